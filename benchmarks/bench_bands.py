@@ -97,7 +97,7 @@ def measure(truth: Truth, method: str, seed: int) -> dict[str, Any]:
     """Fit one draw: which curves its bands hold, and how high they are."""
     from gpukfl.inference import bands
     from gpukfl.inference._bands import curves_of
-    from gpukfl.inference._subject import Subject
+    from gpukfl.inference._evaluation import Subject
 
     warnings.simplefilter("ignore")  # of fits that end early
     rng = np.random.default_rng(seed)

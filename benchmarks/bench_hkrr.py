@@ -47,7 +47,7 @@ WANTED: dict[str, tuple[float, float | None]] = {
 
 def measure_objective(n: int, dtype: str, n_centers: int, backend: str) -> dict[str, Any]:
     """Value and gradient of the reduced objective, in its own process."""
-    from gpukfl._places import resolve_place
+    from gpukfl.core._places import resolve_place
 
     place = resolve_place(backend, np.empty(0), dtype=dtype, work=n * n_centers)
     X, y = Target().draw(n, 3)
@@ -77,9 +77,9 @@ def measure_objective(n: int, dtype: str, n_centers: int, backend: str) -> dict[
 
 
 def _objective(place: Any, X: np.ndarray, y: np.ndarray, Z: np.ndarray) -> Any:
-    from gpukfl._rows import Rows
     from gpukfl.kernels import Gaussian
     from gpukfl.methods import HyperKernelObjective
+    from gpukfl.partitioned._rows import Rows
 
     rows = Rows(X, place.reference)
     return HyperKernelObjective(Gaussian(), rows, place.put(Z), place.put(y[:, None]), ridge=RIDGE)
@@ -89,7 +89,7 @@ def _errors(
     n: int, n_centers: int, backend: str, B: np.ndarray, value: float, gradient: np.ndarray
 ) -> dict[str, float]:
     """Relative errors of value and gradient against float64."""
-    from gpukfl._places import resolve_place
+    from gpukfl.core._places import resolve_place
 
     place = resolve_place(backend, np.empty(0), dtype="float64", work=n * n_centers)
     X, y = Target().draw(n, 3)

@@ -29,7 +29,7 @@ from gpukfl import KernelFeatureSelector
 from gpukfl.kernels import ManhattanLaplace
 from gpukfl.knockoffs import RankKnockoffs, contest, e_values, found_at, joined
 from gpukfl.methods import DenseSelection, FeatureSelection, competing_fits
-from gpukfl.methods._linear_contest import StandardColumns, lasso_on
+from gpukfl.methods._selection_contest import StandardColumns, lasso_on
 
 N = P = 1000
 DRAWS, LEVEL, COPIES, TIMES, RIDGE = 50, 0.1, 10, 2, 0.01

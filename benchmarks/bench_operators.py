@@ -101,10 +101,10 @@ def dense_formula(X: np.ndarray, W: np.ndarray, alpha: np.ndarray) -> tuple[np.n
 
 def measure(n: int, m: int, backend: str) -> dict[str, Any]:
     """Everything at one size, in its own process."""
-    from gpukfl._array import to_host
-    from gpukfl._places import resolve_place
-    from gpukfl._rows import Rows
+    from gpukfl.core._array import to_host
+    from gpukfl.core._places import resolve_place
     from gpukfl.operators import BinnedBrownianKernel, BrownianKernel
+    from gpukfl.partitioned._rows import Rows
 
     rng = np.random.default_rng(0)
     X_host, W_host = rng.uniform(-1.0, 1.0, (n, D)), rng.normal(0.0, D**-0.5, (D, m))

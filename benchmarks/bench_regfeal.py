@@ -167,12 +167,12 @@ def kernel_ridge_r2(n: int, d: int, backend: str) -> dict[str, Any]:
 
 def measure_parts(n: int, d: int, count: int, backend: str) -> dict[str, Any]:
     """Seconds of the parts of each iteration, each called once more by itself."""
-    from gpukfl._places import resolve_place
-    from gpukfl._rows import Rows
+    from gpukfl.core._places import resolve_place
     from gpukfl.linalg import CholeskyFactor, add_to_diagonal
     from gpukfl.methods import DegreeLaw, RegFeaL, RegFeaLFit, draw_tuples
     from gpukfl.methods._multi_indices import DerivativePenalty
     from gpukfl.operators import HermiteOperator
+    from gpukfl.partitioned._rows import Rows
 
     X, y = draw_data(n, d, 1)
     place = resolve_place(backend, X, dtype="float64", work=X.size)

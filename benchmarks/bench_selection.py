@@ -28,7 +28,7 @@ from common import (
 )
 from selection_main_effects import KERNELS, PAPER_GRID, RIDGE, draw_data
 
-from gpukfl._places import Place, resolve_place
+from gpukfl.core._places import Place, resolve_place
 from gpukfl.methods import DenseSelection, FactoredSelection, FeatureSelection, SelectionObjective
 
 DENSE_N, P_OF_N = (250, 500, 1000, 2000, 4000), (200, 1000)

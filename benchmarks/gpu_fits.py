@@ -201,9 +201,9 @@ def operator(form: str) -> Callable[[str, int], Row]:
 
     def run(backend: str, n: int) -> Row:
         from gpukfl._accel.limits import one_blas_thread
-        from gpukfl._places import resolve_place
-        from gpukfl._rows import Rows
+        from gpukfl.core._places import resolve_place
         from gpukfl.operators import BinnedBrownianKernel, BrownianKernel
+        from gpukfl.partitioned._rows import Rows
 
         place = resolve_place(backend, np.empty(0), dtype="float64", work=n * M)
         rng = np.random.default_rng(0)

@@ -84,10 +84,10 @@ def selection(cupy: Any, rng: np.random.Generator, n: int, few: bool) -> Callabl
 
 def weighting(cupy: Any, rng: np.random.Generator, n: int, few: bool) -> Callable[[], object]:
     """One pass over the rows for sums of products of features."""
-    from gpukfl._rows import Rows
     from gpukfl.instantiations import GaussianSign
     from gpukfl.methods import fold_sums
     from gpukfl.operators import FeatureOperator
+    from gpukfl.partitioned._rows import Rows
 
     X, Y = (cupy.asarray(rng.standard_normal((n, k))) for k in (D, T))
     W = rng.standard_normal((PARAMETERS // FEWER if few else PARAMETERS, D))
@@ -133,7 +133,7 @@ CASES = (
     Case(
         "predictions by 50 shape functions of 256 knots",
         "interpolation between knots",
-        "gpukfl.methods._shapes",
+        "gpukfl.methods._bkernn",
         "interpolate_knots",
         shapes,
         rest=2 * D * FUNCTIONS,

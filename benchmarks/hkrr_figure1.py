@@ -20,12 +20,12 @@ from common import (
     write_json,
 )
 
-from gpukfl._array import Array
-from gpukfl._places import Place, resolve_place
-from gpukfl._results import Status
-from gpukfl._rows import Rows
+from gpukfl.core._array import Array
+from gpukfl.core._places import Place, resolve_place
+from gpukfl.core._results import Status
 from gpukfl.kernels import Gaussian, median_distance
 from gpukfl.methods import HKRRFit, HyperKernelObjective, fit_hkrr
+from gpukfl.partitioned._rows import Rows
 from gpukfl.solvers import LBFGS, AlternatingGradient, VariableProjection
 
 N, D, K, CENTERS, RIDGE, NOISE = 300, 300, 2, 5, 1e-7, 0.1

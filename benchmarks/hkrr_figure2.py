@@ -28,8 +28,8 @@ from hkrr_figure1 import descend, problem, random_map
 from sklearn.metrics import r2_score
 
 from gpukfl import HKRRRegressor, KernelRidgeRegressor
-from gpukfl._array import to_host
-from gpukfl._places import Place, resolve_place
+from gpukfl.core._array import to_host
+from gpukfl.core._places import Place, resolve_place
 from gpukfl.datasets import make_multi_index
 from gpukfl.kernels import median_distance
 

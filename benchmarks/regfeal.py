@@ -10,9 +10,9 @@ import numpy as np
 from sklearn.metrics import r2_score
 
 from gpukfl import KernelRidgeRegressor, RegFeaLRegressor, feature_score
-from gpukfl._array import to_host
-from gpukfl._rows import Rows
+from gpukfl.core._array import to_host
 from gpukfl.methods import RegFeaLFit, eta_shares
+from gpukfl.partitioned._rows import Rows
 
 REFERENCE = "regfeal.json"
 TRUE, N_TEST, EXPONENT = 2, 5000, 0.33

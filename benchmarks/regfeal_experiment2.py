@@ -24,9 +24,9 @@ from common import (
 )
 from regfeal import EXPONENT, REFERENCE, Sample, draw_sample, features_of, r2_of
 
-from gpukfl._places import resolve_place
-from gpukfl._rows import Rows
+from gpukfl.core._places import resolve_place
 from gpukfl.methods import DegreeLaw, RegFeaL, RegFeaLFit
+from gpukfl.partitioned._rows import Rows
 
 D, TARGET = 10, "sinus"
 COUNTS, SIZES = (100, 200, 500, 1000, 2000, 3000, 4000, 5000), (150, 300, 1000)

@@ -33,10 +33,10 @@ from regfeal import (
 )
 
 from gpukfl import RegFeaLRegressor
-from gpukfl._places import resolve_place
-from gpukfl._rows import Rows
+from gpukfl.core._places import resolve_place
 from gpukfl.linalg import hermite_table
 from gpukfl.methods import DegreeLaw, RegFeaL, RegFeaLFit, eta_shares
+from gpukfl.partitioned._rows import Rows
 
 D, N, M, N_ITER, SEED = 10, 5000, 2500, 10, 35
 DECAY, STRENGTH, CUT = 0.4, 0.01, 40

@@ -31,7 +31,7 @@ from selection_main_effects import (
     objective_of,
 )
 
-from gpukfl._places import Place, resolve_place
+from gpukfl.core._places import Place, resolve_place
 from gpukfl.kernels import ManhattanLaplace
 from gpukfl.methods import DenseSelection, FeatureSelection, Selection, permutation_threshold
 

@@ -22,7 +22,7 @@ from common import (
 )
 from scipy.spatial.distance import pdist
 
-from gpukfl._places import Place, resolve_place
+from gpukfl.core._places import Place, resolve_place
 from gpukfl.kernels import Gaussian, ManhattanLaplace
 from gpukfl.methods import DenseSelection, FeatureSelection, Selection
 

@@ -42,10 +42,10 @@ from weightings import (
     wrong,
 )
 
-from gpukfl._array import Array, to_host
-from gpukfl._results import History, Status
-from gpukfl.estimators.weighting._problem import Learned, WeightingProblem
-from gpukfl.estimators.weighting._pruning import degradation_of
+from gpukfl.core._array import Array, to_host
+from gpukfl.core._results import History, Status
+from gpukfl.estimators.weighting._data import Learned, WeightingProblem
+from gpukfl.estimators.weighting._fit import degradation_of
 from gpukfl.instantiations import GaussianSign
 from gpukfl.methods import PRUNING_RULES, Candidate, last_accepted, pruning_candidates
 from gpukfl.operators import FeatureOperator

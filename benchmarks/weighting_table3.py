@@ -41,7 +41,7 @@ from weightings import (
 )
 
 from gpukfl import RKHSWeightingClassifier
-from gpukfl._array import to_host
+from gpukfl.core._array import to_host
 from gpukfl.instantiations import GaussianSign, Instantiation, RandomKitchenSinks, Stumps
 
 JUDGED = ("adults", "breast cancer", "skin segmentation")

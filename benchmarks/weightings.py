@@ -16,11 +16,11 @@ from samples import classification_split
 from sklearn.model_selection import KFold
 
 from gpukfl import RKHSWeightingClassifier
-from gpukfl._array import Array, beside, double_like, to_host
-from gpukfl._places import resolve_place
+from gpukfl.core._array import Array, beside, double_like, to_host
+from gpukfl.core._places import resolve_place
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
-from gpukfl.estimators.weighting._problem import WeightingProblem
+from gpukfl.estimators.weighting._data import WeightingProblem
 from gpukfl.instantiations import GaussianSign, Instantiation, RandomKitchenSinks
 from gpukfl.methods import (
     LOSSES,

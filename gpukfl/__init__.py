@@ -8,15 +8,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gpukfl._inferring import inferred_by
-from gpukfl._lazy import imported_when_used
-from gpukfl._memory import memory_budget
 from gpukfl._saving import saved_by
 from gpukfl._version import __version__
+from gpukfl.core._lazy import imported_when_used
+from gpukfl.core._memory import memory_budget
 
 if TYPE_CHECKING:
     from gpukfl._fit import fit
     from gpukfl._model import Model, load
-    from gpukfl._places import Backend
+    from gpukfl.core._places import Backend
     from gpukfl.estimators import (
         BKerNNClassifier,
         BKerNNRegressor,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "AutoClassifier": "portfolio",
     "AutoRegressor": "portfolio",
-    "Backend": "_places",
+    "Backend": "core._places",
     "Model": "_model",
     "fit": "_fit",
     "load": "_model",

@@ -11,7 +11,7 @@ from scipy.linalg import lapack
 from sklearn.base import is_classifier
 from sklearn.metrics import accuracy_score, r2_score
 
-from gpukfl._array import Array, beside, take, to_host
+from gpukfl.core._array import Array, beside, take, to_host
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._validation import validate_weights
 from gpukfl.methods import ShapeFunctions

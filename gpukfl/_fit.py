@@ -6,16 +6,16 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from gpukfl._checks import check_choice, check_kind, check_number
 from gpukfl._model import Model
-from gpukfl._places import Backend
-from gpukfl._progress import is_seen
-from gpukfl._progress import progress as progress_to
 from gpukfl._registry import METHODS, TASKS, check_options
-from gpukfl._warnings import warnings_kept
-from gpukfl.estimators._described import feature_names
+from gpukfl.core._checks import check_choice, check_kind, check_number
+from gpukfl.core._places import Backend
+from gpukfl.core._warnings import warnings_kept
+from gpukfl.estimators._base import feature_names
+from gpukfl.estimators._learner import few_threads
+from gpukfl.estimators._progress import is_seen
+from gpukfl.estimators._progress import progress as progress_to
 from gpukfl.estimators._run import reported_to
-from gpukfl.estimators._threads import few_threads
 from gpukfl.penalties import PENALTIES, Penalty
 from gpukfl.tables import IMPUTE
 from gpukfl.tables._leakage import warn_target_leakage

@@ -26,14 +26,13 @@ from gpukfl._archive import (
     check_version,
     write_archive,
 )
-from gpukfl._array import Array, is_array, to_host
 from gpukfl._foreign import Foreign, bytes_of, made_of
-from gpukfl._places import Backend
 from gpukfl._registry import TASKS, kept
-from gpukfl._replacing import replacing
-from gpukfl._results import History
 from gpukfl._version import __version__
-from gpukfl.estimators._attributes import check_attributes, check_values, trials
+from gpukfl.core._array import Array, is_array, to_host
+from gpukfl.core._files import replacing
+from gpukfl.core._places import Backend
+from gpukfl.core._results import History
 from gpukfl.estimators._base import HostStored
 from gpukfl.estimators._calibration import Calibration
 from gpukfl.estimators._declared import (
@@ -45,6 +44,9 @@ from gpukfl.estimators._declared import (
     Number,
     Text,
     Whole,
+    check_attributes,
+    check_values,
+    trials,
 )
 from gpukfl.estimators.scaling import SCALINGS, ColumnScaling
 from gpukfl.instantiations import INSTANTIATIONS, RandomKitchenSinks

@@ -1,9 +1,10 @@
-"""The methods of `gpukfl.fit`: a row is all that others know of one."""
+"""The methods of `gpukfl.fit`, and what each of them can do."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from enum import Enum
 from typing import Any
 
 from gpukfl.estimators import (
@@ -21,6 +22,10 @@ from gpukfl.estimators import (
     RKHSWeightingRegressor,
 )
 from gpukfl.portfolio import AutoClassifier, AutoRegressor
+
+# -------------------------------------------------------------------------------- registry
+
+# The methods of `gpukfl.fit`: a row is all that others know of one.
 
 
 @dataclass(frozen=True)
@@ -100,3 +105,83 @@ def _owner_text(method: str, name: str) -> str:
         return f", an option for a {found[method][0]}"
     owners = [repr(other) for other, tasks in found.items() if tasks]
     return f", an option of method {' or '.join(owners)}" if owners else ""
+
+
+# --------------------------------------------------------------------------------- support
+
+# What takes data of which library: the table of the documentation, which tests hold true.
+
+
+class Taken(Enum):
+    """What becomes of data of a library."""
+
+    STAYS = "✓"  # computed where the data are, and the result is of their library
+    HOST = "NumPy"  # taken, and the result lies on the host
+    REFUSED = "–"  # a TypeError or ValueError that says so
+
+
+STAYS, HOST, REFUSED = Taken
+
+
+@dataclass(frozen=True)
+class Support:
+    """A public function or class, and the data that it takes.
+
+    Attributes
+    ----------
+    name : str
+        Where it is imported from.
+    doing : str
+        What of it.
+    numpy, cupy, torch, dask : Taken
+        What becomes of data of each library.
+    """
+
+    name: str
+    doing: str = "fit, predict"
+    numpy: Taken = STAYS
+    cupy: Taken = STAYS
+    torch: Taken = STAYS
+    dask: Taken = STAYS
+
+    def of(self, library: str, /) -> Taken:
+        """Give what becomes of data of a library."""
+        found: Taken = getattr(self, library)
+        return found
+
+
+LIBRARIES = tuple(field.name for field in fields(Support) if field.name not in ("name", "doing"))
+
+
+def _in_memory(name: str, doing: str, /) -> Support:
+    """Give a row of what reads data here, and gives numbers of the host."""
+    return Support(name, doing, HOST, HOST, HOST, REFUSED)
+
+
+SUPPORT = (
+    Support("gpukfl.fit"),
+    Support("gpukfl.AutoRegressor", "fit, predict, predict_interval, predict_quantiles"),
+    Support("gpukfl.AutoClassifier", "fit, predict, predict_proba, predict_set"),
+    Support("gpukfl.BKerNNRegressor", "fit, predict, transform"),
+    Support("gpukfl.BKerNNClassifier", "fit, predict, predict_proba"),
+    Support("gpukfl.HKRRRegressor", "fit, predict, transform"),
+    Support("gpukfl.HKRRRegressor", "predict(return_std=True)"),
+    Support("gpukfl.HKRRClassifier", "fit, predict, predict_proba"),
+    Support("gpukfl.KernelFeatureSelector", "fit, predict, transform"),
+    Support("gpukfl.KernelFeatureSelectorClassifier", "fit, predict, predict_proba"),
+    Support("gpukfl.KernelFeatureSelector", 'error_control="fdr"', dask=REFUSED),
+    Support("gpukfl.RKHSWeightingRegressor", "fit, predict, transform"),
+    Support("gpukfl.RKHSWeightingClassifier", "fit, predict, predict_proba"),
+    Support("gpukfl.RegFeaLRegressor", "fit, predict, transform"),
+    Support("gpukfl.RegFeaLClassifier", "fit, predict, predict_proba"),
+    Support("gpukfl.KernelRidgeRegressor"),
+    Support("gpukfl.KernelRidgeClassifier", "fit, predict, predict_proba"),
+    Support("gpukfl.BrownianKernelRidge"),
+    Support("gpukfl.Model", "save and load"),
+    _in_memory("gpukfl.Model", "score"),
+    _in_memory("gpukfl.inference.bands", "of a fitted model"),
+    _in_memory("gpukfl.inference.conditional_importance", "of a fitted model"),
+    _in_memory("gpukfl.inference.interactions", "of a fitted model"),
+    _in_memory("gpukfl.inference.subspace", "of a fitted model"),
+    _in_memory("gpukfl.tables.TableEncoder", "fit, transform"),
+)

@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 from gpukfl import Backend
-from gpukfl.estimators.bkernn._base import _OPTIMIZER
-from gpukfl.estimators.bkernn._problem import Knots
+from gpukfl.estimators.bkernn._estimator import _OPTIMIZER
+from gpukfl.estimators.bkernn._fit import Knots
 from gpukfl.estimators.hkrr import Centers, HoldOut
-from gpukfl.estimators.hkrr._base import OPTIMIZERS
+from gpukfl.estimators.hkrr._estimator import OPTIMIZERS
 from gpukfl.estimators.selection import Path, Permutations, Stability, Weights
 from gpukfl.estimators.weighting._settings import LEARNERS, Pruning
 from gpukfl.methods import DegreeLaw, Reweighting

@@ -31,8 +31,8 @@ import numpy as np
 import pytest
 from array_api_compat import array_namespace, device, to_device
 
-from gpukfl._array import library_of, on_device_of
-from gpukfl._places import cupy_is_usable
+from gpukfl.core._array import library_of, on_device_of
+from gpukfl.core._places import cupy_is_usable
 
 # Other work on a machine, and what is compiled when it is first called, make no test fail;
 # where a change is judged, it meets the same draws whenever it is
@@ -349,7 +349,7 @@ def _trees_of_few_steps(request):
     if all(TESTS in path.parents and path.relative_to(TESTS).parts[0] in LOW for path in paths):
         yield
         return
-    from gpukfl.portfolio import _candidates
+    from gpukfl.portfolio import _members as _candidates
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(_candidates, "_STEPS_TIMES_FEATURES", 0)
@@ -359,7 +359,7 @@ def _trees_of_few_steps(request):
 @pytest.fixture
 def all_steps(monkeypatch):
     """Let boosted trees take all their steps."""
-    from gpukfl.portfolio import _candidates
+    from gpukfl.portfolio import _members as _candidates
 
     monkeypatch.setattr(_candidates, "_STEPS_TIMES_FEATURES", 400_000)
 

@@ -11,7 +11,6 @@ import numpy as np
 import oracles
 from sklearn.metrics.pairwise import manhattan_distances
 
-from gpukfl._rows import Rows
 from gpukfl.kernels import (
     Brownian,
     Gaussian,
@@ -36,6 +35,7 @@ from gpukfl.operators import (
     KernelMatrix,
     LinearOperator,
 )
+from gpukfl.partitioned._rows import Rows
 from gpukfl.penalties import Basic, ConcaveFeature, ConcaveVariable, Feature, Penalty, Variable
 
 N_KNOTS = 33

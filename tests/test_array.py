@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from gpukfl import _array
-from gpukfl._array import (
+from gpukfl.core import _array
+from gpukfl.core._array import (
     as_columns,
     beside,
     clipped,

@@ -9,7 +9,7 @@ from sklearn.metrics import r2_score
 
 import gpukfl
 from gpukfl import runtime
-from gpukfl._array import to_host
+from gpukfl.core._array import to_host
 
 ROWS = X + 0.05 * RNG.normal(size=X.shape)
 UNITS = {

@@ -9,9 +9,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from gpukfl import _cuda
-from gpukfl._cuda import ask_driver, check_not_forked, cuda_devices, cupy_is_usable, why_not_cupy
-from gpukfl._places import resolve_place
+from gpukfl.core import _cuda
+from gpukfl.core._cuda import (
+    ask_driver,
+    check_not_forked,
+    cuda_devices,
+    cupy_is_usable,
+    why_not_cupy,
+)
+from gpukfl.core._places import resolve_place
 
 FORKED = 3  # CUDA_ERROR_NOT_INITIALIZED, cuda.h
 
@@ -101,7 +107,7 @@ def test_a_forked_process_asks_anew(monkeypatch, load):
 def test_a_forked_process_computes_on_the_processor(monkeypatch, load):
     load(lambda: driver(starts=FORKED))
     monkeypatch.setattr(_cuda, "is_installed", lambda _: True)
-    monkeypatch.setattr("gpukfl._places.is_installed", lambda _: True)
+    monkeypatch.setattr("gpukfl.core._places.is_installed", lambda _: True)
     monkeypatch.setitem(sys.modules, "cupy", None)  # importing it would raise
     place = resolve_place("auto", np.ones((2, 2)), dtype="float64", work=10**12)
     assert place.xp.__name__.endswith("numpy")
@@ -135,7 +141,7 @@ def cupy(monkeypatch, load):
         given["ndarray"] = type("ndarray", (), {})  # that no array is one of
         monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(linalg=linalg, **given))
         monkeypatch.setattr(_cuda, "is_installed", lambda _: True)
-        monkeypatch.setattr("gpukfl._places.is_installed", lambda _: True)
+        monkeypatch.setattr("gpukfl.core._places.is_installed", lambda _: True)
 
     return pretend
 

@@ -15,8 +15,8 @@ from sklearn.exceptions import ConvergenceWarning
 import gpukfl
 from gpukfl import _fit
 from gpukfl.estimators._samples import Splits
-from gpukfl.estimators.bkernn import _search as _bkernn_search
-from gpukfl.estimators.bkernn._problem import Problem
+from gpukfl.estimators.bkernn import _fit as _bkernn_search
+from gpukfl.estimators.bkernn._fit import Problem
 from gpukfl.operators import BrownianKernel
 from gpukfl.penalties import PENALTIES
 

@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 import gpukfl
 from gpukfl import _fit
 from gpukfl.cli import main
-from gpukfl.estimators.weighting._search import described
+from gpukfl.estimators.weighting._fit import described
 from gpukfl.instantiations import GaussianSign, Instantiation, RandomKitchenSinks, Stumps
 from gpukfl.operators import FeatureOperator
 

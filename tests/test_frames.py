@@ -9,7 +9,7 @@ import pytest
 from fit_cases import FRAME, LABELS, N, X, Y, fit
 
 import gpukfl
-from gpukfl._columns import numeric_frame
+from gpukfl.core._frames import numeric_frame
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -283,7 +283,7 @@ def test_columns_of_numbers_are_matched_by_name(plain):
 
 
 def test_a_plain_frame_is_not_copied():
-    from gpukfl._columns import numeric_frame
+    from gpukfl.core._frames import numeric_frame
 
     assert numeric_frame(FRAME) is FRAME
     assert numeric_frame(X) is X

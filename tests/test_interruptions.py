@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_info
 import gpukfl
 from gpukfl._accel import threads
 from gpukfl._accel.cpu_lasso import WorkingSet
-from gpukfl.estimators._held_out import HeldOut
+from gpukfl.estimators._data import HeldOut
 from gpukfl.estimators._samples import Samples
 from gpukfl.inference import conditional_importance
 from gpukfl.methods import LassoFits, Sums

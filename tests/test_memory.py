@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gpukfl
-from gpukfl import _memory
-from gpukfl._memory import (
+from gpukfl.core import _memory
+from gpukfl.core._memory import (
     MAX_ELEMENTS,
     available_memory,
     block_size,

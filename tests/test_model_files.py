@@ -20,10 +20,11 @@ from hypothesis import strategies as st
 from model_files import CASES, SMALL, data_of, fitted, parts_of, saved_bytes, with_checksum, zipped
 
 import gpukfl
-from gpukfl import _archive, _replacing
+from gpukfl import _archive
 from gpukfl._archive import VERSION, Archive, RefusedError, write_archive
 from gpukfl._registry import METHODS, TASKS
-from gpukfl.estimators._attributes import SOMETIMES, declared
+from gpukfl.core import _files as _replacing
+from gpukfl.estimators._declared import SOMETIMES, declared
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
@@ -383,7 +384,7 @@ def test_ctrl_c_while_writing_leaves_the_old_file(path, old, monkeypatch):
 
 STUCK = """
 import sys, time
-from gpukfl._replacing import replacing
+from gpukfl.core._files import replacing
 with replacing(sys.argv[1]) as file:
     file.write(b"half of a model")
     file.flush()

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from array_api_compat import device, is_numpy_namespace
 
-from gpukfl import _places
-from gpukfl._places import GPU_PAYS_FROM, Place, resolve_place
+from gpukfl.core import _places
+from gpukfl.core._places import GPU_PAYS_FROM, Place, resolve_place
 
 LITTLE = GPU_PAYS_FROM - 1
 

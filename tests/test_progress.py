@@ -5,8 +5,8 @@ import types
 
 import pytest
 
-from gpukfl import _progress
-from gpukfl._results import History
+from gpukfl.core._results import History
+from gpukfl.estimators import _progress
 
 
 class Handle:

@@ -5,9 +5,9 @@ import pytest
 from shifted import shifted
 
 import gpukfl
-from gpukfl import _rows
-from gpukfl._array import is_host
-from gpukfl._rows import Rows, resident
+from gpukfl.core._array import is_host
+from gpukfl.partitioned import _rows
+from gpukfl.partitioned._rows import Rows, resident
 
 
 @pytest.fixture(params=["float32", "float64"])

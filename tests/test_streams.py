@@ -14,12 +14,13 @@ from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
 import gpukfl
-from gpukfl import BKerNNRegressor, _progress
+from gpukfl import BKerNNRegressor
 from gpukfl._accel.compiled import _keep_if_possible
 from gpukfl._accel.pool import Pool, map_in_threads
-from gpukfl._results import History
-from gpukfl._streams import is_terminal, say, write_line
 from gpukfl.cli import main
+from gpukfl.core._results import History
+from gpukfl.core._streams import is_terminal, say, write_line
+from gpukfl.estimators import _progress
 from gpukfl.solvers import ProximalGradient
 
 RNG = np.random.default_rng(0)

@@ -8,9 +8,9 @@ from brief import bkernn, hkrr, regfeal
 
 import gpukfl
 from gpukfl import inference
-from gpukfl._array import library_of
-from gpukfl._places import cupy_is_usable
-from gpukfl._support import HOST, LIBRARIES, REFUSED, STAYS, SUPPORT
+from gpukfl._registry import HOST, LIBRARIES, REFUSED, STAYS, SUPPORT
+from gpukfl.core._array import library_of
+from gpukfl.core._places import cupy_is_usable
 from gpukfl.partitioned import is_dask
 from gpukfl.tables import TableEncoder
 

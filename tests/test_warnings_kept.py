@@ -8,7 +8,7 @@ import pytest
 
 import gpukfl
 from gpukfl import _persistence
-from gpukfl._warnings import collected, keep, warn, warnings_kept
+from gpukfl.core._warnings import collected, keep, warn, warnings_kept
 from gpukfl.inspection._report import page_of
 
 RNG = np.random.default_rng(0)

@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from gpukfl._array import Array, array_namespace, like, to_host
-from gpukfl._checks import check_number
-from gpukfl._results import History, Status
+from gpukfl.core._array import Array, array_namespace, like, to_host
+from gpukfl.core._checks import check_number
+from gpukfl.core._results import History, Status
 from gpukfl.estimators._base import ArrayRegressor
 from gpukfl.estimators._classifier import OneHotClassifier
-from gpukfl.estimators._data import Data
+from gpukfl.estimators._data import Data, HeldOut
 from gpukfl.estimators._declared import FLOAT, Declared, Number, Numbers
 from gpukfl.estimators._features import LinearFeatures
-from gpukfl.estimators._held_out import HeldOut
 from gpukfl.estimators._learner import SteppedLearner
 from gpukfl.estimators._samples import Splits
 from gpukfl.estimators._search import Search, untried

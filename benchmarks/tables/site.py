@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from gpukfl._support import LIBRARIES, SUPPORT
+from gpukfl._registry import LIBRARIES, SUPPORT
 from tables.markdown import number, table
 from tables.multiples import OURS, cells, errors
 

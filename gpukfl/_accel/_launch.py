@@ -11,8 +11,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from gpukfl._array import Array, array_namespace, is_cupy
-from gpukfl._cuda import Attribute, attribute
+from gpukfl.core._array import Array, array_namespace, is_cupy
+from gpukfl.core._cuda import Attribute, attribute
 
 # Times: from there on the dozen float32 operations of a pair cost less than one in float64. 2 on
 # GPUs for computing centres, 32 and 64 on those for games

@@ -294,7 +294,7 @@ def _between(a, knots):
 
 @reads
 def keep_knots(knots: np.ndarray, values: np.ndarray, tolerance: float, /) -> np.ndarray:
-    """Twin of `gpukfl.methods._shapes.keep_knots`."""
+    """Twin of `gpukfl.methods._bkernn.keep_knots`."""
     m, n = knots.shape
     kept = np.ones((m, n), dtype=np.bool_)
     body = functools.partial(_keep_knots, knots, values, tolerance, kept)

@@ -13,8 +13,8 @@ from typing import Any, Protocol
 
 from gpukfl._accel import cuda_vectors
 from gpukfl._accel._launch import Kernels, contiguous, filling_blocks, shared_bytes, type_name
-from gpukfl._array import Array, array_namespace, device_of, double_like, like
-from gpukfl._memory import block_size, for_blocks
+from gpukfl.core._array import Array, array_namespace, device_of, double_like, like
+from gpukfl.core._memory import block_size, for_blocks
 
 _THREADS = 256  # in a block
 _ITEMS = 8  # sorted elements that one thread scans

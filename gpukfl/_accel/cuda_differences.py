@@ -8,8 +8,8 @@ elements.
 from __future__ import annotations
 
 from gpukfl._accel._launch import Kernels, contiguous, type_name
-from gpukfl._array import Array, array_namespace, double_like
-from gpukfl._memory import block_size, for_blocks
+from gpukfl.core._array import Array, array_namespace, double_like
+from gpukfl.core._memory import block_size, for_blocks
 
 _SIDE = 16  # threads along a side of a tile
 _EACH = 4  # rows, and features, of a thread

@@ -11,7 +11,7 @@ data in pairs of floats, which carry 48 bits.
 from __future__ import annotations
 
 from gpukfl._accel._launch import Kernels, contiguous, double_is_slow, strides, type_name
-from gpukfl._array import Array, array_namespace, double_like, like
+from gpukfl.core._array import Array, array_namespace, double_like, like
 
 _SIDE = 16  # threads along a side of a tile
 _EACH = 4  # outputs of a thread along a side

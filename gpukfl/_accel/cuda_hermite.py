@@ -7,7 +7,7 @@ NumPy arrays.
 from __future__ import annotations
 
 from gpukfl._accel._launch import Kernels, contiguous
-from gpukfl._array import Array, array_namespace, double_like
+from gpukfl.core._array import Array, array_namespace, double_like
 
 _THREADS = 256  # in a block
 _MAX_BLOCKS = 65_535  # threads loop on beyond it

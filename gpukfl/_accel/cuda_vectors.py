@@ -11,7 +11,7 @@ import struct
 from typing import Any
 
 from gpukfl._accel._launch import Kernels, contiguous, type_name
-from gpukfl._array import Array, array_namespace, double_like, like
+from gpukfl.core._array import Array, array_namespace, double_like, like
 
 _THREADS = 256  # in a block
 _MAX_BLOCKS = 65_535  # threads loop on beyond it

@@ -12,8 +12,8 @@ from typing import TypeGuard
 
 import numpy as np
 
-from gpukfl._array import is_cupy, is_host
-from gpukfl._types import Array
+from gpukfl.core._array import is_cupy, is_host
+from gpukfl.core._types import Array
 
 _numpy_alone: ContextVar[bool] = ContextVar("numpy_alone", default=False)
 _distrusted: set[str] = set()  # files of kernels, by their names without the ending

@@ -1,26 +1,218 @@
-"""``gpukfl fit``: a table in, a model, a score on held-out rows and a report out."""
+"""``gpukfl fit`` and ``gpukfl describe``: a table in, a model, its score and a report out."""
 
 from __future__ import annotations
 
 import argparse
 import functools
+import math
+import shlex
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpukfl._results import Status
-from gpukfl._streams import say, tell
-from gpukfl.cli._files import check_writable, try_to_write
-from gpukfl.cli._held_out import check_fraction, score_name, split
-from gpukfl.cli._many_files import fit_files, is_many
-from gpukfl.cli._signals import INTERRUPTED, stopped_by_signals
-from gpukfl.cli._table import kinds_of, load
+from gpukfl.cli._files import (
+    INTERRUPTED,
+    PARQUET,
+    check_writable,
+    files_of,
+    stopped_by_signals,
+    try_to_write,
+)
+from gpukfl.core._frames import GAPS
+from gpukfl.core._places import is_installed
+from gpukfl.core._results import Status
+from gpukfl.core._streams import say, tell
+from gpukfl.datasets._names import check_columns, listed
 
 if TYPE_CHECKING:
     from gpukfl._model import Model
+    from gpukfl.datasets import LoadedTable
+    from gpukfl.tables import Column
     from gpukfl.tables._target import Target
+
+
+# -------------------------------------------------------------------------------- held out
+
+# Which rows of a table are held out for a score.
+
+
+_FEWEST = 2  # different rows that a fit takes
+
+
+def check_fraction(fraction: float) -> None:
+    """Raise ValueError unless a share of the rows can be held out, and others are left."""
+    if not 0 <= fraction < 1:
+        msg = f"expected --test-fraction of at least 0 and below 1, got {fraction}"
+        raise ValueError(msg)
+
+
+def split(X: Any, target: Target, fraction: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows to fit and to test: copies of a row on one side, a share of every class on each."""
+    from sklearn.model_selection import train_test_split
+
+    from gpukfl.estimators._samples import by_appearance, copies_of
+
+    rows = np.arange(len(target.y))
+    firsts, group = copies_of(_comparable(X), target.y) or (rows, rows)
+    n_out = round(fraction * len(firsts))
+    if n_out == 0:
+        return rows, rows[:0]
+    if len(firsts) - n_out < _FEWEST:
+        most = math.floor(1000 * max(1 - _FEWEST / len(firsts), 0)) / 1000
+        msg = (
+            f"expected --test-fraction of at most {most:g}, which leaves {_FEWEST} of "
+            f"{len(firsts)} different rows to fit, got {fraction}"
+        )
+        raise ValueError(msg)
+    classes = None
+    if target.task == "classification":
+        _, classes, counts = np.unique(target.y[firsts], return_inverse=True, return_counts=True)
+        few = counts.min() < 2 or len(counts) > min(n_out, len(firsts) - n_out)
+        classes = None if few else by_appearance(classes)
+    inside, _ = train_test_split(
+        np.arange(len(firsts)), test_size=n_out, stratify=classes, random_state=seed
+    )
+    fitted = np.isin(group, inside)
+    return rows[fitted], rows[~fitted]
+
+
+def _comparable(X: Any) -> np.ndarray:
+    """Numbers (n, d) that are equal where the values of a frame are, gaps included."""
+    columns = [X.iloc[:, k] for k in range(X.shape[1])]
+    if all(column.dtype.kind in "iufb" and not column.hasnans for column in columns):
+        return X.to_numpy()
+    return np.column_stack([_numbered(column) for column in columns]).astype(np.float64)
+
+
+def _numbered(column: Any) -> np.ndarray:
+    """Which of its different values (n,) each row has, -1 where it has none."""
+    import pandas as pd
+
+    try:
+        return pd.factorize(column)[0]
+    except TypeError:  # lists and the like, of Parquet
+        return pd.factorize(column.astype(str))[0]
+
+
+def score_name(model: Any, n: int, /) -> str:
+    """Name the score of a model on so many rows: its measure first."""
+    measure = "R²" if model.task == "regression" else "accuracy"
+    return f"{measure} on {n} held-out rows"
+
+
+# ------------------------------------------------------------------------------ many files
+
+# ``gpukfl fit`` of a folder of Parquet files, or of several: read partition by partition.
+
+
+def is_many(options: argparse.Namespace, /) -> bool:
+    """Whether the data are a folder, or several files."""
+    return bool(options.more) or Path(options.data).is_dir()
+
+
+def fit_files(
+    options: argparse.Namespace, fit: Callable[[Any, str], Any], /
+) -> tuple[Any, dict[str, float]]:
+    """Fit to a part of the rows, and score on the others: the model, and scores by their names.
+
+    ``fit(frame, target)`` takes a Dask frame and the name of a column.
+
+    Raises
+    ------
+    ImportError
+        If Dask is not installed.
+    ValueError
+        If there is no Parquet file, or a column does not exist.
+    """
+    frame = _frame(options)
+    known = f"one of {listed(frame.columns)}, got "
+    check_columns(options.drop, frame.columns, f"each column to drop to be {known}")
+    target = options.target or str(frame.columns[-1])
+    check_columns([target], frame.columns, f"--target to be {known}")
+    frame = frame.drop(columns=[name for name in options.drop if name != target])
+    share = options.test_fraction
+    if not share:
+        return fit(frame, target), {}
+    inside, outside = frame.random_split([1.0 - share, share], random_state=options.random_state)
+    model = fit(inside, target)
+    return model, _judged(model, outside.dropna(subset=[target]), target)
+
+
+def _frame(options: argparse.Namespace) -> Any:
+    files = files_of([options.data, *options.more], PARQUET, what="Parquet files")
+    for file in files:
+        if not file.lower().endswith(PARQUET):
+            msg = (
+                f"expected Parquet files, or a folder of them, where there are several, got {file}"
+            )
+            raise ValueError(msg)
+    if not is_installed("dask"):
+        msg = "several files need Dask: `pip install 'gpukfl[dask]'`"
+        raise ImportError(msg)
+    import dask.dataframe as dd
+
+    return dd.read_parquet(files)
+
+
+def _judged(model: Any, outside: Any, target: str) -> dict[str, float]:
+    """Score predictions of rows that the fit has not seen, if there are any."""
+    from sklearn.metrics import accuracy_score, r2_score
+
+    truth = outside[target].compute().to_numpy()
+    if not len(truth):
+        return {}
+    predicted = model.predict(outside.drop(columns=target)).compute().to_numpy()
+    score = r2_score if model.task == "regression" else accuracy_score
+    return {score_name(model, len(truth)): float(score(truth, predicted))}
+
+
+# ----------------------------------------------------------------------------------- table
+
+# The table that a command reads, as its options say.
+
+
+def load(options: argparse.Namespace, /, *, needs_target: bool = True) -> LoadedTable:
+    """Read the table, and check what is said of its columns.
+
+    Raises
+    ------
+    ValueError
+        If there is no such table or column, or something else is said than a column's kind.
+    """
+    from gpukfl.datasets import LoadedTable, load_frame, load_table
+
+    kinds = kinds_of(options)
+    reading = {"kinds": kinds, "decimal": options.decimal, "na_values": options.na}
+    if needs_target or options.target is not None:
+        table = load_table(options.data, options.target, drop=options.drop, **reading)
+    else:
+        frame = load_frame(options.data, **reading)
+        check_columns(options.drop, frame.columns, f"--drop to name one of {listed(frame)}, got ")
+        table = LoadedTable(frame.drop(columns=options.drop), None, None)
+    check_columns(kinds, table.X.columns, f"--columns to name one of {listed(table.X)}, got ")
+    return table
+
+
+def kinds_of(options: argparse.Namespace, /) -> dict[str, str]:
+    """Read ``--columns NAME=KIND``: what columns are taken for, by name."""
+    from gpukfl.tables import KINDS
+
+    kinds = {}
+    for text in options.columns:
+        name, _, kind = text.rpartition("=")
+        if not name or kind not in KINDS:
+            msg = f"expected --columns NAME=KIND, of a kind among {', '.join(KINDS)}, got {text!r}"
+            raise ValueError(msg)
+        kinds[name] = kind
+    return kinds
+
+
+# ------------------------------------------------------------------------------------- fit
+
+# ``gpukfl fit``: a table in, a model, a score on held-out rows and a report out.
 
 
 def fit(options: argparse.Namespace) -> int:
@@ -188,3 +380,82 @@ def _check_outputs(options: argparse.Namespace) -> None:
     if options.inference and (options.report is None or is_many(options)):
         msg = "expected one table and --report FILE.html with --inference, which the report shows"
         raise ValueError(msg)
+
+
+# -------------------------------------------------------------------------------- describe
+
+# ``gpukfl describe``: what each column of a table is taken for, and why.
+
+
+_WIDEST = 40  # letters of a name
+_LEVELS = 5  # levels that are shown
+
+
+def describe(options: argparse.Namespace) -> int:
+    """Print a line for each column: its name, its kind, what is missing, and the reason."""
+    from gpukfl.tables import Table
+
+    loaded = load(options, needs_target=False)
+    columns = Table.of(loaded.X, columns=kinds_of(options)).columns
+    words = loaded.X.attrs.get("missing_words", {})
+    lines = [
+        (one.name, one.kind, _share(one.missing), _reason(one) + _words(one, words))
+        for one in columns
+    ]
+    if loaded.y is not None:
+        lines.append((loaded.target or "y", "target", "", _task(loaded.y)))
+    tell(f"{len(loaded.X)} rows, {len(lines)} columns")
+    _print([("column", "kind", "missing", "why"), *lines])
+    return 0
+
+
+def _task(y: np.ndarray) -> str:
+    """Say what a fit takes the target for, or why it does not take it."""
+    from gpukfl.tables._target import read_target
+
+    try:
+        target = read_target(y)
+    except ValueError as error:
+        return f"none that can be predicted: {error}"
+    return f"{target.task} ({target.kind})"
+
+
+def _share(missing: float) -> str:
+    return f"{missing:.1%}" if missing else ""
+
+
+def _reason(column: Column) -> str:
+    if not column.used:
+        return f"left out: {column.reason}"
+    if not column.levels:
+        return column.reason
+    shown = ", ".join(map(_one_line, column.levels[:_LEVELS]))
+    return f"{column.reason}: {shown}{', ...' if len(column.levels) > _LEVELS else ''}"
+
+
+def _words(column: Column, missing: dict[str, list[str]]) -> str:
+    """Say which words are missing values, and which are levels that might be such."""
+    found = missing.get(column.name, [])
+    said = f"; missing values are written {_quoted(found)}" if found else ""
+    levels = [level for level in column.levels if level.strip().casefold() in GAPS]
+    if column.kind == "category" and levels:
+        options = " ".join(f"--na {shlex.quote(level)}" for level in levels[:_LEVELS])
+        said += f"; {_quoted(levels)} is a level ({options} takes it for missing)"
+    return said
+
+
+def _quoted(words: list[str]) -> str:
+    return ", ".join(map(repr, words[:_LEVELS])) + (", ..." if len(words) > _LEVELS else "")
+
+
+def _print(rows: list[tuple[Any, ...]]) -> None:
+    """Print columns of text, the last one as long as it is."""
+    rows = [tuple(map(_one_line, row)) for row in rows]
+    widths = [min(max(map(len, column)), _WIDEST) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = (cell.ljust(width) for cell, width in zip(row[:-1], widths, strict=False))
+        tell("  ".join(["  ", *cells, row[-1]]))
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

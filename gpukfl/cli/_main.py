@@ -8,8 +8,8 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from gpukfl._streams import close_output, flush_output, open_standard_files, say
-from gpukfl.cli._signals import ends_at_sigterm
+from gpukfl.cli._files import ends_at_sigterm
+from gpukfl.core._streams import close_output, flush_output, open_standard_files, say
 
 _EXPECTED = (
     ValueError,

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpukfl._columns import parts_of_name
-from gpukfl._places import is_installed
-from gpukfl._warnings import warn
 from gpukfl.cli._files import TABLES, check_writable, files_of, try_to_write, write_whole
+from gpukfl.core._frames import parts_of_name
+from gpukfl.core._places import is_installed
+from gpukfl.core._warnings import warn
 from gpukfl.datasets._names import check_columns, listed
 from gpukfl.datasets._notation import MISSING
 from gpukfl.tables._target import target_names
@@ -121,7 +121,7 @@ def _writer(path: str | None) -> Callable[[Any], None]:
 
 def _numbers(frame: Any, model: Model) -> Any:
     """Columns of a model that was fitted to complete numbers, in its order."""
-    from gpukfl._columns import numeric_frame
+    from gpukfl.core._frames import numeric_frame
     from gpukfl.tables._reader import takes_gaps
 
     names = model.feature_names

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 from collections.abc import Iterator
 
-from gpukfl._warnings import warn
+from gpukfl.core._warnings import warn
 from gpukfl.datasets._source import Source
 
 _CHUNK = 1 << 20  # bytes at a time

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gpukfl._warnings import warn
+from gpukfl.core._warnings import warn
 from gpukfl.datasets._names import column_names, say_titles, without_nameless
 from gpukfl.datasets._notation import MISSING
 from gpukfl.datasets._numbers import NaValues, Reading, with_numbers

@@ -8,7 +8,7 @@ from collections import Counter
 from itertools import islice
 from statistics import median_low
 
-from gpukfl._warnings import warn
+from gpukfl.core._warnings import warn
 from gpukfl.datasets._lines import BLANKS, Layout, Text, rows_of
 from gpukfl.datasets._names import say_titles
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from gpukfl._warnings import warn
+from gpukfl.core._warnings import warn
 
 _NAMELESS = "Unnamed: "
 _SHOWN = 20  # columns that a message names

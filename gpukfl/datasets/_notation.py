@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from gpukfl._columns import GAPS, WHOLE, reads_as_date
+from gpukfl.core._frames import GAPS, WHOLE, reads_as_date
 
 # What stands for a missing value in any column: what pandas takes for one, but for the word None
 MISSING = frozenset(

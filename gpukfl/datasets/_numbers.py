@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from gpukfl._columns import GAPS
-from gpukfl._warnings import warn
+from gpukfl.core._frames import GAPS
+from gpukfl.core._warnings import warn
 from gpukfl.datasets._names import listed
 from gpukfl.datasets._notation import MISSING, Words
 

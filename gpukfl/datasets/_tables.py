@@ -12,7 +12,7 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from gpukfl._warnings import warn
+from gpukfl.core._warnings import warn
 from gpukfl.datasets._formats import read_feather, read_npz, read_parquet, read_workbook
 from gpukfl.datasets._names import check_columns, listed
 from gpukfl.datasets._numbers import NaValues

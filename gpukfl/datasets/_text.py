@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gpukfl._columns import WHOLE
+from gpukfl.core._frames import WHOLE
 from gpukfl.datasets._encodings import encoding_of
 from gpukfl.datasets._layout import layout_of
 from gpukfl.datasets._lines import BLANKS, Layout, Text, check_rows, last_line, line_of, unclosed

@@ -7,40 +7,40 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpukfl._lazy import imported_when_used
+from gpukfl.core._lazy import imported_when_used
 
 if TYPE_CHECKING:
-    from gpukfl.estimators.bkernn._estimators import BKerNNClassifier, BKerNNRegressor
-    from gpukfl.estimators.hkrr._estimators import HKRRClassifier, HKRRRegressor
-    from gpukfl.estimators.kernel_ridge._brownian import BrownianKernelRidge
-    from gpukfl.estimators.kernel_ridge._estimators import (
+    from gpukfl.estimators.bkernn._estimator import BKerNNClassifier, BKerNNRegressor
+    from gpukfl.estimators.hkrr._estimator import HKRRClassifier, HKRRRegressor
+    from gpukfl.estimators.kernel_ridge._estimator import (
+        BrownianKernelRidge,
         KernelRidgeClassifier,
         KernelRidgeRegressor,
     )
-    from gpukfl.estimators.regfeal._estimators import RegFeaLClassifier, RegFeaLRegressor
-    from gpukfl.estimators.selection._estimators import (
+    from gpukfl.estimators.regfeal._estimator import RegFeaLClassifier, RegFeaLRegressor
+    from gpukfl.estimators.selection._estimator import (
         KernelFeatureSelector,
         KernelFeatureSelectorClassifier,
     )
-    from gpukfl.estimators.weighting._estimators import (
+    from gpukfl.estimators.weighting._estimator import (
         RKHSWeightingClassifier,
         RKHSWeightingRegressor,
     )
 
 _HOMES = {
-    "BKerNNClassifier": "bkernn._estimators",
-    "BKerNNRegressor": "bkernn._estimators",
-    "BrownianKernelRidge": "kernel_ridge._brownian",
-    "HKRRClassifier": "hkrr._estimators",
-    "HKRRRegressor": "hkrr._estimators",
-    "KernelFeatureSelector": "selection._estimators",
-    "KernelFeatureSelectorClassifier": "selection._estimators",
-    "KernelRidgeClassifier": "kernel_ridge._estimators",
-    "KernelRidgeRegressor": "kernel_ridge._estimators",
-    "RKHSWeightingClassifier": "weighting._estimators",
-    "RKHSWeightingRegressor": "weighting._estimators",
-    "RegFeaLClassifier": "regfeal._estimators",
-    "RegFeaLRegressor": "regfeal._estimators",
+    "BKerNNClassifier": "bkernn._estimator",
+    "BKerNNRegressor": "bkernn._estimator",
+    "BrownianKernelRidge": "kernel_ridge._estimator",
+    "HKRRClassifier": "hkrr._estimator",
+    "HKRRRegressor": "hkrr._estimator",
+    "KernelFeatureSelector": "selection._estimator",
+    "KernelFeatureSelectorClassifier": "selection._estimator",
+    "KernelRidgeClassifier": "kernel_ridge._estimator",
+    "KernelRidgeRegressor": "kernel_ridge._estimator",
+    "RKHSWeightingClassifier": "weighting._estimator",
+    "RKHSWeightingRegressor": "weighting._estimator",
+    "RegFeaLClassifier": "regfeal._estimator",
+    "RegFeaLRegressor": "regfeal._estimator",
 }
 
 __all__ = [

@@ -7,7 +7,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, clipped, to_host
+from gpukfl.core._array import Array, array_namespace, clipped, to_host
 
 _SUCCESSION = 1.0  # Laplace's rule: after m rows that were right the next may be wrong
 _LEAST = 0.01  # share of the offset that is left of scores below it

@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import accuracy_score
 from sklearn.utils.class_weight import compute_class_weight, compute_sample_weight
 
-from gpukfl._array import (
+from gpukfl.core._array import (
     Array,
     array_namespace,
     is_array,
@@ -20,15 +20,15 @@ from gpukfl._array import (
     like,
     to_host,
 )
-from gpukfl._passes import map_rows, reduce_rows
-from gpukfl._results import Status
-from gpukfl._warnings import warn, warnings_kept
+from gpukfl.core._results import Status
+from gpukfl.core._warnings import warn, warnings_kept
 from gpukfl.estimators._base import finite, finite_prediction, unchanged_on_error
 from gpukfl.estimators._calibration import Calibration, HeldOutScores
+from gpukfl.estimators._dask import on_its_device
 from gpukfl.estimators._declared import Declared, Labels, Record
-from gpukfl.estimators._device import on_its_device
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._validation import plain_labels, validate_labels, validate_weights
+from gpukfl.partitioned._rows import map_rows, reduce_rows
 from gpukfl.prediction import Classes
 
 CLASS_WEIGHT = """    class_weight : dict, "balanced" or None, default=None

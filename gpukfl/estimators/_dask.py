@@ -1,18 +1,25 @@
-"""Dask collections at the doors of an estimator: fits where partitions lie, predictions put off."""
+"""Dask collections and devices at the doors of an estimator: work goes where the data are."""
 
 from __future__ import annotations
 
 import functools
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 from sklearn.base import is_classifier
 
-from gpukfl._places import Backend
+from gpukfl.core._array import library_of, on_device_of
+from gpukfl.core._cuda import check_not_forked
+from gpukfl.core._memory import explain_full_gpu
+from gpukfl.core._places import Backend
 from gpukfl.partitioned import Collections, Read, in_parts, is_dask
 from gpukfl.tables._training import SAMPLE
+
+# ------------------------------------------------------------------------------------ dask
+
+# Dask collections at the doors of an estimator: fits where partitions lie, predictions put off.
 
 
 def client_of(estimator: Any, /) -> Any:
@@ -147,3 +154,37 @@ def _framed(found: np.ndarray, index: Any) -> Any:
     if found.ndim > 2:
         found = found.reshape(len(found), int(np.prod(found.shape[1:])))
     return (pd.Series if found.ndim == 1 else pd.DataFrame)(found, index=index)
+
+
+# ---------------------------------------------------------------------------------- device
+
+# Work where the data are: on their device, or on the partitions of a Dask collection.
+
+
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
+
+
+def on_its_device(
+    method: Callable[Concatenate[Any, Any, Given], Result], /
+) -> Callable[Concatenate[Any, Any, Given], Result]:
+    """Decorate a method whose first argument is data X.
+
+    Of a Dask collection, what is no fit is put off, partition by partition.
+    """
+
+    @functools.wraps(method)
+    def wrapped(self: Any, X: Any, *args: Given.args, **kwargs: Given.kwargs) -> Result:
+        if is_dask(X) and method.__name__ != "fit":
+            lazy: Any = by_partition(method)(self.to_host(), X, *args, **kwargs)
+            return lazy
+        if library_of(X) == "cupy":
+            check_not_forked()
+        try:
+            with on_device_of(X):
+                return method(self, X, *args, **kwargs)
+        except Exception as error:
+            explain_full_gpu(error)
+            raise
+
+    return wrapped

@@ -1,15 +1,16 @@
-"""One data set, placed and scaled, and how arrays get there and back."""
+"""One data set, placed and scaled, and the held-out samples that judge a fit to it."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Protocol
+from typing import ClassVar, Protocol, Self
 
 import numpy as np
 
-from gpukfl._array import (
+from gpukfl.core._array import (
     Array,
     array_namespace,
     as_columns,
@@ -21,15 +22,66 @@ from gpukfl._array import (
     small_beside,
     to_host,
 )
-from gpukfl._draws import drawn
-from gpukfl._passes import made_anew
-from gpukfl._places import Place
-from gpukfl._rows import Rows, resident
-from gpukfl.estimators._precision_range import check_range
+from gpukfl.core._places import Place
+from gpukfl.core._random import drawn
+from gpukfl.estimators._declared import FLOAT, Declared, Numbers
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._validation import weighted_mean_scale
 from gpukfl.estimators.scaling import learned_scaling
 from gpukfl.operators import center
+from gpukfl.partitioned._rows import Rows, made_anew, reduce_rows, resident
+
+# ------------------------------------------------------------------------- precision range
+
+# Whether the precision that data are computed in holds them.
+
+
+def check_range(rows: Rows, Y: Array, /) -> None:
+    """Raise ValueError where data are too large, or too small, for their precision."""
+    xp, of_targets = array_namespace(rows.reference), array_namespace(Y)
+    dtype = rows.reference.dtype
+    limit = float(xp.finfo(dtype).max)
+    if not bool(of_targets.all(of_targets.isfinite(Y))):
+        msg = f"y overflows {dtype}: expected targets below {limit:.0e}; use float64"
+        raise ValueError(msg)
+
+    largest = _largest(rows, lambda X: xp.sum(X * X, axis=1))
+    if not np.isfinite(largest):
+        msg = (
+            f"X overflows {dtype}: expected squared row norms below {limit:.0e}; standardise X, or "
+            "use float64"
+        )
+        raise ValueError(msg)
+    least = float(xp.finfo(dtype).smallest_normal)
+    if largest < least and _largest(rows, lambda X: xp.max(xp.abs(X), axis=1)) > 0:
+        msg = (
+            f"X vanishes in {dtype}: expected some squared row norm of {least:.0e} at least; "
+            "standardise X, or use float64"
+        )
+        raise ValueError(msg)
+
+
+def _largest(rows: Rows, size: Callable[[Array], Array]) -> float:
+    """Give the largest of the sizes (n,) of rows; NaN where one is."""
+    xp = array_namespace(rows.reference)
+
+    def part(start: int, stop: int) -> list[Array]:
+        blocks = (X for _, _, X in rows.blocks(start=start, stop=stop))
+        with np.errstate(over="ignore", invalid="ignore"):
+            return [functools.reduce(_larger, [xp.max(size(X)) for X in blocks])]
+
+    (found,) = reduce_rows(rows.source, part, combine=_larger)
+    return float(found)
+
+
+def _larger(a: Array, b: Array) -> Array:
+    return array_namespace(a).maximum(a, b)
+
+
+# ------------------------------------------------------------------------------------ data
+
+# One data set, placed and scaled, and how arrays get there and back.
+
 
 _ROOM = 2.0  # times the largest deviation of a target, which predictions stay within
 _SAMPLE = 1_000  # rows of which all pairs may be looked at
@@ -190,3 +242,64 @@ def truncated(fitted: Array, bound: Array, /) -> Array:
     """Cut predictions (n, t) off at plus and minus `bound` (t,)."""
     xp = array_namespace(fitted)
     return xp.minimum(xp.maximum(fitted, -bound), bound)
+
+
+# -------------------------------------------------------------------------------- held out
+
+# Samples that judge a fit.
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """Held-out samples on a problem's scale."""
+
+    X: Array
+    Y: Array  # float64
+    weights: Array  # (n, 1), float64
+
+    @classmethod
+    def of(cls, problem: Data, samples: Samples, /) -> Self:
+        """Place and scale samples like the problem's."""
+        placed, targets = problem.scaled(samples)
+        w = np.ones(len(samples)) if samples.weights is None else samples.weights
+        return cls(placed, targets, beside(w[:, None], targets))
+
+    def losses(self, predicted: Array, /) -> np.ndarray:
+        """Weighted squared error of each row of predictions (n, t), on the host: (n,)."""
+        Y, weights = self._on_host
+        left = Y - to_host(predicted).astype(np.float64, copy=False)
+        return np.sum(weights * left**2, axis=1)
+
+    def error(self, predicted: Array, /) -> float:
+        """Sum of weighted squared errors of predictions (n, t)."""
+        return float(self.losses(predicted).sum())
+
+    @cached_property
+    def spread(self) -> float:
+        """That of the mean."""
+        Y, weights = self._on_host
+        mean = np.sum(weights * Y, axis=0) / np.sum(weights)
+        return float(np.sum(weights * (Y - mean) ** 2))
+
+    @cached_property
+    def _on_host(self) -> tuple[np.ndarray, np.ndarray]:
+        """Targets (n, t) and weights (n, 1), which predictions are compared with there."""
+        return to_host(self.Y), to_host(self.weights)
+
+
+# ---------------------------------------------------------------------------------- bounds
+
+# Predictions that end where nothing is known: not far beyond the targets of the fit.
+
+
+class BoundedPredictions:
+    """An estimator whose functions may be wild outside the data, as polynomials are."""
+
+    bounds_: Array
+    _attributes: ClassVar[dict[str, Declared]] = {"bounds_": Numbers(FLOAT, (2, "n_targets"))}
+
+    def _keep_bounds(self, problem: Data, back: Callable[[Array], Array]) -> None:
+        """Set the least and the largest value that is predicted of each target."""
+        bound = problem.bound * problem.y_scale
+        ends = [back(problem.y_mean - bound), back(problem.y_mean + bound)]
+        self.bounds_ = array_namespace(ends[0]).stack(ends)

@@ -9,13 +9,13 @@ import numpy as np
 from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from gpukfl._array import Array, array_namespace, beside, like, to_host
-from gpukfl._rows import Rows
+from gpukfl.core._array import Array, array_namespace, beside, like, to_host
+from gpukfl.estimators._base import DescribedMethod, coordinate
+from gpukfl.estimators._dask import on_its_device
 from gpukfl.estimators._declared import FLOAT, Declared, Items, Number, Numbers, Whole
-from gpukfl.estimators._described import DescribedMethod, coordinate
-from gpukfl.estimators._device import on_its_device
 from gpukfl.estimators._validation import validate_samples
 from gpukfl.inspection import Curves, Names, direction_name, leading_directions
+from gpukfl.partitioned._rows import Rows
 from gpukfl.prediction import check_finite_prediction
 
 _PROFILES = 5  # that can be told apart

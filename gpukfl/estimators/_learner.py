@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
@@ -14,16 +15,17 @@ from sklearn.base import clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from gpukfl._array import Array, is_host, library_of, lies_in_parts, on_gpu, to_host
-from gpukfl._checks import check_choice, check_number
-from gpukfl._places import Backend, Place, resolve_place
-from gpukfl._results import History, Status
-from gpukfl._warnings import collected, warn
-from gpukfl.estimators._base import HostPickled, finite
+from gpukfl._accel.limits import one_blas_thread, one_openmp_thread
+from gpukfl.core._array import Array, is_host, library_of, lies_in_parts, on_gpu, to_host
+from gpukfl.core._checks import check_choice, check_number
+from gpukfl.core._cuda import cuda_devices
+from gpukfl.core._places import Backend, Place, resolve_place, will_use_torch
+from gpukfl.core._results import History, Status
+from gpukfl.core._warnings import collected, warn
+from gpukfl.estimators._base import Constructed, HostPickled, finite
 from gpukfl.estimators._calibration import Calibration, HeldOutScores
-from gpukfl.estimators._constructor import Constructed
 from gpukfl.estimators._dask import any_dask, fit_collections
-from gpukfl.estimators._data import Data, mover
+from gpukfl.estimators._data import Data, HeldOut, mover
 from gpukfl.estimators._declared import (
     SCORE,
     STEPS,
@@ -35,19 +37,119 @@ from gpukfl.estimators._declared import (
     Text,
     Whole,
 )
-from gpukfl.estimators._held_out import HeldOut
 from gpukfl.estimators._pace import Pace, Size, work_of
 from gpukfl.estimators._run import Run, reported_to, unheard
 from gpukfl.estimators._samples import Samples, Splits
 from gpukfl.estimators._search import Fold, Learned, Search, Setting, Trial
-from gpukfl.estimators._several_gpus import fit_on_devices
-from gpukfl.estimators._threads import few_threads
-from gpukfl.estimators._validation import validate_samples
-from gpukfl.estimators.scaling import WORDS
-from gpukfl.estimators.scaling._units import warn_of_units
-from gpukfl.partitioned import Collections, Read
+from gpukfl.estimators._validation import (
+    validate_labels,
+    validate_samples,
+    validate_targets,
+    validate_weights,
+)
+from gpukfl.estimators.scaling import WORDS, warn_of_units
+from gpukfl.partitioned import (
+    Collections,
+    Holder,
+    PartitionedArray,
+    Partitioning,
+    Read,
+    ThreadHolders,
+)
 from gpukfl.selftest import trusted
 from gpukfl.tables._training import drop_outliers_of_parts, read_arrays
+
+# ---------------------------------------------------------------------------- several gpus
+
+# Rows divided among the GPUs of this machine, for a fit.
+
+
+_PARTS = 8  # whatever the number of GPUs, so that it changes no bit
+_FEWEST = 1_000  # rows of a part
+
+
+def fit_on_devices(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    devices: int,
+    fit: Callable[[Any, Any, Any], object],
+    /,
+) -> None:
+    """Divide host data among GPUs, and fit to them there; the model works on NumPy arrays.
+
+    ``fit(X, y, sample_weight)`` takes arrays whose rows lie in parts.
+
+    Raises
+    ------
+    TypeError
+        If `X` is no data of the host.
+    RuntimeError
+        If there are not so many GPUs that CuPy can use.
+    """
+    X = validate_samples(estimator, X, reset=True, min_samples=2)
+    if not is_host(X):
+        msg = f"expected NumPy data to divide among devices, got {type(X).__name__}"
+        raise TypeError(msg)
+    y = (validate_labels if is_classifier(estimator) else validate_targets)(y, X)
+    weights = validate_weights(sample_weight, X)
+    resolve_place("cupy", X, dtype="float64", work=0)  # says what is missing
+    if cuda_devices() < devices:
+        msg = f"expected {devices} CUDA devices, found {cuda_devices()}"
+        raise RuntimeError(msg)
+    holders = [Holder(_empty_on(k)) for k in range(devices)]
+    sizes = _sizes(X.shape[0])
+    given = ThreadHolders(holders, sizes)
+    try:
+        rows = Partitioning(given, holders[0].place)
+        fit(*(None if x is None else _divided(rows, given, x) for x in (X, y, weights)))
+    finally:
+        given.close()
+    vars(estimator).update(estimator.__getstate__())  # where the data came from
+
+
+def _empty_on(device: int) -> Array:
+    import cupy
+
+    with cupy.cuda.Device(device):
+        return cupy.empty(0)
+
+
+def _sizes(n: int) -> list[int]:
+    """Rows of each part."""
+    parts = max(1, min(_PARTS, n // _FEWEST))
+    edges = np.linspace(0, n, parts + 1).astype(int)
+    return np.diff(edges).tolist()
+
+
+def _divided(rows: Partitioning, holders: ThreadHolders, x: np.ndarray) -> PartitionedArray:
+    whole = PartitionedArray(rows, None, x.shape[1:], x.dtype)
+    for part, start in enumerate(rows.edges[:-1]):
+        holders.put(part, whole.key, x[start : rows.edges[part + 1]])
+    return whole
+
+
+# --------------------------------------------------------------------------------- threads
+
+# How many threads a fit takes.
+
+
+_FEW = 2_000  # samples below which the threads of torch wait for each other more than they work
+
+
+@contextlib.contextmanager
+def few_threads(X: Any, n_samples: int, backend: str, /) -> Iterator[None]:
+    """Limit threads to those that a fit of `X` can use: one in each product of NumPy.
+
+    On torch, which splits all work itself, one for few samples and as many as it likes for others.
+    """
+    with contextlib.ExitStack() as limits:
+        limits.enter_context(one_blas_thread())
+        if n_samples < _FEW and will_use_torch(backend, X):
+            limits.enter_context(one_openmp_thread())
+        yield
+
 
 Problem = TypeVar("Problem", bound=Data)
 Fitted_co = TypeVar("Fitted_co", covariant=True)  # what the last fit gives

@@ -13,9 +13,9 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils import check_random_state
 
-from gpukfl._draws import draws_put_back
-from gpukfl._results import History
-from gpukfl._streams import say
+from gpukfl.core._random import draws_put_back
+from gpukfl.core._results import History
+from gpukfl.core._streams import say
 
 _NO_TIME = 1e-9  # seconds that are left when all are spent: less than any step takes
 _FURTHER = 4  # times as many say better how long all take

@@ -10,9 +10,8 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
-from gpukfl._array import Array, to_host
-from gpukfl.estimators._data import Data
-from gpukfl.estimators._held_out import HeldOut
+from gpukfl.core._array import Array, to_host
+from gpukfl.estimators._data import Data, HeldOut
 from gpukfl.estimators._run import Run
 
 Setting = TypeVar("Setting")  # a frozen value

@@ -18,7 +18,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from gpukfl._array import (
+from gpukfl.core._array import (
     Array,
     array_namespace,
     as_columns,
@@ -30,7 +30,7 @@ from gpukfl._array import (
     lies_in_parts,
     to_host,
 )
-from gpukfl._columns import (
+from gpukfl.core._frames import (
     check_container,
     check_no_dates,
     check_size,

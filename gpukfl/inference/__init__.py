@@ -6,15 +6,12 @@ Functions of any fitted model and of rows; they give frozen results with `summar
 
 from gpukfl.inference._band_results import Band, Bands
 from gpukfl.inference._bands import bands
-from gpukfl.inference._conditional import conditional_importance
+from gpukfl.inference._conditional import Imputer, conditional_importance
 from gpukfl.inference._groups import correlated_groups
-from gpukfl.inference._importances import ConditionalImportance
-from gpukfl.inference._imputation import Imputer
-from gpukfl.inference._interaction_result import Interactions
+from gpukfl.inference._importances import ConditionalImportance, Interactions
 from gpukfl.inference._interactions import interactions
 from gpukfl.inference._result import Inference, infer
-from gpukfl.inference._subspace import subspace
-from gpukfl.inference._subspace_results import Subspace
+from gpukfl.inference._subspace import Subspace, subspace
 
 __all__ = [
     "Band",

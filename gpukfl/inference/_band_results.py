@@ -10,8 +10,7 @@ import numpy as np
 
 from gpukfl.inspection import Description, Panel, Told, plot_panel
 from gpukfl.inspection._figures import Size
-from gpukfl.inspection._markup import clean
-from gpukfl.inspection._style import BLUE, GREY, legend, plain, short, short_text
+from gpukfl.inspection._style import BLUE, GREY, clean, legend, plain, short, short_text
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -3,28 +3,447 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
 
-from gpukfl._array import to_host
-from gpukfl._checks import check_choice, check_kind, check_number, check_switch
-from gpukfl._progress import shown
+from gpukfl.core._array import to_host
+from gpukfl.core._checks import check_choice, check_kind, check_number, check_switch
+from gpukfl.estimators._progress import shown
 from gpukfl.inference._band_results import Band, Bands
-from gpukfl.inference._curves import Curve, accumulated_effects, levels, partial_dependence, profile
-from gpukfl.inference._directions import has_directions
-from gpukfl.inference._estimates import Estimate
-from gpukfl.inference._fold_bands import estimates_by_folds
-from gpukfl.inference._kernel_bands import FEWEST, estimates_by_kernel
-from gpukfl.inference._learned_kernels import scale_of, unlearned
-from gpukfl.inference._shuffled import moved
-from gpukfl.inference._stepwise import each_of
-from gpukfl.inference._subject import Subject
+from gpukfl.inference._evaluation import Subject, moved
+from gpukfl.inference._kernels import (
+    LearnedKernel,
+    Smoother,
+    has_directions,
+    mixed_share,
+    scale_of,
+    unlearned,
+)
+from gpukfl.inference._stepwise import all_of, each_of
+from gpukfl.inspection import direction_name
 from gpukfl.linalg import host_eigh
 from gpukfl.tables._encoding import Category
+
+# ------------------------------------------------------------------------------- estimates
+
+# An estimated curve with its covariance, before it is a band.
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """One curve of one output: values (g,), covariance (g, g), and its degrees of freedom."""
+
+    values: np.ndarray
+    covariance: np.ndarray
+    freedom: float
+
+
+# ---------------------------------------------------------------------------------- curves
+
+# Curves of a function as linear functionals of it: partial dependence, local effects, profiles.
+
+
+TAIL = 0.02  # of the rows beyond either end of a curve
+_AT_ONCE = 2_000  # points at which a function is asked, so that kernels with all rows fit memory
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """Values at some points, averaged with weights: what of a function a picture shows.
+
+    Attributes
+    ----------
+    name : str
+        Of the feature or direction.
+    steps : array, shape (g,)
+        Where it is.
+    points : array, shape (p, d)
+        Rows at which the function is evaluated.
+    weights : array, shape (g, p)
+        What of each makes the curve.
+    centered : bool
+        Whether a constant of the function drops out.
+    strata : array of int, shape (b,), or None
+        Of curves that are means over rows, which of these are drawn alike: all, or those of an
+        interval. Points are those of all rows, for one value after the other.
+    labels : tuple of str
+        Of the steps, where these are levels of a category.
+    """
+
+    name: str
+    steps: np.ndarray
+    points: np.ndarray
+    weights: np.ndarray
+    centered: bool = True
+    strata: np.ndarray | None = None
+    labels: tuple[str, ...] = ()
+
+    def of(self, function: Callable[[np.ndarray], np.ndarray], /) -> np.ndarray:
+        """Give the curve (..., g, q) of a function of rows with values (..., m, q)."""
+        parts = (
+            self.weights[:, begin : begin + _AT_ONCE]
+            @ function(self.points[begin : begin + _AT_ONCE])
+            for begin in range(0, len(self.points), _AT_ONCE)
+        )
+        return sum(parts, np.zeros(()))
+
+    def spread(self, values: np.ndarray, /) -> np.ndarray:
+        """Covariance (g, g) of the curve over draws of its rows, by values (p,) of a function."""
+        g = len(self.steps)
+        if self.strata is None:
+            return np.zeros((g, g))
+        parts = (self.weights * values).reshape(g, -1, len(self.strata)).sum(axis=1)
+        members = self.strata == np.unique(self.strata)[:, None]  # (s, b)
+        counts = members.sum(axis=1)
+        away = parts - (parts @ members.T / counts) @ members
+        factor = (counts / np.maximum(counts - 1, 1)) @ members
+        return (factor * away) @ away.T
+
+
+def partial_dependence(
+    X: np.ndarray, feature: int, name: str, /, *, points: int, background: np.ndarray
+) -> Curve:
+    r"""Average a function over background rows (b, d) at values of a feature.
+
+    Less the mean over these values, each of which counts alike.
+
+    .. math:: t \mapsto \frac1b \sum_i f(t, x_{i, -j})
+    """
+    steps = _values(X[:, feature], points)
+    rows, weights = _each_at(background, [feature], steps[:, None])
+    alike = np.zeros(len(background), dtype=np.int64)
+    return Curve(name, steps, rows, weights, strata=alike)
+
+
+def levels(X: np.ndarray, category: Category, /, *, background: np.ndarray) -> Curve:
+    """Average a function over background rows (b, d) at the levels of a category.
+
+    Less the mean over the levels, each of which counts alike.
+    """
+    examples, labels = category.examples(X)
+    rows, weights = _each_at(background, category.columns, examples)
+    alike, steps = np.zeros(len(background), dtype=np.int64), np.arange(float(len(labels)))
+    return Curve(category.name, steps, rows, weights, strata=alike, labels=labels)
+
+
+def _each_at(
+    background: np.ndarray, columns: Sequence[int], values: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """All rows with each of the values (g, c) in some columns, and weights of their means."""
+    b, g = len(background), len(values)
+    rows = np.tile(background, (g, 1))
+    rows[:, columns] = np.repeat(values, b, axis=0)
+    weights = np.kron(np.eye(g), np.full((1, b), 1.0 / b))
+    return rows, weights - weights.mean(axis=0)
+
+
+def accumulated_effects(
+    X: np.ndarray, feature: int, name: str, /, *, points: int, background: np.ndarray
+) -> Curve:
+    """Add up the mean differences across intervals of a feature, of the rows that are inside.
+
+    Apley and Zhu's accumulated local effects, less their mean over the rows X that are between the
+    first and the last step: beyond, the curve says nothing.
+    """
+    steps = _values(X[:, feature], points)
+    rows, interval = background, _intervals(steps, background[:, feature])
+    rows, interval = rows[interval >= 0], interval[interval >= 0]
+    filled, interval, counts = np.unique(interval, return_inverse=True, return_counts=True)
+    # An interval without rows is joined to the one below it
+    edges = np.append(steps[filled], steps[-1])
+    edges[0] = steps[0]
+    low, high = rows.copy(), rows.copy()
+    low[:, feature], high[:, feature] = edges[interval], edges[interval + 1]
+    local = (interval == np.arange(len(counts))[:, None]) / counts[:, None]
+    total = np.concatenate([np.zeros((1, len(rows))), np.cumsum(local, axis=0)])
+    everywhere = _intervals(edges, X[:, feature])
+    shares = np.bincount(everywhere[everywhere >= 0]) / np.count_nonzero(everywhere >= 0)
+    weights = total - shares @ (0.5 * (total[:-1] + total[1:])[: len(shares)])
+    return Curve(
+        name,
+        edges,
+        np.concatenate([high, low]),
+        np.concatenate([weights, -weights], axis=1),
+        strata=interval,
+    )
+
+
+def profile(
+    X: np.ndarray,
+    scaled: np.ndarray,
+    directions: np.ndarray,
+    rank: int,
+    names: tuple[str, ...],
+    /,
+    *,
+    points: int,
+) -> Curve:
+    """Evaluate along one of the directions (k, d) of scaled rows, through their mean.
+
+    As far as every feature stays within the range that it has.
+    """
+    middle, u = scaled.mean(axis=0), directions[rank]
+    low, high = np.quantile((scaled - middle) @ u, [TAIL, 1.0 - TAIL])
+    moved = np.flatnonzero(np.abs(u) > 1e-9)
+    ends = np.stack([scaled.min(axis=0) - middle, scaled.max(axis=0) - middle])[:, moved] / u[moved]
+    low, high = max(low, ends.min(axis=0).max()), min(high, ends.max(axis=0).min())
+    steps = np.linspace(low, high, points)
+    rows = _unscaled(middle + steps[:, None] * u, X, scaled)
+    return Curve(direction_name(names, directions, rank), steps, rows, np.eye(points), False)
+
+
+def _intervals(edges: np.ndarray, column: np.ndarray) -> np.ndarray:
+    """Which interval between edges (g,) a value lies in (n,): -1 beyond the ends."""
+    found = np.clip(np.searchsorted(edges, column, side="left") - 1, 0, len(edges) - 2)
+    return np.where((column < edges[0]) | (column > edges[-1]), -1, found)
+
+
+def _values(column: np.ndarray, points: int) -> np.ndarray:
+    """Different values of a feature from one end to the other, without the tails.
+
+    Both ends where nearly all rows have one value, as of a category that is rare.
+    """
+    quantiles = np.quantile(column, np.linspace(TAIL, 1.0 - TAIL, points), method="nearest")
+    found = np.unique(quantiles)
+    return found if len(found) > 1 else np.unique([column.min(), column.max()])
+
+
+def _unscaled(Z: np.ndarray, X: np.ndarray, scaled: np.ndarray) -> np.ndarray:
+    """Rows whose scaled features are `Z`, between those of known rows: each feature by itself."""
+    found = np.empty_like(Z)
+    for j in range(Z.shape[1]):
+        there, first = np.unique(scaled[:, j], return_index=True)
+        found[:, j] = np.interp(Z[:, j], there, X[first, j])
+    return found
+
+
+# ------------------------------------------------------------------------------ fold bands
+
+# Curves of models without a kernel, by how far the fits of folds vary.
+
+
+_FOLDS = 10
+
+
+def estimates_by_folds(
+    subject: Subject, curves: Sequence[Curve], rng: Any, /
+) -> list[list[Estimate]]:
+    r"""Give the model's curves, with the jackknife's covariance over folds that are left out.
+
+    .. math:: \frac{K - 1}{K} \sum_k (c_k - \bar c)(c_k - \bar c)^\top
+
+    of K - 1 degrees of freedom.
+    """
+    # Rows of one class after the other, so that each fold takes its share of every class
+    order = rng.permutation(len(subject))
+    if subject.classes:
+        order = order[np.argsort(subject.y[order], kind="stable")]
+
+    def without_fold(k: int) -> Any:
+        return subject.refitted(np.sort(np.delete(order, np.s_[k::_FOLDS])))
+
+    models = all_of("fits for bands", range(_FOLDS), without_fold)
+
+    def estimated(curve: Curve) -> list[Estimate]:
+        own = curve.weights @ subject.functions(curve.points)
+        by_fold = np.stack(
+            [curve.weights @ subject.functions(curve.points, one) for one in models]
+        )  # (K, g, t)
+        away = by_fold - by_fold.mean(axis=0)
+        share = (_FOLDS - 1.0) / _FOLDS
+        return [
+            Estimate(own[:, c], share * away[..., c].T @ away[..., c], _FOLDS - 1.0)
+            for c in range(own.shape[1])
+        ]
+
+    return each_of("curves of bands", curves, estimated)
+
+
+# ---------------------------------------------------------------------------- kernel bands
+
+# Curves of what is estimated by a learned kernel, with their covariance in closed form.
+
+
+FEWEST = 40  # rows
+# Chosen by coverage on models that no benchmark has
+_RIDGE_SHARE = 0.1  # of the evidence's
+_LENGTH_SHARE = 0.5  # of the learned lengthscale
+_WITHOUT_LENGTH = 0.5  # of the ridge, for kernels that have no lengthscale to shorten
+_MIXES = (0.0, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)  # of the additive kernel, in units of the learned
+_FREE_SHARE = 5  # one in so many rows may be spent on what is not penalised
+_LEAST = 1e-3  # probability of which noise of classes is made at least
+
+
+@dataclass(frozen=True, eq=False)
+class _Half:
+    """Rows to smooth, and the kernel that has not seen them."""
+
+    kernel: LearnedKernel
+    rows: np.ndarray
+
+    @property
+    def ridge_share(self) -> float:
+        """Share of the evidence's ridge, for less bias than what predicts best has."""
+        return _RIDGE_SHARE * (1.0 if self.kernel.has_lengthscale else _WITHOUT_LENGTH)
+
+
+def estimates_by_kernel(
+    subject: Subject,
+    curves: Sequence[Curve],
+    sample: np.ndarray,
+    kernel: LearnedKernel | None,
+    rng: Any,
+    /,
+) -> list[list[Estimate]]:
+    """Estimate curves from a sample of the rows: for each curve one of every output.
+
+    By a kernel that has not seen the rows; without one by those of fits to halves.
+    """
+    halves = _halves(subject, sample, rng) if kernel is None else [_half(kernel, sample)]
+    shared = [_Shared.of(subject, half, curves) for half in halves]
+    outputs = range(subject.Y.shape[1])
+    by_output = all_of(
+        "smoothers of bands", outputs, lambda c: _estimate_curves(subject, shared, c)
+    )
+    return [[by_output[c][k] for c in outputs] for k in range(len(curves))]
+
+
+def _halves(subject: Subject, sample: np.ndarray, rng: Any) -> list[_Half]:
+    """Split all rows in two: the sample's in one half goes with the kernel of the other."""
+    side = _sides(subject, sample, rng)
+
+    def half(k: int) -> _Half:
+        assert subject.kernel is not None
+        kernel = subject.kernel_from(np.flatnonzero(side != k))
+        rows = sample[side[sample] == k]
+        # A half that finds nothing says nothing of what to compare: then the whole fit's kernel
+        return _half(subject.kernel if kernel is None else kernel, rows)
+
+    return all_of("fits for bands", (0, 1), half)
+
+
+def _half(kernel: LearnedKernel, rows: np.ndarray) -> _Half:
+    """Let functions bend sooner than the fit does: of a smooth kernel a low ridge is not enough."""
+    return _Half(kernel.shortened(_LENGTH_SHARE), rows)
+
+
+def _sides(subject: Subject, sample: np.ndarray, rng: Any) -> np.ndarray:
+    """Put every row in one of two halves (n,), of every class and of the sample its half."""
+    side = np.empty(len(subject), dtype=np.int64)
+    sampled = np.isin(np.arange(len(subject)), sample)
+    labels = subject.y if subject.classes else np.zeros(len(subject))
+    groups = np.unique(np.stack([np.unique(labels, return_inverse=True)[1], sampled]), axis=1)
+    codes = np.unique(labels, return_inverse=True)[1]
+    start = 0
+    for label, inside in groups.T:
+        members = np.flatnonzero((codes == label) & (sampled == inside))
+        side[rng.permutation(members)] = (start + np.arange(len(members))) % 2
+        start += len(members)
+    return side
+
+
+# ---------------------------------------------------------------------- one half of the rows
+
+
+@dataclass(frozen=True, eq=False)
+class _Shared:
+    """Kernels and features of the rows of one half, and of the curves."""
+
+    half: _Half
+    K: tuple[np.ndarray, np.ndarray]  # the learned kernel and the additive one, of one size
+    kernels: list[tuple[np.ndarray, np.ndarray]]  # of each curve with the rows (g, n)
+    H: np.ndarray  # what is not penalised, of each output (t, n, p)
+    free: list[np.ndarray]  # the same of each curve (t, g, p)
+
+    @classmethod
+    def of(cls, subject: Subject, half: _Half, curves: Sequence[Curve]) -> _Shared:
+        X, kernel = subject.X[half.rows], half.kernel
+        K, other = kernel(X, X), kernel.additive(X, X)
+        unit = _spread(K) / (_spread(other) or 1.0)
+        kernels = [
+            (
+                curve.of(lambda points: kernel(points, X)),
+                curve.of(lambda points: kernel.additive(points, X)) * unit,
+            )
+            for curve in curves
+        ]
+        free = _Free.of(kernel, len(X), subject.Y.shape[1])
+        return cls(
+            half, (K, unit * other), kernels, free.at(X), [curve.of(free.at) for curve in curves]
+        )
+
+
+def _spread(K: np.ndarray) -> float:
+    """Variance of functions of a kernel (n, n) about their mean over the rows."""
+    return float(np.trace(K) / len(K) - K.mean())
+
+
+@dataclass(frozen=True, eq=False)
+class _Free:
+    """What is not penalised: a constant, trends, and moves of the learned directions."""
+
+    kernel: LearnedKernel
+    features: np.ndarray  # whose trends are free, and loadings where there are directions
+    n_outputs: int
+
+    @classmethod
+    def of(cls, kernel: LearnedKernel, n: int, n_outputs: int) -> _Free:
+        """Leave the most important features free, as many as the rows allow."""
+        count = (n // _FREE_SHARE - 1) // (1 + len(kernel.directions))
+        order = np.argsort(-kernel.importances, kind="stable")
+        return cls(kernel, order[: max(count, 0)], n_outputs)
+
+    def at(self, X: np.ndarray) -> np.ndarray:
+        r"""Give the features of each output (t, m, p) at rows.
+
+        A direction u moves by some v that is orthogonal to all of them, and the function by
+        :math:`\partial_u f(x)\, v^\top x`.
+        """
+        Z = self.kernel.scale(X)
+        trends = np.concatenate([np.ones((len(Z), 1)), Z[:, self.features]], axis=1)
+        found = np.broadcast_to(trends, (self.n_outputs, *trends.shape))
+        if not len(self.kernel.directions):
+            return found
+        slopes = np.moveaxis(self.kernel.slopes(Z), 2, 0)  # (t, m, k)
+        beside = Z - (Z @ self.kernel.directions.T) @ self.kernel.directions
+        moved = slopes[..., None] * beside[:, None, self.features]
+        return np.concatenate([found, moved.reshape(*found.shape[:2], -1)], axis=2)
+
+
+def _estimate_curves(subject: Subject, shared: Sequence[_Shared], output: int) -> list[Estimate]:
+    """Average the halves' curves of one output."""
+    maps: list[list[np.ndarray]] = []  # of each half, those of the curves (g, n)
+    noises, sums = [], np.zeros(3)
+    for one in shared:
+        y, weights = subject.Y[one.half.rows, output], subject.weights[one.half.rows]
+        H, roots, (K, other) = one.H[output], np.sqrt(weights), one.K
+        mix = mixed_share(K, other, H, y, roots, _MIXES)
+        smoother = Smoother.of(K + mix * other, H, y, roots, share=one.half.ridge_share)
+        found = [
+            smoother.map(learned + mix * more, free[output])
+            for (learned, more), free in zip(one.kernels, one.free, strict=True)
+        ]
+        maps.append([smoother.corrected(L) / len(shared) for L in found])
+        sums = sums + smoother.residual_sums(y)
+        noises.append(np.ones(len(y)))
+        if subject.classes:
+            share = np.clip(smoother.fitted(y), _LEAST, 1.0 - _LEAST)
+            noises[-1] = share * (1.0 - share)
+    squares, expected, spread = sums
+    # Of classes p (1 - p) says where there is more noise; as it is it would be too low in sum,
+    # since fitted shares that smooth little follow the classes
+    rows, noise = np.concatenate([one.half.rows for one in shared]), np.concatenate(noises)
+    noise = noise / subject.weights[rows] * (squares / expected / noise.mean())
+    freedom = float(expected**2 / spread)  # Satterthwaite's
+    y = subject.Y[rows, output]
+    joined = [np.concatenate(halves, axis=1) for halves in zip(*maps, strict=True)]
+    return [Estimate(L @ y, (L * noise) @ L.T, freedom) for L in joined]
+
 
 KINDS = ("partial_dependence", "accumulated_effects", "profiles")
 _FEATURES, _DIRECTIONS = 6, 3  # that are shown unless others are named

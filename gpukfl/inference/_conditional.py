@@ -3,23 +3,304 @@
 from __future__ import annotations
 
 import numbers
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
+from sklearn.covariance import LedoitWolf
+from sklearn.linear_model import LogisticRegression, PoissonRegressor
+from sklearn.metrics import mean_poisson_deviance
+from sklearn.model_selection import KFold, StratifiedKFold, cross_val_predict
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
 
-from gpukfl._checks import check_kind, check_number
-from gpukfl._progress import shown
-from gpukfl.inference._asked import Asked, Part, asked_of
+from gpukfl.core._checks import check_kind, check_number
+from gpukfl.core._warnings import collected
+from gpukfl.estimators import KernelRidgeClassifier, KernelRidgeRegressor
+from gpukfl.estimators._progress import shown
+from gpukfl.inference._evaluation import Asked, Part, asked_of
 from gpukfl.inference._groups import features_of
 from gpukfl.inference._importances import ConditionalImportance
-from gpukfl.inference._imputation import Imputer
-from gpukfl.inference._redrawn import Drawn, Permuted, Redrawn
-from gpukfl.inference._residual_scales import residual_scales
 from gpukfl.inference._stepwise import each_of
-from gpukfl.portfolio._judges import Judge
+from gpukfl.portfolio._folds import Judge
+
+# ------------------------------------------------------------------------------ imputation
+
+# What the other columns say of some: a prediction and residuals, or probabilities of levels.
+
+
+_FOLDS = 3
+_RARE = 1e-3  # probability below which a kernel's are alike
+_STEPS = 1_000
+_EACH = 4  # rows for a level, on average, so that its probability can be learned
+
+
+@dataclass(frozen=True)
+class Imputer:
+    """What predicts columns from all others, where `conditional_importance` redraws them.
+
+    Parameters
+    ----------
+    regressor : scikit-learn regressor, optional
+        Of columns of numbers, cloned for each; by default `KernelRidgeRegressor`, whose ridge and
+        lengthscale leave-one-out chooses: it is linear where that is best.
+    classifier : scikit-learn classifier with `predict_proba`, optional
+        Of columns of few levels; by default logistic regression on the other columns and on what
+        `KernelRidgeClassifier` says of rows that it has not seen.
+    max_levels : int, default=10
+        Up to how many different values, or combinations of these in a group, are levels.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `max_levels` is no integer of at least 1, or an estimator cannot be asked.
+    """
+
+    regressor: Any = None
+    classifier: Any = None
+    max_levels: int = 10
+
+    def __post_init__(self) -> None:
+        check_number("max_levels", self.max_levels, kind=numbers.Integral, low=1)
+        wanted = {"regressor": "predict", "classifier": "predict_proba"}
+        for name, method in wanted.items():
+            given = getattr(self, name)
+            if given is not None and not hasattr(given, method):
+                msg = f"expected {name} to have {method}, got {given!r}"
+                raise TypeError(msg)
+
+    def levels(self, values: np.ndarray, /) -> np.ndarray | None:
+        """Give the level (n,) that each row of values (n, g) is, or None where these are many."""
+        codes = [np.unique(column, return_inverse=True)[1].ravel() for column in values.T]
+        _, level = np.unique(np.stack(codes, axis=1), axis=0, return_inverse=True)
+        level = level.ravel()
+        return level if level.max() < min(self.max_levels, max(len(values) // _EACH, 1)) else None
+
+    def means(self, others: np.ndarray, values: np.ndarray, seed: int, /) -> np.ndarray:
+        """Predict columns (n, g), some values of which may be missing, from others (n, q)."""
+        default = KernelRidgeRegressor(random_state=seed)
+        model = default if self.regressor is None else self.regressor
+        return np.stack([_mean(model, others, column) for column in values.T], axis=1)
+
+    def probabilities(self, others: np.ndarray, levels: np.ndarray, seed: int, /) -> np.ndarray:
+        """Estimate the probabilities (n, v) of levels 0, ..., v - 1 from others (n, q)."""
+        counts = np.bincount(levels)
+        if others.shape[1] == 0 or len(counts) == 1:
+            return np.tile(counts / len(levels), (len(levels), 1))
+        if self.classifier is None:
+            return _calibrated(others, levels, seed)
+        model = clone(self.classifier)
+        with collected():
+            return np.asarray(model.fit(others, levels).predict_proba(others), dtype=np.float64)
+
+
+def _calibrated(others: np.ndarray, levels: np.ndarray, seed: int) -> np.ndarray:
+    """Estimate probabilities (n, v) by a logistic regression on the others and a kernel's scores.
+
+    Where levels are drawn by probabilities, errors of these that go along with a column would be
+    taken for effects; of maximum likelihood there are none on the rows that it is fitted to. Scores
+    are those of rows that were held out, so that they say no more of these rows than of new ones.
+    """
+    if np.bincount(levels).min() >= _FOLDS:
+        folds = StratifiedKFold(_FOLDS, shuffle=True, random_state=seed)
+        kernel = KernelRidgeClassifier(random_state=seed)
+        with collected():
+            shares = cross_val_predict(kernel, others, levels, cv=folds, method="predict_proba")
+        others = np.concatenate([others, np.log(np.maximum(shares[:, 1:], _RARE))], axis=1)
+    model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=_STEPS))
+    return np.asarray(model.fit(others, levels).predict_proba(others), dtype=np.float64)
+
+
+def _mean(model: Any, others: np.ndarray, column: np.ndarray) -> np.ndarray:
+    """Predict one column (n,); by its mean where others say nothing of it."""
+    there = np.flatnonzero(~np.isnan(column))
+    known = column[there]
+    if others.shape[1] == 0 or len(there) < 2 or np.ptp(known) == 0:
+        return np.full(len(column), known.mean() if len(there) else 0.0)
+    with collected():
+        fitted = clone(model).fit(others[there], known)
+        return np.asarray(fitted.predict(others), dtype=np.float64).reshape(len(column))
+
+
+# --------------------------------------------------------------------------------- redrawn
+
+# Rows whose values in some columns are redrawn, given all others.
+
+
+_ROUNDING = 1e-12  # of a sum of losses; closer ones are equal
+
+
+@dataclass(frozen=True, eq=False)
+class Redrawn(ABC):
+    """Rows, and values that they may have instead of their own.
+
+    A table (n, v) or (n, v, t) says something of each row with each of its values.
+
+    Attributes
+    ----------
+    rows : array of int, shape (n,)
+        Which rows they are.
+    values : array, shape (n, v, g)
+        Of g columns; what the row has itself is among them.
+    own : array of int, shape (n,)
+        Which of the values that is.
+    """
+
+    rows: np.ndarray
+    values: np.ndarray
+    own: np.ndarray
+
+    def actual(self, table: np.ndarray, /) -> np.ndarray:
+        """Give what a table says of the rows as they are: (n,)."""
+        return table[np.arange(len(self.own)), self.own]
+
+    @abstractmethod
+    def middle(self, table: np.ndarray, /) -> np.ndarray:
+        """Average a table over the values, in a way that no redrawing changes."""
+
+    @abstractmethod
+    def expected(self, table: np.ndarray, /) -> np.ndarray:
+        """Give the mean of a table over redrawn values."""
+
+    @abstractmethod
+    def sums(self, table: np.ndarray, count: int, rng: np.random.RandomState, /) -> np.ndarray:
+        """Redraw all rows so many times, and sum up a table (n, v) over them: (count,)."""
+
+    def p_value(self, losses: np.ndarray, count: int, rng: np.random.RandomState, /) -> float:
+        r"""Compare the sum of losses with redrawn ones: :math:`(1 + \#\{T_b \le T\}) / (1 + B)`."""
+        actual = float(self.actual(losses).sum())
+        as_low = self.sums(losses, count, rng) <= actual + _ROUNDING * abs(actual)
+        return float(1 + np.count_nonzero(as_low)) / (1 + count)
+
+
+@dataclass(frozen=True, eq=False)
+class Permuted(Redrawn):
+    """Rows in blocks of v, each with the residuals of all rows of its block.
+
+    They are redrawn by permutations inside the blocks, of which there are many more than values
+    that a model is asked of.
+    """
+
+    @classmethod
+    def of(
+        cls, values: np.ndarray, means: np.ndarray, scales: np.ndarray, blocks: np.ndarray, /
+    ) -> Permuted:
+        """Give rows in blocks (b, v) residuals of values (m, g) of all rows from means (m, g).
+
+        In units of the scales (m, g) of both rows.
+        """
+        size = blocks.shape[1]
+        residuals = ((values - means) / scales)[blocks]
+        moved = scales[blocks][:, :, None, :] * residuals[:, None, :, :]
+        copies = means[blocks][:, :, None, :] + moved
+        own = np.arange(size)
+        copies[:, own, own, :] = values[blocks]  # as they are, to the last bit
+        flat = copies.reshape(blocks.size, size, values.shape[1])
+        return cls(blocks.ravel(), flat, np.tile(own, len(blocks)))
+
+    def middle(self, table: np.ndarray, /) -> np.ndarray:
+        """Average a table over all residuals of the block, the row's own among them."""
+        return table.mean(axis=1)
+
+    def expected(self, table: np.ndarray, /) -> np.ndarray:
+        """Give the mean of a table over the residuals of other rows."""
+        size, actual = table.shape[1], self.actual(table)
+        return (table.sum(axis=1) - actual) / (size - 1) if size > 1 else actual
+
+    def sums(self, table: np.ndarray, count: int, rng: np.random.RandomState, /) -> np.ndarray:
+        """Draw permutations inside every block, and sum up a table: (count,)."""
+        size = table.shape[1]
+        total, rows = np.zeros(count), np.arange(size)
+        for block in table.reshape(-1, size, size):
+            permutations = np.argsort(rng.random_sample((count, size)), axis=1)
+            total += block[rows, permutations].sum(axis=1)
+        return total
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn(Redrawn):
+    """Rows with each of v levels, which have probabilities (n, v)."""
+
+    probabilities: np.ndarray
+
+    @classmethod
+    def of(
+        cls, values: np.ndarray, levels: np.ndarray, shares: np.ndarray, rows: np.ndarray, /
+    ) -> Drawn:
+        """Give some rows all levels (m,) of values (m, g), by their probabilities (m, v)."""
+        known = values[np.unique(levels, return_index=True)[1]]
+        each = np.broadcast_to(known, (len(rows), *known.shape))
+        return cls(rows, each, levels[rows], shares[rows])
+
+    def middle(self, table: np.ndarray, /) -> np.ndarray:
+        """Average a table over the levels."""
+        return np.einsum("nv,nv...->n...", self.probabilities, table)
+
+    def expected(self, table: np.ndarray, /) -> np.ndarray:
+        """Give the mean of a table over the levels."""
+        return self.middle(table)
+
+    def sums(self, table: np.ndarray, count: int, rng: np.random.RandomState, /) -> np.ndarray:
+        """Draw a level for every row, and sum up a table: (count,)."""
+        ends = np.cumsum(self.probabilities, axis=1)[:, :-1]
+        total = np.zeros(count)
+        for row, steps in zip(table, ends, strict=True):
+            total += row[np.searchsorted(steps, rng.random_sample(count), side="right")]
+        return total
+
+
+# ------------------------------------------------------------------------- residual scales
+
+# How large residuals are, given other columns, so that those of two rows may be exchanged.
+
+
+_FEWEST = 50  # rows of which it is asked
+_SCALE_FOLDS = 10
+_PENALTY = 0.05  # of squared coefficients, beside the mean deviance
+_SCALE_STEPS = 300
+_WIDEST = 10.0  # times the mean size, and as far below
+_NEAR = 0.2  # of squared distances from the middle: rows nearer than that are alike
+
+
+def residual_scales(others: np.ndarray, residuals: np.ndarray, seed: int, /) -> np.ndarray:
+    r"""Estimate scales (n, g) of residuals (n, g), NaN where unknown, given others (n, q).
+
+    The mean of :math:`|r|` is the exponential of a linear function of the others, of their absolute
+    values, and of how far out a row is, estimated by quasi-likelihood. Each row's is predicted by a
+    fit that has not seen it; all are 1 where this says no more of the sizes than their mean.
+    """
+    return np.stack([_scales(others, column, seed) for column in residuals.T], axis=1)
+
+
+def _scales(others: np.ndarray, residuals: np.ndarray, seed: int) -> np.ndarray:
+    """Scales (n,) of one column; 1 for all where there is too little to learn from."""
+    found = np.ones(len(residuals))
+    there = np.flatnonzero(~np.isnan(residuals))
+    size = np.abs(residuals[there])
+    if others.shape[1] == 0 or len(there) < _FEWEST or size.mean() <= 0:
+        return found
+    size = size / size.mean()
+    model = make_pipeline(StandardScaler(), PoissonRegressor(alpha=_PENALTY, max_iter=_SCALE_STEPS))
+    folds = KFold(_SCALE_FOLDS, shuffle=True, random_state=seed)
+    with collected():
+        means = cross_val_predict(model, _signs(others[there]), size, cv=folds)
+    means = np.clip(means, 1.0 / _WIDEST, _WIDEST)
+    # Scales that are noise would make residuals of other rows larger than a row's own
+    if mean_poisson_deviance(size, means) < mean_poisson_deviance(size, np.ones(len(size))):
+        found[there] = means
+    return found
+
+
+def _signs(others: np.ndarray) -> np.ndarray:
+    """Give what scales may depend on: columns (n, q), their sizes, the distance from the middle."""
+    Z = StandardScaler().set_output(transform="default").fit_transform(others)
+    far = LedoitWolf().fit(Z).mahalanobis(Z) / Z.shape[1]
+    return np.column_stack([Z, np.abs(Z), np.log(_NEAR + far)])
+
 
 _TINY = 1e-300
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from scipy.stats import rankdata
 
-from gpukfl._array import is_array, to_host
-from gpukfl._checks import check_number
-from gpukfl.portfolio._importances import groups_of
+from gpukfl.core._array import is_array, to_host
+from gpukfl.core._checks import check_number
+from gpukfl.portfolio._description import groups_of
 
 EACH = "columns"  # every feature by itself
 _NAMED = 3  # features of a group that its name has

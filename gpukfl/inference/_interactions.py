@@ -4,34 +4,319 @@ from __future__ import annotations
 
 import itertools
 import numbers
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy.special import softmax
+from sklearn.preprocessing import SplineTransformer
 from sklearn.utils import check_random_state
 
-from gpukfl._checks import check_choice, check_kind, check_number
-from gpukfl._progress import shown
-from gpukfl.inference._asked import Asked, asked_of
-from gpukfl.inference._dependence import Dependence, dependence_of
+from gpukfl.core._array import to_host
+from gpukfl.core._checks import check_choice, check_kind, check_number
+from gpukfl.estimators._progress import shown
+from gpukfl.estimators.bkernn._estimator import BKerNNBase
+from gpukfl.estimators.hkrr._estimator import HKRRBase
+from gpukfl.estimators.kernel_ridge._estimator import KernelRidgeBase
+from gpukfl.estimators.selection._estimator import SelectionBase
+from gpukfl.inference._evaluation import Asked, asked_of, moved
 from gpukfl.inference._groups import feature_of
-from gpukfl.inference._interaction_result import Interactions
-from gpukfl.inference._score_test import (
-    Score,
-    additive_basis,
-    pairwise_basis,
-    score_p_values,
-    without,
-)
-from gpukfl.inference._shuffled import moved
+from gpukfl.inference._importances import Interactions
 from gpukfl.inference._stepwise import each_of
+from gpukfl.methods import ProductExpansion, product_terms
+
+# ------------------------------------------------------------------------------ score test
+
+# Whether one effect goes along with what others leave of targets.
+
+
+_KNOTS = (5, 4, 3, 2)  # of splines, the finest first; two make cubic polynomials
+_LEVELS = 8  # different values that are classes of their own
+_FREE = 4  # rows for each function of two features that is taken out
+_AT_ONCE = 2_000_000  # numbers that are drawn
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Score:
+    """What is tested to go along.
+
+    Attributes
+    ----------
+    effect, left : array, shape (n, t)
+        Without functions that are no matter of the hypothesis.
+    errors : array, shape (n, t)
+        What is left, as large as the errors that it is made of: fitted functions take of these.
+    """
+
+    effect: np.ndarray
+    left: np.ndarray
+    errors: np.ndarray
+
+    @classmethod
+    def without(cls, basis: np.ndarray, effect: np.ndarray, left: np.ndarray, /) -> Score:
+        """Take the span of a basis (n, q) out of an effect (n, t) and of what is left (n, t)."""
+        axes, sizes, _ = np.linalg.svd(basis, full_matrices=False)
+        axes = axes[:, sizes > _ROUNDING * sizes[0]]
+        effect, left = (values - axes @ (axes.T @ values) for values in (effect, left))
+        kept = np.maximum(1.0 - np.sum(axes**2, axis=1, keepdims=True), _ROUNDING)
+        return cls(effect, left, left / np.sqrt(kept))
+
+
+def additive_basis(features: Sequence[np.ndarray], /) -> np.ndarray:
+    """Give functions (n, q) of one feature each: splines, or indicators of few values.
+
+    A feature may have several columns (n, g); gaps are as the median.
+    """
+    return _with_constant([_basis(feature, _KNOTS[0]) for feature in features])
+
+
+def pairwise_basis(features: Sequence[np.ndarray], /) -> np.ndarray:
+    """Give functions (n, q) of one or two features each: products of those of `additive_basis`.
+
+    Splines have as many knots as leave four rows for each function.
+
+    Raises
+    ------
+    ValueError
+        If the fewest knots do not.
+    """
+    n = len(features[0])
+    for knots in _KNOTS:
+        parts = [_basis(feature, knots) for feature in features]
+        products = [
+            (first[:, :, None] * second[:, None, :]).reshape(n, -1)
+            for first, second in itertools.combinations(parts, 2)
+        ]
+        whole = _with_constant([*parts, *products])
+        count = whole.shape[1]
+        if _FREE * count <= n:
+            return whole
+    msg = (
+        f"expected at least {_FREE * count} rows beside the background to test three features "
+        f"without {count} functions of two of them, got {n}: give more (max_rows), or no y for H "
+        "alone"
+    )
+    raise ValueError(msg)
+
+
+def without(basis: np.ndarray, values: np.ndarray, weights: np.ndarray, /) -> np.ndarray:
+    """Take the span of a basis (n, q) out of values (n, t), by squares with weights (n, t)."""
+    roots = np.sqrt(weights)
+    parts = [
+        column - basis @ np.linalg.lstsq(root[:, None] * basis, root * column, rcond=None)[0]
+        for column, root in zip(values.T, roots.T, strict=True)
+    ]
+    return np.stack(parts, axis=1)
+
+
+def score_p_values(
+    scores: Sequence[Score], count: int, rng: np.random.RandomState, /
+) -> np.ndarray:
+    """Test whether effects go along with what is left of targets, one p-value each.
+
+    One-sided, by the same permutations of the errors of all; of the inner product over its
+    standard error, so that it does not matter that errors differ in size.
+    """
+    n, t = scores[0].effect.shape
+    actual = [
+        _studentised(_products(one.effect, one.left), _products(one.effect, one.errors))
+        for one in scores
+    ]
+    above, step = np.zeros(len(scores)), max(1, _AT_ONCE // (n * t))
+    for begin in range(0, count, step):
+        some = min(step, count - begin)
+        orders = np.argsort(rng.random_sample((some, n)), axis=1)
+        for k, one in enumerate(scores):
+            drawn = _products(one.effect, one.errors[orders])
+            above[k] += np.count_nonzero(_studentised(drawn, drawn) >= actual[k] - _ROUNDING)
+    return (1 + above) / (1 + count)
+
+
+def _products(effect: np.ndarray, left: np.ndarray) -> np.ndarray:
+    """Inner products (..., n) of the rows of an effect (n, t) and of what is left (..., n, t)."""
+    return np.einsum("nt,...nt->...n", effect, left)
+
+
+def _studentised(parts: np.ndarray, errors: np.ndarray) -> np.ndarray:
+    """Divide sums of scores (..., n) by the roots of sums of squares of their errors."""
+    sizes = np.sqrt(np.sum(errors**2, axis=-1))
+    return np.asarray(parts.sum(axis=-1) / np.maximum(sizes, 1e-300))
+
+
+def _with_constant(parts: Sequence[np.ndarray]) -> np.ndarray:
+    return np.concatenate([np.ones((len(parts[0]), 1)), *parts], axis=1)
+
+
+def _basis(feature: np.ndarray, knots: int) -> np.ndarray:
+    """Functions (n, q) of the columns of a feature (n, g), which sum up to no constant."""
+    return np.concatenate([_of_column(column, knots) for column in feature.T], axis=1)
+
+
+def _of_column(column: np.ndarray, knots: int) -> np.ndarray:
+    """Functions (n, q) of a column (n,), but for one: together they are 1."""
+    known = np.unique(column[~np.isnan(column)])
+    column = np.where(np.isnan(column), np.median(known) if len(known) else 0.0, column)
+    if len(known) <= _LEVELS:
+        return (column[:, None] == known[None, 1:]).astype(np.float64)
+    splines = SplineTransformer(knots, knots="quantile").set_output(transform="default")
+    return splines.fit_transform(column[:, None])[:, 1:]
+
+
+# ------------------------------------------------------------------------------ dependence
+
+# Partial dependence of a model on sets of features: in closed form, or by predictions.
+
+
+_ROWS_AT_ONCE = 20_000  # rows that are predicted
+_SUMS = 1e-11  # what sums over centres with large coefficients leave of float64
+_TINY = 1e-300
+_AGREES = 1e4  # units of rounding by which a closed form may differ from predictions
+
+Values = Callable[[np.ndarray], np.ndarray]  # rows (m, c) -> values (m, t) of the function
+
+
+class Dependence(ABC):
+    """Averages of a function over a background in all but some columns."""
+
+    exact: bool
+
+    @abstractmethod
+    def on(self, columns: np.ndarray, /) -> np.ndarray:
+        """Evaluate at all rows: (n, t)."""
+
+    def may_interact(self, columns: Sequence[np.ndarray], /) -> bool:  # noqa: ARG002
+        """Whether the function may be anything but a sum of functions of fewer of the sets."""
+        return True
+
+
+@dataclass(frozen=True, eq=False)
+class ByPrediction(Dependence):
+    """Means of predictions."""
+
+    rows: np.ndarray  # (n, c)
+    background: np.ndarray  # (b, c)
+    values: Values
+    weights: np.ndarray  # (b,), of the background
+    coupled: np.ndarray | None = None  # (c, c) of bool, by whether two columns share a direction
+    exact = False
+
+    def on(self, columns: np.ndarray, /) -> np.ndarray:
+        """Evaluate at all rows, some at a time."""
+        (n, _), count = self.rows.shape, len(self.background)
+        step = max(1, _ROWS_AT_ONCE // count)
+        parts = []
+        for begin in range(0, n, step):
+            some = self.rows[begin : begin + step]
+            changed = np.tile(self.background, (len(some), 1))
+            changed[:, columns] = np.repeat(some[:, columns], count, axis=0)
+            found = self.values(changed).reshape(len(some), count, -1)
+            parts.append(np.average(found, axis=1, weights=self.weights))
+        return np.concatenate(parts)
+
+    def may_interact(self, columns: Sequence[np.ndarray], /) -> bool:
+        """Whether every two of the sets share a direction of a sum of ridge functions."""
+        if self.coupled is None:
+            return True
+        pairs = [(a, b) for k, a in enumerate(columns) for b in columns[:k]]
+        return all(bool(self.coupled[np.ix_(a, b)].any()) for a, b in pairs)
+
+
+@dataclass(frozen=True, eq=False)
+class InClosedForm(Dependence):
+    """Products of one-dimensional kernels, averaged one by one."""
+
+    expansion: ProductExpansion
+    rows: Any  # (n, q), as the kernel sees them
+    background: Any  # (b, q)
+    places: dict[int, int]  # which of its columns each column of the rows has become
+    exact = True
+
+    def on(self, columns: np.ndarray, /) -> np.ndarray:
+        """Evaluate at all rows."""
+        inside = [self.places[k] for k in columns.tolist() if k in self.places]
+        found = self.expansion.partial_dependence(self.rows, self.background, inside)
+        return to_host(found).astype(np.float64)
+
+    def may_interact(self, columns: Sequence[np.ndarray], /) -> bool:
+        """Whether the kernel sees a column of every set."""
+        return all(any(k in self.places for k in some.tolist()) for some in columns)
+
+
+def dependence_of(
+    estimator: Any, rows: np.ndarray, background: np.ndarray, values: Values, weights: np.ndarray, /
+) -> Dependence:
+    """Give the partial dependence at rows (n, c), in closed form where a regression has one.
+
+    That is for a background whose rows all have the same weight.
+    """
+    alike = np.ptp(weights) == 0
+    closed = _closed_form(estimator, rows, background) if alike else None
+    if closed is not None:
+        eps = float(np.finfo(to_host(estimator.centers_).dtype).eps)
+        if _agrees(closed, values(rows), eps):
+            return closed
+    coupled = None
+    if isinstance(estimator, BKerNNBase):
+        loads = to_host(estimator.W_) != 0
+        coupled = (loads[:, None, :] & loads[None, :, :]).any(axis=2)
+    return ByPrediction(rows, background, values, weights, coupled)
+
+
+def _closed_form(estimator: Any, rows: np.ndarray, background: np.ndarray) -> InClosedForm | None:
+    """Read the expansion of a kernel regression whose kernel is a product; None of others."""
+    kinds = (KernelRidgeBase, HKRRBase, SelectionBase)
+    if not isinstance(estimator, kinds) or hasattr(estimator, "classes_"):
+        return None
+    terms = product_terms(estimator.kernel_)
+    if terms is None or estimator.dual_coef_ is None:
+        return None
+    used, factors = _axes(estimator, rows.shape[1])
+    if factors is None:
+        return None
+
+    def seen(X: np.ndarray) -> np.ndarray:
+        scaled = X if estimator.scaling_ is None else to_host(estimator.scaling_(X))
+        return scaled[:, used] * factors
+
+    centers, coefficients, intercept = (
+        to_host(one).astype(np.float64)
+        for one in (estimator.centers_, estimator.dual_coef_, estimator.intercept_)
+        if one is not None
+    )
+    if isinstance(estimator, HKRRBase):
+        centers = centers[:, used] * factors
+    expansion = ProductExpansion(centers, coefficients, intercept, terms)
+    places = {int(column): k for k, column in enumerate(used)}
+    return InClosedForm(expansion, seen(rows), seen(background), places)
+
+
+def _axes(estimator: Any, n_columns: int) -> tuple[np.ndarray, np.ndarray | None]:
+    """Columns that a kernel sees, and their factors; no factors where it sees mixtures of them."""
+    if isinstance(estimator, SelectionBase):
+        return to_host(estimator._used), to_host(estimator._stretch)
+    if not isinstance(estimator, HKRRBase):
+        return np.arange(n_columns), np.ones(n_columns)
+    loads = np.abs(to_host(estimator.map_).astype(np.float64))
+    if loads.ndim == 1:
+        used = np.flatnonzero(loads)
+        return used, loads[used]
+    used = np.flatnonzero(loads.any(axis=0))
+    alone = max((loads > 0).sum(axis=0).max(), (loads > 0).sum(axis=1).max()) <= 1
+    return used, loads.sum(axis=0)[used] if alone else None
+
+
+def _agrees(closed: InClosedForm, predicted: np.ndarray, eps: float) -> bool:
+    """Whether a closed form is what the model predicts: some models bound their predictions."""
+    gap = np.abs(closed.on(np.array(list(closed.places), dtype=np.int64)) - predicted)
+    return bool(gap.max() <= _AGREES * max(eps, _SUMS) * max(np.abs(predicted).max(), _TINY))
+
 
 _FEATURES = {2: 10, 3: 6}  # that are looked at unless more are asked for
 _FLOOR = 1e-9  # of probabilities in log-odds: a higher one would make interactions of sums
-_TINY = 1e-300
-_ROUNDING = 1e-9  # of what a model's predictions vary by, below which an effect is none
+_ZERO = 1e-9  # of what a model's predictions vary by, below which an effect is none
 
 Sets = tuple[int, ...]
 
@@ -279,7 +564,7 @@ class _Effects:
         """H of a set, and the share that it has of what all effects together vary by."""
         effect = _variation(self.effects[one], self.weights)
         everything = _variation(np.sum(list(self.effects.values()), axis=0), self.weights)
-        if effect <= _ROUNDING**2 * max(everything, _TINY):
+        if effect <= _ZERO**2 * max(everything, _TINY):
             return 0.0, 0.0
         own = max(_variation(self.averages[one], self.weights), _TINY)
         return float(np.sqrt(effect / own)), float(effect / max(everything, _TINY))

@@ -8,21 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 from sklearn.exceptions import ConvergenceWarning
 
-from gpukfl._checks import check_kind
-from gpukfl._progress import shown
-from gpukfl._warnings import warn
+from gpukfl.core._checks import check_kind
+from gpukfl.core._warnings import warn
+from gpukfl.estimators._progress import shown
 from gpukfl.inference._band_results import Bands
 from gpukfl.inference._bands import bands
 from gpukfl.inference._conditional import conditional_importance
-from gpukfl.inference._directions import has_directions
-from gpukfl.inference._importances import ConditionalImportance
-from gpukfl.inference._interaction_result import Interactions
+from gpukfl.inference._evaluation import Subject
+from gpukfl.inference._importances import ConditionalImportance, Interactions
 from gpukfl.inference._interactions import interactions
-from gpukfl.inference._subject import Subject
-from gpukfl.inference._subspace import subspace
-from gpukfl.inference._subspace_results import Subspace
+from gpukfl.inference._kernels import has_directions
+from gpukfl.inference._subspace import Subspace, subspace
 from gpukfl.inspection import Description, Panel, Shown, text_card
-from gpukfl.inspection._markup import clean
+from gpukfl.inspection._style import clean
 from gpukfl.tables._training import Dataset, drop_missing_targets, split_target
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TypeVar
 
 from sklearn.exceptions import ConvergenceWarning
 
-from gpukfl._results import History
-from gpukfl._warnings import warn
+from gpukfl.core._results import History
+from gpukfl.core._warnings import warn
 from gpukfl.estimators._run import current_report, reported_to
 
 Item = TypeVar("Item")

@@ -5,23 +5,33 @@ arrays what there is.
 """
 
 from gpukfl.inspection._blends import Leaderboard, plot_leaderboard
-from gpukfl.inspection._card import Told, card, text_card
-from gpukfl.inspection._comparison import Compared, Comparison
-from gpukfl.inspection._curves import Curves, StumpCurves
-from gpukfl.inspection._description import Description, Names, described
-from gpukfl.inspection._facts import ColumnFacts, DataFacts
+from gpukfl.inspection._description import (
+    ColumnFacts,
+    DataFacts,
+    Description,
+    Names,
+    described,
+    summarize,
+)
+from gpukfl.inspection._display import Shown, Told, card, text_card
 from gpukfl.inspection._figures import plot_model, plot_panel
 from gpukfl.inspection._held_out import Predictions, Reliability, ResidualPlot
-from gpukfl.inspection._held_out_plots import plot_predictions, plot_reliability, plot_residuals
 from gpukfl.inspection._panels import (
+    Bound,
+    Curves,
+    Degrees,
     Directions,
+    Eta,
     HeldOutImportances,
     Importances,
     Objective,
     Panel,
+    Path,
+    Rounds,
+    Sparsity,
+    StumpCurves,
     direction_name,
 )
-from gpukfl.inspection._parameters import Bound, Sparsity
 from gpukfl.inspection._plots import (
     plot_bound,
     plot_curves,
@@ -31,19 +41,18 @@ from gpukfl.inspection._plots import (
     plot_importances,
     plot_objective,
     plot_path,
+    plot_predictions,
+    plot_reliability,
+    plot_residuals,
+    plot_roc,
     plot_rounds,
     plot_sparsity,
     plot_stumps,
     plot_tuning,
 )
 from gpukfl.inspection._report import Inferred, write_report
-from gpukfl.inspection._roc import plot_roc
-from gpukfl.inspection._rounds import Path, Rounds
 from gpukfl.inspection._scores import effective_rank, feature_score, leading_directions
-from gpukfl.inspection._shares import Degrees, Eta
-from gpukfl.inspection._shown import Shown
-from gpukfl.inspection._summary import summarize
-from gpukfl.inspection._tuning import Ridges, Tuning
+from gpukfl.inspection._tuning import Compared, Comparison, Ridges, Tuning
 
 __all__ = [
     "Bound",

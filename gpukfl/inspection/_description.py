@@ -1,16 +1,67 @@
-"""What a fitted estimator says of itself: the one thing that texts, pictures and reports read."""
+"""What a fitted estimator says of itself: the one value that texts, pictures and reports show."""
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, Self, TypeVar
 
-from gpukfl.inspection._comparison import Comparison
-from gpukfl.inspection._facts import DataFacts
-from gpukfl.inspection._markup import sentence
+from gpukfl.inspection._held_out import Predictions, Reliability
 from gpukfl.inspection._panels import Importances, Panel
-from gpukfl.inspection._tuning import Tuning
+from gpukfl.inspection._style import clean, sentence
+from gpukfl.inspection._tuning import Comparison, Tuning
+
+# ----------------------------------------------------------------------------------- facts
+
+# What the data of a fit were: columns, gaps and the target.
+
+
+@dataclass(frozen=True)
+class ColumnFacts:
+    """What is known of a column.
+
+    Attributes
+    ----------
+    name : str
+        As in the data.
+    kind : str
+        What it was taken for.
+    gaps : float
+        Share of the rows that have no value.
+    said : str
+        Its values, in a few words.
+    """
+
+    name: str
+    kind: str
+    gaps: float = 0.0
+    said: str = ""
+
+
+@dataclass(frozen=True)
+class DataFacts:
+    """What is known of the data of a fit.
+
+    Attributes
+    ----------
+    columns : tuple of ColumnFacts
+        The first columns; more are only counted.
+    n_columns : int
+        Of all.
+    target : str
+        What the target's values are, in words.
+    """
+
+    columns: tuple[ColumnFacts, ...]
+    n_columns: int
+    target: str = ""
+
+
+# ----------------------------------------------------------------------------- description
+
+# What a fitted estimator says of itself: the one thing that texts, pictures and reports read.
+
 
 Some = TypeVar("Some", bound=Panel)
 
@@ -175,3 +226,214 @@ def described(of: Described | Description, /) -> Description:
 def counted(count: int, what: str, /) -> str:
     """Say how many: "1 step", "2 steps"."""
     return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+# -------------------------------------------------------------------------------- cautions
+
+# What is to be known before a model is used, in sentences.
+
+
+_WELL = ("", "converged", "decided", "early stopped")  # ends that nobody has to be told of
+_UNJUDGED = "No rows were held out: nothing here says how well the model predicts new rows."
+
+
+def cautions(d: Description, /, *, judged: bool = False) -> list[str]:
+    """Give the warnings of a description.
+
+    Parameters
+    ----------
+    d : Description
+        Of a fitted model.
+    judged : bool
+        Whether scores are known beside those of the description.
+
+    Returns
+    -------
+    list of str
+        Sentences, the gravest first; empty where there is nothing to be told.
+    """
+    found = [sentence(d.caveat)] if d.caveat else []
+    if not (judged or _is_judged(d)):
+        found.append(_UNJUDGED)
+    if d.ended not in _WELL:
+        found.append(f"The fit did not end by itself: {d.ended}.")
+    if d.tuning is not None and d.tuning.cut_short:
+        found.append("The search was cut short by max_time: more time may find a better model.")
+    if d.importances is not None and not d.importances.values.any():
+        found.append("Every importance is 0.")
+    return [*found, *d.warnings]
+
+
+def _is_judged(d: Description) -> bool:
+    """Whether some rows that the model has not seen say how good it is."""
+    held_out = any(isinstance(p, (Predictions, Reliability)) and not p.empty for p in d.panels)
+    return (
+        held_out
+        or d.comparison is not None
+        or (d.tuning is not None and d.tuning.chosen is not None)
+    )
+
+
+# -------------------------------------------------------------------------------- terminal
+
+# Lines of a terminal: so wide, whatever letters they have.
+
+
+WIDE = 80  # cells of a line
+
+
+def width(text: str, /) -> int:
+    """Cells that a text takes: two for wide letters, none for marks."""
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
+def wrapped(lead: str, text: str, /) -> list[str]:
+    """Put a text behind a lead into lines, of which later ones are indented as far."""
+    room, rows = WIDE - width(lead), [""]
+    for word in clean(text).split():
+        for part in _parts(word, room):
+            longer = f"{rows[-1]} {part}" if rows[-1] else part
+            if width(longer) <= room:
+                rows[-1] = longer
+            else:
+                rows.append(part)
+    indent = " " * width(lead)
+    return [f"{indent if k else lead}{row}" for k, row in enumerate(rows)]
+
+
+def padded(text: str, cells: int, /) -> str:
+    """Fill up with spaces, or leave out the middle of what is longer."""
+    text = clean(text)
+    if width(text) > cells:
+        half = (cells - 1) // 2
+        text = f"{_first(text, cells - 1 - half)}…{_first(text[::-1], half)[::-1]}"
+    return text + " " * (cells - width(text))
+
+
+def _parts(word: str, room: int) -> list[str]:
+    """Cut a word that is wider than a line."""
+    found = []
+    while width(word) > room:
+        begin = _first(word, room)
+        found.append(begin)
+        word = word[len(begin) :]
+    return [*found, word]
+
+
+def _first(text: str, cells: int) -> str:
+    """Give the beginning that takes at most so many cells."""
+    taken = 0
+    for k, letter in enumerate(text):
+        taken += width(letter)
+        if taken > cells:
+            return text[:k]
+    return text
+
+
+# --------------------------------------------------------------------------------- summary
+
+# A fitted model in plain text.
+
+
+_LISTED = 10  # features
+_PARTS = 3  # of a feature: levels of a category
+_WARNED = 160  # characters of a warning
+_NAME, _LONGEST = 28, 52  # cells of a name with its lead
+
+
+def summarize(of: Described | Description, /) -> str:
+    """Say in plain text what was fitted, how it went, and what matters.
+
+    Parameters
+    ----------
+    of : estimator, Model or Description
+        Fitted.
+
+    Returns
+    -------
+    str
+        Lines of at most 80 cells; what is not known is left out.
+    """
+    d = described(of)
+    lines = wrapped("", f"{d.name} for {d.target}")
+    for name, text in entries(d).items():
+        lines += wrapped(f"  {name:<11} ", text) if text else []
+    if d.importances is not None:
+        lines.append("  importance" + (" (means nothing)" if d.caveat else ""))
+        lines += _features(d.importances)
+    return "\n".join(lines)
+
+
+def _features(known: Importances) -> list[str]:
+    """Lines of the leading features, and of the leading parts of each."""
+    rows = []
+    for feature, total in known.leading(_LISTED):
+        rows.append(("    ", feature, total))
+        rows += [("      ", *part) for part in known.leading_parts(feature, _PARTS)]
+    longest = max((len(lead) + width(clean(name)) for lead, name, _ in rows), default=0)
+    cells = min(max(longest, _NAME), _LONGEST)
+    return [f"{lead}{padded(name, cells - len(lead))} {v:6.3f}" for lead, name, v in rows]
+
+
+def entries(d: Description, /) -> dict[str, str]:
+    """Give what is said of a model, by what it is; empty where nothing is known."""
+    return {
+        "data": _joined(
+            _size(d.n_samples, "sample"),
+            _size(d.n_features, "feature"),
+        ),
+        "columns": d.columns,
+        "task": d.task,
+        "model": d.text,
+        "computed": _joined(f"on {d.place}" if d.place else "", d.products),
+        "fit": _joined(steps_text(d), time_text(d)),
+        "hold-out": hold_out_text(d.tuning, d.seconds) if d.tuning else "",
+        "found": d.caveat,
+        "tuning": "cut short by max_time" if d.tuning and d.tuning.cut_short else "",
+        "warnings": _in_short(d.warnings),
+        "dimension": "" if d.dimension is None else counted(*d.dimension),
+    }
+
+
+def _in_short(warnings: Sequence[str]) -> str:
+    """Say the first of some warnings, and how many more there are."""
+    if not warnings:
+        return ""
+    left = len(warnings) - 1
+    more = f" ({counted(left, 'more warning')})" if left else ""
+    return textwrap.shorten(clean(warnings[0]), _WARNED, placeholder=" …") + more
+
+
+def _joined(*parts: str) -> str:
+    return ", ".join(part for part in parts if part)
+
+
+def _size(count: int | None, what: str) -> str:
+    return "" if count is None else counted(count, what)
+
+
+def steps_text(d: Description, /) -> str:
+    """Say how many steps a fit took, and how it ended."""
+    return _joined(_size(d.n_steps, "step"), d.ended)
+
+
+def time_text(d: Description, /) -> str:
+    """Say how long everything took."""
+    if d.seconds is None:
+        return ""
+    return f"{d.seconds:.1f} s" + (" with tuning" if d.tuning and d.tuning.trials else "")
+
+
+def hold_out_text(tuning: Tuning, seconds: float | None, /) -> str:
+    """Say what was chosen, of how many, and what part of the time that took."""
+    chosen = tuning.chosen
+    if chosen is None:
+        return ""
+    best = max(t["score"] for t in tuning.trials if t["score"] is not None)
+    one = "best" if chosen["score"] == best and tuning.of == "setting" else "chosen"
+    text = f"{tuning.score} {tuning.shown_score}, {one} of {counted(tuning.count, tuning.of)}"
+    if tuning.seconds is not None and seconds:
+        text += f", {min(tuning.seconds / seconds, 1.0):.0%} of the time".replace("%", " %")
+    return text

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import textwrap
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from gpukfl.inspection._style import (
     BLUE,
+    COLORS,
     GREY,
     ORANGE,
     PALE,
@@ -19,6 +20,7 @@ from gpukfl.inspection._style import (
     level_color,
     plain,
     short,
+    viridis,
     whole_steps,
 )
 
@@ -279,5 +281,467 @@ class Objective(Panel):
             twin.plot(steps, self.validation_score, "s--", ms=3, color=ORANGE)
             twin.set_ylabel("validation R²", color=ORANGE)
             twin.spines[["top"]].set_visible(False)
+        plain(ax)
+        return ax
+
+
+# ---------------------------------------------------------------------------------- curves
+
+# Panels of functions of one coordinate: a picture for each class or target.
+
+
+_OUTPUTS = 6  # classes or targets that are drawn
+_ACROSS = 3  # of them in a row
+
+
+@dataclass(frozen=True, eq=False)
+class Curves(Panel):
+    """Functions of one coordinate each: what the model does along what it has learned.
+
+    Each is drawn less its mean. Several classes or targets are small pictures beside each other
+    with one scale: the six that vary most, in their order, and a word on how many there are.
+
+    Attributes
+    ----------
+    labels : tuple of str
+        Names of the curves.
+    steps : tuple of arrays (points,)
+        Coordinates of each curve.
+    values : tuple of arrays (points, t)
+        What each curve is at them, for every output.
+    outputs : tuple of str
+        Names of the classes or targets.
+    title, xlabel, ylabel : str
+        What is drawn; `ylabel` is followed by the output's name where there is one only.
+    remark : str
+        What is to be known about the curves beside, such as those that are not there.
+    limits : tuple of float, optional
+        Ends of the scale, where pictures of several outputs share it.
+    one_unit : bool
+        Whether these may share it.
+    """
+
+    name: ClassVar[str] = "curves"
+    centered: ClassVar[bool] = True  # whether each is drawn less its mean
+    labels: tuple[str, ...]
+    steps: tuple[np.ndarray, ...]
+    values: tuple[np.ndarray, ...]
+    outputs: tuple[str, ...]
+    title: str = "Learned functions"
+    xlabel: str = ""
+    ylabel: str = "contribution to"
+    remark: str = ""
+    limits: tuple[float, float] | None = None
+    one_unit: bool = True
+
+    @property
+    def empty(self) -> str:
+        """Why there is nothing to draw."""
+        if not self.labels:
+            return "no function was learned"
+        return "" if any(np.ptp(v, axis=0).any() for v in self.values) else "every function is flat"
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns of small pictures."""
+        count = min(len(self.outputs), _OUTPUTS)
+        across = count if count <= _ACROSS else -(-count // 2)
+        return -(-count // across), across
+
+    def of(self, output: int | str, /) -> Curves:
+        """Give the curves of one class or target, by its number or its name.
+
+        Raises
+        ------
+        ValueError
+            If there is no such output.
+        """
+        names = self.outputs
+        known = output in names if isinstance(output, str) else -len(names) <= output < len(names)
+        if not known:
+            msg = f"expected output to be one of {', '.join(names)}, or its number, got {output!r}"
+            raise ValueError(msg)
+        k = names.index(output) if isinstance(output, str) else output % len(names)
+        return replace(self, values=tuple(v[:, [k]] for v in self.values), outputs=(names[k],))
+
+    @property
+    def words(self) -> str:
+        """Say what the curves are of, and how far the first one reaches."""
+        drawn = self._drawn(0)
+        ends = drawn.min(), drawn.max()
+        of = ", ".join(self.labels)
+        first = f"the first from {ends[0]:.3g} to {ends[1]:.3g}"
+        return f"functions of {', '.join(self.outputs[:_OUTPUTS])} along {of}{self._less}; {first}"
+
+    @property
+    def _less(self) -> str:
+        return ", less its mean" if self.centered else ""
+
+    def _drawn(self, rank: int) -> np.ndarray:
+        """Values (points, t) of a curve as they are drawn."""
+        values = self.values[rank]
+        return values - values.mean(axis=0) if self.centered else values
+
+    def apart(self) -> list[tuple[str, Panel]]:
+        """Give a panel for each of the leading outputs."""
+        if len(self.outputs) == 1:
+            return [("", self)]
+        shown = self._leading()
+        if not self.one_unit:
+            return [(self.outputs[k], self.of(k)) for k in shown]
+        spans = [self._drawn(rank)[:, shown] for rank in range(len(self.values))]
+        ends = min(v.min() for v in spans), max(v.max() for v in spans)
+        room = 0.05 * (ends[1] - ends[0])
+        limits = float(ends[0] - room), float(ends[1] + room)
+        return [(self.outputs[k], replace(self.of(k), limits=limits)) for k in shown]
+
+    def draw(self, ax: Any, /) -> Any:
+        """Draw one picture, or one for each of several outputs in the place of the axes."""
+        if len(self.outputs) == 1:
+            self._draw_output(ax, 0)
+            label = f"{self.ylabel} {short(self.outputs[0])}{self._less}"
+            ax.set(title=self.title, xlabel=self.xlabel, ylabel=label)
+            if self.limits is not None:
+                ax.set_ylim(self.limits)
+            self._finish(ax, ax)
+            return ax
+        place = ax.get_subplotspec()
+        if place is None:
+            msg = "expected an axes that plt.subplots made for several outputs, or output=..."
+            raise ValueError(msg)
+        figure = ax.figure
+        ax.remove()
+        return self._draw_several(figure.add_subfigure(place))
+
+    def _draw_several(self, figure: Any) -> np.ndarray:
+        shown = self._leading()
+        left = len(self.outputs) - len(shown)
+        more = f" ({left} of {len(self.outputs)} left out, which vary less)" if left else ""
+        figure.suptitle(self.title + more, fontsize="large")
+        figure.supylabel(f"{self.ylabel} it{self._less}", fontsize="medium")
+        shared = {"sharex": True, "sharey": self.one_unit, "squeeze": False}
+        cells = figure.subplots(*self.shape, **shared).ravel()
+        for cell, k in zip(cells, shown, strict=False):
+            self._draw_output(cell, k)
+            cell.set_title(short(self.outputs[k]), fontsize="medium")
+        for cell in cells[len(shown) :]:
+            cell.remove()
+        lowest = cells[: len(shown)][-self.shape[1] :]
+        for cell in lowest:
+            cell.tick_params(labelbottom=True)
+        for cell in lowest[1:2] if len(lowest) == _ACROSS else lowest:
+            cell.set_xlabel(self.xlabel, fontsize="small")
+        self._finish(cells[0], figure, loc="outside lower center", ncol=min(len(self.labels), 4))
+        return cells[: len(shown)]
+
+    def _leading(self) -> list[int]:
+        spans = sum(np.ptp(values, axis=0) for values in self.values)
+        return sorted(np.argsort(-spans, kind="stable")[:_OUTPUTS].tolist())
+
+    def _draw_output(self, ax: Any, k: int) -> None:
+        for rank, (label, t) in enumerate(zip(self.labels, self.steps, strict=True)):
+            color = viridis(rank, len(self.labels))
+            ax.plot(t, self._drawn(rank)[:, k], color=color, lw=1.6, label=label)
+        plain(ax)
+
+    def _finish(self, ax: Any, where: Any, **options: Any) -> None:
+        """Name the curves of an axes there, or in a figure of several."""
+        legend(ax, where, title=self.remark or None, title_fontsize=7, **options)
+
+
+@dataclass(frozen=True, eq=False)
+class StumpCurves(Curves):
+    """Sums of decision stumps, one curve a feature, as they are, with ticks at the thresholds.
+
+    Attributes
+    ----------
+    thresholds : tuple of arrays
+        Of each curve.
+    """
+
+    name: ClassVar[str] = "stumps"
+    centered: ClassVar[bool] = False
+    thresholds: tuple[np.ndarray, ...] = ()
+
+    def _draw_output(self, ax: Any, k: int) -> None:
+        for rank, (label, t, values, ticks) in enumerate(
+            zip(self.labels, self.steps, self.values, self.thresholds, strict=True)
+        ):
+            color = COLORS[rank % len(COLORS)]
+            ax.plot(t, values[:, k], color=color, lw=1.6, label=label)
+            height = np.full(len(ticks), 0.025 * (rank + 1))
+            ax.plot(ticks, height, "|", color=color, ms=5, transform=ax.get_xaxis_transform())
+        ax.set_xlim(self.steps[0][0], self.steps[0][-1])
+        plain(ax)
+
+    def _finish(self, ax: Any, where: Any, **options: Any) -> None:
+        low, high = ax.get_ylim()  # room for the ticks, and for names inside
+        above = 0.4 if where is ax else 0.0
+        ax.set_ylim(low - 0.25 * (high - low), high + above * (high - low))
+        super()._finish(ax, where, **{"ncol": 2, "loc": "upper center", **options})
+
+
+# ------------------------------------------------------------------------------ parameters
+
+# Panels of a sum of many terms: how few carry it, and a bound on its risk.
+
+
+@dataclass(frozen=True, eq=False)
+class Sparsity(Panel):
+    """How few parameters carry a model, and what pruning cost.
+
+    Attributes
+    ----------
+    sizes : array (k,)
+        Absolute coefficients of the parameters that are left.
+    drawn : int
+        Parameters before.
+    pruned : tuple of (int, float)
+        Parameters left, and degradation, of each pruned model.
+    tolerance : float
+        Degradation that was allowed.
+    rule : str
+        What the degradation is of.
+    """
+
+    name: ClassVar[str] = "sparsity"
+    sizes: np.ndarray
+    drawn: int
+    pruned: tuple[tuple[int, float], ...] = ()
+    tolerance: float = 0.01
+    rule: str = ""
+
+    @property
+    def empty(self) -> str:
+        """Why there is nothing to draw."""
+        return "" if self.sizes.any() else "no parameter is left"
+
+    def draw(self, ax: Any, /) -> Any:
+        """Draw the share of the largest coefficients, and the degradation of pruned models."""
+        sizes, left = np.sort(self.sizes)[::-1], len(self.sizes)
+        ax.plot(np.arange(1, left + 1), np.cumsum(sizes) / sizes.sum(), color=BLUE, lw=1.8)
+        ax.axvline(self.drawn, color="#999999", ls=":", lw=1.2)
+        ax.text(self.drawn, 0.02, "drawn ", ha="right", va="bottom", fontsize=8, color=GREY)
+        ax.axvline(left, color=BLUE, ls="--", lw=1.2)
+        ax.set(
+            title=f"Sparsity: {left} of {self.drawn} parameters",
+            xlabel="parameters, largest coefficients first",
+            ylabel="share of the absolute coefficients",
+            ylim=(0.0, 1.02),
+        )
+        if self.pruned:
+            twin = ax.twinx()
+            twin.plot(*zip(*self.pruned, strict=True), "s", ms=4, color=ORANGE)
+            twin.axhline(self.tolerance, color=ORANGE, ls=":", lw=1.2)
+            twin.set_ylabel(f"degradation when pruned, by “{self.rule}”", color=ORANGE)
+            twin.set_yscale("symlog", linthresh=self.tolerance)
+            twin.spines[["top"]].set_visible(False)
+        plain(ax)
+        return ax
+
+
+@dataclass(frozen=True, eq=False)
+class Bound(Panel):
+    """Risks that were measured, and bounds on the risk.
+
+    Attributes
+    ----------
+    held_out, training, bounds : dict of str: float
+        Names and risks: the last are bounds.
+    """
+
+    name: ClassVar[str] = "bound"
+    held_out: dict[str, float]
+    training: dict[str, float]
+    bounds: dict[str, float]
+
+    def draw(self, ax: Any, /) -> Any:
+        """Draw a bar each, on a logarithmic scale."""
+        groups = ((self.held_out, BLUE), (self.training, GREY), (self.bounds, ORANGE))
+        bars = [(*bar, color) for group, color in groups for bar in group.items()][::-1]
+        names, values, colors = zip(*bars, strict=True)
+        floor = 0.5 * min((value for value in values if value > 0), default=1.0)
+        ax.barh(names, np.maximum(values, floor), left=0.0, color=colors)
+        for row, value in enumerate(values):
+            ax.text(max(value, floor), row, f" {value:.3g}", va="center", fontsize=8)
+        ax.set_xscale("log")
+        ax.set_xlim(0.5 * floor, 8.0 * max(*values, 1.0))
+        ax.axvline(1.0, color="#999999", ls=":", lw=1.2)
+        ax.set(title="Bound (71) against the truth", xlabel="risk (1: says nothing about labels)")
+        plain(ax)
+        return ax
+
+
+# ---------------------------------------------------------------------------------- rounds
+
+# Panels of a selection of variables: its rounds, and its path over thresholds.
+
+
+_CURVES = 8  # paths that can be told apart
+
+
+@dataclass(frozen=True, eq=False)
+class Rounds(Panel):
+    """Scores of variables, and the rounds in which they entered.
+
+    Attributes
+    ----------
+    features : tuple of str
+        Names.
+    scores : array (p,)
+        At the start of the round where they entered, or of the last round.
+    levels : array of int (p,)
+        Rounds that selected them, one more than there were where that was no round, 0 for none.
+    thresholds : tuple of (int, float)
+        Level and threshold γ of each round.
+    """
+
+    name: ClassVar[str] = "rounds"
+    features: tuple[str, ...]
+    scores: np.ndarray
+    levels: np.ndarray
+    thresholds: tuple[tuple[int, float], ...]
+
+    @property
+    def empty(self) -> str:
+        """Why there is nothing to draw."""
+        return "" if np.any(self.scores > 0) else "no variable has a score"
+
+    def draw(self, ax: Any, /) -> Any:
+        """Draw the leading scores, and the threshold of each round."""
+        last = np.where(self.levels > 0, self.levels, len(self.thresholds) + 2)
+        order = np.lexsort((-self.scores, last))
+        order = order[self.scores[order] > 0][:BARS][::-1]
+        colors = [level_color(int(self.levels[k])) for k in order]
+        ax.scatter(self.scores[order], range(len(order)), c=colors, zorder=3)
+        ax.set_yticks(range(len(order)), [short(self.features[k]) for k in order])
+        for level, sparsity in self.thresholds:
+            if sparsity > 0:
+                color, label = level_color(level), f"γ of round {level}"
+                ax.axvline(sparsity, color=color, ls="--", lw=1.2, label=label)
+        ax.set_xscale("log")
+        ax.set(title="Scores where variables entered", xlabel="score (grey: not selected)")
+        legend(ax, loc="lower right")
+        plain(ax)
+        return ax
+
+
+@dataclass(frozen=True, eq=False)
+class Path(Panel):
+    """Weights of variables along thresholds γ, and the hold-out score.
+
+    Attributes
+    ----------
+    features : tuple of str
+        Names.
+    sparsity : array (k,)
+        Thresholds.
+    weights : array (k, p)
+        Of every variable.
+    scores : array (k,)
+        On held-out rows.
+    chosen : float
+        The threshold that was taken.
+    score : str
+        What the score is.
+    """
+
+    name: ClassVar[str] = "path"
+    features: tuple[str, ...]
+    sparsity: np.ndarray
+    weights: np.ndarray
+    scores: np.ndarray
+    chosen: float
+    score: str = "R²"
+
+    def draw(self, ax: Any, /) -> Any:
+        """Draw the weights of the leading variables with their names, and the score."""
+        leading = np.argsort(-self.weights.max(axis=0), kind="stable")[:_CURVES]
+        rest = np.setdiff1d(np.flatnonzero(self.weights.any(axis=0)), leading)
+        ax.plot(self.sparsity, self.weights[:, rest], color=PALE, lw=0.8)
+        for k in leading[self.weights[:, leading].any(axis=0)]:
+            ax.plot(self.sparsity, self.weights[:, k], "o-", ms=3, label=self.features[k])
+        twin = ax.twinx()
+        twin.plot(self.sparsity, self.scores, "k--", lw=1.2)
+        twin.set_ylabel(f"hold-out {self.score} (dashed)")
+        twin.spines[["top"]].set_visible(False)
+        ax.axvline(self.chosen, color="#555555", lw=0.8)
+        ax.set(title="Path over γ", xlabel="γ", ylabel="weight β", xscale="log")
+        legend(ax)
+        plain(ax)
+        return ax
+
+
+# ---------------------------------------------------------------------------------- shares
+
+# Panels of a series of polynomials: shares of directions, and degrees.
+
+
+_SHOWN = 8  # directions that can be told apart
+
+
+@dataclass(frozen=True, eq=False)
+class Eta(Panel):
+    """Shares of directions, or of variables, over the iterations.
+
+    Attributes
+    ----------
+    shares : array (k, d)
+        After each update, summing to 1.
+    features : tuple of str, optional
+        Names of the variables; directions are numbered by their last share.
+    """
+
+    name: ClassVar[str] = "eta"
+    shares: np.ndarray
+    features: tuple[str, ...] | None = None
+
+    def draw(self, ax: Any, /) -> Any:
+        """Draw a curve each, those of the largest last shares named, and the threshold 1/d."""
+        shares = self.shares
+        order = np.argsort(-shares[-1], kind="stable")
+        for place in range(len(order) - 1, -1, -1):
+            k, shown = order[place], place < _SHOWN
+            name = f"direction {place + 1}" if self.features is None else self.features[k]
+            color = viridis(place, min(_SHOWN, len(order))) if shown else "#cccccc"
+            label = name if shown else None
+            ax.plot(np.arange(len(shares)), shares[:, k], "o-", ms=3, color=color, label=label)
+        ax.axhline(1.0 / shares.shape[1], color="#999999", ls=":", lw=1.2)
+        ax.set(
+            title="Importances over the iterations (dotted: 1/d)",
+            xlabel="updates of the directions",
+            ylabel=r"$\eta^{r/(2-r)}$",
+            ylim=(0.0, None),
+        )
+        whole_steps(ax.xaxis)
+        legend(ax, ncol=2, reverse=True)
+        plain(ax)
+        return ax
+
+
+@dataclass(frozen=True, eq=False)
+class Degrees(Panel):
+    """Total degrees of features, and of the variance that they carry.
+
+    Attributes
+    ----------
+    tuples : array (k,)
+        Share of the features with degree 0, 1, ...
+    variance : array (k,)
+        Share of the squared coefficients.
+    """
+
+    name: ClassVar[str] = "degrees"
+    tuples: np.ndarray
+    variance: np.ndarray
+
+    def draw(self, ax: Any, /) -> Any:
+        """Draw both."""
+        steps = np.arange(len(self.tuples))
+        ax.bar(steps, self.tuples, color="#c9d6e2", label="of the tuples")
+        ax.plot(steps, self.variance, "o-", ms=4, color=BLUE, label="of the variance")
+        ax.set(title="Degrees of the Hermite features", xlabel="total degree", ylabel="share")
+        whole_steps(ax.xaxis)
+        legend(ax, fontsize=8)
         plain(ax)
         return ax

@@ -1,17 +1,34 @@
-"""Pictures of what was learned, one function for each."""
+"""Pictures of what was learned and of held-out rows, one function for each."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from gpukfl.inspection._curves import Curves, StumpCurves
+import numpy as np
+
+from gpukfl.core._array import is_array, to_host
 from gpukfl.inspection._description import Described, Description, described
-from gpukfl.inspection._figures import Size, draw_one
-from gpukfl.inspection._panels import Directions, Importances, Objective
-from gpukfl.inspection._parameters import Bound, Sparsity
-from gpukfl.inspection._rounds import Path, Rounds
-from gpukfl.inspection._shares import Degrees, Eta
+from gpukfl.inspection._figures import Size, axes_of, draw_one
+from gpukfl.inspection._held_out import Predictions, Reliability, ResidualPlot
+from gpukfl.inspection._panels import (
+    Bound,
+    Curves,
+    Degrees,
+    Directions,
+    Eta,
+    Importances,
+    Objective,
+    Path,
+    Rounds,
+    Sparsity,
+    StumpCurves,
+)
+from gpukfl.inspection._style import legend, plain
 from gpukfl.inspection._tuning import Tuning
+
+# ----------------------------------------------------------------------------------- plots
+
+# Pictures of what was learned, one function for each.
 
 
 def plot_importances(
@@ -373,3 +390,176 @@ def plot_degrees(of: Described | Description, /, *, ax: Any = None, figsize: Siz
     """
     d = described(of)
     return draw_one(d, d.panel(Degrees), ax, figsize)
+
+
+# ------------------------------------------------------------------------------------- roc
+
+# How well scores tell true variables from false ones.
+
+
+def plot_roc(
+    scores: Any,
+    truth: Any,
+    /,
+    *,
+    label: str | None = None,
+    ax: Any = None,
+    figsize: Size = None,
+) -> Any:
+    """Draw how well scores tell true variables from false ones, where the truth is known.
+
+    Parameters
+    ----------
+    scores : array (p,)
+        The larger, the rather a variable is true: for example ``scores_``.
+    truth : array of bool (p,)
+        Which variables are true: some, but not all.
+    label : str, optional
+        Name of the curve, beside the area under it.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; by default a new figure of pyplot.
+    figsize : tuple of float, optional
+        Width and height in inches of a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        What was drawn on.
+
+    Raises
+    ------
+    ImportError
+        If matplotlib is not installed.
+    ValueError
+        If all variables are true, or none.
+    """
+    from sklearn.metrics import roc_auc_score, roc_curve
+
+    scores, truth = (to_host(a) if is_array(a) else np.asarray(a) for a in (scores, truth))
+    truth = truth.astype(bool)
+    if truth.all() or not truth.any():
+        msg = f"expected some true and some false variables, got {int(truth.sum())} of {len(truth)}"
+        raise ValueError(msg)
+    ax = axes_of(ax, figsize)
+    false_rate, true_rate, _ = roc_curve(truth, scores)
+    area = f"area {roc_auc_score(truth, scores):.3f}"
+    ax.plot(false_rate, true_rate, lw=1.6, label=f"{label}, {area}" if label else area)
+    ax.set(
+        title="True variables found", xlabel="false-positive rate", ylabel="share of true variables"
+    )
+    legend(ax, loc="lower right")
+    plain(ax)
+    return ax
+
+
+# -------------------------------------------------------------------------- held out plots
+
+# Pictures of rows that their models have not seen, one function for each.
+
+
+def plot_predictions(
+    of: Described | Description,
+    /,
+    *,
+    output: int | str | None = None,
+    ax: Any = None,
+    figsize: Size = None,
+) -> Any:
+    """Draw predictions against what is true, with intervals, on rows that were held out.
+
+    Parameters
+    ----------
+    of : estimator, Model or Description
+        Fitted, with rows that were held out.
+    output : int or str, optional
+        One target only, by its number or its name. By default all up to six, in small pictures
+        beside each other.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; by default a new figure of pyplot. Several targets take its place.
+    figsize : tuple of float, optional
+        Width and height in inches of a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes or array of these
+        What was drawn on: an array where there are several targets.
+
+    Raises
+    ------
+    ImportError
+        If matplotlib is not installed.
+    ValueError
+        If the model kept no predictions for rows that were held out, or has no such target.
+    """
+    d = described(of)
+    panel = d.panel(Predictions)
+    return draw_one(d, panel if output is None else panel.of(output), ax, figsize)
+
+
+def plot_residuals(
+    of: Described | Description,
+    /,
+    *,
+    output: int | str | None = None,
+    ax: Any = None,
+    figsize: Size = None,
+) -> Any:
+    """Draw residuals against predictions, on rows that were held out.
+
+    Parameters
+    ----------
+    of : estimator, Model or Description
+        Fitted, with rows that were held out.
+    output : int or str, optional
+        One target only, by its number or its name. By default all up to six, in small pictures
+        beside each other.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; by default a new figure of pyplot. Several targets take its place.
+    figsize : tuple of float, optional
+        Width and height in inches of a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes or array of these
+        What was drawn on: an array where there are several targets.
+
+    Raises
+    ------
+    ImportError
+        If matplotlib is not installed.
+    ValueError
+        If the model kept no predictions for rows that were held out, or has no such target.
+    """
+    d = described(of)
+    panel = d.panel(ResidualPlot)
+    return draw_one(d, panel if output is None else panel.of(output), ax, figsize)
+
+
+def plot_reliability(
+    of: Described | Description, /, *, ax: Any = None, figsize: Size = None
+) -> Any:
+    """Draw how often a class is true where its probability is said to be so.
+
+    Parameters
+    ----------
+    of : estimator, Model or Description
+        A fitted classifier, with rows that were held out.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; by default a new figure of pyplot.
+    figsize : tuple of float, optional
+        Width and height in inches of a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        What was drawn on.
+
+    Raises
+    ------
+    ImportError
+        If matplotlib is not installed.
+    ValueError
+        If the model kept no probabilities of rows that were held out.
+    """
+    d = described(of)
+    return draw_one(d, d.panel(Reliability), ax, figsize)

@@ -2,23 +2,447 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import colorsys
+import io
+import platform
+import re
+import threading
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
+from xml.etree import ElementTree
 
-from gpukfl._replacing import replacing
+import numpy as np
+
 from gpukfl._version import __version__
-from gpukfl.inspection import _sections as sections
+from gpukfl.core._files import replacing
 from gpukfl.inspection._blends import Leaderboard
-from gpukfl.inspection._cautions import cautions
-from gpukfl.inspection._description import Described, Description, counted, described
+from gpukfl.inspection._description import (
+    Described,
+    Description,
+    cautions,
+    counted,
+    described,
+    hold_out_text,
+)
+from gpukfl.inspection._figures import draw_apart
 from gpukfl.inspection._held_out import Predictions, Reliability, ResidualPlot
-from gpukfl.inspection._markup import escaped, lines, named, note, section
-from gpukfl.inspection._panels import Objective, Panel
-from gpukfl.inspection._sheet import PAGE, RULES
-from gpukfl.inspection._svg import Picture, pictures, sheet
-from gpukfl.inspection._tuning import Tuning
+from gpukfl.inspection._panels import Directions, Importances, Objective, Panel
+from gpukfl.inspection._style import (
+    PAGE,
+    RULES,
+    bar,
+    clean,
+    escaped,
+    lines,
+    named,
+    note,
+    section,
+    sentence,
+    table,
+)
+from gpukfl.inspection._tuning import Compared, Tuning, error_of
+
+# -------------------------------------------------------------------------------- sections
+
+# Sections of a report, each of what a description says; empty where it says nothing.
+
+
+_LISTED, _PARTS = 20, 5  # features, and what was made of each
+_TRIALS = 100  # that are listed
+_HEADS = {
+    "multiple": "times the paper's",
+    "n_components": "components",
+    "n_selected": "selected",
+    "log_loss": "log loss",
+    "brier": "Brier score",
+}
+
+
+def leaderboard(d: Description, pictures: str, /) -> str:
+    """List members of a blend, best first, with their shares drawn."""
+    if d.tuning is None or not any(isinstance(panel, Leaderboard) for panel in d.panels):
+        return ""
+    trials = sorted(d.tuning.trials, key=lambda t: (t["score"] is None, -(t["score"] or 0.0)))
+    more = [key for key in ("log_loss", "brier") if any(t.get(key) is not None for t in trials)]
+    head = ["member", f"held-out {d.tuning.score}", "share of the blend"]
+    rows = (
+        (
+            "chosen" if trial["chosen"] else "",
+            [
+                named(trial["member"]) + _remark(trial["note"]),
+                "–" if trial["score"] is None else _score(trial),
+                "" if trial["chosen"] else _share(trial["weight"]),
+                *(_cell(trial[key]) for key in more),
+                _cell(trial.get("seconds")),
+            ],
+        )
+        for trial in trials
+    )
+    made = table([*head, *(_HEADS[key] for key in more), "seconds"], rows)
+    return section("Members and their blend", made, pictures)
+
+
+def _remark(text: str) -> str:
+    return f'<br><small class="note" dir="auto">{escaped(text)}</small>' if text else ""
+
+
+def _share(weight: float) -> str:
+    if not weight:
+        return "–"
+    return f'<span class="bars">{bar(weight)}</span> {weight:.0%}'
+
+
+def comparison(d: Description, /) -> str:
+    """Say what others score on the same rows."""
+    known = d.comparison
+    if known is None:
+        return ""
+    more = list(dict.fromkeys(key for row in known.rows for key in row.more))
+    rows = (("chosen" if row.own else "", _compared(row, more)) for row in known.rows)
+    made = table(["model", f"held-out {known.score}", *more], rows)
+    said = "".join(note(remark) for remark in known.remarks)
+    return section("Compared with simple models", made, said)
+
+
+def _compared(row: Compared, more: list[str]) -> list[str]:
+    error = "" if row.error is None else f" ± {row.error:.4f}"
+    return [
+        named(row.name),
+        f"{row.score:.4f}{error}",
+        *(f"{row.more[key]:.4g}" if key in row.more else "–" for key in more),
+    ]
+
+
+def features(d: Description, /) -> str:
+    """List importances in numbers, with their errors and what they are made of."""
+    known = d.importances
+    if known is None:
+        return ""
+    leading = known.leading(_LISTED)
+    scale = max((value for _, value in leading), default=0.0) or 1.0
+    errors = known.errors is not None
+    rows = [row for name, value in leading for row in _feature(known, name, value / scale, value)]
+    unit = [f"± {'error' if errors else ''}"] if errors else []
+    made = table(["feature", "importance", *unit, ""], rows)
+    said = "They mean nothing here: see above." if d.caveat else ""
+    left = int(np.count_nonzero(known.values)) - len(leading)
+    more = f"{left} more have an importance." if left > 0 else ""
+    below = sentence(known.remark) if known.remark else ""
+    return f"<h3>Most important features</h3>\n{note(said)}{made}{note(more)}{note(below)}"
+
+
+def _feature(
+    known: Importances, name: str, share: float, value: float
+) -> Iterator[tuple[str, list[str]]]:
+    """Rows of a feature and of its parts."""
+    error = known.error_of(name)
+    told = [] if known.errors is None else [f"{error:.3f}"]
+    yield "", [named(name), f"{value:.3f}", *told, f'<span class="bars">{bar(share)}</span>']
+    for part, size in known.leading_parts(name, _PARTS):
+        yield "part", [named(part), f"{size:.3f}", *["" for _ in told], ""]
+
+
+def directions(d: Description, /) -> str:
+    """Write learned directions as sums of features."""
+    known = next((p for p in d.panels if isinstance(p, Directions) and not p.empty), None)
+    if known is None:
+        return ""
+    rows = (("", [str(k + 1), escaped(known.mix(k))]) for k in known.leading)
+    left = len(known.loadings) - len(known.leading)
+    more = note(f"{left} more directions are not listed.") if left else ""
+    return "<h3>Learned directions</h3>\n" + table(["", "sum of features"], rows, words=True) + more
+
+
+def data(d: Description, /) -> str:
+    """Say what the columns are, their gaps, and the target."""
+    counts = [f"{d.n_samples:,} rows" if d.n_samples else ""]
+    counts += [f"{d.n_features:,} columns" if d.n_features else "", d.columns]
+    said = [("rows and columns", ", ".join(filter(None, counts)))]
+    said.append(
+        (
+            "target",
+            ": ".join(filter(None, [d.target, d.task]))
+            + (f"; {d.data.target}" if d.data and d.data.target else ""),
+        )
+    )
+    rows = [("", [escaped(k), escaped(v)]) for k, v in said if v]
+    made = table([], rows, words=True)
+    if d.data is None or not d.data.columns:
+        return section("The data", made)
+    columns = (
+        (
+            "",
+            [
+                named(c.name),
+                escaped(c.kind),
+                f"{c.gaps:.1%}" if c.gaps else "none",
+                escaped(c.said),
+            ],
+        )
+        for c in d.data.columns
+    )
+    left = d.data.n_columns - len(d.data.columns)
+    more = note(f"{left:,} more columns are not listed." if left else "")
+    return section(
+        "The data",
+        made,
+        table(["column", "taken for", "gaps", "values"], columns, words=True),
+        more,
+    )
+
+
+def model(d: Description, pictures: str, /) -> str:
+    """Say what was fitted, and how."""
+    ended = f" ({d.ended})" if d.ended else ""
+    how = {"fit": d.ended} if d.n_steps is None else {"steps": f"{d.n_steps}{ended}"}
+    facts = {"model": d.text, **d.facts, "kernel products": d.products, **how}
+    facts |= {"computed on": d.place}
+    rows = [("", [escaped(k), escaped(v)]) for k, v in facts.items() if str(v) != ""]
+    return section("The model", table([], rows, words=True) if rows else "", pictures)
+
+
+def tuning(d: Description, pictures: str, /) -> str:
+    """List settings that were tried, unless they are the members of a blend."""
+    known = d.tuning
+    if known is None or not known.trials or any(isinstance(p, Leaderboard) for p in d.panels):
+        return ""
+    keys = known.settings
+    heads = [_HEADS.get(key, key) for key in keys] + [f"hold-out {known.score}"]
+    timed = known.seconds is not None
+    trials = sorted(known.trials, key=lambda trial: [_order(trial.get(key)) for key in keys])
+    rows = (
+        (
+            "chosen" if trial["chosen"] else "",
+            [
+                *(_cell(trial.get(key)) for key in keys),
+                "stopped" if trial["score"] is None else _score(trial),
+                *([_cell(trial.get("seconds"))] if timed else []),
+            ],
+        )
+        for trial in trials[:_TRIALS]
+    )
+    left = len(trials) - _TRIALS
+    more = note(f"{left} more settings are not listed." if left > 0 else "")
+    head = [*heads, "seconds"] if timed else heads
+    said = _of_tuning(known, d.seconds)
+    return section("Tuning", said, table(head, rows), more, pictures)
+
+
+def _of_tuning(known: Tuning, seconds: float | None) -> str:
+    said = [hold_out_text(known, seconds), "cut short by max_time" if known.cut_short else ""]
+    said = [one for one in said if one]
+    return note(sentence("; ".join(said))) if said else ""
+
+
+def recipe(d: Description, /) -> str:
+    """Say how to come to the same model again."""
+    call = f"<pre>import gpukfl\n\n{lines(d.call)}</pre>\n" if d.call else ""
+    versions = environment()
+    rows = [("", [escaped(name), escaped(version)]) for name, version in versions.items()]
+    return section("How to repeat it", call, table([], rows, words=True))
+
+
+def environment() -> Mapping[str, str]:
+    """Give versions of what a fit depends on, and the system."""
+    from importlib.metadata import version
+
+    known = {"gpukfl": __version__, "Python": platform.python_version()}
+    known |= {name: version(name) for name in ("numpy", "scipy", "scikit-learn")}
+    return known | {"system": f"{platform.system()} on {platform.machine()}"}
+
+
+def _score(trial: Mapping[str, Any]) -> str:
+    error = error_of(trial)
+    return f"{trial['score']:.4f}" + ("" if error is None else f" ± {error:.4f}")
+
+
+def _order(value: Any) -> tuple[bool, bool, Any]:
+    """Key to sort settings by, of which some may not apply, and some are words."""
+    text = isinstance(value, str)
+    return (False, False, 0) if value is None else (True, text, value)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "–"
+    return format(value, ".3g") if isinstance(value, float) else escaped(value)
+
+
+# ------------------------------------------------------------------------------------- svg
+
+# Pictures inside a page: vectors whose text is text, and whose colours follow the page's.
+
+
+_SIZE = (4.8, 3.5)  # inches, of which a phone is about as wide
+_SMALLEST = 8.5  # points of letters
+_TICKS = 6  # of numbers, that have room below a picture
+_ON_IMAGE = "on-image"  # name of texts whose colour goes with an image's
+_COLOR = re.compile(r"#[0-9a-f]{6}\b")
+_LONG = re.compile(r"-?\d+\.\d{3,}")
+_CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")  # of a panel of one's own
+_LOCK = threading.Lock()  # settings of matplotlib are those of all threads
+# The random salt of names is fixed, so that a page is the same each time
+_SETTINGS: Any = {"svg.fonttype": "none", "svg.hashsalt": "gpukfl", "font.size": 9.5}
+_LIGHTEST, _DARKEST = 0.93, 0.10  # of colours on dark pages
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture of a page.
+
+    Attributes
+    ----------
+    markup : str
+        HTML with the vectors inside.
+    colors : frozenset of str
+        That it has, as "#rrggbb".
+    """
+
+    markup: str
+    colors: frozenset[str]
+
+
+def pictures(d: Description, panels: Iterable[Panel], /, *, prefix: str) -> list[Picture]:
+    """Draw panels that have something to draw, each small picture by itself.
+
+    `prefix` begins the names inside, which differ on a page.
+
+    Raises
+    ------
+    ImportError
+        If matplotlib is not installed.
+    """
+    found: list[Picture] = []
+    for panel in panels:
+        if not panel.empty:
+            for of, part in panel.apart():
+                found.append(_picture(d, part, of, f"{prefix}{len(found)}-"))
+    return found
+
+
+def _picture(d: Description, panel: Panel, of: str, prefix: str) -> Picture:
+    title, text = _drawn(d, panel)
+    root = ElementTree.fromstring(_CONTROL.sub(b" ", text))
+    colors = _for_page(root, prefix)
+    root.set("role", "img")
+    root.set("aria-label", clean(f"{of}: {panel.words}" if of else panel.words))
+    vectors = ElementTree.tostring(root, encoding="unicode")
+    said = f"{escaped(title)}{f': {named(of)}' if of else ''}"
+    caption = f"<figcaption>{said}</figcaption>" if said else ""
+    return Picture(f"<figure>{caption}{vectors}</figure>\n", frozenset(colors))
+
+
+def _drawn(d: Description, panel: Panel) -> tuple[str, bytes]:
+    """Draw a panel; its title is for the page, where it can have several lines."""
+    from matplotlib import style
+
+    buffer = io.BytesIO()
+    # Not in the user's style: colours of dark ones would be turned round twice
+    with _LOCK, style.context(["default", _SETTINGS]), warnings.catch_warnings():
+        # The font that measures lacks letters that the reader's fonts have
+        warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
+        warnings.filterwarnings("ignore", "Matplotlib currently does not support", UserWarning)
+        figure = draw_apart(d, panel, size=_SIZE)
+        title = _title_of(figure)
+        _made_legible(figure)
+        options = {"metadata": {"Date": None}, "transparent": True}
+        figure.savefig(buffer, format="svg", **options)
+    return title, buffer.getvalue()
+
+
+def _title_of(figure: Any) -> str:
+    """Take the title of a figure's only picture out of it."""
+    titled = [ax for ax in figure.axes if ax.get_title()]
+    if len(titled) != 1:
+        return ""
+    title = str(titled[0].get_title()).replace(r"\$", "$")
+    titled[0].set_title("")
+    return title
+
+
+def _made_legible(figure: Any) -> None:
+    """Enlarge small letters, thin out ticks, and mark what is written on images."""
+    from matplotlib.text import Text
+    from matplotlib.ticker import AutoLocator
+
+    for text in figure.findobj(Text):
+        text.set_fontsize(max(text.get_fontsize(), _SMALLEST))
+    for ax in figure.axes:
+        if isinstance(ax.xaxis.get_major_locator(), AutoLocator):
+            ax.xaxis.get_major_locator().set_params(nbins=_TICKS)
+        for text in ax.texts if ax.images else []:
+            text.set_gid(_ON_IMAGE)
+
+
+def _for_page(root: ElementTree.Element, prefix: str) -> set[str]:
+    """Make an SVG file a part of a page: no names of its own, colours of the page."""
+    colors: set[str] = set()
+    fixed = [text for group in root.iter() if group.get("id") == _ON_IMAGE for text in group.iter()]
+    used = set(re.findall(r"#([\w.-]+)", " ".join(_references(root))))
+    for parent in root.iter():
+        parent.tag = _local(parent.tag)
+        for child in list(parent):
+            if _local(child.tag) in ("metadata", "style"):
+                parent.remove(child)
+        for key, value in list(parent.attrib.items()):
+            del parent.attrib[key]
+            if _local(key) == "id" and value not in used:
+                continue
+            parent.set(_local(key), _changed(_local(key), value, prefix, colors))
+    for text in fixed:
+        _with_own_color(text)
+    for key in ("width", "height", "version"):
+        root.attrib.pop(key, None)
+    return colors
+
+
+def _with_own_color(text: ElementTree.Element) -> None:
+    """Leave a text on an image, which is the same on dark pages, in its own colour."""
+    if text.tag == "text":
+        style = re.sub(r"var\(--c(\w+)\)", r"#\1", text.get("style", ""))
+        text.set("style", style if "fill:" in style else f"{style}; fill: #000000")
+
+
+def _references(root: ElementTree.Element) -> list[str]:
+    return [v for one in root.iter() for v in one.attrib.values() if v.startswith(("#", "url(#"))]
+
+
+def _local(name: str) -> str:
+    """Name without its namespace, which a page does not need."""
+    return name.rpartition("}")[2]
+
+
+def _changed(key: str, value: str, prefix: str, colors: set[str]) -> str:
+    if key == "id":
+        return prefix + value
+    if value.startswith(("#", "url(#")) and key not in ("fill", "stroke"):
+        return value.replace("#", f"#{prefix}", 1)
+    if key in ("d", "x", "y", "points"):
+        return _LONG.sub(lambda found: f"{float(found[0]):.2f}", value)
+    if key in ("style", "fill", "stroke"):
+        value = re.sub(r"font: ([\d.]+px) [^;]*", r"font-size: \1", value)
+        colors.update(_COLOR.findall(value))
+        return _COLOR.sub(lambda found: f"var(--c{found[0][1:]})", value)
+    return value
+
+
+def sheet(colors: Iterable[str], /, *, dark: bool) -> str:
+    """Say what the colours of pictures are, on light pages or on dark ones."""
+    return ";".join(f"--c{one[1:]}:{on_dark(one) if dark else one}" for one in sorted(colors))
+
+
+def on_dark(color: str, /) -> str:
+    """Give the colour "#rrggbb" for a dark page: its lightness turned round."""
+    red, green, blue = (int(color[k : k + 2], 16) / 255 for k in (1, 3, 5))
+    hue, lightness, saturation = colorsys.rgb_to_hls(red, green, blue)
+    lightness = _LIGHTEST - (_LIGHTEST - _DARKEST) * lightness
+    shown = colorsys.hls_to_rgb(hue, lightness, saturation)
+    return "#" + "".join(f"{round(255 * one):02x}" for one in shown)
+
 
 _HELD_OUT = (Predictions, ResidualPlot, Reliability)
 _ABSENT = "There are no pictures here: they need matplotlib, `pip install 'gpukfl[plot]'`."
@@ -74,21 +498,21 @@ def page_of(d: Description, scores: Mapping[str, float], inference: Inferred | N
     """Give the page as text."""
     drawn = _Drawn(d)
     body = [
-        sections.leaderboard(d, drawn.of(Leaderboard)),
-        sections.comparison(d),
+        leaderboard(d, drawn.of(Leaderboard)),
+        comparison(d),
         section("Predictions of rows that were held out", drawn.of(*_HELD_OUT)),
         section(
             "What was learned",
             drawn.rest(),
             _notes(d),
-            sections.features(d),
-            sections.directions(d),
+            features(d),
+            directions(d),
         ),
         "" if inference is None else _inference(inference, drawn),
-        sections.data(d),
-        sections.model(d, drawn.of(Objective)),
-        sections.tuning(d, drawn.of(Tuning)),
-        sections.recipe(d),
+        data(d),
+        model(d, drawn.of(Objective)),
+        tuning(d, drawn.of(Tuning)),
+        recipe(d),
     ]
     said = [*cautions(d, judged=bool(scores)), *([] if drawn.possible else [_ABSENT])]
     warned = [f'<p class="caveat" dir="auto">{escaped(one)}</p>\n' for one in said]
@@ -161,10 +585,10 @@ def _scores(d: Description, scores: Mapping[str, float]) -> str:
     if d.dimension is not None:
         count, what = d.dimension
         shown[counted(count, what).partition(" ")[2]] = count
-    inside = "".join(_score(label, value) for label, value in shown.items())
+    inside = "".join(_score_card(label, value) for label, value in shown.items())
     return f'<div class="scores">{inside}</div>\n' if inside else ""
 
 
-def _score(label: str, value: Any) -> str:
+def _score_card(label: str, value: Any) -> str:
     shown = f"{value:.4f}" if isinstance(value, float) else str(value)
     return f'<div class="score"><b>{escaped(shown)}</b>{escaped(label)}</div>'

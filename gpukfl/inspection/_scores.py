@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gpukfl._array import is_array, to_host
+from gpukfl.core._array import is_array, to_host
 
 # Share of the largest singular value that is a direction's. Of eight functions of 3 to 10 features
 # and five methods, predictions are had again from these directions with R² 0.85 to 1; from those

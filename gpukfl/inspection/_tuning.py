@@ -1,14 +1,19 @@
-"""The settings that were tried, what they scored on held-out rows, and what that says."""
+"""The settings that were tried, what they scored, and how the model does beside others."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from gpukfl.inspection._panels import Panel
 from gpukfl.inspection._style import BLUE, COLORS, ORANGE, PALE, legend, plain
+
+# ---------------------------------------------------------------------------------- tuning
+
+# The settings that were tried, what they scored on held-out rows, and what that says.
+
 
 _RESULTS = ("score", "standard_error", "seconds", "chosen")  # of a trial, beside its setting
 _TICKS = 8  # with numbers of their own
@@ -228,3 +233,55 @@ class Ridges(Panel):
         legend(ax)
         plain(ax)
         return ax
+
+
+# ------------------------------------------------------------------------------ comparison
+
+# How a model does beside others on the same rows.
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What one model scores.
+
+    Attributes
+    ----------
+    name : str
+        Which model.
+    score : float
+        On rows that it has not seen.
+    error : float, optional
+        Standard error of the score, as the rows are a sample.
+    more : dict of str: float
+        Further measures, by name.
+    own : bool
+        Whether it is the model that is described.
+    """
+
+    name: str
+    score: float
+    error: float | None = None
+    more: dict[str, float] = field(default_factory=dict)
+    own: bool = False
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Models on the same rows, of which one is described.
+
+    Attributes
+    ----------
+    rows : tuple of Compared
+        A model each.
+    score : str
+        What the score is; 0 is a model that says the same of every row.
+    remarks : tuple of str
+        What is to be known of it, in sentences.
+    n_rows : int, optional
+        On how many rows.
+    """
+
+    rows: tuple[Compared, ...]
+    score: str
+    remarks: tuple[str, ...] = ()
+    n_rows: int | None = None

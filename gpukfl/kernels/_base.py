@@ -7,8 +7,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from gpukfl._array import Array, array_namespace, clipped, epsilon, in_double, is_array
-from gpukfl._checks import check_number, keep_python_numbers
+from gpukfl.core._array import Array, array_namespace, clipped, epsilon, in_double, is_array
+from gpukfl.core._checks import check_number, keep_python_numbers
 
 _COINCIDENT = 16.0  # rounding of a coordinate, in units of the precision
 

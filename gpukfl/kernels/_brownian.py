@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpukfl._array import Array, array_namespace
+from gpukfl.core._array import Array, array_namespace
 from gpukfl.kernels._base import LengthscaleKernel, coincident, floating
 from gpukfl.linalg import distances
 

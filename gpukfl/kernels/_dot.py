@@ -5,8 +5,8 @@ from __future__ import annotations
 import numbers
 from dataclasses import dataclass
 
-from gpukfl._array import Array, array_namespace
-from gpukfl._checks import check_number
+from gpukfl.core._array import Array, array_namespace
+from gpukfl.core._checks import check_number
 from gpukfl.kernels._base import LengthscaleKernel, floating
 
 

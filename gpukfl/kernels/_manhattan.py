@@ -6,7 +6,7 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
-from gpukfl._array import Array, array_namespace, like
+from gpukfl.core._array import Array, array_namespace, like
 from gpukfl.kernels._base import (
     LengthscaleKernel,
     check_positive,

@@ -7,7 +7,7 @@ import operator
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from gpukfl._array import Array
+from gpukfl.core._array import Array
 from gpukfl.kernels._base import check_positive
 from gpukfl.kernels._manhattan import Manhattan
 from gpukfl.kernels._radial import Radial

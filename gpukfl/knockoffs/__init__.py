@@ -19,8 +19,9 @@ from gpukfl.knockoffs._samplers import (
     GaussianKnockoffs,
     KnockoffSampler,
     RankKnockoffs,
+    equicorrelated,
+    least_reconstructable,
 )
-from gpukfl.knockoffs._spread import equicorrelated, least_reconstructable
 
 __all__ = [
     "Copies",

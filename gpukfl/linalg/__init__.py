@@ -32,6 +32,7 @@ from gpukfl.linalg._factor import (
     eigh_and_read,
     eigvalsh,
     factor_and_read,
+    host_eigh,
     map_singular_values,
     mean_diagonal,
     on_host_if_small,
@@ -40,7 +41,6 @@ from gpukfl.linalg._factor import (
     svd,
 )
 from gpukfl.linalg._hermite import hermite_table, row_products
-from gpukfl.linalg._host_eigh import host_eigh
 from gpukfl.linalg._knots import interpolate_columns, interpolate_knots
 from gpukfl.linalg._ridge_sums import (
     SortedRows,
@@ -50,7 +50,7 @@ from gpukfl.linalg._ridge_sums import (
     sign_products,
     sort_rows,
 )
-from gpukfl.linalg._special import erf
+from gpukfl.linalg._special import erf, without_traces
 from gpukfl.linalg._steps import (
     center_columns,
     column_dots,
@@ -59,7 +59,6 @@ from gpukfl.linalg._steps import (
     dots_together,
     record,
 )
-from gpukfl.linalg._traces import without_traces
 
 __all__ = [
     "MAX_KNOTS",

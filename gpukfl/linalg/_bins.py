@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gpukfl._accel.trust import has_kernels
-from gpukfl._array import (
+from gpukfl.core._array import (
     Array,
     array_namespace,
     clipped,
@@ -21,7 +21,7 @@ from gpukfl._array import (
     is_host,
     like,
 )
-from gpukfl._memory import block_size, for_blocks
+from gpukfl.core._memory import block_size, for_blocks
 
 MAX_KNOTS = 2**20  # leaves 11 bits for the share of a cell
 

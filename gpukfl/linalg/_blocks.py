@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from gpukfl._array import Array, is_host
-from gpukfl._memory import block_size, for_blocks
+from gpukfl.core._array import Array, is_host
+from gpukfl.core._memory import block_size, for_blocks
 
 _CACHED = 2**19  # elements of a block that stay in a core's cache between elementwise steps
 # Elements for each thread: those of few wait for one another, and for the interpreter's lock

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpukfl._accel.trust import has_compiled
-from gpukfl._array import Array, array_namespace
+from gpukfl.core._array import Array, array_namespace
 
 
 def decay(

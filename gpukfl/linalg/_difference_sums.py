@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpukfl._accel.trust import has_kernels
-from gpukfl._array import Array, array_namespace, double_like, hosts, index_like, is_host, take
+from gpukfl.core._array import Array, array_namespace, double_like, hosts, index_like, is_host, take
 
 
 def difference_sums(A: Array, X: Array, /, *, power: int = 1) -> Array:

@@ -13,15 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from gpukfl._accel.trust import has_compiled, has_kernels
-from gpukfl._array import (
-    Array,
-    array_namespace,
-    clipped,
-    hosts,
-    is_cupy,
-    is_host,
-    like,
-)
+from gpukfl.core._array import Array, array_namespace, clipped, hosts, is_cupy, is_host, like
 
 _FEW = 16  # features up to which differences take no longer than a matrix product on a GPU
 _NAMES: dict[str | float, str] = {2: "euclidean", 1: "manhattan"}

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from gpukfl._array import (
+from gpukfl.core._array import (
     Array,
     array_namespace,
     beside,
@@ -30,7 +30,25 @@ from gpukfl._array import (
     on_gpu,
     to_host,
 )
-from gpukfl.linalg._host_eigh import host_eigh
+
+# ------------------------------------------------------------------------------- host eigh
+
+# Eigenvalues on the host, also where the quicker way to them fails.
+
+
+def host_eigh(A: np.ndarray, /) -> tuple[np.ndarray, np.ndarray]:
+    """Do what `numpy.linalg.eigh` does, by another algorithm where that finds nothing.
+
+    LAPACK's divide and conquer gives up on some finite matrices of near-copies and numbers far
+    below rounding. QR iterations do not; they take some three times as long.
+    """
+    try:
+        return np.linalg.eigh(A)
+    except np.linalg.LinAlgError:
+        from scipy.linalg import eigh
+
+        return eigh(A, driver="ev", check_finite=False)
+
 
 # Elements of a matrix with which the host is done before a GPU, copies included. An H100 beside one
 # core of its host takes for the eigenvectors of 96, 128, 256 and 512 rows 1.4, 1.8, 2.3 and 4.9 ms

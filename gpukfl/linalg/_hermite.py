@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from gpukfl._accel.trust import has_kernels
-from gpukfl._array import Array, array_namespace, is_host, like
+from gpukfl.core._array import Array, array_namespace, is_host, like
 
 _CACHED = 2**16  # products that stay in a core's cache while their factors are multiplied
 _FEWEST = 16  # rows of them, so that they take longer than the calls

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpukfl._accel.trust import has_compiled, has_kernels
-from gpukfl._array import Array, array_namespace, clipped, hosts, index_like
+from gpukfl.core._array import Array, array_namespace, clipped, hosts, index_like
 
 _FEW = 2**15  # points up to which a call of the library takes longer than what it computes
 

@@ -11,14 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpukfl._accel.trust import has_kernels
-from gpukfl._array import (
-    Array,
-    array_namespace,
-    double_like,
-    hosts,
-    is_host,
-)
-from gpukfl._memory import block_size, for_blocks
+from gpukfl.core._array import Array, array_namespace, double_like, hosts, is_host
+from gpukfl.core._memory import block_size, for_blocks
 
 # Of one projection: values, C, steps, u, u at the samples, about eight arrays of doubles
 _BYTES = 64

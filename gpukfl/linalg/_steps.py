@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from gpukfl._accel.trust import has_kernels
-from gpukfl._array import Array, array_namespace, lies_in_parts, sample_dot, sample_sums
-from gpukfl._passes import reduce_rows
+from gpukfl.core._array import Array, array_namespace, lies_in_parts, sample_dot, sample_sums
+from gpukfl.partitioned._rows import reduce_rows
 
 Pair = tuple[Array, Array, Array | None]  # what `column_dots` takes: u, v, and what is added to u
 

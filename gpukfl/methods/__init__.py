@@ -6,37 +6,46 @@ from gpukfl.methods._agop import (
     GradientFit,
     MappedProblem,
     MappedRidge,
-    fit_gradient_maps,
-)
-from gpukfl.methods._average_gradients import (
     average_gradient_outer_product,
+    fit_gradient_maps,
     principal_gradients,
     right_singular_vectors,
 )
-from gpukfl.methods._bkernn import BKerNNFit, fit_bkernn
+from gpukfl.methods._bkernn import BKerNNFit, ShapeFunctions, fit_bkernn
 from gpukfl.methods._centers import SELECTIONS, choose_centers, leverage_scores
 from gpukfl.methods._conformal import (
+    Jackknife,
     can_cover,
     check_share,
     conformal_weight,
     unit_weights,
     weighted_quantile,
 )
-from gpukfl.methods._evidence import CRITERIA, ExactCriterion, Posterior, variances
-from gpukfl.methods._evidence_bound import BoundCriterion, BoundPosterior
-from gpukfl.methods._evidence_fit import MetricFit, MetricPrior, fit_metric
-from gpukfl.methods._feature_sums import (
-    FoldSums,
-    LassoFits,
-    Sums,
-    Validated,
-    cross_validated,
-    cross_validated_near,
-    fold_sums,
-    least_squares,
-    scored_rows,
+from gpukfl.methods._evidence import (
+    CRITERIA,
+    ExactCriterion,
+    MetricFit,
+    MetricPrior,
+    Posterior,
+    fit_metric,
+    variances,
 )
-from gpukfl.methods._functional_gradient import DescentFit, FunctionalDescent
+from gpukfl.methods._evidence_bound import (
+    STRETCHES,
+    BoundCriterion,
+    BoundPosterior,
+    lengthscale_left_out,
+    lowest_nearby,
+)
+from gpukfl.methods._functional_gradient import (
+    LOSSES,
+    DescentFit,
+    FunctionalDescent,
+    Hinge,
+    Logistic,
+    Loss,
+    Squared,
+)
 from gpukfl.methods._guarantees import (
     gaussian_complexity,
     guaranteed_ridge,
@@ -49,19 +58,19 @@ from gpukfl.methods._hkrr import (
     fit_hkrr,
     resized_map,
 )
-from gpukfl.methods._jackknife import Jackknife
-from gpukfl.methods._joint_contest import competing_fits
 from gpukfl.methods._kernel_ridge import (
+    FOLDS_BELOW,
+    N_FOLDS,
+    RIDGES,
+    SOLVERS,
     DenseSystem,
+    KernelRidge,
+    KernelRidgeFit,
+    folds,
+    left_out_path,
     nystrom_preconditioner,
     solve_by_conjugate_gradients,
 )
-from gpukfl.methods._kernel_ridge_fit import RIDGES, SOLVERS, KernelRidge, KernelRidgeFit
-from gpukfl.methods._left_out import FOLDS_BELOW, N_FOLDS, folds, left_out_path
-from gpukfl.methods._lengthscale import STRETCHES, lengthscale_left_out, lowest_nearby
-from gpukfl.methods._linear_contest import linear_weights
-from gpukfl.methods._losses import LOSSES, Hinge, Logistic, Loss, Squared
-from gpukfl.methods._mixtures import mixtures_of
 from gpukfl.methods._multi_indices import (
     LARGEST_DEGREE,
     DegreeLaw,
@@ -75,25 +84,22 @@ from gpukfl.methods._nystrom import (
     NystromSystem,
     falkon,
     jitter_for,
+    solve_with_intercept,
     weight_of,
 )
-from gpukfl.methods._nystrom_intercept import solve_with_intercept
 from gpukfl.methods._partial_dependence import ProductExpansion, ProductTerm, product_terms
-from gpukfl.methods._pruning import RULES as PRUNING_RULES
-from gpukfl.methods._pruning import Candidate, last_accepted
-from gpukfl.methods._pruning import candidates as pruning_candidates
 from gpukfl.methods._regfeal import (
     FirstTurn,
     RegFeaL,
     RegFeaLFit,
+    Reweighting,
     derivative_products,
     derivative_weights,
     optimal_eta,
 )
 from gpukfl.methods._regfeal import shares as eta_shares
-from gpukfl.methods._reweighting import Reweighting
 from gpukfl.methods._ridge import RidgeSystem, paper_ridge
-from gpukfl.methods._ridge_path import Fold, RidgePath, best_path
+from gpukfl.methods._ridge_path import Fold, RidgePath, best_path, mixtures_of
 from gpukfl.methods._selection import (
     FeatureSelection,
     Round,
@@ -101,19 +107,34 @@ from gpukfl.methods._selection import (
     largest_sparsity,
     permutation_threshold,
 )
-from gpukfl.methods._selection_contest import competing_weights
-from gpukfl.methods._selection_forms import DenseSelection, FactoredSelection
+from gpukfl.methods._selection_contest import competing_fits, competing_weights, linear_weights
 from gpukfl.methods._selection_objective import (
+    DenseSelection,
+    FactoredSelection,
     Point,
     SelectionObjective,
 )
-from gpukfl.methods._shapes import ShapeFunctions
 from gpukfl.methods._signal_sizes import (
     additive_effect_sizes,
     detectable_size,
     hierarchical_effect_sizes,
     main_effect_size,
 )
+from gpukfl.methods._weighting import RULES as PRUNING_RULES
+from gpukfl.methods._weighting import (
+    Candidate,
+    FoldSums,
+    LassoFits,
+    Sums,
+    Validated,
+    cross_validated,
+    cross_validated_near,
+    fold_sums,
+    last_accepted,
+    least_squares,
+    scored_rows,
+)
+from gpukfl.methods._weighting import candidates as pruning_candidates
 from gpukfl.methods._weighting_bounds import (
     convergence_gap,
     convergence_ridge,

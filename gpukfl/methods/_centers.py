@@ -6,13 +6,21 @@ import math
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, double_like, epsilon, index_like, like, to_host
-from gpukfl._draws import drawn
-from gpukfl._memory import available_memory
-from gpukfl._rows import Rows
+from gpukfl.core._array import (
+    Array,
+    array_namespace,
+    double_like,
+    epsilon,
+    index_like,
+    like,
+    to_host,
+)
+from gpukfl.core._memory import available_memory
+from gpukfl.core._random import drawn
 from gpukfl.kernels import Kernel
 from gpukfl.linalg import CholeskyFactor, add_to_diagonal, mean_diagonal
 from gpukfl.operators import KernelOperator
+from gpukfl.partitioned._rows import Rows
 
 SELECTIONS = ("uniform", "leverage", "pivoted")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from gpukfl._checks import check_choice, check_counts, check_delta
+from gpukfl.core._checks import check_choice, check_counts, check_delta
 
 
 def gaussian_complexity(

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, beside, clipped, is_host, to_host
-from gpukfl._results import History, Status
-from gpukfl._rows import Rows
+from gpukfl.core._array import Array, array_namespace, beside, clipped, is_host, to_host
+from gpukfl.core._results import History, Status
 from gpukfl.kernels import Kernel
 from gpukfl.linalg import map_singular_values, on_host_if_small, svd
 from gpukfl.methods._nystrom import (
@@ -21,6 +20,7 @@ from gpukfl.methods._nystrom import (
     target_sums,
 )
 from gpukfl.operators import KernelOperator, leading_rows
+from gpukfl.partitioned._rows import Rows
 from gpukfl.solvers import LBFGS, AlternatingGradient, VariableProjection
 
 

@@ -20,7 +20,7 @@ from typing import Protocol
 import numpy as np
 from scipy.special import gammaln
 
-from gpukfl._checks import check_number
+from gpukfl.core._checks import check_number
 
 _TAIL = 1e-3  # of the law's mass that a cut of the degree may leave out
 _NOTHING = 1e-9  # of it that no table has room for

@@ -16,9 +16,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, clipped, epsilon, like, sample_dot, to_host
-from gpukfl._passes import reduce_rows
-from gpukfl._results import Solution
+from gpukfl.core._array import Array, array_namespace, clipped, epsilon, like, sample_dot, to_host
+from gpukfl.core._results import Solution
 from gpukfl.linalg import (
     CholeskyFactor,
     add_to_diagonal,
@@ -28,9 +27,9 @@ from gpukfl.linalg import (
     mean_diagonal,
     on_host_if_small,
 )
-from gpukfl.methods._mixtures import JUDGING, mixtures_of
-from gpukfl.methods._ridge_path import Fold, RidgePath
+from gpukfl.methods._ridge_path import JUDGING, Fold, RidgePath, mixtures_of
 from gpukfl.operators import KernelOperator
+from gpukfl.partitioned._rows import reduce_rows
 from gpukfl.solvers import ConjugateGradient
 
 _SMALLEST_JITTER, _LARGEST_JITTER = 1e-10, 1e-2  # of the mean diagonal of K_qq
@@ -407,3 +406,53 @@ def _target_sums(Y: Array, weights: Array | None) -> Callable[[int, int], list[A
         return [sample_dot(w * y, y), xp.sum(w, dtype=xp.float64)]
 
     return part
+
+
+# ----------------------------------------------------------------------- nystrom intercept
+
+# Nyström kernel ridge regression with an unpenalised intercept.
+#
+# .. math:: \min_{\alpha, c} \frac1N \|D^{1/2} (K_{nq} \alpha + c - Y)\|^2
+#           + \lambda\, \alpha^\top K_{qq}\, \alpha
+#
+# from sums over the rows: at the best c columns of :math:`K_{nq}` and Y are less their means.
+
+
+def solve_with_intercept(
+    operator: KernelOperator, Y: Array, weights: Array | None, /, *, ridge: float
+) -> tuple[Array, Array, NystromFactor]:
+    """Solve for the coefficients of the centres, and the intercept: one pass, O(n q² + q³).
+
+    Parameters
+    ----------
+    operator : KernelOperator
+        Kernel between data and centres.
+    Y : array, shape (n, t)
+        Targets.
+    weights : array, shape (n, 1), optional
+        Sample weights.
+    ridge : float
+        λ, positive.
+
+    Returns
+    -------
+    tuple
+        Dual coefficients (q, t) and intercept (t,) in float64, and the factor of the centres.
+    """
+    t, of_targets = Y.shape[1], array_namespace(Y)
+    beside = of_targets.concat([Y, of_targets.ones_like(Y[:, :1])], axis=1)
+    weighted = beside if weights is None else weights * beside
+    gram, moment, sums = operator.moments(
+        beside, weights, also=lambda start, stop: [_sums(weighted[start:stop, :])]
+    )
+    xp, N = array_namespace(gram), float(sums[t])
+    mean, y_mean = moment[:, t:] / N, sums[:t] / N
+    right = moment[:, :t] - N * mean * y_mean[None, :]
+    centred = NystromSystem(operator, gram - N * mean @ mean.T, right, xp.zeros_like(y_mean), N)
+    alpha, factor = centred.solve(ridge)
+    return alpha, y_mean - (mean.T @ alpha)[0, :], factor
+
+
+def _sums(Y: Array) -> Array:
+    xp = array_namespace(Y)
+    return xp.sum(Y, axis=0, dtype=xp.float64)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from gpukfl._array import Array, array_namespace, like
+from gpukfl.core._array import Array, array_namespace, like
 from gpukfl.kernels import (
     Gaussian,
     GaussianMixture,

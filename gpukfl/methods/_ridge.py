@@ -18,7 +18,7 @@ from functools import cached_property
 
 import numpy as np
 
-from gpukfl._array import (
+from gpukfl.core._array import (
     Array,
     array_namespace,
     epsilon,
@@ -29,9 +29,7 @@ from gpukfl._array import (
     sample_sums,
     to_host,
 )
-from gpukfl._passes import highest, made_anew, reduce_rows
-from gpukfl._results import Solution, Status
-from gpukfl._rows import Rows
+from gpukfl.core._results import Solution, Status
 from gpukfl.linalg import CholeskyFactor, add_to_diagonal, dots_together
 from gpukfl.operators import (
     BinnedBrownianKernel,
@@ -42,6 +40,7 @@ from gpukfl.operators import (
     center,
     coarse_factor,
 )
+from gpukfl.partitioned._rows import Rows, highest, made_anew, reduce_rows
 from gpukfl.solvers import ConjugateGradient, ConjugateGradientOnSums, NystromPreconditioner
 
 # Up to this many samples the solve is a dense Cholesky factor, on every place: fits of one data set

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from gpukfl._results import History, Status
+from gpukfl.core._results import History, Status
 from gpukfl.methods._selection_objective import Point, SelectionObjective
 from gpukfl.solvers import ProjectedGradient, project_on_capped_orthant
 

@@ -1,16 +1,24 @@
-r"""One fit of kernel feature selection to variables and copies of them, which compete.
-
-Rounds as of Algorithm 2', but only what is clear and heavy begins at τ while others are looked for,
-and no weights are held in the descents. Nothing here tells a variable from its copies.
-"""
+"""Fits in which variables compete with copies of them: by a kernel, linearly, or both."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from gpukfl._results import Status
+from gpukfl.core._array import Array, array_namespace, beside, clipped, index_like, like, to_host
+from gpukfl.core._results import Status
 from gpukfl.methods._selection import FeatureSelection
 from gpukfl.methods._selection_objective import Point, SelectionObjective
+from gpukfl.solvers import Lasso
+
+# ----------------------------------------------------------------------- selection contest
+
+# One fit of kernel feature selection to variables and copies of them, which compete.
+#
+# Rounds as of Algorithm 2', but only what is clear and heavy begins at τ while others are looked
+# for, and no weights are held in the descents. Nothing here tells a variable from its copies.
+
 
 _ORDERS = 4  # random orders behind a threshold, each of as many columns as there are variables
 _FALSE = 20  # columns that tell nothing and may enter a round: copies judge them later
@@ -134,3 +142,236 @@ def _highest(scores: np.ndarray, gamma: float) -> np.ndarray:
     rivals = np.zeros(len(scores), dtype=bool)
     rivals[order] = scores[order] > gamma
     return rivals
+
+
+# -------------------------------------------------------------------------- linear contest
+
+# A linear fit to variables and copies of them, which compete: the scaled Lasso.
+#
+# Sun and Zhang, "Scaled sparse linear regression", Biometrika, 2012: the penalty of the Lasso goes
+# with the size of the residuals, which it leaves. Nothing here tells a variable from its copies.
+
+
+_LASSO_SHARE = 0.02  # of columns that tell nothing, which may enter: copies judge them later
+_COLUMNS_AT_ONCE = 200  # columns that may enter together
+_ENTERS = 1e-3  # of the penalty, beyond it
+_ROUNDS = 100  # in which columns may enter
+_SCALINGS = 10  # penalties
+_ALIKE = 0.01  # relative: a penalty that changes by less is final
+_SOLVER = Lasso(tol=1e-5)
+
+
+def linear_weights(X: Array, Y: Array, shares: Array, n_variables: int, /) -> np.ndarray:
+    r"""Weigh variables and their copies by absolute coefficients of a Lasso on all of them.
+
+    The penalty is :math:`z \hat\sigma / \sqrt{n}`: what covariances with residuals of size
+    :math:`\hat\sigma` exceed of one in fifty columns that tell nothing.
+
+    Parameters
+    ----------
+    X : array (n, (κ + 1) p)
+        Variables and, after them, their copies.
+    Y : array (n, t)
+        Targets, each of which has a fit.
+    shares : array (n, 1)
+        Weights of the rows, of sum 1.
+    n_variables : int
+        p.
+
+    Returns
+    -------
+    host array (κ + 1, p)
+        Norms over the targets of coefficients, of columns of variance 1.
+
+    Notes
+    -----
+    O(n κ p) for each of some ten products with all columns, where X is; the Lasso is solved on the
+    host, of some hundred columns.
+    """
+    from scipy.special import ndtri
+
+    columns = StandardColumns.of(X, shares)
+    beyond = -float(ndtri(0.5 * _LASSO_SHARE)) * float(np.sum(columns.shares**2)) ** 0.5
+    targets = to_host(Y).astype(np.float64).T
+    coefficients = [_scaled(columns, y - columns.shares @ y, beyond) for y in targets]
+    return np.linalg.norm(coefficients, axis=0).reshape(-1, n_variables)
+
+
+def _scaled(columns: StandardColumns, y: np.ndarray, beyond: float) -> np.ndarray:
+    """Coefficients at the penalty that is `beyond` times the size of the residuals."""
+    coef, left = np.zeros(len(columns)), y
+    penalty = np.inf
+    for _ in range(_SCALINGS):
+        last, penalty = penalty, beyond * float(columns.shares @ left**2) ** 0.5
+        if penalty == 0.0 or last - penalty <= _ALIKE * last < np.inf:
+            break
+        coef, left = lasso_on(columns, y, penalty, coef, left)
+    return coef
+
+
+def lasso_on(
+    columns: StandardColumns, y: np.ndarray, penalty: float, coef: np.ndarray, left: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Give coefficients and residuals at a penalty, by a set of columns that grows."""
+    for _ in range(_ROUNDS):
+        slopes = np.where(coef == 0, np.abs(columns.products(left)), 0.0)
+        order = np.argsort(-slopes, kind="stable")[:_COLUMNS_AT_ONCE]
+        entering = order[slopes[order] > (1.0 + _ENTERS) * penalty]
+        some = np.sort(np.concatenate([np.flatnonzero(coef), entering]))
+        if not len(some):
+            break
+        A = columns.taken(some)
+        weighted = columns.shares[:, None] * A
+        fit = _SOLVER.solve(
+            A.T @ weighted, weighted.T @ y, float(columns.shares @ y**2), penalty, coef[some]
+        )
+        if fit.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
+        coef = np.zeros(len(columns))
+        coef[some], left = fit.coef, y - A @ fit.coef
+        if not len(entering):
+            break
+    return coef, left
+
+
+@dataclass(frozen=True, eq=False)
+class StandardColumns:
+    """Columns (n, P) with means 0 and variances 1, which are never formed all at once."""
+
+    X: Array
+    shares: np.ndarray  # (n,)
+    mean: np.ndarray  # (P,)
+    scale: np.ndarray  # (P,), 0 of constant columns
+
+    @classmethod
+    def of(cls, X: Array, shares: Array, /) -> StandardColumns:
+        xp = array_namespace(X, shares)
+        w = xp.astype(shares, X.dtype)
+        mean = xp.sum(w * X, axis=0)
+        variance = clipped(xp.sum(w * (X - mean) ** 2, axis=0), low=0.0)
+        deviation = to_host(xp.sqrt(variance)).astype(np.float64)
+        size = to_host(xp.max(xp.abs(X), axis=0)) * 1e-6
+        scale = np.where(deviation > size, 1.0 / np.where(deviation > size, deviation, 1.0), 0.0)
+        host = to_host(shares).astype(np.float64)[:, 0]
+        return cls(X, host / host.sum(), to_host(mean).astype(np.float64), scale)
+
+    def __len__(self) -> int:
+        return len(self.mean)
+
+    def products(self, left: np.ndarray, /) -> np.ndarray:
+        """Covariances (P,) with residuals (n,) of mean 0."""
+        moved = beside((self.shares * left)[:, None], self.X)
+        return self.scale * to_host((self.X.T @ moved)[:, 0]).astype(np.float64)
+
+    def taken(self, some: np.ndarray, /) -> np.ndarray:
+        """Take some of the columns (n, q)."""
+        xp = array_namespace(self.X)
+        found = xp.take(self.X, xp.asarray(some, **index_like(self.X)), axis=1)
+        return (to_host(found).astype(np.float64) - self.mean[some]) * self.scale[some]
+
+
+# --------------------------------------------------------------------------- joint contest
+
+# Two fits in which variables compete with copies of them: a kernel's and a linear one.
+#
+# Nothing here tells a variable from its copies, so that which fits count may hang on the data.
+
+
+_JOINT_ORDERS = 20
+_JOINT_SHARE = 1 / 3  # of the rows: columns that least squares take, at most
+_NOTHING = 1e-12  # relative: residuals of an exact fit
+
+
+def competing_fits(
+    algorithm: FeatureSelection,
+    objective: SelectionObjective,
+    n_variables: int,
+    /,
+    *,
+    rng: np.random.RandomState,
+) -> tuple[list[np.ndarray], Status]:
+    r"""Weigh variables and their copies by a kernel and by a Lasso.
+
+    The kernel counts where it explains what is not linear: where, at its weights β, it fits
+    residuals of least squares better than each of twenty random orders of them. Where it does not,
+    all that there is to find is linear, and weights inside a kernel only blur the Lasso's.
+
+    Parameters
+    ----------
+    algorithm : FeatureSelection
+        As of `competing_weights`.
+    objective : SelectionObjective
+        J of the rows of p variables and, after them, of each of their κ copies.
+    n_variables : int
+        p.
+    rng : RandomState
+        Draws orders of the rows, and variables to take γ from, on the host.
+
+    Returns
+    -------
+    tuple of a list of host arrays and a Status
+        Weights (κ + 1, p) of the fits that count, and how the kernel's last descent ended; where
+        that was interrupted, only the kernel's.
+
+    Notes
+    -----
+    O(n² κ p) for a round of the kernel's fit, O(n³) to ask whether it counts.
+    """
+    weights, status = competing_weights(algorithm, objective, n_variables, rng=rng)
+    if status is Status.INTERRUPTED:
+        return [weights], status
+    linear = linear_weights(objective.X, objective.Y, objective.shares, n_variables)
+    if _explains_more(objective, weights.ravel(), linear.ravel(), rng):
+        return [weights, linear], status
+    return [linear], status
+
+
+def _explains_more(
+    objective: SelectionObjective,
+    beta: np.ndarray,
+    linear: np.ndarray,
+    rng: np.random.RandomState,
+) -> bool:
+    """Whether the kernel at `beta` fits what the heaviest columns leave better than any order."""
+    left = _left(objective, linear)
+    if not (beta.any() and left.shape[1]):
+        return False
+    orders = [np.arange(len(left)), *(rng.permutation(len(left)) for _ in range(_JOINT_ORDERS))]
+    shares = to_host(objective.shares)
+    drawn = _standard(np.concatenate([left[order] for order in orders], axis=1), shares)
+    values = _values(objective, beta, drawn).reshape(len(orders), -1).sum(axis=1)
+    return bool(values[0] < values[1:].min())
+
+
+def _left(objective: SelectionObjective, linear: np.ndarray) -> np.ndarray:
+    """Residuals (n, t) of least squares: those of a Lasso keep some of what is linear."""
+    Y = to_host(objective.Y)
+    heaviest = np.argsort(-linear, kind="stable")[: int(_JOINT_SHARE * len(Y))]
+    X = _taken(objective.X, heaviest[linear[heaviest] > 0])
+    columns = StandardColumns.of(X, objective.shares)
+    roots, A = columns.shares[:, None] ** 0.5, columns.taken(np.arange(X.shape[1]))
+    left = Y - A @ np.linalg.lstsq(roots * A, roots * Y, rcond=None)[0]
+    return left[:, _squares(left, roots**2) > _NOTHING * _squares(Y, roots**2)]
+
+
+def _standard(V: np.ndarray, shares: np.ndarray) -> np.ndarray:
+    V = V - np.sum(shares * V, axis=0)
+    return V / _squares(V, shares) ** 0.5
+
+
+def _squares(V: np.ndarray, shares: np.ndarray) -> np.ndarray:
+    """Weighted means of the squares of columns."""
+    return np.sum(shares * V**2, axis=0)
+
+
+def _values(objective: SelectionObjective, beta: np.ndarray, Y: np.ndarray) -> np.ndarray:
+    """Twice J at β, over λ, of each target alone."""
+    xp, active = array_namespace(objective.X), np.flatnonzero(beta)
+    other = objective.of(_taken(objective.X, active), xp.asarray(Y, **like(objective.Y)))
+    other.focus(beta[active])
+    return to_host(xp.sum(other.at(beta[active]).alpha * other.Y, axis=0))
+
+
+def _taken(X: Array, columns: np.ndarray) -> Array:
+    xp = array_namespace(X)
+    return xp.take(X, xp.asarray(columns, **index_like(X)), axis=1)

@@ -12,11 +12,11 @@ import itertools
 import math
 from collections.abc import Iterable, Mapping
 
-from gpukfl._array import Array, array_namespace, double_like, in_double, sample_dot
-from gpukfl._rows import Rows
+from gpukfl.core._array import Array, array_namespace, double_like, in_double, sample_dot
 from gpukfl.kernels import Manhattan, ManhattanLaplace
 from gpukfl.linalg import SortedColumns, factored_difference_sums
 from gpukfl.operators import KernelOperator
+from gpukfl.partitioned._rows import Rows
 
 _MOST = 16  # columns of one signal: each set of them takes a pass over n² pairs
 

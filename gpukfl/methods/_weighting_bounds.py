@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from gpukfl._checks import check_counts, check_delta, check_positive
+from gpukfl.core._checks import check_counts, check_delta, check_positive
 
 _WEIGHTS = math.pi**2 / 3.0 - 1.0  # sum of (1 + |j|)^-2 over all integers j
 _LEAST = -64  # no smaller power of 2 is tried, so that a norm of 0 has a radius

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
-from gpukfl._array import Array, array_namespace, as_columns, like
+from gpukfl.core._array import Array, array_namespace, as_columns, like
 
 
 class LinearOperator(ABC):

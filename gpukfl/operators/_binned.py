@@ -6,14 +6,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from gpukfl._array import Array, array_namespace, double_like, joined
-from gpukfl._memory import available_memory
-from gpukfl._passes import keep_rows, map_rows, reduce_rows
-from gpukfl._rows import Rows
+from gpukfl.core._array import Array, array_namespace, double_like, joined
+from gpukfl.core._memory import available_memory
 from gpukfl.linalg import Positions, bin_products, interpolate_bins, knot_levels, part_sums
 from gpukfl.operators._base import ParticleKernel
 from gpukfl.operators._brownian import sample_sums
 from gpukfl.operators._coarse import CoarseInverse, projection_range
+from gpukfl.partitioned._rows import Rows, keep_rows, map_rows, reduce_rows
 
 _MANY = 2**27  # positions, beyond which they are rounded to what half of the memory holds
 _NARROW = 15  # bits of those

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpukfl._array import Array, array_namespace, double_like
-from gpukfl._memory import block_size, for_blocks
-from gpukfl._rows import Rows
+from gpukfl.core._array import Array, array_namespace, double_like
+from gpukfl.core._memory import block_size, for_blocks
 from gpukfl.linalg import (
     SortedRows,
     absolute_differences,
@@ -17,6 +16,7 @@ from gpukfl.linalg import (
 )
 from gpukfl.operators._base import ParticleKernel
 from gpukfl.operators._coarse import CoarseInverse
+from gpukfl.partitioned._rows import Rows
 
 # Projections on either side that the preconditioner's knots leave out: a number, because their
 # part of the spectrum grows with it, and a share where the samples are few

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpukfl._array import Array, array_namespace, lies_in_parts, sample_dot
+from gpukfl.core._array import Array, array_namespace, lies_in_parts, sample_dot
 from gpukfl.linalg import add_to_diagonal, center_columns, dots_together
 from gpukfl.operators._base import LinearOperator
 

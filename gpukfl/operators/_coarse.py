@@ -7,11 +7,10 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from gpukfl._array import Array, array_namespace, as_columns, device_of, like, sample_sums
-from gpukfl._memory import MAX_ELEMENTS
-from gpukfl._passes import lowest, reduce_rows
-from gpukfl._rows import Rows
+from gpukfl.core._array import Array, array_namespace, as_columns, device_of, like, sample_sums
+from gpukfl.core._memory import MAX_ELEMENTS
 from gpukfl.linalg import CholeskyFactor, Positions, bin_sums, interpolate_bins, pair_sums
+from gpukfl.partitioned._rows import Rows, lowest, reduce_rows
 
 # Cells over all particles: what the Cholesky factor costs, against products with n samples
 _RANKS = ((30_000, 400), (200_000, 800), (600_000, 1600))

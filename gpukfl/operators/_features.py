@@ -6,10 +6,10 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 
-from gpukfl._array import Array, array_namespace
-from gpukfl._rows import Rows
+from gpukfl.core._array import Array, array_namespace
 from gpukfl.instantiations import Features, Instantiation
 from gpukfl.operators._rows import RowOperator
+from gpukfl.partitioned._rows import Rows
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,10 +8,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, double_like, index_like
-from gpukfl._rows import Rows
+from gpukfl.core._array import Array, array_namespace, double_like, index_like
 from gpukfl.linalg import hermite_table, row_products
 from gpukfl.operators._rows import RowOperator
+from gpukfl.partitioned._rows import Rows
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,14 +6,13 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from gpukfl._array import Array, array_namespace, lies_in_parts
-from gpukfl._memory import available_memory
-from gpukfl._passes import keep_rows
-from gpukfl._rows import Rows
+from gpukfl.core._array import Array, array_namespace, lies_in_parts
+from gpukfl.core._memory import available_memory
 from gpukfl.kernels import Kernel
 from gpukfl.operators._base import LinearOperator
 from gpukfl.operators._maps import mapped
 from gpukfl.operators._rows import RowOperator
+from gpukfl.partitioned._rows import Rows, keep_rows
 
 _KEPT_SHARE = 0.25  # of the memory that may be used, for kernel values that are kept
 

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gpukfl._array import Array, array_namespace, joined, like
-from gpukfl._passes import keep_rows, map_rows, reduce_rows
+from gpukfl.core._array import Array, array_namespace, joined, like
 from gpukfl.linalg import (
     CholeskyFactor,
     Positions,
@@ -18,6 +17,7 @@ from gpukfl.linalg import (
 )
 from gpukfl.operators._binned import BinnedBrownianKernel
 from gpukfl.operators._coarse import CoarseGrid
+from gpukfl.partitioned._rows import keep_rows, map_rows, reduce_rows
 
 _Vectors = tuple[Array]  # x, r, p and u of some rows, (4, n, t): in a tuple, as rows come first
 _Levels = tuple[bool, Array]  # whether between the few knots, and the values at knots

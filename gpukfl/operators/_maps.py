@@ -5,7 +5,7 @@ A diagonal map as a matrix would be the largest array of all where features are 
 
 from __future__ import annotations
 
-from gpukfl._array import Array, array_namespace, like
+from gpukfl.core._array import Array, array_namespace, like
 
 
 def mapped(X: Array, B: Array, /) -> Array:

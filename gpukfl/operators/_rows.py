@@ -7,10 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import Any, ClassVar, TypeVar
 
-from gpukfl._array import Array, array_namespace, as_columns, joined, like
-from gpukfl._passes import map_rows, reduce_rows
-from gpukfl._rows import Rows
+from gpukfl.core._array import Array, array_namespace, as_columns, joined, like
 from gpukfl.linalg import each_block
+from gpukfl.partitioned._rows import Rows, map_rows, reduce_rows
 
 _GRAM_ROWS = 2  # rows to a column in a block, so that adding up (q, q) parts costs little
 

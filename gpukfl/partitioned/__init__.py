@@ -1,19 +1,26 @@
 """Arrays whose rows lie in parts, on several devices or machines, and passes over them."""
 
 from gpukfl.partitioned._array import PartitionedArray
-from gpukfl.partitioned._cluster import ClusterLostError, computed
 from gpukfl.partitioned._collections import (
     Collections,
     Parts,
+    Read,
+    check_places,
     in_parts,
     is_dask,
+    partition_named,
 )
-from gpukfl.partitioned._holder import Combine, Holder, Pass
+from gpukfl.partitioned._dask import ClusterLostError, computed
 from gpukfl.partitioned._partitioning import Described, Holders, Partitioning
-from gpukfl.partitioned._places import check_places
-from gpukfl.partitioned._program import Part, Partitioned, Window
-from gpukfl.partitioned._reading import Read, partition_named
-from gpukfl.partitioned._threads import ThreadHolders
+from gpukfl.partitioned._program import (
+    Combine,
+    Holder,
+    Part,
+    Partitioned,
+    Pass,
+    ThreadHolders,
+    Window,
+)
 
 __all__ = [
     "ClusterLostError",

@@ -2,36 +2,274 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import ctypes
+import functools
 import itertools
 import math
+import os
+import pickle
+import sys
+import tempfile
 import time
 import uuid
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from concurrent.futures import CancelledError
+from dataclasses import dataclass, replace
 from typing import Any
 
-from gpukfl._array import Array
-from gpukfl._memory import release_arrow
-from gpukfl.partitioned._allocator import give_memory_back, keep_memory, trim_memory
-from gpukfl.partitioned._cluster import (
-    ClusterLostError,
-    Watch,
-    addresses_of,
-    check_client,
-    gathered,
-    waited,
-)
-from gpukfl.partitioned._holder import Holder, NotHereError, Pass, n_bytes
-from gpukfl.partitioned._journal import Journal
-from gpukfl.partitioned._tree import Known
+from gpukfl.core._array import Array
+from gpukfl.core._memory import release_arrow
+from gpukfl.partitioned._program import Holder, Known, NotHereError, Pass, n_bytes
+
+# ------------------------------------------------------------------------------- allocator
+
+# Memory that blocks of rows give back, kept by a worker for the next block.
+#
+# Dask starts workers with ``MALLOC_TRIM_THRESHOLD_``, so that memory goes back to the system at
+# once. Each block's arrays are then new pages, which cost as much time as what is computed in
+# them.
+
+
+_BLOCK = 2**24  # bytes of an array up to which it is made of what stays; larger ones leave gaps
+_HEAP = 2**26  # bytes of the heaps of threads, which are given back one by one but for a pad
+_KEPT = 2**28  # bytes that stay, at most
+_DEFAULT = 2**17  # glibc's, of all three
+# Parameters of `mallopt`, by their names in the environment, and what keeps memory
+_KEEPING = {
+    "MALLOC_TRIM_THRESHOLD_": (-1, _KEPT),
+    "MALLOC_TOP_PAD_": (-2, _HEAP),
+    "MALLOC_MMAP_THRESHOLD_": (-3, _BLOCK),
+}
+
+
+def keep_memory() -> None:
+    """Let this process keep what is freed; does nothing where the C library is not glibc."""
+    if (library := _glibc()) is not None:
+        for parameter, value in _KEEPING.values():
+            library.mallopt(parameter, value)
+
+
+def trim_memory() -> None:
+    """Give back the pages that are free between others, which only a look at all of them finds."""
+    if (library := _glibc()) is not None:
+        library.malloc_trim(0)
+
+
+def give_memory_back() -> None:
+    """Undo `keep_memory`, as far as the environment says what was before."""
+    if (library := _glibc()) is not None:
+        for variable, (parameter, _) in _KEEPING.items():
+            text = os.environ.get(variable, "")
+            library.mallopt(parameter, int(text) if text.isdigit() else _DEFAULT)
+        library.malloc_trim(0)
+
+
+@functools.cache
+def _glibc() -> Any:
+    """Give the C library; None where its allocator is another."""
+    if os.name != "posix":
+        return None
+    library = ctypes.CDLL(None)
+    return library if hasattr(library, "mallopt") and hasattr(library, "malloc_trim") else None
+
+
+# --------------------------------------------------------------------------------- journal
+
+# What was computed, in order, so that a part that is lost can be made again.
+
+
+_PRUNED_EVERY = 256  # passes
+
+
+@dataclass(frozen=True)
+class _Entry:
+    offset: int
+    length: int
+    kept: frozenset[int]
+    reads: frozenset[int]
+    last_read: frozenset[int] = frozenset()  # of what was made, nothing later asks for these
+
+
+class Journal:
+    """Passes that left values, on disk because there are thousands; those needed can be repeated.
+
+    What nobody can ask for again, and what only such values were made of, is forgotten.
+    """
+
+    def __init__(self) -> None:
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as this is
+        self._entries: list[_Entry] = []
+        self._live: set[int] = set()
+
+    def forget(self, freed: frozenset[int], /) -> None:
+        """Note what nobody will ask for again."""
+        self._live -= freed
+
+    def add(self, work: Pass, /) -> None:
+        """Note a pass that all parts have done."""
+        self._live -= work.replaced
+        if not work.kept:
+            return
+        self._live |= work.kept
+        data = pickle.dumps(replace(work, asked=None))
+        offset = self._file.seek(0, 2)
+        self._file.write(data)
+        self._entries.append(_Entry(offset, len(data), work.kept, work.reads))
+        if len(self._entries) % _PRUNED_EVERY == 0:
+            self._entries = self._needed()
+
+    def passes(self) -> Iterator[Pass]:
+        """Give the passes that what is alive was made by; they leave only that."""
+        for entry in self._needed():
+            self._file.seek(entry.offset)
+            work = pickle.loads(self._file.read(entry.length))  # written by this
+            yield replace(work, kept=entry.kept, replaced=entry.last_read)
+
+    def _needed(self) -> list[_Entry]:
+        made = frozenset(key for entry in self._entries for key in entry.kept)
+        wanted, needed = set(self._live), []
+        for entry in reversed(self._entries):
+            if kept := entry.kept & wanted:
+                last_read = (entry.reads & made) - wanted
+                needed.append(replace(entry, kept=kept, last_read=last_read))
+                wanted |= entry.reads
+        return needed[::-1]
+
+    def close(self) -> None:
+        """Forget all."""
+        self._file.close()
+        self._entries = []
+
+
+# --------------------------------------------------------------------------------- cluster
+
+# Answers of a cluster that are waited for: not for ever, should it be lost.
+
+
+_ASKED_EVERY = 2.0  # seconds of waiting, after which the scheduler is asked
+_PATIENCE = 40.0  # seconds for a worker to come, where none is left
+_PAUSE = 0.1  # seconds between looks for it
+
+
+class ClusterLostError(RuntimeError):
+    """Nobody is left to work on the rows: no scheduler, or no worker."""
+
+
+def check_client(client: Any, /) -> None:
+    """Raise ClusterLostError where a client has lost its scheduler."""
+    if client.status != "running":
+        msg = (
+            "the scheduler was lost, and with it the rows: expected a client that is running, "
+            f"got one that is {client.status}. Start a cluster and a client, and fit again"
+        )
+        raise ClusterLostError(msg)
+
+
+def addresses_of(client: Any, /) -> list[str]:
+    """Return the addresses of the workers that the scheduler knows."""
+    return sorted(client.scheduler_info(n_workers=-1)["workers"])
+
+
+class Watch:
+    """Looks at a cluster while something of it is waited for."""
+
+    def __init__(self, client: Any) -> None:
+        self.client, self._alone_since = client, time.monotonic()
+
+    def look(self) -> list[str]:
+        """Return the addresses of workers; raise ClusterLostError where none comes for long."""
+        check_client(self.client)
+        now, found = time.monotonic(), addresses_of(self.client)
+        if found:
+            self._alone_since = now
+        elif now - self._alone_since > _PATIENCE:
+            msg = (
+                f"the cluster has no worker: expected one within {_PATIENCE:g} s, got none. "
+                "Start workers, wait for them with client.wait_for_workers(1), and fit again"
+            )
+            raise ClusterLostError(msg)
+        return found
+
+    def workers(self) -> list[str]:
+        """Wait for a worker, and return the addresses of all."""
+        # Not by the client's way of waiting: it writes over what its cluster knows of workers
+        while not (found := self.look()):
+            time.sleep(_PAUSE)
+        return found
+
+
+def waited(client: Any, call: Any, /, look: Callable[[], object] = lambda: None) -> Any:
+    """Return the result of a call; whenever it is late, look whether it can come at all.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        Of the cluster that works.
+    call : future
+        What is waited for.
+    look : callable, optional
+        Raises where this call's own worker is gone.
+    """
+    watch = Watch(client)
+    while True:
+        try:
+            return call.result(timeout=_ASKED_EVERY)
+        except TimeoutError as late:
+            # It knows itself, and with its callers whatever they hold of the rows
+            late.__traceback__ = None
+            if call.done():
+                return call.result()
+            watch.look()
+            look()
+
+
+def gathered(client: Any, futures: Any, /) -> Any:
+    """Bring the values of futures here.
+
+    Raises
+    ------
+    ClusterLostError
+        If scheduler or workers are lost, or rows that only a lost worker had.
+    """
+
+    async def gather() -> Any:
+        return await client.gather(futures, asynchronous=True)
+
+    call = asyncio.run_coroutine_threadsafe(gather(), client.loop.asyncio_loop)
+    try:
+        return waited(client, call)
+    except CancelledError as error:
+        check_client(client)
+        msg = (
+            f"rows are lost that only one worker had ({error}): give collections that can be read "
+            "again, such as those of files"
+        )
+        raise ClusterLostError(msg) from error
+    finally:
+        call.cancel()
+
+
+def computed(*values: Any) -> Any:
+    """Compute values as `dask.compute` does, but not for ever where a cluster is lost."""
+    import dask
+
+    owner = getattr(dask.base.get_scheduler(), "__self__", None)
+    if "distributed" in sys.modules:
+        from distributed import Client
+
+        if isinstance(owner, Client):
+            return gathered(owner, owner.compute(list(values)))
+    return dask.compute(*values)
+
 
 # Those of this process, by name. An actor that Dask makes again goes without being asked to.
 _HERE: weakref.WeakValueDictionary[str, Holder] = weakref.WeakValueDictionary()
 _LOOKED_EVERY = 2.0  # seconds between looks for workers that have come
 _NOTICED = 3.0  # seconds in which the scheduler notices that a worker is gone
-_PAUSE = 0.1  # seconds between looks whether it has
+_WORKER_PAUSE = 0.1  # seconds between looks whether it has
 _MUCH = 2**26  # bytes forgotten, after which memory is looked through for free pages
 _TRIMMED_EVERY = 2.0  # seconds after which it is so too: far more than a look at all pages takes
 _TRIES = 10  # times that lost parts are made again in one pass
@@ -251,7 +489,7 @@ class DaskHolders:
         while held.is_here():
             if time.monotonic() > end:
                 return False
-            time.sleep(_PAUSE)
+            time.sleep(_WORKER_PAUSE)
         return True
 
     # ------------------------------------------------------------------ who holds what

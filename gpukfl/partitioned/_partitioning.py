@@ -10,10 +10,17 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, like, take, to_host
-from gpukfl.partitioned._holder import Combine, Pass, combined
-from gpukfl.partitioned._program import Part, Partitioned, dumps
-from gpukfl.partitioned._tree import Known, add_up
+from gpukfl.core._array import Array, array_namespace, like, take, to_host
+from gpukfl.partitioned._program import (
+    Combine,
+    Known,
+    Part,
+    Partitioned,
+    Pass,
+    add_up,
+    combined,
+    dumps,
+)
 
 
 class Holders(Protocol):

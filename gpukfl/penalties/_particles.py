@@ -13,8 +13,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
-from gpukfl._array import Array, array_namespace, clipped
-from gpukfl._checks import check_choice, keep_python_numbers
+from gpukfl.core._array import Array, array_namespace, clipped
+from gpukfl.core._checks import check_choice, keep_python_numbers
 from gpukfl.linalg import map_singular_values
 
 

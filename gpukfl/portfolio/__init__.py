@@ -3,11 +3,9 @@
 from gpukfl.portfolio._blend import blend_weights, greedy_weights
 from gpukfl.portfolio._encodings import Encodings
 from gpukfl.portfolio._estimators import AutoClassifier, AutoRegressor
-from gpukfl.portfolio._intervals import Uncertainty
 from gpukfl.portfolio._members import Member
-from gpukfl.portfolio._residuals import Residuals
 from gpukfl.portfolio._sets import ClassScores
-from gpukfl.portfolio._spread import Spread
+from gpukfl.portfolio._uncertainty import Residuals, Spread, Uncertainty
 
 __all__ = [
     "AutoClassifier",

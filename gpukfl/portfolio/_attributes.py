@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gpukfl._array import Array
+from gpukfl.core._array import Array
 from gpukfl.estimators._declared import (
     DOUBLE,
     FLOAT,
@@ -24,10 +24,8 @@ from gpukfl.estimators._declared import (
 )
 from gpukfl.portfolio._encodings import Encodings
 from gpukfl.portfolio._evaluators import Evaluator, evaluator_of
-from gpukfl.portfolio._intervals import Uncertainty
-from gpukfl.portfolio._residuals import Residuals
 from gpukfl.portfolio._sets import ClassScores
-from gpukfl.portfolio._spread import Spread
+from gpukfl.portfolio._uncertainty import Residuals, Spread, Uncertainty
 from gpukfl.prediction import TargetTransform
 from gpukfl.tables._reader import TABLE_VALUES
 from gpukfl.tables._seen import NUMBERS, VIEWS

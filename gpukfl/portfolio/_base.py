@@ -1,12 +1,13 @@
-"""What the portfolios share: parameters, the fit, and predictions."""
+"""What the portfolios share: parameters, the fit, what is kept of it, and predictions."""
 
 from __future__ import annotations
 
+import math
 import numbers
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from sklearn.base import is_classifier
@@ -14,54 +15,41 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from gpukfl._array import (
-    Array,
-    array_namespace,
-    library_of,
-    to_host,
-)
-from gpukfl._checks import check_choice, check_number, check_switch
-from gpukfl._columns import check_size, with_numbers
-from gpukfl._places import Backend, resolve_place
-from gpukfl._results import Status
-from gpukfl._warnings import keep, warn
-from gpukfl.estimators._base import HostStored
-from gpukfl.estimators._constructor import Constructed
+from gpukfl.core._array import Array, array_namespace, beside, double_reference, library_of, to_host
+from gpukfl.core._checks import check_choice, check_number, check_switch
+from gpukfl.core._frames import check_size, with_numbers
+from gpukfl.core._places import Backend, resolve_place
+from gpukfl.core._results import Status
+from gpukfl.core._warnings import keep, warn
+from gpukfl.estimators._base import Constructed, HostStored, feature_names
 from gpukfl.estimators._dask import any_dask, client_of
 from gpukfl.estimators._declared import Declared, Number, Rule, Switch, Text, Whole
-from gpukfl.estimators._described import feature_names
+from gpukfl.estimators._learner import few_threads
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
-from gpukfl.estimators._threads import few_threads
 from gpukfl.estimators._validation import validate_samples
 from gpukfl.inspection import Description, Names
 from gpukfl.partitioned import Collections, check_places
-from gpukfl.portfolio._attributes import ATTRIBUTES, TRIED, VALUES
-from gpukfl.portfolio._candidates import (
+from gpukfl.portfolio._attributes import ATTRIBUTES, TRIED, VALUES, OutOfFold
+from gpukfl.portfolio._blend import TRANSFORMS, counted, transform_of
+from gpukfl.portfolio._blend_of_models import BlendOfModels
+from gpukfl.portfolio._description import describe, frame_of, permutation_importances, rows_of
+from gpukfl.portfolio._distilled import Distilled, distil
+from gpukfl.portfolio._encodings import Encodings
+from gpukfl.portfolio._folds import judge_of, n_folds_of, split
+from gpukfl.portfolio._members import (
     EFFORTS,
     NAMES,
+    Member,
     Task,
     check_members,
     constant_member,
     members_of,
+    reach_of,
 )
-from gpukfl.portfolio._contest import Contest
-from gpukfl.portfolio._description import describe
-from gpukfl.portfolio._distilled import Distilled, distil
-from gpukfl.portfolio._encodings import Encodings
-from gpukfl.portfolio._entry import is_limited
-from gpukfl.portfolio._folds import judge_of, n_folds_of, split
-from gpukfl.portfolio._in_parts import fitted_to_all
-from gpukfl.portfolio._kept import KeptContest
-from gpukfl.portfolio._leaderboard import frame_of
-from gpukfl.portfolio._members import Member, reach_of
-from gpukfl.portfolio._refit import BESIDE, Refit, refit_of, refitted
-from gpukfl.portfolio._transforms import TRANSFORMS, counted, transform_of
-from gpukfl.prediction import (
-    LogTransform,
-    RankTransform,
-    medians_of,
-)
+from gpukfl.portfolio._refit import BESIDE, Refit, fitted_to_all, refit_of, refitted
+from gpukfl.portfolio._train import Contest, is_limited
+from gpukfl.prediction import LogTransform, RankTransform, medians_of
 from gpukfl.selftest import trusted
 from gpukfl.tables import IMPUTE, Table
 from gpukfl.tables._gaps import without_gaps
@@ -71,6 +59,96 @@ from gpukfl.tables._training import FEWEST, SAMPLE, Dataset, drop_outliers, read
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+# ------------------------------------------------------------------------------------ kept
+
+# What a portfolio keeps of a contest: the blend, how sure it is, and what matters to it.
+
+
+Found = TypeVar("Found")
+
+
+class KeptContest(BlendOfModels):
+    """A blend with what the rows that were held out say of it."""
+
+    n_features_in_: int
+    tuning_: list[dict[str, Any]]
+    tuning_seconds_: float
+    intercept_: Array
+    feature_importances_: Array
+    feature_importances_error_: Array
+    feature_groups_: list[list[int]]
+
+    @property
+    @abstractmethod
+    def _sources(self) -> list[int]:
+        """Which feature each column of rows is made of."""
+
+    @abstractmethod
+    def _keep_uncertainty(self, rng: np.random.RandomState, max_time: float | None, /) -> None:
+        """Set how far predictions are off, by the rows that are held out."""
+
+    def _keep(self, contest: Contest, samples: Samples, run: Run) -> list[tuple[float, Any]]:
+        """Set what the members came to; give those that are blended, with their weights."""
+        pairs = zip(contest.weights.tolist(), contest.finished, strict=True)
+        chosen = [(w, entry) for w, entry in pairs if w > 0]
+        self.members_, self.whole_ = [one.blended(w) for w, one in chosen], False
+        self.temperature_ = contest.temperature
+        self.out_of_fold_ = _out_of_fold(contest, samples)
+        there = double_reference(samples.X)
+        self.reach_ = None if contest.reach is None else beside(contest.reach, there)
+        middle = np.average(to_host(samples.Y), axis=0, weights=samples.weights)
+        self.intercept_ = beside(middle.astype(np.float64), there)
+        self.tuning_, self.tuning_seconds_ = rows_of(contest)
+        _unless_stopped(
+            contest,
+            lambda over: self._keep_uncertainty(run.again(), 0.0 if over else run.left()),
+        )
+        importances, errors, self.feature_groups_ = _unless_stopped(
+            contest,
+            lambda over: permutation_importances(
+                [one.source.outside for one in contest.folds],
+                self._sources,
+                self.n_features_in_,
+                lambda k, X: to_host(self._outputs(X, k)),
+                contest.judge,
+                run.again(),
+                lambda: 0.0 if over else _seconds(run),
+            ),
+        )
+        self.feature_importances_ = beside(importances, there)
+        self.feature_importances_error_ = beside(errors, there)
+        return chosen
+
+
+def _seconds(run: Run) -> float:
+    """Seconds that are left: infinite without a limit, 0 where time is over."""
+    left = run.left()
+    return math.inf if left is None else 0.0 if run.is_over() else left
+
+
+def _out_of_fold(contest: Contest, samples: Samples) -> OutOfFold:
+    xp, judge = array_namespace(samples.X), contest.judge
+    sizes = [len(fold.outside) for fold in contest.folds]
+    fold = np.repeat(np.arange(len(sizes)), sizes)
+    rows = [xp.asarray(one.source.outside.X) for one in contest.folds]
+    return OutOfFold(xp.concat(rows, axis=0), contest.calibrated, judge.truth, judge.weights, fold)
+
+
+def _unless_stopped(contest: Contest, ask: Callable[[bool], Found]) -> Found:
+    """Ask for what takes time, and where that is over or the user stops it, for what does not."""
+    try:
+        return ask(contest.stopped or contest.run.is_over())
+    except KeyboardInterrupt:
+        contest.stopped = True
+        return ask(True)
+
+
+# ------------------------------------------------------------------------------------ base
+
+# What the portfolios share: parameters, the fit, and predictions.
+
 
 _WORK = 1_000  # kernel elements for each row, by which a place is chosen
 

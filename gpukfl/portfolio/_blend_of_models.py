@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from gpukfl._array import Array, to_host
+from gpukfl.core._array import Array, to_host
 from gpukfl.portfolio._attributes import Blended, OutOfFold
 from gpukfl.portfolio._encodings import Encodings
 from gpukfl.portfolio._evaluators import of_all_classes

@@ -9,12 +9,11 @@ import numpy as np
 from sklearn.base import clone, is_classifier
 from sklearn.dummy import DummyClassifier
 
-from gpukfl._array import Array, array_namespace, device_of, take, to_host
+from gpukfl.core._array import Array, array_namespace, device_of, take, to_host
 from gpukfl.estimators._run import Run
-from gpukfl.portfolio._candidates import CANDIDATES, NAMES, Task
 from gpukfl.portfolio._evaluators import evaluator_of, of_all_classes
-from gpukfl.portfolio._judges import Judge, LogLoss, SquaredError, target_scale
-from gpukfl.portfolio._members import Member
+from gpukfl.portfolio._folds import Judge, LogLoss, SquaredError, target_scale
+from gpukfl.portfolio._members import CANDIDATES, NAMES, Member, Task
 from gpukfl.prediction import mixed
 from gpukfl.tables._reader import Reader
 

@@ -9,7 +9,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from gpukfl._array import Array, to_host
+from gpukfl.core._array import Array, to_host
 from gpukfl.estimators._declared import Declared, Items, Record, Text, Whole
 from gpukfl.estimators._samples import Samples
 from gpukfl.portfolio._folds import Fold

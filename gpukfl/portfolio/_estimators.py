@@ -7,15 +7,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, beside, device_of, to_host
-from gpukfl._places import Backend
+from gpukfl.core._array import Array, array_namespace, beside, device_of, to_host
+from gpukfl.core._places import Backend
 from gpukfl.estimators._base import ArrayRegressor, finite_prediction
 from gpukfl.estimators._classifier import CLASS_WEIGHT, LabelClassifier
+from gpukfl.estimators._dask import on_its_device
 from gpukfl.estimators._declared import Declared, Fields, Rule
-from gpukfl.estimators._device import on_its_device
 from gpukfl.portfolio._base import AutoBase
-from gpukfl.portfolio._intervals import Uncertainty
 from gpukfl.portfolio._sets import ClassScores
+from gpukfl.portfolio._uncertainty import Uncertainty
 from gpukfl.prediction import check_finite_prediction
 
 _BLOCK = 50_000  # rows for which intervals are made at once

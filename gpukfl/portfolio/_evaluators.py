@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from gpukfl._accel.limits import one_openmp_thread_of_sklearn
-from gpukfl._array import (
+from gpukfl.core._array import (
     Array,
     array_namespace,
     as_columns,

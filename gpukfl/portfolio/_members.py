@@ -1,23 +1,51 @@
-"""A member of a portfolio: an estimator, and what a fit of it takes and gives."""
+"""Members of a portfolio: what a fit of one takes and gives, and which are tried."""
 
 from __future__ import annotations
 
 import inspect
 import math
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 from sklearn import config_context
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.dummy import DummyClassifier, DummyRegressor
-from sklearn.pipeline import Pipeline
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.linear_model import LogisticRegression, RidgeCV
+from sklearn.multioutput import MultiOutputRegressor
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
 
-from gpukfl._array import to_host
+from gpukfl.core._array import Array, array_namespace, lies_in_parts, to_host
+from gpukfl.core._places import Backend
+from gpukfl.estimators import (
+    BKerNNClassifier,
+    BKerNNRegressor,
+    HKRRClassifier,
+    HKRRRegressor,
+    KernelFeatureSelector,
+    KernelFeatureSelectorClassifier,
+    KernelRidgeClassifier,
+    KernelRidgeRegressor,
+    RegFeaLClassifier,
+    RegFeaLRegressor,
+    RKHSWeightingClassifier,
+    RKHSWeightingRegressor,
+)
 from gpukfl.estimators._learner import Learner, Precedent
+from gpukfl.estimators._pace import Size
 from gpukfl.estimators._samples import Samples
+from gpukfl.inspection._blends import BLEND
+from gpukfl.methods import AverageGradientOuterProduct
 from gpukfl.portfolio._evaluators import few_threads
-from gpukfl.tables._seen import CODES, NUMBERS
+from gpukfl.tables._seen import CODES, LEVELS, NUMBERS
+
+# --------------------------------------------------------------------------------- members
+
+# A member of a portfolio: an estimator, and what a fit of it takes and gives.
+
 
 _BEYOND = 0.1  # of the targets' range
 _MOST_COPIES = 1_000  # of the row that has the fewest, beside which others are whole numbers
@@ -180,3 +208,434 @@ def reach_of(targets: np.ndarray, /) -> np.ndarray:
     """
     low, high = targets.min(axis=0), targets.max(axis=0)
     return np.stack([low, high]) + _BEYOND * (high - low) * np.array([[-1.0], [1.0]])
+
+
+# ------------------------------------------------------------------------------ candidates
+
+# The members that are tried: a row each, cheapest first.
+
+
+EFFORTS = ("quick", "normal", "thorough")
+BOOSTED = TREES, SHALLOW_TREES, DEEP_TREES = "trees", "shallow_trees", "deep_trees"
+_EXACT = 3_000  # rows up to which kernel ridge regression has all of them as centres
+_CENTERS = 1_000
+_FEW = 1_000  # rows up to which variants of a member are cheap
+_MANY = 2_000  # rows from which trees may be large
+_RARE = 50  # rows of a class, of which folds and then those that stop trees early need some
+_MOST = 200_000  # rows up to which many features are formed
+_SHORT_STEPS = 2_000  # rows below which steps of BKerNN are so short that threads would wait
+_WIDE = 300  # features above which eigenvalue problems of their number take most of the time
+_TURNED = AverageGradientOuterProduct(max_iter=5, structure="full", shrinkage=0.05)
+_STEPS_TIMES_FEATURES = 400_000  # of small trees
+_FEWEST_STEPS, _FASTEST = 20, 0.3  # iterations of trees, and their learning rate
+_LARGEST_TARGET, _LARGEST_FEATURE = 1e37, 1e140  # that members of other libraries can hold
+_RIDGES = tuple(10.0**k for k in range(-4, 5))
+_ASKED = ("fit", "get_params", "set_params", "__sklearn_tags__")  # of an estimator
+
+
+@dataclass(frozen=True)
+class Task:
+    """What members are made for.
+
+    Attributes
+    ----------
+    classes : bool
+        Whether targets are classes.
+    n, d, t : int
+        Rows, features, and targets.
+    rarest : int
+        Rows of the rarest class; all of a regression.
+    backend : str or Backend
+        Where members compute that can.
+    seed : int
+        For their draws.
+    of_table : bool
+        Whether rows are of a table, of which trees take the codes.
+    has_levels : bool
+        Whether levels of some of its categories are seen by members that take them.
+    too_large : frozenset of str
+        Members of other libraries that numbers of this size overflow.
+    """
+
+    classes: bool
+    n: int
+    d: int
+    t: int
+    rarest: int
+    backend: str | Backend
+    seed: int
+    of_table: bool = False
+    has_levels: bool = False
+    too_large: frozenset[str] = frozenset()
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether columns are many, and more than rows."""
+        return self.d > max(self.n, _WIDE)
+
+    @classmethod
+    def of(
+        cls,
+        samples: Samples,
+        d: int,
+        backend: str | Backend,
+        seed: int,
+        /,
+        *,
+        of_table: bool = False,
+        has_levels: bool = False,
+    ) -> Self:
+        """Say what samples ask for, of which members see d features."""
+        n, codes = len(samples), samples.classes
+        rarest = n if codes is None else int(np.unique(codes, return_counts=True)[1].min())
+        t = samples.Y.shape[1]
+        sizes = n, d, t, rarest
+        too_large = _overflowed(samples)
+        return cls(codes is not None, *sizes, backend, seed, of_table, has_levels, too_large)
+
+
+def _overflowed(samples: Samples) -> frozenset[str]:
+    """Name the members that overflow: trees hold targets in float32, and others square columns."""
+    names: frozenset[str] = frozenset()
+    if samples.classes is None and _is_beyond(samples.Y, _LARGEST_TARGET):
+        names |= {*BOOSTED}
+    return names | {"linear"} if _is_beyond(samples.X, _LARGEST_FEATURE) else names
+
+
+def _is_beyond(X: Array, limit: float) -> bool:
+    if lies_in_parts(X) or 0 in X.shape:
+        return False
+    xp = array_namespace(X)
+    return float(xp.max(X)) > limit or float(xp.min(X)) < -limit
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A member that may be tried.
+
+    Attributes
+    ----------
+    name : str
+        By which it is asked for.
+    make : callable
+        Its estimator for a task.
+    effort : str
+        The least with which it is tried.
+    power : float
+        With which power of the rows a fit takes longer.
+    suits : callable
+        Whether it is tried for a task.
+    like : str
+        The member before it without which it is of no use either, where rows are not few; none
+        where it is empty.
+    sees : str
+        How it sees the rows of a table.
+    at_once_from : int
+        Rows from which fits of a method of ours to several folds are quicker at once: where they
+        are fewer, threads wait for the interpreter more than they compute.
+    wide_effort : str
+        The least effort with which it is tried on a wide table; `effort` where it is empty.
+    """
+
+    name: str
+    make: Callable[[Task], Any]
+    effort: str = "normal"
+    power: float = 1.0
+    suits: Callable[[Task], bool] = lambda _: True
+    like: str = ""
+    sees: str = NUMBERS
+    at_once_from: int = 300
+    wide_effort: str = ""
+
+    def is_tried(self, effort: str, task: Task, /) -> bool:
+        """Whether it is tried with an effort."""
+        least = self.wide_effort if self.wide_effort and task.is_wide else self.effort
+        known = EFFORTS.index(least) <= EFFORTS.index(effort)
+        return known and self.suits(task) and self.name not in task.too_large
+
+
+def _ours(regressor: type, classifier: type, /, **options: Any) -> Callable[[Task], Any]:
+    def make(task: Task) -> Any:
+        kind = classifier if task.classes else regressor
+        return kind(random_state=task.seed, backend=task.backend, **options)
+
+    return make
+
+
+def _kernel_ridge(kernel: str) -> Callable[[Task], Any]:
+    def make(task: Task) -> Any:
+        centers = "auto" if task.n <= _EXACT else _CENTERS
+        kinds = KernelRidgeRegressor, KernelRidgeClassifier
+        return _ours(*kinds, kernel=kernel, n_centers=centers)(task)
+
+    return make
+
+
+def _hkrr(**options: Any) -> Callable[[Task], Any]:
+    return _ours(HKRRRegressor, HKRRClassifier, **options)
+
+
+def _bkernn(**options: Any) -> Callable[[Task], Any]:
+    return _ours(BKerNNRegressor, BKerNNClassifier, **options)
+
+
+def _evidence(kernel: str, scaling: str) -> Callable[[Task], Any]:
+    return _hkrr(criterion="evidence", kernel=kernel, scaling=scaling)
+
+
+def _leave_one_out(kernel: str, scaling: str) -> Callable[[Task], Any]:
+    return _hkrr(criterion="loo", kernel=kernel, scaling=scaling)
+
+
+def _linear(task: Task) -> Any:
+    last = LogisticRegression(max_iter=300) if task.classes else RidgeCV(_RIDGES)
+    return make_pipeline(StandardScaler(), last)
+
+
+def _boosted(task: Task, **options: Any) -> Any:
+    given: dict[str, Any] = {"learning_rate": 0.05, "random_state": task.seed, **options}
+    # An iteration takes a moment for each feature, however few rows there are
+    most = max(_FEWEST_STEPS, _STEPS_TIMES_FEATURES // task.d)
+    if task.n < _MANY and given["max_iter"] > most:
+        faster = given["learning_rate"] * given["max_iter"] / most
+        given |= {"max_iter": most, "learning_rate": min(faster, _FASTEST)}
+    if task.classes:
+        return HistGradientBoostingClassifier(**given)
+    trees = HistGradientBoostingRegressor(**given)
+    return trees if task.t == 1 else MultiOutputRegressor(trees)
+
+
+def _trees(task: Task) -> Any:
+    if task.n < _MANY or task.rarest < _RARE:
+        few = {"max_leaf_nodes": 8, "min_samples_leaf": 5, "max_features": 0.5}
+        if not task.classes:
+            return _boosted(task, max_iter=100, learning_rate=0.1, **few)
+        # With many classes an iteration is many trees, and the best of them comes sooner
+        return _boosted(task, max_iter=max(100, min(200, 6_000 // task.t)), **few)
+    form = {"n_iter_no_change": 20, "max_features": 0.6}
+    if task.classes:  # smaller trees, and more of them, lost less on training rows of three sets
+        form = {"n_iter_no_change": 30, "max_leaf_nodes": 15, "max_features": 0.5}
+        form["l2_regularization"] = 5.0
+    most = max(100, min(1_000, 20_000 // task.t))
+    return _boosted(task, max_iter=most, early_stopping=True, **form)
+
+
+def _shallow_trees(task: Task) -> Any:
+    return _boosted(task, max_iter=150, max_leaf_nodes=8, l2_regularization=5.0, max_features=0.5)
+
+
+def _deep_trees(task: Task) -> Any:
+    return _boosted(
+        task,
+        max_iter=600,
+        max_leaf_nodes=63,
+        min_samples_leaf=5,
+        max_features=0.6,
+        early_stopping=False,
+    )
+
+
+def _of_few(task: Task) -> bool:
+    return task.n <= _FEW
+
+
+# Whatever is added here is tried, shown, blended and saved; `make` gives any estimator.
+# Chosen by what blends of out-of-fold predictions gained with them on training rows of 25 sets
+CANDIDATES = (
+    Candidate("linear", _linear, "quick"),
+    Candidate(TREES, _trees, "quick", sees=CODES),
+    Candidate(SHALLOW_TREES, _shallow_trees, "quick", suits=lambda task: task.of_table, sees=CODES),
+    Candidate("manhattan_laplace", _kernel_ridge("manhattan_laplace"), "quick", sees=LEVELS),
+    Candidate("agop", _hkrr(optimizer="agop"), "quick"),
+    # Far ahead of all others where a rough target depends on few directions; of classes, or of
+    # many rows, it gained nothing
+    Candidate(
+        "agop_full",
+        _hkrr(optimizer=_TURNED, scaling="standard"),
+        suits=lambda task: not task.classes and task.n < _MANY and task.d <= _WIDE,
+    ),
+    Candidate("evidence_quantile", _evidence("matern32", "quantile"), "quick"),
+    # The same, which learns what acts differently by level
+    Candidate(
+        "evidence_levels",
+        _evidence("matern32", "quantile"),
+        "quick",
+        suits=lambda task: task.has_levels,
+        sees=LEVELS,
+    ),
+    Candidate("evidence_robust", _evidence("matern32", "robust"), suits=_of_few),
+    Candidate("loo_quantile", _leave_one_out("matern32", "quantile"), suits=_of_few),
+    Candidate("matern52", _kernel_ridge("matern52")),
+    # After the kernels that are quicker: where these are far ahead of trees, it is not begun
+    Candidate(
+        DEEP_TREES,
+        _deep_trees,
+        suits=lambda task: task.n >= _MANY and not task.classes,
+        like=TREES,
+        sees=CODES,
+    ),
+    Candidate("agop_quantile", _hkrr(optimizer="agop", scaling="quantile"), suits=_of_few),
+    Candidate("bkernn", _bkernn(), at_once_from=_SHORT_STEPS),
+    Candidate("hkrr", _hkrr()),
+    # Of small regressions it took two fifths of the time, and gained nothing
+    Candidate(
+        "rkhs_weighting",
+        _ours(RKHSWeightingRegressor, RKHSWeightingClassifier),
+        suits=lambda task: task.classes or not _of_few(task),
+    ),
+    Candidate(
+        "regfeal",
+        _ours(RegFeaLRegressor, RegFeaLClassifier, scaling="quantile"),
+        suits=lambda task: task.n <= _MOST and task.d <= _WIDE,
+        like="bkernn",  # which learns directions too, in a third of the time
+    ),
+    Candidate("laplace", _kernel_ridge("laplace"), "thorough"),
+    Candidate("evidence_matern52", _evidence("matern52", "standard"), "thorough", suits=_of_few),
+    Candidate("bkernn_robust", _bkernn(scaling="robust"), "thorough", at_once_from=_SHORT_STEPS),
+    Candidate("hkrr_standard", _hkrr(scaling="standard"), "thorough"),
+    Candidate(
+        "selection",
+        _ours(KernelFeatureSelector, KernelFeatureSelectorClassifier),
+        "thorough",
+        # It alone finds few columns among thousands, and a fit takes less than one of trees
+        wide_effort="quick",
+    ),
+)
+NAMES = tuple(row.name for row in CANDIDATES)
+# Which make the most of many rows and a short time
+_IN_HASTE = ("linear", TREES, "evidence_levels", "bkernn", "hkrr")
+_WIDE_IN_HASTE = ("linear", "selection")
+
+
+def members_of(asked: Any, effort: str, task: Task, /, *, limited: bool = False) -> list[Member]:
+    """Make the members that are asked for: None, "kernels", or names and estimators.
+
+    What is named is tried to the end; of the others those that are clearly behind are left.
+
+    Trees are always among them; with "kernels", or where they are not asked for, they are shown
+    beside the others and enter no blend. Where time is `limited` and rows are many, or columns more
+    than rows, those of which something comes soonest are first.
+    """
+    if asked is None or isinstance(asked, str):
+        rows = [row for row in CANDIDATES if row.is_tried(effort, task)]
+        if limited and (task.is_wide or task.n >= _MANY):
+            first = _WIDE_IN_HASTE if task.is_wide else _IN_HASTE
+            rows = sorted(rows, key=lambda row: row.name not in first)
+        shown = () if asked is None else BOOSTED
+        return [_member(row, task, blended=row.name not in shown) for row in rows]
+    found = []
+    for k, one in enumerate(asked):
+        name, what = one if isinstance(one, (tuple, list)) else (None, one)
+        if isinstance(what, str):
+            own = _member(CANDIDATES[NAMES.index(what)], task)
+            found.append(replace(own, name=name or own.name, reference=True))
+        else:
+            found.append(
+                Member(name or f"{type(what).__name__}, number {k + 1}", what, reference=True)
+            )
+    if TREES not in [member.name for member in found]:
+        found.append(_member(CANDIDATES[NAMES.index(TREES)], task, blended=False))
+    return found
+
+
+def check_members(asked: Any, classes: bool, /) -> None:
+    """Raise TypeError or ValueError unless members are names of candidates, or estimators."""
+    if asked is None or (isinstance(asked, str) and asked == "kernels"):
+        return
+    own = f"{', '.join(NAMES)} and estimators with {', '.join(_ASKED)}"
+    want = f"expected members to be None, 'kernels', or a list of {own}"
+    if isinstance(asked, str) or not isinstance(asked, (list, tuple)) or not asked:
+        msg = f"{want}, got {asked!r}"
+        raise ValueError(msg)
+    for one in asked:
+        what = one[1] if isinstance(one, (tuple, list)) and len(one) == 2 else one
+        if isinstance(what, str):
+            known = what in NAMES
+        else:
+            known = not isinstance(what, type) and all(hasattr(what, name) for name in _ASKED)
+        if not known:
+            msg = f"{want}, got {what!r}"
+            raise ValueError(msg)
+        if not isinstance(what, str) and is_classifier(what) != classes:
+            kind = "classifiers" if classes else "regressors"
+            msg = f"expected members to be {kind}, got {type(what).__name__}"
+            raise ValueError(msg)
+    given = [one[0] for one in asked if isinstance(one, (tuple, list))]
+    for name in given:
+        if not isinstance(name, str) or name in (BLEND, TREES):
+            msg = f"expected names of members other than {BLEND} and {TREES}, got {name!r}"
+            raise ValueError(msg)
+    names = [*given, *(one for one in asked if isinstance(one, str))]
+    if len(set(names)) < len(names):
+        msg = f"expected members of different names, got {', '.join(names)}"
+        raise ValueError(msg)
+
+
+def constant_member(classes: bool, /) -> Member:
+    """Give what there is to fit to a target that does not vary."""
+    return Member("constant", DummyClassifier() if classes else DummyRegressor())
+
+
+def _member(row: Candidate, task: Task, *, blended: bool = True) -> Member:
+    sees = row.sees if task.has_levels or (task.of_table and row.sees == CODES) else NUMBERS
+    shown, like = row.name == TREES, row.like if task.n >= _MANY else ""
+    made, from_rows = row.make(task), row.at_once_from
+    return Member(row.name, made, row.power, blended, shown, sees, like, from_rows)
+
+
+# ----------------------------------------------------------------------------- fewer steps
+
+# Members of which few columns and few steps are fitted first, to say how long all take.
+
+
+_FASTEST_FEWER_STEPS = 0.3  # learning rate of few steps
+_BOOSTED = HistGradientBoostingClassifier, HistGradientBoostingRegressor
+
+
+def is_cut(estimator: Any, /) -> bool:
+    """Whether an estimator takes any of the columns, so that a part of them may be timed."""
+    if isinstance(estimator, Pipeline):
+        steps = [one for _, one in estimator.steps]
+        return len(steps) == 2 and isinstance(steps[0], StandardScaler) and is_cut(steps[1])
+    if isinstance(estimator, MultiOutputRegressor):
+        return is_cut(estimator.estimator)
+    return isinstance(estimator, (Learner, LogisticRegression, RidgeCV, *_BOOSTED))
+
+
+def steps_of(estimator: Any, /) -> int:
+    """Return the steps of an estimator, which may be fewer; 1 of one that has none."""
+    inner = _stepped(estimator)
+    return 1 if inner is None else int(inner.max_iter)
+
+
+def with_steps(estimator: Any, steps: int, /) -> Any:
+    """Give an estimator like it with fewer steps, of boosting larger ones."""
+    new = clone(estimator)
+    inner = _stepped(new)
+    if inner is None or steps >= inner.max_iter:
+        return new
+    if isinstance(inner, _BOOSTED):
+        faster = min(inner.learning_rate * inner.max_iter / steps, _FASTEST_FEWER_STEPS)
+        # Few steps need no rows that say when to stop
+        inner.set_params(learning_rate=max(faster, inner.learning_rate), early_stopping=False)
+    inner.set_params(max_iter=steps)
+    return new
+
+
+def _stepped(estimator: Any) -> Any:
+    """Give the part of an estimator that goes in steps, None of one that has none."""
+    if isinstance(estimator, Pipeline):
+        return _stepped(estimator.steps[-1][1])
+    if isinstance(estimator, MultiOutputRegressor):
+        return _stepped(estimator.estimator)
+    return estimator if isinstance(estimator, (LogisticRegression, *_BOOSTED)) else None
+
+
+def work_of(estimator: Any, power: float, size: Size, /) -> float:
+    """Say what the time of a fit goes with: rows to a power, columns, and steps.
+
+    A ridge regression solves for the fewer of its rows and columns.
+    """
+    last = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
+    each = min(size.rows, size.columns) if isinstance(last, RidgeCV) else 1
+    return float(size.rows) ** power * size.columns * size.steps * each

@@ -21,7 +21,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from gpukfl._checks import check_choice, check_number
+from gpukfl.core._checks import check_choice, check_number
 from gpukfl.estimators._declared import DOUBLE, Declared, Numbers, Text, Whole
 from gpukfl.methods import check_share, conformal_weight, unit_weights, weighted_quantile
 

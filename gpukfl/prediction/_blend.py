@@ -7,7 +7,7 @@ import operator
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from gpukfl._array import Array, array_namespace, beside
+from gpukfl.core._array import Array, array_namespace, beside
 from gpukfl.prediction._transforms import TargetTransform
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from gpukfl._array import Array, array_namespace
+from gpukfl.core._array import Array, array_namespace
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpukfl._array import Array, array_namespace
+from gpukfl.core._array import Array, array_namespace
 
 
 def check_finite_prediction(predicted: Array, what: str, precision: object, /) -> Array:

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace
+from gpukfl.core._array import Array, array_namespace
 from gpukfl.prediction._classes import proba
 from gpukfl.prediction._forest import Forest, forest_of
 from gpukfl.prediction._served import Put, Served

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from gpukfl._accel.trust import has_compiled
-from gpukfl._array import Array, array_namespace, is_host
+from gpukfl.core._array import Array, array_namespace, is_host
 from gpukfl.prediction._classes import proba
 
 FEATURE, LEFT, RIGHT, MISSING_LEFT, SUBSET = range(5)  # columns of the table of nodes

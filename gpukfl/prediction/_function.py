@@ -10,9 +10,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, index_like, is_array, is_host
-from gpukfl._rows import Rows
+from gpukfl.core._array import Array, array_namespace, index_like, is_array, is_host
 from gpukfl.linalg import each_block
+from gpukfl.partitioned._rows import Rows
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpukfl._array import Array, to_host
+from gpukfl.core._array import Array, to_host
 
 
 def medians_of(rows: Array, weights: np.ndarray, /) -> np.ndarray:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gpukfl._array import (
+from gpukfl.core._array import (
     Array,
     array_namespace,
     double_like,

@@ -9,7 +9,7 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, to_host
+from gpukfl.core._array import Array, array_namespace, to_host
 from gpukfl.prediction._blend import Blending
 from gpukfl.prediction._classes import Classes
 from gpukfl.prediction._methods import function_of, is_method

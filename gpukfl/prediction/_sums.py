@@ -8,12 +8,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, like
-from gpukfl._rows import Rows
+from gpukfl.core._array import Array, array_namespace, like
 from gpukfl.instantiations import Instantiation
 from gpukfl.kernels import Kernel
 from gpukfl.linalg import interpolate_knots
 from gpukfl.operators import FeatureOperator, HermiteOperator, mapped
+from gpukfl.partitioned._rows import Rows
 from gpukfl.prediction._function import Function
 
 

@@ -10,7 +10,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, double_like
+from gpukfl.core._array import Array, array_namespace, double_like
 from gpukfl.linalg import interpolate_columns
 
 _KNOTS = 200

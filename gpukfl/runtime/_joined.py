@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from gpukfl._array import Array
+from gpukfl.core._array import Array
 from gpukfl.prediction import Blend, Blending, Served, bounded, mixed
 from gpukfl.runtime._encodings import FoldEncodings
 from gpukfl.runtime._forest import ForestStack

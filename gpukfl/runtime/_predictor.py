@@ -10,8 +10,8 @@ import numpy as np
 
 from gpukfl._accel.trust import numpy_alone
 from gpukfl._archive import FAULTS, Archive, RefusedError, check_version
-from gpukfl._array import Array
-from gpukfl._columns import NotANumberError, numbers_of_rows
+from gpukfl.core._array import Array
+from gpukfl.core._frames import NotANumberError, numbers_of_rows
 from gpukfl.prediction import (
     BLENDS,
     Served,

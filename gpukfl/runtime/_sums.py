@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from gpukfl._array import Array, clipped
+from gpukfl.core._array import Array, clipped
 from gpukfl.estimators._calibration import Calibration
 from gpukfl.estimators.scaling import ColumnScaling
 from gpukfl.kernels import Manhattan, PowerExponential

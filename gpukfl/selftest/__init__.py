@@ -4,9 +4,9 @@
 CuPy and every CUDA kernel with the host. `report` is what ``gpukfl selftest`` prints.
 """
 
-from gpukfl.selftest._model import SECTOR, Card, Work
-from gpukfl.selftest._recorded import record
+from gpukfl.selftest._checks import record
 from gpukfl.selftest._report import PREDICTED, report
-from gpukfl.selftest._trusted import trusted
+from gpukfl.selftest._timings import SECTOR, Card, Work
+from gpukfl.selftest._trust import trusted
 
 __all__ = ["PREDICTED", "SECTOR", "Card", "Work", "record", "report", "trusted"]

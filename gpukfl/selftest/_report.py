@@ -7,12 +7,11 @@ import math
 import time
 from typing import Any
 
-from gpukfl._array import array_namespace, device_of
-from gpukfl._cuda import cuda_devices, is_installed, why_not_cupy
+from gpukfl.core._array import array_namespace, device_of
+from gpukfl.core._cuda import cuda_devices, is_installed, why_not_cupy
 from gpukfl.selftest._checks import quick_checks, recorded_checks, run
-from gpukfl.selftest._device import card, facts, memory
-from gpukfl.selftest._timings import timings
-from gpukfl.selftest._trusted import put_beside
+from gpukfl.selftest._timings import card, facts, memory, timings
+from gpukfl.selftest._trust import put_beside
 
 PREDICTED = (
     "predicted_seconds are predictions of a model from bytes, operations and calls, with the "

@@ -1,19 +1,179 @@
-"""How long this device takes for what fits are made of, beside what the model predicts."""
+"""How long a device takes for what fits are made of, beside a model of time."""
 
 from __future__ import annotations
 
+import functools
+import hashlib
+import importlib.resources
 import math
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
 
 import numpy as np
 
 from gpukfl._accel import cuda, cuda_distances
-from gpukfl._array import Namespace, to_host
-from gpukfl.selftest._model import SECTOR, Card, Work
+from gpukfl._version import __version__
+from gpukfl.core._array import Namespace, to_host
+from gpukfl.core._cuda import Attribute, attribute
+
+# ----------------------------------------------------------------------------------- model
+
+# A model of time on a GPU, from bytes, operations, calls and waits: predictions, not measurements.
+#
+# The host hands over one call after the other while the device works them off, so that a
+# computation takes what the slower of the two takes, and the waits on top. Reads at random places
+# cost a sector of 32 bytes, however little is used of it.
+
+
+SECTOR = 32  # bytes
+# What a call costs in CuPy before the device has it, and a wait until the host goes on
+_CALL, _WAIT = 8e-6, 30e-6
+_SHARE = 0.8  # of the bandwidth on the data sheet that long copies reach
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a computation asks for; works add up, and may be repeated.
+
+    Attributes
+    ----------
+    moved : float
+        Bytes that the device reads and writes.
+    flops32, flops64 : float
+        Operations in either precision.
+    calls, waits : float
+        Calls of CuPy, and times that the host waits for the device.
+    uploaded : float
+        Bytes between host and device.
+    """
+
+    moved: float = 0.0
+    flops32: float = 0.0
+    flops64: float = 0.0
+    calls: float = 0.0
+    waits: float = 0.0
+    uploaded: float = 0.0
+
+    def __add__(self, other: Work) -> Work:
+        pairs = zip(astuple(self), astuple(other), strict=True)
+        return Work(*(a + b for a, b in pairs))
+
+    def scaled(self, times: float, /) -> Work:
+        """Repeat so many times."""
+        return Work(*(times * a for a in astuple(self)))
+
+
+@dataclass(frozen=True)
+class Card:
+    """What a data sheet says of a GPU, and what its host costs.
+
+    Attributes
+    ----------
+    name : str
+        Of the GPU.
+    bandwidth : float
+        Of its memory, bytes a second.
+    flops32, flops64 : float
+        Operations a second in either precision.
+    link : float
+        Bytes a second between host and device, from ordinary memory.
+    call, wait : float
+        Seconds of a call and of a wait.
+    """
+
+    name: str
+    bandwidth: float
+    flops32: float
+    flops64: float
+    link: float = 6e9
+    call: float = _CALL
+    wait: float = _WAIT
+
+    def seconds(self, work: Work, /) -> float:
+        """Predict the time of a computation."""
+        host, device = self.parts(work)
+        return max(host, device) + work.waits * self.wait + work.uploaded / self.link
+
+    def arithmetic_share(self, work: Work, /) -> float:
+        """Predict the time of arithmetic, in that of reads and writes: above 1 memory waits."""
+        return self._arithmetic(work) * _SHARE * self.bandwidth / work.moved
+
+    def parts(self, work: Work, /) -> tuple[float, float]:
+        """Predict the seconds that the host and that the device have work for."""
+        copies = work.moved / (_SHARE * self.bandwidth)
+        return self.call * work.calls, max(copies, self._arithmetic(work))
+
+    def _arithmetic(self, work: Work) -> float:
+        return work.flops32 / self.flops32 + work.flops64 / self.flops64
+
+
+# ---------------------------------------------------------------------------------- device
+
+# The current CUDA device: what it is, what runs it, and what its data sheet promises.
+
+
+# Cores for float32 of a multiprocessor, by compute capability; 128 of those not named
+_CORES = {(7, 0): 64, (7, 2): 64, (7, 5): 64, (8, 0): 64}
+
+
+def facts() -> dict[str, Any]:
+    """Name what results may depend on: device, driver, libraries and kernels."""
+    import cupy
+
+    runtime = cupy.cuda.runtime
+    number = runtime.getDevice()
+    name = runtime.getDeviceProperties(number)["name"]
+    return {
+        "gpu": name.decode() if isinstance(name, bytes) else str(name),
+        "compute_capability": cupy.cuda.Device(number).compute_capability,
+        "driver": runtime.driverGetVersion(),
+        "runtime": runtime.runtimeGetVersion(),
+        "cupy": cupy.__version__,
+        "gpukfl": __version__,
+        "kernels": kernels_digest(),
+    }
+
+
+@functools.cache
+def kernels_digest() -> str:
+    """Digest of the sources of all kernels."""
+    folder = importlib.resources.files("gpukfl._accel")
+    texts = {file.name: file.read_bytes() for file in folder.iterdir() if file.name.endswith(".cu")}
+    return hashlib.sha256(b"".join(texts[name] for name in sorted(texts))).hexdigest()[:16]
+
+
+def card() -> Card:
+    """Describe the current device by its own account."""
+    import cupy
+
+    device = cupy.cuda.runtime.getDevice()
+    given = {which: attribute(which, device) for which in Attribute}
+    capability = given[Attribute.MAJOR], given[Attribute.MINOR]
+    cores = _CORES.get(capability, 128) * given[Attribute.MULTIPROCESSORS]
+    flops = 2e3 * given[Attribute.CLOCK_KHZ] * cores  # a fused product and sum a core and cycle
+    return Card(
+        facts()["gpu"],
+        bandwidth=2e3 * given[Attribute.MEMORY_CLOCK_KHZ] * given[Attribute.MEMORY_BITS] / 8,
+        flops32=flops,
+        flops64=flops / max(given[Attribute.SINGLE_TO_DOUBLE], 1),
+    )
+
+
+def memory() -> dict[str, int]:
+    """Bytes of the device that are free, and all."""
+    import cupy
+
+    free, total = cupy.cuda.runtime.memGetInfo()
+    return {"free": int(free), "total": int(total)}
+
+
+# --------------------------------------------------------------------------------- timings
+
+# How long this device takes for what fits are made of, beside what the model predicts.
+
 
 _ROWS_EACH = 4  # of projections
 _KNOTS, _SHIFT = 2048, 20

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from gpukfl._array import (
+from gpukfl.core._array import (
     Array,
     array_namespace,
     as_columns,
@@ -16,7 +16,7 @@ from gpukfl._array import (
     sample_norm,
     to_host,
 )
-from gpukfl._results import Solution, Status
+from gpukfl.core._results import Solution, Status
 from gpukfl.linalg import column_dots, conjugate_direction, conjugate_step, dots_together, record
 
 _HARMLESS = 3  # steps after which rounding has not yet grown

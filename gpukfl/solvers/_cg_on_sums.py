@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from gpukfl._array import Array, array_namespace, clipped, epsilon, like, to_host
-from gpukfl._results import Solution, Status
+from gpukfl.core._array import Array, array_namespace, clipped, epsilon, like, to_host
+from gpukfl.core._results import Solution, Status
 
 # Long vectors with known inner products: solution, residual, direction, what the last pass gave,
 # root weights, and right-hand side

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpukfl._results import Status
+from gpukfl.core._results import Status
 
 _EPS = float(np.finfo(np.float64).eps)
 _STEPS = 64  # Newton steps in a round: an interruption waits for so many at most

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.optimize import minimize
 
-from gpukfl._array import Array, beside, to_host
-from gpukfl._checks import check_steps
-from gpukfl._results import History, Status
+from gpukfl.core._array import Array, beside, to_host
+from gpukfl.core._checks import check_steps
+from gpukfl.core._results import History, Status
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, as_columns, beside, clipped, epsilon
+from gpukfl.core._array import Array, array_namespace, as_columns, beside, clipped, epsilon
 from gpukfl.linalg import CholeskyFactor, eigh, orthonormal_range
 
 

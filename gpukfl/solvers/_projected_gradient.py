@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from gpukfl._checks import check_number, check_steps
-from gpukfl._results import History, Status
+from gpukfl.core._checks import check_number, check_steps
+from gpukfl.core._results import History, Status
 from gpukfl.solvers._two_block import ArmijoSearch
 
 _SHORTEST, _LONGEST = 1e-12, 1e12  # steps, relative to the last

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Generic, Protocol, TypeVar
 
-from gpukfl._array import Array, array_namespace
-from gpukfl._checks import check_number, check_steps
-from gpukfl._results import History, Status
+from gpukfl.core._array import Array, array_namespace
+from gpukfl.core._checks import check_number, check_steps
+from gpukfl.core._results import History, Status
 
 _HALVINGS = 60  # from any float64 step to none
 _GAIN = 0.01  # share of ||W - W+||^2 / 2 gamma by which an automatic step must gain

@@ -15,9 +15,9 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace
-from gpukfl._checks import check_number, check_steps
-from gpukfl._results import History, Status
+from gpukfl.core._array import Array, array_namespace
+from gpukfl.core._checks import check_number, check_steps
+from gpukfl.core._results import History, Status
 
 _FLAT = 2  # iterations in a row that must gain less than tol
 Point = TypeVar("Point", Array, np.ndarray)

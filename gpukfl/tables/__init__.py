@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpukfl._lazy import imported_when_used
+from gpukfl.core._lazy import imported_when_used
 
 if TYPE_CHECKING:
     from gpukfl.tables._column import KINDS, Coded, Column

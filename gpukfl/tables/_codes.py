@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from gpukfl._columns import parts_of_name
-from gpukfl._warnings import collected, warn
+from gpukfl.core._frames import parts_of_name
+from gpukfl.core._warnings import collected, warn
 from gpukfl.tables import _values
 from gpukfl.tables._column import TOLD_SO, Coded, Column
 from gpukfl.tables._dates import PERIODS, days_since, order_of, part_of, zones_of

@@ -9,8 +9,8 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from gpukfl._array import is_array, to_host
-from gpukfl._warnings import collected
+from gpukfl.core._array import is_array, to_host
+from gpukfl.core._warnings import collected
 from gpukfl.tables._encoding import Encoding
 from gpukfl.tables._table import Table
 from gpukfl.tables._target import read_target

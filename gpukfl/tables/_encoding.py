@@ -10,9 +10,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, beside, is_host
-from gpukfl._checks import check_choice
-from gpukfl._warnings import warn
+from gpukfl.core._array import Array, array_namespace, beside, is_host
+from gpukfl.core._checks import check_choice
+from gpukfl.core._warnings import warn
 from gpukfl.tables._column import Coded, Listed
 from gpukfl.tables._imputation import Imputation, learn_imputation
 from gpukfl.tables._layout import Groups, Output, groups_of, one_by_one, places_of, waves

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from gpukfl._array import is_array, to_host
-from gpukfl._columns import check_in_memory, check_no_series, column_names, parts_of_name
+from gpukfl.core._array import is_array, to_host
+from gpukfl.core._frames import check_in_memory, check_no_series, column_names, parts_of_name
 from gpukfl.tables._reading import read_in_blocks, read_values
 from gpukfl.tables._values import Values
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, beside, is_array, lies_in_parts, to_host
-from gpukfl._columns import holds_float32, is_frame, numeric_frame
-from gpukfl._warnings import warn
+from gpukfl.core._array import Array, array_namespace, beside, is_array, lies_in_parts, to_host
+from gpukfl.core._frames import holds_float32, is_frame, numeric_frame
+from gpukfl.core._warnings import warn
 from gpukfl.tables._frame import listed
 
 

@@ -9,8 +9,8 @@ from hashlib import blake2b
 
 import numpy as np
 
-from gpukfl._columns import WHOLE
-from gpukfl._warnings import warn
+from gpukfl.core._frames import WHOLE
+from gpukfl.core._warnings import warn
 from gpukfl.tables import _values
 from gpukfl.tables._column import LEVELLED, TOLD_SO, Column
 from gpukfl.tables._dates import (

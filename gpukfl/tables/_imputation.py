@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpukfl import estimators
-from gpukfl._array import Array, array_namespace
-from gpukfl._warnings import collected
+from gpukfl.core._array import Array, array_namespace
+from gpukfl.core._warnings import collected
 from gpukfl.prediction import function_of
 from gpukfl.tables._column import Listed
 from gpukfl.tables._lookups import columns_of

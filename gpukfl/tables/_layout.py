@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpukfl._array import array_namespace, is_host
+from gpukfl.core._array import array_namespace, is_host
 from gpukfl.tables._column import Coded
 
 _STEPS = 2.0**40

@@ -8,9 +8,9 @@ import numpy as np
 from scipy.special import gammaln
 from scipy.stats import rankdata
 
-from gpukfl._array import as_columns, is_host
-from gpukfl._columns import as_frame, is_frame
-from gpukfl._warnings import warn
+from gpukfl.core._array import as_columns, is_host
+from gpukfl.core._frames import as_frame, is_frame
+from gpukfl.core._warnings import warn
 
 _FEWEST, _SOME = 64, 2_000  # rows by which a column is looked at, before all are
 _CHANCE = -20.0  # logarithm of the probability that is no accident, of one column

@@ -10,8 +10,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from gpukfl._columns import WHOLE
-from gpukfl._warnings import warn
+from gpukfl.core._frames import WHOLE
+from gpukfl.core._warnings import warn
 from gpukfl.tables import _values
 from gpukfl.tables._column import Column
 from gpukfl.tables._numerals import numbers_of, whole_number_of

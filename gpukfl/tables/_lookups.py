@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, beside, index_like, is_host
+from gpukfl.core._array import Array, array_namespace, beside, index_like, is_host
 from gpukfl.tables._column import Coded, Listed
 
 _SMOOTH = 10.0  # rows that the mean of all counts for

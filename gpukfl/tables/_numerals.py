@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gpukfl._columns import GAPS, WHOLE
+from gpukfl.core._frames import GAPS, WHOLE
 
 _GROUP = "[,'\u2019\u00a0\u2009\u202f]"  # between thousands; no group begins with a zero
 _NUMERAL = re.compile(

@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.utils import check_random_state
 
-from gpukfl._array import is_array, to_host
-from gpukfl._columns import (
+from gpukfl.core._array import is_array, to_host
+from gpukfl.core._frames import (
     check_no_series,
     column_names,
     framed,
@@ -21,7 +21,7 @@ from gpukfl._columns import (
     parts_of_name,
     with_text_names,
 )
-from gpukfl._warnings import warn
+from gpukfl.core._warnings import warn
 from gpukfl.estimators._declared import Declared, Record
 from gpukfl.estimators._validation import validate_weights
 from gpukfl.inspection import Description, Importances

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from gpukfl._accel.trust import only_numpy
-from gpukfl._columns import WHOLE, NotANumberError, array_of, is_gap, numbers_in, values_in
-from gpukfl._memory import release_arrow
+from gpukfl.core._frames import WHOLE, NotANumberError, array_of, is_gap, numbers_in, values_in
+from gpukfl.core._memory import release_arrow
 from gpukfl.tables._dates import as_moments, known_zone
 from gpukfl.tables._numerals import mixed_note, text_of
 from gpukfl.tables._values import (

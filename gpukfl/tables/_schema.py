@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from gpukfl._columns import check_size, is_frame, is_numeric
+from gpukfl.core._frames import check_size, is_frame, is_numeric
 from gpukfl.partitioned import Collections, computed, partition_named
 from gpukfl.tables import _values
 from gpukfl.tables._column import LEVELLED, Column

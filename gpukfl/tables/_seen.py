@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace
+from gpukfl.core._array import Array, array_namespace
 from gpukfl.tables._column import Coded
 from gpukfl.tables._encoding import Encoding
 from gpukfl.tables._lookups import FEW, Lookup, columns_of

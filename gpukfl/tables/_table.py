@@ -9,8 +9,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from gpukfl._columns import check_container, check_in_memory, check_no_series
-from gpukfl._warnings import warn
+from gpukfl.core._frames import check_container, check_in_memory, check_no_series
+from gpukfl.core._warnings import warn
 from gpukfl.tables._codes import Coder, RowCoder, coded_of, with_times_between
 from gpukfl.tables._column import KINDS, LEVELLED, TOLD, Coded, Column, Listed
 from gpukfl.tables._frame import (

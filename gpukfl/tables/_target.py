@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
-from gpukfl._array import as_columns, is_array, is_host, to_host
-from gpukfl._columns import SEVERAL, as_frame, kind_of_objects, reads_as_date, reads_as_number
-from gpukfl._warnings import warn
+from gpukfl.core._array import as_columns, is_array, is_host, to_host
+from gpukfl.core._frames import SEVERAL, as_frame, kind_of_objects, reads_as_date, reads_as_number
+from gpukfl.core._warnings import warn
 
 _DOUBTFUL = 20  # different integers up to which they may be classes or counts
 _FEW = 10  # classes that integers make without a doubt, if they count up from 0 ...

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from gpukfl._array import as_columns, is_array, is_host, lies_in_parts, take, to_host
-from gpukfl._columns import (
+from gpukfl.core._array import as_columns, is_array, is_host, lies_in_parts, take, to_host
+from gpukfl.core._frames import (
     as_frame,
     check_container,
     column_names,
@@ -21,7 +21,7 @@ from gpukfl._columns import (
     is_frame,
     with_text_names,
 )
-from gpukfl._warnings import warn
+from gpukfl.core._warnings import warn
 from gpukfl.partitioned import Collections, is_dask
 from gpukfl.tables._outliers import Range, find_outliers, outliers_text
 from gpukfl.tables._target import order_targets, read_target, target_name

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gpukfl._accel.trust import only_numpy
-from gpukfl._columns import WHOLE
+from gpukfl.core._frames import WHOLE
 from gpukfl.tables._dates import (
     MOMENT,
     dates_of,

@@ -9,8 +9,8 @@ import pytest
 from emulation import emulate, replace_kernels
 
 from gpukfl._accel import cuda_differences
-from gpukfl._memory import memory_budget
-from gpukfl._places import cupy_is_usable
+from gpukfl.core._memory import memory_budget
+from gpukfl.core._places import cupy_is_usable
 from gpukfl.linalg import SortedColumns, difference_sums
 from gpukfl.linalg._difference_sums import _difference_sums, _factored_difference_sums
 

@@ -10,7 +10,7 @@ import pytest
 from emulation import emulate, replace_kernels
 
 from gpukfl._accel import _launch, cuda_distances
-from gpukfl._places import cupy_is_usable
+from gpukfl.core._places import cupy_is_usable
 from gpukfl.linalg import distances, sign_sums
 from gpukfl.linalg._distances import _distances, _sign_sums
 

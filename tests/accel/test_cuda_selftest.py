@@ -16,8 +16,7 @@ from gpukfl._accel import (
     cuda_knots,
     cuda_vectors,
 )
-from gpukfl.selftest._checks import quick_checks, recorded_checks, run
-from gpukfl.selftest._primitives import PRIMITIVES
+from gpukfl.selftest._checks import PRIMITIVES, quick_checks, recorded_checks, run
 
 pytestmark = pytest.mark.slow
 SIZES = {

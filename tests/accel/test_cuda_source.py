@@ -13,8 +13,8 @@ import pytest
 from emulation import emulate, replace_kernels
 
 from gpukfl._accel import _launch, cuda, cuda_vectors
-from gpukfl._memory import memory_budget
-from gpukfl._places import cupy_is_usable
+from gpukfl.core._memory import memory_budget
+from gpukfl.core._places import cupy_is_usable
 from gpukfl.linalg import ridge_sums, sort_rows
 from gpukfl.linalg._bins import (
     Positions,

@@ -17,7 +17,7 @@ from gpukfl import KernelRidgeClassifier, KernelRidgeRegressor
 from gpukfl._accel import threads as pool
 from gpukfl._accel.limits import one_blas_thread
 from gpukfl._registry import METHODS
-from gpukfl.estimators import _threads
+from gpukfl.estimators import _learner as _threads
 
 SEVERAL = 2
 VARIABLES = ("GPUKFL_NUM_THREADS", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS")

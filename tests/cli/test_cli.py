@@ -14,7 +14,7 @@ import pytest
 import gpukfl
 from gpukfl._version import __version__
 from gpukfl.cli import main
-from gpukfl.cli._held_out import split
+from gpukfl.cli._fit import split
 from gpukfl.inference import _result
 from gpukfl.tables._target import read_target
 
@@ -454,5 +454,5 @@ def test_info_prints_the_libraries(capsys):
 
 
 def test_info_says_how_to_install_cupy(capsys, monkeypatch):
-    monkeypatch.setattr("gpukfl.cli._info._version_of", lambda _: "not installed")
+    monkeypatch.setattr("gpukfl.cli._options._version_of", lambda _: "not installed")
     assert "pip install 'gpukfl[cuda13]'" in run(capsys, "info")[1]

@@ -13,9 +13,9 @@ import pytest
 
 import gpukfl
 from gpukfl import _fit
-from gpukfl._replacing import replacing
 from gpukfl.cli import main
-from gpukfl.cli._signals import ends_at_sigterm
+from gpukfl.cli._files import ends_at_sigterm
+from gpukfl.core._files import replacing
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
@@ -155,7 +155,7 @@ def test_the_command_starts_before_libraries_are_imported():
 
 
 def test_a_command_that_is_terminated_leaves_no_part_of_a_file(tmp_path, monkeypatch):
-    monkeypatch.setattr("gpukfl._replacing._without_name", lambda _: None)  # as on other systems
+    monkeypatch.setattr("gpukfl.core._files._without_name", lambda _: None)  # as on other systems
     before = signal.getsignal(signal.SIGTERM)
 
     def end_while_writing():

@@ -12,7 +12,7 @@ import pytest
 
 import gpukfl
 from gpukfl.cli import main
-from gpukfl.cli._held_out import split
+from gpukfl.cli._fit import split
 from gpukfl.tables._target import read_target
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

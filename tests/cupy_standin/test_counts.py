@@ -53,7 +53,7 @@ def test_uploads_are_counted_with_their_bytes(x):
 
 
 def test_sites_name_the_lines_of_the_library():
-    from gpukfl._array import sample_dot
+    from gpukfl.core._array import sample_dot
 
     x = cupy.ones((5, 1))
     with counted(sites=True) as counts:

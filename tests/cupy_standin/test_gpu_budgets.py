@@ -17,7 +17,6 @@ import pytest
 from cupy._counts import counted
 
 import gpukfl
-from gpukfl._rows import Rows
 from gpukfl.kernels import Gaussian, ManhattanLaplace
 from gpukfl.linalg import _factor, eigh
 from gpukfl.methods import (
@@ -34,6 +33,7 @@ from gpukfl.methods import (
     permutation_threshold,
 )
 from gpukfl.operators import BinnedBrownianKernel, BrownianKernel, CenteredKernel, KernelOperator
+from gpukfl.partitioned._rows import Rows
 from gpukfl.solvers import LBFGS, ConjugateGradient, ProjectedGradient, ProximalGradient
 
 BUDGET = re.compile(

@@ -6,8 +6,8 @@ import pytest
 from cupy.cuda import runtime
 
 from gpukfl._accel import cuda
-from gpukfl._cuda import Attribute, attribute
-from gpukfl._memory import memory_budget
+from gpukfl.core._cuda import Attribute, attribute
+from gpukfl.core._memory import memory_budget
 from gpukfl.linalg import (
     Positions,
     SortedColumns,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from cupy._surface import SURFACE, MissingError
 
-from gpukfl._places import cuda_devices, cupy_is_usable
+from gpukfl.core._places import cuda_devices, cupy_is_usable
 
 
 def test_every_public_name_is_one_of_cupys():

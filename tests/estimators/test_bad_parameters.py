@@ -31,7 +31,7 @@ from gpukfl import (
     KernelRidgeRegressor,
     RegFeaLRegressor,
 )
-from gpukfl._places import cupy_is_usable
+from gpukfl.core._places import cupy_is_usable
 from gpukfl.estimators.hkrr import Centers
 from gpukfl.estimators.selection import Knockoffs, Path, Permutations, Stability, Weights
 from gpukfl.estimators.weighting import Descent, Pruning

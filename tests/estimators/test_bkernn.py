@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 import gpukfl
 from gpukfl import BKerNNRegressor, BrownianKernelRidge, feature_score
 from gpukfl.datasets import make_single_direction
-from gpukfl.estimators.bkernn import _problem as _bkernn_problem
+from gpukfl.estimators.bkernn import _fit as _bkernn_problem
 from gpukfl.operators import BrownianKernel
 from gpukfl.penalties import PENALTIES, Basic
 from gpukfl.solvers import ProximalGradient

@@ -14,8 +14,8 @@ from sklearn.preprocessing import StandardScaler
 
 import gpukfl
 from gpukfl import BrownianKernelRidge
-from gpukfl._rows import Rows
 from gpukfl.operators import BinnedBrownianKernel
+from gpukfl.partitioned._rows import Rows
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 

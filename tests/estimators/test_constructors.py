@@ -7,7 +7,7 @@ from sklearn.base import clone
 
 import gpukfl
 from gpukfl import estimators
-from gpukfl.estimators._constructor import RENAMED
+from gpukfl.estimators._base import RENAMED
 
 KINDS = [getattr(estimators, name) for name in estimators.__all__]
 

@@ -8,8 +8,7 @@ from brief import bkernn, hkrr, regfeal
 from sklearn.base import clone, is_classifier
 
 import gpukfl
-from gpukfl.estimators._copies import copies_of
-from gpukfl.estimators._samples import Samples, Splits
+from gpukfl.estimators._samples import Samples, Splits, copies_of
 from gpukfl.methods import folds
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import gpukfl
-from gpukfl import _array
+from gpukfl.core import _array
 
 CALLS = {
     "fit": ("BKerNNRegressor", "HKRRClassifier", "KernelRidgeRegressor"),

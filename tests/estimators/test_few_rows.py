@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import gpukfl
 from gpukfl import HKRRRegressor
-from gpukfl.portfolio._judges import target_scale
+from gpukfl.portfolio._folds import target_scale
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gpukfl.estimators._held_out import HeldOut
+from gpukfl.estimators._data import HeldOut
 
 
 @pytest.mark.entered

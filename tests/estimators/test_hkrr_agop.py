@@ -11,10 +11,11 @@ from sklearn.base import clone
 
 import gpukfl
 from gpukfl import HKRRClassifier, HKRRRegressor
-from gpukfl._results import Status
-from gpukfl.estimators.hkrr import Centers, _problem
+from gpukfl.core._results import Status
+from gpukfl.estimators.hkrr import Centers
 from gpukfl.estimators.hkrr import _agop as search
-from gpukfl.estimators.hkrr._problem import HyperKernelProblem
+from gpukfl.estimators.hkrr import _data as _problem
+from gpukfl.estimators.hkrr._data import HyperKernelProblem
 from gpukfl.kernels import Gaussian, Laplace, PowerExponential
 from gpukfl.methods import AverageGradientOuterProduct
 
@@ -232,7 +233,7 @@ def test_unknown_optimizers_are_named():
 
 
 def test_of_many_rows_the_map_of_another_fit_is_kept(monkeypatch):
-    monkeypatch.setattr("gpukfl.estimators.hkrr._base.KEPT_ROWS", 100)
+    monkeypatch.setattr("gpukfl.estimators.hkrr._estimator.KEPT_ROWS", 100)
     rng = np.random.default_rng(0)
     X = rng.standard_normal((300, 4))
     y = np.sin(2.0 * X[:, 0])
@@ -266,7 +267,7 @@ def test_of_few_rows_as_many_maps_are_learned_as_another_fit_kept():
 
 @pytest.mark.parametrize("optimizer", ["agop", "lbfgs"])
 def test_of_many_rows_lengthscale_and_ridge_of_another_last_fit_are_kept(optimizer, monkeypatch):
-    monkeypatch.setattr("gpukfl.estimators.hkrr._base.KEPT_ROWS", 100)
+    monkeypatch.setattr("gpukfl.estimators.hkrr._estimator.KEPT_ROWS", 100)
     chosen, left_out = [], HyperKernelProblem.refit
 
     def refit(problem, model, n_centers, tuned):

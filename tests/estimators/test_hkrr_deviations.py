@@ -9,7 +9,8 @@ from hkrr_cases import NEW, D, N, X, Y
 
 import gpukfl
 from gpukfl import HKRRRegressor
-from gpukfl.estimators.hkrr import Centers, _by_evidence
+from gpukfl.estimators.hkrr import Centers
+from gpukfl.estimators.hkrr import _fit as _by_evidence
 
 criteria = pytest.mark.parametrize("criterion", ["evidence", "loo"])
 NOISY = Y + 0.1 * np.random.default_rng(5).standard_normal(N)

@@ -37,7 +37,7 @@ from sklearn.preprocessing import StandardScaler
 
 from gpukfl import HKRRRegressor, feature_score
 from gpukfl.estimators.hkrr import Centers
-from gpukfl.estimators.hkrr import _problem as _hkrr_problem
+from gpukfl.estimators.hkrr import _data as _hkrr_problem
 from gpukfl.kernels import KERNELS, Gaussian, Linear
 
 pytestmark = [

@@ -13,8 +13,10 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteK
 
 import gpukfl
 from gpukfl import HKRRClassifier, HKRRRegressor
-from gpukfl._results import History, Status
-from gpukfl.estimators.hkrr import Centers, HoldOut, _by_evidence, _metric
+from gpukfl.core._results import History, Status
+from gpukfl.estimators.hkrr import Centers, HoldOut
+from gpukfl.estimators.hkrr import _data as _metric
+from gpukfl.estimators.hkrr import _fit as _by_evidence
 from gpukfl.methods import N_FOLDS, BoundCriterion, ExactCriterion, MetricFit
 
 criteria = pytest.mark.parametrize("criterion", ["evidence", "loo"])

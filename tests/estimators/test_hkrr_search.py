@@ -13,9 +13,9 @@ from gpukfl import HKRRRegressor, feature_score
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Splits
 from gpukfl.estimators._search import Trial
-from gpukfl.estimators.hkrr import _search
-from gpukfl.estimators.hkrr._problem import FINE_RIDGES, HyperKernelProblem
-from gpukfl.estimators.hkrr._search import HKRR, Setting, Tuner, components_grid
+from gpukfl.estimators.hkrr import _fit as _search
+from gpukfl.estimators.hkrr._data import FINE_RIDGES, HyperKernelProblem
+from gpukfl.estimators.hkrr._fit import HKRR, Setting, Tuner, components_grid
 from gpukfl.kernels import median_distance
 from gpukfl.methods import ExactCriterion, HyperKernelObjective, resized_map
 
@@ -280,7 +280,7 @@ def test_the_last_ridge_and_lengthscale_are_those_of_rows_held_out(monkeypatch):
         return last(problem, model, *args)
 
     last = HyperKernelProblem.refit
-    monkeypatch.setattr(_search.Fold, "errors_outside", errors)
+    monkeypatch.setattr(_search.HyperKernelFold, "errors_outside", errors)
     monkeypatch.setattr(HyperKernelProblem, "refit", refit)
     turned = np.sin(X @ [1.0, -1.0, 1.0, -1.0, 1.0])  # along no feature
     model = regressor(n_components=1, n_starts=0, ridge="auto", max_iter=10).fit(X, turned)

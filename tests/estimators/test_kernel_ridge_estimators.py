@@ -11,9 +11,9 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics import pairwise
 
 from gpukfl import KernelRidgeClassifier, KernelRidgeRegressor
-from gpukfl.estimators.kernel_ridge import _method
+from gpukfl.estimators.kernel_ridge import _fit as _method
 from gpukfl.kernels import KERNELS, Gaussian, Linear
-from gpukfl.methods import _kernel_ridge_fit
+from gpukfl.methods import _kernel_ridge as _kernel_ridge_fit
 
 pytestmark = pytest.mark.filterwarnings("ignore:the best ridge:UserWarning")
 
@@ -305,7 +305,7 @@ def test_fits_to_about_the_same_rows_share_a_lengthscale():
 
 
 def test_of_many_rows_a_ridge_of_another_fit_is_kept(monkeypatch):
-    monkeypatch.setattr("gpukfl.estimators.kernel_ridge._base._KEPT_FROM", len(X) - 10)
+    monkeypatch.setattr("gpukfl.estimators.kernel_ridge._estimator._KEPT_FROM", len(X) - 10)
     one, other = KernelRidgeRegressor(random_state=0), KernelRidgeRegressor(random_state=0)
     known = one.fitted_as(X[10:], Y[10:], None, None)
     other.fitted_as(X[:-10] * 3.0, Y[:-10], None, known)

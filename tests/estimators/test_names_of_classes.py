@@ -14,7 +14,7 @@ from gpukfl import (
     RegFeaLClassifier,
     RKHSWeightingClassifier,
 )
-from gpukfl.cli._held_out import split
+from gpukfl.cli._fit import split
 from gpukfl.estimators._samples import Samples, by_appearance
 from gpukfl.methods import Reweighting
 from gpukfl.tables._target import read_target

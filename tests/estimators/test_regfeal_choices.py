@@ -26,19 +26,19 @@ from sklearn.linear_model import Ridge
 from sklearn.neighbors import KNeighborsRegressor
 
 from gpukfl import KernelRidgeRegressor, RegFeaLRegressor, feature_score
-from gpukfl._results import Status
+from gpukfl.core._results import Status
 from gpukfl.estimators._samples import Samples, Splits
 from gpukfl.estimators._search import Search
-from gpukfl.estimators.regfeal._fold import Fold
-from gpukfl.estimators.regfeal._problem import Setting
-from gpukfl.estimators.regfeal._retraining import Coordinates, leading_columns
-from gpukfl.estimators.regfeal._search import (
+from gpukfl.estimators.regfeal._fit import (
     MEAN_DEGREES,
     STRENGTHS,
+    Fold,
     RegFeaLMethod,
+    Setting,
     Tuner,
     _neighbours,
 )
+from gpukfl.estimators.regfeal._retraining import Coordinates, leading_columns
 from gpukfl.inspection import effective_rank, leading_directions
 from gpukfl.methods import DegreeLaw, KernelRidge, RegFeaL, Reweighting, derivative_weights
 

@@ -23,7 +23,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import gpukfl
-from gpukfl.estimators.regfeal._problem import FAR
+from gpukfl.estimators.regfeal._fit import FAR
 
 both = pytest.mark.parametrize("make", [regressor, classifier])
 

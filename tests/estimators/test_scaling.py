@@ -11,8 +11,8 @@ from scipy.special import ndtr, ndtri
 from scipy.stats import kurtosis, rankdata
 from sklearn.preprocessing import QuantileTransformer, StandardScaler
 
-from gpukfl._rows import Rows
 from gpukfl.estimators.scaling import (
+    LARGE_SAMPLE,
     SCALINGS,
     QuantileScaling,
     RobustScaling,
@@ -20,7 +20,7 @@ from gpukfl.estimators.scaling import (
     has_heavy_tails,
     learned_scaling,
 )
-from gpukfl.estimators.scaling._sample import LARGE_SAMPLE
+from gpukfl.partitioned._rows import Rows
 
 N = 300
 RNG = np.random.default_rng(5)

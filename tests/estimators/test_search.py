@@ -8,8 +8,8 @@ from fit_cases import Clock
 from sklearn.base import clone
 
 from gpukfl import BKerNNRegressor, KernelRidgeRegressor
-from gpukfl._places import Place
-from gpukfl.estimators._held_out import HeldOut
+from gpukfl.core._places import Place
+from gpukfl.estimators._data import HeldOut
 from gpukfl.estimators._learner import held_out_folds
 from gpukfl.estimators._run import Run, reported_to
 from gpukfl.estimators._samples import Samples

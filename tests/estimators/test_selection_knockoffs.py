@@ -8,7 +8,8 @@ import pytest
 from selection_cases import THREE, classifier, found, selector
 
 import gpukfl
-from gpukfl.estimators.selection import Knockoffs, Stability, _discoveries
+from gpukfl.estimators.selection import Knockoffs, Stability
+from gpukfl.estimators.selection import _control as _discoveries
 from gpukfl.knockoffs import GaussianKnockoffs, KnockoffSampler, found_at, level_of
 
 N, P = 120, 6

@@ -22,16 +22,16 @@ from selection_cases import (
     selector,
 )
 
-from gpukfl._places import resolve_place
+from gpukfl.core._places import resolve_place
 from gpukfl.estimators import KernelFeatureSelector
-from gpukfl.estimators._held_out import HeldOut
+from gpukfl.estimators._data import HeldOut
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples, Splits
 from gpukfl.estimators.selection import Path, Permutations, Stability, Weights
 from gpukfl.estimators.selection import _control as _selection_control
-from gpukfl.estimators.selection import _problem as _selection_problem
-from gpukfl.estimators.selection._problem import SelectionProblem
-from gpukfl.estimators.selection._search import RIDGES, KernelSelection
+from gpukfl.estimators.selection import _data as _selection_problem
+from gpukfl.estimators.selection._data import SelectionProblem
+from gpukfl.estimators.selection._fit import RIDGES, KernelSelection
 from gpukfl.methods import FactoredSelection
 from gpukfl.solvers import ProjectedGradient
 

@@ -17,13 +17,13 @@ from selection_cases import (
 )
 from sklearn.exceptions import ConvergenceWarning
 
-from gpukfl._places import resolve_place
+from gpukfl.core._places import resolve_place
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
-from gpukfl.estimators.selection import _problem as _selection_problem
-from gpukfl.estimators.selection import _search as _selection_search
-from gpukfl.estimators.selection._problem import SelectionProblem
-from gpukfl.estimators.selection._search import RIDGES
+from gpukfl.estimators.selection import _data as _selection_problem
+from gpukfl.estimators.selection import _fit as _selection_search
+from gpukfl.estimators.selection._data import SelectionProblem
+from gpukfl.estimators.selection._fit import RIDGES
 from gpukfl.methods import DenseSelection, KernelRidge
 
 interrupted = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

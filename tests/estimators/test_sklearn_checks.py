@@ -19,7 +19,7 @@ from gpukfl import (
     RKHSWeightingClassifier,
     RKHSWeightingRegressor,
 )
-from gpukfl._places import cupy_is_usable, torch_cuda_is_usable
+from gpukfl.core._places import cupy_is_usable, torch_cuda_is_usable
 from gpukfl.instantiations import Stumps
 
 # Fixed, so that every library finds as many components: with "auto", rounding may decide

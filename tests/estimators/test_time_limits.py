@@ -20,9 +20,10 @@ from gpukfl import (
 )
 from gpukfl.estimators import _learner, _pace, _run
 from gpukfl.estimators._run import Run
-from gpukfl.estimators.bkernn._search import BKerNN
-from gpukfl.estimators.hkrr import _agop, _search
-from gpukfl.estimators.selection import _problem
+from gpukfl.estimators.bkernn._fit import BKerNN
+from gpukfl.estimators.hkrr import _agop
+from gpukfl.estimators.hkrr import _fit as _search
+from gpukfl.estimators.selection import _data as _problem
 
 AMPLE = 1e4  # seconds, of which no fit here takes a hundredth
 RNG = np.random.default_rng(3)

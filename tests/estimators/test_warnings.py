@@ -25,8 +25,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import gpukfl
-from gpukfl import BKerNNRegressor, KernelRidgeRegressor, _warnings
+from gpukfl import BKerNNRegressor, KernelRidgeRegressor
 from gpukfl._registry import METHODS
+from gpukfl.core import _warnings
 
 REGRESSORS = [regressor, hkrr, kernel_ridge, selector, weighting, regfeal]
 CONSTANT = np.full(N, 2.5)

@@ -30,13 +30,13 @@ from weighting_cases import (
 )
 
 from gpukfl import RKHSWeightingRegressor
-from gpukfl._places import resolve_place
-from gpukfl.estimators._held_out import HeldOut
+from gpukfl.core._places import resolve_place
+from gpukfl.estimators._data import HeldOut
 from gpukfl.estimators._learner import choose
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators.weighting import Descent, Pruning
-from gpukfl.estimators.weighting._problem import WeightingProblem
+from gpukfl.estimators.weighting._data import WeightingProblem
 from gpukfl.instantiations import GaussianSign, RandomKitchenSinks, Stumps
 from gpukfl.operators import FeatureOperator
 

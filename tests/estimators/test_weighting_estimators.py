@@ -31,7 +31,7 @@ from weighting_cases import (
     truth,
 )
 
-from gpukfl.estimators.weighting._search import described
+from gpukfl.estimators.weighting._fit import described
 from gpukfl.instantiations import GaussianSign, Stumps
 from gpukfl.methods import LOSSES, cross_validated, generalization_gap
 from gpukfl.operators import FeatureOperator
@@ -169,7 +169,7 @@ def test_the_lasso_leaves_parameters_out():
 
 @pytest.mark.parametrize("make", [regressor, classifier])
 def test_a_pruned_model_predicts_as_all_its_coefficients(monkeypatch, make):
-    from gpukfl.estimators.weighting import _base as base
+    from gpukfl.estimators.weighting import _estimator as base
 
     kept = []
     keep = base.WeightingBase._keep_gradients
@@ -413,8 +413,8 @@ def test_the_ridge_is_looked_for_around_that_of_about_the_same_rows(monkeypatch,
         return cross_validated(sums, solve, ridges)
 
     first, known = fitted(slice(None, -10), None)
-    monkeypatch.setattr("gpukfl.methods._feature_sums.cross_validated", counted)
-    monkeypatch.setattr("gpukfl.estimators.weighting._problem.cross_validated", counted)
+    monkeypatch.setattr("gpukfl.methods._weighting.cross_validated", counted)
+    monkeypatch.setattr("gpukfl.estimators.weighting._data.cross_validated", counted)
     model, _ = fitted(slice(10, None), known)
     anew, _ = fitted(slice(10, None), replace(known, setting=replace(known.setting, ridge=None)))
     assert model.ridge_ == pytest.approx(anew.ridge_)

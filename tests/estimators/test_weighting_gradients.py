@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gpukfl import RegFeaLRegressor, RKHSWeightingRegressor
-from gpukfl.estimators.weighting import _gradients
+from gpukfl.estimators.weighting import _data as _gradients
 from gpukfl.instantiations import GaussianSign, Stumps
 
 SIGNS = GaussianSign(constant=0.5)

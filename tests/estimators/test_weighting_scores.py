@@ -8,8 +8,7 @@ from sklearn.metrics import r2_score
 
 import gpukfl
 from gpukfl import RKHSWeightingClassifier, RKHSWeightingRegressor
-from gpukfl._rows import Rows
-from gpukfl.estimators.weighting._problem import WeightingProblem
+from gpukfl.estimators.weighting._data import WeightingProblem
 from gpukfl.instantiations import GaussianSign, Stumps
 from gpukfl.methods import (
     cross_validated,
@@ -19,6 +18,7 @@ from gpukfl.methods import (
     scored_rows,
 )
 from gpukfl.operators import FeatureOperator, common_scale
+from gpukfl.partitioned._rows import Rows
 
 FOLDS = 5
 SEEDS = [1, 5, 10, 15]
@@ -125,7 +125,7 @@ def test_large_coefficients_that_cancel_are_scored_by_their_predictions():
 
 def test_many_rows_are_scored_on_some_of_them(monkeypatch):
     """In the same folds as the search, whose scores stand beside them."""
-    monkeypatch.setattr("gpukfl.methods._feature_sums._SCORED", 200)
+    monkeypatch.setattr("gpukfl.methods._weighting._SCORED", 200)
     rows = scored_rows(1_000)
     assert len(set(rows.tolist())) == 200
     assert np.all(np.diff(rows) > 0)
@@ -154,7 +154,7 @@ def test_ridges_are_tried_around_the_best_of_the_fit_before(monkeypatch, learner
         return found
 
     for name in ("cross_validated", "cross_validated_near"):
-        monkeypatch.setattr(f"gpukfl.estimators.weighting._problem.{name}", noting)
+        monkeypatch.setattr(f"gpukfl.estimators.weighting._data.{name}", noting)
     options = {"instantiation": "stumps", "learner": learner, "random_state": 0}
     model = RKHSWeightingRegressor(310, **options).fit(X, y)
     assert len(tried) == 5  # four widths, and all parameters

@@ -14,8 +14,8 @@ from gpukfl import (
     RegFeaLRegressor,
     RKHSWeightingRegressor,
 )
-from gpukfl._rows import Rows
 from gpukfl.estimators.scaling import StandardScaling
+from gpukfl.partitioned._rows import Rows
 
 N, D = 400, 6
 RNG = np.random.default_rng(0)

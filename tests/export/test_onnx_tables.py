@@ -11,7 +11,7 @@ from gpukfl.tables._dates import PERIODS, dates_of, days_since, part_of
 
 ndonnx = pytest.importorskip("ndonnx")
 onnxruntime = pytest.importorskip("onnxruntime")
-tables = pytest.importorskip("gpukfl.export._tables")
+tables = pytest.importorskip("gpukfl.export._onnx")
 
 KNOWN = tuple(WITHOUT.items())
 

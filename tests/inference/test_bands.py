@@ -20,10 +20,11 @@ from gpukfl import (
     KernelFeatureSelector,
 )
 from gpukfl.estimators import KernelRidgeRegressor
-from gpukfl.inference import Band, _bands, _kernel_bands, bands
+from gpukfl.inference import Band, _bands, bands
+from gpukfl.inference import _bands as _kernel_bands
 from gpukfl.inference._bands import largest_deviation
-from gpukfl.inference._learned_kernels import kernel_of
-from gpukfl.inference._subject import Subject
+from gpukfl.inference._evaluation import Subject
+from gpukfl.inference._kernels import kernel_of
 
 plt = pytest.importorskip("matplotlib.pyplot")
 

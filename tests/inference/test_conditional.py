@@ -10,7 +10,7 @@ from sklearn.preprocessing import StandardScaler
 
 import gpukfl
 from gpukfl.inference import Imputer, conditional_importance, correlated_groups
-from gpukfl.inference._redrawn import Drawn, Permuted
+from gpukfl.inference._conditional import Drawn, Permuted
 
 LINEAR = Imputer(regressor=LinearRegression(), classifier=LogisticRegression())
 

@@ -6,9 +6,9 @@ from sklearn.inspection import partial_dependence as oracle
 
 from gpukfl import BKerNNRegressor, HKRRRegressor, KernelFeatureSelector
 from gpukfl.estimators import KernelRidgeRegressor, RegFeaLRegressor, RKHSWeightingRegressor
-from gpukfl.inference import _curves
-from gpukfl.inference._curves import accumulated_effects, partial_dependence, profile
-from gpukfl.inference._learned_kernels import kernel_of
+from gpukfl.inference import _bands as _curves
+from gpukfl.inference._bands import accumulated_effects, partial_dependence, profile
+from gpukfl.inference._kernels import kernel_of
 
 RNG = np.random.default_rng(1)
 X = RNG.uniform(-1.0, 1.0, (120, 3))

@@ -11,8 +11,7 @@ from sklearn.preprocessing import PolynomialFeatures
 
 import gpukfl
 from gpukfl.inference import interactions
-from gpukfl.inference._dependence import ByPrediction, dependence_of
-from gpukfl.inference._score_test import Score, score_p_values
+from gpukfl.inference._interactions import ByPrediction, Score, dependence_of, score_p_values
 from gpukfl.kernels import Gaussian
 
 PAIRS = 300  # rows to fit, and as many that are held out

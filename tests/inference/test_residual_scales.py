@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gpukfl.inference._residual_scales import residual_scales
+from gpukfl.inference._conditional import residual_scales
 
 
 def test_scales_of_residuals_are_found_where_they_differ():

@@ -5,7 +5,7 @@ import pytest
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
-from gpukfl.inference._smoother import Smoother, mixed_share, restricted_ratio
+from gpukfl.inference._kernels import Smoother, mixed_share, restricted_ratio
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-2.0, 2.0, (60, 2))

@@ -9,7 +9,7 @@ import gpukfl
 from gpukfl import BKerNNRegressor, HKRRRegressor, KernelFeatureSelector, RKHSWeightingRegressor
 from gpukfl.estimators import KernelRidgeRegressor
 from gpukfl.inference import Subspace, bands, subspace
-from gpukfl.inference._directions import leading_directions
+from gpukfl.inference._kernels import leading_directions
 
 plt = pytest.importorskip("matplotlib.pyplot")
 

@@ -30,7 +30,7 @@ from gpukfl.inspection import (
     summarize,
     write_report,
 )
-from gpukfl.inspection._svg import on_dark
+from gpukfl.inspection._report import on_dark
 
 pytest.importorskip("matplotlib")
 RNG = np.random.default_rng(0)

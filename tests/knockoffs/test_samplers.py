@@ -6,7 +6,7 @@ from scipy.linalg import toeplitz
 from scipy.stats import ks_2samp
 
 from gpukfl.knockoffs import GaussianKnockoffs, RankKnockoffs
-from gpukfl.knockoffs._correlation import Correlation
+from gpukfl.knockoffs._samplers import Correlation
 
 SAMPLERS = [GaussianKnockoffs(), GaussianKnockoffs("equicorrelated"), RankKnockoffs()]
 P, COPIES = 4, 3

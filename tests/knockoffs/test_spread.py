@@ -81,7 +81,7 @@ def test_the_loss_is_the_trace_of_all_columns_and_copies():
 
 
 def test_an_interruption_gets_out(monkeypatch):
-    from gpukfl.knockoffs import _spread
+    from gpukfl.knockoffs import _samplers as _spread
 
     def interrupted(*_):
         raise KeyboardInterrupt

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gpukfl._array import on_gpu
+from gpukfl.core._array import on_gpu
 from gpukfl.kernels import Gaussian, Laplace, ManhattanLaplace, Matern32, Matern52, PowerExponential
 from gpukfl.linalg import without_traces
 

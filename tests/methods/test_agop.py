@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gpukfl
-from gpukfl._results import Status
-from gpukfl._rows import Rows
+from gpukfl.core._results import Status
 from gpukfl.kernels import Gaussian, Laplace, ManhattanLaplace, Matern52, PowerExponential
 from gpukfl.methods import (
     AverageGradientOuterProduct,
@@ -18,6 +17,7 @@ from gpukfl.methods import (
     principal_gradients,
 )
 from gpukfl.operators import KernelOperator, diagonal_map
+from gpukfl.partitioned._rows import Rows
 
 RIDGES = np.geomspace(1e-6, 1.0, 13).tolist()
 KERNELS = [Laplace(), Matern52(), PowerExponential(order=1.5), ManhattanLaplace()]

@@ -5,9 +5,9 @@ import oracles
 import pytest
 
 import gpukfl
-from gpukfl._rows import Rows
 from gpukfl.kernels import Gaussian, Linear, Polynomial
 from gpukfl.methods import SELECTIONS, choose_centers, leverage_scores
+from gpukfl.partitioned._rows import Rows
 
 selections = pytest.mark.parametrize("selection", SELECTIONS)
 

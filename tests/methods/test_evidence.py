@@ -12,8 +12,7 @@ from scipy.stats import multivariate_normal
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
-from gpukfl._results import Status
-from gpukfl._rows import Rows
+from gpukfl.core._results import Status
 from gpukfl.kernels import Gaussian, Matern32, Matern52
 from gpukfl.linalg import CholeskyFactor
 from gpukfl.methods import (
@@ -24,8 +23,9 @@ from gpukfl.methods import (
     fit_metric,
     variances,
 )
-from gpukfl.methods._evidence_fit import _Descent
+from gpukfl.methods._evidence import _Descent
 from gpukfl.operators import diagonal_map
+from gpukfl.partitioned._rows import Rows
 from gpukfl.solvers import LBFGS
 
 kernels = pytest.mark.parametrize("case", KERNEL_CASES, ids=str)

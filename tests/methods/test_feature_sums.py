@@ -11,8 +11,7 @@ from sklearn import linear_model
 from sklearn.exceptions import ConvergenceWarning
 
 import gpukfl
-from gpukfl._results import Status
-from gpukfl._rows import Rows
+from gpukfl.core._results import Status
 from gpukfl.instantiations import GaussianSign, Stumps
 from gpukfl.methods import (
     LassoFits,
@@ -21,8 +20,9 @@ from gpukfl.methods import (
     fold_sums,
     least_squares,
 )
-from gpukfl.methods._feature_sums import FoldSums, Sums
+from gpukfl.methods._weighting import FoldSums, Sums
 from gpukfl.operators import FeatureOperator, common_scale
+from gpukfl.partitioned._rows import Rows
 from gpukfl.solvers import Lasso
 
 weighted = pytest.mark.parametrize("weighted", [False, True])

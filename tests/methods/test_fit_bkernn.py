@@ -5,11 +5,11 @@ import oracles
 import pytest
 from brief import bkernn
 
-from gpukfl._results import Status
-from gpukfl._rows import Rows
+from gpukfl.core._results import Status
 from gpukfl.methods import RidgeSystem, fit_bkernn
 from gpukfl.methods._bkernn import _ReducedObjective
 from gpukfl.operators import BinnedBrownianKernel, BrownianKernel
+from gpukfl.partitioned._rows import Rows
 from gpukfl.penalties import Basic, ConcaveVariable, Feature, Variable
 from gpukfl.solvers import ProximalGradient
 
@@ -202,7 +202,7 @@ def test_trials_that_miss_by_far_on_a_sample_are_not_tried_on_all(on_double, rng
 def test_a_large_fit_judges_its_trials_on_a_sample_first(monkeypatch):
     """The estimator draws one row in so many, on the host."""
     from gpukfl import BKerNNRegressor
-    from gpukfl.estimators.bkernn import _problem as _bkernn_problem
+    from gpukfl.estimators.bkernn import _fit as _bkernn_problem
 
     rng = np.random.default_rng(0)
     X, w = rng.standard_normal((600, 3)), rng.uniform(0.5, 2.0, 600)
@@ -236,7 +236,7 @@ def test_a_large_fit_judges_its_trials_on_a_sample_first(monkeypatch):
 def test_a_fit_that_ends_among_its_first_steps_is_solved_on_all_rows(monkeypatch, status):
     from gpukfl import BKerNNRegressor
     from gpukfl.estimators._run import reported_to
-    from gpukfl.estimators.bkernn import _problem as _bkernn_problem
+    from gpukfl.estimators.bkernn import _fit as _bkernn_problem
 
     monkeypatch.setattr(_bkernn_problem, "_COLD_FROM", 500)
     monkeypatch.setattr(_bkernn_problem, "_FEWEST_FIRST", 100)

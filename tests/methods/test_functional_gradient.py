@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from interruption import interrupt
 from scipy.optimize import brentq, minimize_scalar
 
-from gpukfl._results import Status
-from gpukfl._rows import Rows
+from gpukfl.core._results import Status
 from gpukfl.instantiations import GaussianSign, Stumps
 from gpukfl.methods import LOSSES, FunctionalDescent, Hinge, Logistic, Squared, _functional_gradient
 from gpukfl.operators import FeatureOperator, common_scale
+from gpukfl.partitioned._rows import Rows
 
 N, D = 40, 3
 KINDS = [GaussianSign(1.0, 1.5), Stumps(1.0, 0.7)]

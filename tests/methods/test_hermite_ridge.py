@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
 
-from gpukfl._rows import Rows
 from gpukfl.linalg import hermite_table
-from gpukfl.methods._hermite_ridge import FeatureSums, SampleFeatures, solve_with_room
+from gpukfl.methods._regfeal import FeatureSums, SampleFeatures, solve_with_room
 from gpukfl.operators import HermiteOperator
+from gpukfl.partitioned._rows import Rows
 
 # ---------------------------------------------------------------------- ridge regression
 

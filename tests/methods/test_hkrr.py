@@ -6,8 +6,7 @@ import pytest
 from registry import KERNEL_CASES, Counting
 
 import gpukfl
-from gpukfl._results import Status
-from gpukfl._rows import Rows
+from gpukfl.core._results import Status
 from gpukfl.kernels import Gaussian, Matern52
 from gpukfl.methods import (
     HyperKernelObjective,
@@ -18,6 +17,7 @@ from gpukfl.methods import (
 )
 from gpukfl.methods._hkrr import _Ball
 from gpukfl.operators import KernelOperator
+from gpukfl.partitioned._rows import Rows
 from gpukfl.solvers import LBFGS, AlternatingGradient, VariableProjection
 
 kernels = pytest.mark.parametrize("case", KERNEL_CASES, ids=str)

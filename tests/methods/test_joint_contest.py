@@ -4,17 +4,17 @@ import numpy as np
 import pytest
 from selection_signals import hierarchy, main_effects, objective_of
 
-from gpukfl._results import Status
+from gpukfl.core._results import Status
 from gpukfl.knockoffs import GaussianKnockoffs, contest, joined
 from gpukfl.methods import (
     DenseSelection,
     FactoredSelection,
     FeatureSelection,
-    _joint_contest,
     competing_fits,
     competing_weights,
     linear_weights,
 )
+from gpukfl.methods import _selection_contest as _joint_contest
 
 COPIES, P = 3, 12
 ALGORITHM = FeatureSelection(anchor=0.9)

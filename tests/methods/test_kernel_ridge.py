@@ -5,8 +5,7 @@ import oracles
 import pytest
 from sklearn.kernel_ridge import KernelRidge
 
-from gpukfl._results import Status
-from gpukfl._rows import Rows
+from gpukfl.core._results import Status
 from gpukfl.kernels import Gaussian
 from gpukfl.methods import (
     DenseSystem,
@@ -15,6 +14,7 @@ from gpukfl.methods import (
     solve_by_conjugate_gradients,
 )
 from gpukfl.operators import KernelMatrix, KernelOperator
+from gpukfl.partitioned._rows import Rows
 from gpukfl.solvers import ConjugateGradient
 
 weighted = pytest.mark.parametrize("weighted", [False, True])

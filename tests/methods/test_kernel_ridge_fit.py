@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from sklearn import kernel_ridge
 
-from gpukfl._rows import Rows
 from gpukfl.kernels import Gaussian
 from gpukfl.methods import KernelRidge
+from gpukfl.partitioned._rows import Rows
 from gpukfl.solvers import ConjugateGradient
 
 N, D, RIDGE = 120, 3, 1e-3

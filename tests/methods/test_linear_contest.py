@@ -6,7 +6,7 @@ from sklearn.linear_model import Lasso
 from sklearn.preprocessing import StandardScaler
 
 from gpukfl.knockoffs import GaussianKnockoffs, contest, joined
-from gpukfl.methods import _linear_contest as linear
+from gpukfl.methods import _selection_contest as linear
 from gpukfl.methods import linear_weights
 
 N, P, COPIES = 150, 40, 3

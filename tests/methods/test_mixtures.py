@@ -4,12 +4,12 @@ import numpy as np
 import oracles
 import pytest
 
-from gpukfl._rows import Rows
 from gpukfl.kernels import Gaussian
 from gpukfl.methods import RidgeSystem, fit_bkernn, mixtures_of
 from gpukfl.methods._kernel_ridge import DenseSystem
 from gpukfl.methods._nystrom import NystromSystem
 from gpukfl.operators import BrownianKernel, KernelOperator
+from gpukfl.partitioned._rows import Rows
 from gpukfl.penalties import Feature
 from gpukfl.solvers import ProximalGradient
 

@@ -7,11 +7,11 @@ import oracles
 import pytest
 
 import gpukfl
-from gpukfl._results import Status
-from gpukfl._rows import Rows
+from gpukfl.core._results import Status
 from gpukfl.kernels import Gaussian
 from gpukfl.methods import DenseSystem, NystromFactor, NystromSystem, RidgePath, falkon, jitter_for
 from gpukfl.operators import KernelOperator
+from gpukfl.partitioned._rows import Rows
 from gpukfl.solvers import ConjugateGradient
 
 weighted = pytest.mark.parametrize("weighted", [False, True])

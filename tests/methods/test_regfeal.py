@@ -15,8 +15,7 @@ from sklearn.linear_model import Ridge
 
 import gpukfl
 from gpukfl import feature_score
-from gpukfl._results import Status
-from gpukfl._rows import Rows
+from gpukfl.core._results import Status
 from gpukfl.linalg import hermite_table
 from gpukfl.methods import (
     DegreeLaw,
@@ -30,6 +29,7 @@ from gpukfl.methods import (
     optimal_eta,
 )
 from gpukfl.operators import HermiteOperator
+from gpukfl.partitioned._rows import Rows
 
 R = 0.33
 

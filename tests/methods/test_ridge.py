@@ -8,10 +8,10 @@ import pytest
 from registry import KERNELS, Problem
 
 import gpukfl
-from gpukfl._results import Status
-from gpukfl._rows import Rows
+from gpukfl.core._results import Status
 from gpukfl.methods import RidgeSystem, _ridge, paper_ridge
 from gpukfl.operators import CenteredKernel
+from gpukfl.partitioned._rows import Rows
 
 RIDGE = 0.01
 BROWNIAN, BINNED, EUCLIDEAN, *_ = KERNELS

@@ -7,10 +7,10 @@ import numpy as np
 import oracles
 import pytest
 
-from gpukfl._rows import Rows
 from gpukfl.kernels import Gaussian
 from gpukfl.methods import DenseSystem, NystromSystem, RidgePath, best_path
 from gpukfl.operators import KernelOperator
+from gpukfl.partitioned._rows import Rows
 
 weighted = pytest.mark.parametrize("weighted", [False, True])
 RIDGES = [1e-3, 1e-1, 1e-2]

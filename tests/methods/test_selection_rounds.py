@@ -5,7 +5,7 @@ import pytest
 from interruption import interrupt
 from selection_signals import KERNELS, hierarchy, kept, main_effects, objective_of
 
-from gpukfl._results import Status
+from gpukfl.core._results import Status
 from gpukfl.methods import (
     DenseSelection,
     FactoredSelection,

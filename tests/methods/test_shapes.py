@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gpukfl
-from gpukfl._rows import Rows
 from gpukfl.methods import ShapeFunctions
-from gpukfl.methods import _shapes as generic
+from gpukfl.methods import _bkernn as generic
 from gpukfl.operators import BinnedBrownianKernel, BrownianKernel
+from gpukfl.partitioned._rows import Rows
 
 TOLERANCES = [0.0, 1e-3, 0.1234567, 10.0]
 kinds = pytest.mark.parametrize("kind", oracles.KINDS)

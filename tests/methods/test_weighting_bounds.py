@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpukfl.instantiations import Stumps
-from gpukfl.methods._losses import Logistic
+from gpukfl.methods._functional_gradient import Logistic
 from gpukfl.methods._weighting_bounds import (
     convergence_gap,
     degradation,

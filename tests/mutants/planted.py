@@ -69,7 +69,7 @@ ARRAYS = [
     ),
     Mutant(
         "slice past the end",
-        "_rows.py",
+        "partitioned/_rows.py",
         "yield first, min(first + size, stop)",
         "yield first, first + size",
         "tests/test_rows.py tests/operators tests/methods/test_centers.py",
@@ -234,14 +234,14 @@ METHODS = [
     ),
     Mutant(
         "missing weights in the moments",
-        "methods/_feature_sums.py",
+        "methods/_weighting.py",
         "Phi, y = root * Phi, root * y",
         "Phi, y = root * Phi, y",
         f"tests/methods/test_feature_sums.py {WEIGHTING}",
     ),
     Mutant(
         "dropped fold",
-        "methods/_feature_sums.py",
+        "methods/_weighting.py",
         "folded[k] = folded[k] + _segment_sums",
         "folded[k] = folded[0] + _segment_sums",
         f"tests/methods/test_feature_sums.py {WEIGHTING}",
@@ -276,7 +276,7 @@ METHODS = [
     ),
     Mutant(
         "wrong constant of a feature",
-        "instantiations/_stumps.py",
+        "instantiations.py",
         "constant = -0.5 * math.log1p(s2 / g2) - math.log(n_features)",
         "constant = -0.5 * math.log1p(s2 / g2) - 0.5 * math.log(n_features)",
         "tests/instantiations tests/operators/test_feature_operator.py",
@@ -290,7 +290,7 @@ METHODS = [
     ),
     Mutant(
         "unnormalised weights",
-        "estimators/_held_out.py",
+        "estimators/_data.py",
         "mean = np.sum(weights * Y, axis=0) / np.sum(weights)",
         "mean = np.sum(weights * Y, axis=0) / len(weights)",
         f"tests/estimators/test_held_out_sums.py {HKRR} {SELECTION} {REGFEAL}",
@@ -375,7 +375,7 @@ METHODS = [
     ),
     Mutant(
         "a full memory is remembered",
-        "_cuda.py",
+        "core/_cuda.py",
         "raise MemoryError(msg)",
         "return msg",
         "tests/test_cuda.py",
@@ -389,7 +389,7 @@ METHODS = [
     ),
     Mutant(
         "a budget outlives an error",
-        "_memory.py",
+        "core/_memory.py",
         "try:\n        yield\n    finally:\n        _budget = before",
         "yield\n    _budget = before",
         "tests/test_memory.py tests/linalg/test_blocks.py",

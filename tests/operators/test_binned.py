@@ -6,8 +6,8 @@ import pytest
 from registry import Problem
 
 import gpukfl
-from gpukfl._rows import Rows
 from gpukfl.operators import BinnedBrownianKernel, _binned
+from gpukfl.partitioned._rows import Rows
 
 
 def build(on, p, n_knots, source=None):

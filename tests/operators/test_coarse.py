@@ -7,8 +7,8 @@ import oracles
 import pytest
 from registry import Problem
 
-from gpukfl._rows import Rows
 from gpukfl.operators import BinnedBrownianKernel, BrownianKernel, _brownian, _coarse
+from gpukfl.partitioned._rows import Rows
 
 SHIFT = 0.7
 

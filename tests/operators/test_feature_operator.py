@@ -10,9 +10,9 @@ from scipy.special import erf
 from shifted import shifted
 
 import gpukfl
-from gpukfl._rows import Rows
 from gpukfl.instantiations import GaussianSign, Instantiation, RandomKitchenSinks, Stumps
 from gpukfl.operators import FeatureOperator, common_scale
+from gpukfl.partitioned._rows import Rows
 
 budgets = pytest.mark.parametrize("budget", [None, 1, 3000])
 weighted = pytest.mark.parametrize("weighted", [False, True])

@@ -6,8 +6,8 @@ import pytest
 from registry import KERNELS, Problem
 
 import gpukfl
-from gpukfl._rows import Rows
 from gpukfl.operators import BinnedBrownianKernel, BrownianKernel
+from gpukfl.partitioned._rows import Rows
 
 learning = pytest.mark.parametrize("case", [k for k in KERNELS if k.learns], ids=str)
 

@@ -10,8 +10,8 @@ from numpy.polynomial import hermite_e
 from shifted import shifted
 
 import gpukfl
-from gpukfl._rows import Rows
 from gpukfl.operators import HermiteOperator
+from gpukfl.partitioned._rows import Rows
 
 budgets = pytest.mark.parametrize("budget", [None, 1, 3000])
 N, D = 23, 4  # no block length divides 23

@@ -9,10 +9,10 @@ from registry import Counting
 from shifted import shifted
 
 import gpukfl
-from gpukfl._rows import Rows
 from gpukfl.kernels import Gaussian, ManhattanLaplace
 from gpukfl.linalg import _blocks
 from gpukfl.operators import KernelMatrix, KernelOperator
+from gpukfl.partitioned._rows import Rows
 
 budgets = pytest.mark.parametrize("budget", [None, 1, 30_000])
 mapped = pytest.mark.parametrize("mapped", [False, True])

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from gpukfl._rows import Rows
 from gpukfl.kernels import Matern52
 from gpukfl.operators import (
     KernelOperator,
@@ -13,6 +12,7 @@ from gpukfl.operators import (
     mapped_back,
     unmapped,
 )
+from gpukfl.partitioned._rows import Rows
 
 
 @pytest.fixture

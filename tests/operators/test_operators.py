@@ -162,7 +162,7 @@ def test_centring_is_a_projection_orthogonal_to_the_roots(on, rng, weighted):
 NOT_FINITE = """
 import sys
 import numpy as np
-from gpukfl._rows import Rows
+from gpukfl.partitioned._rows import Rows
 from gpukfl.operators import BinnedBrownianKernel, BrownianKernel
 X = np.random.default_rng(0).standard_normal((50, 3))
 v = np.ones((50, 1)) * np.array([1.0, -1.0] * 25)[:, None]

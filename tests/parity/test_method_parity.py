@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from registry import PENALTIES
 
-from gpukfl._rows import Rows
 from gpukfl.instantiations import GaussianSign, Stumps
 from gpukfl.kernels import Gaussian, Laplace, ManhattanLaplace, Matern52
 from gpukfl.methods import (
@@ -37,6 +36,7 @@ from gpukfl.methods import (
     least_squares,
 )
 from gpukfl.operators import BrownianKernel, FeatureOperator, common_scale
+from gpukfl.partitioned._rows import Rows
 from gpukfl.solvers import (
     LBFGS,
     AlternatingGradient,

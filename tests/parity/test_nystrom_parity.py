@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from registry import KERNEL_CASES
 
 import gpukfl
-from gpukfl._rows import Rows
 from gpukfl.kernels import Gaussian, Laplace, Matern32
 from gpukfl.methods import (
     SELECTIONS,
@@ -20,6 +19,7 @@ from gpukfl.methods import (
     nystrom_preconditioner,
 )
 from gpukfl.operators import KernelOperator
+from gpukfl.partitioned._rows import Rows
 from gpukfl.solvers import ConjugateGradient
 
 RIDGES = [1e-3, 1e-2, 1.0]

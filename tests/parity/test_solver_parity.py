@@ -7,7 +7,7 @@ from drawn import LAYOUTS, examples
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpukfl._results import Status
+from gpukfl.core._results import Status
 from gpukfl.linalg import CholeskyFactor, add_to_diagonal
 from gpukfl.solvers import ConjugateGradient, NystromPreconditioner
 

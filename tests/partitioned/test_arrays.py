@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from partitioned.rows import in_parts, whole
 
-from gpukfl._array import array_namespace, beside, sample_dot, take, to_host
-from gpukfl._passes import made_anew, map_rows
+from gpukfl.core._array import array_namespace, beside, sample_dot, take, to_host
 from gpukfl.partitioned import Holder, ThreadHolders, _program
+from gpukfl.partitioned._rows import made_anew, map_rows
 
 SIZES = [7, 1, 30, 12]
 N = sum(SIZES)

@@ -13,8 +13,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 import gpukfl
 from gpukfl import KernelRidgeClassifier, KernelRidgeRegressor
-from gpukfl._cuda import is_installed
-from gpukfl._places import cupy_is_usable
+from gpukfl.core._cuda import is_installed
+from gpukfl.core._places import cupy_is_usable
 from gpukfl.estimators._run import reported_to
 from gpukfl.partitioned import ClusterLostError
 

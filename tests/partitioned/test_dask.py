@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import gpukfl
 from gpukfl import AutoRegressor, BKerNNClassifier, BKerNNRegressor
-from gpukfl._places import cupy_is_usable
+from gpukfl.core._places import cupy_is_usable
 from gpukfl.estimators.bkernn import Knots
 from gpukfl.inference import conditional_importance
 from gpukfl.partitioned import ClusterLostError, Collections, Partitioning, in_parts
@@ -162,8 +162,8 @@ def test_a_worker_that_is_lost_late_changes_nothing(
 
 
 def test_a_cluster_without_workers_is_an_error_once_and_later(data, monkeypatch):
-    monkeypatch.setattr("gpukfl.partitioned._cluster._ASKED_EVERY", 0.1)
-    monkeypatch.setattr("gpukfl.partitioned._cluster._PATIENCE", 0.5)
+    monkeypatch.setattr("gpukfl.partitioned._dask._ASKED_EVERY", 0.1)
+    monkeypatch.setattr("gpukfl.partitioned._dask._PATIENCE", 0.5)
     X, y = data
     lazy = da.from_array(X, chunks=(300, 4)), da.from_array(y, chunks=300)
     with (
@@ -241,7 +241,7 @@ def test_nothing_is_left_on_the_workers(client, lazy):
 
 
 def test_rows_are_let_go_at_once_after_a_long_pass(client, lazy, monkeypatch):
-    monkeypatch.setattr("gpukfl.partitioned._cluster._ASKED_EVERY", 0.02)
+    monkeypatch.setattr("gpukfl.partitioned._dask._ASKED_EVERY", 0.02)
 
     def kept_for_a_long_pass(rows):
         kept = rows.keep(lambda start, stop: [start + stop])

@@ -20,11 +20,10 @@ from gpukfl import (
     RKHSWeightingClassifier,
     RKHSWeightingRegressor,
 )
-from gpukfl._draws import scattered
-from gpukfl._rows import Rows
+from gpukfl.core._random import scattered
 from gpukfl.estimators.bkernn import Knots
 from gpukfl.estimators.hkrr import Centers, HoldOut
-from gpukfl.estimators.selection._problem import SelectionProblem
+from gpukfl.estimators.selection._data import SelectionProblem
 from gpukfl.instantiations import Stumps
 from gpukfl.kernels import Gaussian
 from gpukfl.methods import (
@@ -39,6 +38,7 @@ from gpukfl.methods import (
     folds,
 )
 from gpukfl.operators import BinnedBrownianKernel
+from gpukfl.partitioned._rows import Rows
 from gpukfl.solvers import LBFGS, ProximalGradient
 
 SIZES = [100, 1, 80, 59]
@@ -284,9 +284,9 @@ def test_long_solves_without_an_own_preconditioner_stay_plain(data, monkeypatch)
 
 
 def test_samples_of_bkernn_that_come_here_are_small(data, monkeypatch):
-    monkeypatch.setattr("gpukfl.estimators.bkernn._problem._BROUGHT", 30)
-    monkeypatch.setattr("gpukfl.estimators.bkernn._problem._COLD_FROM", 100)
-    monkeypatch.setattr("gpukfl.estimators.bkernn._problem._SAMPLE_FROM", 100)
+    monkeypatch.setattr("gpukfl.estimators.bkernn._fit._BROUGHT", 30)
+    monkeypatch.setattr("gpukfl.estimators.bkernn._fit._COLD_FROM", 100)
+    monkeypatch.setattr("gpukfl.estimators.bkernn._fit._SAMPLE_FROM", 100)
     X, y = in_parts(data[:2], SIZES)
     brought, gather = [], X.partitioning.gather_together
 
@@ -301,8 +301,8 @@ def test_samples_of_bkernn_that_come_here_are_small(data, monkeypatch):
 
 def test_selection_brings_few_rows_here_and_has_few_centres(data, monkeypatch):
     monkeypatch.setattr("gpukfl.estimators.selection._control._MOST_BROUGHT", 30)
-    monkeypatch.setattr("gpukfl.estimators.selection._search._FEWEST_ROWS", 10)
-    monkeypatch.setattr("gpukfl.estimators.selection._problem._CENTERS_IN_PARTS", 20)
+    monkeypatch.setattr("gpukfl.estimators.selection._fit._FEWEST_ROWS", 10)
+    monkeypatch.setattr("gpukfl.estimators.selection._data._CENTERS_IN_PARTS", 20)
     seen, gram = [], NystromSystem.of
 
     def noted(operator, *args):

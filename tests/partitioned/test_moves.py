@@ -9,15 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gpukfl.partitioned import (
-    ClusterLostError,
-    Holder,
-    PartitionedArray,
-    Partitioning,
-    _cluster,
-    _dask,
-)
-from gpukfl.partitioned._holder import NotHereError
+from gpukfl.partitioned import ClusterLostError, Holder, PartitionedArray, Partitioning, _dask
+from gpukfl.partitioned import _dask as _cluster
+from gpukfl.partitioned._program import NotHereError
 
 dask = pytest.importorskip("dask")
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from gpukfl.linalg import Positions
 from gpukfl.partitioned import Collections, Holder, Pass
-from gpukfl.partitioned import _allocator as allocator
+from gpukfl.partitioned import _dask as allocator
 from gpukfl.partitioned._dask import WorkerHolder, put
-from gpukfl.partitioned._tree import add_in, add_up
+from gpukfl.partitioned._program import add_in, add_up
 
 
 def of_lengths(lengths):

@@ -5,8 +5,8 @@ import pytest
 
 import gpukfl
 from gpukfl import BKerNNClassifier, BKerNNRegressor, KernelRidgeRegressor
-from gpukfl._cuda import cuda_devices
-from gpukfl._places import cupy_is_usable
+from gpukfl.core._cuda import cuda_devices
+from gpukfl.core._places import cupy_is_usable
 from gpukfl.estimators.bkernn import Knots
 from gpukfl.solvers import ProximalGradient
 

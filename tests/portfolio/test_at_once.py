@@ -16,14 +16,16 @@ from sklearn.linear_model import Ridge
 import gpukfl
 from gpukfl import HKRRRegressor
 from gpukfl._accel.threads import apart
-from gpukfl._memory import available_memory
-from gpukfl._results import History
+from gpukfl.core._memory import available_memory
+from gpukfl.core._results import History
 from gpukfl.estimators._run import current_report, reported_to
 from gpukfl.estimators._samples import Samples
-from gpukfl.portfolio import AutoClassifier, AutoRegressor, _at_once, _candidates, _contest, _refit
-from gpukfl.portfolio._at_once import at_once, fits_at_once
-from gpukfl.portfolio._candidates import Task, members_of
-from gpukfl.portfolio._members import Member
+from gpukfl.portfolio import AutoClassifier, AutoRegressor, _refit
+from gpukfl.portfolio import _members as _candidates
+from gpukfl.portfolio import _train as _at_once
+from gpukfl.portfolio import _train as _contest
+from gpukfl.portfolio._members import Member, Task, members_of
+from gpukfl.portfolio._train import at_once, fits_at_once
 
 OURS = ["manhattan_laplace", "agop", "matern52"]  # of which all fits are at once
 N = 480

@@ -10,7 +10,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 
 import gpukfl
 from gpukfl import runtime
-from gpukfl._array import to_host
+from gpukfl.core._array import to_host
 from gpukfl.estimators._samples import Samples
 from gpukfl.portfolio._members import Member
 from gpukfl.tables._seen import CODES

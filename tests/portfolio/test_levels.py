@@ -13,8 +13,8 @@ from gpukfl import runtime
 from gpukfl._archive import RefusedError
 from gpukfl.inspection import described
 from gpukfl.inspection._panels import Directions
-from gpukfl.portfolio._candidates import Task, members_of
 from gpukfl.portfolio._encodings import Encodings
+from gpukfl.portfolio._members import Task, members_of
 from gpukfl.runtime._joined import Alone
 from gpukfl.tables import Encoding, Table
 from gpukfl.tables._seen import LEVELS, NUMBERS, outputs_of, some_levels, with_levels

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import gpukfl
-from gpukfl.portfolio._candidates import CANDIDATES, NAMES, Task
-from gpukfl.portfolio._judges import LogLoss, SquaredError
+from gpukfl.portfolio._folds import LogLoss, SquaredError
+from gpukfl.portfolio._members import CANDIDATES, NAMES, Task
 
 SIZE, CLASSES = 8, 14
 

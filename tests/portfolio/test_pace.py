@@ -16,10 +16,9 @@ from sklearn.svm import SVR
 from gpukfl import BKerNNRegressor
 from gpukfl.estimators._pace import Pace, Size
 from gpukfl.estimators._samples import Samples
-from gpukfl.portfolio._fewer_steps import is_cut, steps_of, with_steps, work_of
-from gpukfl.portfolio._importances import permutation_importances
-from gpukfl.portfolio._judges import SquaredError
-from gpukfl.portfolio._members import Member
+from gpukfl.portfolio._description import permutation_importances
+from gpukfl.portfolio._folds import SquaredError
+from gpukfl.portfolio._members import Member, is_cut, steps_of, with_steps, work_of
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::sklearn.exceptions.ConvergenceWarning", "ignore:.*time is left:UserWarning"

@@ -26,10 +26,10 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import gpukfl
 from gpukfl.inspection import Directions, Leaderboard
-from gpukfl.portfolio import _candidates, _contest
-from gpukfl.portfolio._candidates import Candidate
-from gpukfl.portfolio._judges import SquaredError
-from gpukfl.portfolio._members import Member
+from gpukfl.portfolio import _members as _candidates
+from gpukfl.portfolio import _train as _contest
+from gpukfl.portfolio._folds import SquaredError
+from gpukfl.portfolio._members import Candidate, Member
 from gpukfl.portfolio._refit import refit_of
 
 EXPECTED = {
@@ -313,7 +313,7 @@ def test_correlated_features_share():
 
 
 def test_importances_that_there_is_no_time_for_are_said_to_be_missing(monkeypatch):
-    from gpukfl.portfolio import _importances
+    from gpukfl.portfolio import _description as _importances
 
     monkeypatch.setattr(_importances, "_MOMENT", 0.0)
     monkeypatch.setattr(_contest.Run, "is_over", lambda *_: True)

@@ -37,10 +37,12 @@ from sklearn.preprocessing import StandardScaler
 
 from gpukfl import BKerNNRegressor, KernelRidgeRegressor
 from gpukfl.estimators._samples import Samples, relative_weights
-from gpukfl.portfolio import AutoClassifier, AutoRegressor, _candidates, _contest, _kept
-from gpukfl.portfolio._candidates import Candidate, Task, members_of
+from gpukfl.portfolio import AutoClassifier, AutoRegressor
+from gpukfl.portfolio import _base as _kept
+from gpukfl.portfolio import _members as _candidates
+from gpukfl.portfolio import _train as _contest
 from gpukfl.portfolio._folds import n_folds_of
-from gpukfl.portfolio._members import Member, _copies
+from gpukfl.portfolio._members import Candidate, Member, Task, _copies, members_of
 from gpukfl.solvers import ProximalGradient
 
 # ---------------------------------------------------------------------- members that fail
@@ -375,7 +377,7 @@ def test_an_interruption_before_any_member_is_one(monkeypatch):
 
 
 def test_an_interruption_within_our_members_is_heard(monkeypatch):
-    from gpukfl.estimators.bkernn._problem import Problem
+    from gpukfl.estimators.bkernn._fit import Problem
 
     interrupt(monkeypatch, Problem, "fit", 2)
     with pytest.warns(ConvergenceWarning, match="blended of linear"):

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpukfl.portfolio._quantiles import SortedGroups
+from gpukfl.portfolio._uncertainty import SortedGroups
 
 
 def problem(rng, sizes, m, kind):

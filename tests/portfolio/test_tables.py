@@ -8,9 +8,9 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 
 import gpukfl
-from gpukfl.estimators._copies import copies_of
+from gpukfl.estimators._samples import copies_of
+from gpukfl.portfolio._description import groups_of
 from gpukfl.portfolio._encodings import Encodings
-from gpukfl.portfolio._importances import groups_of
 from gpukfl.tables import Encoding, Table
 from gpukfl.tables._seen import with_gaps
 

@@ -8,8 +8,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import log_loss
 
 import gpukfl
-from gpukfl.portfolio._judges import LogLoss
-from gpukfl.portfolio._temperature import temperature_of, tempered
+from gpukfl.portfolio._blend import temperature_of, tempered
+from gpukfl.portfolio._folds import LogLoss
 
 RNG = np.random.default_rng(0)
 LOGITS = RNG.normal(0.0, 2.0, (4000, 3))

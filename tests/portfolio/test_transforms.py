@@ -11,8 +11,8 @@ from sklearn.preprocessing import QuantileTransformer
 import gpukfl
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
-from gpukfl.portfolio import _transforms
-from gpukfl.portfolio._transforms import LogTransform, RankTransform, residual_quantiles
+from gpukfl.portfolio import _blend as _transforms
+from gpukfl.portfolio._blend import LogTransform, RankTransform, residual_quantiles
 from gpukfl.prediction import skewness
 
 SKEWED = np.exp(3.0 * Y)

@@ -5,9 +5,10 @@ from portfolio_cases import Memory, N, Nearly, X, Y, notes, regressor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Ridge
 
-from gpukfl._warnings import warn
-from gpukfl.portfolio import _candidates, _contest
-from gpukfl.portfolio._candidates import Candidate
+from gpukfl.core._warnings import warn
+from gpukfl.portfolio import _members as _candidates
+from gpukfl.portfolio import _train as _contest
+from gpukfl.portfolio._members import Candidate
 
 INSIDE, FEW = 2 * N // 3, 20
 

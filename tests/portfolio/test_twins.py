@@ -6,8 +6,8 @@ from portfolio_cases import X, Y
 from sklearn.neighbors import KNeighborsRegressor
 
 from gpukfl import AutoRegressor, KernelRidgeRegressor
-from gpukfl.portfolio import _candidates
-from gpukfl.portfolio._candidates import Candidate
+from gpukfl.portfolio import _members as _candidates
+from gpukfl.portfolio._members import Candidate
 
 TAILS = X**61
 RIDGES = {

@@ -17,10 +17,10 @@ from gpukfl.estimators import (
     RKHSWeightingRegressor,
 )
 from gpukfl.estimators._pace import Pace, Size, work_of
-from gpukfl.portfolio import _importances
-from gpukfl.portfolio._candidates import Task, _trees, members_of
-from gpukfl.portfolio._contest import Contest
-from gpukfl.portfolio._importances import groups_of
+from gpukfl.portfolio import _description as _importances
+from gpukfl.portfolio._description import groups_of
+from gpukfl.portfolio._members import Task, _trees, members_of
+from gpukfl.portfolio._train import Contest
 
 N, D = 40, 600
 RNG = np.random.default_rng(0)

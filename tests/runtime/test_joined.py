@@ -10,9 +10,9 @@ from served_models import NEW, TARGETS, X, Y, model, said
 
 import gpukfl
 from gpukfl import runtime
-from gpukfl._rows import Rows
 from gpukfl.estimators.scaling import RobustScaling, StandardScaling
 from gpukfl.kernels import Laplace, ManhattanLaplace, PowerExponential
+from gpukfl.partitioned._rows import Rows
 from gpukfl.prediction import Forest, Served
 from gpukfl.runtime._blocks import unbuffered
 from gpukfl.runtime._forest import ForestStack

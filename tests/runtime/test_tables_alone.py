@@ -23,7 +23,7 @@ from sklearn.utils import murmurhash3_32
 import gpukfl
 from gpukfl import runtime
 from gpukfl._accel.trust import numpy_alone
-from gpukfl._warnings import collected
+from gpukfl.core._warnings import collected
 from gpukfl.tables import Table
 from gpukfl.tables._dates import dates_of
 from gpukfl.tables._frame import frame_of

@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from gpukfl.selftest import _checks, _recorded, record
-from gpukfl.selftest._checks import CUPY, Check, quick_checks, run
-from gpukfl.selftest._primitives import PRIMITIVES
+from gpukfl.selftest import _checks, record
+from gpukfl.selftest import _checks as _recorded
+from gpukfl.selftest._checks import CUPY, PRIMITIVES, Check, quick_checks, run
 
 MOST = 2**20  # bytes that the package ships
 

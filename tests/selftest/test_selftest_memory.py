@@ -11,8 +11,10 @@ import pytest
 
 import gpukfl
 from gpukfl._accel import trust
-from gpukfl._places import resolve_place
-from gpukfl.selftest import _remembered, _trusted, trusted
+from gpukfl.core._places import resolve_place
+from gpukfl.selftest import _trust as _remembered
+from gpukfl.selftest import _trust as _trusted
+from gpukfl.selftest import trusted
 from gpukfl.selftest._checks import Outcome
 
 FACTS = {"gpu": "stand-in", "driver": 13000}

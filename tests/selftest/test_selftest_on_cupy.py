@@ -9,13 +9,12 @@ import pytest
 
 import gpukfl
 from gpukfl._accel import _launch, cuda, trust
-from gpukfl._array import array_namespace, device_of
-from gpukfl._cuda import cuda_devices, cupy_is_usable
 from gpukfl.cli import main
-from gpukfl.selftest import _trusted
-from gpukfl.selftest._device import card
-from gpukfl.selftest._primitives import PRIMITIVES
-from gpukfl.selftest._timings import timings
+from gpukfl.core._array import array_namespace, device_of
+from gpukfl.core._cuda import cuda_devices, cupy_is_usable
+from gpukfl.selftest import _trust as _trusted
+from gpukfl.selftest._checks import PRIMITIVES
+from gpukfl.selftest._timings import card, timings
 from gpukfl.solvers import ProximalGradient
 
 pytestmark = [
@@ -199,7 +198,7 @@ def _fit_in_child(queue, data):
 
 def test_a_forked_process_says_what_to_do(monkeypatch, cupy):
     data = cupy.asarray(X), cupy.asarray(Y)
-    monkeypatch.setattr("gpukfl._cuda.ask_driver", _forked_driver)
+    monkeypatch.setattr("gpukfl.core._cuda.ask_driver", _forked_driver)
     context = multiprocessing.get_context("fork")
     queue = context.Queue()
     child = context.Process(target=_fit_in_child, args=(queue, data))
@@ -211,6 +210,6 @@ def test_a_forked_process_says_what_to_do(monkeypatch, cupy):
 
 def _forked_driver():
     """What cuInit answers in such a child; the stand-in's driver does not know of forks."""
-    from gpukfl._cuda import _FORKED, Driver
+    from gpukfl.core._cuda import _FORKED, Driver
 
     return Driver(0, _FORKED)

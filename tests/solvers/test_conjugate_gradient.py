@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gpukfl._results import Status
+from gpukfl.core._results import Status
 from gpukfl.solvers import ConjugateGradient, _cg
 
 N = 30

@@ -5,10 +5,10 @@ import oracles
 import pytest
 from partitioned.rows import in_parts, whole
 
-from gpukfl._results import Status
-from gpukfl._rows import Rows
+from gpukfl.core._results import Status
 from gpukfl.linalg import CholeskyFactor
 from gpukfl.operators import BinnedBrownianKernel, CoarseGrid, KnotSums, _coarse, coarse_factor
+from gpukfl.partitioned._rows import Rows
 from gpukfl.solvers import ConjugateGradient, ConjugateGradientOnSums
 
 SIZES = [90, 7, 130, 73]

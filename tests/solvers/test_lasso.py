@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Lasso as CoordinateDescent
 
 from gpukfl._accel.cpu_lasso import WorkingSet
-from gpukfl._results import Status
+from gpukfl.core._results import Status
 from gpukfl.solvers import Lasso, largest_penalty
 
 EPS = float(np.finfo(np.float64).eps)

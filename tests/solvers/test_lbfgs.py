@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import rosen, rosen_der
 
-from gpukfl._results import Status
+from gpukfl.core._results import Status
 from gpukfl.solvers import LBFGS
 
 DECADES = np.geomspace(1.0, 0.01, 3)[:, None]

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import brentq, minimize, rosen, rosen_der
 
-from gpukfl._results import Status
+from gpukfl.core._results import Status
 from gpukfl.solvers import ArmijoSearch, ProjectedGradient, project_on_capped_orthant
 
 EPS = float(np.finfo(np.float64).eps)

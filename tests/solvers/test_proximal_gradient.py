@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from gpukfl._results import Status
+from gpukfl.core._results import Status
 from gpukfl.penalties import ConcaveVariable, Feature, Variable
 from gpukfl.solvers import ProximalGradient, _proximal_gradient
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 
-from gpukfl._results import Status
+from gpukfl.core._results import Status
 from gpukfl.solvers import AlternatingGradient, ArmijoSearch, VariableProjection
 
 solvers = pytest.mark.parametrize("kind", [VariableProjection, AlternatingGradient])

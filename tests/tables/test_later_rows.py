@@ -8,7 +8,7 @@ import pytest
 from table_cases import makers
 
 from gpukfl._accel.trust import numpy_alone
-from gpukfl._warnings import collected
+from gpukfl.core._warnings import collected
 from gpukfl.tables import Table
 from gpukfl.tables._frame import frame_of
 

@@ -6,7 +6,7 @@ import pytest
 from table_cases import arrow_table, polars_frame
 
 import gpukfl
-from gpukfl._warnings import collected
+from gpukfl.core._warnings import collected
 from gpukfl.tables._reading import read_values
 from gpukfl.tables._training import read_test_data, read_training_data
 

@@ -11,7 +11,7 @@ from table_cases import MAKERS, column
 
 import gpukfl
 from gpukfl._accel.trust import numpy_alone
-from gpukfl._columns import is_numeric
+from gpukfl.core._frames import is_numeric
 from gpukfl.tables import Table
 from gpukfl.tables._frame import frame_of
 

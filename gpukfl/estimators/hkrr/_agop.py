@@ -8,17 +8,16 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, beside, double_reference, like, to_host
-from gpukfl._places import Place
-from gpukfl._results import History, Status
-from gpukfl.estimators._data import truncated
-from gpukfl.estimators._held_out import HeldOut
+from gpukfl.core._array import Array, array_namespace, beside, double_reference, like, to_host
+from gpukfl.core._places import Place
+from gpukfl.core._results import History, Status
+from gpukfl.estimators._data import HeldOut, truncated
 from gpukfl.estimators._learner import Choice
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples, Splits
 from gpukfl.estimators._search import Search, Trial, untried
-from gpukfl.estimators.hkrr._problem import FINE_RIDGES, HyperKernelProblem, Jitter, Solved
-from gpukfl.estimators.hkrr._search import (
+from gpukfl.estimators.hkrr._data import FINE_RIDGES, HyperKernelProblem, Jitter, Solved
+from gpukfl.estimators.hkrr._fit import (
     FIT_SHARE,
     HKRR,
     LEARN_ROWS,

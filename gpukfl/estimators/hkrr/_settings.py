@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from numbers import Integral
 
-from gpukfl._array import Array
-from gpukfl._checks import check_choice, check_number, check_switch
+from gpukfl.core._array import Array
+from gpukfl.core._checks import check_choice, check_number, check_switch
 from gpukfl.kernels import Kernel
 from gpukfl.methods import SELECTIONS, AverageGradientOuterProduct, RidgePath
 from gpukfl.solvers import LBFGS, AlternatingGradient, VariableProjection

@@ -1,4 +1,4 @@
-"""What predicts from the directions that RegFeaL learned."""
+"""What a fitted RegFeaL is, and what predicts from the directions that it learned."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone, is_regressor
 from sklearn.utils.validation import has_fit_parameter
 
-from gpukfl._array import (
+from gpukfl.core._array import (
     Array,
     array_namespace,
     beside,
@@ -21,15 +21,85 @@ from gpukfl._array import (
     take,
     to_host,
 )
-from gpukfl._passes import map_rows
-from gpukfl._rows import Rows
 from gpukfl.estimators._data import Data, dual_coefficients, some_rows
-from gpukfl.estimators._declared import Declared, Rule
+from gpukfl.estimators._declared import (
+    DOUBLE,
+    FLOAT,
+    Declared,
+    Nothing,
+    Number,
+    Numbers,
+    Record,
+    Rule,
+    Text,
+    Whole,
+    together,
+)
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._validation import check_finite_result
-from gpukfl.estimators.regfeal._attributes import OF_RETRAINING, RULES_OF_RETRAINING
 from gpukfl.kernels import Gaussian, Kernel, median_distance
-from gpukfl.methods import KernelRidge, KernelRidgeFit, derivative_weights
+from gpukfl.methods import LARGEST_DEGREE, KernelRidge, KernelRidgeFit, derivative_weights
+from gpukfl.partitioned._rows import Rows, map_rows
+
+# ------------------------------------------------------------------------------ attributes
+
+# What a fitted RegFeaL is: attributes, and what their values must be.
+
+
+TRIED: dict[str, Declared] = {
+    "degree_decay": Number(optional=True),
+    "max_degree": Whole(optional=True),
+    "strength": Number(),
+    "prediction": Text(),
+}
+
+ATTRIBUTES: dict[str, Declared] = {
+    "R_": Numbers(FLOAT, ("n_features", "n_features")),
+    "_rotation": Numbers(DOUBLE, ("n_features", "n_features")),
+    "eta_": Numbers(DOUBLE, ("n_features",)),
+    "importances_": Numbers(DOUBLE, ("n_features",)),
+    "eta_path_": Numbers(DOUBLE, ("n_updates", "n_features")),
+    "multi_indices_": Numbers("i", ("n_tuples", "n_features")),
+    "feature_matrix_": Numbers(FLOAT, ("n_features", "n_features")),
+    "coef_": Numbers(FLOAT, ("n_tuples", "n_targets")),
+    "degree_decay_": Number(optional=True),
+    "max_degree_": Whole(optional=True),
+    "strength_": Number(),
+    "ridge_": Number(),
+}
+
+OF_RETRAINING: dict[str, Declared] = {
+    "retrain_components_": Numbers(FLOAT, ("n_directions", "n_features"), optional=True),
+    "kernel_": Record(Kernel, optional=True),
+    "centers_": Numbers(FLOAT, ("n_centers", "n_directions"), optional=True),
+    "dual_coef_": Numbers(DOUBLE, ("n_centers", "n_targets"), optional=True),
+    "_offset": Numbers(FLOAT, ("n_targets",), optional=True),
+    # Of a regressor of another library, which a file cannot hold
+    "retrained_": Nothing(),
+    "_y_scale": Nothing(),
+    "_y_mean": Nothing(),
+}
+
+
+def _degrees(e: Any) -> bool:
+    tuples = e.multi_indices_
+    return (e.degree_decay_ is None) != (e.max_degree_ is None) and bool(
+        np.all((tuples >= 0) & (tuples <= LARGEST_DEGREE))
+    )
+
+
+RULES: dict[str, Rule] = {"degrees of a law": _degrees}
+RULES_OF_RETRAINING: dict[str, Rule] = {
+    "all of a retrained model": together(
+        "kernel_", "centers_", "dual_coef_", "retrain_components_", "_offset"
+    )
+}
+
+
+# ------------------------------------------------------------------------------ retraining
+
+# What predicts from the directions that RegFeaL learned.
+
 
 _EXACT, _MANY = 5_000, 100_000  # rows up to which all, or many, are centres
 _CENTERS, _FEW_CENTERS = 2_000, 1_000

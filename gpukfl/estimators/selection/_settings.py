@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from numbers import Integral
 
-from gpukfl._checks import check_choice, check_number
+from gpukfl.core._checks import check_choice, check_number
 from gpukfl.kernels import Manhattan, Radial
 from gpukfl.knockoffs import GaussianKnockoffs, KnockoffSampler, RankKnockoffs
 from gpukfl.solvers import ProjectedGradient

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral
 
-from gpukfl._checks import check_choice, check_number, check_switch
+from gpukfl.core._checks import check_choice, check_number, check_switch
 from gpukfl.instantiations import Instantiation
 from gpukfl.methods import PRUNING_RULES, Loss
 

@@ -1,0 +1,421 @@
+"""How a model does on rows that it has not seen, beside others on the same rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import is_classifier
+
+from gpukfl._accel.limits import one_blas_thread
+from gpukfl.core._array import as_columns, to_host
+from gpukfl.core._frames import is_frame
+from gpukfl.core._warnings import collected
+from gpukfl.estimators._samples import Samples
+from gpukfl.inference._bands import FEWEST, bands
+from gpukfl.inference._evaluation import Asked, Subject, asked_of
+from gpukfl.inspection import (
+    Compared,
+    Comparison,
+    Description,
+    HeldOutImportances,
+    Panel,
+    Predictions,
+    Reliability,
+    ResidualPlot,
+)
+from gpukfl.inspection._style import sentence
+from gpukfl.portfolio._description import permutation_importances, together
+from gpukfl.portfolio._evaluators import evaluator_of, of_all_classes
+from gpukfl.portfolio._folds import Judge, LogLoss, SquaredError, target_scale
+from gpukfl.portfolio._members import CANDIDATES, TREES, Member, Task
+from gpukfl.tables import TableEncoder
+from gpukfl.tables._facts import data_facts
+from gpukfl.tables._target import read_target, target_names
+from gpukfl.tables._training import read_test_data, take_rows
+
+# ---------------------------------------------------------------------------- shown errors
+
+# Errors that a report shows by itself: of importances on held-out rows, and bands of curves.
+
+
+_ROWS = 500  # held out, that are enough
+_REPEATS, _PASSES = 5, 300  # shuffles of each feature, and of all together
+_HALVED = 1_000  # rows of a fit up to which it is fitted to halves again: quick then
+_NO_KERNEL = (
+    "Curves have no bands here: this model has learned no kernel of its own, so that they take "
+    "other fits; model.inference gives them."
+)
+_BY_HALVES = "the halves of the fit's rows, each smoothed with the kernel of a fit to the other"
+_BY_HELD_OUT = "the held-out rows, smoothed with the kernel that was learned without them"
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Rows and their targets, as the model takes them.
+
+    Attributes
+    ----------
+    held_out, fitted_to : tuple (X, y) or None
+        Rows that the model has not seen, and those of its fit.
+    """
+
+    held_out: tuple[Any, Any] | None
+    fitted_to: tuple[Any, Any] | None
+
+
+def with_errors(model: Any, d: Description, pairs: Pairs, /, *, with_bands: bool) -> Description:
+    """Add pictures with errors to what a single method says of itself.
+
+    Parameters
+    ----------
+    model : Model
+        Fitted; a blend has errors of its own.
+    d : Description
+        Of it.
+    pairs : Pairs
+        What rows there are.
+    with_bands : bool
+        Whether curves have bands.
+
+    Returns
+    -------
+    Description
+        With importances on held-out rows, and bands of partial dependence, as far as the rows are
+        enough.
+
+    Notes
+    -----
+    Shuffling predicts at most 300 times 500 rows. Bands cost two fits to half of the rows where
+    the fit had at most 1000, and beyond O(n³) for at most 500 held-out rows.
+    """
+    if model.method == "auto":
+        return d
+    panels: list[Panel] = []
+    said = ""
+    if pairs.held_out is not None:
+        panels += _importances(asked_of(model, *pairs.held_out))
+    if with_bands:
+        found, said = _bands(model, pairs)
+        panels += found
+    return replace(d, panels=(*d.panels, *panels), note=f"{d.note} {said}".strip())
+
+
+def _importances(asked: Asked) -> list[Panel]:
+    """Shuffle features of held-out rows, several times where there are few of them."""
+    count = len(asked.names)
+    if count > _PASSES:
+        return []
+    rng = np.random.RandomState(0)
+    asked = asked.sampled(_ROWS, rng)
+    rows = Samples(asked.rows, asked.judge.truth, None, labels=False)
+    repeats = max(1, min(_REPEATS, _PASSES // count))
+    values, errors, groups = permutation_importances(
+        [rows],
+        asked.sources,
+        count,
+        lambda _, X: asked.parts[0].predict(to_host(X)),
+        asked.judge,
+        rng,
+        lambda: math.inf,
+        repeats=repeats,
+    )
+    said = f"± one standard error of {len(asked)} held-out rows"
+    joined = together(groups, asked.names)
+    remark = "; ".join(filter(None, [said, joined]))
+    unit = "loss that shuffling adds to held-out rows"
+    return [HeldOutImportances(asked.names, values, unit, errors=errors, remark=remark)]
+
+
+def _bands(model: Any, pairs: Pairs) -> tuple[list[Panel], str]:
+    """Give bands of partial dependence where they are quick, and what is to be said of them."""
+    fitted, new = pairs.fitted_to, pairs.held_out
+    few = fitted is not None and FEWEST <= _size(fitted) <= _HALVED
+    rows = fitted if few else new
+    if rows is None or _size(rows) < FEWEST:
+        return [], ""
+    if Subject.of(model, *rows).kernel is None:
+        return [], _NO_KERNEL
+    limit = _HALVED if few else _ROWS
+    with collected():  # of fits that say how sure one is that has warned already
+        found = bands(model, *rows, held_out=not few, max_rows=limit)
+    if not found:
+        return [], ""
+    how = _BY_HALVES if few else _BY_HELD_OUT
+    return [found.panel()], (
+        f"Bands of {found.coverage:.0%} hold a whole curve of the mean of the target; they are "
+        f"made of {how}. {' '.join(map(sentence, found.remarks))}"
+    ).strip()
+
+
+def _size(pair: Sequence[Any]) -> int:
+    return len(pair[1])
+
+
+# ---------------------------------------------------------------------------------- judged
+
+# What a model does on rows that it has not seen, beside a linear model and boosted trees.
+
+
+_SIMPLE = {"linear": "linear model", TREES: "boosted trees"}
+_MOST = 20_000  # rows that simple models are fitted to
+_WIDE = 1_000  # columns above which boosted trees would take much longer than the rest
+_FLOOR = 1e-7  # of probabilities, whose logarithm is taken
+_COVERAGE = 0.9
+_HELD_OUT = (Predictions, ResidualPlot, Reliability)
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """Rows and their targets, as a report is given them.
+
+    Attributes
+    ----------
+    X : frame or array, shape (n, d)
+        Rows.
+    Y : host array, shape (n, t)
+        Targets, or indicators of the classes of the model.
+    n_unknown : int
+        Rows of classes that the model does not know, which are left out.
+    """
+
+    X: Any
+    Y: np.ndarray
+    n_unknown: int = 0
+
+    def __len__(self) -> int:
+        return len(self.Y)
+
+    def pair(self, model: Any, /) -> tuple[Any, Any]:
+        """Give rows, and targets or labels as the model is fitted to them."""
+        if is_classifier(model.estimator):
+            return self.X, to_host(model.classes_)[np.argmax(self.Y, axis=1)]
+        return self.X, self.Y[:, 0] if self.Y.shape[1] == 1 else self.Y
+
+    @classmethod
+    def of(cls, name: str, pair: Any, model: Any, /) -> Given:
+        """Read ``(X, y)``; rows without a target, or of classes that are new, are left out.
+
+        Raises
+        ------
+        TypeError
+            If it is no pair.
+        ValueError
+            If lengths, targets or classes are not those of the model.
+        """
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            msg = f"expected {name} to be a pair (X, y), got {type(pair).__name__}"
+            raise TypeError(msg)
+        data = read_test_data(*pair, target=model.target_name)
+        X, y = data.X, to_host(read_target(data.y, model.task).y)
+        if len(y) != len(X) or not len(y):
+            msg = f"expected {name} with as many targets as rows, got {len(y)} and {len(X)}"
+            raise ValueError(msg)
+        if not is_classifier(model.estimator):
+            return cls(X, np.asarray(as_columns(y.astype(np.float64))))
+        found = y[:, None] == to_host(model.classes_)[None, :]
+        known = found.any(axis=1)
+        if not known.any():
+            classes = ", ".join(map(str, to_host(model.classes_)[:10]))
+            msg = f"expected {name} of the classes {classes} of the fit, got {y[0]!r}"
+            raise ValueError(msg)
+        if not known.all():
+            X = take_rows(X, np.flatnonzero(known))
+        return cls(X, found[known].astype(np.float64), int(np.sum(~known)))
+
+
+def judged(
+    model: Any, d: Description, held_out: Any, fitted_to: Any, /, *, with_bands: bool
+) -> Description:
+    """Give what a model says of itself with what given rows say of it.
+
+    Parameters
+    ----------
+    model : Model
+        Fitted.
+    d : Description
+        Of it.
+    held_out : tuple or None
+        Rows and targets that it has not seen.
+    fitted_to : tuple or None
+        Those of the fit, to which simple models are fitted.
+    with_bands : bool
+        Whether curves have bands, where these are quick.
+
+    Returns
+    -------
+    Description
+        With pictures and scores of the rows that were held out, with errors of importances and
+        curves, and with the ranges of the columns of the others.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If rows and targets do not fit the model.
+    """
+    known = None if fitted_to is None else Given.of("fitted_to", fitted_to, model)
+    if known is not None:
+        d = replace(d, data=_facts(model, known))
+    new = None if held_out is None else Given.of("held_out", held_out, model)
+    given = Pairs(*(None if one is None else one.pair(model) for one in (new, known)))
+    if new is None:
+        return with_errors(model, d, given, with_bands=with_bands)
+    predicted = _predicted(model, new)
+    rest = tuple(panel for panel in d.panels if not isinstance(panel, _HELD_OUT))
+    panels = rest + tuple(_panels(model, d, new, predicted))
+    d = replace(d, panels=panels, comparison=_compared(model, d, new, predicted, known))
+    return with_errors(model, d, given, with_bands=with_bands)
+
+
+def scores_of(d: Description, held_out: Any, /) -> dict[str, float]:
+    """Name the scores of a model on rows that it has not seen, for the top of a page."""
+    if held_out is None or d.comparison is None:
+        return {}
+    own = next(row for row in d.comparison.rows if row.own)
+    on = f"on {d.comparison.n_rows} held-out rows"
+    known = {d.comparison.score: own.score} | own.more
+    return {
+        f"{name} {on}": known[name] for name in (d.comparison.score, "accuracy") if name in known
+    }
+
+
+def _predicted(model: Any, new: Given) -> np.ndarray:
+    """Predictions or probabilities (n, t), of as many outputs as there are targets."""
+    ask = model.predict_proba if is_classifier(model.estimator) else model.predict
+    found = np.asarray(as_columns(to_host(ask(new.X)).astype(np.float64)))
+    if found.shape != new.Y.shape:
+        msg = f"expected held_out with {found.shape[1]} targets, got {new.Y.shape[1]}"
+        raise ValueError(msg)
+    return found
+
+
+def _panels(model: Any, d: Description, new: Given, predicted: np.ndarray) -> list[Panel]:
+    if is_classifier(model.estimator):
+        names = tuple(map(str, to_host(model.classes_).tolist()))
+        return [Reliability(predicted, np.argmax(new.Y, axis=1), names)]
+    names = target_names(d.target, new.Y.shape[1])
+    ends = _ends(model, new)
+    coverage = None if ends is None else _COVERAGE
+    return [
+        Predictions(new.Y, predicted, names, ends, coverage),
+        ResidualPlot(new.Y, predicted, names),
+    ]
+
+
+def _ends(model: Any, new: Given) -> np.ndarray | None:
+    """Intervals (n, t, 2) of a blend that knows enough for them."""
+    known = getattr(model.estimator, "uncertainty_", None)
+    if known is None or not known.can_cover(_COVERAGE):
+        return None
+    found = to_host(model.predict_interval(new.X, _COVERAGE)).astype(np.float64)
+    return found.reshape(len(new), -1, 2)
+
+
+# ---------------------------------------------------------------------- simple models
+
+
+def _compared(
+    model: Any, d: Description, new: Given, predicted: np.ndarray, known: Given | None
+) -> Comparison:
+    """Scores of the model and of simple ones on the same rows."""
+    classes = is_classifier(model.estimator)
+    judge = _judge(new.Y, classes)
+    rows = [Compared("the shares of the classes" if classes else "the mean", 0.0)]
+    remarks = [f"On {len(new):,} rows that no model has seen."]
+    if new.n_unknown:
+        remarks.append(f"{new.n_unknown:,} rows are left out: the fit has not seen their classes.")
+    if known is None:
+        remarks.append("No linear model and no trees: they need the rows of the fit (fitted_to).")
+    else:
+        rows += [_row(judge, name, of) for name, of in _simple(model, known, new).items()]
+        if _is_wide(model):
+            remarks.append(f"No boosted trees: there are more than {_WIDE:,} columns.")
+        if len(known) > _MOST:
+            remarks.append(f"Simple models were fitted to {_MOST:,} of the {len(known):,} rows.")
+    rows.append(_row(judge, d.name, predicted, own=True))
+    score = "explained log loss" if classes else "R²"
+    return Comparison(tuple(rows), score, tuple(remarks), len(new))
+
+
+def _judge(Y: np.ndarray, classes: bool) -> Judge:
+    weights = np.ones(len(Y))
+    if classes:
+        return LogLoss(Y, weights)
+    return SquaredError(Y, weights, target_scale(Y, None))
+
+
+def _row(judge: Judge, name: str, predicted: np.ndarray, *, own: bool = False) -> Compared:
+    more: dict[str, float] = {}
+    if isinstance(judge, LogLoss):
+        hits = np.argmax(predicted, axis=1) == np.argmax(judge.truth, axis=1)
+        more = {"accuracy": float(hits.mean()), "Brier score": judge.brier(predicted)}
+        predicted = np.clip(predicted, _FLOOR, None)
+    elif predicted.shape[1] == 1:
+        left = judge.truth - predicted
+        more = {
+            "root mean square error": float(np.sqrt(np.mean(left**2))),
+            "mean absolute error": float(np.mean(np.abs(left))),
+        }
+    losses = judge.losses(predicted)
+    return Compared(name, judge.score(losses), judge.standard_error(losses), more, own)
+
+
+def _simple(model: Any, known: Given, new: Given) -> dict[str, np.ndarray]:
+    """Predictions (n, t) of simple models that are fitted to the known rows."""
+    rows = np.arange(len(known))
+    if len(rows) > _MOST:
+        rows = np.sort(np.random.RandomState(0).choice(len(rows), _MOST, replace=False))
+    classes, Y = is_classifier(model.estimator), known.Y[rows]
+    y = np.argmax(Y, axis=1) if classes else Y if Y.shape[1] > 1 else Y[:, 0]
+    inside, outside = _numbers(model, [known.X, new.X], rows, y)
+    samples = Samples(inside, Y[:, 1:] if classes and Y.shape[1] == 2 else Y, None, classes)
+    found = {}
+    with one_blas_thread():
+        for row in CANDIDATES:
+            if row.name in _SIMPLE and not (row.name == TREES and _is_wide(model)):
+                member = Member(row.name, row.make(Task.of(samples, inside.shape[1], "numpy", 0)))
+                fitted, _ = member.fitted(samples, None, None)
+                count = Y.shape[1] if classes else 0
+                told = of_all_classes(evaluator_of(fitted)(outside), fitted, count)
+                found[_SIMPLE[row.name]] = to_host(told)
+    return found
+
+
+def _is_wide(model: Any) -> bool:
+    return len(model.feature_names) > _WIDE
+
+
+def _numbers(
+    model: Any, both: Sequence[Any], rows: np.ndarray, y: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of the fit, of which some are taken, and new ones, as finite numbers."""
+    if model.table is None:
+        inside, outside = (np.asarray(to_host(_plain(model, X)), dtype=np.float64) for X in both)
+        return inside[rows], outside
+    kinds = {one.name: one.kind for one in model.table.columns if one.used}
+    encoder = TableEncoder(columns=kinds if is_frame(both[0]) else None, random_state=0)
+    encoder.set_output(transform="default")  # whatever is set for all
+    return encoder.fit_transform(take_rows(both[0], rows), y), encoder.transform(both[1])
+
+
+def _plain(model: Any, X: Any) -> Any:
+    """Columns of numbers in the order of the fit."""
+    found = model._rows(X)
+    return found.to_numpy() if hasattr(found, "to_numpy") else found
+
+
+def _facts(model: Any, known: Given) -> Any:
+    table = model.table
+    rows = _plain(model, known.X) if table is None else table.codes(known.X)
+    names = [str(one) for one in to_host(model.classes_)] if is_classifier(model.estimator) else ()
+    return data_facts(
+        table,
+        model.feature_names,
+        to_host(rows),
+        target=known.Y,
+        classes=names,
+        targets=target_names(model.target_name, known.Y.shape[1]),
+    )

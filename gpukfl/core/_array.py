@@ -1,0 +1,252 @@
+"""The door to array libraries: what an array is, where it lives, and how to put one beside it."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, TypeGuard, overload
+
+import numpy as np
+
+from gpukfl.core._types import Array, Device, Namespace, Placement
+
+_PLAIN = (str, bytes, int, float, list, tuple, dict, type(None))  # and are no arrays
+_STRIPES = 4096  # sums over so many rows each are made side by side
+
+
+@functools.cache
+def _compat() -> ModuleType:
+    """Give the compatibility layer, which NumPy arrays do without since they keep the standard."""
+    import array_api_compat
+
+    return array_api_compat
+
+
+_HOST = np if hasattr(np, "cumulative_sum") else _compat().array_namespace(np.empty(0))
+
+if TYPE_CHECKING:
+    import cupy
+    import torch
+
+    def array_namespace(*xs: Array | None) -> Namespace: ...
+    def device_of(x: Array, /) -> Device: ...
+    def is_array(x: object, /) -> TypeGuard[Array]: ...
+
+else:
+
+    def device_of(x, /):
+        """Device of an array."""
+        return "cpu" if isinstance(x, np.ndarray) else _compat().device(x)
+
+    def is_array(x, /):
+        """Whether `x` is an array of a library that is known."""
+        return isinstance(x, (np.ndarray, np.generic)) or (
+            not isinstance(x, _PLAIN) and _compat().is_array_api_obj(x)
+        )
+
+    def array_namespace(*arrays):
+        """Namespace of arrays of one library; fast on NumPy, where small steps ask for it often."""
+        if all(type(x) is np.ndarray for x in arrays):
+            return _HOST
+        return _compat().array_namespace(*arrays)
+
+
+def library_of(x: object, /) -> str:
+    """Name of the library `x` belongs to, as a user would import it."""
+    if isinstance(x, (np.ndarray, np.generic)):
+        return "numpy"
+    return str(type(x).__module__).split(".")[0]
+
+
+def is_host(x: object, /) -> TypeGuard[np.ndarray]:
+    """Whether `x` is a NumPy array, so that compiled CPU code may read it."""
+    return isinstance(x, np.ndarray)
+
+
+@overload
+def hosts(x: Array, y: Array, /) -> tuple[np.ndarray, np.ndarray]: ...
+@overload
+def hosts(x: Array, y: Array, z: Array, /) -> tuple[np.ndarray, np.ndarray, np.ndarray]: ...
+def hosts(*arrays: Array) -> tuple[Array, ...]:
+    """Arrays on the host, beside one that `is_host` has found: what compiled code reads."""
+    assert all(isinstance(x, np.ndarray) for x in arrays)
+    return arrays
+
+
+def lies_in_parts(x: object, /) -> bool:
+    """Whether the rows of `x` are divided, each part lying where work on it is done."""
+    return hasattr(x, "partitioning")
+
+
+def small_beside(x: Any, /) -> Array:
+    """Give an array of no rows on the place of small arrays beside `x`."""
+    return x.partitioning.reference if lies_in_parts(x) else x[:0, ...]
+
+
+def is_cupy(x: object, /) -> TypeGuard[cupy.ndarray]:
+    """Whether `x` is a CuPy array, so that CUDA kernels may read it."""
+    return _is_loaded("cupy", x) and bool(_compat().is_cupy_array(x))
+
+
+def on_gpu(x: object, /) -> bool:
+    """Whether each step on `x` is launched on a GPU, and costs microseconds however small it is."""
+    return is_cupy(x) or (is_torch(x) and x.device.type == "cuda")
+
+
+def is_torch(x: object, /) -> TypeGuard[torch.Tensor]:
+    """Whether `x` is a torch tensor."""
+    return _is_loaded("torch", x) and bool(_compat().is_torch_array(x))
+
+
+def _is_loaded(library: str, x: object) -> bool:
+    """Whether `x` may be of a library, which somebody has imported then."""
+    return library in sys.modules and not isinstance(x, np.ndarray)
+
+
+def on_device_of(x: object, /) -> contextlib.AbstractContextManager[object]:
+    """Work on the device of a CuPy array, of all other things where they are.
+
+    CuPy makes arrays, asks for memory and runs kernels on the current device, whatever device its
+    functions are given and wherever their operands are.
+    """
+    return x.device if is_cupy(x) else contextlib.nullcontext()
+
+
+def odd_storage(x: object, /) -> str | None:
+    """How a torch tensor is stored that cannot be computed with, None for all others."""
+    if not is_torch(x):
+        return None
+    if "strided" not in str(x.layout):
+        return f"sparse tensor ({x.layout})"
+    if x.is_quantized:
+        return "quantized tensor"
+    return "meta tensor, which has no values" if x.is_meta else None
+
+
+def clipped(
+    x: Array, /, *, low: Array | float | None = None, high: Array | float | None = None
+) -> Array:
+    """Move values of `x` beyond limits to these; NaN stays.
+
+    `clip` of the compatibility layer assigns by masks, which takes ten passes and on a GPU waits
+    for the device twice.
+    """
+    xp: Any = array_namespace(x)
+    # Scalars of NumPy would widen float32
+    low, high = (limit.item() if isinstance(limit, np.generic) else limit for limit in (low, high))
+    if not (is_host(x) or is_cupy(x)):
+        return xp.clip(x, min=low, max=high)
+    x = x if low is None else xp.maximum(x, low)
+    return x if high is None else xp.minimum(x, high)
+
+
+def take(x: Array, index: np.ndarray | slice, /) -> Array:
+    """Give rows of `x` at host indices, in any order; of NumPy also a slice."""
+    if isinstance(x, np.ndarray):
+        return x[index]
+    assert not isinstance(index, slice)
+    xp = array_namespace(x)
+    if lies_in_parts(x):
+        return xp.take(x, index, axis=0)
+    return xp.take(x, xp.asarray(index, **index_like(x)), axis=0)
+
+
+def like(x: Array, /) -> Placement:
+    """Creation keywords that place a new array beside `x`: its dtype and its device."""
+    return {"dtype": x.dtype, "device": device_of(x)}
+
+
+def double_like(x: Array, /) -> Placement:
+    """Creation keywords for a float64 array on the device of `x`: what sums are kept in."""
+    return {"dtype": array_namespace(x).float64, "device": device_of(x)}
+
+
+def reference_like(x: Array, /) -> Array:
+    """Give an empty array that stands for a place: the library, dtype and device of `x`."""
+    return array_namespace(x).empty((0,), **like(x))
+
+
+def double_reference(x: Array, /) -> Array:
+    """Give an empty float64 array on the device of `x`, that stands for a place."""
+    return array_namespace(x).empty((0,), **double_like(x))
+
+
+def in_double(x: Array, /) -> Array:
+    """Give `x` in float64, where it lies; itself where it is."""
+    xp = array_namespace(x)
+    return xp.astype(x, xp.float64, copy=False)
+
+
+def index_like(x: Array, /) -> Placement:
+    """Creation keywords for an int64 index array on the device of `x`."""
+    return {"dtype": array_namespace(x).int64, "device": device_of(x)}
+
+
+def beside(host: Array, x: Array, /) -> Array:
+    """Copy a host array to the library, dtype and device of `x`; rows in parts stay there."""
+    xp = array_namespace(host) if lies_in_parts(host) else array_namespace(x)
+    return xp.asarray(host, **like(x))
+
+
+def epsilon(x: Array, /) -> float:
+    """Distance from 1 to the next number in the dtype of `x`."""
+    return float(array_namespace(x).finfo(x.dtype).eps)
+
+
+def to_host(x: Array, /) -> np.ndarray:
+    """Copy `x` to a NumPy array, from wherever it lives."""
+    if is_host(x):
+        return x
+    if is_cupy(x):
+        return x.get()
+    if is_torch(x):
+        return x.detach().cpu().numpy()
+    xp: Any = array_namespace(x)
+    if _compat().is_array_api_strict_namespace(xp):
+        x = _compat().to_device(x, xp.Device("CPU_DEVICE"))
+    return np.asarray(x)
+
+
+def writable(x: Array, target: Array, /) -> Array:
+    """Copy a read-only host array that torch is about to share, which it warns of."""
+    if is_torch(target) and isinstance(x, np.ndarray) and not x.flags.writeable:
+        return np.array(x)
+    return x
+
+
+def sample_sums(x: Array, /) -> Array:
+    """Add up `x`, (n,) or (n, t), over the samples (axis 0), in float64.
+
+    On a GPU in two steps: a sum over the first axis has one block of threads for a few columns.
+    """
+    xp = array_namespace(x)
+    wide, n = xp.float64, x.shape[0]
+    if x.ndim == 1 or n < 2 * _STRIPES or not on_gpu(x):
+        return xp.sum(x, axis=0, dtype=wide)
+    whole, t = n - n % _STRIPES, x.shape[1]
+    stripes = xp.reshape(x[:whole, :], (whole // _STRIPES, _STRIPES * t))
+    parts = xp.reshape(xp.sum(stripes, axis=0, dtype=wide), (_STRIPES, t))
+    return xp.sum(parts, axis=0) + xp.sum(x[whole:, :], axis=0, dtype=wide)
+
+
+def sample_dot(u: Array, v: Array, /) -> Array:
+    """Inner products over the samples (axis 0), accumulated in float64."""
+    return sample_sums(u * v)
+
+
+def sample_norm(u: Array, /) -> Array:
+    """Euclidean norms over the samples (axis 0), accumulated in float64."""
+    return array_namespace(u).sqrt(sample_dot(u, u))
+
+
+def joined(parts: list[Array], /) -> Array:
+    """Rows of all parts, one after another; a single part itself."""
+    return parts[0] if len(parts) == 1 else array_namespace(*parts).concat(parts, axis=0)
+
+
+def as_columns(v: Array, /) -> Array:
+    """View (n,) as (n, 1); leave (n, t) as it is."""
+    xp = array_namespace(v)
+    return xp.reshape(v, (v.shape[0], 1)) if v.ndim == 1 else v

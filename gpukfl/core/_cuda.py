@@ -1,0 +1,187 @@
+"""What the driver and CuPy say of this machine's GPUs, and what to do where they say no."""
+
+from __future__ import annotations
+
+import ctypes
+import enum
+import functools
+import glob
+import importlib.util
+import os
+import sys
+from dataclasses import dataclass
+
+from gpukfl.core._memory import is_out_of_memory
+from gpukfl.core._warnings import warn
+
+
+class Attribute(enum.IntEnum):
+    """Numbers of some properties of a device (cudaDeviceAttr, driver_types.h)."""
+
+    SHARED_BYTES = 8  # that a block may have without asking
+    CLOCK_KHZ = 13
+    MULTIPROCESSORS = 16
+    MEMORY_CLOCK_KHZ = 36
+    MEMORY_BITS = 37
+    MAJOR = 75
+    MINOR = 76
+    SINGLE_TO_DOUBLE = 87  # how many times as fast float32 is as float64
+
+
+_FORKED = (
+    "CUDA was used before this process was forked, and cannot be used in it: start processes by "
+    "'spawn' or 'forkserver', as joblib does by default"
+)
+# What cuInit returns (cuda.h), and what its user can do
+_REASONS = {
+    3: _FORKED,
+    100: "the driver sees no device: check it with nvidia-smi",
+    802: "the GPUs are not ready yet: check nvidia-fabricmanager",
+    803: "the driver's parts are of different versions: restart the machine",
+    804: "the driver is too old for the CUDA libraries beside it: update the NVIDIA driver",
+}
+# What CuPy raises, by a word in it
+_COMPLAINTS = {
+    "cudaErrorInsufficientDriver": "the NVIDIA driver is too old for CuPy's CUDA: update it, or "
+    "install 'gpukfl[cuda12]' in place of 'gpukfl[cuda13]'",
+    "unsupported PTX": "the NVIDIA driver is too old for CuPy's compiler: update it, or install "
+    "'gpukfl[cuda12]' in place of 'gpukfl[cuda13]'",
+    "nvrtc": "CuPy's compiler NVRTC is missing or broken: install CuPy with its CUDA libraries, as "
+    "`pip install 'gpukfl[cuda13]'` does",
+    "cudaErrorInitializationError": _FORKED,
+    "cudaErrorDevicesUnavailable": "another process holds the GPU for itself: check it with "
+    "nvidia-smi",
+}
+
+
+@dataclass(frozen=True)
+class Driver:
+    """What the driver says: how many devices there are, and if none, why."""
+
+    devices: int
+    reason: str = ""
+
+
+def ask_driver() -> Driver:
+    """Count the CUDA devices, 0 without a driver; never raises, makes no context."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible in ("", "-1"):
+        return Driver(0, f"CUDA_VISIBLE_DEVICES={visible!r} hides all GPUs")
+    try:
+        driver = ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+        count = ctypes.c_int(0)
+        code = driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count))
+    except (OSError, AttributeError):  # no driver, or a library that is none
+        return Driver(0, "there is no NVIDIA driver: check it with nvidia-smi")
+    if code == 0 and count.value:
+        return Driver(count.value)
+    closed = _closed_devices()
+    if closed:
+        return Driver(0, f"this user may not read and write {closed}: ask for its group")
+    known = _REASONS.get(code or 100)
+    return Driver(0, known or f"cuInit failed with code {code}: check the driver with nvidia-smi")
+
+
+def _closed_devices() -> str | None:
+    """File of a GPU that is there, and that this user may not use."""
+    files = sorted(glob.glob("/dev/nvidia[0-9]*"))
+    return next((file for file in files if not os.access(file, os.R_OK | os.W_OK)), None)
+
+
+def driver() -> Driver:
+    """Give the driver's answer, asked for once in a process, and anew in one that was forked.
+
+    Forked children of a process that called ``cuInit`` cannot use CUDA, so this runs at the
+    first ``fit`` that could gain from a GPU, never at import.
+    """
+    return _answer(os.getpid())
+
+
+@functools.lru_cache(maxsize=1)
+def _answer(process: int) -> Driver:  # noqa: ARG001
+    return ask_driver()
+
+
+def cuda_devices() -> int:
+    """Count the CUDA devices that this process can use."""
+    return driver().devices
+
+
+def check_not_forked() -> None:
+    """Raise RuntimeError where the parent of this process has used CUDA, whose arrays it holds."""
+    if driver().reason == _FORKED:
+        raise RuntimeError(_FORKED)
+
+
+def is_installed(library: str, /) -> bool:
+    """Whether `library` could be imported, without importing it."""
+    return importlib.util.find_spec(library) is not None
+
+
+def cupy_is_usable() -> bool:
+    """Whether CuPy is installed, sees a GPU, and can compile, multiply and factor on it.
+
+    Warns once where there is a GPU that CuPy cannot use.
+    """
+    if not is_installed("cupy"):
+        return False
+    reason = why_not_cupy()
+    if reason and cuda_devices():
+        _warn_once(os.getpid(), reason)
+    return not reason
+
+
+@functools.cache
+def _warn_once(process: int, reason: str) -> None:  # noqa: ARG001
+    warn(f"a GPU was found but CuPy cannot use it: {reason}", RuntimeWarning)
+
+
+def why_not_cupy() -> str:
+    """Say why CuPy, which is installed, cannot be used, and what to do; nothing where it can be."""
+    try:
+        return driver().reason or _trial(os.getpid())
+    except MemoryError as error:  # is not kept: another process may give its memory back
+        return str(error)
+
+
+@functools.lru_cache(maxsize=1)
+def _trial(process: int) -> str:  # noqa: ARG001
+    try:
+        return _try_cupy()
+    except Exception as error:  # a broken CUDA set-up may raise anything here
+        text, no_room = f"{type(error).__name__}: {error}", is_out_of_memory(error)
+    if no_room:
+        msg = "the GPU's memory is full: check with nvidia-smi which process holds it"
+        raise MemoryError(msg)
+    known = [told for word, told in _COMPLAINTS.items() if word.lower() in text.lower()]
+    return known[0] if known else " ".join(text.split())[:300]
+
+
+def _try_cupy() -> str:
+    import cupy
+
+    # By cuSOLVER, cuBLAS and the compiler: each is a library that may be missing
+    A = cupy.asarray([[4.0, 2.0], [2.0, 2.0]])
+    L = cupy.linalg.cholesky(A)
+    if not cupy.is_available():
+        return "CuPy sees no device: check the NVIDIA driver with nvidia-smi"
+    right = float(cupy.abs(L @ L.T - A).max()) < 1e-9
+    return "" if right else "it gives wrong results: `gpukfl selftest` says more"
+
+
+@functools.cache
+def attribute(which: Attribute, device: int, /) -> int:
+    """Look up a property of a device of CuPy."""
+    import cupy
+
+    return int(cupy.cuda.runtime.deviceGetAttribute(int(which), device))
+
+
+@functools.cache
+def torch_cuda_is_usable() -> bool:
+    """Whether torch is installed and can run on a GPU."""
+    if not is_installed("torch") or cuda_devices() == 0:
+        return False
+    import torch
+
+    return bool(torch.cuda.is_available())

@@ -1,0 +1,176 @@
+"""Memory: how much may be used where, and how work is cut into blocks that fit."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+
+from gpukfl.core._array import Array, is_cupy, is_torch, on_device_of
+from gpukfl.core._warnings import warn
+
+# CuPy 14 computes silently wrong results beyond 2**31 elements, so no operand may reach it.
+MAX_ELEMENTS = 2**31 - 1
+_FRACTION = 0.5  # of what is free, the share one computation may plan for
+_KNOWN_FOR = 0.1  # seconds that the free memory of the host is not asked for again
+# What CUDA says, and what cuBLAS and cuSOLVER say when there is no room for their own workspace
+_NO_ROOM = ("cudaErrorMemoryAllocation", "ALLOC_FAILED")
+_FULL = (
+    "The GPU's memory is full: nvidia-smi says which processes hold it. backend='numpy' computes "
+    "on the processor, and dtype='float32' of gpukfl.Backend takes half of the memory."
+)
+_budget: int | None = None
+_sharers: ContextVar[int] = ContextVar("gpukfl_sharers", default=1)
+_free_on_host = (-_KNOWN_FOR, 0)  # when it was asked for, and the answer
+
+
+@contextlib.contextmanager
+def memory_budget(n_bytes: int | None, /) -> Iterator[None]:
+    """Limit the temporary memory that computations inside the ``with`` block plan for.
+
+    Parameters
+    ----------
+    n_bytes : int or None
+        Bytes, positive. None restores the default: half of what is free on the device.
+
+    Raises
+    ------
+    ValueError
+        If `n_bytes` is not positive.
+
+    Examples
+    --------
+    >>> import gpukfl
+    >>> with gpukfl.memory_budget(2**30):
+    ...     pass
+    """
+    global _budget  # noqa: PLW0603
+    if n_bytes is not None and n_bytes <= 0:
+        msg = f"expected a positive number of bytes, got {n_bytes}"
+        raise ValueError(msg)
+    before, _budget = _budget, n_bytes
+    try:
+        yield
+    finally:
+        _budget = before
+
+
+@contextlib.contextmanager
+def memory_shared(among: int, /) -> Iterator[None]:
+    """Let each of so many computations at once plan for its part of the memory."""
+    before = _sharers.set(among * _sharers.get())
+    try:
+        yield
+    finally:
+        _sharers.reset(before)
+
+
+def available_memory(x: Array, /) -> int:
+    """Bytes that temporaries beside `x` may take."""
+    planned = int(_FRACTION * _free_memory(x)) if _budget is None else _budget
+    return planned // _sharers.get()
+
+
+def _free_memory(x: Array, /) -> int:
+    if is_cupy(x):
+        return _free_memory_of_cupy(x)
+    if is_torch(x) and x.device.type == "cuda":
+        import torch
+
+        return torch.cuda.mem_get_info(x.device)[0]
+    return _free_host_memory()
+
+
+def _free_memory_of_cupy(x: Array, /) -> int:
+    """Bytes that CuPy may still take of the device, and those that it holds and does not use."""
+    import cupy
+
+    pool = cupy.get_default_memory_pool()
+    with on_device_of(x):
+        free = cupy.cuda.runtime.memGetInfo()[0]
+        limit = pool.get_limit()  # 0 without one
+        if limit:
+            free = min(free, max(limit - pool.total_bytes(), 0))
+        return free + pool.free_bytes()
+
+
+def _free_host_memory() -> int:
+    global _free_on_host  # noqa: PLW0603
+    asked, free = _free_on_host
+    if (now := time.monotonic()) - asked >= _KNOWN_FOR:
+        import psutil
+
+        free = psutil.virtual_memory().available
+        _free_on_host = now, free
+    return free
+
+
+def block_size(x: Array, /, *, bytes_each: int, elements_each: int, at_most: int) -> int:
+    """How many items fit in one block beside `x`, at least 1.
+
+    Raises ValueError where a single item is more than CuPy computes correctly.
+    """
+    if elements_each > MAX_ELEMENTS and is_cupy(x):
+        msg = f"expected arrays of at most {MAX_ELEMENTS} elements on CuPy, got {elements_each}"
+        raise ValueError(msg)
+    fitting = min(
+        available_memory(x) // max(bytes_each, 1), MAX_ELEMENTS // max(elements_each, 1), at_most
+    )
+    return max(1, int(fitting))
+
+
+def for_blocks(n_items: int, size: int, body: Callable[[int, int], None], /) -> None:
+    """Call ``body(start, stop)`` over consecutive blocks; halve the block when memory runs out.
+
+    `body` must leave nothing half-changed when it raises, because the block is tried again.
+    """
+    start = 0
+    while start < n_items:
+        stop = min(start + size, n_items)
+        try:
+            body(start, stop)
+        except Exception as error:
+            if not is_out_of_memory(error) or size == 1:
+                raise
+            size = max(1, size // 2)
+        else:
+            start = stop
+            continue
+        # Outside the handler, so that the traceback no longer holds the block's temporaries.
+        _release_memory()
+        warn(
+            f"out of memory: going on with blocks of {size} instead of {stop - start}",
+            RuntimeWarning,
+        )
+
+
+def is_out_of_memory(error: Exception, /) -> bool:
+    """Whether an error, of whatever library, says that there is no room."""
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+        return True
+    return isinstance(error, RuntimeError) and any(word in str(error) for word in _NO_ROOM)
+
+
+def explain_full_gpu(error: Exception, /) -> None:
+    """Say in a note on the error of a full GPU what its user can do; others pass as they are."""
+    on_host = isinstance(error, MemoryError) and not type(error).__module__.startswith("cupy")
+    known = _FULL in getattr(error, "__notes__", ())
+    if is_out_of_memory(error) and not (on_host or known):
+        error.add_note(_FULL)
+
+
+def release_arrow() -> None:
+    """Let pyarrow give back what it keeps of memory that it has had."""
+    if "pyarrow" in sys.modules:
+        sys.modules["pyarrow"].default_memory_pool().release_unused()
+
+
+def _release_memory() -> None:
+    gc.collect()
+    if "cupy" in sys.modules and sys.modules["cupy"].is_available():
+        sys.modules["cupy"].get_default_memory_pool().free_all_blocks()
+    if "torch" in sys.modules and sys.modules["torch"].cuda.is_available():
+        sys.modules["torch"].cuda.empty_cache()

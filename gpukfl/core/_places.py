@@ -1,0 +1,206 @@
+"""Places: which array library and device a computation runs on."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from numbers import Integral
+
+import numpy as np
+
+from gpukfl.core._array import (
+    Array,
+    Device,
+    Namespace,
+    array_namespace,
+    beside,
+    device_of,
+    is_host,
+    library_of,
+    lies_in_parts,
+    small_beside,
+    to_host,
+    writable,
+)
+from gpukfl.core._checks import check_choice, check_number
+from gpukfl.core._cuda import (
+    cuda_devices,
+    cupy_is_usable,
+    is_installed,
+    torch_cuda_is_usable,
+    why_not_cupy,
+)
+
+BACKENDS = ("auto", "numpy", "cupy", "torch")
+
+# Below this many kernel elements per product (samples x particles) the copies to the GPU and its
+# launch latency cost more than the CPU needs: on an H100 BKerNN with 10 000 samples and 100
+# particles took three times as long as on two cores, with 100 000 samples it was faster.
+GPU_PAYS_FROM = 10_000_000
+
+
+@dataclass(frozen=True)
+class Backend:
+    """Where to compute, and how precisely; a string stands for a library.
+
+    Parameters
+    ----------
+    name : {"auto", "numpy", "cupy", "torch"}
+        "auto" follows X, and moves large NumPy data to a usable GPU.
+    dtype : {"auto", "float32", "float64"}
+        Precision; "auto" is that of X.
+    devices : int or None
+        GPUs of this machine, the first of them, that the rows of NumPy data are divided among, a
+        thread each; None computes on one. Of CuPy, for fits of single methods.
+
+    Examples
+    --------
+    >>> import gpukfl
+    >>> gpukfl.BKerNNRegressor(backend=gpukfl.Backend("numpy", dtype="float32"))
+    BKerNNRegressor(backend=Backend(name='numpy', dtype='float32', devices=None))
+    """
+
+    name: str = "auto"
+    dtype: str = "auto"
+    devices: int | None = None
+
+    def __post_init__(self) -> None:
+        check_choice("backend", self.name, BACKENDS)
+        check_choice("dtype", self.dtype, ("auto", "float32", "float64"))
+        check_number("devices", self.devices, kind=Integral, low=1, also=(None,))
+        if self.devices is not None and self.name != "cupy":
+            msg = f"expected backend 'cupy' where devices are counted, got {self.name!r}"
+            raise ValueError(msg)
+
+    @classmethod
+    def of(cls, given: str | Backend, /) -> Backend:
+        """Give the value that a parameter `backend` stands for.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If it is no known library and no `Backend`.
+        """
+        if isinstance(given, Backend):
+            return given
+        if not isinstance(given, str):
+            msg = (
+                f"expected backend to be one of {', '.join(BACKENDS)}, or a Backend, got {given!r}"
+            )
+            raise TypeError(msg)
+        return cls(given)
+
+    def precision(self, X: Array, /) -> str:
+        """Precision to compute in: the one that is asked for, or that of `X`."""
+        if self.dtype != "auto":
+            return self.dtype
+        return "float32" if X.dtype == array_namespace(X).float32 else "float64"
+
+
+@dataclass(frozen=True)
+class Place:
+    """An array library, a device of it, and a precision."""
+
+    xp: Namespace
+    device: Device
+    dtype: str  # "float32" or "float64"
+
+    @property
+    def reference(self) -> Array:
+        """An empty array that lives here: what other code places its arrays beside."""
+        return self.xp.empty((0,), dtype=getattr(self.xp, self.dtype), device=self.device)
+
+    def put(self, x: Array, /) -> Array:
+        """Copy `x` here, unless it is here already; moving between libraries goes by the host.
+
+        Rows that lie in parts stay there, in this precision.
+        """
+        if lies_in_parts(x):
+            return beside(x, self.reference)
+        if library_of(x) != library_of(self.reference):
+            x = to_host(x) if not isinstance(x, np.ndarray) else x
+        x = writable(x, self.reference)
+        return self.xp.asarray(x, dtype=getattr(self.xp, self.dtype), device=self.device)
+
+
+def resolve_place(backend: str, X: Array, *, dtype: str, work: int) -> Place:
+    """Choose where to compute.
+
+    Parameters
+    ----------
+    backend : {"auto", "numpy", "cupy", "torch"}
+        "auto" stays with the library of `X`, except that NumPy input goes to a usable GPU
+        when `work` is at least `GPU_PAYS_FROM`. ``GPUKFL_BACKEND`` overrides "auto".
+    X : array
+        The input.
+    dtype : {"float32", "float64"}
+        The precision to compute in.
+    work : int
+        Kernel elements touched per product: samples times particles.
+
+    Raises
+    ------
+    ValueError
+        If `backend` is unknown.
+    RuntimeError
+        If the backend is not installed or has no usable device; says what to install.
+    """
+    backend = _asked(backend)
+    if lies_in_parts(X):  # parts have places of their own; small arrays are worked on here
+        reference = small_beside(X)
+        return Place(array_namespace(reference), device_of(reference), dtype)
+    if backend not in BACKENDS:
+        msg = f"expected backend to be one of {', '.join(BACKENDS)}, got {backend!r}"
+        raise ValueError(msg)
+    if backend == "auto":
+        if not is_host(X):
+            return Place(array_namespace(X), device_of(X), dtype)
+        backend = "cupy" if work >= GPU_PAYS_FROM and cupy_is_usable() else "numpy"
+    if backend == library_of(X):
+        return Place(array_namespace(X), device_of(X), dtype)
+    return {"numpy": _numpy_place, "cupy": _cupy_place, "torch": _torch_place}[backend](dtype)
+
+
+def will_use_torch(backend: str, X: object, /) -> bool:
+    """Whether `resolve_place` gives a place of torch."""
+    asked = _asked(backend)
+    return is_installed("torch") and (asked if asked != "auto" else library_of(X)) == "torch"
+
+
+def _asked(backend: str) -> str:
+    return (os.environ.get("GPUKFL_BACKEND") or "auto") if backend == "auto" else backend
+
+
+def _numpy_place(dtype: str) -> Place:
+    return Place(array_namespace(np.empty(0)), "cpu", dtype)
+
+
+def _cupy_place(dtype: str) -> Place:
+    if not is_installed("cupy"):
+        msg = (
+            "backend='cupy' needs CuPy: `pip install 'gpukfl[cuda13]'` (or cuda12); "
+            "backend='numpy' works on this machine"
+        )
+        raise RuntimeError(msg)
+    if not cupy_is_usable():
+        msg = (
+            f"backend='cupy' needs a GPU that CuPy can use ({cuda_devices()} CUDA devices found): "
+            f"{why_not_cupy()}; backend='numpy' works on this machine"
+        )
+        raise RuntimeError(msg)
+    import cupy
+
+    return Place(array_namespace(cupy.empty(0)), None, dtype)
+
+
+def _torch_place(dtype: str) -> Place:
+    if not is_installed("torch"):
+        msg = (
+            "backend='torch' needs torch: `pip install 'gpukfl[torch]'`; "
+            "backend='numpy' works on this machine"
+        )
+        raise RuntimeError(msg)
+    import torch
+
+    device = torch.device("cuda" if torch_cuda_is_usable() else "cpu")
+    return Place(array_namespace(torch.empty(0)), device, dtype)

@@ -1,0 +1,56 @@
+"""What solvers give back: how they ended, the solution, and what happened on the way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from gpukfl.core._array import Array, array_namespace, sample_norm
+
+
+class Status(Enum):
+    """Why a solver stopped; the value is the sentence shown to the user."""
+
+    CONVERGED = "the tolerance was reached"
+    DECIDED = "the caller had seen enough"
+    EARLY_STOPPED = "the validation score stopped improving"
+    MAX_ITER = "max_iter was reached first: raise it, or loosen tol"
+    TIME_LIMIT = "max_time was reached first: the best iterate so far is kept"
+    INTERRUPTED = "interrupted: the best iterate so far is kept"
+    STALLED = "this precision allows no further progress"
+    COLLAPSED = "W = 0 minimises the objective along the search: the ridge is too large to learn"
+    BREAKDOWN = "the matrix is not positive definite in this precision, or not finite"
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """Solution of a linear system, and how its solver ended."""
+
+    x: Array  # like the right-hand side
+    status: Status
+    n_iter: int
+    residual: Array  # b - A x, like the right-hand side
+    size: Array | None = None  # norms of the right-hand sides (t,) or (), where known
+
+    @property
+    def relative_residual(self) -> float:
+        """Largest residual norm among the right-hand sides, relative to its own right-hand side."""
+        norms = sample_norm(self.residual)
+        xp = array_namespace(norms)
+        if self.size is not None:
+            norms = norms / xp.where(self.size > 0, self.size, xp.ones_like(self.size))
+        return float(xp.max(norms))
+
+
+@dataclass
+class History:
+    """One entry per iteration of a fit; every list has the same length."""
+
+    objective: list[float] = field(default_factory=list)
+    step: list[float] = field(default_factory=list)
+    residual: list[float] = field(default_factory=list)  # of the inner linear solve, relative
+    seconds: list[float] = field(default_factory=list)  # since the fit began
+    validation_score: list[float] = field(default_factory=list)  # empty without early stopping
+
+    def __len__(self) -> int:
+        return len(self.objective)

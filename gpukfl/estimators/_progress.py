@@ -1,0 +1,103 @@
+"""A live line that says how far a fit is: on terminals and in notebooks."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from typing import IO, Any, cast
+
+from gpukfl.core._streams import QuietStream, is_terminal
+from gpukfl.estimators._run import Report, is_reported, reported_to
+
+_PAUSE = 0.2  # seconds between two lines of a notebook
+
+
+def is_seen() -> bool:
+    """Whether somebody looks on: at a terminal, or at a notebook."""
+    return is_terminal(sys.stderr) or _in_notebook()
+
+
+@contextlib.contextmanager
+def progress(show: bool, /) -> Iterator[Report]:
+    """Report of a step: a live line, which is gone in the end; or nothing."""
+    if not show or not (_in_notebook() or _can_be_shown()):
+        yield lambda *_: None
+        return
+    with _line_of_notebook() if _in_notebook() else _line_of_terminal() as say:
+        yield lambda stage, k, history: say(
+            f"{stage}: step {k + 1}, objective {history.objective[-1]:.5g}"
+            if len(history)
+            else stage
+        )
+
+
+@contextlib.contextmanager
+def shown(show: bool | None, /) -> Iterator[None]:
+    """Show the steps of what runs in here; by default where somebody looks on.
+
+    By default nothing is added where a caller shows them already.
+    """
+    if show is None and is_reported():
+        yield
+        return
+    with progress(is_seen() if show is None else show) as report, reported_to(report):
+        yield
+
+
+def _in_notebook() -> bool:
+    """Whether a kernel of Jupyter runs this; nothing is imported to find out."""
+    known = sys.modules.get("IPython")
+    return known is not None and hasattr(known.get_ipython(), "kernel")
+
+
+def _can_be_shown() -> bool:
+    """Whether there is a standard error, and a thread to write to it."""
+    if sys.stderr is None or getattr(sys.stderr, "closed", False):
+        return False
+    try:
+        thread = threading.Thread(target=lambda: None)
+        thread.start()
+    except RuntimeError:  # no more threads
+        return False
+    thread.join()
+    return True
+
+
+@contextlib.contextmanager
+def _line_of_terminal() -> Iterator[Any]:
+    """Give what writes a line of standard error, where that is a terminal."""
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    # Letters of stages, such as those of members, are no markup
+    text = TextColumn("{task.description}", markup=False)
+    columns = SpinnerColumn(), text, TimeElapsedColumn()
+    console = Console(file=cast("IO[str]", QuietStream(sys.stderr)), force_jupyter=False)
+    with Progress(*columns, console=console, transient=True) as bar:
+        line = bar.add_task("starting", total=None)
+        yield lambda text: bar.update(line, description=text)
+
+
+@contextlib.contextmanager
+def _line_of_notebook() -> Iterator[Any]:
+    """Give what writes a line of a notebook, by Jupyter's own means: rich's need ipywidgets."""
+    from IPython.display import display
+
+    begun = time.monotonic()
+    last = begun - _PAUSE
+    handle = display({"text/plain": "starting"}, raw=True, display_id=True)
+
+    def say(text: str) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last >= _PAUSE:
+            last = now
+            handle.update({"text/plain": f"{text}, {now - begun:.0f} s"}, raw=True)
+
+    try:
+        yield say
+    finally:
+        handle.update({"text/plain": ""}, raw=True)

@@ -1,0 +1,623 @@
+"""BKerNN as a method: one data set, its settings, and the choice of penalty and ridge."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from numbers import Integral
+from typing import Any, ClassVar
+
+import numpy as np
+
+from gpukfl.core._array import Array, array_namespace, beside, lies_in_parts, take, to_host
+from gpukfl.core._checks import check_number
+from gpukfl.core._memory import available_memory
+from gpukfl.core._places import Place
+from gpukfl.core._random import drawn
+from gpukfl.core._results import History, Status
+from gpukfl.core._warnings import warn
+from gpukfl.estimators._data import Data, HeldOut
+from gpukfl.estimators._learner import Choice
+from gpukfl.estimators._run import Run
+from gpukfl.estimators._samples import Samples, Splits
+from gpukfl.estimators._search import Search, Trial
+from gpukfl.linalg import MAX_KNOTS
+from gpukfl.methods import (
+    BKerNNFit,
+    RidgeSystem,
+    ShapeFunctions,
+    fit_bkernn,
+    mixtures_of,
+    paper_ridge,
+)
+from gpukfl.operators import BinnedBrownianKernel, BrownianKernel, CenteredKernel, center
+from gpukfl.partitioned._rows import Rows, map_rows
+from gpukfl.penalties import PENALTIES, ConcaveFeature, ConcaveVariable, Feature, Penalty, Variable
+from gpukfl.solvers import ProximalGradient
+
+# --------------------------------------------------------------------------------- problem
+
+# One data set of BKerNN, and what watches its fit.
+
+
+FACTOR = 3.0  # between neighbouring ridges
+_PATIENCE = 5  # iterations without a better validation score before early stopping
+_AUTO_KNOTS = 4096
+# Per projection: two operators sorted at once, and a preconditioner; at the end one of them, and
+# the shape functions of each target
+_EXACT_BYTES, _SHAPE_BYTES = 40, 8
+_EXACT_UP_TO = 200_000_000  # projections; beyond, the binned form saves the sorts
+_SAMPLE_FROM, _SAMPLE_SHARE = 300_000, 40  # rows from which one in so many judges trials first
+_FIRST_SHARE, _FIRST_ROWS = 10, 200_000  # one in so many, at most so many, sees the first steps
+_COLD_FROM, _FEWEST_FIRST = 4_000, 1_000  # from random particles; and the fewest that see them
+_PROBE_ROWS = 100_000  # sample on which the binned form's error is estimated
+_BROUGHT = 20_000  # rows of those in parts that any of these samples has at most: they come here
+_THIN_FROM = 2_000_000  # knots in all from which shape functions are thinned by default
+_WATCHED = 20_000  # rows in parts that early stopping watches, at most
+_LOOKED_AT = 1_000  # rows that say whether all are on a line
+_ROUNDING = 1e-6  # of the samples, that is no second direction
+_THIN_TO = 1e-4  # standard deviations of the fit
+
+
+@dataclass(frozen=True)
+class Knots:
+    """How BKerNN bins projections, and stores its shape functions.
+
+    Parameters
+    ----------
+    number : int, "auto" or None
+        None computes exactly. An integer q bins projections on q knots a particle, which needs no
+        sort and takes rows from a memory map by blocks. "auto" is exact while memory holds it and
+        up to 200 million projections, else 4096.
+    tolerance : float or "auto"
+        Largest error of the stored shape functions, in standard deviations of y. "auto" stores
+        them exactly up to two million knots in all, else to 1e-4.
+    """
+
+    number: int | str | None = "auto"
+    tolerance: float | str = "auto"
+
+    def __post_init__(self) -> None:
+        also = ("auto", None)
+        check_number("knots", self.number, kind=Integral, low=2, high=MAX_KNOTS, also=also)
+        check_number("tolerance", self.tolerance, low=0, also=("auto",))
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Penalty, and the ridge: a number, or the formula's times three to some power."""
+
+    penalty: Penalty
+    ridge: float | None = None
+    power: int = 0
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The parameters of the estimators.
+
+    Attributes
+    ----------
+    n_particles : int or None
+        None goes with the number of features.
+    penalties : sequence of Penalty
+        To choose among.
+    ridge : float or None
+        λ; None is the paper's, or where it `climbs` what the search finds from there.
+    held_out_share : float
+        Of the samples, watched by early stopping; 0 for none.
+    start : array or None
+        Particles to begin with.
+    """
+
+    n_particles: int | None
+    penalties: Sequence[Penalty]
+    ridge: float | None
+    climbs: bool
+    penalty_strength: float
+    optimizer: ProximalGradient
+    held_out_share: float
+    knots: Knots
+    start: Array | None
+    scaling: str | None
+
+
+class Problem(Data):
+    """One data set of BKerNN: everything a fit needs and its result is read with.
+
+    Attributes
+    ----------
+    watched : Samples or None
+        Held out from the fit: early stopping watches them.
+    """
+
+    def __init__(self, settings: Settings, samples: Samples, place: Place, run: Run) -> None:
+        inside, self.watched = _split(samples, settings.held_out_share, run)
+        super().__init__(settings, inside, place)
+        d = self.rows.shape[1]
+        self.settings, self.m = settings, settings.n_particles or max(50, min(2 * d, 200))
+        self.n_knots = self._choose_knots(inside.X, run)
+        self.X = self.rows.whole() if self.n_knots is None else None
+
+    @cached_property
+    def is_on_a_line(self) -> bool:
+        """Whether all samples differ in one direction alone, or in none."""
+        n = self.rows.shape[0]
+        index = np.arange(n)
+        if n > min(_LOOKED_AT, _BROUGHT):
+            index = np.sort(drawn(np.random.RandomState(0), n, min(_LOOKED_AT, _BROUGHT)))
+        S = to_host(self.rows.at(index)).astype(np.float64)
+        S -= S.mean(axis=0)
+        lead = S[:, np.argmax(np.linalg.norm(S, axis=0))]
+        u = lead / max(float(np.linalg.norm(lead)), np.finfo(np.float64).tiny)
+        return bool(np.linalg.norm(S - np.outer(u, u @ S)) <= _ROUNDING * np.linalg.norm(S))
+
+    @cached_property
+    def _formula(self) -> float:
+        return paper_ridge(self.rows, self.n_effective)
+
+    def ridge(self, setting: Setting, /) -> float:
+        """Give λ; where all rows are at the origin, any gives the same constant model."""
+        if setting.ridge is not None:
+            return setting.ridge or 1.0 / self.n_effective
+        return FACTOR**setting.power * self._formula or 1.0 / self.n_effective
+
+    def _sample_system(
+        self,
+        system: RidgeSystem,
+        rng: np.random.RandomState,
+        count: int,
+        above: int,
+        times_ridge: float = 1.0,
+    ) -> tuple[Callable[[Array], BrownianKernel], RidgeSystem] | None:
+        """Exact kernel and system of `count` of the rows, None where there are not so many."""
+        n = self.rows.shape[0]
+        if n < above:
+            return None
+        index = np.sort(drawn(rng, n, self._brought(count)))
+        X, Y, s = self.rows.at(index), take(system.Y, index), system.root_weights
+        s = None if s is None else take(s, index)
+        ridge = times_ridge * system.ridge
+        return lambda W: BrownianKernel.of(X, W), RidgeSystem(Y, ridge, s, rng=rng)
+
+    def _brought(self, count: int) -> int:
+        """Rows of a sample of `count` in one place; fewer where they must be brought there."""
+        return count if self.rows.partitioning is None else min(count, _BROUGHT)
+
+    def _few_system(
+        self, system: RidgeSystem, rng: np.random.RandomState, above: int
+    ) -> tuple[Callable[[Array], BrownianKernel], RidgeSystem] | None:
+        """Kernel and system of the rows that the first steps see."""
+        n = self.rows.shape[0]
+        few = self._brought(min(max(n // _FIRST_SHARE, _FEWEST_FIRST), _FIRST_ROWS))
+        # The formula's ridge goes with 1/n: fewer rows need a larger one
+        return self._sample_system(system, rng, few, above, n / few)
+
+    def _solved_for(self) -> tuple[Array, Array | None]:
+        """Targets and root weights of the linear systems.
+
+        In float64 with knots: systems of tens of millions of rows are too ill-conditioned for
+        float32, and these vectors are small beside the positions.
+        """
+        s = self.root_weights
+        if self.n_knots is None:
+            return self.Y, s
+        xp = array_namespace(self.Y)
+        wide = None if s is None else xp.astype(s, xp.float64)
+        return xp.astype(self.Y, xp.float64), wide
+
+    def _choose_knots(self, X: Array, run: Run) -> int | None:
+        wanted = self.settings.knots.number
+        if self.rows.partitioning is not None:  # what is sorted lies in one place
+            return _AUTO_KNOTS if wanted in ("auto", None) else int(wanted)
+        if not isinstance(wanted, str):
+            return wanted
+        size = X.shape[0] * self.m
+        each = _EXACT_BYTES + _SHAPE_BYTES * self.Y.shape[1]
+        needed = each * size + 8 * X.shape[0] * X.shape[1]
+        if needed < available_memory(self.reference) and size <= _EXACT_UP_TO:
+            return None
+        run.note(f"knots='auto' chose {_AUTO_KNOTS} knots a particle")
+        return _AUTO_KNOTS
+
+    def _first_particles(self, known: Array | None, rng: np.random.RandomState) -> Array:
+        d = self.rows.shape[1]
+        if known is not None and tuple(known.shape) == (d, self.m) and np.any(to_host(known)):
+            return beside(to_host(known), self.reference)
+        return beside(rng.normal(0.0, math.sqrt(1.0 / d), (d, self.m)), self.reference)
+
+    def kernel(self, W: Array, /) -> BrownianKernel | BinnedBrownianKernel:
+        """Kernel operator at the particles `W`."""
+        if self.n_knots is None:
+            assert self.X is not None
+            return BrownianKernel.of(self.X, W)
+        return BinnedBrownianKernel.of(self._few_rows, W, n_knots=self.n_knots)
+
+    @cached_property
+    def _few_rows(self) -> Rows:
+        """The rows, scaled once and for all where they are few: each trial passes over them."""
+        return self.rows.in_memory()
+
+    def fit(
+        self,
+        setting: Setting,
+        rng: np.random.RandomState,
+        run: Run,
+        /,
+        *,
+        start: Array | None = None,
+        max_iter: int | None = None,
+        times_tol: float = 1.0,
+        share: float = 1.0,
+        stage: str = "fit",
+    ) -> BKerNNFit:
+        """Run the method from some particles, in a share of the time."""
+        settings, tol = self.settings, times_tol * self.settings.optimizer.tol
+        optimizer = replace(settings.optimizer, tol=tol, max_time=run.left(share))
+        steps = optimizer.max_iter if max_iter is None else max_iter
+        Y, s = self._solved_for()
+        system = RidgeSystem(Y, self.ridge(setting), s, rng=rng)
+        by = _of_few_targets(system)
+        W = self._first_particles(start, rng)
+        # Different rows: those that particles were fitted to judge every trial worse
+        sample = self._sample_system(by, rng, self.rows.shape[0] // _SAMPLE_SHARE, _SAMPLE_FROM)
+        few = self._few_system(by, rng, _COLD_FROM if start is None else _SAMPLE_FROM)
+        if self.constant:
+            W, steps = array_namespace(W).zeros_like(W), 0
+
+        def tell(k: int, history: History) -> None:
+            run.tell(stage, k, history)
+
+        watcher = Watcher(self, self.watched, tell)
+        strength = settings.penalty_strength
+        learn = partial(fit_bkernn, penalty=setting.penalty, penalty_strength=strength)
+        first = None
+        with np.errstate(over="ignore"):  # reported as an error
+            if few is not None and self.watched is None and not self.constant:
+                # Steps from a random start are coarse: the first half of them sees a sample
+                half, progress = replace(optimizer, max_iter=steps // 2), Watcher(self, None, tell)
+                first = learn(*few, W, optimizer=half, watch=progress, learned=start is not None)
+                W = W if first.status is Status.COLLAPSED else first.W
+                has_time = first.status not in (Status.INTERRUPTED, Status.TIME_LIMIT)
+                steps = steps - len(first.history) if has_time else 0
+            optimizer = replace(optimizer, max_iter=steps, max_time=run.left(share))
+            whole = self.kernel, system, W
+            begun = start is not None or first is not None
+            fit = learn(
+                *whole,
+                learned_by=by,
+                sample=sample,
+                optimizer=optimizer,
+                watch=watcher,
+                learned=begun,
+            )
+        fit = fit if first is None else _joined(first, fit)
+        if self.constant and fit.status is not Status.INTERRUPTED:
+            return replace(fit, status=Status.CONVERGED)  # there were no steps to take
+        return watcher.best(fit)
+
+    def shapes(self, fit: BKerNNFit, /) -> ShapeFunctions:
+        """Shape functions, thinned as asked."""
+        tolerance = self.settings.knots.tolerance
+        knots, values = fit.kernel.curves(fit.alpha)
+        if tolerance == "auto":
+            tolerance = _THIN_TO if knots.shape[0] * knots.shape[1] > _THIN_FROM else 0.0
+        if tolerance == 0:
+            return ShapeFunctions(knots, values)
+        return ShapeFunctions.thinned(knots, values, float(tolerance))
+
+    def predict(self, fit: BKerNNFit, X: Array, /) -> Array:
+        """Predict at `X` (n, d) in the scale of `Y`."""
+        return fit.intercept + ShapeFunctions(*fit.kernel.curves(fit.alpha)).mean(fit.W.T @ X.T)
+
+    def knots_error(self, fit: BKerNNFit, /) -> float:
+        """Relative error of the binned product with the dual coefficients, on a sample of rows."""
+        if self.n_knots is None or self.constant:
+            return 0.0
+        n = self._brought(min(self.rows.shape[0], _PROBE_ROWS))
+        index = np.arange(n)
+        rows = Rows(self.rows.at(index), self.reference)
+        v = center(take(fit.alpha, index))
+        xp = array_namespace(v)
+        binned = BinnedBrownianKernel.of(rows, fit.W, n_knots=self.n_knots)
+        exact = CenteredKernel(BrownianKernel.of(rows.whole(), fit.W)) @ v
+        gap = xp.linalg.vector_norm(CenteredKernel(binned) @ v - exact)
+        scale = float(xp.linalg.vector_norm(exact))
+        return float(gap) / scale if scale > 0 else 0.0
+
+
+def _of_few_targets(system: RidgeSystem) -> RidgeSystem:
+    """Give the system of few mixtures of many targets; itself where they are few."""
+    mixed = mixtures_of(system.Y)
+    return system if mixed is system.Y else replace(system, Y=mixed)
+
+
+def _split(samples: Samples, share: float, run: Run) -> tuple[Samples, Samples | None]:
+    """Hold out a share of the samples: of a memory map the last ones, else some by lot."""
+    if not share:
+        return samples, None
+    n = len(samples)
+    n_out = max(1, round(share * n))
+    if n - n_out < 2:
+        msg = (
+            f"expected early stopping to leave at least 2 samples to fit, got {n} samples, of "
+            f"which {share:g} are held out"
+        )
+        raise ValueError(msg)
+    if lies_in_parts(samples.X):
+        return _by_parts(samples, n_out, run)
+    if isinstance(samples.X, np.memmap):  # a shuffled split would copy them
+        return samples.taken(slice(n - n_out)), samples.taken(slice(n - n_out, None))
+    inside, outside = np.split(run.again().permutation(n), [n - n_out])
+    return samples.taken(inside), samples.taken(outside)
+
+
+def _by_parts(samples: Samples, n_out: int, run: Run) -> tuple[Samples, Samples]:
+    """Hold out some of the rows that lie in parts, which stay with no weight."""
+    index = np.sort(drawn(run.again(), len(samples), min(n_out, _WATCHED)))
+    given, X = samples.weights, samples.X
+
+    def part(start: int, stop: int) -> Array:
+        low, high = np.searchsorted(index, [start, stop])
+        weights = np.ones(stop - start) if given is None else np.array(given[start:stop])
+        weights[index[low:high] - start] = 0.0
+        return weights
+
+    weights: Any = map_rows(X, part, columns=(), dtype=np.float64)
+    return replace(samples, weights=weights), samples.taken(index)
+
+
+def _joined(first: BKerNNFit, last: BKerNNFit) -> BKerNNFit:
+    """Give the last fit with the steps of both, and the first's end where that ended all."""
+    history, before = History(), first.history
+    for name in ("objective", "step", "residual"):
+        setattr(history, name, getattr(before, name) + getattr(last.history, name))
+    spent = before.seconds[-1] if before.seconds else 0.0
+    history.seconds = before.seconds + [spent + s for s in last.history.seconds]
+    ended = first.status in (Status.INTERRUPTED, Status.TIME_LIMIT)
+    return replace(last, history=history, status=first.status if ended else last.status)
+
+
+class Watcher:
+    """Early stopping and progress, one call per iteration."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        held_out: Samples | None,
+        tell: Callable[[int, History], None],
+    ) -> None:
+        self.problem, self.tell = problem, tell
+        self.best_score, self.waited = -math.inf, 0
+        self.best_fit: BKerNNFit | None = None
+        self.held_out: tuple[Array, Array] | None = None
+        if held_out is not None:
+            self.held_out = problem.scaled(held_out)
+
+    def __call__(
+        self, k: int, _: Array, finish: Callable[[], BKerNNFit], history: History
+    ) -> Status | None:
+        self.tell(k, history)
+        if self.held_out is None:
+            return None
+        history.validation_score.append(math.nan)  # as long as the other lists, come what may
+        fit = finish()
+        score = history.validation_score[-1] = self._score(fit, *self.held_out)
+        if score > self.best_score:
+            self.best_score, self.best_fit, self.waited = score, fit, 0
+            return None
+        self.waited += 1
+        return Status.EARLY_STOPPED if self.waited >= _PATIENCE else None
+
+    def _score(self, fit: BKerNNFit, X: Array, Y: Array) -> float:
+        xp = array_namespace(Y)
+        left = Y - xp.astype(self.problem.predict(fit, X), xp.float64)
+        around = xp.sum((Y - xp.mean(Y, axis=0)) ** 2)
+        if float(around) == 0.0:  # nothing to explain, but errors still count
+            return -float(xp.sum(left**2))
+        return 1.0 - float(xp.sum(left**2)) / float(around)
+
+    def best(self, last: BKerNNFit) -> BKerNNFit:
+        """Choose the fit to keep: the best by validation, if there was one."""
+        if self.best_fit is None:
+            return last
+        found = self.best_fit
+        return replace(found, status=last.status, history=last.history)
+
+
+# ---------------------------------------------------------------------------------- search
+
+# BKerNN as a method: its settings, and the choice of penalty and ridge by held-out rows.
+
+
+SHARE = 0.5  # of max_time after which the search has ended
+_FIT_SHARE = 0.9  # after which the steps have ended
+_CONVEX: dict[type, type[Penalty]] = {ConcaveFeature: Feature, ConcaveVariable: Variable}
+_REACH = 5  # neighbours to each side of the paper's ridge
+_ROWS = 10_000  # that settings are chosen on, at most
+_FOLDS_BELOW = 2_000  # rows below which one hold-out set is too small to choose by
+_LOOSE = 3.0  # times `tol`, where trials end, and a fit of more rows that goes on from them
+_LOOSE_FROM = 200  # rows of a fold: fewer cost no time, and each one's score says much
+_JUDGES = 600  # held-out rows that are enough: no more folds than these take
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """What a fold gives: its particles, and predictions of its held-out rows."""
+
+    W: Array
+    predicted: Array
+
+
+@dataclass(eq=False)
+class Fold:
+    """Rows to fit, and rows held out."""
+
+    problem: Problem
+    held_out: HeldOut
+    reached: Array | None = None  # particles of the last fit, however it ended
+
+    def learn(self, setting: Setting, start: Learned | None, run: Run, /) -> Learned:
+        """Fit, with draws that are the same for every setting."""
+        problem = self.problem
+        fit = problem.fit(
+            setting,
+            run.again(),
+            run,
+            start=None if start is None else start.W,
+            times_tol=_LOOSE if problem.rows.shape[0] >= _LOOSE_FROM else 1.0,
+            share=SHARE,
+            stage=f"tune {name_of(setting.penalty)} x{FACTOR**setting.power:.3g}",
+        )
+        self.reached = fit.W
+        if fit.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
+        return Learned(fit.W, problem.predict(fit, self.held_out.X))
+
+    def predict(self, learned: Learned, /) -> Array:
+        """Give the predictions, of which the kernel's sorted positions are not kept."""
+        return learned.predicted
+
+
+Trials = Sequence[Trial[Setting, Learned]]
+
+
+@dataclass(frozen=True, eq=False)
+class Tuner:
+    """Goes, for every penalty, from the paper's ridge to where the score rises."""
+
+    penalties: Sequence[Penalty]
+    ridge: float | None  # a number that was given
+    climbs: bool  # or the formula's alone
+    folds: Sequence[Fold]
+
+    def propose(self, trials: Trials, /) -> Setting | None:
+        """Give the next ridge of a penalty."""
+        for penalty in self.penalties:
+            mine = [trial for trial in trials if trial.setting.penalty == penalty]
+            power = next_power({trial.setting.power: trial.score for trial in mine})
+            if power is not None and (power == 0 or self.climbs):
+                return Setting(penalty, self.ridge, power)
+        return None
+
+    def starts(self, setting: Setting, trials: Trials, /) -> Sequence[Learned | None]:
+        """Give the particles of the last fits, of the same penalty."""
+        if trials and trials[-1].setting.penalty == setting.penalty and trials[-1].learned:
+            return trials[-1].learned
+        return [None] * len(self.folds)
+
+    def choose(self, trials: Trials, /) -> Trial[Setting, Learned]:
+        """Give the first of the best score."""
+        return max(trials, key=lambda trial: trial.score)
+
+    def described(self, trial: Trial[Setting, Learned], /) -> dict[str, Any]:
+        """Name penalty and ridge, that also as a multiple of the formula's."""
+        setting = trial.setting
+        return {
+            "penalty": name_of(setting.penalty),
+            "ridge": self.folds[-1].problem.ridge(setting),
+            "multiple": FACTOR**setting.power,
+        }
+
+
+def next_power(scores: dict[int, float], /) -> int | None:
+    """Say which ridge to try, by the scores at powers of the factor; None past the best."""
+    for direction in (-1, 1):
+        k = 0
+        while abs(k) <= _REACH:
+            if k not in scores:
+                return k
+            if k != 0 and scores[k] <= scores[k - direction]:
+                break
+            k += direction
+        if max(scores, key=lambda power: scores[power]) < 0:
+            break  # a smaller ridge is better, so larger ones are not
+    return None
+
+
+class BKerNN(Settings):
+    """BKerNN with its settings."""
+
+    splits: ClassVar[Splits] = Splits(_ROWS, _FOLDS_BELOW, fewest=5, judges=_JUDGES)
+
+    def work(self, n: int, d: int, /) -> int:
+        """Projections."""
+        return n * (self.n_particles or 2 * d)
+
+    def problem(self, samples: Samples, place: Place, run: Run, /) -> Problem:
+        """Place samples, and hold out what early stopping watches."""
+        return Problem(self, samples, place, run)
+
+    def given(self, problem: Problem, /) -> Setting:
+        """Give the only penalty or the usual one, at the ridge that is given or the formula's."""
+        penalty = self.penalties[0] if len(self.penalties) == 1 else ConcaveFeature()
+        return Setting(_bounding([penalty], problem)[0], self.ridge)
+
+    def fold(self, problem: Problem, held_out: HeldOut, /) -> Fold:
+        """Join rows to fit and rows that judge."""
+        return Fold(problem, held_out)
+
+    def search(
+        self,
+        folds: Callable[[], Sequence[Fold]],
+        problem: Problem,
+        run: Run,
+        /,
+    ) -> Search[Setting, Learned] | None:
+        """Search where there are several penalties, or a ridge to choose."""
+        if not self.climbs and len(self.penalties) == 1:
+            return None
+        found, penalties = folds(), _bounding(self.penalties, problem)
+        return Search(found, Tuner(penalties, self.ridge, self.climbs, found), run, SHARE)
+
+    def learn(self, problem: Problem, choice: Choice[Setting, Learned], run: Run, /) -> BKerNNFit:
+        """Fit all rows; without a step after an interruption."""
+        _warn_at_edge(choice.setting.power)
+        goes_on = choice.trial is not None and problem.rows.shape[0] > _ROWS
+        fit = problem.fit(
+            choice.setting,
+            run.rng,
+            run,
+            start=self._start(choice),
+            share=_FIT_SHARE,
+            max_iter=0 if choice.stopped else None,
+            times_tol=_LOOSE if goes_on else 1.0,
+        )
+        return replace(fit, status=Status.INTERRUPTED) if choice.stopped else fit
+
+    def _start(self, choice: Choice[Setting, Learned]) -> Array | None:
+        """Particles to go on from: those of the best trial, or that were reached before any."""
+        if choice.trial is not None and choice.trial.learned:
+            return choice.trial.learned[-1].W
+        reached = [fold.reached for fold in choice.folds if isinstance(fold, Fold)]
+        reached = [W for W in reached if W is not None]
+        return reached[-1] if reached else self.start
+
+
+def _bounding(penalties: Sequence[Penalty], problem: Problem) -> list[Penalty]:
+    """Give penalties, convex where samples are on a line, each once.
+
+    There the others grow as the logarithm of the only direction's length, with which the objective
+    falls without end: what is fitted would be the noise.
+    """
+    if not (any(type(one) in _CONVEX for one in penalties) and problem.is_on_a_line):
+        return list(penalties)
+    convex = (_CONVEX[type(one)]() if type(one) in _CONVEX else one for one in penalties)
+    return list(dict.fromkeys(convex))
+
+
+def name_of(penalty: Penalty, /) -> str:
+    """Name by which estimators take a penalty."""
+    names = (name for name, kind in PENALTIES.items() if kind is type(penalty))
+    return next(names, type(penalty).__name__)  # a penalty of the user's own has no other name
+
+
+def _warn_at_edge(power: int) -> None:
+    if abs(power) == _REACH:
+        msg = (
+            f"the best ridge is at the edge of those tried, {FACTOR**power:.3g} times the "
+            "paper's: give a ridge of your own to go further"
+        )
+        warn(msg)

@@ -1,0 +1,674 @@
+"""HKRR as scikit-learn estimators."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
+
+from gpukfl.core._array import Array, array_namespace, beside, double_reference, in_double, to_host
+from gpukfl.core._checks import check_choice, check_kind, check_number
+from gpukfl.core._places import Backend
+from gpukfl.core._results import Status
+from gpukfl.core._warnings import warn
+from gpukfl.estimators._base import OF_EVERY_FIT, ArrayRegressor
+from gpukfl.estimators._classifier import CLASS_WEIGHT, OneHotClassifier
+from gpukfl.estimators._dask import on_its_device
+from gpukfl.estimators._data import dual_coefficients, truncated
+from gpukfl.estimators._declared import (
+    DOUBLE,
+    FLOAT,
+    Declared,
+    Number,
+    Numbers,
+    Record,
+    Switch,
+    Whole,
+)
+from gpukfl.estimators._features import LinearFeatures, profile_curves
+from gpukfl.estimators._learner import Choice, SteppedLearner
+from gpukfl.estimators._validation import check_finite_result, validate_samples
+from gpukfl.estimators.hkrr._agop import GradientHKRR, Setting
+from gpukfl.estimators.hkrr._data import KEPT_ROWS, Belief, HyperKernelProblem
+from gpukfl.estimators.hkrr._fit import HKRR, ByEvidence, Fitted
+from gpukfl.estimators.hkrr._settings import Centers, HoldOut, Optimizer
+from gpukfl.inspection import Description, Directions, Importances, Names, Objective
+from gpukfl.kernels import Kernel, make_kernel
+from gpukfl.linalg import eigvalsh
+from gpukfl.methods import CRITERIA, AverageGradientOuterProduct, variances
+from gpukfl.operators import KernelOperator, diagonal_map, mapped
+from gpukfl.solvers import LBFGS, AlternatingGradient, ArmijoSearch, VariableProjection
+
+# ------------------------------------------------------------------------------ attributes
+
+# What a fitted HKRR is.
+
+
+TRIED: dict[str, Declared] = {
+    "n_components": Whole(),
+    "ridge": Number(),
+    "learned": Switch(),
+}
+
+ATTRIBUTES: dict[str, Declared] = {
+    "map_": Numbers(FLOAT, ("n_components", "n_features"), or_shape=("n_features",)),
+    "centers_": Numbers(FLOAT, ("n_centers", "n_features")),
+    "dual_coef_": Numbers(DOUBLE, ("n_centers", "n_targets")),
+    "bound_": Numbers(FLOAT, ("n_targets",)),
+    "kernel_": Record(Kernel),
+    "lengthscale_": Number(),
+    "ridge_": Number(),
+    "jitter_": Number(any_value=True),
+    "learned_": Switch(),
+    "evidence_": Number(optional=True),
+    "amplitude_": Numbers(FLOAT, ("n_targets",), optional=True),
+    "noise_": Numbers(FLOAT, ("n_targets",), optional=True),
+    "factor_": Numbers(DOUBLE, ("n_centers", "n_centers"), optional=True),
+    "inner_factor_": Numbers(DOUBLE, ("n_centers", "n_centers"), optional=True),
+}
+
+
+# ----------------------------------------------------------------------------- description
+
+# What a hyper-kernel ridge regression says of itself.
+
+
+_FEW = 3  # targets whose noise is said
+_MAPS = {"evidence": "of the highest evidence", "loo": "of the lowest leave-one-out error"}
+
+
+def describe(e: Any, names: Names, /) -> Description:
+    """Describe a fitted estimator whose arrays are NumPy's."""
+    features, importances = names.features, e.feature_importances_
+    kernel = type(e.kernel_).__name__
+    start = f" (map: {map_text(e)})" if not e.learned_ or e.evidence_ is not None else ""
+    return Description(
+        **e._about_fit(names, along="ridge", beside=("n_components",)),
+        text=(
+            f"{kernel} kernel of {e.map_.shape[0]} components{start}, "
+            f"{e.centers_.shape[0]} centres, ridge {e.ridge_:.3g}"
+            + "".join(f", {name} {value}" for name, value in _belief(e).items())
+        ),
+        products="by blocks",
+        facts={
+            "kernel": kernel,
+            "components": e.map_.shape[0],
+            "map": map_text(e),
+            "centres": e.centers_.shape[0],
+            "ridge": f"{e.ridge_:.4g}",
+            "lengthscale": f"{e.lengthscale_:.4g}",
+            "jitter": f"{e.jitter_:.1e}",
+            **_belief(e),
+        },
+        note=(
+            "A direction's loadings say how much each feature weighs in it. A profile is the "
+            "prediction along one learned direction, through the middle of the centres."
+        ),
+        panels=(
+            Importances(features, importances, "root mean squares of the derivatives"),
+            Directions(features, e.components_, importances),
+            profile_curves(e, names),
+            Objective(tuple(e.history_.objective)),
+        ),
+    )
+
+
+def _belief(e: Any) -> dict[str, str]:
+    """Say what a Gaussian process knows of noise and evidence, where there is one."""
+    if e.evidence_ is None:
+        return {}
+    ends = ", ".join(f"{value:.4g}" for value in e.noise_.tolist()[:_FEW])
+    more = ", ..." if len(e.noise_) > _FEW else ""
+    return {"evidence": f"{e.evidence_:.1f} nats", "noise of standard deviation": ends + more}
+
+
+def map_text(e: Any, /) -> str:
+    """Say where the linear map comes from."""
+    if e.evidence_ is not None and e.learned_:
+        return ("diagonal, " if e.map_.ndim == 1 else "") + _MAPS[e.criterion]
+    if e.learned_:
+        return "optimised"
+    done = (Status.CONVERGED.name, Status.EARLY_STOPPED.name, Status.DECIDED.name)
+    gained_nothing = e.tuning_ and e.status_ in done
+    return "the best start: optimising gained nothing" if gained_nothing else "not optimised"
+
+
+# ------------------------------------------------------------------------------------ base
+
+# What the HKRR estimators share: parameters, what is kept of a fit, and predictions.
+
+
+STRUCTURES = ("full", "low_rank", "diagonal")
+OPTIMIZERS = {"lbfgs": LBFGS, "varpro": VariableProjection, "agd": AlternatingGradient}
+_ALL_OPTIMIZERS = {**OPTIMIZERS, "agop": AverageGradientOuterProduct}
+_STEPS, _TOL = 100, 1e-4  # of an optimiser that is given by name
+# No further progress is where a fit may well end, and so are as many maps as were asked for
+_QUIET = (Status.CONVERGED, Status.STALLED, Status.EARLY_STOPPED, Status.DECIDED)
+
+
+class HKRRBase(LinearFeatures, SteppedLearner):
+    """The common part: parameters, what is kept of a fit, and predictions."""
+
+    _tried = TRIED
+    _predicts = "HKRR"
+    _attributes = ATTRIBUTES
+    _values = (Centers, HoldOut, ArmijoSearch, *_ALL_OPTIMIZERS.values())
+    _renamed: ClassVar[dict[str, str]] = {
+        "learn_lengthscale": "give lengthscale='auto' to learn it, or a number to keep",
+        "center_selection": "give n_centers=Centers(selection=...)",
+        "refit_centers": "give n_centers=Centers(refit=...)",
+        "max_iter": "give optimizer=LBFGS(max_iter=...)",
+        "tol": "give optimizer=LBFGS(tol=...)",
+        "n_starts": "give criterion=HoldOut(n_starts=...)",
+        "warm_start": "give criterion=HoldOut(warm_start=True)",
+    }
+
+    def __init__(
+        self,
+        n_components: int | str = "auto",
+        *,
+        kernel: str | Kernel = "auto",
+        ridge: float | str = "auto",
+        lengthscale: float | str = "auto",
+        n_centers: int | str | Centers = "auto",
+        criterion: str | HoldOut = "hold_out",
+        structure: str = "auto",
+        optimizer: str | Optimizer | None = None,
+        max_time: float | None = None,
+        random_state: Any = None,
+        backend: str | Backend = "auto",
+        scaling: str | None = "auto",
+        verbose: int = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.kernel = kernel
+        self.ridge = ridge
+        self.lengthscale = lengthscale
+        self.n_centers = n_centers
+        self.optimizer = optimizer
+        self.criterion = criterion
+        self.structure = structure
+        self.max_time = max_time
+        self.random_state = random_state
+        self.backend = backend
+        self.scaling = scaling
+        self.verbose = verbose
+
+    # ------------------------------------------------------------------ fitting
+
+    def _method(self) -> HKRR | ByEvidence | GradientHKRR:
+        whole = numbers.Integral
+        check_number("n_components", self.n_components, kind=whole, low=1, also=("auto",))
+        check_number("ridge", self.ridge, low=0, low_allowed=False, also=("auto",))
+        check_number("lengthscale", self.lengthscale, low=0, low_allowed=False, also=("auto",))
+        held_out = self._hold_out()
+        warm = held_out is not None and held_out.warm_start
+        any_kernel = isinstance(self.kernel, str) and self.kernel == "auto"
+        settings = (ByEvidence if held_out is None else HKRR)(
+            n_components=None if isinstance(self.n_components, str) else int(self.n_components),
+            kernel=make_kernel("gaussian" if any_kernel else self.kernel),
+            ridge=None if isinstance(self.ridge, str) else float(self.ridge),
+            lengthscale=None if isinstance(self.lengthscale, str) else float(self.lengthscale),
+            centers=self._centers,
+            optimizer=self._optimizer(),
+            n_starts=0 if held_out is None else int(held_out.n_starts),
+            start=getattr(self, "B_", None) if warm else None,
+            start_lengthscale=getattr(self, "lengthscale_", None) if warm else None,
+            scaling=self.scaling,
+            criterion="hold_out" if held_out is not None else str(self.criterion),
+            structure=self._structure(held_out),
+        )
+        if not isinstance(settings.optimizer, AverageGradientOuterProduct):
+            return settings
+        if not isinstance(settings, HKRR) or self.structure != "auto":
+            msg = (
+                "expected criterion='hold_out' and structure='auto' with optimizer='agop', whose "
+                "structure is AverageGradientOuterProduct's, got "
+                f"criterion={self.criterion!r}, structure={self.structure!r}"
+            )
+            raise ValueError(msg)
+        return GradientHKRR.of(settings, any_kernel=any_kernel)
+
+    def _hold_out(self) -> HoldOut | None:
+        """Give how to start where held-out rows judge, None where the evidence does."""
+        if isinstance(self.criterion, HoldOut):
+            return self.criterion
+        check_kind("criterion", self.criterion, (HoldOut, str))
+        check_choice("criterion", self.criterion, ("hold_out", *CRITERIA))
+        return HoldOut() if self.criterion == "hold_out" else None
+
+    def _structure(self, held_out: HoldOut | None) -> str:
+        """Check what the criterion leaves open."""
+        check_choice("structure", self.structure, ("auto", *STRUCTURES))
+        chosen, given = self.structure, not isinstance(self.n_components, str)
+        if chosen == "auto":
+            chosen = "diagonal" if held_out is None and not given else "low_rank"
+        if held_out is not None and chosen == "diagonal":
+            msg = (
+                "expected structure to be 'full' or 'low_rank' with criterion='hold_out', got "
+                "'diagonal', which goes with 'evidence' and 'loo'"
+            )
+            raise ValueError(msg)
+        if given and chosen != "low_rank":
+            msg = (
+                f"expected n_components='auto' with structure={chosen!r}, which has as many as "
+                f"features, got {self.n_components!r}"
+            )
+            raise ValueError(msg)
+        if held_out is None and not isinstance(self.lengthscale, str):
+            msg = (
+                f"expected lengthscale='auto' with criterion={self.criterion!r}, which learns it, "
+                f"got {self.lengthscale!r}"
+            )
+            raise ValueError(msg)
+        return chosen
+
+    @property
+    def _centers(self) -> Centers:
+        return self.n_centers if isinstance(self.n_centers, Centers) else Centers(self.n_centers)
+
+    def _optimizer(self) -> Optimizer:
+        given = "lbfgs" if self.optimizer is None else self.optimizer
+        if isinstance(given, str):
+            check_choice("optimizer", given, tuple(_ALL_OPTIMIZERS))
+            if given == "agop":
+                return AverageGradientOuterProduct()
+            return OPTIMIZERS[given](max_iter=_STEPS, tol=_TOL)
+        check_kind("optimizer", given, (*_ALL_OPTIMIZERS.values(), str, type(None)))
+        return given
+
+    def _keep(
+        self,
+        problem: HyperKernelProblem,
+        fitted: Fitted,
+        choice: Choice[Any, Any],  # noqa: ARG002
+        back: Callable[[Array], Array],
+    ) -> None:
+        xp, model = array_namespace(problem.reference), fitted.model
+        # What does not vary plays no part, whatever the map says
+        model = replace(model, B=model.B * beside(problem.rows.varying() * 1.0, model.B))
+        self.intercept_ = intercept = back(problem.y_mean)
+        self.dual_coef_ = dual_coefficients(model.alpha, problem, intercept)
+        check_finite_result(back(self.dual_coef_), intercept, back(model.B))
+        self.map_, self.centers_ = back(model.B), back(model.Z)
+        self.bound_ = back(xp.astype(problem.bound, xp.float64) * problem.y_scale)
+        self.kernel_ = problem.kernel.stretched(model.lengthscale)
+        self.lengthscale_, self.ridge_ = model.lengthscale, float(model.ridge)
+        self._keep_directions(problem.gradients(model).T, self.map_)
+        self.learned_ = fitted.learned
+        self.jitter_ = model.jitter.size
+        self._keep_belief(problem, fitted.belief, back)
+        self._keep_steps(fitted.steps.history, fitted.status, _QUIET)
+        self._warn(problem, fitted)
+
+    def _settled(self, choice: Choice[Any, Any], fitted: Fitted) -> Any:
+        if fitted.metric is not None:
+            return fitted.metric
+        found, few = choice.setting, self._n_samples < KEPT_ROWS
+        if isinstance(found, Setting):  # of gradients, not of the grid
+            found = replace(found, ridges=fitted.ridges, map=None if few else fitted.model.B)
+        elif few:
+            return found
+        return replace(found, tuned=fitted.model.tuned)
+
+    def _keep_belief(
+        self, problem: HyperKernelProblem, belief: Belief | None, back: Callable[[Array], Array]
+    ) -> None:
+        """Set what variances are made of, in the units of the targets."""
+        self.factor_: Array | None = None
+        self.inner_factor_: Array | None = None
+        self.evidence_ = self.amplitude_ = self.noise_ = None
+        if belief is None:
+            return
+        xp = array_namespace(problem.y_scale)
+        squares = xp.where(problem.varies, belief.squares, xp.zeros_like(belief.squares))
+        amplitude = xp.sqrt(squares) * problem.y_scale
+        self.amplitude_, self.noise_ = back(amplitude), back(belief.ratio**0.5 * amplitude)
+        scales = float(xp.sum(xp.log(problem.y_scale)))
+        self.evidence_ = belief.evidence - problem.n * scales
+
+    def _keep_deviations(self, fitted: Fitted, back: Callable[[Array], Array], /) -> None:  # noqa: ARG002
+        """Set matrices that are larger than all else together, in float64 as they were made."""
+        if fitted.belief is None:
+            return
+        there = double_reference(self.map_)
+        # In the order of a file's, so that what is loaded gives the same to the last bit
+        self.factor_, self.inner_factor_ = (
+            None if L is None else beside(np.ascontiguousarray(to_host(L)), there)
+            for L in fitted.belief.factors
+        )
+
+    @property
+    def B_(self) -> Array:  # noqa: N802
+        """The learned map (n_components, n_features), as a matrix also where it is diagonal."""
+        return diagonal_map(self.map_)
+
+    @property
+    def feature_matrix_(self) -> Array:
+        """BᵀB (n_features, n_features), when it is asked for."""
+        return diagonal_map(self.map_**2) if self.map_.ndim == 1 else self.map_.T @ self.map_
+
+    @property
+    def smallest_eigenvalue_(self) -> float:
+        """Smallest eigenvalue of the centres' kernel matrix, in float64, when it is asked for."""
+        return _smallest_eigenvalue(self.kernel_, self.centers_, self.map_)
+
+    def _warn(self, problem: HyperKernelProblem, fitted: Fitted) -> None:
+        model, asked = fitted.model, self._centers.fit
+        if not isinstance(asked, str) and asked > problem.n:
+            warn(f"n_centers={asked} is more than the {problem.n} samples: all of them are centres")
+        if model.jitter.raised:  # of what predicts: steps on the way only lead to a map
+            lowest = _smallest_eigenvalue(self.kernel_, model.Z, model.B)  # where the fit was
+            fewer = "n_centers" if self._centers.refit is None else "refit_centers"
+            msg = (
+                "the kernel matrix of the centres is singular in this precision (smallest "
+                f"eigenvalue {lowest:.1e}): {model.jitter.size:.1e} of its mean diagonal was added "
+                f"to its diagonal in the last fit; a smaller number of {fewer} needs less"
+            )
+            warn(msg, ConvergenceWarning)
+        belief, metric = fitted.belief, fitted.metric
+        if belief is not None and metric is not None and belief.ratio > metric.ratio:
+            msg = (
+                f"noise of {metric.ratio:.1e} of the function's variance is below the rounding of "
+                f"sums over the samples: {belief.ratio:.1e} is taken"
+            )
+            warn(msg, ConvergenceWarning)
+        tuned = model.tuned
+        at_edge = tuned is not None and len(tuned.path.ridges) > 1 and not tuned.path.brackets
+        if at_edge and problem.rows.varying().any():
+            msg = (
+                f"the best ridge of the last fit, {model.ridge:.1e}, is at the edge of those tried"
+            )
+            warn(msg)
+
+    # ------------------------------------------------------------------ description
+
+    def _describe(self, names: Names, /) -> Description:
+        return describe(self, names)
+
+    def profiles(self, count: int = 5, points: int = 100) -> tuple[np.ndarray, np.ndarray]:
+        """Predict along the leading directions, through the mean of the centres.
+
+        Parameters
+        ----------
+        count : int
+            Directions at most.
+        points : int
+            On each direction, over the range of the centres.
+
+        Returns
+        -------
+        tuple of host arrays, shapes (c, points) and (c, points, n_targets)
+            Coordinates along the directions, and predictions.
+        """
+        check_is_fitted(self)
+        centers, B = to_host(self.centers_).astype(float), to_host(self.map_).astype(float)
+        middle = centers.mean(axis=0)
+        directions = to_host(self.components_).astype(float)[:count]
+        along = (centers - middle) @ directions.T
+        steps = np.linspace(along.min(axis=0), along.max(axis=0), points, axis=1)
+        X = middle + steps[:, :, None] * directions[:, None, :]
+        K = self.kernel_(mapped(X.reshape(-1, X.shape[-1]), B), mapped(centers, B))
+        fitted = truncated(K @ to_host(self.dual_coef_), to_host(self.bound_))
+        values = to_host(self.intercept_) + fitted
+        return steps, values.reshape(len(steps), points, fitted.shape[1])
+
+    # ------------------------------------------------------------------ prediction
+
+    def _deviations(self, X: Any) -> Array:
+        """Give the root mean squares (n, t) of new targets at `X` less the predictions.
+
+        These are cut off: how much of the mean is lost by that counts beside the variance.
+        """
+        if self.factor_ is None:
+            msg = (
+                "expected criterion='evidence' or 'loo' for standard deviations, and a model that "
+                "is neither compressed nor a member of a blend, got "
+                f"criterion={self.criterion!r} and no factor_"
+            )
+            raise ValueError(msg)
+        X = validate_samples(self, X, reset=False, method="predict")
+        operator, factor, inner = self._operator_at(X), self.factor_, self.inner_factor_
+        xp, parts = array_namespace(factor), []
+        given = *self._spreads(), self.dual_coef_, self.bound_
+        amplitude, noise, alpha, bound = map(in_double, given)
+
+        def compute(start: int, stop: int) -> Array:
+            U = operator.project(operator.rows.block(start, stop))
+            K = operator.values(start, stop, U)
+            variance = variances(self.kernel_.diagonal(U), K, factor, inner)[:, None]
+            mean = K @ alpha
+            lost = mean - truncated(mean, bound)
+            return xp.sqrt(amplitude**2 * variance + noise**2 + lost**2)
+
+        operator.over_blocks(compute, lambda _start, _stop, part: parts.append(part))
+        return xp.astype(xp.concat(parts, axis=0), X.dtype)
+
+    def _spreads(self) -> tuple[Array, Array]:
+        """Give the deviations of functions and noise of a model that has them."""
+        assert self.amplitude_ is not None
+        assert self.noise_ is not None
+        return self.amplitude_, self.noise_
+
+    def _operator_at(self, X: Array) -> KernelOperator:
+        rows = self._scaled_rows(X, double_reference(self.map_))
+        return KernelOperator(self.kernel_, rows, in_double(self.centers_), in_double(self.map_))
+
+
+def _smallest_eigenvalue(kernel: Kernel, Z: Array, B: Array, /) -> float:
+    """Smallest eigenvalue of the kernel matrix of centres `Z` under the map `B`, in float64."""
+    U = mapped(in_double(Z), in_double(B))
+    return float(eigvalsh(kernel(U, U))[0])
+
+
+_PARAMETERS = """
+    Parameters
+    ----------
+    n_components : int or "auto", default="auto"
+        Rows k of the linear map B, at most the features. "auto" is chosen together with the
+        ridge by hold-out: too few cost much, some more than needed cost little.
+    kernel : str or Kernel, default="auto"
+        The mother kernel; "auto" is "gaussian", and with "agop" ``PowerExponential(order=1.5)``.
+        Others are "brownian", "gaussian_mixture", "inverse_manhattan", "inverse_multiquadric",
+        "laplace", "linear", "manhattan_laplace", "manhattan_mixture", "matern32", "matern52",
+        "polynomial", "power_exponential", "rational_quadratic", or a value, such as
+        ``Gaussian() + 0.1 * Linear()``.
+    ridge : float or "auto", default="auto"
+        λ while the map is learned, positive, in units of the kernel. "auto" is chosen by hold-out
+        on a geometric grid. The last fit tunes it anew, on the same held-out samples.
+    lengthscale : float or "auto", default="auto"
+        Of the kernel of Bx. "auto" starts at the median distance of the mapped samples and is
+        learned with the map; the bound on B's norm then only fixes its unit. A number is kept as it
+        is. "varpro" and "agd" hold it while the map is learned, as the paper does.
+    n_centers : int, "auto" or Centers, default="auto"
+        Nyström centres while the map is learned; "auto" is 500, and none by evidence.
+        ``Centers(fit, refit, selection)`` of `gpukfl.estimators.hkrr` also says how many the last
+        fit has, by default all of at most 6000 samples, else 2000 or what memory allows, and
+        how they are drawn.
+    criterion : {"hold_out", "evidence", "loo"} or HoldOut, default="hold_out"
+        What the map, its lengthscale and the ridge are chosen by. "hold_out": the paper's, the
+        training error with held-out rows to choose components, ridge and steps;
+        ``HoldOut(n_starts, warm_start)`` of `gpukfl.estimators.hkrr` also says where to start.
+        "evidence": the marginal likelihood of a Gaussian process, of all pairs of at most 2500
+        rows, or, where `n_centers` is a number, of more Titsias' bound of it by so many centres;
+        nothing is held out, and there are variances. "loo": the leave-one-out error, in closed
+        form, of at most 2500 rows. The last two go by L-BFGS whatever `optimizer` is.
+    structure : {"auto", "full", "low_rank", "diagonal"}, default="auto"
+        Of the map: any (d, d), of `n_components` rows, or a lengthscale for each feature, which
+        goes with "evidence" and "loo". "auto" is "low_rank" with "hold_out" or a given number of
+        components, else "diagonal".
+    optimizer : {"lbfgs", "varpro", "agd", "agop"}, or a solver, optional
+        L-BFGS on the reduced objective (7), the default; variable projection (Algorithm 3);
+        alternating gradient descent (Algorithm 4). "agop" descends nothing: the map is the root of
+        the average gradient outer product of a fit, three times, and the best for samples that are
+        left out is kept. A value such as ``LBFGS(max_iter=100,
+        tol=1e-4)``, the default, also says when it ends: when the objective falls by a smaller
+        share, or after so many steps. Where the number of components or the ridge is chosen,
+        held-out samples say how many steps are best. `LBFGS`, `VariableProjection` and
+        `AlternatingGradient` are in `gpukfl.solvers`, `AverageGradientOuterProduct`, which also
+        says whether the map may turn the features, in `gpukfl.methods`. "agop" begins at the
+        identity.
+    max_time : float or None, default=None
+        Seconds for tuning and optimisation; the best iterate is kept.
+    random_state : int, RandomState or None, default=None
+        Draws maps, centres and splits, on the host.
+    backend : {"auto", "numpy", "cupy", "torch"} or Backend, default="auto"
+        Where to compute. "auto" follows X, and moves large NumPy data to a usable GPU. A `Backend`
+        also says in which precision kernel values are computed while the map is learned. Sums over
+        samples, systems of the centres, and the last fit are float64.
+    scaling : {"auto", "standard", "robust", "quantile", None}, default="auto"
+        How features are scaled first, each by itself: "standard" to zero mean and unit variance,
+        where values far beyond all others have no part in this, see `scaling_`; "robust" by the
+        median and the interquartile range, bounded smoothly by 3; "quantile" to normal scores of
+        their ranks; None not at all. "auto" is "robust" where a feature of more than two values has
+        an excess kurtosis above 20, and "standard" elsewhere.
+    verbose : int, default=0
+        1 prints a line per iteration.
+"""
+
+_ATTRIBUTES = """
+    Attributes
+    ----------
+    B_ : array of shape (n_components, n_features)
+        The learned map, of operator norm at most 1.
+    map_ : array of shape (n_components, n_features), or (n_features,)
+        The same as it is kept: of ``structure="diagonal"`` the diagonal alone.
+    centers_ : array of shape (n_centers, n_features)
+        Centres, on the scale of the standardised features.
+    dual_coef_ : array of shape (n_centers, n_targets)
+        α.
+    intercept_ : array of shape (n_targets,)
+        Mean of the targets.
+    bound_ : array of shape (n_targets,)
+        Largest deviation of a target from its mean: predictions are truncated to it.
+    kernel_, lengthscale_, ridge_ : Kernel, float, float
+        Of the last fit.
+    feature_matrix_ : array of shape (n_features, n_features)
+        BᵀB: which directions of two samples tell them apart.
+    feature_importances_ : array of shape (n_features,)
+        Root mean squares of the derivatives of the function by scaled features at some samples,
+        summing to 1.
+    components_, n_effective_features_ : array of shape (n_effective_features_, n_features), int
+        Orthonormal directions in which the function varies, eigenvectors of its average gradient
+        outer product, most first; and the estimated dimension, the number of those whose root of
+        an eigenvalue is at least a fifth of the largest.
+    scaling_ : ColumnScaling or None
+        What features are scaled by: a function of rows, of host arrays. Of "standard" with `mean`
+        and `scale`, which are subtracted and divided by, and `limits` (4, n_features): the lowest
+        value that is taken as it is, the 1 % and the 99 % quantile, which take the place of values
+        below and above, and the highest. Of "robust" with `median` and `factor`; of "quantile"
+        with a table of `values` and their `scores`.
+    learned_ : bool
+        Whether the map was optimised. Where the search for components or a ridge finds, on held-out
+        samples, no gain over the best start of more than its standard error, that is kept.
+    tuning_ : list of dict
+        Settings tried: scores on held-out samples with their standard errors, seconds, and which
+        was chosen.
+    history_ : History
+        Objective, step, norm of the gradient and seconds of every iteration.
+    n_iter_, status_ : int, str
+        Iterations of the final optimisation, and how it ended.
+    evidence_ : float or None
+        Log marginal likelihood of the targets less their mean, or the bound of it, in nats; None
+        with "hold_out".
+    amplitude_, noise_ : arrays of shape (n_targets,) or None
+        Standard deviations of the function and of the noise of a sample of weight 1, in units of
+        the targets, of the Gaussian process.
+    factor_, inner_factor_ : arrays of shape (n_centers, n_centers) or None
+        Lower triangular L and N, by which the variance of the function at x is
+        ``amplitude_**2 * (k(x, x) - h @ h)`` where all samples are centres, with
+        ``h = solve(L, k_x)``, and ``amplitude_**2 * (k(x, x) - h @ h + g @ g)``, with
+        ``g = solve(N, h)``, where some are; None also of members of a blend.
+    jitter_, smallest_eigenvalue_ : float, float
+        What was added to the diagonal of the centres' kernel matrix, relative to its mean, and
+        that matrix's smallest eigenvalue: Theorem 4 asks that it stays away from 0.
+"""
+
+_REFERENCES = """
+    Notes
+    -----
+    An iteration takes two passes over the samples, of which at most 20,000 are drawn for it:
+    O(n q (q + k + t)) for q centres, a block of rows in memory. Rows may be a NumPy memory map.
+
+    References
+    ----------
+    .. [1] Huang, Labarrière, De Vito, Poggio and Rosasco, "Learning Multi-Index Models with
+       Hyper-Kernel Ridge Regression".
+    .. [2] Radhakrishnan, Beaglehole, Pandit and Belkin, "Mechanism of feature learning in deep
+       fully connected networks and kernel machines that recursively learn features", 2022.
+"""
+
+
+class HKRRRegressor(ArrayRegressor, HKRRBase):
+    __doc__ = f"""Hyper-kernel ridge regression: kernel ridge regression of a learned linear map.
+
+    f(x) = Σ_j α_j k(Bx, Bz_j), with B, α and the lengthscale learned together.
+    {_PARAMETERS}{_ATTRIBUTES}{OF_EVERY_FIT}{_REFERENCES}
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpukfl import HKRRRegressor
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (300, 5))
+    >>> y = np.sin(3 * (X[:, 0] + X[:, 1]))
+    >>> model = HKRRRegressor(1, ridge=1e-6, random_state=0).fit(X, y)
+    >>> bool(model.score(X, y) > 0.99)
+    True
+    """
+
+    @on_its_device
+    def predict(self, X: Any, return_std: bool = False) -> Array | tuple[Array, Array]:  # type: ignore[override]
+        """Predict the targets.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+            Data, of the library that was used in `fit`.
+        return_std : bool, default=False
+            Also give the standard deviation of a new target, of the mean weight of those of the
+            fit: of the function and the noise together, in units of the targets. It is that of the
+            Gaussian process whose map and noise are taken for known, which only "evidence" and
+            "loo" have. Where predictions are cut off at the largest deviation of the targets of the
+            fit, as beyond their range, it is the root of the mean squared error that this makes. A
+            model that was read from a file has it as its `estimator`.
+
+        Returns
+        -------
+        array of shape (n_samples,) or (n_samples, n_targets), or a tuple of two
+            Predictions, of the library, device and dtype of X.
+
+        Raises
+        ------
+        ValueError
+            If standard deviations are asked of a model without.
+        """
+        predicted = super().predict(X)
+        if not return_std:
+            return predicted
+        deviations = self._deviations(X)
+        return predicted, deviations[:, 0] if self._one_target else deviations
+
+
+class HKRRClassifier(OneHotClassifier, HKRRBase):
+    __doc__ = f"""Hyper-kernel ridge regression for classification.
+
+    Least squares on one-hot classes with a shared map; probabilities are calibrated on held-out
+    samples. Any number of classes, any labels.
+    {_PARAMETERS}{CLASS_WEIGHT}{_ATTRIBUTES}{OF_EVERY_FIT}
+    classes_ : array of shape (n_classes,)
+        Labels.
+    calibration_ : Calibration
+        What makes probabilities of scores, chosen on held-out samples.
+    {_REFERENCES}
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from gpukfl import HKRRClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> bool(HKRRClassifier(2, ridge=1e-3, random_state=0).fit(X, y).score(X, y) > 0.95)
+    True
+    """

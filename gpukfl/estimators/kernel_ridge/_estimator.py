@@ -1,0 +1,604 @@
+"""Kernel ridge regression as scikit-learn estimators, also with the Brownian kernel."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from gpukfl.core._array import Array, array_namespace, epsilon, in_double, sample_norm, to_host
+from gpukfl.core._checks import check_choice, check_number
+from gpukfl.core._places import Backend, Place
+from gpukfl.core._random import drawn
+from gpukfl.core._results import Status
+from gpukfl.core._warnings import warn
+from gpukfl.estimators._base import OF_EVERY_FIT, ArrayRegressor, ended_text
+from gpukfl.estimators._classifier import CLASS_WEIGHT, OneHotClassifier
+from gpukfl.estimators._data import BoundedPredictions, Data, dual_coefficients
+from gpukfl.estimators._declared import (
+    DOUBLE,
+    FLOAT,
+    SCORE,
+    Declared,
+    Items,
+    Number,
+    Numbers,
+    Record,
+    Text,
+    Whole,
+)
+from gpukfl.estimators._learner import Choice, Learner
+from gpukfl.estimators._run import Run
+from gpukfl.estimators._samples import Samples, Splits
+from gpukfl.estimators._validation import check_finite_result
+from gpukfl.estimators.kernel_ridge._fit import KernelRidgeProblem, KernelRidgeSettings, Setting
+from gpukfl.inspection import Description, Names, Panel, Ridges
+from gpukfl.kernels import Brownian, Kernel, make_kernel
+from gpukfl.methods import (
+    SELECTIONS,
+    SOLVERS,
+    KernelRidgeFit,
+    RidgePath,
+    RidgeSystem,
+    paper_ridge,
+    solve_with_intercept,
+)
+from gpukfl.operators import KernelMatrix, KernelOperator
+from gpukfl.solvers import ConjugateGradient
+
+# ----------------------------------------------------------------------------- description
+
+# What kernel ridge regressions say of themselves: no features are learned.
+
+
+def describe(e: Any, names: Names, /) -> Description:
+    """Describe a fitted estimator whose arrays are NumPy's."""
+    kernel, count = type(e.kernel_).__name__, e.centers_.shape[0]
+    panels: tuple[Panel, ...] = ()
+    if e.ridge_path_ is not None:
+        path = e.ridge_path_
+        panels = (Ridges(tuple(path.ridges), tuple(path.scores), e.ridge_),)
+    return Description(
+        **e._about(names),
+        text=f"{kernel} kernel, {count} centres, solver {e.solver_}, ridge {e.ridge_:.3g}",
+        n_samples=e._n_samples,
+        place=e.place_,
+        n_steps=e.n_iter_,
+        ended=ended_text(e.status_),
+        facts={
+            "kernel": kernel,
+            "lengthscale": f"{e.lengthscale_:.4g}",
+            "ridge": f"{e.ridge_:.4g}",
+            "solver": e.solver_,
+            "centres": count,
+            "jitter": f"{e.jitter_:.1e}",
+        },
+        panels=panels,
+    )
+
+
+def describe_brownian(e: Any, names: Names, /) -> Description:
+    """Describe a fitted `BrownianKernelRidge`."""
+    count = e.X_fit_.shape[0]
+    return Description(
+        **e._about(names),
+        text=f"Brownian kernel, {count} samples, ridge {e.ridge_:.3g}",
+        n_samples=count,
+        facts={
+            "ridge": f"{e.ridge_:.4g}",
+            "residual of the solve": f"{e.solve_residual_:.1e}",
+        },
+    )
+
+
+# ------------------------------------------------------------------------------------ base
+
+# What the kernel ridge estimators share: parameters, what is kept of a fit, and predictions.
+
+
+_CHOSEN = ("auto", "median")  # lengthscales that the samples say
+ATTRIBUTES: dict[str, Declared] = {
+    "centers_": Numbers(FLOAT, ("n_centers", "n_features")),
+    "dual_coef_": Numbers(DOUBLE, ("n_centers", "n_targets")),
+    "intercept_": Numbers(FLOAT, ("n_targets",)),
+    "kernel_": Record(Kernel),
+    "lengthscale_": Number(),
+    "ridge_": Number(),
+    "ridge_path_": Record(
+        RidgePath, {"ridges": Items(SCORE), "scores": Items(SCORE)}, optional=True
+    ),
+    "solver_": Text(SOLVERS),
+    "n_iter_": Whole(),
+    "solve_residual_": Number(any_value=True),
+    "jitter_": Number(any_value=True),
+    "condition_": Number(any_value=True, optional=True),
+}
+_KEPT_FROM = 500  # samples from which a ridge serves other fits to about the same ones
+_ROUNDING = 0.02  # of a standard deviation of y, by which predictions are moved without a word
+
+
+class KernelRidgeBase(BoundedPredictions, Learner):
+    """The common part: parameters, what is kept of a fit, and predictions."""
+
+    _attributes = ATTRIBUTES
+    _values = (RidgePath,)
+    _predicts = "KernelRidge"
+    _unit_free = True  # the lengthscale takes it up
+    _finds_nothing = "has nothing to fit"
+
+    def __init__(
+        self,
+        kernel: str | Kernel = "gaussian",
+        *,
+        ridge: float | str = "auto",
+        lengthscale: float | str = "auto",
+        solver: str = "auto",
+        n_centers: int | str = "auto",
+        center_selection: str = "uniform",
+        max_iter: int = 100,
+        tol: float = 1e-6,
+        random_state: Any = None,
+        backend: str | Backend = "auto",
+        scaling: str | None = "auto",
+    ) -> None:
+        self.kernel = kernel
+        self.ridge = ridge
+        self.lengthscale = lengthscale
+        self.solver = solver
+        self.n_centers = n_centers
+        self.center_selection = center_selection
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.backend = backend
+        self.scaling = scaling
+
+    def _method(self) -> KernelRidgeSettings:
+        make_kernel(self.kernel)
+        check_number("ridge", self.ridge, low=0, also=("auto",))
+        check_number("lengthscale", self.lengthscale, low=0, low_allowed=False, also=_CHOSEN)
+        check_choice("solver", self.solver, SOLVERS)
+        check_number("n_centers", self.n_centers, kind=numbers.Integral, low=1, also=("auto",))
+        check_choice("center_selection", self.center_selection, SELECTIONS)
+        check_number("max_iter", self.max_iter, kind=numbers.Integral, low=1)
+        check_number("tol", self.tol, low=0, low_allowed=False)
+        return KernelRidgeSettings(
+            self.kernel,
+            None if self.ridge == "auto" else float(self.ridge),
+            self.lengthscale if isinstance(self.lengthscale, str) else float(self.lengthscale),
+            self.solver,
+            None if self.n_centers == "auto" else int(self.n_centers),
+            self.center_selection,
+            ConjugateGradient(self.tol, max_iter=self.max_iter),
+            self.scaling,
+        )
+
+    def _keep(
+        self,
+        problem: KernelRidgeProblem,
+        fit: KernelRidgeFit,
+        choice: Choice[Setting, Any],
+        back: Callable[[Array], Array],
+    ) -> None:
+        self.intercept_ = intercept = back(problem.y_mean)
+        self.dual_coef_ = dual_coefficients(fit.alpha, problem, intercept)
+        check_finite_result(back(self.dual_coef_), intercept)
+        self.centers_ = back(fit.Z)
+        self._keep_bounds(problem, back)
+        known = choice.setting.lengthscale
+        self.kernel_ = fit.kernel
+        self.lengthscale_ = problem.lengthscale if known is None else known
+        self.ridge_, self.ridge_path_ = fit.ridge, fit.path
+        self.solver_, self.status_ = fit.solver, fit.status.name
+        self.n_iter_, self.solve_residual_ = fit.n_iter, fit.residual
+        self.jitter_, self.condition_ = fit.jitter, fit.condition
+        self._warn(problem, fit)
+
+    def _settled(self, choice: Choice[Setting, Any], fitted: KernelRidgeFit) -> Setting:
+        # One number of a coarse grid tells nothing of single samples, as a ridge of few may
+        found = replace(choice.setting, lengthscale=self.lengthscale_)
+        return replace(found, ridge=fitted.ridge) if self._n_samples >= _KEPT_FROM else found
+
+    def _warn(self, problem: KernelRidgeProblem, fit: KernelRidgeFit) -> None:
+        n = problem.rows.shape[0]
+        if not isinstance(self.n_centers, str) and self.n_centers > n:
+            warn(
+                f"n_centers={self.n_centers} is more than the {n} samples: all of them are centres"
+            )
+        warn_of_solution(fit, problem)
+        if fit.path is not None and not fit.path.brackets:
+            _warn_at_edge(fit.ridge, fit.path.ridges)
+
+    # ------------------------------------------------------------------ description
+
+    def _describe(self, names: Names, /) -> Description:
+        return describe(self, names)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.array_api_support = True
+        return tags
+
+
+def warn_of_solution(fit: KernelRidgeFit, data: Data, /) -> None:
+    """Say what is wrong with a solution."""
+    if fit.raised:
+        msg = (
+            f"the kernel matrix is singular in this precision: {fit.jitter:.1e} of its mean "
+            "diagonal was added to its diagonal"
+        )
+        warn(msg, ConvergenceWarning)
+    if fit.status is not Status.CONVERGED:
+        msg = f"relative residual {fit.residual:.1e}: {fit.status.value}"
+        warn(msg, ConvergenceWarning)
+    if fit.solver == "falkon" and fit.ridge < epsilon(data.reference):
+        what = "kernel values in this precision do not resolve it"
+    elif (moved := epsilon(fit.alpha) * _largest_ratio(fit.alpha, data.Y)) > _ROUNDING:
+        what = f"rounded coefficients move predictions by some {moved:.0%} of y's deviation"
+    else:
+        return
+    msg = f"at a ridge of {fit.ridge:.1e} {what}: give a larger one, or float64 data"
+    warn(msg, UserWarning)
+
+
+def _largest_ratio(alpha: Array, Y: Array) -> float:
+    """Largest norm of coefficients (q, t), in root mean squares of their targets (n, t)."""
+    size, of = to_host(sample_norm(alpha)), to_host(sample_norm(Y)) / math.sqrt(Y.shape[0])
+    return float(np.max(size[of > 0] / of[of > 0], initial=0.0))
+
+
+def _warn_at_edge(ridge: float, tried: list[float]) -> None:
+    if min(tried) < ridge < max(tried):
+        return
+    msg = f"the best ridge, {ridge:.1e}, is at the edge of those tried: " + (
+        "the lengthscale may be too long" if ridge <= min(tried) else "give one of your own"
+    )
+    warn(msg)
+
+
+# ------------------------------------------------------------------------------ estimators
+
+# Kernel ridge regression as scikit-learn estimators.
+
+
+_PARAMETERS = """
+    Parameters
+    ----------
+    kernel : str or Kernel, default="gaussian"
+        A name ("brownian", "gaussian", "gaussian_mixture", "inverse_manhattan",
+        "inverse_multiquadric", "laplace", "linear", "manhattan_laplace", "manhattan_mixture",
+        "matern32", "matern52", "polynomial", "power_exponential", "rational_quadratic") or a
+        value, such as ``Gaussian() + 0.1 * Linear()``.
+    ridge : float or "auto", default="auto"
+        λ, at least 0, in units of the kernel; it is multiplied by the number of samples. "auto"
+        takes the best of a grid by leave-one-out (the kernel matrix of up to 2000 samples) or
+        generalised cross-validation (up to 1000 centres), in closed form.
+    lengthscale : float, "auto" or "median", default="auto"
+        What distances are divided by. For a kernel given by name "median" is the median distance,
+        and "auto" a power of two times it, from a quarter to eight, chosen by leave-one-out; of
+        at most 1000 samples. For a kernel given as a value both are 1.
+    solver : {"auto", "direct", "cg", "falkon"}, default="auto"
+        "direct" factors: the kernel matrix, or with `n_centers` the normal equations of the
+        centres. "cg" solves with all samples without storing their matrix; `n_centers` are those
+        of its preconditioner. "falkon" solves for the centres without normal equations. "auto" is
+        exact up to 20 000 samples, and takes centres beyond.
+    n_centers : int or "auto", default="auto"
+        Nyström centres; "auto" is 4√n between 1000 and 4000 where not all samples are taken.
+    center_selection : {"uniform", "leverage", "pivoted"}, default="uniform"
+        Uniform draws, approximate ridge leverage scores, or randomly pivoted Cholesky.
+    max_iter : int, default=100
+        Iterations of conjugate gradients.
+    tol : float, default=1e-6
+        Their relative residual.
+    random_state : int, RandomState or None, default=None
+        Draws centres, on the host.
+    backend : {"auto", "numpy", "cupy", "torch"} or Backend, default="auto"
+        Where to compute, as a `Backend` also in which precision. "auto" follows X, and moves large
+        NumPy data to a usable GPU. Systems are solved in float64 either way, and only "falkon"
+        takes kernel values in the precision of the data.
+    scaling : {"auto", "standard", "robust", "quantile", None}, default="auto"
+        How features are scaled first, each by itself: "standard" to zero mean and unit variance,
+        where values far beyond all others have no part in this, see `scaling_`; "robust" by the
+        median and the interquartile range, bounded smoothly by 3; "quantile" to normal scores of
+        their ranks; None not at all. "auto" is "robust" where a feature of more than two values has
+        an excess kurtosis above 20, and "standard" elsewhere.
+"""
+
+_ATTRIBUTES = """
+    Attributes
+    ----------
+    centers_ : array of shape (n_centers, n_features)
+        Centres, as the kernel sees them.
+    dual_coef_ : array of shape (n_centers, n_targets)
+        α.
+    intercept_ : array of shape (n_targets,)
+        Mean of the targets.
+    bounds_ : array of shape (2, n_targets)
+        Least and largest value that is predicted: the mean of a target, less and plus twice its
+        largest deviation. With a small ridge functions may be wild just outside the data.
+    scaling_ : ColumnScaling or None
+        What features are scaled by: a function of rows, of host arrays. Of "standard" with `mean`
+        and `scale`, which are subtracted and divided by, and `limits` (4, n_features): the lowest
+        value that is taken as it is, the 1 % and the 99 % quantile, which take the place of values
+        below and above, and the highest. Of "robust" with `median` and `factor`; of "quantile"
+        with a table of `values` and their `scores`.
+    kernel_, lengthscale_, ridge_, solver_ : Kernel, float, float, str
+        As used.
+    ridge_path_ : RidgePath or None
+        Ridges tried and their scores.
+    tuning_ : list
+        Empty: lengthscale and ridge are chosen in closed form, and no settings are fitted for it.
+    status_, n_iter_, solve_residual_ : str, int, float
+        How the solver ended; 1 iteration where it factored, and residual 0 for centres. "STALLED"
+        where rounding leaves more than `tol` of the targets, or a factor a thousandth: without a
+        ridge, of a kernel that cannot take all values.
+    jitter_ : float
+        What was added to the diagonal of the factored kernel matrix, relative to its mean.
+    condition_ : float or None
+        Lower bound on the condition number of the kernel matrix of the centres, if it was factored.
+"""
+
+_NOTES = """
+    Notes
+    -----
+    "direct": O(n² d + n³) time and O(n²) memory, with q centres O(n q²) and a block of rows. "cg":
+    O(n² d) for each iteration; "falkon": O(n q d). Rows may be a NumPy memory map; only a block of
+    them is in memory unless all samples are centres.
+"""
+
+
+class KernelRidgeRegressor(ArrayRegressor, KernelRidgeBase):
+    __doc__ = f"""Kernel ridge regression: exact, by conjugate gradients, or with Nyström centres.
+    {_PARAMETERS}{_ATTRIBUTES}{OF_EVERY_FIT}{_NOTES}
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpukfl import KernelRidgeRegressor
+    >>> X = np.linspace(-1, 1, 100)[:, None]
+    >>> y = np.sin(5 * X[:, 0]) + 0.1 * np.random.default_rng(0).standard_normal(100)
+    >>> bool(KernelRidgeRegressor(random_state=0).fit(X, y).score(X, y) > 0.95)
+    True
+    """
+
+
+class KernelRidgeClassifier(OneHotClassifier, KernelRidgeBase):
+    __doc__ = f"""Kernel ridge classification: least squares on one-hot classes.
+
+    Any number of classes, any labels.
+    {_PARAMETERS}{CLASS_WEIGHT}{_ATTRIBUTES}{OF_EVERY_FIT}
+    classes_ : array of shape (n_classes,)
+        Labels.
+    calibration_ : Calibration
+        What makes probabilities of scores, chosen on held-out samples.
+    {_NOTES}
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from gpukfl import KernelRidgeClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> bool(KernelRidgeClassifier().fit(X, y).score(X, y) > 0.95)
+    True
+    """
+
+
+# -------------------------------------------------------------------------------- brownian
+
+# Kernel ridge regression with the multi-dimensional Brownian kernel.
+
+
+_CENTERS = 1_000  # of rows that lie in parts
+
+
+@dataclass(frozen=True, eq=False)
+class BrownianFit:
+    """Coefficients in the units of the problem, and how their solver ended."""
+
+    Z: Array  # (q, d): all samples where these lie together
+    alpha: Array  # (q, t)
+    intercept: Array  # (t,)
+    ridge: float
+    status: Status
+    n_iter: int
+    residual: float
+
+
+class BrownianProblem(Data):
+    """One data set, and what draws a preconditioner's sketch or centres."""
+
+    def __init__(
+        self, settings: BrownianSettings, samples: Samples, place: Place, run: Run
+    ) -> None:
+        super().__init__(settings, samples, place)
+        self.rng = run.rng
+
+
+@dataclass(frozen=True)
+class BrownianSettings:
+    """The parameters of the estimator; a ridge that is None is the paper's."""
+
+    ridge: float | None
+    scaling: str | None
+    splits: ClassVar[Splits] = Splits()
+
+    def work(self, n: int, d: int, /) -> int:  # noqa: ARG002
+        """Kernel elements of a product."""
+        return n * n
+
+    def problem(self, samples: Samples, place: Place, run: Run, /) -> BrownianProblem:
+        """Place samples."""
+        return BrownianProblem(self, samples, place, run)
+
+    def given(self, problem: BrownianProblem, /) -> float:
+        """Give the ridge."""
+        n = problem.n_effective
+        ridge = paper_ridge(problem.rows, n) if self.ridge is None else self.ridge
+        return ridge or 1.0 / n  # where all rows are at the origin
+
+    def search(self, *_: Any) -> None:
+        """Search nothing: the ridge is given."""
+
+    def learn(
+        self, problem: BrownianProblem, choice: Choice[float, Any], run: Run, /
+    ) -> BrownianFit:
+        """Fit all rows by conjugate gradients; an interruption before has nothing to give.
+
+        Rows that lie in parts never meet all others: they meet centres.
+        """
+        if choice.stopped:
+            raise KeyboardInterrupt
+        if problem.rows.partitioning is not None:
+            return _fit_by_centers(problem, choice.setting)
+        X = problem.rows.whole()
+        system = RidgeSystem(problem.Y, choice.setting, problem.root_weights, rng=run.rng)
+        kernel = KernelMatrix(Brownian(), X)
+        solution = system.solve(kernel, rtol=system.tight())
+        alpha = system.coefficients(solution.x)
+        return BrownianFit(
+            X,
+            alpha,
+            system.intercept(kernel @ alpha),
+            system.ridge,
+            solution.status,
+            solution.n_iter,
+            system.relative_residual(solution.residual),
+        )
+
+
+def _fit_by_centers(problem: BrownianProblem, ridge: float) -> BrownianFit:
+    """Fit by normal equations of some rows as centres, in one pass."""
+    rows = replace(problem.rows, reference=in_double(problem.reference))
+    index = np.sort(drawn(problem.rng, rows.shape[0], min(rows.shape[0], _CENTERS)))
+    operator = KernelOperator(Brownian(), rows, rows.at(index))
+    weights = None if problem.weights is None else in_double(problem.weights)
+    Y = in_double(problem.Y)
+    alpha, intercept, factor = solve_with_intercept(operator, Y, weights, ridge=ridge)
+    if factor.raised:
+        warn(
+            f"the kernel matrix is singular in this precision: {factor.jitter:.1e} was added to it"
+        )
+    return BrownianFit(operator.Z, alpha, intercept, ridge, Status.CONVERGED, 1, 0.0)
+
+
+class BrownianKernelRidge(ArrayRegressor, Learner):
+    r"""Kernel ridge regression with the kernel :math:`(\|x\| + \|x'\| - \|x - x'\|)/2`.
+
+    The peer of BKerNN that learns no features. The intercept is not penalised.
+
+    Parameters
+    ----------
+    ridge : float or "auto", default="auto"
+        λ, positive; "auto" is the paper's max‖x‖/n.
+    random_state : int, RandomState or None, default=None
+        Draws the preconditioner's sketch.
+    backend : {"auto", "numpy", "cupy", "torch"} or Backend, default="auto"
+        Where to compute, as a `Backend` also in which precision.
+    scaling : {"auto", "standard", "robust", "quantile", None}, default="auto"
+        How features are scaled first, each by itself: "standard" to zero mean and unit variance,
+        where values far beyond all others have no part in this, see `scaling_`; "robust" by the
+        median and the interquartile range, bounded smoothly by 3; "quantile" to normal scores of
+        their ranks; None not at all. "auto" is "robust" where a feature of more than two values has
+        an excess kurtosis above 20, and "standard" elsewhere.
+
+    Attributes
+    ----------
+    X_fit_ : array of shape (n_centers, n_features)
+        Centres, as the kernel sees them: all samples of positive weight, or some of those that lie
+        in parts.
+    scaling_ : ColumnScaling or None
+        What features are scaled by: a function of rows, of host arrays. Of "standard" with `mean`
+        and `scale`, which are subtracted and divided by, and `limits` (4, n_features): the lowest
+        value that is taken as it is, the 1 % and the 99 % quantile, which take the place of values
+        below and above, and the highest. Of "robust" with `median` and `factor`; of "quantile"
+        with a table of `values` and their `scores`.
+    dual_coef_ : array of shape (n_centers, n_targets)
+        α.
+    intercept_ : array of shape (n_targets,)
+        c.
+    ridge_ : float
+        λ used.
+    status_, n_iter_, solve_residual_ : str, int, float
+        How the solver ended, after how many iterations, and its relative residual.
+    tuning_ : list
+        Empty: the ridge has a closed form, and no settings are tried.
+    place_ : str
+        Library and device that computed.
+    tuning_seconds_ : float
+        That the search for settings took: next to nothing.
+    tuning_cut_short_ : bool
+        False.
+    warnings_ : list of str
+        What the fit warned of, each once, at most 20.
+
+    Notes
+    -----
+    O(n² d) time for each iteration of preconditioned conjugate gradients and a block of rows in
+    memory; a dense factor up to 600 samples. Where rows lie in parts 1000 of them are centres, and
+    it is O(n) with normal equations of these.
+
+    References
+    ----------
+    .. [1] Follain and Bach, arXiv:2407.17280, Section 5.1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpukfl import BrownianKernelRidge
+    >>> X = np.linspace(0, 1, 50)[:, None]
+    >>> bool(BrownianKernelRidge(ridge=1e-4).fit(X, X[:, 0]).score(X, X[:, 0]) > 0.99)
+    True
+    """
+
+    _predicts = "BrownianKernelRidge"
+    _unit_free = True  # the ridge takes it up
+
+    def __init__(
+        self,
+        ridge: float | str = "auto",
+        *,
+        random_state: Any = None,
+        backend: str | Backend = "auto",
+        scaling: str | None = "auto",
+    ) -> None:
+        self.ridge = ridge
+        self.random_state = random_state
+        self.backend = backend
+        self.scaling = scaling
+
+    def _method(self) -> BrownianSettings:
+        check_number("ridge", self.ridge, low=0, low_allowed=False, also=("auto",))
+        ridge = None if self.ridge == "auto" else float(self.ridge)
+        return BrownianSettings(ridge, self.scaling)
+
+    def _keep(
+        self,
+        problem: BrownianProblem,
+        fit: BrownianFit,
+        choice: Choice[Any, Any],  # noqa: ARG002
+        back: Callable[[Array], Array],
+    ) -> None:
+        xp = array_namespace(problem.reference)
+        with np.errstate(over="ignore"):
+            alpha = back(xp.astype(fit.alpha, xp.float64) * problem.y_scale[None, :])
+            intercept = back(
+                xp.astype(fit.intercept, xp.float64) * problem.y_scale + problem.y_mean
+            )
+        check_finite_result(alpha, intercept)
+        self.X_fit_, self.dual_coef_, self.intercept_ = back(fit.Z), alpha, intercept
+        self.ridge_, self.solve_residual_ = fit.ridge, fit.residual
+        self.status_, self.n_iter_ = fit.status.name, fit.n_iter
+        if fit.status is not Status.CONVERGED:
+            msg = f"relative residual {self.solve_residual_:.1e}: {fit.status.value}"
+            warn(msg, ConvergenceWarning)
+
+    def _describe(self, names: Names, /) -> Description:
+        return describe_brownian(self, names)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.array_api_support = True
+        return tags

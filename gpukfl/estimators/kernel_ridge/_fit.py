@@ -1,0 +1,137 @@
+"""Kernel ridge regression as a method: settings, and one data set."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from gpukfl.core._array import Array, in_double, to_host
+from gpukfl.core._places import Place
+from gpukfl.estimators._data import Data, HeldOut, some_rows, truncated
+from gpukfl.estimators._learner import Choice
+from gpukfl.estimators._run import Run
+from gpukfl.estimators._samples import Samples, Splits
+from gpukfl.kernels import Kernel, make_kernel, median_distance
+from gpukfl.methods import RIDGES, KernelRidge, KernelRidgeFit, lengthscale_left_out
+from gpukfl.partitioned._rows import Rows
+from gpukfl.solvers import ConjugateGradient
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is given or known of a fit; None is chosen."""
+
+    ridge: float | None
+    lengthscale: float | None = None
+
+
+class KernelRidgeProblem(Data):
+    """One data set, its kernel, and what draws centres and folds."""
+
+    def __init__(
+        self, settings: KernelRidgeSettings, samples: Samples, place: Place, run: Run
+    ) -> None:
+        super().__init__(settings, samples, place)
+        self.settings, self.rng = settings, run.rng
+        self.kernel = make_kernel(settings.kernel)
+
+    @cached_property
+    def lengthscale(self) -> float:
+        """What is given, or measured on some rows."""
+        settings, kernel, given = self.settings, self.kernel, self.settings.lengthscale
+        if not isinstance(given, str):
+            return given
+        # A kernel given as a value has the lengthscale that its maker gave it
+        if isinstance(settings.kernel, Kernel):
+            return 1.0
+        index = some_rows(self.rows.shape[0], self.rng)
+        rows, Y, s = self.rows.taken_with(index, self.Y, self.root_weights)
+        X, D = rows.whole(), None if s is None else s**2
+        weights = None if D is None else to_host(D)[:, 0].astype(np.float64)
+        typical = median_distance(X, norm=kernel.norm, weights=weights)
+        if given == "median" or self.constant or len(index) < settings.splits.fewest:
+            return typical
+        ridges = RIDGES if settings.ridge is None else [settings.ridge]
+        return lengthscale_left_out(kernel, X, Y, D, typical=typical, ridges=ridges)
+
+
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """Rows to fit, and rows held out."""
+
+    settings: KernelRidgeSettings
+    problem: KernelRidgeProblem
+    held_out: HeldOut
+
+    def learn(self, setting: Setting, start: None, run: Run, /) -> KernelRidgeFit:  # noqa: ARG002
+        """Fit; what is None is chosen anew."""
+        return self.settings.fit(self.problem, setting)
+
+    def predict(self, fit: KernelRidgeFit, /) -> Array:
+        """Predict the held-out rows."""
+        found = fit.predict(Rows(self.held_out.X, self.problem.reference))
+        return truncated(found, self.problem.bound)
+
+
+@dataclass(frozen=True)
+class KernelRidgeSettings:
+    """The parameters of the estimators; None is "auto", as of lengthscales their own words are."""
+
+    kernel: str | Kernel
+    ridge: float | None
+    lengthscale: float | str
+    solver: str
+    n_centers: int | None
+    center_selection: str
+    conjugate_gradient: ConjugateGradient
+    scaling: str | None
+    splits: ClassVar[Splits] = Splits()
+
+    def work(self, n: int, d: int, /) -> int:  # noqa: ARG002
+        """Kernel elements of a product."""
+        return n * min(n, 1_000)
+
+    def problem(self, samples: Samples, place: Place, run: Run, /) -> KernelRidgeProblem:
+        """Place and scale samples."""
+        return KernelRidgeProblem(self, samples, place, run)
+
+    def given(self, problem: KernelRidgeProblem, /) -> Setting:
+        """Give the ridge; any is as good for a constant."""
+        return Setting(1.0 if self.ridge is None and problem.constant else self.ridge)
+
+    def fold(self, problem: KernelRidgeProblem, held_out: HeldOut, /) -> Fold:
+        """Join rows to fit and rows that judge."""
+        return Fold(self, problem, held_out)
+
+    def search(self, *_: Any) -> None:
+        """Search nothing: the ridge is chosen in closed form."""
+
+    def learn(
+        self,
+        problem: KernelRidgeProblem,
+        choice: Choice[Setting, Any],
+        run: Run,  # noqa: ARG002
+        /,
+    ) -> KernelRidgeFit:
+        """Fit all rows; what is interrupted before has nothing to give."""
+        if choice.stopped:
+            raise KeyboardInterrupt
+        return self.fit(problem, choice.setting)
+
+    def fit(self, problem: KernelRidgeProblem, setting: Setting, /) -> KernelRidgeFit:
+        """Choose the solver and what the setting leaves open, and solve."""
+        known = setting.lengthscale
+        method = KernelRidge(
+            problem.kernel.stretched(problem.lengthscale if known is None else known),
+            setting.ridge,
+            self.solver,
+            self.n_centers,
+            self.center_selection,
+            self.conjugate_gradient,
+        )
+        s = problem.root_weights
+        weights = None if s is None else in_double(s) ** 2
+        return method.fit(problem.rows, problem.Y, weights, problem.rng)

@@ -1,0 +1,449 @@
+"""RegFeaL as scikit-learn estimators."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from gpukfl.core._array import (
+    Array,
+    array_namespace,
+    beside,
+    double_like,
+    double_reference,
+    index_like,
+    reference_like,
+    to_host,
+)
+from gpukfl.core._checks import check_choice, check_kind, check_number
+from gpukfl.core._places import Backend
+from gpukfl.core._random import drawn
+from gpukfl.core._results import Status
+from gpukfl.estimators._base import OF_EVERY_FIT, ArrayRegressor
+from gpukfl.estimators._classifier import CLASS_WEIGHT, OneHotClassifier
+from gpukfl.estimators._data import BoundedPredictions
+from gpukfl.estimators._features import DirectionProfiles, profile_curves
+from gpukfl.estimators._learner import Choice, SteppedLearner
+from gpukfl.estimators._validation import check_finite_result
+from gpukfl.estimators.regfeal._fit import Fitted, Problem, RegFeaLMethod, Setting
+from gpukfl.estimators.regfeal._retraining import (
+    ATTRIBUTES,
+    RULES,
+    TRIED,
+    Retraining,
+    check_retrain,
+    leading_columns,
+)
+from gpukfl.inspection import Degrees, Description, Directions, Eta, Importances, Names, Objective
+from gpukfl.methods import (
+    DegreeLaw,
+    Reweighting,
+    derivative_products,
+    derivative_weights,
+    eta_shares,
+)
+from gpukfl.prediction import farthest
+
+# ----------------------------------------------------------------------------- description
+
+# What regularised feature learning says of itself.
+
+
+def describe(e: Any, names: Names, /) -> Description:
+    """Describe a fitted estimator whose arrays are NumPy's."""
+    features, importances = names.features, e.feature_importances_
+    law, last = DegreeLaw(e.degree_decay_, e.max_degree_).described, e._last_text()
+    count = e.multi_indices_.shape[0]
+    return Description(
+        **e._about_fit(
+            names, along="strength", beside=("degree_decay", "max_degree", "prediction")
+        ),
+        text=f"{count} Hermite features, {law}, strength {e.strength_:g}, prediction by {last}",
+        products="by blocks",
+        facts={
+            "selection of": e.selection,
+            "Hermite features": count,
+            "law of the tuples": law,
+            "strength μ": f"{e.strength_:g} of d^-(2-r)/r",
+            "prediction by": last,
+            "largest degree": int(e.multi_indices_.sum(axis=1).max(initial=0)),
+        },
+        note=(
+            "A direction's loadings say how much each feature weighs in it. A profile is the "
+            "prediction along one learned direction, through the middle of the data."
+        ),
+        panels=(
+            Importances(features, importances, "root mean squares of the derivatives"),
+            Directions(features, e.components_, importances),
+            profile_curves(e, names),
+            _eta(e, names),
+            _degrees(e),
+            Objective(tuple(e.history_.objective)),
+        ),
+    )
+
+
+def _eta(e: Any, names: Names) -> Eta:
+    r = e._reweighting.exponent
+    shares = e.eta_path_ ** (r / (2.0 - r))
+    shares = shares / shares.sum(axis=1, keepdims=True)
+    return Eta(shares, names.features if e.selection == "variables" else None)
+
+
+def _degrees(e: Any) -> Degrees:
+    degrees = e.multi_indices_.sum(axis=1)
+    squares = np.bincount(degrees, weights=(e.coef_**2).sum(axis=1).astype(np.float64))
+    counts, total = np.bincount(degrees), squares.sum()
+    return Degrees(counts / counts.sum(), squares / total if total > 0 else squares)
+
+
+# ------------------------------------------------------------------------------------ base
+
+# What the RegFeaL estimators share: parameters, what is kept of a fit, and predictions.
+
+
+SELECTIONS = ("features", "variables")
+MAX_DEGREE = 40
+
+_RIDGE = 1e-8  # the paper's λ, in units of d^(-(2-r)/r)
+_RANGE_ROWS = 500  # over the range of which profiles are drawn
+_QUIET = (Status.CONVERGED,)
+
+
+class RegFeaLBase(DirectionProfiles, Retraining, BoundedPredictions, SteppedLearner):
+    """The common part: parameters, what is kept of a fit, and predictions."""
+
+    _tried = TRIED
+    _predicts = "RegFeaL"
+    _attributes = ATTRIBUTES
+    _rules = RULES
+    _values = (DegreeLaw, Reweighting)
+    _renamed: ClassVar[dict[str, str]] = {
+        "degree_decay": "give degrees, a number or 'auto'",
+        "max_degree": "give degrees=DegreeLaw(largest=...)",
+        "n_iter": "give optimizer=Reweighting(n_iter=...)",
+        "sparsity_exponent": "give optimizer=Reweighting(exponent=...)",
+        "over_c": "give optimizer=Reweighting(over_c=...)",
+    }
+
+    def __init__(
+        self,
+        n_random_features: int = 2000,
+        *,
+        selection: str = "features",
+        degrees: float | str | DegreeLaw = "auto",
+        strength: float | str = "auto",
+        ridge: float | str = "auto",
+        optimizer: Reweighting | None = None,
+        retrain: Any = "kernel_ridge",
+        clip: float | str | None = "auto",
+        max_time: float | None = None,
+        random_state: Any = None,
+        backend: str | Backend = "auto",
+        scaling: str | None = "auto",
+        verbose: int = 0,
+    ) -> None:
+        self.n_random_features = n_random_features
+        self.selection = selection
+        self.degrees = degrees
+        self.strength = strength
+        self.ridge = ridge
+        self.optimizer = optimizer
+        self.retrain = retrain
+        self.clip = clip
+        self.max_time = max_time
+        self.random_state = random_state
+        self.backend = backend
+        self.scaling = scaling
+        self.verbose = verbose
+
+    # ------------------------------------------------------------------ fitting
+
+    def _method(self) -> RegFeaLMethod:
+        whole = numbers.Integral
+        check_number("n_random_features", self.n_random_features, kind=whole, low=1)
+        check_choice("selection", self.selection, SELECTIONS)
+        check_number("strength", self.strength, low=0, low_allowed=False, also=("auto",))
+        check_number("ridge", self.ridge, low=0, low_allowed=False, also=("auto",))
+        check_kind("optimizer", self.optimizer, (Reweighting, type(None)))
+        check_retrain(self.retrain)
+        check_number("clip", self.clip, low=0, low_allowed=False, also=("auto", None))
+        return RegFeaLMethod(
+            n_random_features=int(self.n_random_features),
+            rotate=self.selection == "features",
+            law=self._law(),
+            strength=None if isinstance(self.strength, str) else float(self.strength),
+            ridge=_RIDGE if isinstance(self.ridge, str) else float(self.ridge),
+            reweighting=self._reweighting,
+            retrain=self.retrain,
+            clip=self.clip,
+            scaling=self.scaling,
+        )
+
+    def _law(self) -> DegreeLaw | None:
+        """Give the law of the degrees; None where it is chosen."""
+        given = self.degrees
+        if isinstance(given, DegreeLaw):
+            check_number(
+                "largest", given.largest, kind=numbers.Integral, high=MAX_DEGREE, also=(None,)
+            )
+            return given
+        check_number("degrees", given, low=0, also=("auto",))
+        if isinstance(given, str):
+            return None
+        if given >= 1.0:
+            msg = f"expected degrees of at least 0 and below 1, or a DegreeLaw, got {given}"
+            raise ValueError(msg)
+        return DegreeLaw(float(given))
+
+    @property
+    def _reweighting(self) -> Reweighting:
+        return self.optimizer or Reweighting()
+
+    def _keep(
+        self,
+        problem: Problem,
+        fitted: Fitted,
+        choice: Choice[Setting, Any],
+        back: Callable[[Array], Array],
+    ) -> None:
+        fit, exponent = fitted.fit, self._reweighting.exponent
+        xp, on = array_namespace(problem.reference), double_like(problem.reference)
+        assert fit.indices is not None
+        with np.errstate(over="ignore"):
+            coef = back(xp.asarray(fit.f_hat, **on) * problem.y_scale[None, :])
+            intercept = back(xp.asarray(fit.intercept, **on) * problem.y_scale + problem.y_mean)
+        check_finite_result(coef, intercept)
+        self.coef_, self.intercept_ = coef, intercept
+        self._keep_bounds(problem, back)
+        xp = array_namespace(coef)
+        there = double_reference(coef)
+        self.multi_indices_ = xp.asarray(fit.indices.tuples, **index_like(coef))
+        # What the last regression says of the directions, beside those it was made with
+        R, eta = fitted.directions
+        self._rotation = beside(fit.R, there)
+        self.R_, self.eta_ = beside(R, coef), beside(eta, there)
+        self.importances_ = beside(eta_shares(eta, exponent), there)
+        self.eta_path_ = beside(np.stack([*fit.etas, eta]), there)
+        in_units = fit.f_hat * to_host(problem.y_scale)[None, :]
+        M = derivative_products(fit.indices.tuples, in_units)
+        self.feature_matrix_ = beside(fit.of_features(M), coef)
+        # Where no feature was learned, or none varies, all directions weigh alike and none is one
+        found = bool(M.any()) and bool(problem.rows.varying().any())
+        roots = derivative_weights(eta, exponent, 0.5) * float(found)
+        self._keep_directions(R * roots[None, :], coef)
+        law, self.strength_ = choice.setting.law, choice.setting.strength
+        self.degree_decay_, self.max_degree_ = law.decay, law.largest
+        self.ridge_ = fitted.method.ridge
+        self._keep_retrained(fitted.retrained, problem, back)
+        n, rng = problem.rows.shape[0], np.random.RandomState(0)
+        index = np.arange(n) if n <= _RANGE_ROWS else drawn(rng, n, _RANGE_ROWS)
+        self._keep_range(to_host(problem.rows.at(np.sort(index))))
+        self._keep_steps(fit.history, fitted.status, _QUIET)
+
+    def _keep_directions(self, W: np.ndarray, there: Array) -> None:
+        super()._keep_directions(leading_columns(W), there)
+        norms = np.linalg.norm(W, axis=1)  # of all columns
+        self.feature_importances_ = beside(norms / (norms.sum() or 1.0), there)
+
+    # ------------------------------------------------------------------ prediction
+
+    def _functions(self) -> Callable[[Array], Array]:
+        if self.retrained_ is None:
+            return super()._functions()
+        return self._of_its_regressor
+
+    def _of_its_regressor(self, X: Array) -> Array:
+        reference = reference_like(self.coef_)
+        rows = replace(self._scaled_rows(X, reference), clip=farthest(self.clip))
+        return array_namespace(X).astype(self._of_another(rows), X.dtype)
+
+    # ------------------------------------------------------------------ description
+
+    def _describe(self, names: Names, /) -> Description:
+        return describe(self, names)
+
+    @property
+    def coef_rotation_(self) -> Array:
+        """Rotation of the last regression (n_features, n_features), float64: that of `coef_`.
+
+        `R_` is what the regression then said of the directions, and belongs to `eta_`.
+        """
+        check_is_fitted(self)
+        return self._rotation
+
+    @property
+    def n_features_estimated_(self) -> int:
+        """Directions, or variables, whose share of η is at least 1/d: the paper's rule."""
+        check_is_fitted(self)
+        shares = to_host(self.importances_)
+        return int(np.sum(shares >= (1.0 - 1e-9) / len(shares)))
+
+
+_PARAMETERS = """
+    Parameters
+    ----------
+    n_random_features : int, default=2000
+        Tuples of Hermite degrees that each iteration draws, m.
+    selection : {"features", "variables"}, default="features"
+        Learn directions, with a rotation, or select variables.
+    degrees : float, "auto" or DegreeLaw, default="auto"
+        c_k of the degrees k. A number is ρ of c_k = ρ^k, at least 0 and below 1: the smaller, the
+        lower the degrees; 0 leaves degree 1. ``DegreeLaw(largest=M)`` of `gpukfl.methods`, M up to
+        40, is c_k = 1 up to this degree; all tuples are taken if they are no more than
+        `n_random_features`. "auto" is a ρ, chosen together with the strength on held-out rows;
+        where there are many variables for the number of random features, M = 2 is tried as well.
+    strength : float or "auto", default="auto"
+        μ, positive, in units of d^(-(2-r)/r).
+    ridge : float or "auto", default="auto"
+        λ, positive, in the same units: for numerical stability. "auto" is 1e-8.
+    optimizer : Reweighting, optional
+        How often directions are learned anew, and how few: ``Reweighting(n_iter=5, exponent=0.33,
+        over_c=False)`` of `gpukfl.methods` by default.
+    retrain : "kernel_ridge", None or a regressor, default="kernel_ridge"
+        What predicts from the learned directions: `KernelRidgeRegressor`, or the Hermite features
+        themselves where they do better on held-out rows; always these; or another scikit-learn
+        regressor.
+    clip : float, "auto" or None, default="auto"
+        Largest absolute standardised coordinate: what lies beyond is moved there, in fits and
+        predictions. Hermite polynomials are huge far outside. "auto" is 6, None leaves all.
+    max_time : float or None, default=None
+        Seconds; the fit of the last whole iteration is kept, and retrained on in haste.
+    random_state : int, RandomState or None, default=None
+        Draws tuples and splits, on the host.
+    backend : {"auto", "numpy", "cupy", "torch"} or Backend, default="auto"
+        Where to compute. "auto" follows X, and moves large NumPy data to a usable GPU. A `Backend`
+        also says in which precision features are computed. The recursion, sums over samples and
+        systems are float64.
+    scaling : {"auto", "standard", "robust", "quantile", None}, default="auto"
+        How features are scaled first, each by itself: "standard" to zero mean and unit variance,
+        where values far beyond all others have no part in this, see `scaling_`; "robust" by the
+        median and the interquartile range, bounded smoothly by 3; "quantile" to normal scores of
+        their ranks; None not at all. "auto" is "robust" where a feature of more than two values has
+        an excess kurtosis above 20, and "standard" elsewhere.
+        The polynomials rely on it.
+    verbose : int, default=0
+        1 prints a line per iteration.
+"""
+
+_ATTRIBUTES = """
+    Attributes
+    ----------
+    R_ : array of shape (n_features, n_features)
+        Rotation; its columns are directions, most important first. The identity for variables. It
+        is updated after the last regression: `coef_` belongs to `coef_rotation_`, not to it.
+    eta_, importances_ : arrays of shape (n_features,)
+        η of the columns of R, and their shares η^(r/(2-r)), which sum to 1. 1e-8 is added to the
+        squared derivatives they are made of, so that a direction without any has not 0, but
+        10^(-4r) of the share of one whose squared derivative is 1: 0.05 at the exponent r = 0.33,
+        and 0.4 at 0.1.
+    eta_path_ : array of shape (updates + 1, n_features)
+        η of each iteration, and of the end.
+    n_features_estimated_ : int
+        Directions whose share is at least 1/d, the paper's rule.
+    n_effective_features_ : int
+        Directions along which the root of the mean squared derivative is at least a fifth of the
+        largest.
+    components_ : array of shape (n_effective_features_, n_features)
+        These directions.
+    feature_importances_ : array of shape (n_features,)
+        Roots of the mean squared derivatives by the features, that is of the diagonal of
+        `feature_matrix_`, summing to 1.
+    feature_matrix_ : array of shape (n_features, n_features)
+        Expected outer product of gradients, eq. (2.9).
+    multi_indices_ : array of shape (n_distinct, n_features)
+        Tuples α of the last iteration.
+    coef_, intercept_ : arrays of shape (n_distinct, n_targets) and (n_targets,)
+        Coefficients of their Hermite products, of rows turned by `coef_rotation_`: without
+        retraining f(x) is ``intercept_`` plus the sum of ``coef_[k]`` times the product of
+        ``h_α(z)`` over ``multi_indices_[k]``, with z the scaled and clipped row times
+        ``coef_rotation_``, within `bounds_`.
+    coef_rotation_ : array of shape (n_features, n_features)
+        Rotation that the last regression was made with, before `R_`; in float64.
+    retrain_components_ : array of shape (k, n_features), or None
+        What the data are projected on for `retrain`: the leading directions, as many as kernel
+        ridge regression asks for on held-out rows, or all with weights. None where the Hermite
+        features predict.
+    kernel_, centers_, dual_coef_ : Kernel and arrays, or None
+        Of the kernel ridge regression on the directions.
+    retrained_ : regressor or None
+        As given in `retrain`, fitted on the directions.
+    bounds_ : array of shape (2, n_targets)
+        Least and largest value that is predicted: the mean of a target, less and plus twice its
+        largest deviation. Polynomials rise steeply outside the data.
+    degree_decay_, max_degree_ : float and int, or None
+        ρ or M as used; the other is None.
+    strength_, ridge_ : float
+        μ and λ as used.
+    scaling_ : ColumnScaling or None
+        What features are scaled by: a function of rows, of host arrays. Of "standard" with `mean`
+        and `scale`, which are subtracted and divided by, and `limits` (4, n_features): the lowest
+        value that is taken as it is, the 1 % and the 99 % quantile, which take the place of values
+        below and above, and the highest. Of "robust" with `median` and `factor`; of "quantile"
+        with a table of `values` and their `scores`.
+    tuning_ : list of dict
+        Settings tried: scores (R²) on held-out rows with their standard errors, seconds, and which
+        was chosen. First laws and strengths, with predictions by the Hermite features; then, for
+        the best three, kernel ridge regressions on their directions.
+    history_, n_iter_, status_ : History, int, str
+        Objective and distinct tuples (as "step") of every iteration; how the fit ended.
+"""
+
+_NOTES = """
+    Notes
+    -----
+    An iteration is O(n m' s) for features of s factors and O(n m' min(n, m')) for the ridge
+    regression on the m' distinct tuples, in blocks of rows where n is above m'. Rows may be a
+    NumPy memory map.
+
+    References
+    ----------
+    .. [1] Follain and Bach, "Nonparametric Linear Feature Learning in Regression Through
+       Regularisation", arXiv:2307.12754.
+"""
+
+
+class RegFeaLRegressor(ArrayRegressor, RegFeaLBase):
+    __doc__ = f"""Regularised feature learning with Hermite polynomials.
+
+    Ridge regression on random products of Hermite polynomials of rotated data, with a penalty on
+    derivatives that leaves few directions; then a regression on these.
+    {_PARAMETERS}{_ATTRIBUTES}{OF_EVERY_FIT}{_NOTES}
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpukfl import RegFeaLRegressor
+    >>> X = np.random.default_rng(0).standard_normal((300, 5))
+    >>> z = (X[:, 0] + X[:, 1]) / np.sqrt(2)
+    >>> y = z**3 - z
+    >>> model = RegFeaLRegressor(500, degrees=0.4, strength=0.1, random_state=0).fit(X, y)
+    >>> np.abs(model.components_[:, :2]).round(1)
+    array([[0.7, 0.7]])
+    """
+
+
+class RegFeaLClassifier(OneHotClassifier, RegFeaLBase):
+    __doc__ = f"""Regularised feature learning with Hermite polynomials for classes.
+
+    Least squares on one-hot classes with shared directions; probabilities are calibrated on
+    held-out rows. Any number of classes, any labels.
+    {_PARAMETERS}{CLASS_WEIGHT}{_ATTRIBUTES}{OF_EVERY_FIT}
+    classes_ : array of shape (n_classes,)
+        Labels.
+    calibration_ : Calibration
+        What makes probabilities of scores, chosen on held-out rows.
+    {_NOTES}
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from gpukfl import RegFeaLClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = RegFeaLClassifier(300, degrees=0.2, strength=0.1, random_state=0).fit(X, y)
+    >>> bool(model.score(X, y) > 0.95)
+    True
+    """

@@ -1,0 +1,599 @@
+"""RegFeaL as a method: one data set, its settings, and what is chosen by held-out rows."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from gpukfl.core._array import Array, array_namespace, double_like, in_double, to_host
+from gpukfl.core._places import Place
+from gpukfl.core._results import Status
+from gpukfl.core._warnings import warn
+from gpukfl.estimators._data import Data, HeldOut, truncated
+from gpukfl.estimators._learner import Choice
+from gpukfl.estimators._run import Run
+from gpukfl.estimators._samples import Samples, Splits
+from gpukfl.estimators._search import Search, Trial, climbed, is_behind, untried
+from gpukfl.estimators.regfeal._retraining import (
+    LEAST,
+    Coordinates,
+    Retrained,
+    check_in_parts,
+    check_weighted,
+    kernel_ridge,
+    leading_columns,
+    project,
+    retrained,
+)
+from gpukfl.inspection import effective_rank
+from gpukfl.methods import (
+    DegreeLaw,
+    FirstTurn,
+    RegFeaL,
+    RegFeaLFit,
+    Reweighting,
+    derivative_weights,
+    eta_shares,
+)
+from gpukfl.partitioned._rows import Rows, reduce_rows
+from gpukfl.prediction import FAR, farthest
+
+# --------------------------------------------------------------------------------- problem
+
+# One data set of RegFeaL: its settings, and rows that Hermite polynomials can bear.
+
+
+_TERMS = 10  # of the kernel for each random feature, from which these tell little
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Law of the degrees, μ, and what is retrained on: None where Hermite features predict."""
+
+    law: DegreeLaw
+    strength: float
+    way: Coordinates | None = None
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The parameters of the estimators.
+
+    Attributes
+    ----------
+    n_random_features : int
+        Tuples of degrees in each iteration.
+    rotate : bool
+        Whether directions are learned, not variables selected.
+    law : DegreeLaw or None
+        None is chosen.
+    strength : float or None
+        μ; None is chosen.
+    retrain : "kernel_ridge", None or a regressor
+        What is fitted on the directions.
+    clip : float, "auto" or None
+        Where features end.
+    """
+
+    n_random_features: int
+    rotate: bool
+    law: DegreeLaw | None
+    strength: float | None
+    ridge: float
+    reweighting: Reweighting
+    retrain: Any
+    clip: float | str | None
+    scaling: str | None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the law or μ is to be chosen."""
+        return self.law is None or self.strength is None
+
+    def at(self, setting: Setting, /) -> RegFeaL:
+        """Give the method at a setting."""
+        by = self.reweighting
+        return RegFeaL(
+            self.n_random_features,
+            setting.law,
+            setting.strength,
+            self.ridge,
+            exponent=by.exponent,
+            rotate=self.rotate,
+            over_c=by.over_c,
+            n_iter=by.n_iter,
+        )
+
+
+class Problem(Data):
+    """One data set of RegFeaL.
+
+    Attributes
+    ----------
+    given_weights : host array (n,), or None
+        Sample weights; where rows lie in parts, theirs do.
+    """
+
+    def __init__(self, settings: Settings, samples: Samples, place: Place) -> None:
+        super().__init__(settings, samples, place, clip=farthest(settings.clip))
+        self.settings, self.given_weights = settings, samples.weights
+        if self.rows.partitioning is not None:
+            check_in_parts(settings.retrain)
+        if samples.weights is not None:
+            check_weighted(settings.retrain)
+
+    @cached_property
+    def kept_rows(self) -> Rows:
+        """The rows, scaled once where they are few: each regression passes over them."""
+        return self.rows.in_memory()
+
+    @cached_property
+    def _far(self) -> tuple[float, np.ndarray]:
+        """Largest absolute value, and the share (d,) of values beyond where features may end."""
+        xp = array_namespace(self.reference)
+        rows, edge = replace(self.rows, clip=None), farthest(self.settings.clip) or FAR
+
+        def part(start: int, stop: int) -> list[tuple[float, np.ndarray]]:
+            found = []
+            for _, _, block in rows.blocks(start=start, stop=stop):
+                size = xp.abs(block)
+                beyond = xp.sum(xp.astype(size > edge, xp.float64), axis=0)
+                found.append((float(xp.max(size)), to_host(beyond)))
+            return [functools.reduce(_farther, found)]
+
+        ((largest, beyond),) = reduce_rows(rows.source, part, combine=_farther)
+        return largest, beyond / rows.shape[0]
+
+    @property
+    def _is_scaled(self) -> bool:
+        return self.settings.scaling is not None and self.settings.clip is not None
+
+    def check_scale(self) -> None:
+        """Refuse features of which most values are far from 0."""
+        if self._is_scaled or not (self._far[1] > 0.5).any():
+            return
+        edge = farthest(self.settings.clip) or FAR
+        msg = (
+            "expected features around 0 of about unit variance, got most values of feature "
+            f"{np.argmax(self._far[1])} beyond {edge:g}: scaling='standard' scales "
+            "them"
+        )
+        raise ValueError(msg)
+
+    def warn_of_scale(self) -> None:
+        """Warn of features of which some values are far from 0."""
+        settings = self.settings
+        if self._is_scaled or settings.clip not in ("auto", None) or self._far[0] <= FAR:
+            return
+        advice = "scaling='standard' scales features, " if settings.scaling is None else ""
+        msg = (
+            f"a feature is {self._far[0]:.3g} standard deviations from 0, where Hermite "
+            f"polynomials are huge: {advice}clip={FAR:g} moves what lies beyond"
+        )
+        warn(msg)
+
+    def warn_of_many_terms(self) -> None:
+        """Warn of a law that is given, and of which random features tell little."""
+        law, d = self.settings.law, self.rows.shape[1]
+        if law is None or law.decay is None:
+            return
+        count = self.settings.n_random_features
+        enough, log_terms = _TERMS * count, -d * math.log1p(-law.decay)
+        if log_terms > math.log(enough):
+            most = -math.expm1(-math.log(enough) / d)
+            msg = (
+                f"a degree decay of {law.decay:g} with {d} features gives the kernel about "
+                f"e^{log_terms:.1f} terms, of which {count} random ones tell little: expected at "
+                f"most {most:.2g}, more random features, or 'auto'"
+            )
+            warn(msg)
+
+
+def _farther(a: tuple[float, np.ndarray], b: tuple[float, np.ndarray], /) -> Any:
+    """Largest value of two sets of rows, and the number of values beyond an edge."""
+    return max(a[0], b[0]), a[1] + b[1]
+
+
+# ------------------------------------------------------------------------------------ fold
+
+# Rows that RegFeaL is fitted to, and others that judge the fit.
+
+
+SHARE = 0.5  # of max_time after which the search has ended
+_FEATURES = 5_000  # that settings are chosen with, at most: with fewer, other settings are best
+_ITERATIONS = 4
+_CENTERS = 600  # of kernel ridge regressions that only compare directions
+_PATH_CENTERS = 300  # on which their ridge is chosen, where there are more rows
+
+
+@dataclass(eq=False)
+class Learned:
+    """What a fold gives."""
+
+    method: RegFeaL
+    fit: RegFeaLFit
+    first: FirstTurn | None  # of fits that differ in μ only; None where it was let go: it is large
+    retrained: Retrained | None = None
+
+    @functools.cached_property
+    def directions(self) -> tuple[np.ndarray, np.ndarray]:
+        """Directions and η that the last regression asks for."""
+        return self.method.directions(self.fit)
+
+
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """Rows to fit, and rows held out."""
+
+    problem: Problem
+    held_out: HeldOut
+
+    @property
+    def rows(self) -> Rows:
+        """Rows held out."""
+        return Rows(self.held_out.X, self.problem.reference)
+
+    def learn(self, setting: Setting, start: Learned | None, run: Run, /) -> Learned:
+        """Fit the rows, with draws that are the same for every setting; or retrain a fit."""
+        if setting.way is None:
+            return self._fitted(setting, start, run)
+        base = start or self._fitted(setting, None, run)
+        R, eta = base.directions
+        directions = setting.way.of(R, eta, base.method.exponent)
+        return replace(base, first=None, retrained=self._retrained(directions))
+
+    def predict(self, learned: Learned, /) -> Array:
+        """Predict the rows held out, by Hermite features or by what is retrained."""
+        again = learned.retrained
+        if again is None or again.fit is None:
+            return truncated(learned.fit.predict(self.rows), self.problem.bound)
+        return again.fit.predict(project(self.rows, self._placed(again.directions)))
+
+    def _fitted(self, setting: Setting, start: Learned | None, run: Run) -> Learned:
+        first = (start and start.first) or FirstTurn()
+        problem, rng = self.problem, np.random.RandomState(0)
+        method = problem.settings.at(setting)
+        few = min(method.n_random_features, _FEATURES), min(method.n_iter, _ITERATIONS)
+        method = replace(method.with_effort(*few), max_time=run.left(SHARE))
+        fit = method.run(problem.kept_rows, problem.Y, problem.weights, rng, first=first)
+        if fit.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
+        name = f"tune {setting.law.described}, strength {setting.strength:g}"
+        run.tell(name, len(fit.history) - 1, fit.history)
+        return Learned(method, fit, first)
+
+    def _retrained(self, directions: np.ndarray) -> Retrained:
+        """Kernel ridge regression on coordinates along some directions."""
+        problem, weights = self.problem, self.problem.given_weights
+        rows, Y = project(problem.kept_rows, self._placed(directions)), in_double(problem.Y)
+        fit = kernel_ridge(rows, Y, weights, centers=_CENTERS, few=_PATH_CENTERS)
+        return Retrained(directions, fit)
+
+    def _placed(self, directions: np.ndarray) -> Array:
+        reference = self.problem.reference
+        return array_namespace(reference).asarray(directions, **double_like(reference))
+
+
+# ---------------------------------------------------------------------------------- search
+
+# RegFeaL as a method: its settings, what is chosen by held-out rows, and the last fit.
+
+
+MEAN_DEGREES = (0.5, 1.0, 2.0, 4.0, 8.0)  # of the tuples that the decays of the grid give
+STRENGTHS = (1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0, 1000.0)
+START = (4.0, 0.1)  # mean degree and strength
+SCOUTS = (START, (8.0, 0.01), (2.0, 0.01), (1.0, 1.0))  # from the best of which the search climbs
+SQUARES, SQUARES_STRENGTH = DegreeLaw(largest=2), 0.01  # another scout, of many variables
+
+_COVERED = 4  # random features for each tuple of degree up to 2 below which these are many
+_ROWS = 5_000  # that settings are chosen on
+_GAIN = 1e-3  # share of the variance that is worth another step
+_FINALISTS = 3  # points whose directions are retrained on
+_NUMBERS = (1, 2, 3, 4, 6, 8, 12, 16)  # of leading directions to retrain on
+_POWERS = (0.25, 0.5)  # of the squared derivatives, as weights of all directions
+_WORTH = 0.01  # share of the error that is worth more directions
+_MUCH = 1.5  # times the error of the best point so far, with which another one is left
+_FIT_WORKS = 3  # iterations for which there should be time
+_FIT_SHARE = 0.8  # of max_time after which the fit has ended
+_QUICK_FEATURES, _QUICK_ITERATIONS = 300, 2  # after an interruption, with nothing to go on
+
+OneTrial = Trial[Setting, Learned]
+Trials = Sequence[OneTrial]
+
+
+@dataclass(frozen=True, eq=False)
+class Tuner:
+    """Goes from neighbour to neighbour on the grid of laws and μ, from the best of some scouts.
+
+    Then the directions of the best points are retrained on, in several ways.
+    """
+
+    scouts: list[Setting]
+    laws: list[DegreeLaw] | None  # to choose among
+    strengths: Sequence[float] | None
+    retrain: Any
+    n_folds: int
+
+    def propose(self, trials: Trials, /) -> Setting | None:
+        """Give the next scout, the next neighbour of the best point, or the next way."""
+        points = _points(trials)
+        _let_go(points)
+        scout = untried(self.scouts, points)
+        if scout is not None:
+            return scout
+        best = climbed(points, lambda _: _GAIN, first=len(self.scouts))
+        near = untried(_neighbours(best.setting, self.laws, self.strengths), points)
+        if near is not None or self.retrain is None:
+            return near
+        finalists = in_order(points)[:_FINALISTS]
+        return untried((one for point in finalists for one in self._ways(point)), trials)
+
+    def starts(self, setting: Setting, trials: Trials, /) -> Sequence[Learned | None]:
+        """Give the fits to retrain, or the first regressions of the best point of the same law."""
+        points = _points(trials)
+        if setting.way is not None:
+            base = replace(setting, way=None)
+            return next(trial.learned for trial in points if trial.setting == base)
+        if points:
+            leader = in_order(points)[0]
+            if leader.setting.law == setting.law and leader.learned:
+                return leader.learned
+        return [None] * self.n_folds
+
+    def choose(self, trials: Trials, /) -> OneTrial:
+        """Give the best, by what predicts in the end; of its ways the fewest directions.
+
+        Of those that were not left on the way, and with which the error is about as small.
+        """
+        points = _points(trials)
+        looked: list[tuple[float, OneTrial]] = []
+        for point in points:
+            ways = [t for t in trials if _is_way_of(t, point) and len(t.predicted) == self.n_folds]
+            if ways:
+                mine = [*ways, point] if self.retrain == "kernel_ridge" else ways
+                best = max(mine, key=lambda trial: trial.score)
+                enough = best.score - _WORTH * (1.0 - best.score)
+                few = [t for t in ways if _number(t) and t.score >= enough]
+                looked.append((best.score, min(few, key=_number, default=best)))
+        if not looked:
+            return max(points, key=lambda trial: trial.score)
+        return max(looked, key=lambda pair: pair[0])[1]
+
+    def described(self, trial: OneTrial, /) -> dict[str, Any]:
+        """Name law, μ, and what predicts."""
+        law, strength, way = trial.setting.law, trial.setting.strength, trial.setting.way
+        return {
+            "degree_decay": law.decay,
+            "max_degree": law.largest,
+            "strength": strength,
+            "prediction": "Hermite features" if way is None else way.described,
+        }
+
+    def _ways(self, point: OneTrial) -> list[Setting]:
+        """Ways to retrain on a point's directions."""
+        if not point.learned:
+            return []
+        etas = [learned.directions[1] for learned in point.learned]
+        ways = _leading(etas, point.learned[0].method.exponent)
+        if self.retrain == "kernel_ridge":  # other regressors may not see weights
+            # First, for they are seldom far from the best, so that what is worse is left early
+            ways = [*(Coordinates(power=power) for power in _POWERS), *ways]
+        return [replace(point.setting, way=way) for way in ways]
+
+
+class RegFeaLSearch(Search[Setting, Learned]):
+    """A search that leaves ways to retrain once another one is clearly better.
+
+    And points once they are much worse than another; directions that are a little worse for
+    Hermite features may be the best to retrain on.
+    """
+
+    def _is_behind(self, trial: OneTrial) -> bool:
+        is_point = trial.setting.way is None
+        whole = [one for one in self.trials if len(one.predicted) == len(self.folds)]
+        rivals = [one for one in whole if (one.setting.way is None) == is_point]
+        if not rivals:
+            return False
+        best = max(rivals, key=lambda one: one.score).losses[: len(trial.losses)]
+        return is_behind(trial.losses, (_MUCH if is_point else 1.0 + _WORTH) * best)
+
+
+def in_order(trials: Trials, /) -> list[OneTrial]:
+    """Points that were tried, best first."""
+    return sorted(trials, key=lambda trial: -trial.score)
+
+
+def _points(trials: Trials) -> list[OneTrial]:
+    return [trial for trial in trials if trial.setting.way is None]
+
+
+def _is_way_of(trial: OneTrial, point: OneTrial) -> bool:
+    return trial is not point and replace(trial.setting, way=None) == point.setting
+
+
+def _number(trial: OneTrial) -> int:
+    """Count the leading directions; 0 where all have weights."""
+    return (trial.setting.way and trial.setting.way.number) or 0
+
+
+def _let_go(points: Trials) -> None:
+    """Forget what is large of points that fell behind."""
+    for trial in in_order(points)[1:]:
+        for learned in trial.learned:
+            learned.first = None
+    for trial in in_order(points)[_FINALISTS:]:
+        trial.learned.clear()
+
+
+def _leading(etas: list[np.ndarray], exponent: float) -> list[Coordinates]:
+    """Numbers of directions to look at: up to twice as many as have a share of 1/d.
+
+    Not those along which the function is all but constant, of which rounding chooses the basis.
+    """
+    most = 1
+    for eta in etas:
+        shares = eta_shares(eta, exponent)
+        important, half = (int(np.sum(shares >= c / len(eta))) for c in (1.0, 0.5))
+        seen = int(np.sum(derivative_weights(eta, exponent, 0.5) >= LEAST))
+        most = max(most, min(max(2 * important, half), seen))
+    return [Coordinates(k) for k in _NUMBERS if k <= most]
+
+
+def _neighbours(at: Setting, laws: Any, strengths: Any) -> list[Setting]:
+    """Points one step away on the grid."""
+    points = []
+    if strengths:
+        k = strengths.index(at.strength)
+        near = [strengths[j] for j in (k - 1, k + 1) if 0 <= j < len(strengths)]
+        points += [Setting(at.law, strength) for strength in near]
+    if laws:
+        k = laws.index(at.law)
+        near = [laws[j] for j in (k - 1, k + 1) if 0 <= j < len(laws)]
+        points += [Setting(law, at.strength) for law in near]
+    return points
+
+
+def law_of(mean_degree: float, d: int, /) -> DegreeLaw:
+    """Give the law of the ρ with which the kernel's terms have this degree, on average.
+
+    There are as many of degree k as terms of (1 - ρ)^-d, so that k is negative binomial.
+    """
+    return DegreeLaw(mean_degree / (mean_degree + d))
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """The last fit, and what was retrained on its directions."""
+
+    method: RegFeaL
+    fit: RegFeaLFit
+    directions: tuple[np.ndarray, np.ndarray]  # R and η that the last regression asks for
+    retrained: Retrained | None
+    status: Status
+
+
+class RegFeaLMethod(Settings):
+    """RegFeaL with its settings."""
+
+    splits: ClassVar[Splits] = Splits(at_most=_ROWS)
+
+    def work(self, n: int, d: int, /) -> int:  # noqa: ARG002
+        """Random features of all rows."""
+        return n * self.n_random_features
+
+    def problem(self, samples: Samples, place: Place, run: Run, /) -> Problem:  # noqa: ARG002
+        """Place and scale samples."""
+        return Problem(self, samples, place)
+
+    def given(self, problem: Problem, /) -> Setting:
+        """Give what is given, and the middle of the grid."""
+        problem.check_scale()
+        law = self.law or law_of(START[0], problem.rows.shape[1])
+        return Setting(law, self.strength or START[1])
+
+    def fold(self, problem: Problem, held_out: HeldOut, /) -> Fold:
+        """Join rows to fit and rows that judge."""
+        return Fold(problem, held_out)
+
+    def search(
+        self, folds: Callable[[], Sequence[Fold]], problem: Problem, run: Run, /
+    ) -> Search[Setting, Learned] | None:
+        """Search where law or μ is chosen, or something is retrained and there is time for it."""
+        start = self.given(problem)
+        if not self.is_open and (self.retrain is None or run.is_over(SHARE)):
+            return None
+        d = problem.rows.shape[1]
+        laws = None if self.law else [law_of(degree, d) for degree in MEAN_DEGREES]
+        strengths, scouts = None if self.strength else STRENGTHS, [start]
+        if laws and strengths:
+            scouts = [Setting(law_of(degree, d), strength) for degree, strength in SCOUTS]
+        # Random tuples hardly cover those of degree 2, which ρ^2 makes rare besides
+        if laws and self.n_random_features < _COVERED * math.comb(d + 2, 2):
+            laws.insert(0, SQUARES)
+            scouts.append(Setting(SQUARES, SQUARES_STRENGTH if strengths else start.strength))
+        found = folds()
+        tuner = Tuner(scouts, laws, strengths, self.retrain, len(found))
+        return RegFeaLSearch(found, tuner, run, SHARE)
+
+    def learn(self, problem: Problem, choice: Choice[Setting, Learned], run: Run, /) -> Fitted:
+        """Fit all rows, and retrain; with few features, once interrupted before any trial."""
+        problem.warn_of_scale()
+        problem.warn_of_many_terms()
+        method, stopped = self.at(choice.setting), choice.stopped
+        if stopped and choice.trial is None:  # next to nothing is known
+            method = quick(method)
+        try:
+            method, fit = run_in_time(method, problem, run)
+        except KeyboardInterrupt:  # before the first iteration was done
+            stopped = True
+            method, fit = run_in_time(quick(method), problem, run)
+        stopped = stopped or fit.status is Status.INTERRUPTED
+        R, eta = method.directions(fit)
+        again = None
+        if self.retrain is not None and not (problem.constant or stopped):
+            way = self._way(choice, R, eta)
+            try:
+                if way is not None:
+                    at = way.of(R, eta, method.exponent)
+                    again = retrained(self.retrain, problem, problem.given_weights, at, run)
+            except KeyboardInterrupt:  # the Hermite features predict
+                stopped = True
+        status = Status.INTERRUPTED if stopped else fit.status
+        return Fitted(method, fit, (R, eta), again, status)
+
+    def _way(
+        self, choice: Choice[Setting, Learned], R: np.ndarray, eta: np.ndarray
+    ) -> Coordinates | None:
+        """Give what to retrain on; the important directions, where none were looked at."""
+        way, trial = choice.setting.way, choice.trial
+        looked = choice.settled or (
+            trial is not None and any(_is_way_of(one, trial) for one in choice.trials)
+        )
+        if way is not None or (looked and self.retrain == "kernel_ridge"):
+            return way
+        roots = derivative_weights(eta, self.reweighting.exponent, 0.5)
+        return Coordinates(effective_rank(leading_columns(R * roots[None, :])))
+
+
+def run_in_time(method: RegFeaL, problem: Problem, run: Run, /) -> tuple[RegFeaL, RegFeaLFit]:
+    """Fit with as many random features as there is time for; give the method with these."""
+    method = affordable(method, problem, run)
+    method = replace(method, max_time=run.left(_FIT_SHARE))
+    fit = method.run(
+        problem.kept_rows,
+        problem.Y,
+        problem.weights,
+        run.rng,
+        watch=lambda k, fit: run.tell("fit", k, fit.history),
+    )
+    return method, fit
+
+
+def quick(method: RegFeaL, /) -> RegFeaL:
+    """Give the method with what takes a moment."""
+    few = min(method.n_random_features, _QUICK_FEATURES)
+    return method.with_effort(few, min(method.n_iter, _QUICK_ITERATIONS))
+
+
+def affordable(method: RegFeaL, problem: Problem, run: Run, /) -> RegFeaL:
+    """Give the method with as many random features as there is time for."""
+    asked = method.n_random_features
+
+    def iterate(count: int) -> None:
+        few = method.with_effort(count, 1)
+        fit = few.run(problem.kept_rows, problem.Y, problem.weights, np.random.RandomState(0))
+        if fit.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
+
+    count = run.affordable(asked, iterate, times=_FIT_WORKS)
+    if count < asked:
+        msg = f"max_time leaves time for {count} random features of {asked}"
+        warn(msg, ConvergenceWarning)
+    return method.with_effort(count, method.n_iter)

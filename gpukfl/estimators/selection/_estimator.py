@@ -1,0 +1,778 @@
+"""Kernel feature selection as scikit-learn estimators."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import is_classifier
+from sklearn.feature_selection import SelectorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from gpukfl.core._array import (
+    Array,
+    array_namespace,
+    beside,
+    index_like,
+    is_array,
+    is_host,
+    like,
+    to_host,
+)
+from gpukfl.core._checks import check_kind, check_number, check_switch
+from gpukfl.core._places import Backend
+from gpukfl.core._warnings import warn
+from gpukfl.estimators._base import OF_EVERY_FIT, SCORES, ArrayRegressor, DescribedMethod
+from gpukfl.estimators._classifier import CLASS_WEIGHT, OneHotClassifier
+from gpukfl.estimators._dask import on_its_device
+from gpukfl.estimators._data import BoundedPredictions, dual_coefficients
+from gpukfl.estimators._declared import (
+    DOUBLE,
+    FLOAT,
+    Declared,
+    Either,
+    Entries,
+    Items,
+    Number,
+    Numbers,
+    Record,
+    Rule,
+    Text,
+    Whole,
+    together,
+)
+from gpukfl.estimators._features import profile_curves
+from gpukfl.estimators._learner import Choice, SteppedLearner
+from gpukfl.estimators._validation import check_finite_result, validate_samples
+from gpukfl.estimators.kernel_ridge._estimator import warn_of_solution
+from gpukfl.estimators.selection._control import Fitted
+from gpukfl.estimators.selection._data import SelectionProblem, selection_kernel
+from gpukfl.estimators.selection._fit import QUIET, KernelSelection, Learned, Setting
+from gpukfl.estimators.selection._settings import (
+    DEFAULT_RIDGE,
+    Knockoffs,
+    Path,
+    Permutations,
+    Stability,
+    Weights,
+)
+from gpukfl.inspection import Description, Importances, Names, Objective, Panel, Rounds
+from gpukfl.inspection import Path as PathPanel
+from gpukfl.kernels import Kernel
+from gpukfl.knockoffs import GaussianKnockoffs, RankKnockoffs, fewest_found, found_at, level_of
+from gpukfl.methods import Selection
+from gpukfl.solvers import ArmijoSearch, ProjectedGradient
+
+# ------------------------------------------------------------------------------ attributes
+
+# What a fitted selection is: attributes, and what their values must be.
+
+
+TRIED: dict[str, Declared] = {
+    "ridge": Number(),
+    "sparsity": Either(Number(), Text(("auto",))),
+    "n_selected": Number(),
+}
+
+ATTRIBUTES: dict[str, Declared] = {
+    "scores_": Numbers(DOUBLE, ("n_features",)),
+    "levels_": Numbers("i", ("n_features",)),
+    "beta_": Numbers(DOUBLE, ("n_features",)),
+    "feature_importances_": Numbers(DOUBLE, ("n_features",)),
+    "components_": Numbers(FLOAT, ("n_used", "n_features")),
+    "n_effective_features_": Whole(),
+    "intercept_": Numbers(FLOAT, ("n_targets",)),
+    "kernel_": Record(Kernel),
+    "centers_": Numbers(FLOAT, ("n_centers", "n_used"), optional=True),
+    "dual_coef_": Numbers(DOUBLE, ("n_centers", "n_targets"), optional=True),
+    "_support": Numbers("b", ("n_features",)),
+    "_used": Numbers("i", ("n_used",)),
+    "_stretch": Numbers(DOUBLE, ("n_used",)),
+    "ridge_": Number(),
+    "sparsity_": Number(),
+    "anchor_": Number(),
+    "rounds_": Items(
+        Entries(
+            {
+                "level": Whole(),
+                "sparsity": Number(),
+                "entered": Items(Whole()),
+                "scores": Items(Number()),
+                "highest_left": Number(),
+            }
+        )
+    ),
+    "path_": Entries(
+        {
+            "sparsity": Numbers(DOUBLE, ("n_path",)),
+            "beta": Numbers(DOUBLE, ("n_path", "n_features")),
+            "score": Numbers(DOUBLE, ("n_path",)),
+        },
+        optional=True,
+    ),
+    "selection_frequencies_": Numbers(DOUBLE, ("n_features",), optional=True),
+    "stability_threshold_": Number(optional=True),
+    "e_values_": Numbers(DOUBLE, ("n_features",), optional=True),
+    "fdr_": Number(optional=True),
+    "knockoffs_": Entries(
+        {
+            "level": Number(),
+            "draws": Whole(),
+            "copies": Whole(),
+            "shrinkage": Number(),
+            "n_samples": Whole(),
+        },
+        optional=True,
+    ),
+}
+
+
+def _selected(e: Any) -> bool:
+    used = e._used
+    inside = bool(np.all((used >= 0) & (used < e.n_features_in_)) and np.all(e.levels_ >= 0))
+    return inside and len(np.unique(used)) == len(used) and bool(np.all(e._stretch > 0))
+
+
+def _entered(e: Any) -> bool:
+    return all(k < e.n_features_in_ for one in e.rounds_ for k in one["entered"]) and (
+        int(e._support.sum()) == e.n_effective_features_
+    )
+
+
+def _enough(e: Any) -> bool:
+    return e.e_values_ is None or bool(np.all(e.e_values_ >= 0))
+
+
+RULES: dict[str, Rule] = {
+    "centres with their coefficients": together("centers_", "dual_coef_"),
+    "indices of variables": _selected,
+    "e-values with their share of false ones": together("e_values_", "fdr_", "knockoffs_"),
+    "e-values": _enough,
+    "rounds of the selected variables": _entered,
+}
+
+
+# ----------------------------------------------------------------------------- description
+
+# What a kernel feature selection says of itself.
+
+
+def describe(e: Any, names: Names, /) -> Description:
+    """Describe a fitted estimator whose arrays are NumPy's."""
+    last = "the mean" if e.dual_coef_ is None else type(e.kernel_).__name__
+    found = [one for one in e.rounds_ if one["entered"]]
+    selected = f"{e.n_effective_features_} of {e.n_features_in_} variables"
+    tuned = ("ridge", ()) if e.path_ is None else ("sparsity", ("ridge",))
+    about = e._about_fit(names, along=tuned[0], beside=tuned[1])
+    return Description(
+        **about | {"dimension": (e.n_effective_features_, "selected variable")},
+        text=(
+            f"{selected}{_in_rounds(e, len(found))}, then "
+            f"{last if e.dual_coef_ is None else f'{last} kernel'}"
+        ),
+        products="by blocks",
+        facts={
+            "selection by": type(selection_kernel(e.kernel)).__name__,
+            "selected": selected,
+            "variables by round": ", ".join(str(len(r["entered"])) for r in found) or "none",
+            "thresholds γ": ", ".join(f"{r['sparsity']:.3g}" for r in e.rounds_) or "none",
+            "ridge λ": f"{e.ridge_:.3g}",
+            "prediction by": last,
+        }
+        | _discoveries(e),
+        note=(
+            "A variable enters in the first round in which its score stays above the threshold γ "
+            "until it has weight; scores are those at the start of a round. A "
+            "profile is the prediction along one selected variable, averaged over the others of "
+            "some centres."
+        ),
+        panels=_panels(e, names),
+    )
+
+
+def _in_rounds(e: Any, count: int) -> str:
+    """Say in how many rounds, unless it was not these that selected."""
+    if e.error_control is not None:
+        return ""
+    return f" in {count} round{'' if count == 1 else 's'}"
+
+
+def _discoveries(e: Any) -> dict[str, str]:
+    """Say what knockoffs promise; nothing without them."""
+    if e.knockoffs_ is None:
+        return {}
+    level, draws, copies = (e.knockoffs_[key] for key in ("level", "draws", "copies"))
+    times, fewest = f"{draws} draw{'' if draws == 1 else 's'}", fewest_found(level, copies)
+    return {
+        "false discoveries": f"at most {level:.3g} of those selected, on average",
+        "knockoffs": f"{times} of {copies} copies, {e.knockoffs_['n_samples']} rows",
+        "fewest that can be found": str(fewest),
+        "correlations shrunk by": f"{e.knockoffs_['shrinkage']:.1%}",
+    }
+
+
+def _panels(e: Any, names: Names) -> tuple[Panel, ...]:
+    features = names.features
+    thresholds = tuple((one["level"], one["sparsity"]) for one in e.rounds_)
+    panels: list[Panel] = [
+        Importances(features, e.feature_importances_, "error that permuting adds", e.levels_),
+        Rounds(features, e.scores_, e.levels_, thresholds),
+        profile_curves(e, names, "Prediction along the selected variables"),
+    ]
+    if e.path_ is not None:
+        gammas, beta, scores = (e.path_[key] for key in ("sparsity", "beta", "score"))
+        score = SCORES[is_classifier(e)]
+        panels.append(PathPanel(features, gammas, beta, scores, e.sparsity_, score))
+    return (*panels, Objective(tuple(e.history_.objective)))
+
+
+# -------------------------------------------------------------------------------- selected
+
+# What a selection of variables gives: columns, a description, and profiles.
+
+
+_AVERAGED = 30  # centres over whose other variables a profile is a mean
+
+
+class SelectedVariables(DescribedMethod, SelectorMixin):
+    """The selected columns of data, and what the model makes of them."""
+
+    kernel: str | Kernel
+    kernel_: Kernel
+    n_features_in_: int
+    n_effective_features_: int
+    rounds_: list[dict[str, Any]]
+    ridge_: float
+    error_control: str | Stability | Knockoffs | None
+    e_values_: Array | None
+
+    def _get_support_mask(self) -> np.ndarray:
+        check_is_fitted(self)
+        return to_host(self._support)
+
+    @on_its_device
+    def transform(self, X: Any) -> Array:
+        """Keep the selected columns.
+
+        Parameters
+        ----------
+        X : array or frame of shape (n_samples, n_features)
+            Data, of the library that was used in `fit`.
+
+        Returns
+        -------
+        array or frame of shape (n_samples, n_selected)
+            The selected columns as they are in X.
+
+        Raises
+        ------
+        ValueError
+            If no variable was selected.
+        """
+        check_is_fitted(self)
+        whole = validate_samples(self, X, reset=False, method="transform")
+        if not self.n_effective_features_:
+            msg = (
+                "expected at least one selected variable to transform to, got none: lower "
+                "`sparsity`, or see `scores_` for what came close"
+            )
+            raise ValueError(msg)
+        if hasattr(X, "columns"):
+            return super().transform(X)
+        index = self.get_support(indices=True)
+        if is_host(whole):
+            return whole[:, index]
+        xp = array_namespace(whole)
+        return xp.take(whole, xp.asarray(index, device=like(whole)["device"]), axis=1)
+
+    @on_its_device
+    def inverse_transform(self, X: Any) -> Array:
+        """Put the selected columns back in their places, among columns of zeros.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_selected)
+            What `transform` gives, of any library.
+
+        Returns
+        -------
+        array of shape (n_samples, n_features)
+            Of the library, device and dtype of X.
+
+        Raises
+        ------
+        ValueError
+            If X has another number of columns than were selected.
+        """
+        if not is_array(X) or is_host(X):
+            return super().inverse_transform(X)
+        support = self.get_support()
+        if X.ndim != 2 or X.shape[1] != support.sum():
+            msg = f"expected X of shape (n, {int(support.sum())}), got {tuple(X.shape)}"
+            raise ValueError(msg)
+        xp = array_namespace(X)
+        with_zeros = xp.concat([X, xp.zeros((X.shape[0], 1), **like(X))], axis=1)
+        origin = np.where(support, np.cumsum(support) - 1, X.shape[1])
+        return xp.take(with_zeros, xp.asarray(origin, **index_like(X)), axis=1)
+
+    def selected_at(self, level: float, /) -> np.ndarray:
+        """Select at another level, by the e-values that knockoffs gave.
+
+        Parameters
+        ----------
+        level : float
+            Share of false variables among those selected, at most, on average: in (0, 1].
+
+        Returns
+        -------
+        host array of bool (n_features,)
+            Whether each variable is selected. Far from the level of the fit fewer are found than
+            by a fit at that level.
+
+        Raises
+        ------
+        ValueError
+            If the fit has no e-values: it was not one with knockoffs, or ended before them.
+        """
+        check_is_fitted(self)
+        check_number("level", level, low=0, high=1, low_allowed=False)
+        if self.e_values_ is None:
+            msg = (
+                f"expected a fit with error_control='fdr' that was not interrupted, got one "
+                f"without e-values, of error_control={self.error_control!r}"
+            )
+            raise ValueError(msg)
+        return found_at(to_host(self.e_values_), float(level))
+
+    # ------------------------------------------------------------------ description
+
+    def _describe(self, names: Names, /) -> Description:
+        return describe(self, names)
+
+    def profiles(self, count: int = 5, points: int = 100) -> tuple[np.ndarray, np.ndarray]:
+        """Predict along the selected variables, averaged over the others of some centres.
+
+        At their mean there may be no row at all, such as between the indicators of categories,
+        and a narrow kernel knows nothing there.
+
+        Parameters
+        ----------
+        count : int
+            Variables at most, most important first.
+        points : int
+            On each, over the range of the centres.
+
+        Returns
+        -------
+        tuple of host arrays, shapes (c, points) and (c, points, n_targets)
+            Values of the variables as `scaling` left them, and predictions.
+        """
+        check_is_fitted(self)
+        if self.dual_coef_ is None:
+            return np.zeros((0, points)), np.zeros((0, points, len(to_host(self.intercept_))))
+        centers = to_host(self.centers_).astype(float)
+        importances = to_host(self.feature_importances_)[to_host(self._used)]
+        order = np.argsort(-importances, kind="stable")[:count]
+        steps = np.linspace(centers.min(axis=0), centers.max(axis=0), points, axis=1)[order]
+        some = np.linspace(0, len(centers) - 1, min(_AVERAGED, len(centers))).astype(int)
+        coef = to_host(self.dual_coef_)
+        values = np.empty((len(order), points, coef.shape[1]))
+        for row, variable in enumerate(order):
+            Z = np.tile(centers[some], (points, 1, 1))
+            Z[:, :, variable] = steps[row][:, None]
+            K = np.asarray(self.kernel_(Z.reshape(-1, Z.shape[-1]), centers))
+            values[row] = (K @ coef).reshape(points, len(some), -1).mean(axis=1)
+        return steps / to_host(self._stretch)[order, None], to_host(self.intercept_) + values
+
+
+# ------------------------------------------------------------------------------------ base
+
+# What the kernel feature selectors share: parameters, the fit, and what was selected.
+
+
+_CONTROLS = {"fdr": Knockoffs()}
+_SPARSITIES: dict[str, Permutations | Path] = {"auto": Permutations(), "tune": Path()}
+_MUCH = 0.1  # R² of what is not selected that is worth saying, beside its error
+
+
+class SelectionBase(SelectedVariables, BoundedPredictions, SteppedLearner):
+    """The common part: parameters, what is kept of a fit, and predictions."""
+
+    _tried = TRIED
+    _predicts = "KernelFeatureSelector"
+    _attributes = ATTRIBUTES
+    _rules = RULES
+    _values = (
+        Permutations,
+        Path,
+        Stability,
+        Knockoffs,
+        RankKnockoffs,
+        GaussianKnockoffs,
+        Weights,
+        ProjectedGradient,
+        ArmijoSearch,
+    )
+    _unit_free = True  # the anchor takes it up
+    _finds_nothing = "selects no variable"
+    _renamed: ClassVar[dict[str, str]] = {
+        "radius": "give anchor=Weights(radius=...)",
+        "n_permutations": "give sparsity=Permutations(number)",
+        "n_sparsities": "give sparsity=Path(number)",
+        "level": "give error_control=Knockoffs(level)",
+        "stability": "give error_control=Stability(...)",
+        "n_subsamples": "give error_control=Stability(n_subsamples)",
+        "max_false": "give error_control=Stability(n_subsamples, max_false)",
+        "max_iter": "give optimizer=ProjectedGradient(max_iter=...)",
+        "tol": "give optimizer=ProjectedGradient(tol=...)",
+    }
+
+    def __init__(
+        self,
+        kernel: str | Kernel = "laplace",
+        *,
+        ridge: float | str = DEFAULT_RIDGE,
+        sparsity: float | str | Permutations | Path = "auto",
+        hierarchical: bool = True,
+        anchor: float | str | Weights = "auto",
+        n_centers: int | str = "auto",
+        error_control: str | Stability | Knockoffs | None = None,
+        optimizer: ProjectedGradient | None = None,
+        max_time: float | None = None,
+        random_state: Any = None,
+        backend: str | Backend = "auto",
+        scaling: str | None = "auto",
+        verbose: int = 0,
+    ) -> None:
+        self.kernel = kernel
+        self.ridge = ridge
+        self.sparsity = sparsity
+        self.hierarchical = hierarchical
+        self.anchor = anchor
+        self.n_centers = n_centers
+        self.error_control = error_control
+        self.optimizer = optimizer
+        self.max_time = max_time
+        self.random_state = random_state
+        self.backend = backend
+        self.scaling = scaling
+        self.verbose = verbose
+
+    # ------------------------------------------------------------------ fitting
+
+    def _method(self) -> KernelSelection:
+        kernel, whole = selection_kernel(self.kernel), numbers.Integral
+        check_number("ridge", self.ridge, low=0, low_allowed=False, also=("auto",))
+        check_number("n_centers", self.n_centers, kind=whole, low=1, also=("auto", "all"))
+        check_kind("optimizer", self.optimizer, (ProjectedGradient, type(None)))
+        check_switch("hierarchical", self.hierarchical)
+        return KernelSelection(
+            kernel=kernel,
+            ridge=None if isinstance(self.ridge, str) else float(self.ridge),
+            sparsity=self._sparsity(),
+            hierarchical=bool(self.hierarchical),
+            weights=self.anchor if isinstance(self.anchor, Weights) else Weights(self.anchor),
+            n_centers=self.n_centers,
+            error_control=self._error_control(),
+            optimizer=self.optimizer or ProjectedGradient(),
+            # By cross-validation on 18 sets with heavy tails: "robust" lost in the mean
+            scaling="standard" if self.scaling == "auto" else self.scaling,
+        )
+
+    def _error_control(self) -> Stability | Knockoffs | None:
+        if isinstance(self.error_control, str):
+            if self.error_control not in _CONTROLS:
+                msg = (
+                    "expected error_control to be 'fdr', None, or an instance of Knockoffs or "
+                    f"Stability of gpukfl.estimators.selection, got {self.error_control!r}"
+                )
+                raise ValueError(msg)
+            return _CONTROLS[self.error_control]
+        check_kind("error_control", self.error_control, (Stability, Knockoffs, str, type(None)))
+        return self.error_control
+
+    def _sparsity(self) -> float | Permutations | Path:
+        if isinstance(self.sparsity, (Permutations, Path)):
+            return self.sparsity
+        check_number("sparsity", self.sparsity, low=0, also=("auto", "tune"))
+        if isinstance(self.sparsity, str):
+            return _SPARSITIES[self.sparsity]
+        return float(self.sparsity)
+
+    def _keep(
+        self,
+        problem: SelectionProblem,
+        fitted: Fitted,
+        choice: Choice[Setting, Learned],
+        back: Callable[[Array], Array],
+    ) -> None:
+        selection, last = fitted.selection, fitted.last
+        beta = np.zeros(problem.p) if last is None else last.beta
+        used, stretch = np.flatnonzero(beta), np.ones(0)
+        self.intercept_ = there = back(problem.y_mean)
+        check_finite_result(there)
+        self._keep_bounds(problem, back)
+        self.kernel_, self.dual_coef_, self.centers_ = problem.kernel, None, None
+        if last is not None:
+            self.dual_coef_ = dual_coefficients(last.fit.alpha, problem, there)
+            check_finite_result(back(self.dual_coef_))
+            self.centers_, self.kernel_ = back(last.fit.Z), last.fit.kernel
+            warn_of_solution(last.fit, problem)
+            stretch = beta[used] ** (1.0 / problem.kernel.power)
+        self._support, self._used, self._stretch = (
+            _beside(values, there) for values in (selection.support, used, stretch)
+        )
+        self.beta_ = _beside(beta, there)
+        self._keep_rounds(selection, there)
+        shares = fitted.frequencies
+        self.selection_frequencies_ = None if shares is None else _beside(shares, there)
+        self.stability_threshold_ = fitted.threshold
+        self._keep_discoveries(fitted, there)
+        importances = np.zeros(problem.p) if last is None else last.importances
+        self.feature_importances_ = _beside(importances, there)
+        order = used[np.argsort(-importances[used], kind="stable")]
+        components = np.zeros((len(order), problem.p))
+        components[np.arange(len(order)), order] = 1.0
+        self.components_ = beside(components, there)
+        self.n_effective_features_ = int(selection.support.sum())
+        self.sparsity_ = selection.rounds[-1].sparsity if selection.rounds else 0.0
+        self.anchor_, self.ridge_ = problem.anchor, choice.setting.ridge
+        self.path_ = fitted.path
+        self._keep_steps(selection.history, selection.status, QUIET)
+        if not self.n_effective_features_ and not problem.constant:
+            warn(_nothing_selected(fitted.missed, problem.n))
+
+    def _keep_discoveries(self, fitted: Fitted, there: Array) -> None:
+        """Set what knockoffs found; None of all of it without them."""
+        found = fitted.discoveries
+        self.e_values_, self.fdr_, self.knockoffs_ = None, None, None
+        if found is None:
+            return
+        self.e_values_ = _beside(found.e_values, there)
+        self.fdr_ = level_of(found.e_values, fitted.selection.support)
+        self.knockoffs_ = {
+            "level": found.level,
+            "draws": found.draws,
+            "copies": found.copies,
+            "shrinkage": found.shrinkage,
+            "n_samples": found.n_samples,
+        }
+
+    def _keep_rounds(self, selection: Selection, there: Array) -> None:
+        """Set level and score of every variable, and what each round found."""
+        p = len(selection.beta)
+        levels, scores = np.zeros(p, dtype=np.int64), np.zeros(p)
+        self.rounds_ = []
+        for level, one in enumerate(selection.rounds, start=1):
+            out = levels == 0
+            scores[out] = one.scores[out]
+            levels[one.entered] = level
+            self.rounds_.append(
+                {
+                    "level": level,
+                    "sparsity": float(one.sparsity),
+                    "entered": one.entered.tolist(),
+                    "scores": one.scores[one.entered].tolist(),
+                    "highest_left": float(np.delete(one.scores, one.entered).max(initial=0.0)),
+                }
+            )
+        # What bounds errors may leave out what entered, and keep what no round found
+        levels[~selection.support] = 0
+        levels[selection.support & (levels == 0)] = len(selection.rounds) + 1
+        self.levels_, self.scores_ = _beside(levels, there), _beside(scores, there)
+
+    # ------------------------------------------------------------------ prediction
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.array_api_support = True
+        tags.input_tags.allow_nan = False
+        tags.target_tags.required = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def _beside(host: np.ndarray, there: Array) -> Array:
+    """Copy to a library and device, and keep the dtype."""
+    return array_namespace(there).asarray(host, device=like(there)["device"])
+
+
+def _nothing_selected(missed: float | None, n: int) -> str:
+    """Say so, and what all of the variables together explain of n samples, where that is much."""
+    said = "no variable was selected: the model predicts the mean of y"
+    if missed is None or missed < _MUCH + 2.0 / n**0.5:
+        return said
+    return (
+        f"{said}, though all variables together explain it (R² {missed:.2f}): those that act with "
+        'others alone are not found; method="auto" of gpukfl.fit takes all'
+    )
+
+
+_PARAMETERS = """
+    Parameters
+    ----------
+    kernel : {"laplace", "gaussian", "inverse"} or Kernel, default="laplace"
+        What weighs the variables: h of the weighted sum of absolute differences (exp(-u), or
+        1 / (1 + u)) or of squares (exp(-u)), or a kernel value such as ``ManhattanMixture()``.
+        Only the kernels of absolute differences find variables without a linear effect from β = 0.
+    ridge : float or "auto", default=0.01
+        λ while variables are selected, positive, for targets of variance 1. "auto" is chosen by
+        hold-out, on at most 1250 samples. The last fit tunes its own.
+    sparsity : float, "auto", "tune", Permutations or Path, default="auto"
+        γ: a variable gets weight while its score exceeds this, so that larger values select fewer.
+        A number goes with one λ: scores grow about as 1/λ.
+        "auto" is the largest score of any variable over 19 random orders of the samples, anew in
+        every round: the chance of any false variable in a round is about 1/20.
+        ``Permutations(number)`` of `gpukfl.estimators.selection` takes another number of orders.
+        "tune" follows a path over 10 values of γ, from what selects nothing to a thousandth, and
+        takes the sparsest model whose hold-out loss is within a standard error of the best;
+        ``Path(number)`` is of another length.
+    hierarchical : bool, default=True
+        Algorithm 2': rounds with the variables found so far held at τ, until no more are found,
+        which finds interactions whose variables have no effect of their own. False is
+        Algorithm 1', one round.
+    anchor : float, "auto" or Weights, default="auto"
+        τ. "auto" is the reciprocal of the mean difference of two samples (or of its square).
+        ``Weights(anchor, radius)`` also gives M, the bound on the sum of the weights that are
+        free, by default 10.
+    n_centers : int, "auto" or "all", default="auto"
+        "all" computes with the kernel matrix of all samples; a number with its pivoted Cholesky
+        factor of that rank. "auto" is "all" up to 3000 samples, and 256 beyond, where variables
+        are selected on 100 000 samples at most; the prediction is fitted to all. A fit warns where
+        the gradient through so few centres is off by more than a quarter.
+    error_control : "fdr", Knockoffs or Stability, optional
+        "fdr" keeps variables that outweigh copies of themselves (model-X knockoffs), so that of
+        those selected a tenth at most is false, on average;
+        ``Knockoffs(level=0.1, draws=2, copies="auto", sampler="ranks")`` says how many and
+        how. Where `ridge` is "auto", λ is 0.01 in this.
+        ``Stability(n_subsamples, max_false=1.0)`` keeps variables that are selected on enough
+        halves of the samples, in complementary pairs, so that no more than `max_false` false ones
+        are expected. What ends before the halves are compared has no bound, as a warning says.
+    optimizer : ProjectedGradient, optional
+        Steps in a working set, and the share of the objective that is worth another one; by
+        default ``ProjectedGradient(max_iter=100, tol=1e-4)``.
+    max_time : float or None, default=None
+        Seconds. Variables are selected on as many samples as there is time for, and what was found
+        by then is kept. So it is after Ctrl-C; where all variables, at τ, predict clearly better
+        than those that the search had found by then, these are kept.
+    random_state : int, RandomState or None, default=None
+        Draws permutations, centres and splits, on the host.
+    backend : {"auto", "numpy", "cupy", "torch"} or Backend, default="auto"
+        Where to compute, as a `Backend` also in which precision distances are. "auto" follows X,
+        and moves large NumPy data to a usable GPU. Systems and sums over samples are float64.
+    scaling : {"auto", "standard", "robust", "quantile", None}, default="auto"
+        How features are scaled first, each by itself: "standard" to zero mean and unit variance,
+        where values far beyond all others have no part in this, see `scaling_`; "robust" by the
+        median and the interquartile range, bounded smoothly by 3; "quantile" to normal scores of
+        their ranks; None not at all. "auto" is "standard".
+        γ and τ rely on it.
+    verbose : int, default=0
+        1 prints a line per iteration.
+"""
+
+_ATTRIBUTES = """
+    Attributes
+    ----------
+    scores_ : array of shape (n_features,)
+        The rate at which the objective falls when weight is given to a variable, at the start of
+        the round where it entered, or of the last round for one that never did. A round with none
+        above γ finds nothing. In one that finds some, scores fall as others take weight: one that
+        was above γ at its start may be left out.
+    scaling_ : ColumnScaling or None
+        What features are scaled by: a function of rows, of host arrays. Of "standard" with `mean`
+        and `scale`, which are subtracted and divided by, and `limits` (4, n_features): the lowest
+        value that is taken as it is, the 1 % and the 99 % quantile, which take the place of values
+        below and above, and the highest. Of "robust" with `median` and `factor`; of "quantile"
+        with a table of `values` and their `scores`.
+    levels_ : array of shape (n_features,)
+        Round in which each selected variable entered, from 1; one more than there were rounds for
+        those that no round found, as `error_control` may select; 0 for those not selected.
+    rounds_ : list of dict
+        Of every round, before `error_control`: "level", "sparsity" (γ), "entered" (indices),
+        "scores" (theirs) and "highest_left" (the largest score among the others), where it began.
+    beta_ : array of shape (n_features,)
+        Weights of the selected variables in the last fit, relearned without the penalty or all
+        equal, whichever predicts better; 0 for the others.
+    feature_importances_ : array of shape (n_features,)
+        Shares in the error that permuting a variable's values among some samples adds.
+    components_ : array of shape (n_used, n_features)
+        A row for each variable that the last fit uses, most important first: 1 there, 0 elsewhere.
+    n_effective_features_ : int
+        Number of selected variables.
+    path_ : dict or None
+        "sparsity" (k,), "beta" (k, n_features) and hold-out "score" (k,), for `sparsity="tune"`.
+    selection_frequencies_, stability_threshold_ : array of shape (n_features,), float, or None
+        Of stability selection: share of the halves that selected a variable, and what it took.
+    e_values_, fdr_, knockoffs_ : array of shape (n_features,), float, dict, or None
+        Of knockoffs: evidence for each variable, to be compared with p over the level and the
+        number of variables selected; the lowest level at which the same variables would be
+        selected, 0 of none; and "level", "draws", "copies", "shrinkage" of the correlations and
+        "n_samples" that were used.
+    sparsity_, ridge_, anchor_ : float
+        γ of the last round, λ and τ as used.
+    kernel_, centers_, dual_coef_, intercept_ : Kernel and arrays
+        Kernel ridge regression on the selected variables, with a kernel (that of the selection or
+        a Gaussian), lengthscale and ridge chosen by leave-one-out. `dual_coef_` is None where
+        nothing was selected.
+    bounds_ : array of shape (2, n_targets)
+        Least and largest value that is predicted: the mean of a target, less and plus twice its
+        largest deviation. With a small ridge functions may be wild just outside the data.
+    tuning_ : list of dict
+        Settings tried: "ridge", "sparsity", "n_selected", hold-out "score" of the f of the
+        selection's objective and its "standard_error", "seconds", and which was "chosen".
+    history_, n_iter_, status_ : History, int, str
+        Objective of every step, their number, and how the selection ended.
+"""
+
+_NOTES = """
+    Notes
+    -----
+    With the kernel matrix O(n³ + n² p) a step and O(n²) memory; with centres O(n m² + n m p) and
+    O(n (m + p)), the columns sorted once. A constant column is never selected. Of two equal
+    columns both are selected, with equal weights.
+
+    References
+    ----------
+    .. [1] Ruan, Liu and Jordan, "Taming Nonconvexity in Kernel Feature Selection: Favorable
+       Properties of the Laplace Kernel", Section 5.
+"""
+
+
+class KernelFeatureSelector(ArrayRegressor, SelectionBase):
+    __doc__ = f"""Kernel feature selection, and kernel ridge regression on what was selected.
+    {_PARAMETERS}{_ATTRIBUTES}{OF_EVERY_FIT}{_NOTES}
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpukfl import KernelFeatureSelector
+    >>> X = np.random.default_rng(0).standard_normal((300, 8))
+    >>> y = X[:, 2] + X[:, 2] * X[:, 5]
+    >>> selector = KernelFeatureSelector(random_state=0).fit(X, y)
+    >>> selector.get_support(indices=True), selector.levels_
+    (array([2, 5]), array([0, 0, 1, 0, 0, 2, 0, 0]))
+    """
+
+
+class KernelFeatureSelectorClassifier(OneHotClassifier, SelectionBase):
+    __doc__ = f"""Kernel feature selection for classes, and least squares on what was selected.
+
+    Any number of classes, any labels.
+    {_PARAMETERS}{CLASS_WEIGHT}{_ATTRIBUTES}{OF_EVERY_FIT}
+    classes_ : array of shape (n_classes,)
+        Labels.
+    calibration_ : Calibration
+        What makes probabilities of scores, chosen by the held-out samples of the search; without
+        one by a fifth of at most 5000 samples, and another selection on the others.
+    {_NOTES}
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpukfl import KernelFeatureSelectorClassifier
+    >>> X = np.random.default_rng(0).standard_normal((300, 8))
+    >>> y = np.where(np.abs(X[:, 3]) > 0.7, "far", "near")
+    >>> selector = KernelFeatureSelectorClassifier(random_state=0).fit(X, y)
+    >>> selector.get_support(indices=True)
+    array([3])
+    """

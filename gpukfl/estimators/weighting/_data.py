@@ -1,0 +1,622 @@
+"""One data set of an RKHS weighting: folds, sums over the rows, learners and gradients."""
+
+from __future__ import annotations
+
+import copy
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from gpukfl.core._array import (
+    Array,
+    array_namespace,
+    beside,
+    double_like,
+    in_double,
+    like,
+    take,
+    to_host,
+)
+from gpukfl.core._places import Place
+from gpukfl.core._random import scattered
+from gpukfl.core._results import History, Status
+from gpukfl.estimators._data import Data, HeldOut, drawn_of_weight
+from gpukfl.estimators._run import Run
+from gpukfl.estimators._samples import Samples
+from gpukfl.estimators.weighting._settings import Descent, Settings
+from gpukfl.instantiations import Instantiation
+from gpukfl.linalg import host_eigh
+from gpukfl.methods import (
+    DescentFit,
+    FoldSums,
+    FunctionalDescent,
+    LassoFits,
+    Sums,
+    Validated,
+    cross_validated,
+    cross_validated_near,
+    fold_sums,
+    least_squares,
+    scored_rows,
+)
+from gpukfl.operators import FeatureOperator, common_scale
+from gpukfl.partitioned._rows import Rows, map_rows
+from gpukfl.solvers import Lasso, largest_penalty
+
+# ----------------------------------------------------------------------------------- folds
+
+# Folds of the rows that a weighting is fitted to: on the host, or where the rows lie.
+
+
+_DEALT = 2**22  # rows up to which folds are dealt out, and not drawn for each row by itself
+
+
+def fold_of_each(
+    rows: Rows, samples: Samples, weights: Array | None, count: int, rng: np.random.RandomState, /
+) -> Array:
+    """Draw one of `count` folds for each row (n,), int8; every class spread evenly."""
+    n = rows.shape[0]
+    if n > _DEALT:
+        seed = rng.randint(2**31)
+        return _mapped(rows, lambda start, stop: scattered(start, stop, count, seed))
+    folds = _dealt(rows, samples, weights, min(count, n), rng)
+    return _mapped(rows, lambda start, stop: folds[start:stop])
+
+
+def one_fold(rows: Rows, /) -> Array:
+    """Give the same fold (n,) to all rows."""
+    return _mapped(rows, lambda start, stop: np.zeros(stop - start, dtype=np.int8))
+
+
+def _mapped(rows: Rows, part: Callable[[int, int], np.ndarray]) -> Array:
+    return map_rows(rows.source, part, columns=(), dtype=np.int8)
+
+
+def _dealt(
+    rows: Rows, samples: Samples, weights: Array | None, count: int, rng: np.random.RandomState
+) -> np.ndarray:
+    order = rng.permutation(rows.shape[0])
+    classes = samples.classes
+    if classes is not None:
+        order = order[np.argsort(classes[order], kind="stable")]
+    if weights is not None and rows.partitioning is None:
+        # So that no fold has all the weight; in parts no row is without
+        order = order[np.argsort(to_host(weights)[order, 0] == 0, kind="stable")]
+    folds = np.empty(len(order), dtype=np.int8)
+    folds[order] = np.arange(len(order)) % count
+    return folds
+
+
+# --------------------------------------------------------------------------------- on sums
+
+# Least squares and the Lasso on sums over the rows, and how their last solves ended.
+
+
+_HARMLESS = 1e-10  # jitter that only rounding asks for: nearby parameters have nearly one feature
+
+
+class LeastSquares:
+    """Algorithm 3 on sums, and how the last solve ended."""
+
+    status, gap = Status.CONVERGED, 0.0
+
+    def __init__(self, sums: FoldSums) -> None:
+        self.sums, self.jitter, self.raised = sums, 0.0, False
+
+    def __call__(self, some: Sums, ridges: Sequence[float]) -> list[Array]:
+        """Coefficients for each ridge."""
+        solved, factor = least_squares(self.sums, some, ridges)
+        self.jitter, self.raised = factor.jitter, factor.jitter > _HARMLESS
+        return solved
+
+    def last(self, whole: Sums, ridges: Sequence[float], chosen: float) -> Array:  # noqa: ARG002
+        """Coefficients for the ridge that was chosen."""
+        return self(whole, [chosen])[0]
+
+
+class LassoOnSums:
+    """Algorithm 4 on sums, and how the last solve ended."""
+
+    jitter, raised = 0.0, False
+
+    def __init__(self) -> None:
+        self.fits, self.gap, self.status = LassoFits(Lasso()), 0.0, Status.CONVERGED
+
+    def __call__(self, some: Sums, ridges: Sequence[float]) -> list[Array]:
+        """Coefficients for each ridge, along one path, or KeyboardInterrupt."""
+        solved = self.fits(some, ridges)
+        if self.fits.interrupted:
+            raise KeyboardInterrupt
+        return solved
+
+    def last(self, whole: Sums, ridges: Sequence[float], chosen: float) -> Array:
+        """Coefficients for the ridge that was chosen: a path from above is as quick.
+
+        Ctrl-C keeps what was found.
+        """
+        path = [ridge for ridge in ridges if ridge >= chosen]
+        k = path.index(chosen)
+        A = self.fits(whole, path)[k]
+        ends = [fits[k] for fits in self.fits.fits]
+        self.gap = max(end.gap for end in ends)
+        failed = [end.status for end in ends if end.status is not Status.CONVERGED]
+        self.status = failed[0] if failed else Status.CONVERGED
+        if self.fits.interrupted:
+            self.status = Status.INTERRUPTED
+        return A
+
+
+LearnerOnSums = LeastSquares | LassoOnSums
+
+
+# --------------------------------------------------------------------------------- problem
+
+# One data set of an RKHS weighting: its folds, and what each learner makes of it.
+
+
+N_FOLDS = 5
+
+_RIDGES = np.geomspace(1e-9, 1.0, 10).tolist()  # in units of the mean square of the features
+_PENALTIES = np.geomspace(1e-5, 1.0, 16).tolist()  # of the one that leaves nothing
+_STEP_RIDGES = np.geomspace(1e-5, 1e-1, 5).tolist()  # in units of the mean square of the features
+_LARGEST_LOG = 600.0  # beyond this a ridge leaves nothing anyway
+_CERTAIN = 1e-6  # rounding of a sum of squared errors, relative, above which rows are predicted
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """Coefficients, and how they were found."""
+
+    operator: FeatureOperator
+    A: Array  # (T, t), float64, of the scaled features
+    log_ridge: float  # of λ as the paper has it
+    status: Status
+    history: History
+    jitter: float = 0.0
+    raised: bool = False
+    gap: float = 0.0  # of the Lasso, relative
+    n_seen: int = 0  # rows that the fit has seen
+    sums: Sums | None = None  # over them
+    validated: Validated | None = None  # with λ as the paper has it
+
+    @property
+    def likely(self) -> float | None:
+        """Logarithm of λ for other fits to begin with, where it was chosen."""
+        if self.validated is None:
+            return None
+        return log_share(self.log_ridge, self.operator)
+
+
+def log_share(log_ridge: float, operator: FeatureOperator, /) -> float:
+    """Logarithm of λ of least squares in units of the mean square of the features."""
+    return log_ridge - 2.0 * operator.log_scale
+
+
+class WeightingProblem(Data):
+    """One data set of an RKHS weighting; classes are -1 and 1."""
+
+    def __init__(self, settings: Settings, samples: Samples, place: Place, run: Run) -> None:
+        self.settings, self.labels, self._samples = settings, samples.labels, samples
+        super().__init__(settings, _with_signs(samples), place, raw_targets=self.labels)
+        self.rows = replace(self.rows, leading_ones=settings.bias)
+        self.rng, self.loss = run.rng, settings.loss
+        self.n, self.d = self.rows.shape
+
+    def scaled(self, samples: Samples, /) -> tuple[Array, Array]:
+        """Other samples, without the column of ones, and their targets, scaled like these."""
+        return super().scaled(_with_signs(samples))
+
+    def part(self, index: np.ndarray) -> WeightingProblem:
+        """Keep the rows at ascending host indices only, scaled and in folds as they are here."""
+        one = copy.copy(self)
+        one.rows, one.Y, one.weights, one.root_weights, folds = self.rows.taken_with(
+            index, self.Y, self.weights, self.root_weights, self.drawn_folds
+        )
+        one.n, one.drawn_folds = len(index), to_host(folds)
+        return one
+
+    def operator(self, instantiation: Instantiation, W: np.ndarray) -> FeatureOperator:
+        """Features of host parameters `W` at the rows.
+
+        Raises
+        ------
+        ValueError
+            If `W` is not a finite matrix with a row for each parameter.
+        """
+        if W.ndim != 2 or not np.isfinite(W).all():
+            msg = (
+                f"expected {type(instantiation).__name__}.draw to give a finite matrix with a row "
+                f"for each parameter, got shape {W.shape}"
+            )
+            raise ValueError(msg)
+        placed = beside(W, self.reference)
+        scale = common_scale(instantiation, placed, self.d)
+        return FeatureOperator(instantiation, self.rows, placed, scale)
+
+    def operator_at(self, learned: Learned, X: Array, /) -> FeatureOperator:
+        """Features of a fit at other scaled rows (m, d), without the column of ones."""
+        rows = Rows(X, self.reference, leading_ones=self.settings.bias)
+        return replace(learned.operator, rows=rows)
+
+    def folds(self) -> Array:
+        """Draw the fold of each row (n,): on the host, or where the rows lie."""
+        return fold_of_each(self.rows, self._samples, self.weights, N_FOLDS, self.rng)
+
+    @cached_property
+    def drawn_folds(self) -> Array:
+        """Fold of each row, drawn once: what is compared is scored on the same ones."""
+        return self.folds()
+
+    @property
+    def _host_folds(self) -> np.ndarray:
+        """The same on the host, for draws of batches."""
+        return to_host(take(self.drawn_folds, np.arange(self.n)))
+
+    def held_out_folds(self) -> list[HeldOut]:
+        """Rows of each fold that predictions are looked at on."""
+        rows = scored_rows(self.n)
+        plain, targets, weights, found_folds = replace(self.rows, leading_ones=False).taken_with(
+            rows, self.Y, self.weights, self.drawn_folds
+        )
+        folds, every = to_host(found_folds), in_double(targets)
+        weights, found = None if weights is None else in_double(weights), []
+        for k in range(int(folds.max()) + 1):
+            own = np.flatnonzero(folds == k)
+            Y = take(every, own)
+            w = array_namespace(Y).ones_like(Y[:, :1]) if weights is None else take(weights, own)
+            found.append(HeldOut(plain.at(own), Y, w))
+        return found
+
+    def losses(self, held_out: HeldOut, predicted: np.ndarray, /) -> np.ndarray:
+        """Weighted losses (m,) of host predictions (m, t): squared errors, or those descended."""
+        if not self.loss.for_labels:
+            return held_out.losses(predicted)
+        values = self.loss.value(predicted, to_host(held_out.Y))
+        return to_host(held_out.weights)[:, 0] * np.sum(to_host(values), axis=1)
+
+    # ------------------------------------------------------------------ learning
+
+    def learn(
+        self,
+        operator: FeatureOperator,
+        *,
+        late: Callable[[], bool] = lambda: False,
+        left: Callable[[], float | None] = lambda: None,
+        tell: Callable[[str, int, History], None] = lambda *_: None,
+        validate: bool = False,
+        near: float | None = None,
+    ) -> Learned:
+        """Learn the coefficients, and the ridge if it is to be chosen.
+
+        `late` says whether time is up, `left` how many seconds there are for one descent. With
+        `validate` ridges are scored on folds, also one that is given; without, one in the middle is
+        taken where none is. That of least squares is looked for around one whose `log_share` is
+        `near`.
+        """
+        learner = self.settings.learner
+        if isinstance(learner, Descent):
+            return self._descend(operator, learner, left, tell, validate)
+        return self._learn_on_sums(operator, late, tell, validate, near)
+
+    def _learn_on_sums(
+        self,
+        operator: FeatureOperator,
+        late: Callable[[], bool],
+        tell: Callable[..., None],
+        validate: bool,
+        near: float | None,
+    ) -> Learned:
+        begun, history = time.perf_counter(), History()
+        folds = self.drawn_folds if validate else one_fold(self.rows)
+
+        def watch(seen: int) -> bool:
+            _note(history, 1.0, seen / self.n, begun)
+            tell("sums, share of rows", len(history) - 1, history)
+            return late()
+
+        count = min(N_FOLDS, self.n) if validate else 1
+        sums = fold_sums(operator, self.Y, self.weights, folds, n_folds=count, watch=watch)
+        status, whole = sums.status, sums.whole
+        solve = LassoOnSums() if self.settings.learner == "lasso" else LeastSquares(sums)
+        ridges, unit = self._ridges(operator, whole)
+        validated, chosen = None, ridges[len(ridges) // 2]
+        if sum(one.count > 0 for one in sums.folds) > 1:
+            try:
+                validated = self._validated(sums, solve, ridges, near)
+                ridges = validated.ridges
+                chosen = ridges[validated.best]
+            except KeyboardInterrupt:
+                status = Status.INTERRUPTED
+        A = solve.last(whole, ridges, chosen)
+        history = _one_entry(self._objective(operator, whole, A, chosen), begun)
+        return Learned(
+            operator,
+            A,
+            math.log(chosen) + unit,
+            status if status is not Status.CONVERGED else solve.status,
+            history,
+            jitter=solve.jitter,
+            raised=solve.raised,
+            gap=solve.gap,
+            n_seen=sums.n_seen,
+            sums=whole,
+            validated=_in_units(validated, unit),
+        )
+
+    def _validated(
+        self, sums: FoldSums, solve: LearnerOnSums, ridges: list[float], near: float | None
+    ) -> Validated:
+        """Score all ridges, or those around the best one of another fit."""
+        if near is None or self.settings.learner == "lasso":
+            return cross_validated(sums, solve, ridges)
+        gaps = np.abs(np.log(ridges) - near)
+        return cross_validated_near(sums, solve, ridges, int(gaps.argmin()))
+
+    def _ridges(self, operator: FeatureOperator, whole: Sums) -> tuple[list[float], float]:
+        """Give ridges for the scaled features, and the logarithm of their unit."""
+        lasso = self.settings.learner == "lasso"
+        unit = operator.log_scale * (1.0 if lasso else 2.0)
+        if self.settings.ridge is not None:
+            return [math.exp(min(math.log(self.settings.ridge) - unit, _LARGEST_LOG))], unit
+        if not lasso:
+            return _RIDGES, unit
+        moments = to_host(whole.moment) / whole.weight
+        top = max(largest_penalty(moments[:, j]) for j in range(moments.shape[1])) or 1.0
+        return [share * top for share in _PENALTIES], unit
+
+    def _objective(self, operator: FeatureOperator, whole: Sums, A: Array, ridge: float) -> float:
+        """Value of (53) or (55)."""
+        xp = array_namespace(A)
+        risk, _ = self._risk(operator, whole, A)
+        if self.settings.learner == "lasso":
+            return risk + ridge * float(xp.sum(xp.abs(A)))
+        return risk + 0.5 * ridge * float(xp.sum(A * (operator.core @ A)))
+
+    def training_risk(self, learned: Learned, A: Array) -> tuple[float, int]:
+        """Mean loss of coefficients `A` on the rows seen, or on some of them, and their number."""
+        return self._risk(learned.operator, learned.sums, A)
+
+    def _risk(self, operator: FeatureOperator, sums: Sums | None, A: Array) -> tuple[float, int]:
+        xp = array_namespace(A)
+        if sums is not None:
+            error = float(xp.sum(sums.squared_error(A)))
+            if float(xp.sum(sums.rounding(A))) <= _CERTAIN * error:
+                return error / (2.0 * sums.weight), sums.count
+        rows = scored_rows(self.n if sums is None else sums.count)
+        some, Y, w = self.rows.taken_with(rows, self.Y, self.weights)
+        F = xp.astype(operator.at(some.whole()), xp.float64) @ A
+        Y = in_double(Y)
+        w = xp.ones_like(Y[:, :1]) if w is None else in_double(w)
+        return float(xp.sum(w * self.loss.value(F, Y)) / xp.sum(w)), len(rows)
+
+    # ------------------------------------------------------------------ descent
+
+    def _descend(
+        self,
+        operator: FeatureOperator,
+        descent: Descent,
+        left: Callable[[], float | None],
+        tell: Callable[..., None],
+        validate: bool,
+    ) -> Learned:
+        """Algorithms 1 and 2: all ridges side by side, once without each fold, once with all."""
+        unit = 2.0 * operator.log_scale
+        if self.settings.ridge is None:
+            # 1 - λ is the share of α that a step of Algorithm 2 keeps
+            logs = [min(math.log(r) + unit, math.log(0.5)) for r in _STEP_RIDGES]
+        else:
+            logs = [math.log(self.settings.ridge)]
+
+        def walk(rows: np.ndarray, log_ridges: list[float]) -> DescentFit:
+            return self._walk(operator, descent, rows, log_ridges, left(), tell)
+
+        validated, status = None, Status.CONVERGED
+        if validate:
+            try:
+                validated = self._descend_on_folds(operator, walk, logs)
+            except KeyboardInterrupt:
+                status = Status.INTERRUPTED
+        k = len(logs) // 2 if validated is None else validated.best
+        fit = walk(np.arange(self.n), [logs[k]])
+        ended = fit.status if status is Status.CONVERGED else status
+        return Learned(
+            operator, fit.A, logs[k], ended, fit.history, n_seen=self.n, validated=validated
+        )
+
+    def _walk(
+        self,
+        operator: FeatureOperator,
+        descent: Descent,
+        rows: np.ndarray,
+        log_ridges: list[float],
+        max_time: float | None,
+        tell: Callable[..., None] = lambda *_: None,
+    ) -> DescentFit:
+        """Descend on batches of some rows, for every ridge and target."""
+        xp, t = array_namespace(self.reference), self.Y.shape[1]
+        shares = None
+        if self.root_weights is not None:
+            shares = to_host(take(self.root_weights, rows))[:, 0].astype(np.float64) ** 2
+            shares = shares / shares.sum()
+        size = (operator.shape[1], descent.batch_size)
+        batches = self.rng.choice(rows, size=size, p=shares)
+        columns = self.Y
+        if len(log_ridges) > 1:
+            columns = array_namespace(columns).concat([columns] * len(log_ridges), axis=1)
+        each = np.repeat(log_ridges, t)
+        steps = FunctionalDescent(self.loss, descent.optimal_step, descent.radius, max_time)
+        return steps.run(
+            operator,
+            columns,
+            batches,
+            xp.asarray(each, **double_like(self.reference)),
+            watch=lambda step, history: tell("descent", step - 1, history),
+        )
+
+    def _descend_on_folds(
+        self,
+        operator: FeatureOperator,
+        walk: Callable[[np.ndarray, list[float]], DescentFit],
+        log_ridges: list[float],
+    ) -> Validated:
+        folds, t, held = self._host_folds, self.Y.shape[1], self.held_out_folds()
+        rows, each = scored_rows(self.n), range(len(log_ridges))
+        coefs: list[list[Array]] = [[] for _ in each]
+        predicted: list[list[np.ndarray]] = [[] for _ in each]
+        for k in range(len(held)):
+            fit = walk(np.flatnonzero(folds != k), log_ridges)
+            if fit.status is Status.INTERRUPTED:
+                raise KeyboardInterrupt
+            own = replace(operator, rows=self.rows.taken(rows[folds[rows] == k]))
+            F = to_host(own @ fit.A)
+            for r in each:
+                coefs[r].append(fit.A[:, r * t : (r + 1) * t])
+                predicted[r].append(F[:, r * t : (r + 1) * t])
+        spread = self._loss_of_a_constant(held)
+        losses = [self._loss(held, one) for one in predicted]
+        scores = [1.0 - loss / spread if spread > 0 else -loss for loss in losses]
+        scores = [score if math.isfinite(score) else -math.inf for score in scores]
+        return Validated([math.exp(log) for log in log_ridges], scores, coefs, predicted, spread)
+
+    def _loss(self, held: Sequence[HeldOut], predicted: Sequence[np.ndarray]) -> float:
+        pairs = zip(held, predicted, strict=True)
+        return float(sum(self.losses(one, F).sum() for one, F in pairs))
+
+    def _loss_of_a_constant(self, held: Sequence[HeldOut]) -> float:
+        """Loss of f = 0, or squared errors of the mean of all held-out rows."""
+        Y = np.concatenate([to_host(one.Y) for one in held])
+        w = np.concatenate([to_host(one.weights) for one in held])
+        constant = np.zeros_like(Y)
+        if not self.loss.for_labels:
+            constant = constant + np.sum(w * Y, axis=0) / w.sum()
+        ends = np.cumsum([len(to_host(one.Y)) for one in held])[:-1]
+        return self._loss(held, np.split(constant, ends))
+
+
+def _in_units(validated: Validated | None, log_unit: float) -> Validated | None:
+    """Give the ridges of the true features."""
+    if validated is None:
+        return None
+    ridges = [math.exp(min(math.log(r) + log_unit, _LARGEST_LOG)) for r in validated.ridges]
+    return replace(validated, ridges=ridges)
+
+
+def _with_signs(samples: Samples) -> Samples:
+    """Give samples whose indicators of classes are -1 and 1."""
+    return replace(samples, Y=2.0 * samples.Y - 1.0) if samples.labels else samples
+
+
+def _note(history: History, step: float, objective: float, begun: float) -> None:
+    history.objective.append(objective)
+    history.step.append(step)
+    history.residual.append(0.0)
+    history.seconds.append(time.perf_counter() - begun)
+
+
+def _one_entry(objective: float, begun: float) -> History:
+    history = History()
+    _note(history, 1.0, objective, begun)
+    return history
+
+
+# ------------------------------------------------------------------------------- gradients
+
+# Gradients of a weighting, along what the data vary in: what its importances are made of.
+
+
+_GRADIENTS = 500  # rows at which gradients show what matters
+_DIFFERENCES = 50  # rows, where these are differences of features in every column
+_SPAN_ROWS = 20_000  # rows whose span is looked at, and no more than
+_SPAN_CELLS = 2**22  # values of these: for as many columns as below four times as many rows
+_SPAN_COLUMNS = 1_000  # eigenvectors of more take longer than a fit
+_ALIKE = 1e-10  # variance, of columns with 1, below which a direction's is rounding, of float32 too
+_STILL = 1e-6  # deviation of a scaled column, of the largest, that is rounding of a constant
+
+
+def principal_gradients(
+    problem: WeightingProblem, operator: FeatureOperator, A: Array, /
+) -> tuple[np.ndarray, float, np.ndarray]:
+    """Average outer product of the gradients along directions in which rows differ.
+
+    The parameters of a weighting are drawn without a look at the data, so that its functions also
+    vary where no row differs from another: along a constant column, or from one to another way of
+    saying the same. No row tells how they should, and no prediction for such rows shows it. A
+    kernel's gradients are sums of differences of rows, and have no such part; here it is taken out.
+
+    Parameters
+    ----------
+    problem : WeightingProblem
+        Rows, of which some are drawn.
+    operator, A : FeatureOperator, array (T, t)
+        Features, and their coefficients.
+
+    Returns
+    -------
+    tuple of a host array (r, d), a float and a host array (n, d)
+        Orthogonal rows R, longest first, and a unit with which RᵀR is the average outer product
+        over its square; and the rows at which gradients were taken.
+    """
+    at_most = _GRADIENTS if operator.features.differentiable else _DIFFERENCES
+    rows = drawn_of_weight(problem.root_weights, problem.n, at_most, problem.rng)
+    X, w = problem.rows.at(rows), np.ones(len(rows))
+    xp = array_namespace(X)
+    if problem.root_weights is not None:
+        w = to_host(take(problem.root_weights, rows))[:, 0].astype(np.float64) ** 2
+    first = 1 if problem.settings.bias else 0
+    parts, scales = [], to_host(problem.y_scale)
+    unit = float(scales.max())  # whose square may be beyond numbers
+    for j in range(A.shape[1]):
+        b = xp.astype(A[:, j], X.dtype) * operator.factors
+        P = xp.ones((len(rows), 1), **like(X)) * b[None, :]
+        g = to_host(operator.features.pullback(X, P)).astype(np.float64)[:, first:]
+        parts.append(float(scales[j] / unit) * np.sqrt(w / w.sum())[:, None] * g)
+    root = _principal_rows(_along_data(problem, np.concatenate(parts), first))
+    return root, unit, to_host(X)[:, first:].astype(np.float64)
+
+
+def _along_data(problem: WeightingProblem, G: np.ndarray, first: int) -> np.ndarray:
+    """Project rows of `G` (m, d) on the span of the centred data, which are some rows of them.
+
+    Of more than 1000 columns only those that do not vary are left out.
+    """
+    d = G.shape[1]
+    at_most = min(_SPAN_ROWS, max(_SPAN_CELLS // d, 2))
+    rng = np.random.RandomState(0)
+    rows = drawn_of_weight(problem.root_weights, problem.n, at_most, rng)
+    X = in_double(problem.rows.at(rows))[:, first:]
+    xp = array_namespace(X)
+    X = X - X[:1, :]  # equal values have a mean of just that
+    X = X - xp.mean(X, axis=0)
+    deviations = to_host(xp.mean(X * X, axis=0)) ** 0.5
+    least = 0.0 if problem.settings.scaling is None else _STILL * deviations.max()
+    varies = deviations > least
+    G = np.where(varies, G, 0.0)
+    if d > _SPAN_COLUMNS or not varies.any():
+        return G
+    sizes = deviations[varies]
+    C = to_host(X.T @ X)[np.ix_(varies, varies)] / (len(rows) * np.outer(sizes, sizes))
+    values, vectors = host_eigh(C)
+    kept = values > _ALIKE
+    if not kept.all():
+        Q, _ = np.linalg.qr(sizes[:, None] * vectors[:, kept])
+        G[:, varies] = G[:, varies] @ Q @ Q.T
+    return G
+
+
+def _principal_rows(G: np.ndarray) -> np.ndarray:
+    """Give orthogonal rows R, longest first and at most d, with RᵀR = GᵀG."""
+    used = G.any(axis=0)  # what is 0 in all rows stays just that
+    H = G[:, used]
+    if len(H) < H.shape[1]:
+        _, sizes, rows = np.linalg.svd(H, full_matrices=False)
+        found = sizes[:, None] * rows
+    else:
+        values, vectors = host_eigh(H.T @ H)
+        found = np.sqrt(np.clip(values[::-1], 0.0, None))[:, None] * vectors[:, ::-1].T
+    root = np.zeros((max(len(found), 1), G.shape[1]))
+    root[: len(found), used] = found
+    return root

@@ -1,0 +1,465 @@
+"""RKHS weightings as a method: settings, the choice of ridge and instantiation, and pruning."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from gpukfl.core._array import Array, array_namespace, beside, to_host
+from gpukfl.core._places import Place
+from gpukfl.core._random import drawn
+from gpukfl.core._results import Status
+from gpukfl.estimators._data import HeldOut
+from gpukfl.estimators._learner import Choice
+from gpukfl.estimators._run import Run
+from gpukfl.estimators._samples import Samples, Splits
+from gpukfl.estimators._search import Search, Trial
+from gpukfl.estimators.weighting._data import Learned, WeightingProblem, log_share
+from gpukfl.estimators.weighting._settings import Settings
+from gpukfl.instantiations import INSTANTIATIONS, GaussianSign, Instantiation, Stumps
+from gpukfl.methods import (
+    Candidate,
+    degradation,
+    degradation_on_sample,
+    last_accepted,
+    pruning_candidates,
+    scored_rows,
+)
+
+# --------------------------------------------------------------------------------- pruning
+
+# How much worse a pruned weighting is, by each of the rules (63) to (66).
+
+
+_DELTA = 0.05  # with which Theorem 8 may fail
+_LARGEST_LOG = 300.0  # beyond this a bound says nothing anyway
+
+
+def degradation_of(
+    problem: WeightingProblem, learned: Learned, found: list[Candidate], rule: str, /
+) -> list[float]:
+    """Bound or measure how much worse each candidate is than the whole model.
+
+    "norm" is Lemma 7, "bound" Theorem 8, "risk" the difference of the training risks and "error"
+    that of the shares of wrong labels. The last three take one pass over the rows. The risk is
+    that of a loss which is at least the 0-1 loss, or the squared error in units of the targets'
+    variance.
+    """
+    unit = problem.loss.unit
+    pairs = []
+    if rule in ("norm", "bound"):
+        gaps, slopes = _capacities(problem, learned, found)
+        pairs = [(gap, unit * rho) for gap, rho in zip(gaps, slopes, strict=True)]
+    if rule == "norm":
+        return [degradation(gap, rho) for gap, rho in pairs]
+    risks, errors = _on_rows(problem, learned, found)
+    if rule == "error":
+        return (errors[1:] - errors[0]).tolist()
+    changes = (unit * (risks[1:] - risks[0])).tolist()
+    if rule == "risk":
+        return changes
+    return [
+        degradation_on_sample(change, gap, rho, problem.n, _DELTA)
+        for change, (gap, rho) in zip(changes, pairs, strict=True)
+    ]
+
+
+def _capacities(
+    problem: WeightingProblem, learned: Learned, found: list[Candidate]
+) -> tuple[list[float], list[float]]:
+    """θ times the distance of each candidate, and the loss's slope for predictions of both."""
+    operator, xp = learned.operator, array_namespace(problem.Y)
+    log_theta = operator.instantiation.log_theta(problem.d)
+    # Distances and norms are those of the scaled features
+    unit = math.exp(min(log_theta - operator.log_scale, _LARGEST_LOG))
+    G, A = to_host(operator.core), to_host(learned.A)
+    norms = np.sqrt(np.clip(np.sum(A * (G @ A), axis=0), 0.0, None))
+    largest = unit * float(np.sum(norms))
+    largest_y = float(xp.max(xp.abs(problem.Y)))
+    gaps = [unit * float(np.sum(one.distance)) for one in found]
+    return gaps, [problem.loss.lipschitz(largest + gap, largest_y) for gap in gaps]
+
+
+def _on_rows(
+    problem: WeightingProblem, learned: Learned, found: list[Candidate]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mean loss and share of wrong labels of the whole model and each candidate: one pass."""
+    operator, t = learned.operator, problem.Y.shape[1]
+    xp = array_namespace(problem.Y)
+    models = [to_host(learned.A), *(one.B for one in found)]
+    stacked = beside(np.concatenate(models, axis=1), learned.A)
+    Y, weights, loss = problem.Y, problem.weights, problem.loss
+
+    def compute(start: int, stop: int) -> tuple[Array, ...]:
+        F = xp.astype(operator.values(start, stop), xp.float64) @ stacked
+        y = xp.astype(Y[start:stop, :], xp.float64)
+        w = xp.ones_like(y[:, :1])
+        if weights is not None:
+            w = xp.astype(weights[start:stop, :], xp.float64)
+        risks, errors = [], []
+        for k in range(len(models)):
+            f = F[:, k * t : (k + 1) * t]
+            risks.append(xp.sum(w * loss.value(f, y)))
+            wrong = (
+                f * y <= 0 if t == 1 else (xp.argmax(f, axis=1) != xp.argmax(y, axis=1))[:, None]
+            )
+            errors.append(xp.sum(w * xp.astype(wrong, xp.float64)))
+        return xp.stack(risks), xp.stack(errors), xp.sum(w)
+
+    risks, errors, total = operator.sum_over_blocks(compute)
+    return to_host(risks) / float(total), to_host(errors) / float(total)
+
+
+# ---------------------------------------------------------------------------------- search
+
+# RKHS weightings as a method: its settings, and the choice of ridge and instantiation by folds.
+
+
+_PARAMETERS = 300  # with which an instantiation is chosen
+_SHARE = 0.2  # of max_time after which no more instantiations are tried
+_FIT_SHARE = 0.5  # after which the last pass has ended
+_LAST_SHARE = 0.9  # that the last fit may take, with what follows its pass
+_GROWTH = 2.5  # power of the parameters that a fit takes: sums take their square, factors the cube
+_HASTY_ROWS, _HASTY_PARAMETERS = 2_000, 100  # of a fit that is to end at once
+_LARGEST_LOG_SCALE = 700.0  # of a ridge
+
+_WELL = (Status.CONVERGED, Status.STALLED)
+
+CANDIDATES: dict[str, list[Instantiation]] = {
+    "gaussian_sign": [GaussianSign(constant=c) for c in (0.9, 0.5, 0.1, 0.01)],
+    "stumps": [Stumps(1.0, gamma) for gamma in (0.1, 0.3, 1.0, 3.0)],
+}
+CHOICES = ("auto", *INSTANTIATIONS)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is weighted, by how many parameters, on all rows or on some, and with which λ.
+
+    Where λ is None all ridges are tried, or the one that was given.
+    """
+
+    instantiation: Instantiation
+    n_parameters: int
+    on_all_rows: bool
+    ridge: float | None = None
+
+
+@dataclass(eq=False)
+class Fold:
+    """Rows of one fold, and those that are fitted: in a search all others of the problem."""
+
+    problem: WeightingProblem
+    held_out: HeldOut
+    reached: Learned | None = None  # the last fit of all rows, however it ended
+
+    def learn(
+        self,
+        setting: Setting,
+        start: Learned | None,  # noqa: ARG002
+        run: Run,
+        /,
+    ) -> Learned:
+        """Fit all rows of the problem."""
+        problem = self.problem
+        W = setting.instantiation.draw(setting.n_parameters, problem.d, run.again())
+        return problem.learn(problem.operator(setting.instantiation, W))
+
+    def predict(self, learned: Learned, /) -> Array:
+        """Predict the held-out rows."""
+        return self.problem.operator_at(learned, self.held_out.X) @ learned.A
+
+
+Trials = Sequence[Trial[Setting, Learned]]
+
+
+@dataclass(frozen=True)
+class Tuner:
+    """Tries every instantiation, and then the best one with all parameters on all rows."""
+
+    candidates: Sequence[Instantiation]
+    n_parameters: int  # in all
+    n: int  # rows in all
+    on_all_rows: bool  # whether instantiations are tried on all
+
+    def propose(self, trials: Trials, /) -> Setting | None:
+        """Give the next instantiation, where there is a choice."""
+        if len(self.candidates) == 1:
+            return None
+        few = min(self.n_parameters, _PARAMETERS)
+        tried = [trial.setting.instantiation for trial in trials]
+        untried = (one for one in self.candidates if one not in tried)
+        return next((Setting(one, few, self.on_all_rows) for one in untried), None)
+
+    def last(self, trials: Trials, /) -> Setting | None:
+        """Give what is fitted in the end; None where the best trial is that already."""
+        best = self.choose(trials).setting.instantiation if trials else self.candidates[0]
+        setting = Setting(best, self.n_parameters, on_all_rows=True)
+        tried = [replace(trial.setting, ridge=None) for trial in trials]
+        return None if setting in tried else setting
+
+    def starts(self, setting: Setting, trials: Trials, /) -> Sequence[Learned | None]:
+        """Give the fit whose ridge is likely: of the same instantiation, or the last one."""
+        if not trials:
+            return [None]
+        same = [one for one in trials if one.setting.instantiation == setting.instantiation]
+        return [(same or trials)[-1].learned[0]]
+
+    def choose(self, trials: Trials, /) -> Trial[Setting, Learned]:
+        """Give the best of the fits that saw all rows, or of all where none did."""
+        whole = [trial for trial in trials if trial.learned[0].n_seen == self.n]
+        return max(whole or trials, key=lambda trial: (trial.score, trial.setting.ridge))
+
+    def described(self, trial: Trial[Setting, Learned], /) -> dict[str, Any]:
+        """Name instantiation and ridge, and of how much the fit was."""
+        setting = trial.setting
+        return {
+            "instantiation": described(setting.instantiation),
+            "n_parameters": setting.n_parameters,
+            "n_samples": trial.learned[0].n_seen,
+            "ridge": setting.ridge,
+        }
+
+
+@dataclass
+class WeightingSearch(Search[Setting, Learned]):
+    """Fits that score all ridges at once, in folds that are the same for search and last fit."""
+
+    problem: WeightingProblem = field(kw_only=True)
+    tuner: Tuner
+
+    def go(self) -> None:
+        """Try instantiations, and fit the best one."""
+        super().go()
+        last = self.tuner.last(self.trials)
+        if last is None:
+            return
+        count = self._affordable(last.n_parameters)
+        if count < last.n_parameters:
+            self.is_cut_short, last = True, replace(last, n_parameters=count)
+            if last in [replace(trial.setting, ridge=None) for trial in self.trials]:
+                return
+        self._judge(last, self._last)
+
+    def _affordable(self, wanted: int) -> int:
+        """How many parameters there is time for, by what the last fit took: no fewer than its."""
+        left = self.run.left(_LAST_SHARE)
+        if left is None or not self.trials:
+            return wanted
+        setting = replace(self.trials[-1].setting, ridge=None)
+        same = [one for one in self.trials if replace(one.setting, ridge=None) == setting]
+        took = sum(trial.seconds for trial in same) * self.problem.n / self._part.n
+        few = setting.n_parameters
+        return min(wanted, max(few, int(few * (left / max(took, 1e-9)) ** (1.0 / _GROWTH))))
+
+    def evaluate(self, setting: Setting, /) -> Trial[Setting, Learned]:
+        """Fit once without each fold and once with all, and add a trial for every ridge."""
+        return self._judge(setting, self._first)
+
+    def _judge(
+        self, setting: Setting, fit: Callable[[Setting, Learned | None], Learned]
+    ) -> Trial[Setting, Learned]:
+        begun = time.perf_counter()
+        (near,) = self.tuner.starts(setting, self.trials)
+        learned = fit(setting, near)
+        if not self.folds:
+            held = self.problem.held_out_folds()
+            self.folds = [Fold(self.problem, one) for one in held]
+        if setting.on_all_rows:
+            self.folds[0].reached = learned  # type: ignore[attr-defined]
+        found = self._trials(setting, learned)
+        for trial in found:
+            trial.seconds = (time.perf_counter() - begun) / len(found)
+        self.trials.extend(found)
+        if learned.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
+        return self.tuner.choose(found)
+
+    def _first(self, setting: Setting, near: Learned | None) -> Learned:
+        """Fit some parameters, the same for all candidates of one kind."""
+        problem = self._part
+        W = setting.instantiation.draw(
+            setting.n_parameters, problem.d, np.random.RandomState(self._seed)
+        )
+        operator = problem.operator(setting.instantiation, W)
+        learned = problem.learn(operator, validate=True, near=near.likely if near else None)
+        tried = len({trial.setting.instantiation for trial in self.trials})
+        self.run.tell(f"tune {described(setting.instantiation)}", tried, learned.history)
+        return learned
+
+    def _last(self, setting: Setting, near: Learned | None) -> Learned:
+        """Fit all parameters, with those of the best trial among them, until time is up."""
+        problem, run = self.problem, self.run
+        first = [] if near is None else [to_host(near.operator.W)]
+        missing = setting.n_parameters - sum(len(W) for W in first)
+        if missing:
+            first.append(setting.instantiation.draw(missing, problem.d, run.rng))
+        return problem.learn(
+            problem.operator(setting.instantiation, np.concatenate(first)),
+            late=lambda: run.is_over(_FIT_SHARE),
+            left=lambda: run.left(_FIT_SHARE),
+            tell=run.tell,
+            validate=True,
+            near=near.likely if near else None,
+        )
+
+    def _trials(self, setting: Setting, learned: Learned) -> list[Trial[Setting, Learned]]:
+        """Judge every ridge; one trial of no score where too few rows were seen for that."""
+        known = learned.validated
+        if known is None:
+            ridge = math.exp(min(learned.log_ridge, _LARGEST_LOG_SCALE))
+            none = Trial(replace(setting, ridge=ridge), learned=[learned])
+            return [] if learned.status is Status.INTERRUPTED else [none]
+        found = []
+        for ridge, score, predicted in zip(
+            known.ridges, known.scores, known.predicted, strict=True
+        ):
+            trial = Trial(replace(setting, ridge=ridge), score, [learned], predicted=predicted)
+            pairs = zip(self.folds, predicted, strict=True)
+            losses = [self.problem.losses(fold.held_out, F) for fold, F in pairs]
+            trial.losses = np.concatenate(losses)
+            deviation = math.sqrt(len(trial.losses)) * float(trial.losses.std())
+            trial.standard_error = deviation / known.spread if known.spread > 0 else deviation
+            found.append(trial)
+        return found
+
+    @cached_property
+    def _part(self) -> WeightingProblem:
+        """Rows that instantiations are tried on."""
+        problem = self.problem
+        return problem if self.tuner.on_all_rows else problem.part(scored_rows(problem.n))
+
+    @cached_property
+    def _seed(self) -> int:
+        return self.run.rng.randint(2**31 - 1)
+
+
+@dataclass(frozen=True, eq=False)
+class Weighting:
+    """What is kept of a fit: coefficients that may be pruned, and what pruning came by."""
+
+    learned: Learned
+    A: Array  # (T, t), 0 for parameters that are left out
+    pruning: list[dict[str, Any]] | None = None
+
+
+class RKHSWeighting(Settings):
+    """RKHS weightings with their settings."""
+
+    splits: ClassVar[Splits] = Splits(fewest=2)
+
+    def work(self, n: int, d: int, /) -> int:  # noqa: ARG002
+        """Features."""
+        return n * self.n_parameters
+
+    def problem(self, samples: Samples, place: Place, run: Run, /) -> WeightingProblem:
+        """Place samples."""
+        return WeightingProblem(self, samples, place, run)
+
+    def given(self, problem: WeightingProblem, /) -> Setting:
+        """Give the only instantiation, or stumps of middling width."""
+        one = self.candidates[0] if len(self.candidates) == 1 else Stumps(1.0, 1.0)
+        return Setting(one.resolved(problem.d), self.n_parameters, on_all_rows=True)
+
+    def fold(self, problem: WeightingProblem, held_out: HeldOut, /) -> Fold:
+        """Join rows to fit and rows that judge."""
+        return Fold(problem, held_out)
+
+    def search(
+        self,
+        folds: Callable[[], Sequence[Fold]],  # noqa: ARG002
+        problem: WeightingProblem,
+        run: Run,
+        /,
+    ) -> WeightingSearch | None:
+        """Search where there is a choice, and for classes, whose probabilities ask for folds.
+
+        In folds of its own: one pass over all rows gives the fit and those without each fold.
+        """
+        if len(self.candidates) == 1 and self.ridge is not None and not problem.labels:
+            return None
+        candidates = [one.resolved(problem.d) for one in self.candidates]
+        on_all_rows = len(scored_rows(problem.n)) == problem.n
+        tuner = Tuner(candidates, self.n_parameters, problem.n, on_all_rows)
+        return WeightingSearch((), tuner, run, _SHARE, problem=problem)
+
+    def learn(
+        self, problem: WeightingProblem, choice: Choice[Setting, Learned], run: Run, /
+    ) -> Weighting:
+        """Take the fit that was chosen, and prune it."""
+        learned = self._learned(problem, choice, run)
+        if choice.stopped:
+            learned = replace(learned, status=Status.INTERRUPTED)
+        elif learned.status in _WELL and (learned.n_seen < problem.n or self._lacks(choice)):
+            learned = replace(learned, status=Status.TIME_LIMIT)
+        if self.prune is None:
+            return Weighting(learned, learned.A)
+        try:
+            found = pruning_candidates(to_host(learned.operator.core), to_host(learned.A))
+            worse = degradation_of(problem, learned, found, self.prune.rule)
+        except KeyboardInterrupt:  # the whole model is there
+            return Weighting(replace(learned, status=Status.INTERRUPTED), learned.A)
+        steps = [
+            {"n_parameters": one.n_kept, "degradation": more, "penalty": one.penalty}
+            for one, more in zip(found, worse, strict=True)
+        ]
+        tolerance = self.prune.tolerance
+        chosen = last_accepted(found, lambda k, _: worse[k] < tolerance)
+        return Weighting(
+            learned, learned.A if chosen is None else beside(chosen.B, learned.A), steps
+        )
+
+    def _lacks(self, choice: Choice[Setting, Learned]) -> bool:
+        """Whether there was no time to try all parameters."""
+        tried = [trial.setting.n_parameters for trial in choice.trials]
+        return bool(tried) and max(tried) < self.n_parameters
+
+    def _learned(
+        self, problem: WeightingProblem, choice: Choice[Setting, Learned], run: Run
+    ) -> Learned:
+        if choice.trial is not None:
+            return choice.trial.learned[0]
+        reached = [fold.reached for fold in choice.folds if isinstance(fold, Fold)]
+        if reached and reached[0] is not None:  # interrupted while its ridges were compared
+            return reached[0]
+        setting, count = choice.setting, self.n_parameters
+        if choice.stopped:
+            n, few = problem.n, min(problem.n, _HASTY_ROWS)
+            problem = problem.part(np.sort(drawn(run.rng, n, few)))
+            count = min(count, _HASTY_PARAMETERS)
+        W = setting.instantiation.draw(count, problem.d, run.rng)
+        operator = problem.operator(setting.instantiation, W)
+        known = setting.ridge  # of about the same samples
+        return problem.learn(
+            operator,
+            late=lambda: run.is_over(_FIT_SHARE),
+            left=lambda: run.left(_FIT_SHARE),
+            tell=run.tell,
+            validate=choice.settled and self.ridge is None,
+            near=log_share(math.log(known), operator) if known else None,
+        )
+
+
+def candidates(instantiation: str | Instantiation, /) -> list[Instantiation]:
+    """Give what a parameter leaves to choose from."""
+    if isinstance(instantiation, Instantiation):
+        return [instantiation]
+    if instantiation == "auto":
+        return [one for several in CANDIDATES.values() for one in several]
+    return CANDIDATES[instantiation]
+
+
+def described(instantiation: Instantiation, /) -> str:
+    """Name and widths of an instantiation, in words."""
+    shown = [
+        f"{name} {value:.3g}"
+        for name in ("sigma", "gamma")
+        if isinstance(value := getattr(instantiation, name, None), float)
+    ]
+    return type(instantiation).__name__ + (f" ({', '.join(shown)})" if shown else "")

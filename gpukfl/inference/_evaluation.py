@@ -1,0 +1,559 @@
+"""A fitted model as a function of host rows, and the rows and targets that it is asked at."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import clone, is_classifier
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+
+from gpukfl.core._array import beside, is_array, to_host
+from gpukfl.core._frames import is_frame, numeric_frame
+from gpukfl.core._results import Status
+from gpukfl.estimators._base import feature_names
+from gpukfl.estimators._validation import validate_weights
+from gpukfl.inference._kernels import LearnedKernel, kernel_of
+from gpukfl.portfolio._base import AutoBase
+from gpukfl.portfolio._folds import Judge, LogLoss, SquaredError, target_scale
+from gpukfl.prediction import mixed
+from gpukfl.tables._encoding import Category, Encoding, categories_of
+from gpukfl.tables._seen import NUMBERS
+from gpukfl.tables._target import host_target, target_names, truth_of
+from gpukfl.tables._training import read_test_data
+
+# ----------------------------------------------------------------------------------- asked
+
+# A fitted model of any kind as a function of host rows, and rows that it has not seen.
+
+
+Predict = Callable[[np.ndarray], np.ndarray]  # rows (m, c) -> predictions (m, t)
+_FEWEST = 4  # rows of which anything is said
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Rows, by their numbers, and the predictions of a model that has not seen them."""
+
+    rows: np.ndarray
+    predict: Predict
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """What is asked of a model: rows on the host, who predicts them, and what judges it.
+
+    Attributes
+    ----------
+    rows : array, shape (n, c)
+        In float64; NaN for the gaps of a table.
+    names : tuple of str
+        Of the features.
+    sources : tuple of int
+        Which feature each column is made of.
+    judge : Judge
+        Of the rows.
+    parts : tuple of Part
+        One, or one for each fold of a portfolio.
+    finite : callable
+        Rows (n, q) without gaps, by which columns are predicted from others.
+    finite_sources : tuple of int
+        Which feature each column of these is made of.
+    """
+
+    rows: np.ndarray
+    names: tuple[str, ...]
+    sources: tuple[int, ...]
+    judge: Judge
+    parts: tuple[Part, ...]
+    finite: Predict
+    finite_sources: tuple[int, ...]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def is_regression(self) -> bool:
+        """Whether targets are numbers."""
+        return isinstance(self.judge, SquaredError)
+
+    @property
+    def squares(self) -> SquaredError:
+        """Squared errors, of classes those of their probabilities."""
+        judge = self.judge
+        return judge if isinstance(judge, SquaredError) else _squares(judge.truth, judge.weights)
+
+    def columns_of(self, features: Sequence[int], /) -> np.ndarray:
+        """Give the numbers of the columns that are made of some features."""
+        return np.flatnonzero(np.isin(self.sources, features))
+
+    def others(self, features: Sequence[int], /) -> np.ndarray:
+        """Give the rows (n, q) without what is made of some features, and without gaps."""
+        return self.finite(self.rows)[:, ~np.isin(self.finite_sources, features)]
+
+    def sampled(self, at_most: int, rng: np.random.RandomState, /) -> Self:
+        """Draw so many of the rows, of every part its share."""
+        n = len(self)
+        if n <= at_most:
+            return self
+        drawn = [_some(part.rows, -(-at_most * len(part.rows) // n), rng) for part in self.parts]
+        kept = np.concatenate(drawn)
+        ends = np.cumsum([0, *map(len, drawn)])
+        parts = tuple(
+            replace(part, rows=np.arange(*ends[k : k + 2])) for k, part in enumerate(self.parts)
+        )
+        judge = replace(self.judge, truth=self.judge.truth[kept], weights=self.judge.weights[kept])
+        return replace(self, rows=self.rows[kept], judge=judge, parts=parts)
+
+
+def asked_of(model: Any, X: Any, y: Any, sample_weight: Any = None, /) -> Asked:
+    """Ask a fitted model at rows that it has not seen, or at those its folds held out.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is no fitted regressor or classifier, does not take the rows, or without X is no
+        portfolio that keeps the models of its folds.
+    """
+    estimator = model.estimator if hasattr(model, "reader") else model
+    if not hasattr(estimator, "predict"):
+        msg = f"expected a fitted regressor or classifier, got {type(model).__name__}"
+        raise TypeError(msg)
+    check_is_fitted(estimator)
+    if X is None or y is None:
+        found = _out_of_fold(model, estimator, X, y)
+    else:
+        found = _of_rows(model, estimator, X, y, sample_weight)
+    if len(found) < _FEWEST:
+        msg = f"expected at least {_FEWEST} rows that were held out, got {len(found)}"
+        raise ValueError(msg)
+    return found
+
+
+# ---------------------------------------------------------------------- rows that are given
+
+
+def _of_rows(model: Any, estimator: Any, X: Any, y: Any, sample_weight: Any) -> Asked:
+    name = str(getattr(model, "target_name", "y"))
+    data = read_test_data(X, y, sample_weight, target=name)
+    X = model._rows(data.X) if hasattr(model, "reader") else data.X
+    predict, rows, names = _doors(estimator, X)
+    n_columns = rows.shape[1]
+    sources: Sequence[int] = range(n_columns)
+    reader = getattr(model, "reader", None)
+    if reader is not None:
+        names, sources = tuple(reader.names), reader.encoding.sources
+    elif isinstance(estimator, AutoBase):
+        names, sources = feature_names(estimator), estimator._sources
+    truth = truth_of(estimator, data.y)
+    if len(truth) != len(rows):
+        msg = f"expected a target for each of {len(rows)} rows, got {len(truth)}"
+        raise ValueError(msg)
+    weights = validate_weights(data.sample_weight, rows)
+    weights = np.ones(len(rows)) if weights is None else weights
+    kept = np.flatnonzero(weights > 0)
+    judge = _judge(estimator, truth[kept], weights[kept])
+    part = Part(np.arange(len(kept)), predict)
+    finite, finite_sources = _finite(estimator, sources)
+    return Asked(
+        rows[kept], tuple(names), tuple(sources), judge, (part,), finite, tuple(finite_sources)
+    )
+
+
+def _doors(estimator: Any, X: Any) -> tuple[Predict, np.ndarray, tuple[str, ...]]:
+    """Predictions of host rows, these rows, and names of their columns."""
+    if isinstance(estimator, AutoBase):
+        codes = estimator._new_rows(X, "predict")
+        return _blend_of(estimator, codes, None), _wide(codes), ()
+    if is_frame(X):
+        frame = numeric_frame(X)
+        names = tuple(str(name) for name in frame.columns)
+        floats = frame.astype(np.float64)
+
+        def framed(rows: np.ndarray) -> Any:
+            return type(floats)(rows, columns=floats.columns)
+
+        return _predictions(estimator, framed), floats.to_numpy(), names
+    X = X if is_array(X) else np.asarray(X, dtype=np.float64)
+    if X.ndim != 2:
+        msg = f"expected X of shape (n, d), got {tuple(X.shape)}"
+        raise ValueError(msg)
+    rows = _wide(X)
+    there = X if to_host(X).dtype.kind == "f" else rows
+    names = feature_names(estimator) if hasattr(estimator, "n_features_in_") else ()
+    if len(names) != rows.shape[1]:
+        names = tuple(f"x{k}" for k in range(rows.shape[1]))
+    return _predictions(estimator, lambda new: beside(new, there)), rows, names
+
+
+def _predictions(estimator: Any, given: Callable[[np.ndarray], Any]) -> Predict:
+    """Predictions of a model for host rows, which it takes as `given` makes them."""
+    if not is_classifier(estimator):
+        return lambda rows: _columns(_wide(estimator.predict(given(rows))))
+
+    def classes(rows: np.ndarray) -> np.ndarray:
+        if hasattr(estimator, "predict_proba"):
+            return _wide(estimator.predict_proba(given(rows)))
+        labels = to_host(estimator.predict(given(rows)))
+        return (labels[:, None] == to_host(estimator.classes_)).astype(np.float64)
+
+    return classes
+
+
+def _blend_of(estimator: AutoBase, there: Any, fold: int | None) -> Predict:
+    """Predictions of a portfolio, or of its models of one fold, for host rows."""
+    return lambda rows: _wide(estimator._outputs(beside(rows, there), fold))
+
+
+def _finite(estimator: Any, sources: Sequence[int]) -> tuple[Predict, Sequence[int]]:
+    """Give what fills gaps without a look at targets, and of which features its columns are."""
+    encodings = getattr(estimator, "encodings_", None)
+    if encodings is None:
+        return (lambda rows: rows), sources
+    return encodings.finite, encodings.blind.sources
+
+
+# ---------------------------------------------------------------------- targets
+
+
+def _judge(estimator: Any, truth: np.ndarray, weights: np.ndarray) -> Judge:
+    if is_classifier(estimator):
+        return FlooredLogLoss(truth, weights)
+    return _squares(truth, weights)
+
+
+def _squares(truth: np.ndarray, weights: np.ndarray) -> SquaredError:
+    return SquaredError(truth, weights, target_scale(truth, weights))
+
+
+class FlooredLogLoss(LogLoss):
+    """The log loss of probabilities that may be 0: of trees, or of labels that are all there is."""
+
+    def part(self, predicted: np.ndarray, rows: slice | np.ndarray = slice(None), /) -> np.ndarray:
+        """Probabilities of the true classes (m, 1), which are positive."""
+        n, count = self.truth.shape
+        return super().part(to_host(mixed(predicted, 0.5 / (n + count))), rows)
+
+
+# ---------------------------------------------------------------------- rows of folds
+
+
+def _out_of_fold(model: Any, estimator: Any, X: Any, y: Any) -> Asked:
+    """Ask the models of each fold at the rows that it held out."""
+    name = type(estimator).__name__
+    if X is not None or y is not None:
+        msg = "expected X and y, or neither for the rows that the folds of a portfolio held out"
+        raise ValueError(msg)
+    if not isinstance(estimator, AutoBase):
+        msg = f"expected X and y that were held out: {name} keeps no models of folds"
+        raise ValueError(msg)
+    kept = estimator.out_of_fold_
+    if not estimator._has_folds:
+        msg = "expected X and y that were held out: the models of the folds were fitted again"
+        raise ValueError(msg)
+    parts = tuple(
+        Part(np.flatnonzero(kept.fold == k), _blend_of(estimator, kept.rows, k))
+        for k in range(kept.n_folds)
+    )
+    classes = is_classifier(estimator)
+    judge = (
+        FlooredLogLoss(kept.truth, kept.weights) if classes else _squares(kept.truth, kept.weights)
+    )
+    finite, finite_sources = _finite(estimator, estimator._sources)
+    names = feature_names(estimator, getattr(model, "feature_names", None))
+    return Asked(
+        _wide(kept.rows),
+        names,
+        tuple(estimator._sources),
+        judge,
+        parts,
+        finite,
+        tuple(finite_sources),
+    )
+
+
+# ---------------------------------------------------------------------- arrays
+
+
+def _wide(x: Any) -> np.ndarray:
+    return np.asarray(to_host(x) if is_array(x) else x, dtype=np.float64)
+
+
+def _columns(x: np.ndarray) -> np.ndarray:
+    return x[:, None] if x.ndim == 1 else x
+
+
+def _some(rows: np.ndarray, count: int, rng: np.random.RandomState) -> np.ndarray:
+    return np.sort(rng.choice(rows, min(count, len(rows)), replace=False))
+
+
+# --------------------------------------------------------------------------------- subject
+
+# A fitted model and rows, as bands and directions ask them: host arrays, refits, kernels.
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """A fitted estimator, and rows on the host.
+
+    Attributes
+    ----------
+    estimator : estimator
+        Fitted; of a blend the leading member that has learned a kernel.
+    X : array, shape (n, d)
+        Rows in float64, as the estimator takes them.
+    y : array
+        Targets or labels, as it is fitted to them.
+    weights : array, shape (n,)
+        Of the rows, of mean 1.
+    names, outputs : tuple of str
+        Of the features, and of the fitted functions.
+    remark : str
+        What is to be known of it.
+    categories : tuple of Category
+        Features that stand for a category together.
+    """
+
+    estimator: Any
+    X: np.ndarray
+    y: np.ndarray
+    weights: np.ndarray
+    names: tuple[str, ...]
+    outputs: tuple[str, ...]
+    remark: str = ""
+    categories: tuple[Category, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+    @property
+    def classes(self) -> bool:
+        """Whether targets are classes."""
+        return is_classifier(self.estimator)
+
+    @cached_property
+    def Y(self) -> np.ndarray:  # noqa: N802
+        """Targets, or indicators of the classes, (n, t): of two classes the second's alone."""
+        if not self.classes:
+            return self.y.reshape(len(self), -1).astype(np.float64)
+        labels = to_host(self.estimator.classes_)
+        found = (self.y[:, None] == labels).astype(np.float64)
+        return found[:, -1:] if len(labels) <= 2 else found
+
+    @cached_property
+    def kernel(self) -> LearnedKernel | None:
+        """The learned kernel, if there is one."""
+        return kernel_of(self.estimator)
+
+    def refitted(self, rows: np.ndarray, /) -> Any:
+        """Fit an estimator like it to some rows.
+
+        Raises KeyboardInterrupt where the fit was interrupted, and ended with its best step so far.
+        """
+        new, given = clone(self.estimator), {}
+        if np.ptp(self.weights) > 0:
+            if not has_fit_parameter(new, "sample_weight"):
+                msg = f"expected an estimator that takes weights, got {type(new).__name__}"
+                raise TypeError(msg)
+            given["sample_weight"] = self.weights[rows]
+        new.fit(self.X[rows], self.y[rows], **given)
+        if getattr(new, "status_", "") == Status.INTERRUPTED.name:  # no part of any result
+            raise KeyboardInterrupt
+        return new
+
+    def functions(self, X: np.ndarray, estimator: Any = None, /) -> np.ndarray:
+        """Predictions (n, t) at host rows: of classes their probabilities."""
+        e = _asked_by_arrays(self.estimator if estimator is None else estimator)
+        if not self.classes:
+            return np.asarray(to_host(e.predict(X)), dtype=np.float64).reshape(len(X), -1)
+        return self._placed(np.asarray(to_host(e.predict_proba(X)), dtype=np.float64), e)
+
+    def kernel_from(self, rows: np.ndarray, /) -> LearnedKernel | None:
+        """Learn a kernel from some rows, with functions of all classes that there are."""
+        fit = self.refitted(rows)
+        kernel = kernel_of(fit)
+        if kernel is None or not self.classes:
+            return kernel
+        functions = kernel.functions
+        return replace(kernel, functions=lambda Z: self._placed(functions(Z), fit))
+
+    def _placed(self, found: np.ndarray, fit: Any) -> np.ndarray:
+        """Put a fit's functions (n, k) at the places of its classes, 0 for those that it lacks."""
+        labels, own = to_host(self.estimator.classes_), to_host(fit.classes_)
+        if found.shape[1] < len(own):  # of two classes the second's alone
+            found = np.concatenate([-found, found], axis=1)
+        placed = np.zeros((len(found), len(labels)))
+        placed[:, np.searchsorted(labels, own)] = found
+        return placed[:, -1:] if len(labels) <= 2 else placed
+
+    def taken(self, rows: np.ndarray, /) -> Subject:
+        """Give it with some of the rows."""
+        return replace(self, X=self.X[rows], y=self.y[rows], weights=self.weights[rows])
+
+    @classmethod
+    def of(cls, model: Any, X: Any, y: Any, sample_weight: Any = None, /) -> Subject:
+        """Read a model and rows.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If it is no fitted regressor or classifier, or does not take the rows.
+        """
+        estimator = model.estimator if hasattr(model, "reader") else model
+        if not hasattr(estimator, "predict"):
+            msg = f"expected a fitted regressor or classifier, got {type(model).__name__}"
+            raise TypeError(msg)
+        check_is_fitted(estimator)
+        if y is None:
+            msg = "expected targets y, or the name of their column in X, got None"
+            raise ValueError(msg)
+        name = str(getattr(model, "target_name", "y"))
+        data = read_test_data(X, y, sample_weight, target=name)
+        name = data.target_name or name
+        rows = _rows_of(model, estimator, data.X)
+        y = _targets(estimator, host_target(data.y), len(rows.X))
+        weights = validate_weights(data.sample_weight, rows.X)
+        weights = np.ones(len(rows.X)) if weights is None else weights / np.mean(weights)
+        outputs = _outputs(estimator, y, name)
+        if rows.asked is not estimator:
+            y, outputs = _of_member(estimator, rows.asked, y, outputs)
+        found = cls(
+            rows.asked, rows.X, y, weights, rows.names, outputs, rows.remark, rows.categories
+        )
+        return found.taken(np.flatnonzero(weights)) if not weights.all() else found
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """The estimator that is asked, its rows and their names, and a remark."""
+
+    asked: Any
+    X: np.ndarray
+    names: tuple[str, ...]
+    remark: str = ""
+    categories: tuple[Category, ...] = field(default=(), kw_only=True)
+
+    @classmethod
+    def encoded(cls, asked: Any, X: Any, encoding: Encoding, remark: str = "") -> Self:
+        return cls(asked, _wide(X), encoding.names, remark, categories=categories_of(encoding))
+
+
+def _rows_of(model: Any, estimator: Any, X: Any) -> _Rows:
+    if hasattr(model, "reader"):
+        X = model._rows(X)
+        if model.reader is not None:
+            return _Rows.encoded(estimator, X, model.reader.encoding)
+    if isinstance(estimator, AutoBase):
+        return _member_of(estimator, X)
+    frame = numeric_frame(X) if is_frame(X) else None
+    rows = _wide(X if frame is None else frame.to_numpy())
+    expected = getattr(estimator, "n_features_in_", rows.shape[-1])
+    if rows.ndim != 2 or rows.shape[1] != expected:
+        msg = f"expected X of shape (n, {expected}), got {rows.shape}"
+        raise ValueError(msg)
+    if not np.isfinite(rows).all():
+        msg = "expected finite rows, got NaN or infinity"
+        raise ValueError(msg)
+    known = None if frame is None else [str(name) for name in frame.columns]
+    known = known or getattr(estimator, "feature_names_in_", None)
+    if known is None:
+        known = [f"x{k}" for k in range(rows.shape[1])]
+    return _Rows(estimator, rows, tuple(str(name) for name in known))
+
+
+def _member_of(blend: AutoBase, X: Any) -> _Rows:
+    """Give the leading member of a blend that has learned a kernel, or the blend itself."""
+    codes = blend._new_rows(X, "predict")
+    names = feature_names(blend)
+    encodings = blend.encodings_
+    for member in sorted(blend.members_, key=lambda one: -one.weight):
+        one = member.models[0]
+        if kernel_of(one) is None or member.sees != NUMBERS:
+            continue
+        rows = blend._seen(codes).by(0, NUMBERS)
+        said = f"by the kernel of {member.name}, the leading member of the blend that has one"
+        if encodings is None:
+            return _Rows(one, _wide(rows), names, said)
+        return _Rows.encoded(one, rows, encodings.by_fold[0], said)
+    if encodings is not None:
+        msg = "expected a blend with a member that learns a kernel, or a table of numbers"
+        raise ValueError(msg)
+    return _Rows(blend, _wide(codes), names)
+
+
+def _targets(estimator: Any, y: Any, n: int) -> np.ndarray:
+    """Targets or labels of n rows, checked."""
+    values = to_host(y) if is_array(y) else np.asarray(y)
+    if len(values) != n:
+        msg = f"expected a target for each of {n} rows, got {len(values)}"
+        raise ValueError(msg)
+    if not is_classifier(estimator):
+        values = values.astype(np.float64)
+        if not np.isfinite(values).all():
+            msg = "expected finite targets, got NaN or infinity"
+            raise ValueError(msg)
+        return values
+    unknown = np.setdiff1d(values, to_host(estimator.classes_))
+    if len(unknown):
+        msg = f"expected labels that the model knows, got {unknown[0]!r}"
+        raise ValueError(msg)
+    return values
+
+
+def _of_member(
+    blend: AutoBase, member: Any, y: np.ndarray, outputs: tuple[str, ...]
+) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Targets as a member of a blend is fitted to them, and names of its functions.
+
+    Those of classes are their numbers; others may be on another scale.
+    """
+    if is_classifier(blend):
+        labels = to_host(blend.classes_)
+        return np.searchsorted(labels, y), _of_classes(labels[to_host(member.classes_)])
+    transform = blend.target_transform_
+    if transform is None:
+        return y, outputs
+    named = tuple(f"{transform.unit} of {output}" for output in outputs)
+    return transform.forward(y.reshape(len(y), -1)).reshape(y.shape), named
+
+
+def _outputs(estimator: Any, y: np.ndarray, target: str) -> tuple[str, ...]:
+    """Names of the fitted functions."""
+    if is_classifier(estimator):
+        return _of_classes(to_host(estimator.classes_))
+    return target_names(target, 1 if y.ndim == 1 else y.shape[1])
+
+
+def _of_classes(labels: np.ndarray) -> tuple[str, ...]:
+    return tuple(f"class {one}" for one in (labels[-1:] if len(labels) <= 2 else labels))
+
+
+def _asked_by_arrays(estimator: Any) -> Any:
+    """Give a copy that takes NumPy's rows, and does not miss the names of a frame."""
+    found = estimator.to_host() if hasattr(estimator, "to_host") else copy.copy(estimator)
+    found.__dict__.pop("feature_names_in_", None)
+    return found
+
+
+# -------------------------------------------------------------------------------- shuffled
+
+# What a model makes of columns that are shuffled.
+
+
+def moved(
+    predict: Callable[[np.ndarray], np.ndarray],
+    X: np.ndarray,
+    columns: Sequence[int] | np.ndarray,
+    weights: np.ndarray,
+    rng: np.random.RandomState,
+    /,
+) -> float:
+    """Mean square by which predictions of rows (n, d) move where columns are shuffled together."""
+    shuffled = X.copy()
+    shuffled[:, columns] = X[rng.permutation(len(X))][:, columns]
+    moves = np.sum((predict(shuffled) - predict(X)) ** 2, axis=1)
+    return float(np.average(moves, weights=weights))

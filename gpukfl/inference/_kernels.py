@@ -1,0 +1,349 @@
+"""The kernel and directions that a fit has learned, and the smoother that they make."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve, qr
+from scipy.optimize import minimize_scalar
+from scipy.spatial.distance import cdist
+
+from gpukfl.core._array import to_host
+from gpukfl.estimators._base import HostStored
+from gpukfl.linalg import host_eigh
+from gpukfl.methods import average_gradient_outer_product
+from gpukfl.operators import KernelOperator, mapped
+from gpukfl.partitioned._rows import Rows
+
+# ------------------------------------------------------------------------- learned kernels
+
+# The kernel that a fitted estimator has learned, as a function of host rows.
+
+
+Map = Callable[[np.ndarray], np.ndarray]
+_STEP = 0.15  # of a scaled coordinate, for derivatives
+
+
+@dataclass(frozen=True, eq=False)
+class LearnedKernel:
+    """A kernel of rows, and what a fit has learned beside it.
+
+    Attributes
+    ----------
+    scale : callable
+        Rows (n, d) as the fit scales them.
+    project : callable
+        What of scaled rows the kernel compares: (n, k).
+    compare : callable
+        Kernel between projections (n, k) and (q, k): (n, q).
+    functions : callable
+        Fitted functions (n, t) at scaled rows.
+    directions : array, shape (k, d)
+        Orthonormal learned directions of scaled rows, most important first; none of selected or
+        weighed features.
+    importances : array, shape (d,)
+        Of the features.
+    """
+
+    scale: Map
+    project: Map
+    compare: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    functions: Map
+    directions: np.ndarray
+    importances: np.ndarray
+
+    def __call__(self, X: np.ndarray, Z: np.ndarray, /) -> np.ndarray:
+        """Evaluate between rows (n, d) and (q, d): (n, q)."""
+        U, V = (self.project(self.scale(rows)) for rows in (X, Z))
+        return np.asarray(self.compare(U, V), dtype=np.float64)
+
+    @property
+    def has_lengthscale(self) -> bool:
+        """Whether `shortened` changes more than the kernel's size."""
+        return self.compare is not _brownian
+
+    def additive(self, X: np.ndarray, Z: np.ndarray, /) -> np.ndarray:
+        """Evaluate a kernel that has learned nothing: a Brownian one of every feature, (n, q)."""
+        return _brownian(self.scale(X), self.scale(Z))
+
+    def shortened(self, share: float, /) -> Self:
+        """Multiply the lengthscale; kernels without one, as Brownian ones, change in size only."""
+        project = self.project
+        return replace(self, project=lambda Z: project(Z) / share)
+
+    def slopes(self, scaled: np.ndarray, /) -> np.ndarray:
+        """Differentiate the fitted functions along the directions: (n, k, t)."""
+        found = [
+            (self.functions(scaled + _STEP * u) - self.functions(scaled - _STEP * u)) / (2 * _STEP)
+            for u in self.directions
+        ]
+        return np.stack(found, axis=1)
+
+
+def kernel_of(estimator: Any, /) -> LearnedKernel | None:
+    """Give the kernel of a fitted estimator; None where it has none, or one that sees nothing."""
+    if not isinstance(estimator, HostStored):
+        return None
+    e = estimator.to_host()
+    found = _parts_of(e)
+    if found is None:
+        return None
+    scale = scale_of(e)
+    e.scaling_ = None  # of this copy, which is asked at scaled rows
+    e.__dict__.pop("feature_names_in_", None)
+    d = e.n_features_in_
+    importances = getattr(e, "feature_importances_", None)
+    return LearnedKernel(
+        scale,
+        *found,
+        lambda Z: np.asarray(e._predict(Z, "predict"), dtype=np.float64),
+        _turned(getattr(e, "components_", None), d),
+        np.ones(d) if importances is None else _wide(importances),
+    )
+
+
+def scale_of(estimator: Any, /) -> Map:
+    """Give how a fitted estimator scales host rows (n, d)."""
+    scaling = estimator.to_host().scaling_
+    return (lambda X: X) if scaling is None else (lambda X: np.asarray(scaling(X)))
+
+
+def unlearned(X: np.ndarray, n_outputs: int, /) -> LearnedKernel:
+    """Give a kernel for a fit that has found nothing: an additive one of standardised rows."""
+    middle, spread = X.mean(axis=0), X.std(axis=0)
+    return LearnedKernel(
+        lambda rows: (rows - middle) / np.where(spread > 0, spread, 1.0),
+        lambda Z: Z,
+        _brownian,
+        lambda Z: np.zeros((len(Z), n_outputs)),
+        np.zeros((0, X.shape[1])),
+        np.ones(X.shape[1]),
+    )
+
+
+def _parts_of(e: Any) -> tuple[Map, Callable[[np.ndarray, np.ndarray], np.ndarray]] | None:
+    """Projection and kernel of an estimator whose arrays are NumPy's."""
+    if hasattr(e, "W_"):  # a sum of Brownian kernels along particles
+        W = _wide(e.W_)
+        return (lambda Z: Z @ W, _brownian) if W.any() else None
+    kernel = getattr(e, "kernel_", None)
+    if kernel is None or getattr(e, "dual_coef_", None) is None:
+        return None
+    if hasattr(e, "_used"):
+        used, stretch = e._used, _wide(e._stretch)
+        return lambda Z: Z[:, used] * stretch, kernel
+    to = getattr(e, "map_", getattr(e, "retrain_components_", None))
+    if to is None:
+        return lambda Z: Z, kernel
+    B = _wide(to)
+    return (lambda Z: to_host(mapped(Z, B))), kernel
+
+
+def _brownian(U: np.ndarray, V: np.ndarray) -> np.ndarray:
+    """Mean over particles of the Brownian kernels of projections (n, m) and (q, m)."""
+    here, there = np.abs(U).sum(axis=1), np.abs(V).sum(axis=1)
+    return 0.5 * (here[:, None] + there - cdist(U, V, "cityblock")) / U.shape[1]
+
+
+def _turned(components: Any, d: int) -> np.ndarray:
+    """Directions (k, d), none where each is a feature: nothing was turned to find them."""
+    if components is None:
+        return np.zeros((0, d))
+    found = _wide(components)
+    single = np.count_nonzero(np.abs(found) > 1e-6, axis=1) <= 1
+    return np.zeros((0, d)) if single.all() else found
+
+
+def _wide(x: Any) -> np.ndarray:
+    return np.asarray(to_host(x), dtype=np.float64)
+
+
+# -------------------------------------------------------------------------------- smoother
+
+# A kernel smoother as the linear map that it is, with unpenalised features.
+#
+# .. math:: y = f(x) + h(x)^\top \beta + \varepsilon, \qquad f \sim GP(0, \tau^2 k),
+#           \qquad \mathrm{var}\,\varepsilon_i = \sigma^2 / w_i, \qquad r = \sigma^2 / \tau^2 .
+
+
+_RATIOS = np.exp(np.linspace(-14.0, 9.0, 70))  # times the mean eigenvalue
+_RANK = 1e-7  # relative size below which a column is made of others
+
+
+@dataclass(frozen=True, eq=False)
+class Smoother:
+    """The posterior mean of one kernel and noise ratio, given some rows.
+
+    Attributes
+    ----------
+    ratio : float
+        r.
+    columns : array of int
+        Features that are not made of others.
+    hat : array, shape (n, n)
+        From targets to fitted values, both times the roots of the weights.
+    """
+
+    ratio: float
+    columns: np.ndarray
+    hat: np.ndarray
+    _factor: Any  # of K + r I
+    _VH: np.ndarray  # (K + r I)^-1 H
+    _middle: np.ndarray  # (H' (K + r I)^-1 H)^-1
+    _roots: np.ndarray  # of the weights (n,)
+
+    @classmethod
+    def of(
+        cls, K: np.ndarray, H: np.ndarray, y: np.ndarray, roots: np.ndarray, /, *, share: float
+    ) -> Self:
+        """Choose the ratio by the restricted evidence, and take a share of it.
+
+        Kernel (n, n), features (n, p), targets (n,) and roots of the weights (n,); O(n³).
+        """
+        columns = _independent(roots[:, None] * H)
+        K, H = K * np.outer(roots, roots), roots[:, None] * H[:, columns]
+        ratio = share * restricted_ratio(K, H, roots * y)
+        factor = cho_factor(K + ratio * np.eye(len(K)), lower=True)
+        VH = cho_solve(factor, H)
+        middle = np.linalg.inv(H.T @ VH)
+        found = cls(ratio, columns, K, factor, VH, middle, roots)
+        return cls(ratio, columns, found._weighted_map(K, H), factor, VH, middle, roots)
+
+    def map(self, k: np.ndarray, h: np.ndarray, /) -> np.ndarray:
+        """Give the map (g, n) from targets to functionals of the fit.
+
+        They are given by their kernels (g, n) with the rows, and their values (g, p) of all
+        features.
+        """
+        found = self._weighted_map(k * self._roots, h[:, self.columns])
+        return found * self._roots
+
+    def corrected(self, maps: np.ndarray, /) -> np.ndarray:
+        r"""Correct maps (g, n) for smoothing, by a second fit to the residuals: L + L (I - S)."""
+        S = self.hat * self._roots[None, :] / self._roots[:, None]
+        return maps + maps @ (np.eye(len(S)) - S)
+
+    def fitted(self, y: np.ndarray, /) -> np.ndarray:
+        """Smooth targets (n,)."""
+        return (self.hat @ (self._roots * y)) / self._roots
+
+    def residual_sums(self, y: np.ndarray, /) -> np.ndarray:
+        """Sum of squared residuals, weighted; of unit noise its mean, and half its variance.
+
+        The last two are the trace of :math:`(I - S)^2` and that of its square.
+        """
+        left = self._roots * (y - self.fitted(y))
+        R = np.eye(len(y)) - self.hat
+        A = R.T @ R
+        return np.array([left @ left, np.trace(A), np.sum(A * A)])
+
+    def _weighted_map(self, k: np.ndarray, h: np.ndarray) -> np.ndarray:
+        direct = cho_solve(self._factor, k.T).T
+        return direct + (h - k @ self._VH) @ self._middle @ self._VH.T
+
+
+def restricted_ratio(K: np.ndarray, H: np.ndarray, y: np.ndarray, /) -> float:
+    """Noise ratio of the highest restricted likelihood, for a kernel (n, n) and features (n, p)."""
+    return _best(K, H, y)[0]
+
+
+def mixed_share(
+    K: np.ndarray,
+    other: np.ndarray,
+    H: np.ndarray,
+    y: np.ndarray,
+    roots: np.ndarray,
+    shares: Sequence[float],
+    /,
+) -> float:
+    """Share of another kernel (n, n) that gives the highest restricted likelihood; O(n³) each.
+
+    The first of the shares, unless another is better by Schwarz's price of a parameter, log n: a
+    share that is chosen freely follows the noise, of which its smoother's variance knows nothing.
+    """
+    columns = _independent(roots[:, None] * H)
+    H, outer = roots[:, None] * H[:, columns], np.outer(roots, roots)
+    losses = [_best(outer * (K + share * other), H, roots * y)[1] for share in shares]
+    best = int(np.argmin(losses))
+    return shares[best if losses[0] - losses[best] > np.log(len(y)) else 0]
+
+
+def _best(K: np.ndarray, H: np.ndarray, y: np.ndarray) -> tuple[float, float]:
+    """Noise ratio of the highest restricted likelihood, and -2 times its logarithm, shifted."""
+    Q = np.linalg.qr(H, mode="complete")[0][:, H.shape[1] :]
+    values, vectors = host_eigh(Q.T @ K @ Q)
+    values = np.clip(values, 0.0, None)
+    squares = (vectors.T @ (Q.T @ y)) ** 2
+    scale = float(values.mean())
+    if not squares.any():
+        return 1.0, 0.0
+
+    def loss(log_ratio: float) -> float:
+        spread = values + np.exp(log_ratio)
+        return len(squares) * np.log(np.sum(squares / spread)) + np.sum(np.log(spread))
+
+    if scale <= 0.0:
+        return 1.0, loss(0.0)
+    tried = np.log(scale * _RATIOS)
+    best = int(np.argmin([loss(one) for one in tried]))
+    around = tried[max(best - 1, 0)], tried[min(best + 1, len(tried) - 1)]
+    found = minimize_scalar(loss, bounds=around, method="bounded")
+    return float(np.exp(found.x)), float(found.fun)
+
+
+def _independent(H: np.ndarray) -> np.ndarray:
+    """Columns (n, p) of which none is made of the others, in their order."""
+    norms = np.linalg.norm(H, axis=0)
+    kept = np.flatnonzero(norms > 0)
+    _, R, order = qr(H[:, kept] / norms[kept], mode="economic", pivoting=True)
+    sizes = np.abs(np.diagonal(R))
+    return np.sort(kept[order[: np.count_nonzero(sizes > _RANK * sizes.max())]])
+
+
+# ------------------------------------------------------------------------------ directions
+
+# Learned directions of a fitted estimator, and those that would come next.
+
+
+_LEAST = 1e-6  # of all variation: what is less is rounding
+
+
+def has_directions(estimator: Any, /) -> bool:
+    """Whether a fitted estimator, of this library, has learned directions."""
+    return isinstance(estimator, HostStored) and len(getattr(estimator, "components_", ())) > 0
+
+
+def leading_directions(estimator: Any, /) -> np.ndarray:
+    """Directions (k, d) of scaled features: those that the estimator says, then all others.
+
+    The others are orthogonal to them, in the order of how much the function varies there; those of
+    selected variables are no others.
+    """
+    known = _wide(estimator.components_)
+    M = _variation(estimator)
+    total = 0.0 if M is None else float(np.trace(M))
+    if M is None or total <= 0:
+        return known
+    rest = np.eye(len(M)) - known.T @ known
+    values, vectors = host_eigh(rest @ (M / total) @ rest)
+    count = min(int(np.sum(values > _LEAST)), len(M) - len(known))
+    return np.concatenate([known, vectors[:, ::-1][:, :count].T])
+
+
+def _variation(estimator: Any) -> np.ndarray | None:
+    """How much the function varies along directions (d, d); None of selected variables.
+
+    Of HKRR the average gradient outer product at its centres. The map says which directions tell
+    rows apart, and a diagonal one has the features for eigenvectors whatever the function is.
+    """
+    if not hasattr(estimator, "map_"):
+        M = getattr(estimator, "feature_matrix_", None)
+        return None if M is None else _wide(M)
+    e = estimator.to_host()
+    Z = _wide(e.centers_)
+    scale = np.where(e.bound_ > 0, e.bound_, 1.0)  # of the targets
+    operator = KernelOperator(e.kernel_, Rows(Z, Z[:0, 0]), Z, _wide(e.map_))
+    return np.asarray(average_gradient_outer_product(operator, _wide(e.dual_coef_) / scale))

@@ -1,0 +1,172 @@
+"""What notebooks show of a fitted model, and what everything that describes itself can do."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import Any
+
+from gpukfl.inspection._description import Description, cautions, entries, summarize
+from gpukfl.inspection._figures import plot_model, plot_panel
+from gpukfl.inspection._report import Inferred, write_report
+from gpukfl.inspection._style import bar, escaped, lines, named
+
+# ------------------------------------------------------------------------------------ card
+
+# What notebooks show: short HTML that takes the colours of the page around it.
+
+
+_LISTED = 6  # features
+_STYLE = """<style>
+.gpukfl { line-height: 1.4; max-width: 52rem; overflow-x: auto; }
+.gpukfl table { border-collapse: collapse; margin: .3em 0; }
+.gpukfl td { text-align: start !important; vertical-align: top; border: 0;
+  padding: .1em 1em .1em 0; }
+.gpukfl .bars { display: inline-block; width: 7em; }
+.gpukfl .bar { display: block; height: .7em; min-width: 1px; background: #4a8fc0; }
+.gpukfl .warned { border-left: 3px solid #c25555; padding-left: .6em; margin: .3em 0; }
+.gpukfl pre { font: .9em monospace !important; margin: .3em 0; }
+</style>"""
+
+
+def card(d: Description, /) -> str:
+    """Give a fitted model in short: what it is, what is to be known, and what matters."""
+    warned = "".join(f'<div class="warned">{escaped(one)}</div>' for one in cautions(d))
+    told = {"found", "warnings"}  # above, in full
+    said = {name: text for name, text in entries(d).items() if text and name not in told}
+    body = f"<div><b>{escaped(d.name)}</b> for {named(d.target)}</div>{warned}{_rows(said)}"
+    if d.importances is not None:
+        body += _features(d.importances.leading(_LISTED))
+    facts = _rows({name: str(text) for name, text in d.facts.items()})
+    more = f"<details><summary>more of the model</summary>{facts}</details>" if d.facts else ""
+    return _framed(body + more)
+
+
+def _rows(said: dict[str, str]) -> str:
+    rows = (
+        f'<tr><td>{escaped(name)}</td><td dir="auto">{escaped(text)}</td></tr>'
+        for name, text in said.items()
+    )
+    return f"<table>{''.join(rows)}</table>"
+
+
+def _features(leading: list[tuple[str, float]]) -> str:
+    scale = max((value for _, value in leading), default=0.0) or 1.0
+    rows = (
+        f'<tr><td>{named(name)}</td><td>{value:.3f}</td><td><span class="bars">'
+        f"{bar(value / scale)}</span></td></tr>"
+        for name, value in leading
+    )
+    return f"<table>{''.join(rows)}</table>"
+
+
+def _framed(body: str) -> str:
+    return f'<div class="gpukfl">{_STYLE}{body}</div>'
+
+
+def text_card(title: str, words: str, numbers: str, /) -> str:
+    """Give a result in short: a title, a paragraph, and numbers in lines."""
+    said = f'<p dir="auto">{escaped(words)}</p>' if words else ""
+    return _framed(f"<div><b>{escaped(title)}</b></div>{said}<pre>{lines(numbers)}</pre>")
+
+
+class Told(ABC):
+    """A result with a summary, whose first line is its title: notebooks show it so."""
+
+    @abstractmethod
+    def summary(self) -> str:
+        """Say it in plain text."""
+
+    def _repr_html_(self) -> str:
+        """Give the summary, as notebooks show it."""
+        title, _, rest = self.summary().partition("\n")
+        return text_card(title, "", rest)
+
+
+# ----------------------------------------------------------------------------------- shown
+
+# What everything can do that describes itself.
+
+
+class Shown(ABC):
+    """Something fitted that says, draws and reports what it has learned, by its description.
+
+    An estimator of one's own inherits from this and has a `describe`.
+    """
+
+    @abstractmethod
+    def describe(self) -> Description:
+        """Say what was learned, as one value.
+
+        Returns
+        -------
+        Description
+            Words, names and host arrays, made when it is asked for.
+        """
+
+    def _repr_html_(self) -> str:
+        """Give what was learned in short, as notebooks show it."""
+        return card(self.describe())
+
+    def summary(self) -> str:
+        """Say in plain text what was fitted, how it went, and what matters."""
+        return summarize(self)
+
+    def plot(
+        self,
+        panel: str | None = None,
+        *,
+        ax: Any = None,
+        figsize: tuple[float, float] | None = None,
+    ) -> Any:
+        """Draw what was learned, by matplotlib's pyplot.
+
+        Parameters
+        ----------
+        panel : str, optional
+            One panel only: "importances", "directions", "curves", "objective", or another of the
+            method's; an unknown one gives an error that lists them.
+        ax : matplotlib.axes.Axes, optional
+            Where to draw the panel.
+        figsize : tuple of float, optional
+            Width and height in inches of a new figure.
+
+        Returns
+        -------
+        matplotlib.figure.Figure or matplotlib.axes.Axes
+            All panels that have something to draw in a figure, or the panel's axes: an array of
+            them where each class or target has its own.
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not installed; says how to install it.
+        ValueError
+            If there is nothing to draw.
+        """
+        if panel is not None:
+            return plot_panel(self, panel, ax=ax, figsize=figsize)
+        if ax is not None:
+            msg = "expected the name of a panel to draw into an axes, got none: plot('importances')"
+            raise ValueError(msg)
+        return plot_model(self, figsize=figsize)
+
+    def report(
+        self,
+        path: str | Path,
+        *,
+        scores: dict[str, float] | None = None,
+        inference: Inferred | None = None,
+    ) -> None:
+        """Write one HTML file with the summary and the pictures inside.
+
+        Parameters
+        ----------
+        path : str or Path
+            Where to write.
+        scores : dict, optional
+            Named scores to show, for example on held-out rows.
+        inference : gpukfl.inference.Inference, optional
+            What may be concluded, for a section of its own.
+        """
+        write_report(self, path, scores=scores or {}, inference=inference)

@@ -1,0 +1,297 @@
+"""Rows of data, prepared when they are asked for, and passes over them wherever they lie."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import numpy as np
+
+from gpukfl.core._array import (
+    Array,
+    array_namespace,
+    clipped,
+    device_of,
+    double_like,
+    is_host,
+    library_of,
+    lies_in_parts,
+    like,
+    on_gpu,
+    take,
+    to_host,
+    writable,
+)
+from gpukfl.core._memory import MAX_ELEMENTS, available_memory, block_size
+from gpukfl.partitioned import Combine, PartitionedArray, Partitioning
+
+# ---------------------------------------------------------------------------------- passes
+
+# Passes over rows: over all of them at once, or where the parts lie that they are divided into.
+#
+# Algorithms say what is to be done with rows that lie together, ``part(start, stop)``, and what is
+# made of the results; where the rows lie is known here.
+
+
+T = TypeVar("T")
+
+
+def partitioning_of(x: object, /) -> Partitioning | None:
+    """How the rows of an array are divided; None where they lie in one place."""
+    return getattr(x, "partitioning", None)
+
+
+def reduce_rows(
+    x: Array, part: Callable[[int, int], Sequence[Any]], /, *, combine: Combine = operator.add
+) -> list[Any]:
+    """Combine the small arrays that `part` gives for the rows of `x` that lie together.
+
+    Parameters
+    ----------
+    x : array, shape (n, ...)
+        Whose rows are passed over.
+    part : callable
+        ``part(start, stop)`` gives arrays; it changes nothing, and knows arrays with rows by the
+        numbers that these have in the whole.
+    combine : callable
+        Two arrays to one, in the order of their rows.
+    """
+    parts = partitioning_of(x)
+    return list(part(0, x.shape[0])) if parts is None else parts.reduce(part, combine=combine)
+
+
+def keep_rows(x: Array, part: Callable[[int, int], T], /, *, instead_of: Any = None) -> T:
+    """Give what `part` gives, which stays with the rows of `x`: seen again inside other parts.
+
+    `instead_of` what was kept before, which is not asked for again once this is computed.
+    """
+    parts = partitioning_of(x)
+    if parts is None:
+        return part(0, x.shape[0])
+    kept: Any = parts.keep(part, instead_of=instead_of)
+    return kept
+
+
+def map_rows(
+    x: Array,
+    part: Callable[[int, int], Array],
+    /,
+    *,
+    columns: tuple[int, ...],
+    dtype: object,
+    instead_of: Any = None,
+) -> Array:
+    """Give an array ``(n, *columns)`` of what `part` gives for rows of `x` that lie together.
+
+    `instead_of` as of `keep_rows`.
+    """
+    parts = partitioning_of(x)
+    if parts is None:
+        return part(0, x.shape[0])
+    mapped: Any = PartitionedArray(parts, part, columns, dtype)
+    parts.replace(instead_of)
+    return mapped
+
+
+def made_anew(x: Array, /) -> Array:
+    """Give `x`; where its rows lie in parts, it is made in every pass that reads it, not kept.
+
+    For what is quickly made of rows that are kept in any case.
+    """
+    parts = partitioning_of(x)
+    if parts is not None:
+        put_off: Any = x
+        parts.make_anew(put_off)
+    return x
+
+
+def take_together(index: np.ndarray | slice, /, *arrays: Array | None) -> list[Any]:
+    """Give the rows at host indices of several arrays, or None of None: in one pass."""
+    given = [x for x in arrays if x is not None]
+    parts = partitioning_of(given[0])
+    if parts is None:
+        found = [take(x, index) for x in given]
+    else:
+        assert not isinstance(index, slice)  # that memory maps alone are asked for
+        place: Any = array_namespace(parts.reference)
+        on = device_of(parts.reference)
+        found = [place.asarray(x, device=on) for x in parts.gather_together(given, index)]
+    rest = iter(found)
+    return [None if x is None else next(rest) for x in arrays]
+
+
+def lowest(a: Array, b: Array, /) -> Array:
+    """Elementwise minimum: a `combine`."""
+    return array_namespace(a, b).minimum(a, b)
+
+
+def highest(a: Array, b: Array, /) -> Array:
+    """Elementwise maximum: a `combine`."""
+    return array_namespace(a, b).maximum(a, b)
+
+
+# ------------------------------------------------------------------------------------ rows
+
+# Rows of a data matrix, wherever they are stored, brought to one place block by block.
+
+
+_SMALL, _SMALL_IN_PARTS = 2**23, 2**27  # elements that are worth keeping
+_RESIDENT_SHARE = 0.5  # of the memory that may be used, for a copy of the data on a GPU
+_BLOCK_ROWS = 2**17  # enough to keep every processor busy
+_BLOCK_ROWS_ON_GPU = 2**21  # each block costs dozens of launches
+_STRIP_ROWS = 2**14  # whose temporaries are small beside a block
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The rows of X, scaled, computed on the place of `reference` when asked for.
+
+    The source may be a NumPy memory map longer than memory, or an array of another library or
+    device; an array that is already in place and needs no scaling is sliced, not copied.
+    """
+
+    source: Array  # (n, d), any library
+    reference: Array  # an empty array of the place and dtype to compute on
+    scaling: Callable[[Array], Array] | None = None  # of rows in float64, each column by itself
+    clip: float | None = None  # largest absolute coordinate of the scaled rows
+    leading_ones: bool = False  # put a column of ones first
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of samples and of columns."""
+        n, d = self.source.shape
+        return n, d + self.leading_ones
+
+    @property
+    def partitioning(self) -> Partitioning | None:
+        """How the rows are divided; None where they lie in one place."""
+        return partitioning_of(self.source)
+
+    def block(self, start: int, stop: int, /) -> Array:
+        """Rows from start to stop, in place."""
+        X = self._scaled(start, stop)
+        if not self.leading_ones:
+            return X
+        xp = array_namespace(X)
+        return xp.concat([xp.ones_like(X[:, :1]), X], axis=1)
+
+    def _scaled(self, start: int, stop: int) -> Array:
+        xp = array_namespace(self.reference)
+        rows = self.source[start:stop, ...]
+        if library_of(rows) != library_of(self.reference):
+            rows = to_host(rows)
+        if isinstance(rows, np.memmap):
+            rows = np.asarray(rows)
+        rows = writable(rows, self.reference)
+        if self.scaling is None and self.clip is None:
+            return xp.asarray(rows, **like(self.reference))
+        # In float64, because features may lie far from 0: times, positions, identifiers
+        wide = xp.asarray(rows, **double_like(self.reference))
+        if self.scaling is not None:
+            wide = self.scaling(wide)
+        if self.clip is not None:
+            wide = clipped(wide, low=-self.clip, high=self.clip)
+        return xp.astype(wide, self.reference.dtype)
+
+    def in_memory(self) -> Rows:
+        """Give the same rows, scaled once and for all, unless they are large."""
+        n, d = self.shape
+        if n * d > (_SMALL if self.partitioning is None else _SMALL_IN_PARTS):
+            return self
+        scaled = map_rows(self.source, self.block, columns=(d,), dtype=self.reference.dtype)
+        return Rows(scaled, self.reference)
+
+    def taken(self, index: np.ndarray, /) -> Rows:
+        """Only the rows at host indices, in any order; the source is copied."""
+        return self.taken_with(index)[0]
+
+    def taken_with(self, index: np.ndarray, /, *arrays: Array | None) -> tuple[Any, ...]:
+        """Only the rows at host indices, and those of arrays that lie beside them: in one pass."""
+        found, *others = take_together(index, self.source, *arrays)  # of rows in parts, here
+        return replace(self, source=np.asarray(found) if is_host(found) else found), *others
+
+    def at(self, index: np.ndarray, /) -> Array:
+        """Rows at host indices, in any order, in place."""
+        return self.taken(index).whole()
+
+    def whole(self) -> Array:
+        """All rows at once."""
+        return self.block(0, self.shape[0])
+
+    def blocks(
+        self, width: int = 0, /, *, start: int = 0, stop: int | None = None
+    ) -> Iterator[tuple[int, int, Array]]:
+        """Yield (start, stop, rows) in blocks that fit in memory beside `width` more columns.
+
+        Of the rows from `start` to `stop`, which are all of them by default.
+        """
+        for first, last in self.ranges(width, start=start, stop=stop):
+            yield first, last, self.block(first, last)
+
+    def varying(self) -> np.ndarray:
+        """Which columns (d,) have different values, on the host."""
+
+        def part(start: int, stop: int) -> tuple[Array]:
+            ends = (_ends(block) for _, _, block in self.blocks(start=start, stop=stop))
+            return (functools.reduce(lowest, ends),)
+
+        (found,) = reduce_rows(self.source, part, combine=lowest)
+        low, minus_high = to_host(found)
+        return low < -minus_high
+
+    def ranges(
+        self, width: int = 0, /, *, start: int = 0, stop: int | None = None
+    ) -> Iterator[tuple[int, int]]:
+        """Yield start and stop of the same blocks."""
+        last = self.shape[0] if stop is None else stop
+        columns = 3 * self.shape[1] + width
+        most = _BLOCK_ROWS_ON_GPU if on_gpu(self.reference) else _BLOCK_ROWS
+        size = block_size(
+            self.reference,
+            bytes_each=8 * columns,
+            elements_each=columns,
+            at_most=min(last - start, most),
+        )
+        return _ranges(start, last, size)
+
+    def strips(self, start: int, stop: int, /) -> Iterator[tuple[int, int, Array]]:
+        """Yield the rows of a block by a few at a time, for what is larger than its result.
+
+        On a GPU, where each costs launches, at once.
+        """
+        size = stop - start if on_gpu(self.reference) else _STRIP_ROWS
+        for first, last in _ranges(start, stop, size):
+            yield first, last, self.block(first, last)
+
+
+def _ranges(start: int, stop: int, size: int, /) -> Iterator[tuple[int, int]]:
+    for first in range(start, stop, size):
+        yield first, min(first + size, stop)
+
+
+def resident(X: Array, reference: Array, /) -> Array:
+    """Give `X` (n, d), copied to the GPU of `reference` where it fits: once, not in every pass.
+
+    The copy has the precision of `X`. Anything that is not on a GPU's way stays as it is.
+    """
+    n, d = X.shape
+    if lies_in_parts(X) or not on_gpu(reference) or library_of(X) == library_of(reference):
+        return X
+    xp = array_namespace(reference)
+    dtype = xp.float32 if X.dtype == array_namespace(X).float32 else xp.float64
+    item = 4 if dtype == xp.float32 else 8
+    if n * d > MAX_ELEMENTS or item * n * d > _RESIDENT_SHARE * available_memory(reference):
+        return X
+    copy = xp.empty((n, d), dtype=dtype, device=device_of(reference))
+    for start, stop, block in Rows(X, copy[:0, :]).blocks():
+        copy[start:stop, :] = block
+    return copy
+
+
+def _ends(block: Array) -> Array:
+    """Lowest values of columns, and the highest ones times -1 (2, d)."""
+    xp = array_namespace(block)
+    return xp.stack([xp.min(block, axis=0), xp.min(-block, axis=0)])

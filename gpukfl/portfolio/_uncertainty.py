@@ -1,0 +1,750 @@
+"""How sure a blend is: intervals and quantiles from residuals of held-out rows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from gpukfl.core._array import to_host
+from gpukfl.core._random import draws_put_back
+from gpukfl.estimators._declared import DOUBLE, Declared, Fields, Items, Number, Numbers, Whole
+from gpukfl.estimators.scaling import RobustScaling
+from gpukfl.kernels import ManhattanLaplace, median_distance
+from gpukfl.methods import (
+    KernelRidge,
+    KernelRidgeFit,
+    can_cover,
+    check_share,
+    conformal_weight,
+    unit_weights,
+    weighted_quantile,
+)
+from gpukfl.partitioned._rows import Rows
+
+# ------------------------------------------------------------------------------- quantiles
+
+# Conformal quantiles: of values that are sorted in groups, which a new row moves and stretches.
+
+
+_BLOCK = 2**14  # new rows at a time
+
+
+@dataclass(frozen=True, eq=False)
+class SortedGroups:
+    r"""Values in groups, of which quantiles are wanted after each group is moved and stretched.
+
+    A new row has a centre :math:`c_g` and a spread :math:`s_g` for each group; its quantile is that
+    of all :math:`c_g + s_g v` with v in group g. The groups stay sorted, so that n values and m
+    rows need no table of n x m.
+
+    Attributes
+    ----------
+    values : tuple of arrays (n_g,)
+        Ascending.
+    reached : tuple of arrays (n_g + 1,)
+        Weight of the first so many.
+    """
+
+    values: tuple[np.ndarray, ...]
+    reached: tuple[np.ndarray, ...]
+
+    @classmethod
+    def of(
+        cls, values: np.ndarray, groups: np.ndarray, n_groups: int, weights: np.ndarray, /
+    ) -> SortedGroups:
+        """Sort `values` (n,) of rows in `groups` (n,) 0, ..., n_groups - 1."""
+        orders = [np.flatnonzero(groups == g) for g in range(n_groups)]
+        orders = [rows[np.argsort(values[rows], kind="stable")] for rows in orders]
+        return cls(
+            tuple(values[rows] for rows in orders),
+            tuple(np.concatenate([[0.0], np.cumsum(weights[rows])]) for rows in orders),
+        )
+
+    def quantile(self, centers: np.ndarray, spreads: np.ndarray, wanted: float, /) -> np.ndarray:
+        """Smallest value at or below which the weights sum to `wanted`, for every new row.
+
+        Parameters
+        ----------
+        centers, spreads : arrays, shape (G, m)
+            Of the groups at the new rows; spreads positive.
+        wanted : float
+            At most the sum of the weights.
+
+        Returns
+        -------
+        array, shape (m,)
+            One of the moved and stretched values, up to rounding. O(m G log(n / G)) where groups
+            are alike, by a search in all of them at once.
+        """
+        m = centers.shape[1]
+        starts = range(0, m, _BLOCK)
+        found = [
+            self._search(centers[:, i : i + _BLOCK], spreads[:, i : i + _BLOCK], wanted)
+            for i in starts
+        ]
+        return np.concatenate(found) if found else np.empty(0)
+
+    def _search(self, centers: np.ndarray, spreads: np.ndarray, wanted: float) -> np.ndarray:
+        """Halve what is left of the longest group, and cut the others at the same value."""
+        n_groups, m = centers.shape
+        best = np.full(m, np.inf)
+        low = np.zeros((n_groups, m), dtype=np.int64)
+        high = np.repeat(np.array([[len(v)] for v in self.values]), m, axis=1)
+        rows = np.arange(m)  # whose search goes on
+        while len(rows):
+            longest = np.argmax(high - low, axis=0)
+            columns = np.arange(len(rows))
+            middle = (low[longest, columns] + high[longest, columns]) // 2
+            own = longest[None, :] == np.arange(n_groups)[:, None]
+            c, s = centers[:, rows], spreads[:, rows]
+            pivot = c[longest, columns] + s[longest, columns] * self._at(longest, middle)
+            below, upto = self._ranks((pivot - c) / s)
+            # The pivot's own rank is known; rounding must not keep it in play
+            below = np.where(own, np.minimum(below, middle), below)
+            upto = np.where(own, np.maximum(upto, middle + 1), upto)
+            enough = sum(r[k] for r, k in zip(self.reached, upto, strict=True)) >= wanted
+            best[rows[enough]] = np.minimum(best[rows[enough]], pivot[enough])
+            high = np.where(enough, np.minimum(high, below), high)
+            low = np.where(enough, low, np.maximum(low, upto))
+            open_ = (high > low).any(axis=0)
+            rows, low, high = rows[open_], low[:, open_], high[:, open_]
+        return best
+
+    def _at(self, groups: np.ndarray, index: np.ndarray) -> np.ndarray:
+        """Values of index[k] in group groups[k]."""
+        begins = np.cumsum([0, *(len(v) for v in self.values[:-1])])
+        return np.concatenate(self.values)[begins[groups] + index]
+
+    def _ranks(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """How many of each group lie below values (G, m), and how many at or below."""
+        pairs = list(zip(self.values, values, strict=True))
+        return (
+            np.stack([np.searchsorted(v, x, side="left") for v, x in pairs]),
+            np.stack([np.searchsorted(v, x, side="right") for v, x in pairs]),
+        )
+
+
+# ------------------------------------------------------------------------------- residuals
+
+# Prediction intervals and quantiles from out-of-fold residuals and the models of the folds.
+#
+# With :math:`\mu_k` the model that has not seen fold k, :math:`\sigma_k` the spread that has not
+# seen its residuals, :math:`R_i = |y_i - \mu_{k(i)}(x_i)| / \sigma_{k(i)}(x_i)` and
+# :math:`q_{n,\alpha}` the :math:`\lceil (n + 1)(1 - \alpha) \rceil` smallest of n values, the CV+
+# interval is
+#
+# .. math:: \bigl[ -q_{n,\alpha}\{\sigma_{k(i)}(x) R_i - \mu_{k(i)}(x)\},\;
+#                  q_{n,\alpha}\{\mu_{k(i)}(x) + \sigma_{k(i)}(x) R_i\} \bigr],
+#
+# the interval (12) of Barber, Candès, Ramdas and Tibshirani, "Predictive inference with the
+# jackknife+", Annals of Statistics 49, 2021, whose spread is 1. One model for all rows is the
+# split conformal interval.
+
+
+@dataclass(frozen=True, eq=False)
+class Residuals:
+    """Residuals of rows that their models have not seen, each in units of its spread.
+
+    Attributes
+    ----------
+    scores : array (n, t)
+        ``(y - prediction) / spread``.
+    groups : array of int (n,)
+        Which centre and spread of a new row each residual goes with.
+    n_groups : int
+        How many of these there are.
+    weights : array (n,)
+        In units of that of a new row; see `unit_weights`.
+    """
+
+    scores: np.ndarray
+    groups: np.ndarray
+    n_groups: int
+    weights: np.ndarray
+    fields: ClassVar[Mapping[str, Declared]] = {
+        "scores": Numbers(DOUBLE, ("n_judges", "n_targets")),
+        "groups": Numbers("i", ("n_judges",)),
+        "n_groups": Whole("n_groups"),
+        "weights": Numbers(DOUBLE, ("n_judges",)),
+    }
+
+    @classmethod
+    def of(
+        cls,
+        residuals: np.ndarray,
+        groups: np.ndarray,
+        /,
+        *,
+        spreads: np.ndarray | None = None,
+        weights: np.ndarray | None = None,
+    ) -> Residuals:
+        """Divide residuals by their spreads.
+
+        Parameters
+        ----------
+        residuals : host array, shape (n, t)
+            Targets less their predictions by models that have not seen the row.
+        groups : host array of int, shape (n,)
+            0, ..., G - 1: the number of that model.
+        spreads : host array, shape (n, t), optional
+            Positive; 1 by default.
+        weights : host array, shape (n,), optional
+            Sample weights, at least 0.
+
+        Raises
+        ------
+        ValueError
+            If shapes disagree, residuals are not finite or spreads not positive.
+        """
+        residuals = np.asarray(residuals, dtype=np.float64)
+        spreads = np.ones_like(residuals) if spreads is None else np.asarray(spreads)
+        shapes = residuals.shape, np.shape(groups), spreads.shape
+        if residuals.ndim != 2 or shapes[1:] != (residuals.shape[:1], residuals.shape):
+            msg = f"expected residuals (n, t), groups (n,) and spreads (n, t), got {shapes}"
+            raise ValueError(msg)
+        groups = np.asarray(groups)
+        check_values(residuals, spreads)
+        scores = residuals / spreads
+        return cls(scores, groups, int(groups.max()) + 1, unit_weights(weights, len(scores)))
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether its values are such as `of` makes."""
+        w = self.weights
+        finite = bool(np.isfinite(self.scores).all() and np.isfinite(w).all())
+        return finite and bool((w >= 0).all() and w.any())
+
+    def interval(
+        self, centers: np.ndarray, spreads: np.ndarray | None = None, /, *, coverage: float
+    ) -> np.ndarray:
+        r"""Give CV+ intervals.
+
+        Parameters
+        ----------
+        centers : host array, shape (G, m, t)
+            Predictions for new rows.
+        spreads : host array, shape (G, m, t), optional
+            Spreads at the new rows; 1 by default.
+        coverage : float
+            :math:`1 - \alpha`, in (0, 1).
+
+        Returns
+        -------
+        array, shape (m, t, 2)
+            Lower and upper ends.
+
+        Raises
+        ------
+        ValueError
+            If `coverage` is outside (0, 1) or the rows are too few for it, which says how many
+            are needed; if shapes disagree or values are not finite.
+
+        Notes
+        -----
+        Rows that are exchangeable are covered with a probability of at least
+        :math:`1 - 2\alpha`, and of :math:`1 - \alpha` with one group, if spreads do not depend on
+        the residuals; in practice of about :math:`1 - \alpha`. With weights the quantiles are
+        weighted, with a new row of the effective mean weight. Ends that cross, which those of
+        models that disagree may, change places. O(m G log n).
+        """
+        check_share("coverage", coverage)
+        wanted = conformal_weight(coverage, float(self.weights.sum()))
+        centers, spreads = self._checked(centers, spreads)
+        ends = []
+        for c in range(self.scores.shape[1]):
+            sizes = self._sorted(np.abs(self.scores[:, c]))
+            lower = -sizes.quantile(-centers[:, :, c], spreads[:, :, c], wanted)
+            upper = sizes.quantile(centers[:, :, c], spreads[:, :, c], wanted)
+            ends.append(np.stack([np.minimum(lower, upper), np.maximum(lower, upper)], axis=1))
+        return np.stack(ends, axis=1)
+
+    def quantiles(
+        self,
+        centers: np.ndarray,
+        spreads: np.ndarray | None = None,
+        /,
+        *,
+        levels: Sequence[float],
+    ) -> np.ndarray:
+        r"""Give quantiles of the cross-conformal predictive distribution.
+
+        Its points are :math:`\mu_{k(i)}(x) + \sigma_{k(i)}(x)\, r_i` with the signed scores
+        :math:`r_i` (Vovk, Nouretdinov, Manokhin and Gammerman, "Cross-conformal predictive
+        distributions", 2018). Above one half a level's quantile is the
+        :math:`\lceil (n + 1) \tau \rceil` smallest, below one half the same from above, and at
+        one half the mean of both.
+
+        Parameters
+        ----------
+        centers, spreads : host arrays, shape (G, m, t)
+            As for `interval`.
+        levels : sequence of float (q,)
+            In (0, 1).
+
+        Returns
+        -------
+        array, shape (m, t, q)
+            Ascending where the levels are.
+
+        Raises
+        ------
+        ValueError
+            As for `interval`, for each level and for one less it.
+        """
+        if np.ndim(levels) != 1 or not len(levels):
+            msg = f"expected levels to be a sequence of one number or more, got {levels!r}"
+            raise ValueError(msg)
+        for level in levels:
+            check_share("levels", level)
+        total = float(self.weights.sum())
+        wanted = [conformal_weight(max(level, 1.0 - level), total) for level in levels]
+        centers, spreads = self._checked(centers, spreads)
+        found = np.empty((*centers.shape[1:], len(wanted)))
+        for c in range(self.scores.shape[1]):
+            place = centers[:, :, c], spreads[:, :, c]
+            above, below = self._sorted(self.scores[:, c]), self._sorted(-self.scores[:, c])
+            for k, (level, weight) in enumerate(zip(levels, wanted, strict=True)):
+                ends = []
+                if level >= 0.5:
+                    ends.append(above.quantile(*place, weight))
+                if level <= 0.5:
+                    ends.append(-below.quantile(-place[0], place[1], weight))
+                found[:, c, k] = np.mean(ends, axis=0)
+        return found
+
+    def _sorted(self, values: np.ndarray) -> SortedGroups:
+        return SortedGroups.of(values, self.groups, self.n_groups, self.weights)
+
+    def _checked(
+        self, centers: np.ndarray, spreads: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        centers = np.asarray(centers, dtype=np.float64)
+        spreads = np.ones_like(centers) if spreads is None else np.asarray(spreads)
+        expected = self.n_groups, *centers.shape[1:2], self.scores.shape[1]
+        if centers.shape != expected or spreads.shape != expected:
+            msg = (
+                f"expected centers and spreads ({self.n_groups}, m, {self.scores.shape[1]}), "
+                f"got {centers.shape} and {spreads.shape}"
+            )
+            raise ValueError(msg)
+        check_values(centers, spreads)
+        return centers, spreads
+
+
+def check_values(values: np.ndarray, spreads: np.ndarray, /) -> None:
+    """Raise ValueError unless values are finite, and spreads positive too."""
+    if not np.isfinite(values).all():
+        bad = int(np.count_nonzero(~np.isfinite(values)))
+        msg = f"expected finite residuals and predictions, got {bad} that are not"
+        raise ValueError(msg)
+    if not all_positive(spreads):
+        msg = f"expected positive, finite spreads, got some of {spreads.min():g}"
+        raise ValueError(msg)
+
+
+def all_positive(values: np.ndarray, /) -> bool:
+    """Whether all values are positive and finite."""
+    return bool((np.isfinite(values) & (values > 0)).all())
+
+
+# ---------------------------------------------------------------------------------- spread
+
+# How large residuals are expected to be, from row to row.
+#
+# The square roots of absolute residuals, which are close to normal where the residuals are, are
+# smoothed over the rows by kernel ridge regression; the spread is the square of what comes out.
+# The ridge is the largest of those that leave-one-out errors can hardly tell apart: where nothing
+# says that some rows are rougher than others, the spread is nearly constant.
+
+
+CENTERS = 300
+_SAMPLE = 500  # rows from which the lengthscale is taken
+_MOST = 5_000  # rows that a smooth function of them needs
+_LEAST = 0.2  # of the mean root, below which no root is believed
+
+
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """Expected size of residuals, up to a factor.
+
+    Attributes
+    ----------
+    scaling : array (3, d)
+        Median, factor and bound of the columns; see `RobustScaling`.
+    lengthscale : float
+        Of the kernel, a product of Laplace kernels.
+    Z : array (q, d)
+        Its centres.
+    alpha : array (q, t)
+        Dual coefficients of the roots, less their mean and divided by it.
+    size : array (t,)
+        Mean root of each target's absolute residuals, squared; positive.
+    """
+
+    scaling: np.ndarray
+    lengthscale: float
+    Z: np.ndarray
+    alpha: np.ndarray
+    size: np.ndarray
+    fields: ClassVar[Mapping[str, Declared]] = {
+        "scaling": Numbers(DOUBLE, (3, "n_spread_columns")),
+        "lengthscale": Number(),
+        "Z": Numbers(DOUBLE, ("n_spread_centers", "n_spread_columns")),
+        "alpha": Numbers(DOUBLE, ("n_spread_centers", "n_targets")),
+        "size": Numbers(DOUBLE, ("n_targets",)),
+    }
+
+    @classmethod
+    def of(
+        cls,
+        X: np.ndarray,
+        residuals: np.ndarray,
+        weights: np.ndarray | None = None,
+        /,
+        *,
+        rng: np.random.RandomState,
+        n_centers: int = CENTERS,
+    ) -> Spread:
+        """Learn it from rows and their residuals.
+
+        Parameters
+        ----------
+        X : host array, shape (n, d)
+            Anything that may tell where residuals are large; finite. n at least 2.
+        residuals : host array, shape (n, t)
+            Of rows that the fits have not seen.
+        weights : host array, shape (n,), optional
+            Sample weights, positive.
+        rng : RandomState
+            Draws centres.
+        n_centers : int
+            q; all rows where they are fewer.
+
+        Returns
+        -------
+        Spread
+            O(n q² + q³) for n up to 5000; of more rows so many are drawn.
+        """
+        if len(X) > _MOST:
+            rows = np.sort(rng.choice(len(X), _MOST, replace=False))
+            X, residuals = X[rows], residuals[rows]
+            weights = None if weights is None else weights[rows]
+        w = None if weights is None else weights / weights.mean()
+        scaling = RobustScaling.of(Rows(X, np.empty(0)), w)
+        Z, roots = to_host(scaling(X)), np.sqrt(np.abs(residuals))
+        mean = np.average(roots, axis=0, weights=w)
+        unit = np.where(mean > 0, mean, 1.0)
+        sample = Z[rng.permutation(len(Z))[:_SAMPLE]]
+        lengthscale = median_distance(sample, norm="manhattan")
+        method = KernelRidge(
+            ManhattanLaplace(lengthscale), n_centers=min(n_centers, len(Z)), cautious=True
+        )
+        fit = method.fit(
+            Rows(Z, np.empty(0)), (roots - mean) / unit, None if w is None else w[:, None], rng
+        )
+        columns = np.stack([to_host(a) for a in (scaling.median, scaling.factor, scaling.bound)])
+        # In the order of model files: products round by it
+        centers, alpha = (np.ascontiguousarray(to_host(one)) for one in (fit.Z, fit.alpha))
+        return cls(columns, lengthscale, centers, alpha, unit**2)
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether its values are such as `of` makes."""
+        arrays = (self.scaling, self.Z, self.alpha, self.size)
+        finite = all(bool(np.isfinite(array).all()) for array in arrays)
+        return finite and self.lengthscale > 0 and bool((self.size > 0).all())
+
+    def __call__(self, X: np.ndarray, /) -> np.ndarray:
+        """Give the expected size of residuals (m, t) at rows (m, d), positive."""
+        fit = KernelRidgeFit(ManhattanLaplace(self.lengthscale), self.Z, self.alpha, "direct")
+        Z = to_host(RobustScaling(*self.scaling)(X))
+        roots = 1.0 + to_host(fit.predict(Rows(Z, np.empty(0))))
+        return self.size * np.maximum(roots, _LEAST) ** 2
+
+
+# ------------------------------------------------------------------------------- intervals
+
+# How sure a blend is: residuals of rows that were held out, and spreads that follow the rows.
+
+
+_FEW = 60  # rows of a spread that says how long others take
+_LESS = 4.0  # times as long as by rows and centres: much of so short a time is for other things
+_PARTS = 5  # of rows that one model has not seen, to fit spreads to the others
+_FEWEST = 20  # rows from which spreads are fitted
+_ROWS_TO_A_CENTER = 2  # a spread is smooth: more centres change no interval by 1 %
+
+
+@dataclass(frozen=True, eq=False)
+class Uncertainty:
+    """What is needed for intervals at new rows: residuals, and spreads that follow the rows.
+
+    Attributes
+    ----------
+    residuals : Residuals
+        Scaled.
+    sizes : array (n, t)
+        Spreads by which the residuals are scaled.
+    spreads : list of Spread
+        One for each group of residuals, learned from the others; empty where the spread is 1.
+    models : array of int (G,)
+        Which fold model's prediction goes with each group.
+    """
+
+    residuals: Residuals
+    sizes: np.ndarray
+    spreads: list[Spread]
+    models: np.ndarray
+    fields: ClassVar[Mapping[str, Declared]] = {
+        "residuals": Fields(Residuals),
+        "sizes": Numbers(DOUBLE, ("n_judges", "n_targets")),
+        "spreads": Items(Fields(Spread)),
+        "models": Numbers("i", ("n_groups",)),
+    }
+
+    @classmethod
+    def of(
+        cls,
+        X: np.ndarray,
+        Y: np.ndarray,
+        predicted: np.ndarray,
+        folds: np.ndarray,
+        weights: np.ndarray | None = None,
+        /,
+        *,
+        rng: np.random.RandomState,
+        max_time: float | None = None,
+    ) -> Uncertainty:
+        """Learn spreads from out-of-fold residuals, and scale these.
+
+        Parameters
+        ----------
+        X : host array, shape (n, d)
+            Rows, finite; only those that some model has not seen.
+        Y, predicted : host arrays, shape (n,) or (n, t)
+            Targets, and out-of-fold predictions for them.
+        folds : host array of int, shape (n,)
+            0, ..., K - 1: which fold model the prediction is of. One hold-out is K = 1: its rows
+            are split by lot into five parts, so that spreads do not see their own residuals.
+        weights : host array, shape (n,), optional
+            Sample weights.
+        rng : RandomState
+            Draws those parts, and centres of the spreads.
+        max_time : float, optional
+            Seconds for spreads. Where the first ones say that all take longer, or it is 0, the
+            spread is 1, which takes no time; below 20 rows it is in any case.
+
+        Returns
+        -------
+        Uncertainty
+            O(K (n q² + q³)) with q = 300, or half the rows where they are fewer.
+
+        Raises
+        ------
+        ValueError
+            If shapes disagree or values are not finite.
+        """
+        Y, predicted = _columns(Y), _columns(predicted)
+        if Y.shape != predicted.shape or {len(X), len(folds)} != {len(Y)}:
+            shapes = X.shape, Y.shape, predicted.shape, np.shape(folds)
+            msg = f"expected X (n, d), Y and predicted (n, t) and folds (n,), got {shapes}"
+            raise ValueError(msg)
+        left = Y - predicted
+        check_values(left, np.ones(1))
+        n_models = int(np.max(folds)) + 1
+        groups, models = _groups(folds, n_models, rng)
+        Z, used = np.concatenate([X, predicted], axis=1), unit_weights(weights, len(Y))
+        seen = (used > 0) & (groups != np.arange(len(models))[:, None])
+        n_centers = min(CENTERS, int(seen.sum(axis=1).min()) // _ROWS_TO_A_CENTER)
+
+        def learned(rows: np.ndarray, count: int = n_centers) -> Spread:
+            return Spread.of(Z[rows], left[rows], used[rows], rng=rng, n_centers=count)
+
+        def learned_of_few(rows: np.ndarray) -> float:
+            """Time a spread of few rows, as a share of the whole one."""
+            few = np.flatnonzero(rows)[:: max(np.count_nonzero(rows) // _FEW, 1)]
+            count = max(min(n_centers, len(few) // _ROWS_TO_A_CENTER), 1)
+            begun = time.perf_counter()
+            with draws_put_back(rng):
+                learned(few, count)
+            ratio = np.count_nonzero(rows) * n_centers / (len(few) * count)
+            return (time.perf_counter() - begun) * max(ratio / _LESS, 1.0)
+
+        spreads = [] if len(Y) < _FEWEST else _in_time(learned, learned_of_few, seen, max_time)
+        if not spreads:
+            plain = Residuals.of(left, folds, weights=weights)
+            return cls(plain, np.ones_like(left), [], np.arange(n_models))
+        sizes = np.empty_like(left)
+        for g, spread in enumerate(spreads):
+            sizes[groups == g] = spread(Z[groups == g])
+        scaled = Residuals.of(left, groups, spreads=sizes, weights=weights)
+        return cls(scaled, sizes, spreads, models)
+
+    def is_sound(self, n_features: int, n_models: int, /) -> bool:
+        """Whether it is such as `of` makes it of so many columns and fold models."""
+        kept, n_groups = self.residuals, len(self.models)
+        whole = (self.models, n_models), (kept.groups, n_groups)
+        columns = n_features + self.sizes.shape[1]
+        return (
+            kept.is_sound
+            and all(bool(((a >= 0) & (a < count)).all()) for a, count in whole)
+            and int(self.models.max()) + 1 == n_models
+            and all_positive(self.sizes)
+            and len(self.spreads) in (0, n_groups)
+            and all(one.is_sound and one.Z.shape[1] == columns for one in self.spreads)
+        )
+
+    def interval(
+        self, X: np.ndarray, predictions: np.ndarray, /, *, coverage: float = 0.9
+    ) -> np.ndarray:
+        """Give intervals for new rows.
+
+        Parameters
+        ----------
+        X : host array, shape (m, d)
+            New rows.
+        predictions : host array, shape (K, m) or (K, m, t)
+            Of every fold model.
+        coverage : float
+            Share of intervals that shall hold their target, in (0, 1).
+
+        Returns
+        -------
+        array, shape (m, 2) or (m, t, 2)
+            Lower and upper ends, equally far from the mean of the predictions.
+
+        Raises
+        ------
+        ValueError
+            As `Residuals.interval`.
+
+        Notes
+        -----
+        `Residuals.interval` with the mean of all models in place of each, whose guarantee for
+        several models is thereby lost: models that hardly differ give the same intervals, and of
+        those that do the mean errs less, as squares go, by their variance.
+        """
+        found = self.residuals.interval(*self._at(X, predictions), coverage=coverage)
+        return found[:, 0] if np.ndim(predictions) == 2 else found
+
+    def quantiles(
+        self, X: np.ndarray, predictions: np.ndarray, /, *, levels: Sequence[float]
+    ) -> np.ndarray:
+        """Give quantiles for new rows.
+
+        Parameters
+        ----------
+        X, predictions : host arrays
+            As for `interval`.
+        levels : sequence of float (q,)
+            In (0, 1).
+
+        Returns
+        -------
+        array, shape (m, q) or (m, t, q)
+            Ascending where the levels are.
+
+        Raises
+        ------
+        ValueError
+            As `Residuals.quantiles`.
+        """
+        found = self.residuals.quantiles(*self._at(X, predictions), levels=levels)
+        return found[:, 0] if np.ndim(predictions) == 2 else found
+
+    def can_cover(self, coverage: float, /) -> bool:
+        """Whether there are rows enough for a coverage in (0, 1)."""
+        return can_cover(coverage, float(self.residuals.weights.sum()))
+
+    def held_out(self, predicted: np.ndarray, /, *, coverage: float = 0.9) -> np.ndarray:
+        """Give intervals for the rows of the residuals themselves, to look at.
+
+        Parameters
+        ----------
+        predicted : host array, shape (n,) or (n, t)
+            Their out-of-fold predictions.
+        coverage : float
+            Share of them that holds the target, or a little more.
+
+        Returns
+        -------
+        array, shape (n, 2) or (n, t, 2)
+            The prediction, less and plus its spread times one quantile of all scores.
+
+        Raises
+        ------
+        ValueError
+            If `coverage` is outside (0, 1) or the rows are too few for it.
+        """
+        check_share("coverage", coverage)
+        weights, scores = self.residuals.weights, np.abs(self.residuals.scores)
+        wanted = conformal_weight(coverage, float(weights.sum()))
+        factors = [weighted_quantile(column, weights, wanted) for column in scores.T]
+        reach = self.sizes * np.array(factors)
+        found = np.stack([_columns(predicted) - reach, _columns(predicted) + reach], axis=2)
+        return found[:, 0] if np.ndim(predicted) == 1 else found
+
+    def _at(self, X: np.ndarray, predictions: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """Centres and spreads of every group at new rows: the centres are the same.
+
+        Models that are averaged err less than each, and about each of them intervals would be
+        wider than they need be.
+        """
+        predictions = np.asarray(predictions, dtype=np.float64)
+        if predictions.ndim == 2:
+            predictions = predictions[:, :, None]
+        n_models, t = int(self.models.max()) + 1, self.residuals.scores.shape[1]
+        if predictions.shape != (n_models, len(X), t):
+            msg = (
+                f"expected predictions of {n_models} fold models for {len(X)} rows and {t} "
+                f"targets, ({n_models}, {len(X)}, {t}), got {predictions.shape}"
+            )
+            raise ValueError(msg)
+        check_values(predictions, np.ones(1))
+        own = predictions[self.models]
+        mean = sum(predictions) / n_models  # in this order, whatever the layout in memory is
+        centers = np.broadcast_to(mean, own.shape)
+        if not self.spreads:
+            return centers, None
+        pairs = zip(self.spreads, own, strict=True)
+        sizes = [spread(np.concatenate([X, center], axis=1)) for spread, center in pairs]
+        return centers, np.stack(sizes)
+
+
+def _in_time(
+    learned: Callable[[np.ndarray], Spread],
+    seconds: Callable[[np.ndarray], float],
+    parts: np.ndarray,
+    max_time: float | None,
+) -> list[Spread]:
+    """Learn a spread of each part, or none where there is no time for all.
+
+    How long the first one takes, `seconds` says before.
+    """
+    begun, found = time.perf_counter(), list[Spread]()
+    if max_time is not None and (max_time <= 0 or seconds(parts[0]) * len(parts) >= max_time):
+        return []
+    for rows in parts:
+        took = time.perf_counter() - begun
+        if max_time is not None and took * len(parts) >= max_time * max(len(found), 1):
+            return []
+        found.append(learned(rows))
+    return found
+
+
+def _groups(
+    folds: np.ndarray, n_models: int, rng: np.random.RandomState
+) -> tuple[np.ndarray, np.ndarray]:
+    """Give groups whose spreads are fitted to all others, and the model that each goes with."""
+    if n_models > 1:
+        return np.asarray(folds), np.arange(n_models)
+    parts = rng.permutation(len(folds)) % _PARTS
+    return parts, np.zeros(_PARTS, dtype=np.int64)
+
+
+def _columns(Y: np.ndarray) -> np.ndarray:
+    Y = np.asarray(Y, dtype=np.float64)
+    return Y[:, None] if Y.ndim == 1 else Y

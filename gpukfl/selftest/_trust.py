@@ -1,0 +1,182 @@
+"""The test at the first use of a GPU, and what it found, kept in the user's cache folder."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gpukfl._accel.trust import distrust
+from gpukfl.core._array import Array, array_namespace, device_of, is_cupy, on_device_of
+from gpukfl.core._places import Place, resolve_place
+from gpukfl.core._warnings import warn
+from gpukfl.selftest._checks import CUPY, Outcome, Put, quick_checks, run
+from gpukfl.selftest._timings import facts
+
+# ------------------------------------------------------------------------------ remembered
+
+# What a self-test has found, kept in the user's cache folder: one file, a row for each set-up.
+
+
+_MOST = 20  # set-ups that are kept
+_VERSION = 1  # of what is kept
+
+
+def file() -> Path | None:
+    """Where it is kept; None without a home. ``GPUKFL_CACHE_DIR`` names another folder."""
+    given = os.environ.get("GPUKFL_CACHE_DIR")
+    if given:
+        return Path(given) / "selftest.json"
+    try:
+        home = Path.home()
+    except RuntimeError:
+        return None
+    if sys.platform == "win32":
+        folder = os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local"
+    else:
+        folder = os.environ.get("XDG_CACHE_HOME") or home / ".cache"
+    return Path(folder) / "gpukfl" / "selftest.json"
+
+
+def look_up(facts: dict[str, Any], /) -> dict[str, str] | None:
+    """Say what was wrong on this set-up, by the part at fault; None where it was not tested."""
+    for row in _rows():
+        if row["facts"] == facts:
+            return row["wrong"]
+    return None
+
+
+def keep(facts: dict[str, Any], wrong: dict[str, str], /) -> None:
+    """Remember what was wrong; where nothing can be written, the next process tests anew."""
+    path = file()
+    if path is None:
+        return
+    others = [row for row in _rows() if row["facts"] != facts]
+    text = json.dumps(
+        {"version": _VERSION, "rows": [{"facts": facts, "wrong": wrong}, *others][:_MOST]}
+    )
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # At once, because several processes may test at the same time
+        with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+            written = Path(folder) / path.name
+            written.write_text(text, encoding="utf-8")
+            os.replace(written, path)
+
+
+def _rows() -> list[dict[str, Any]]:
+    """Give what is kept, nothing where the file is missing or damaged."""
+    path = file()
+    try:
+        kept = {} if path is None else json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return []
+    if not isinstance(kept, dict) or kept.get("version") != _VERSION:
+        return []
+    rows = kept.get("rows", [])
+    return [row for row in rows if isinstance(row, dict) and {"facts", "wrong"} <= row.keys()]
+
+
+# --------------------------------------------------------------------------------- trusted
+
+# The test at the first use of a GPU, and what is computed otherwise where it fails.
+
+
+AT_MOST = 20.0  # seconds
+
+
+def trusted(place: Place, X: Array, /) -> Place:
+    """Give a place that computes right: `place`, or NumPy where CuPy does not.
+
+    Parameters
+    ----------
+    place : Place
+        Where a fit is about to be computed. Only CuPy is tested.
+    X : array
+        Its data.
+
+    Returns
+    -------
+    Place
+        Where its kernels are found wrong, array operations take their place in this process.
+
+    Raises
+    ------
+    RuntimeError
+        If CuPy computes wrong results, and `X` is one of its arrays.
+
+    Notes
+    -----
+    The test takes at most 20 s, and is made once for each device, driver and version of CuPy and
+    gpukfl: what it finds is kept in the user's cache folder.
+    """
+    if not is_cupy(place.reference):
+        return place
+    with on_device_of(place.reference):
+        wrong = _wrong_parts(os.getpid(), int(getattr(place.reference.device, "id", 0)))
+    if CUPY not in wrong:
+        return place
+    if is_cupy(X):
+        msg = f"expected CuPy to compute right on this GPU, got {wrong[CUPY]}: take NumPy arrays"
+        raise RuntimeError(msg)
+    return resolve_place("numpy", np.empty(0), dtype=place.dtype, work=0)
+
+
+def put_beside(reference: Array, /) -> Put:
+    """Give a function that copies host arrays, of whatever dtype, beside `reference`."""
+    xp, device = array_namespace(reference), device_of(reference)
+    return lambda x: xp.asarray(x, device=device)
+
+
+def faults(outcomes: Sequence[Outcome], /) -> dict[str, str]:
+    """Say of each part at fault what is wrong with it."""
+    wrong: dict[str, list[str]] = {}
+    for outcome in outcomes:
+        if outcome.problem:
+            told = f"{outcome.what} in {outcome.dtype}: {outcome.problem}"
+            wrong.setdefault(outcome.part, []).append(told)
+    return {
+        part: told[0] + (f" (and {len(told) - 1} more)" if told[1:] else "")
+        for part, told in wrong.items()
+    }
+
+
+@functools.lru_cache(maxsize=64)
+def _wrong_parts(process: int, device: int) -> dict[str, str]:  # noqa: ARG001
+    """Say what is wrong on the current device, remembered or tested; warn of it, distrust it."""
+    here = facts()
+    wrong = look_up(here)
+    if wrong is None:
+        wrong = _test(here)
+    for part in wrong:
+        distrust(part)
+    if wrong:
+        told = "; ".join(f"{part}: {what}" for part, what in wrong.items())
+        instead = "NumPy computes" if CUPY in wrong else "array operations compute"
+        warn(
+            f"the self-test of this GPU found wrong results, and {instead} instead: {told}. "
+            "`gpukfl selftest` says more, and what it prints belongs in a bug report",
+            RuntimeWarning,
+        )
+    return wrong
+
+
+def _test(here: dict[str, object]) -> dict[str, str]:
+    import cupy
+
+    try:
+        outcomes, all_run = run(quick_checks(put_beside(cupy.empty(0))), seconds=AT_MOST)
+    except MemoryError:  # no room to test in: the fit itself will say so
+        return {}
+    wrong = faults(outcomes)
+    if all_run:
+        keep(here, wrong)
+    return wrong
