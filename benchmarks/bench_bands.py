@@ -96,8 +96,8 @@ def fitted(method: str, kind: str, X: np.ndarray, y: np.ndarray) -> Any:
 def measure(truth: Truth, method: str, seed: int) -> dict[str, Any]:
     """Fit one draw: which curves its bands hold, and how high they are."""
     from gpukfl.inference import bands
-    from gpukfl.inference._bands import curves_of
-    from gpukfl.inference._evaluation import Subject
+    from gpukfl.inference._bands import choose_curves
+    from gpukfl.inference._evaluation import InferenceData
 
     warnings.simplefilter("ignore")  # of fits that end early
     rng = np.random.default_rng(seed)
@@ -110,7 +110,7 @@ def measure(truth: Truth, method: str, seed: int) -> dict[str, Any]:
         chosen = [0] if kind == "profiles" else list(range(truth.n_features))
         one = bands(model, X, y, kind=kind, features=chosen)
         same = np.random.RandomState(0)
-        curves = curves_of(Subject.of(model, X, y), kind, chosen, 25, same)
+        curves = choose_curves(InferenceData.of(model, X, y), kind, chosen, 25, same)
         for k, (band, curve) in enumerate(zip(one, curves, strict=True)):
             held = band.holds(curve.weights @ truth.function(curve.points))
             name = "profile" if kind == "profiles" else f"x{k}"

@@ -150,13 +150,13 @@ def on_a_cluster(name: str, folder: str, n_workers: int) -> dict[str, Any]:
     """One fit on partitions of a folder, by workers of one thread each."""
     import dask.dataframe as dd
 
-    from gpukfl.partitioned import Collections, in_parts
+    from gpukfl.partitioned import Collections, read_partitions
 
     with cluster_of(n_workers) as (client, processes):
         frame = dd.read_parquet(folder)
         given = Collections.of(frame.drop(columns="y"), frame["y"])
         begun = time.perf_counter()
-        with in_parts(given, client, "numpy", labels=False) as parts:
+        with read_partitions(given, client, "numpy", labels=False) as parts:
             loaded = time.perf_counter()
             noted, before = Noted(parts.X.partitioning.holders), _processor(processes)
             own = time.process_time()
@@ -194,12 +194,12 @@ def latency(folder: str, n_workers: int) -> dict[str, Any]:
     """Time a pass that does nothing."""
     import dask.dataframe as dd
 
-    from gpukfl.partitioned import Collections, in_parts
+    from gpukfl.partitioned import Collections, read_partitions
 
     with cluster_of(n_workers) as (client, _):
         frame = dd.read_parquet(folder)
         given = Collections.of(frame.drop(columns="y"), frame["y"])
-        with in_parts(given, client, "numpy", labels=False) as parts:
+        with read_partitions(given, client, "numpy", labels=False) as parts:
             rows = parts.X.partitioning
             noted = Noted(rows.holders)
             for _ in range(50):

@@ -27,9 +27,9 @@ from common import (
 
 from gpukfl import KernelFeatureSelector
 from gpukfl.kernels import ManhattanLaplace
-from gpukfl.knockoffs import RankKnockoffs, contest, e_values, found_at, joined
+from gpukfl.knockoffs import RankKnockoffs, combine_weights, contest, e_values, select_by_e_values
 from gpukfl.methods import DenseSelection, FeatureSelection, competing_fits
-from gpukfl.methods._selection_contest import StandardColumns, lasso_on
+from gpukfl.methods._selection_contest import StandardColumns, fit_lasso
 
 N = P = 1000
 DRAWS, LEVEL, COPIES, TIMES, RIDGE = 50, 0.1, 10, 2, 0.01
@@ -81,7 +81,7 @@ def draw_data(
 def kernel_weights(columns: np.ndarray, y: np.ndarray, p: int, seed: int) -> np.ndarray:
     objective = DenseSelection(ManhattanLaplace(), columns, y[:, None], RIDGE)
     algorithm, rng = FeatureSelection(anchor=ANCHOR), np.random.RandomState(seed)
-    return joined(*competing_fits(algorithm, objective, p, rng=rng)[0])
+    return combine_weights(*competing_fits(algorithm, objective, p, rng=rng)[0])
 
 
 def lasso_weights(columns: np.ndarray, y: np.ndarray, p: int, _: int) -> np.ndarray:
@@ -104,7 +104,7 @@ def lasso_weights(columns: np.ndarray, y: np.ndarray, p: int, _: int) -> np.ndar
 def lasso_path(columns: StandardColumns, y: np.ndarray, penalties: np.ndarray) -> list[np.ndarray]:
     coef, left, found = np.zeros(len(columns)), y, []
     for penalty in penalties:
-        coef, left = lasso_on(columns, y, penalty, coef, left)
+        coef, left = fit_lasso(columns, y, penalty, coef, left)
         found.append(coef)
     return found
 
@@ -135,7 +135,7 @@ def repetition(design: str, signal: str, n: int, p: int, seed: int) -> dict[str,
             W = contest(WEIGHTS[name](columns, y, p, seed))
             seconds[name] += time.process_time() - begun
             values[name].append(e_values(W, level=LEVEL / 2, copies=COPIES))
-    found = {name: found_at(np.mean(values[name], axis=0), LEVEL) for name in names}
+    found = {name: select_by_e_values(np.mean(values[name], axis=0), LEVEL) for name in names}
     if beside:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # where nothing is selected

@@ -56,7 +56,7 @@ def _paired(order, buffer, start, stop):
 
 def floor_seconds(order: np.ndarray, v: np.ndarray) -> dict[str, float]:
     """Seconds of the gather and scatter-add over all particles, in the library's threads."""
-    from gpukfl._accel.cpu import in_chunks
+    from gpukfl._accel.cpu import run_in_chunks
 
     m, n = order.shape
 
@@ -69,8 +69,8 @@ def floor_seconds(order: np.ndarray, v: np.ndarray) -> dict[str, float]:
         _paired(order, buffer, start, stop)
 
     found = {
-        "separate": timed(lambda: in_chunks(m, m * n, separate)),
-        "side_by_side": timed(lambda: in_chunks(m, m * n, paired)),
+        "separate": timed(lambda: run_in_chunks(m, m * n, separate)),
+        "side_by_side": timed(lambda: run_in_chunks(m, m * n, paired)),
     }
     best = min(found.values())
     return {**found, "best": best, "ns_per_element": 1e9 * best / order.size}

@@ -44,8 +44,8 @@ from weightings import (
 
 from gpukfl.core._array import Array, to_host
 from gpukfl.core._results import History, Status
-from gpukfl.estimators.weighting._data import Learned, WeightingProblem
-from gpukfl.estimators.weighting._fit import degradation_of
+from gpukfl.estimators.weighting._data import WeightingLearned, WeightingProblem
+from gpukfl.estimators.weighting._fit import candidate_degradations
 from gpukfl.instantiations import GaussianSign
 from gpukfl.methods import PRUNING_RULES, Candidate, last_accepted, pruning_candidates
 from gpukfl.operators import FeatureOperator
@@ -111,7 +111,7 @@ def prune(
     whole: dict[str, float], rules: tuple[str, ...],
 ) -> dict[str, Any]:  # fmt: skip
     """Algorithm 5 with both schedules; rules other than the last with the library's only."""
-    learned = Learned(operator, A, 0.0, Status.CONVERGED, History())
+    learned = WeightingLearned(operator, A, 0.0, Status.CONVERGED, History())
     G, host = to_host(operator.core), to_host(A)
     row: dict[str, Any] = {"rules": {}}
     for schedule in SCHEDULES:
@@ -120,7 +120,7 @@ def prune(
         found = pruning_candidates(G, host, penalties=shares)
         seconds = time.perf_counter() - begun
         for rule in rules if schedule == "library" else ("error",):
-            worse = degradation_of(problem, learned, found, rule)
+            worse = candidate_degradations(problem, learned, found, rule)
             chosen = last_accepted(found, lambda k, _, w=worse: w[k] < TOLERANCE)
             after = described(operator, parts, chosen, whole, A)
             row["rules"][rule] = after

@@ -16,7 +16,7 @@ from samples import classification_split
 from sklearn.model_selection import KFold
 
 from gpukfl import RKHSWeightingClassifier
-from gpukfl.core._array import Array, beside, double_like, to_host
+from gpukfl.core._array import Array, asarray_like, double_like, to_host
 from gpukfl.core._places import resolve_place
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
@@ -29,7 +29,7 @@ from gpukfl.methods import (
     LassoFits,
     Sums,
     Validated,
-    cross_validated,
+    cross_validate,
     fold_sums,
     generalization_gap,
     least_squares,
@@ -86,7 +86,9 @@ def on_rows(operator: FeatureOperator, X: np.ndarray) -> FeatureOperator:
 
 def predictions(operator: FeatureOperator, A: Array) -> np.ndarray:
     """Values of each column of coefficients: (n, c), host."""
-    return np.asarray(to_host(operator @ beside(to_host(A), operator.rows.reference)), np.float64)
+    return np.asarray(
+        to_host(operator @ asarray_like(to_host(A), operator.rows.reference)), np.float64
+    )
 
 
 def wrong(f: np.ndarray, y: np.ndarray) -> float:
@@ -154,7 +156,7 @@ class Cell:
         return self._at(k, ridges, lambdas, float(right[k]))
 
     def _cross_validated(self, learner: str, ridges: Sequence[float]) -> Validated:
-        return cross_validated(self.sums, solver(learner, self.sums), ridges)
+        return cross_validate(self.sums, solver(learner, self.sums), ridges)
 
     def _at(self, k: int, ridges: Sequence[float], lambdas: Sequence[float], score: float) -> Cell:
         return Cell(self.operator, self.sums, self.pass_seconds, ridges[k], lambdas[k], score)

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gpukfl._inferring import inferred_by
-from gpukfl._saving import saved_by
+from gpukfl._inferring import register_inference
+from gpukfl._saving import register_writer
 from gpukfl._version import __version__
-from gpukfl.core._lazy import imported_when_used
+from gpukfl.core._lazy import lazy_getattr
 from gpukfl.core._memory import memory_budget
 
 if TYPE_CHECKING:
@@ -114,11 +114,11 @@ def _infer(model: Any, X: Any, y: Any, /, **options: Any) -> Any:
     return infer(model, X, y, **options)
 
 
-inferred_by(_infer)
-saved_by(_save)  # estimators are below what writes files of them
+register_inference(_infer)
+register_writer(_save)  # estimators are below what writes files of them
 
 
-__getattr__ = imported_when_used(__name__, _HOMES, modules=_MODULES)
+__getattr__ = lazy_getattr(__name__, _HOMES, modules=_MODULES)
 
 
 def __dir__() -> list[str]:

@@ -11,11 +11,11 @@ from scipy.linalg import lapack
 from sklearn.base import is_classifier
 from sklearn.metrics import accuracy_score, r2_score
 
-from gpukfl.core._array import Array, beside, take, to_host
+from gpukfl.core._array import Array, asarray_like, take_rows, to_host
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._validation import validate_weights
 from gpukfl.methods import ShapeFunctions
-from gpukfl.operators import mapped
+from gpukfl.operators import apply_map
 from gpukfl.tables._target import truth_of
 
 _HALVINGS = 14  # of the error of shape functions
@@ -56,7 +56,7 @@ class Compression:
         return self.score_before - self.score
 
     def summary(self) -> str:
-        """Say what is left, what it lost, and by which rows."""
+        """Return in words what is left, what it lost, and by which rows."""
         return (
             f"{self.size} of {self.size_before} {self.unit}; score {self.score:.4f}, before "
             f"{self.score_before:.4f}, on {len(self.rows)} rows that have not chosen the size"
@@ -95,7 +95,7 @@ def compressed(
 
 
 def _ways(e: Any) -> tuple[str, int, Iterator[tuple[int, Any]]]:
-    """Give what there may be fewer of, how many there are, and smaller estimators, least first."""
+    """Return what there may be fewer of, how many there are, and smaller estimators."""
     if hasattr(e, "members_"):
         return "members", len(e.members_), _fewer_members(e)
     if hasattr(e, "shape_functions_"):
@@ -114,7 +114,7 @@ def _ways(e: Any) -> tuple[str, int, Iterator[tuple[int, Any]]]:
 
 
 def _with(e: Any, /, **attributes: Any) -> Any:
-    """Give a copy with other fitted attributes, on the place of the first."""
+    """Return a copy with other fitted attributes, on the place of the first."""
     kind: Any = type(e)
     found = kind.__new__(kind)  # copies of `copy` are NumPy's
     vars(found).update(vars(e) | attributes)
@@ -122,7 +122,7 @@ def _with(e: Any, /, **attributes: Any) -> Any:
 
 
 def _sizes(n: int) -> Iterator[int]:
-    """Give sizes that grow, up to one below n."""
+    """Yield sizes that grow, up to one below n."""
     size = _FIRST
     while size < n:
         yield size
@@ -153,7 +153,7 @@ def _fewer_knots(e: Any) -> Iterator[tuple[int, Any]]:
 def _fewer_centers(e: Any) -> Iterator[tuple[int, Any]]:
     Z = _wide(e.centers_)
     B = getattr(e, "map_", None)
-    U = Z if B is None else to_host(mapped(Z, _wide(B)))
+    U = Z if B is None else to_host(apply_map(Z, _wide(B)))
     coef = _wide(e.dual_coef_)
     sizes = np.linalg.norm(coef, axis=1)
     order = _pivots(lambda some: e.kernel_._evaluate(U[some], U[some]), sizes)
@@ -168,8 +168,8 @@ def _fewer_centers(e: Any) -> Iterator[tuple[int, Any]]:
             len(kept),
             _with(
                 e,
-                centers_=take(e.centers_, kept),
-                dual_coef_=beside(fewer, e.dual_coef_),
+                centers_=take_rows(e.centers_, kept),
+                dual_coef_=asarray_like(fewer, e.dual_coef_),
                 **dict.fromkeys(forgotten),
             ),
         )
@@ -211,7 +211,10 @@ def _fewer_parameters(e: Any) -> Iterator[tuple[int, Any]]:
         kept = np.sort(order[:size])
         values = kernel(W[kept], W) @ coef
         fewer = np.linalg.lstsq(kernel(W[kept], W[kept]), values, rcond=_CUTOFF)[0]
-        found = {"parameters_": take(e.parameters_, kept), "coef_": beside(fewer, e.coef_)}
+        found = {
+            "parameters_": take_rows(e.parameters_, kept),
+            "coef_": asarray_like(fewer, e.coef_),
+        }
         yield len(kept), _with(e, **found, n_parameters_=len(kept))
         if len(kept) < size:
             return
@@ -222,7 +225,7 @@ def _fewer_tuples(e: Any) -> Iterator[tuple[int, Any]]:
     order = np.argsort(-np.linalg.norm(_wide(e.coef_), axis=1), kind="stable")
     for size in _sizes(len(order)):
         kept = np.sort(order[:size])
-        found = {name: take(getattr(e, name), kept) for name in ("coef_", "multi_indices_")}
+        found = {name: take_rows(getattr(e, name), kept) for name in ("coef_", "multi_indices_")}
         yield size, _with(e, **found)
 
 
@@ -242,7 +245,7 @@ def _of_members(e: Any, members: Sequence[Any]) -> Any:
 
 
 def measured_again(e: Any, X: Any, y: Any, sample_weight: Any, /) -> Any:
-    """Give a blend with what makes it sure of predictions, by rows that its models have not seen.
+    """Return a blend with what makes it sure of predictions, by rows that its models have not seen.
 
     These are those that its folds held out, or where its members were fitted to all rows those
     that are given.
@@ -284,7 +287,7 @@ def out_of_fold(e: Any, /) -> np.ndarray:
     found = np.empty_like(kept.predicted)
     for fold in range(kept.n_folds):
         rows = np.flatnonzero(kept.fold == fold)
-        found[rows] = to_host(e._outputs(take(kept.rows, rows), fold))
+        found[rows] = to_host(e._outputs(take_rows(kept.rows, rows), fold))
     return found
 
 

@@ -10,12 +10,12 @@ from gpukfl._model import Model
 from gpukfl._registry import METHODS, TASKS, check_options
 from gpukfl.core._checks import check_choice, check_kind, check_number
 from gpukfl.core._places import Backend
-from gpukfl.core._warnings import warnings_kept
+from gpukfl.core._warnings import keep_warnings
 from gpukfl.estimators._base import feature_names
-from gpukfl.estimators._learner import few_threads
-from gpukfl.estimators._progress import is_seen
-from gpukfl.estimators._progress import progress as progress_to
-from gpukfl.estimators._run import reported_to
+from gpukfl.estimators._learner import limit_threads
+from gpukfl.estimators._progress import is_interactive
+from gpukfl.estimators._progress import report_progress as progress_to
+from gpukfl.estimators._run import use_report
 from gpukfl.penalties import PENALTIES, Penalty
 from gpukfl.tables import IMPUTE
 from gpukfl.tables._leakage import warn_target_leakage
@@ -23,7 +23,7 @@ from gpukfl.tables._reader import encode_training_data
 from gpukfl.tables._training import read_training_data
 
 
-@warnings_kept
+@keep_warnings
 def fit(
     X: Any,
     y: Any,
@@ -42,7 +42,7 @@ def fit(
     progress: bool | None = None,
     **options: Any,
 ) -> Model:
-    """Scale features, tune by hold-out, and fit.
+    """Fit a blend of models to a table, or one method, and return a `Model`.
 
     Parameters
     ----------
@@ -150,10 +150,10 @@ def fit(
         given |= {"columns": columns, "impute": impute}
     check_options(method, data.task, given)
     estimator = row.of(data.task)(**given)
-    show = is_seen() if progress is None else progress
+    show = is_interactive() if progress is None else progress
     where = Backend.of(backend).name
-    threads = few_threads(data.X, len(data), where)
-    with progress_to(show) as report, threads, reported_to(report):
+    threads = limit_threads(data.X, len(data), where)
+    with progress_to(show) as report, threads, use_report(report):
         rows = encode_training_data(estimator, data, columns, impute)
         if data.everything is None:
             estimator._fit_read(rows.X, data.y, data.sample_weight)

@@ -13,10 +13,10 @@ from sklearn.base import is_classifier
 from gpukfl._accel.limits import one_blas_thread
 from gpukfl.core._array import as_columns, to_host
 from gpukfl.core._frames import is_frame
-from gpukfl.core._warnings import collected
+from gpukfl.core._warnings import collect_warnings
 from gpukfl.estimators._samples import Samples
 from gpukfl.inference._bands import FEWEST, bands
-from gpukfl.inference._evaluation import Asked, Subject, asked_of
+from gpukfl.inference._evaluation import EvaluationData, InferenceData, make_evaluation_data
 from gpukfl.inspection import (
     Compared,
     Comparison,
@@ -27,10 +27,10 @@ from gpukfl.inspection import (
     Reliability,
     ResidualPlot,
 )
-from gpukfl.inspection._style import sentence
-from gpukfl.portfolio._description import permutation_importances, together
+from gpukfl.inspection._style import to_sentence
+from gpukfl.portfolio._description import joint_groups_text, permutation_importances
 from gpukfl.portfolio._evaluators import evaluator_of, of_all_classes
-from gpukfl.portfolio._folds import Judge, LogLoss, SquaredError, target_scale
+from gpukfl.portfolio._folds import HeldOutLoss, LogLoss, SquaredError, target_scale
 from gpukfl.portfolio._members import CANDIDATES, TREES, Member, Task
 from gpukfl.tables import TableEncoder
 from gpukfl.tables._facts import data_facts
@@ -54,7 +54,7 @@ _BY_HELD_OUT = "the held-out rows, smoothed with the kernel that was learned wit
 
 
 @dataclass(frozen=True, eq=False)
-class Pairs:
+class ReportData:
     """Rows and their targets, as the model takes them.
 
     Attributes
@@ -67,7 +67,9 @@ class Pairs:
     fitted_to: tuple[Any, Any] | None
 
 
-def with_errors(model: Any, d: Description, pairs: Pairs, /, *, with_bands: bool) -> Description:
+def add_error_panels(
+    model: Any, d: Description, pairs: ReportData, /, *, with_bands: bool
+) -> Description:
     """Add pictures with errors to what a single method says of itself.
 
     Parameters
@@ -97,14 +99,14 @@ def with_errors(model: Any, d: Description, pairs: Pairs, /, *, with_bands: bool
     panels: list[Panel] = []
     said = ""
     if pairs.held_out is not None:
-        panels += _importances(asked_of(model, *pairs.held_out))
+        panels += _importance_panels(make_evaluation_data(model, *pairs.held_out))
     if with_bands:
-        found, said = _bands(model, pairs)
+        found, said = _band_panels(model, pairs)
         panels += found
     return replace(d, panels=(*d.panels, *panels), note=f"{d.note} {said}".strip())
 
 
-def _importances(asked: Asked) -> list[Panel]:
+def _importance_panels(asked: EvaluationData) -> list[Panel]:
     """Shuffle features of held-out rows, several times where there are few of them."""
     count = len(asked.names)
     if count > _PASSES:
@@ -124,34 +126,34 @@ def _importances(asked: Asked) -> list[Panel]:
         repeats=repeats,
     )
     said = f"± one standard error of {len(asked)} held-out rows"
-    joined = together(groups, asked.names)
+    joined = joint_groups_text(groups, asked.names)
     remark = "; ".join(filter(None, [said, joined]))
     unit = "loss that shuffling adds to held-out rows"
     return [HeldOutImportances(asked.names, values, unit, errors=errors, remark=remark)]
 
 
-def _bands(model: Any, pairs: Pairs) -> tuple[list[Panel], str]:
-    """Give bands of partial dependence where they are quick, and what is to be said of them."""
+def _band_panels(model: Any, pairs: ReportData) -> tuple[list[Panel], str]:
+    """Return bands of partial dependence where they are quick, and what is to be said of them."""
     fitted, new = pairs.fitted_to, pairs.held_out
-    few = fitted is not None and FEWEST <= _size(fitted) <= _HALVED
+    few = fitted is not None and FEWEST <= _n_rows(fitted) <= _HALVED
     rows = fitted if few else new
-    if rows is None or _size(rows) < FEWEST:
+    if rows is None or _n_rows(rows) < FEWEST:
         return [], ""
-    if Subject.of(model, *rows).kernel is None:
+    if InferenceData.of(model, *rows).kernel is None:
         return [], _NO_KERNEL
     limit = _HALVED if few else _ROWS
-    with collected():  # of fits that say how sure one is that has warned already
+    with collect_warnings():  # of fits that say how sure one is that has warned already
         found = bands(model, *rows, held_out=not few, max_rows=limit)
     if not found:
         return [], ""
     how = _BY_HALVES if few else _BY_HELD_OUT
     return [found.panel()], (
         f"Bands of {found.coverage:.0%} hold a whole curve of the mean of the target; they are "
-        f"made of {how}. {' '.join(map(sentence, found.remarks))}"
+        f"made of {how}. {' '.join(map(to_sentence, found.remarks))}"
     ).strip()
 
 
-def _size(pair: Sequence[Any]) -> int:
+def _n_rows(pair: Sequence[Any]) -> int:
     return len(pair[1])
 
 
@@ -169,7 +171,7 @@ _HELD_OUT = (Predictions, ResidualPlot, Reliability)
 
 
 @dataclass(frozen=True, eq=False)
-class Given:
+class ReportRows:
     """Rows and their targets, as a report is given them.
 
     Attributes
@@ -190,13 +192,13 @@ class Given:
         return len(self.Y)
 
     def pair(self, model: Any, /) -> tuple[Any, Any]:
-        """Give rows, and targets or labels as the model is fitted to them."""
+        """Return rows, and targets or labels as the model is fitted to them."""
         if is_classifier(model.estimator):
             return self.X, to_host(model.classes_)[np.argmax(self.Y, axis=1)]
         return self.X, self.Y[:, 0] if self.Y.shape[1] == 1 else self.Y
 
     @classmethod
-    def of(cls, name: str, pair: Any, model: Any, /) -> Given:
+    def of(cls, name: str, pair: Any, model: Any, /) -> ReportRows:
         """Read ``(X, y)``; rows without a target, or of classes that are new, are left out.
 
         Raises
@@ -227,10 +229,10 @@ class Given:
         return cls(X, found[known].astype(np.float64), int(np.sum(~known)))
 
 
-def judged(
+def evaluate_held_out(
     model: Any, d: Description, held_out: Any, fitted_to: Any, /, *, with_bands: bool
 ) -> Description:
-    """Give what a model says of itself with what given rows say of it.
+    """Return what a model says of itself with what given rows say of it.
 
     Parameters
     ----------
@@ -256,21 +258,21 @@ def judged(
     TypeError, ValueError
         If rows and targets do not fit the model.
     """
-    known = None if fitted_to is None else Given.of("fitted_to", fitted_to, model)
+    known = None if fitted_to is None else ReportRows.of("fitted_to", fitted_to, model)
     if known is not None:
-        d = replace(d, data=_facts(model, known))
-    new = None if held_out is None else Given.of("held_out", held_out, model)
-    given = Pairs(*(None if one is None else one.pair(model) for one in (new, known)))
+        d = replace(d, data=_describe_data(model, known))
+    new = None if held_out is None else ReportRows.of("held_out", held_out, model)
+    given = ReportData(*(None if one is None else one.pair(model) for one in (new, known)))
     if new is None:
-        return with_errors(model, d, given, with_bands=with_bands)
-    predicted = _predicted(model, new)
+        return add_error_panels(model, d, given, with_bands=with_bands)
+    predicted = _predict(model, new)
     rest = tuple(panel for panel in d.panels if not isinstance(panel, _HELD_OUT))
-    panels = rest + tuple(_panels(model, d, new, predicted))
-    d = replace(d, panels=panels, comparison=_compared(model, d, new, predicted, known))
-    return with_errors(model, d, given, with_bands=with_bands)
+    panels = rest + tuple(_held_out_panels(model, d, new, predicted))
+    d = replace(d, panels=panels, comparison=_compare_models(model, d, new, predicted, known))
+    return add_error_panels(model, d, given, with_bands=with_bands)
 
 
-def scores_of(d: Description, held_out: Any, /) -> dict[str, float]:
+def headline_scores(d: Description, held_out: Any, /) -> dict[str, float]:
     """Name the scores of a model on rows that it has not seen, for the top of a page."""
     if held_out is None or d.comparison is None:
         return {}
@@ -282,7 +284,7 @@ def scores_of(d: Description, held_out: Any, /) -> dict[str, float]:
     }
 
 
-def _predicted(model: Any, new: Given) -> np.ndarray:
+def _predict(model: Any, new: ReportRows) -> np.ndarray:
     """Predictions or probabilities (n, t), of as many outputs as there are targets."""
     ask = model.predict_proba if is_classifier(model.estimator) else model.predict
     found = np.asarray(as_columns(to_host(ask(new.X)).astype(np.float64)))
@@ -292,12 +294,14 @@ def _predicted(model: Any, new: Given) -> np.ndarray:
     return found
 
 
-def _panels(model: Any, d: Description, new: Given, predicted: np.ndarray) -> list[Panel]:
+def _held_out_panels(
+    model: Any, d: Description, new: ReportRows, predicted: np.ndarray
+) -> list[Panel]:
     if is_classifier(model.estimator):
         names = tuple(map(str, to_host(model.classes_).tolist()))
         return [Reliability(predicted, np.argmax(new.Y, axis=1), names)]
     names = target_names(d.target, new.Y.shape[1])
-    ends = _ends(model, new)
+    ends = _interval_ends(model, new)
     coverage = None if ends is None else _COVERAGE
     return [
         Predictions(new.Y, predicted, names, ends, coverage),
@@ -305,7 +309,7 @@ def _panels(model: Any, d: Description, new: Given, predicted: np.ndarray) -> li
     ]
 
 
-def _ends(model: Any, new: Given) -> np.ndarray | None:
+def _interval_ends(model: Any, new: ReportRows) -> np.ndarray | None:
     """Intervals (n, t, 2) of a blend that knows enough for them."""
     known = getattr(model.estimator, "uncertainty_", None)
     if known is None or not known.can_cover(_COVERAGE):
@@ -317,12 +321,12 @@ def _ends(model: Any, new: Given) -> np.ndarray | None:
 # ---------------------------------------------------------------------- simple models
 
 
-def _compared(
-    model: Any, d: Description, new: Given, predicted: np.ndarray, known: Given | None
+def _compare_models(
+    model: Any, d: Description, new: ReportRows, predicted: np.ndarray, known: ReportRows | None
 ) -> Comparison:
     """Scores of the model and of simple ones on the same rows."""
     classes = is_classifier(model.estimator)
-    judge = _judge(new.Y, classes)
+    judge = _make_loss(new.Y, classes)
     rows = [Compared("the shares of the classes" if classes else "the mean", 0.0)]
     remarks = [f"On {len(new):,} rows that no model has seen."]
     if new.n_unknown:
@@ -330,24 +334,29 @@ def _compared(
     if known is None:
         remarks.append("No linear model and no trees: they need the rows of the fit (fitted_to).")
     else:
-        rows += [_row(judge, name, of) for name, of in _simple(model, known, new).items()]
+        rows += [
+            _comparison_row(judge, name, of)
+            for name, of in _baseline_predictions(model, known, new).items()
+        ]
         if _is_wide(model):
             remarks.append(f"No boosted trees: there are more than {_WIDE:,} columns.")
         if len(known) > _MOST:
             remarks.append(f"Simple models were fitted to {_MOST:,} of the {len(known):,} rows.")
-    rows.append(_row(judge, d.name, predicted, own=True))
+    rows.append(_comparison_row(judge, d.name, predicted, own=True))
     score = "explained log loss" if classes else "R²"
     return Comparison(tuple(rows), score, tuple(remarks), len(new))
 
 
-def _judge(Y: np.ndarray, classes: bool) -> Judge:
+def _make_loss(Y: np.ndarray, classes: bool) -> HeldOutLoss:
     weights = np.ones(len(Y))
     if classes:
         return LogLoss(Y, weights)
     return SquaredError(Y, weights, target_scale(Y, None))
 
 
-def _row(judge: Judge, name: str, predicted: np.ndarray, *, own: bool = False) -> Compared:
+def _comparison_row(
+    judge: HeldOutLoss, name: str, predicted: np.ndarray, *, own: bool = False
+) -> Compared:
     more: dict[str, float] = {}
     if isinstance(judge, LogLoss):
         hits = np.argmax(predicted, axis=1) == np.argmax(judge.truth, axis=1)
@@ -363,14 +372,14 @@ def _row(judge: Judge, name: str, predicted: np.ndarray, *, own: bool = False) -
     return Compared(name, judge.score(losses), judge.standard_error(losses), more, own)
 
 
-def _simple(model: Any, known: Given, new: Given) -> dict[str, np.ndarray]:
+def _baseline_predictions(model: Any, known: ReportRows, new: ReportRows) -> dict[str, np.ndarray]:
     """Predictions (n, t) of simple models that are fitted to the known rows."""
     rows = np.arange(len(known))
     if len(rows) > _MOST:
         rows = np.sort(np.random.RandomState(0).choice(len(rows), _MOST, replace=False))
     classes, Y = is_classifier(model.estimator), known.Y[rows]
     y = np.argmax(Y, axis=1) if classes else Y if Y.shape[1] > 1 else Y[:, 0]
-    inside, outside = _numbers(model, [known.X, new.X], rows, y)
+    inside, outside = _finite_numbers(model, [known.X, new.X], rows, y)
     samples = Samples(inside, Y[:, 1:] if classes and Y.shape[1] == 2 else Y, None, classes)
     found = {}
     with one_blas_thread():
@@ -388,12 +397,14 @@ def _is_wide(model: Any) -> bool:
     return len(model.feature_names) > _WIDE
 
 
-def _numbers(
+def _finite_numbers(
     model: Any, both: Sequence[Any], rows: np.ndarray, y: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Rows of the fit, of which some are taken, and new ones, as finite numbers."""
     if model.table is None:
-        inside, outside = (np.asarray(to_host(_plain(model, X)), dtype=np.float64) for X in both)
+        inside, outside = (
+            np.asarray(to_host(_numeric_columns(model, X)), dtype=np.float64) for X in both
+        )
         return inside[rows], outside
     kinds = {one.name: one.kind for one in model.table.columns if one.used}
     encoder = TableEncoder(columns=kinds if is_frame(both[0]) else None, random_state=0)
@@ -401,15 +412,15 @@ def _numbers(
     return encoder.fit_transform(take_rows(both[0], rows), y), encoder.transform(both[1])
 
 
-def _plain(model: Any, X: Any) -> Any:
+def _numeric_columns(model: Any, X: Any) -> Any:
     """Columns of numbers in the order of the fit."""
     found = model._rows(X)
     return found.to_numpy() if hasattr(found, "to_numpy") else found
 
 
-def _facts(model: Any, known: Given) -> Any:
+def _describe_data(model: Any, known: ReportRows) -> Any:
     table = model.table
-    rows = _plain(model, known.X) if table is None else table.codes(known.X)
+    rows = _numeric_columns(model, known.X) if table is None else table.codes(known.X)
     names = [str(one) for one in to_host(model.classes_)] if is_classifier(model.estimator) else ()
     return data_facts(
         table,

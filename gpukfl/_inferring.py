@@ -11,8 +11,8 @@ from typing import Any
 _ANSWERS: list[Callable[..., Any]] = []
 
 
-def inferred_by(answer: Callable[..., Any], /) -> None:
-    """Say what answers, of a fitted model, rows, targets and options."""
+def register_inference(answer: Callable[..., Any], /) -> None:
+    """Register the function that answers for a fitted model, rows, targets and options."""
     _ANSWERS[:] = [answer]
 
 

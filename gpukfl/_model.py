@@ -18,17 +18,17 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from gpukfl._compression import Compression, compressed, measured_again, own_score
-from gpukfl._held_out import judged, scores_of
+from gpukfl._held_out import evaluate_held_out, headline_scores
 from gpukfl._inferring import infer
 from gpukfl._persistence import read, write
-from gpukfl._registry import METHODS, kept
-from gpukfl._source import imports_of
+from gpukfl._registry import METHODS, known_methods
+from gpukfl._source import import_lines
 from gpukfl.core._array import Array, to_host
 from gpukfl.core._checks import check_number
 from gpukfl.core._frames import check_in_memory
-from gpukfl.core._warnings import warnings_kept
+from gpukfl.core._warnings import keep_warnings
 from gpukfl.estimators._base import feature_names, task_text
-from gpukfl.estimators._dask import by_partition
+from gpukfl.estimators._dask import defer_for_dask
 from gpukfl.inspection import Description, Inferred, Shown, write_report
 from gpukfl.tables import Table
 from gpukfl.tables._facts import data_facts
@@ -41,7 +41,7 @@ from gpukfl.tables._training import read_test_data, read_training_data, split_ta
 # How a fitted model leaves: as a file, as an ONNX graph, or as a smaller model.
 
 
-class Deployed:
+class DeployMixin:
     """The part of a model that makes others of it, and files; the other part predicts."""
 
     estimator: Any
@@ -54,7 +54,7 @@ class Deployed:
 
     @abstractmethod
     def _about(self) -> dict[str, Any]:
-        """Give what is known beside the estimator."""
+        """Return what is known beside the estimator."""
 
     def save(self, path: str | Path) -> None:
         """Write the model to one file that `gpukfl.load` reads anywhere.
@@ -103,7 +103,7 @@ class Deployed:
     def compress(
         self, tolerance: float = 0.01, X: Any = None, y: Any = None, sample_weight: Any = None
     ) -> Self:
-        """Give a smaller model whose score is about `tolerance` lower at most.
+        """Return a smaller model whose score is about `tolerance` lower at most.
 
         Of knots, centres, features or members the fewest are kept, among sizes that grow, with
         which the score holds on one half of the rows. The other half says what the model lost.
@@ -164,7 +164,7 @@ class Deployed:
         return self._with(estimator=estimator, compression=what)
 
     def _score_at(self, X: Any, y: Any, weights: Any) -> Callable[[Any, np.ndarray], float]:
-        """Give what scores an estimator in place of the model's at some of the rows."""
+        """Return what scores an estimator in place of the model's at some of the rows."""
 
         def score(estimator: Any, rows: np.ndarray) -> float:
             some = [None if one is None else take_rows(one, rows) for one in (X, y, weights)]
@@ -174,7 +174,7 @@ class Deployed:
 
     @abstractmethod
     def _with(self, **changes: Any) -> Self:
-        """Give a copy with other fields."""
+        """Return a copy with other fields."""
 
 
 # ---------------------------------------------------------------------------- as estimator
@@ -182,7 +182,7 @@ class Deployed:
 # What scikit-learn's tools ask of an estimator, of a model that holds one.
 
 
-class AsEstimator:
+class SklearnMixin:
     """A model whose parameters are those of its estimator, and the time of its next fit."""
 
     estimator: Any
@@ -194,7 +194,7 @@ class AsEstimator:
         return {"max_time": self.max_time} if hasattr(self.estimator, "max_time") else {}
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Give the parameters that `fit` fits again with: the estimator's."""
+        """Return the estimator's parameters, with which `fit` fits again."""
         return {**self.estimator.get_params(deep=deep), **self._limit}
 
     def set_params(self, **params: Any) -> Self:
@@ -237,8 +237,8 @@ _DEFAULTS = {"backend": "auto", "scaling": "auto", "impute": "median"}  # of `gp
 _BESIDE = {"random_state", "max_time", "columns", "impute"}  # said of the model itself
 
 
-def call_of(model: Any, /) -> str:
-    """Give the call of `gpukfl.fit` that a model came from.
+def call_text(model: Any, /) -> str:
+    """Return the call of `gpukfl.fit` that a model came from.
 
     Parameters
     ----------
@@ -250,7 +250,7 @@ def call_of(model: Any, /) -> str:
     str
         Python, with what is not the default, and always the method, the task and the seed.
     """
-    given = {"method": model.method, "task": model.task} | _options(model)
+    given = {"method": model.method, "task": model.task} | _given_options(model)
     given["random_state"] = model.estimator.random_state
     beside = {"max_time": None, "columns": None, "impute": "median"}
     for name, default in beside.items():
@@ -260,13 +260,13 @@ def call_of(model: Any, /) -> str:
             given[name] = dict(value) if name == "columns" else value
     weights = ["sample_weight=sample_weight"] if model.weighted else []
     arguments = ["X", "y", *weights, *(f"{name}={value!r}" for name, value in given.items())]
-    line, needed = f"model = gpukfl.fit({', '.join(arguments)})", imports_of(given.values())
+    line, needed = f"model = gpukfl.fit({', '.join(arguments)})", import_lines(given.values())
     if len(line) <= _WIDE:
         return needed + line
     return f"{needed}model = gpukfl.fit(\n" + "".join(f"    {one},\n" for one in arguments) + ")"
 
 
-def _options(model: Any) -> dict[str, Any]:
+def _given_options(model: Any) -> dict[str, Any]:
     """Parameters of the estimator that `fit` does not choose by itself."""
     kind, row = type(model.estimator), METHODS[model.method]
     defaults = {
@@ -286,7 +286,7 @@ def _options(model: Any) -> dict[str, Any]:
 # How a model tells of itself: as one value, and as a page with rows that it has not seen.
 
 
-class Reported(Shown):
+class ReportMixin(Shown):
     """The part of a model that describes and reports it; the other part predicts."""
 
     estimator: Any
@@ -306,7 +306,7 @@ class Reported(Shown):
         """What the columns of the frame are that the model reads."""
 
     def describe(self) -> Description:
-        """Say what was learned, as one value.
+        """Return a description of what was learned.
 
         Returns
         -------
@@ -315,20 +315,20 @@ class Reported(Shown):
         """
         names: Sequence[str] = self.feature_names
         names = names if self.reader is None else self.reader.encoding.names
-        told = self.estimator._described_as(names, self.target_name)
+        told = self.estimator._describe_columns(names, self.target_name)
         if self.reader is not None:
             told = self.reader.told(told)
         return replace(
-            told.warned_of(self.warnings_),
+            told.add_warnings(self.warnings_),
             task=task_text(self.estimator, self.target_kind),
             n_samples=self.n_samples,
             seconds=self.seconds or None,
             data=told.data or data_facts(self.table, self.feature_names, None),
-            call=call_of(self) if self.method in METHODS else told.call,
+            call=call_text(self) if self.method in METHODS else told.call,
         )
 
     def _repr_html_(self) -> str:
-        """Give what was learned in short, as notebooks show it."""
+        """Return a short HTML description, as notebooks show it."""
         if not self.__sklearn_is_fitted__():
             return f"<pre>{html.escape(repr(self))}</pre>"
         return super()._repr_html_()
@@ -389,8 +389,8 @@ class Reported(Shown):
         fitted_to: tuple[Any, Any] | None = None,
     ) -> Callable[[str | Path, Inferred | None], None]:
         """Make all of a report but the inference, and return what writes it with one or without."""
-        told = judged(self, self.describe(), held_out, fitted_to, with_bands=with_bands)
-        known = scores_of(told, held_out) | (scores or {})
+        told = evaluate_held_out(self, self.describe(), held_out, fitted_to, with_bands=with_bands)
+        known = headline_scores(told, held_out) | (scores or {})
         return lambda path, inference: write_report(told, path, scores=known, inference=inference)
 
 
@@ -403,7 +403,7 @@ _NOT_SAVED = ("estimator", "max_time", "columns", "impute", "compression", "weig
 
 
 @dataclass(eq=False, repr=False)
-class Model(AsEstimator, Deployed, Reported):
+class Model(SklearnMixin, DeployMixin, ReportMixin):
     """A tuned and fitted estimator, and how it came about.
 
     It is an estimator of scikit-learn too, for its tools: `fit` fits again, with the options that
@@ -487,7 +487,7 @@ class Model(AsEstimator, Deployed, Reported):
             If the estimator is another.
         """
         task = "classification" if is_classifier(estimator) else "regression"
-        kinds = {row.of(task): method for method, row in kept().items()}
+        kinds = {row.of(task): method for method, row in known_methods().items()}
         if type(estimator) not in kinds:
             names = ", ".join(kind.__name__ for kind in kinds)
             msg = f"expected an estimator of a method ({names}), got {type(estimator).__name__}"
@@ -507,7 +507,7 @@ class Model(AsEstimator, Deployed, Reported):
 
     # ------------------------------------------------------------------ as an estimator
 
-    @warnings_kept
+    @keep_warnings
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit again to other data, with the options that `gpukfl.fit` was given; tunes anew.
 
@@ -577,12 +577,12 @@ class Model(AsEstimator, Deployed, Reported):
         check_is_fitted(self.estimator)
         return read_new_rows(self.estimator, self.reader, X, self.target_name)
 
-    @by_partition
+    @defer_for_dask
     def predict(self, X: Any) -> Array:
         """Predict the target at `X`, of the library that was used in `fit`."""
         return self.estimator.predict(self._rows(X))
 
-    @by_partition
+    @defer_for_dask
     def predict_proba(self, X: Any) -> Array:
         """Estimate the classes' probabilities at `X`.
 
@@ -593,7 +593,7 @@ class Model(AsEstimator, Deployed, Reported):
         """
         return self._of_classes("predict_proba")(self._rows(X))
 
-    @by_partition
+    @defer_for_dask
     def predict_log_proba(self, X: Any) -> Array:
         """Estimate the logarithms of the classes' probabilities at `X`.
 
@@ -610,9 +610,9 @@ class Model(AsEstimator, Deployed, Reported):
             raise TypeError(msg)
         return getattr(self.estimator, name)
 
-    @by_partition
+    @defer_for_dask
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Array:
-        """Give intervals that hold the target with a probability of about `coverage`.
+        """Return intervals that hold the target with a probability of about `coverage`.
 
         See `AutoRegressor.predict_interval`.
 
@@ -623,7 +623,7 @@ class Model(AsEstimator, Deployed, Reported):
         """
         return self._of_blend("predict_interval")(self._rows(X), coverage)
 
-    @by_partition
+    @defer_for_dask
     def predict_quantiles(self, X: Any, levels: Sequence[float] = (0.05, 0.5, 0.95)) -> Array:
         """Estimate quantiles of the target: see `AutoRegressor.predict_quantiles`.
 
@@ -634,9 +634,9 @@ class Model(AsEstimator, Deployed, Reported):
         """
         return self._of_blend("predict_quantiles")(self._rows(X), levels)
 
-    @by_partition
+    @defer_for_dask
     def predict_set(self, X: Any, coverage: float = 0.9) -> Array:
-        """Give the classes that hold the true one with a probability of about `coverage`.
+        """Return the classes that hold the true one with a probability of about `coverage`.
 
         See `AutoClassifier.predict_set`.
 
@@ -647,7 +647,7 @@ class Model(AsEstimator, Deployed, Reported):
         """
         return self._of_blend("predict_set")(self._rows(X), coverage)
 
-    @by_partition
+    @defer_for_dask
     def transform(self, X: Any) -> Array:
         """Project `X` on the learned directions.
 
@@ -662,7 +662,7 @@ class Model(AsEstimator, Deployed, Reported):
         return self.estimator.transform(self._rows(X))
 
     def leaderboard(self) -> Any:
-        """Give what every member of a blend came to, as a frame: see `AutoRegressor`.
+        """Return the score, weight and time of every model of a blend, as a frame.
 
         Raises
         ------
@@ -718,7 +718,7 @@ class Model(AsEstimator, Deployed, Reported):
         return [(self.feature_names[k], float(importances[k])) for k in order]
 
     def inference(self, X: Any, y: Any, **options: Any) -> Any:
-        """Say what may be concluded, with its errors: see `gpukfl.inference.infer`.
+        """Return confidence bands, tests and errors: see `gpukfl.inference.infer`.
 
         Parameters
         ----------
@@ -742,11 +742,11 @@ class Model(AsEstimator, Deployed, Reported):
         return infer(self, X, y, **options)
 
     def _with(self, **changes: Any) -> Self:
-        """Give a copy with other fields."""
+        """Return a copy with other fields."""
         return replace(self, **changes)
 
     def _about(self) -> dict[str, Any]:
-        """Give what is known beside the estimator."""
+        """Return what is known beside the estimator."""
         names = [one.name for one in fields(self) if one.name not in _NOT_SAVED]
         return {name: getattr(self, name) for name in names}
 

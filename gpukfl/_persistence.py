@@ -27,10 +27,10 @@ from gpukfl._archive import (
     write_archive,
 )
 from gpukfl._foreign import Foreign, bytes_of, made_of
-from gpukfl._registry import TASKS, kept
+from gpukfl._registry import TASKS, known_methods
 from gpukfl._version import __version__
 from gpukfl.core._array import Array, is_array, to_host
-from gpukfl.core._files import replacing
+from gpukfl.core._files import atomic_write
 from gpukfl.core._places import Backend
 from gpukfl.core._results import History
 from gpukfl.estimators._base import HostStored
@@ -39,14 +39,14 @@ from gpukfl.estimators._declared import (
     Declared,
     FeatureNames,
     Fields,
+    Int,
     Items,
     MisfitError,
     Number,
     Text,
-    Whole,
     check_attributes,
     check_values,
-    trials,
+    declared_trials,
 )
 from gpukfl.estimators.scaling import SCALINGS, ColumnScaling
 from gpukfl.instantiations import INSTANTIATIONS, RandomKitchenSinks
@@ -71,7 +71,7 @@ _WITH_ARRAYS = (  # records
 _PLAIN = (str, int, float, bool, type(None))
 _KEYS = ("format", "version", "gpukfl", "model", "parameters", "fitted")
 _MODEL: dict[str, Declared] = {  # beside the estimator, its tuning, and what names it
-    "n_samples": Whole("n_samples"),
+    "n_samples": Int("n_samples"),
     "feature_names": FeatureNames(),
     "target_name": Text(),
     "target_kind": Text(),
@@ -82,13 +82,13 @@ _MODEL: dict[str, Declared] = {  # beside the estimator, its tuning, and what na
 
 
 def _kinds() -> dict[str, Any]:
-    """Give the classes of estimators that a file may hold, by name."""
-    kinds = [row.of(task) for row in kept().values() for task in TASKS]
+    """Return the classes of estimators that a file may hold, by name."""
+    kinds = [row.of(task) for row in known_methods().values() for task in TASKS]
     return {c.__name__: c for c in kinds}
 
 
 def _records() -> dict[str, Any]:
-    """Give the classes of values that a file may hold, by name: those of the methods too."""
+    """Return the classes of values that a file may hold, by name: those of the methods too."""
     own = [value for kind in _kinds().values() for value in kind._values]
     return {c.__name__: c for c in [*_LEARNED, *_KERNELS, *_INSTANTIATIONS, *own]}
 
@@ -118,7 +118,7 @@ def write(path: str | Path, estimator: Any, about: dict[str, Any], /) -> None:
     if len(text) > LARGEST_HEADER:
         msg = f"expected names and histories of at most {LARGEST_HEADER} bytes, got {len(text)}"
         raise ValueError(msg)
-    with replacing(path) as file:
+    with atomic_write(path) as file:
         write_archive(file, text, arrays)
 
 
@@ -219,7 +219,7 @@ def _assembled(header: dict[str, Any], arrays: Mapping[str, Any]) -> tuple[Any, 
         sizes = sizes | {"n_features": len(reader.table.columns)}
     for name, what in _MODEL.items():
         what.check(name, about.get(name), sizes)
-    trials(kind).check("tuning", about.get("tuning"), sizes)
+    declared_trials(kind).check("tuning", about.get("tuning"), sizes)
     if any(trial["chosen"] and trial["score"] is None for trial in about["tuning"]):
         msg = "whose chosen setting has no score"
         raise RefusedError(msg)
@@ -241,10 +241,10 @@ def _estimator(
 def _class_of(about: dict[str, Any]) -> type:
     known = {*_MODEL, "method", "task", "tuning"}
     method, task = about.get("method"), about.get("task")
-    if set(about) != known or method not in list(kept()) or task not in TASKS:
-        msg = f"whose model is not of {', '.join(kept())} with {', '.join(sorted(known))}"
+    if set(about) != known or method not in list(known_methods()) or task not in TASKS:
+        msg = f"whose model is not of {', '.join(known_methods())} with {', '.join(sorted(known))}"
         raise RefusedError(msg)
-    return kept()[str(method)].of(str(task))
+    return known_methods()[str(method)].of(str(task))
 
 
 def _unfitted(kind: type, parameters: dict[str, Any]) -> Any:

@@ -29,7 +29,7 @@ from gpukfl.portfolio import AutoClassifier, AutoRegressor
 
 
 @dataclass(frozen=True)
-class Registered:
+class MethodInfo:
     """What a method is to those who do not know it.
 
     Attributes
@@ -51,7 +51,7 @@ class Registered:
     single: bool = True
 
     def of(self, task: str, /) -> type:
-        """Give the estimator of a task.
+        """Return the estimator of a task.
 
         Raises
         ------
@@ -63,20 +63,20 @@ class Registered:
 
 TASKS = ("regression", "classification")
 METHODS = {
-    "auto": Registered(AutoRegressor, AutoClassifier, single=False),
-    "bkernn": Registered(BKerNNRegressor, BKerNNClassifier, size="particles", penalised=True),
-    "hkrr": Registered(HKRRRegressor, HKRRClassifier, size="components"),
-    "selection": Registered(KernelFeatureSelector, KernelFeatureSelectorClassifier),
-    "rkhs_weighting": Registered(
+    "auto": MethodInfo(AutoRegressor, AutoClassifier, single=False),
+    "bkernn": MethodInfo(BKerNNRegressor, BKerNNClassifier, size="particles", penalised=True),
+    "hkrr": MethodInfo(HKRRRegressor, HKRRClassifier, size="components"),
+    "selection": MethodInfo(KernelFeatureSelector, KernelFeatureSelectorClassifier),
+    "rkhs_weighting": MethodInfo(
         RKHSWeightingRegressor, RKHSWeightingClassifier, size="parameters"
     ),
-    "regfeal": Registered(RegFeaLRegressor, RegFeaLClassifier),
+    "regfeal": MethodInfo(RegFeaLRegressor, RegFeaLClassifier),
 }
-_MEMBERS = {"kernel_ridge": Registered(KernelRidgeRegressor, KernelRidgeClassifier)}
+_MEMBERS = {"kernel_ridge": MethodInfo(KernelRidgeRegressor, KernelRidgeClassifier)}
 
 
-def kept() -> dict[str, Registered]:
-    """Give what a model and its file may be of: methods, and what else blends are made of."""
+def known_methods() -> dict[str, MethodInfo]:
+    """Return all methods, and what else blends are made of, by name."""
     return METHODS | _MEMBERS
 
 
@@ -88,7 +88,7 @@ def check_options(method: str, task: str, names: Iterable[str], /) -> None:
     kind: Any = METHODS[method].of(task)
     known = kind._get_param_names()
     for name in names:
-        if name in known or kind.has_renamed(name):
+        if name in known or kind.has_old_name(name):
             continue
         said = f"expected options of method {method!r} for a {task}, got {name!r}"
         msg = f"{said}{_owner_text(method, name)}: they are {', '.join(known)}"
@@ -112,7 +112,7 @@ def _owner_text(method: str, name: str) -> str:
 # What takes data of which library: the table of the documentation, which tests hold true.
 
 
-class Taken(Enum):
+class DataHandling(Enum):
     """What becomes of data of a library."""
 
     STAYS = "✓"  # computed where the data are, and the result is of their library
@@ -120,7 +120,7 @@ class Taken(Enum):
     REFUSED = "–"  # a TypeError or ValueError that says so
 
 
-STAYS, HOST, REFUSED = Taken
+STAYS, HOST, REFUSED = DataHandling
 
 
 @dataclass(frozen=True)
@@ -139,22 +139,22 @@ class Support:
 
     name: str
     doing: str = "fit, predict"
-    numpy: Taken = STAYS
-    cupy: Taken = STAYS
-    torch: Taken = STAYS
-    dask: Taken = STAYS
+    numpy: DataHandling = STAYS
+    cupy: DataHandling = STAYS
+    torch: DataHandling = STAYS
+    dask: DataHandling = STAYS
 
-    def of(self, library: str, /) -> Taken:
-        """Give what becomes of data of a library."""
-        found: Taken = getattr(self, library)
+    def of(self, library: str, /) -> DataHandling:
+        """Return what becomes of data of a library."""
+        found: DataHandling = getattr(self, library)
         return found
 
 
 LIBRARIES = tuple(field.name for field in fields(Support) if field.name not in ("name", "doing"))
 
 
-def _in_memory(name: str, doing: str, /) -> Support:
-    """Give a row of what reads data here, and gives numbers of the host."""
+def _host_only(name: str, doing: str, /) -> Support:
+    """Return the row of a function that reads data here and returns NumPy arrays."""
     return Support(name, doing, HOST, HOST, HOST, REFUSED)
 
 
@@ -178,10 +178,10 @@ SUPPORT = (
     Support("gpukfl.KernelRidgeClassifier", "fit, predict, predict_proba"),
     Support("gpukfl.BrownianKernelRidge"),
     Support("gpukfl.Model", "save and load"),
-    _in_memory("gpukfl.Model", "score"),
-    _in_memory("gpukfl.inference.bands", "of a fitted model"),
-    _in_memory("gpukfl.inference.conditional_importance", "of a fitted model"),
-    _in_memory("gpukfl.inference.interactions", "of a fitted model"),
-    _in_memory("gpukfl.inference.subspace", "of a fitted model"),
-    _in_memory("gpukfl.tables.TableEncoder", "fit, transform"),
+    _host_only("gpukfl.Model", "score"),
+    _host_only("gpukfl.inference.bands", "of a fitted model"),
+    _host_only("gpukfl.inference.conditional_importance", "of a fitted model"),
+    _host_only("gpukfl.inference.interactions", "of a fitted model"),
+    _host_only("gpukfl.inference.subspace", "of a fitted model"),
+    _host_only("gpukfl.tables.TableEncoder", "fit, transform"),
 )

@@ -14,8 +14,8 @@ Writer = Callable[[Any, str | Path], None]
 _WRITERS: list[Writer] = []
 
 
-def saved_by(writer: Writer, /) -> None:
-    """Say what writes a fitted estimator to a file."""
+def register_writer(writer: Writer, /) -> None:
+    """Register the function that writes a fitted estimator to a file."""
     _WRITERS[:] = [writer]
 
 

@@ -9,8 +9,8 @@ from itertools import takewhile
 from typing import Any
 
 
-def imports_of(values: Iterable[Any], /) -> str:
-    """Give lines that import the classes of values, of what is inside them too.
+def import_lines(values: Iterable[Any], /) -> str:
+    """Return lines that import the classes of values, of what is inside them too.
 
     Parameters
     ----------
@@ -23,30 +23,30 @@ def imports_of(values: Iterable[Any], /) -> str:
         A line for each module, and an empty line; empty where nothing is to be imported.
     """
     names: dict[str, set[str]] = {}
-    for kind in _classes(list(values)):
-        names.setdefault(_home(kind), set()).add(kind.__name__)
+    for kind in _iterate_classes(list(values)):
+        names.setdefault(_import_module(kind), set()).add(kind.__name__)
     lines = [f"from {home} import {', '.join(sorted(names[home]))}" for home in sorted(names)]
     return "\n".join(lines) + "\n\n" if lines else ""
 
 
-def _classes(value: Any) -> Iterator[type]:
+def _iterate_classes(value: Any) -> Iterator[type]:
     if isinstance(value, (list, tuple, dict)):
         for one in value.values() if isinstance(value, dict) else value:
-            yield from _classes(one)
+            yield from _iterate_classes(one)
     elif not isinstance(value, type) and type(value).__module__ not in ("builtins", "numpy"):
         yield type(value)
-        yield from _classes([inside for _, inside in _inside(value)])
+        yield from _iterate_classes([inside for _, inside in _constructor_values(value)])
 
 
-def _inside(value: Any) -> list[tuple[str, Any]]:
-    """Give the parameters of a dataclass or an estimator."""
+def _constructor_values(value: Any) -> list[tuple[str, Any]]:
+    """Return the parameters of a dataclass or an estimator."""
     if dataclasses.is_dataclass(value):
         return [(one.name, getattr(value, one.name)) for one in dataclasses.fields(value)]
     return list(value.get_params(deep=False).items()) if hasattr(value, "get_params") else []
 
 
-def _home(kind: type) -> str:
-    """Give the module that a class is imported from: the first public one that has it."""
+def _import_module(kind: type) -> str:
+    """Return the module that a class is imported from: the first public one that has it."""
     parts = kind.__module__.split(".")
     top = parts[0]
     if getattr(sys.modules.get(top), kind.__name__, None) is kind:

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gpukfl.core._array import Array, array_namespace, beside, clipped, double_like, like
+from gpukfl.core._array import Array, array_namespace, asarray_like, clip, double_like, like
 from gpukfl.core._checks import keep_python_numbers
 from gpukfl.kernels import Gaussian
-from gpukfl.kernels._base import check_positive
+from gpukfl.kernels._base import check_positive_number
 from gpukfl.linalg import erf
 
 # ------------------------------------------------------------------------------------ base
@@ -89,7 +89,7 @@ class Instantiation(ABC):
         return math.log(self.kappa)
 
     def features(self, W: Array, n_features: int, /) -> Features:
-        """Give the features of the parameters `W` (T, e) at data of `n_features` columns."""
+        """Return the features of the parameters `W` (T, e) at data of `n_features` columns."""
         if type(self).expected is not Instantiation.expected:
             return ClosedForm(self, W)
         return MonteCarlo(self, W, n_features)
@@ -141,7 +141,7 @@ class MonteCarlo(Differences):
         xp = array_namespace(W)
         self.instantiation, self.width = instantiation, _DRAWS
         draws = instantiation.draw(_DRAWS, n_features, np.random.RandomState(0))
-        self.draws = beside(draws, W)
+        self.draws = asarray_like(draws, W)
         self.K = instantiation.kernel(self.draws, W)
         check_shape(instantiation, "kernel", self.K, (_DRAWS, W.shape[0]))
         self.log_constants = xp.zeros(W.shape[0], **double_like(W))
@@ -167,7 +167,7 @@ class MonteCarlo(Differences):
         P = self._base(X)
         mean = P @ self.K / _DRAWS
         square = (P * P) @ (self.K * self.K) / _DRAWS
-        variance = xp.mean(clipped(square - mean * mean, low=0.0)) / _DRAWS
+        variance = xp.mean(clip(square - mean * mean, low=0.0)) / _DRAWS
         size = float(xp.mean(mean * mean))
         return math.sqrt(float(variance) / size) if size > 0 else math.inf
 
@@ -231,9 +231,9 @@ class GaussianSign(Instantiation):
 
     def __post_init__(self) -> None:
         keep_python_numbers(self)
-        check_positive("sigma", self.sigma)
+        check_positive_number("sigma", self.sigma)
         if self.gamma is not None:
-            check_positive("gamma", self.gamma)
+            check_positive_number("gamma", self.gamma)
         if not 0.0 < self.constant < 1.0:
             msg = f"expected a constant between 0 and 1, got {self.constant}"
             raise ValueError(msg)
@@ -247,7 +247,7 @@ class GaussianSign(Instantiation):
         return 1.0
 
     def resolved(self, n_features: int, /) -> GaussianSign:
-        """Give the instantiation with γ in numbers."""
+        """Return the instantiation with γ in numbers."""
         if self.gamma is not None:
             return self
         power, double = (4.0, 2.0) if self.constant_of == "theta" else (2.0, 1.0)
@@ -292,7 +292,7 @@ class GaussianSign(Instantiation):
         return -0.25 * n_features * math.log1p(2.0 * s2 / g2)
 
     def features(self, W: Array, n_features: int, /) -> Features:
-        """Give the features in closed form, Theorem 19."""
+        """Return the features in closed form, Theorem 19."""
         s2, g2 = self._widths(n_features)
         return _SignFeatures(W, s2, g2)
 
@@ -362,8 +362,8 @@ class Stumps(Instantiation):
 
     def __post_init__(self) -> None:
         keep_python_numbers(self)
-        check_positive("sigma", self.sigma)
-        check_positive("gamma", self.gamma)
+        check_positive_number("sigma", self.sigma)
+        check_positive_number("gamma", self.gamma)
 
     @property
     def kappa(self) -> float:
@@ -391,7 +391,7 @@ class Stumps(Instantiation):
         return -0.5 * math.log(n_features) - 0.25 * math.log1p(2.0 * self.sigma**2 / self.gamma**2)
 
     def features(self, W: Array, n_features: int, /) -> Features:
-        """Give the features in closed form, Lemma 23."""
+        """Return the features in closed form, Lemma 23."""
         return _StumpFeatures(self, W, n_features)
 
 
@@ -483,7 +483,7 @@ class RandomKitchenSinks(Instantiation):
         return self.of.base(W, X)
 
     def features(self, W: Array, n_features: int, /) -> Features:  # noqa: ARG002
-        """Give the base predictors."""
+        """Return the base predictors."""
         return _BaseFeatures(self.of, W)
 
 

@@ -31,7 +31,7 @@ import numpy as np
 import pytest
 from array_api_compat import array_namespace, device, to_device
 
-from gpukfl.core._array import library_of, on_device_of
+from gpukfl.core._array import device_context, library_name
 from gpukfl.core._places import cupy_is_usable
 
 # Other work on a machine, and what is compiled when it is first called, make no test fail;
@@ -97,7 +97,7 @@ class Place:
 
     def assert_lives_here(self, actual: Any, dtype: str | None = None) -> None:
         """Same library, device and dtype."""
-        assert library_of(actual) == self.package
+        assert library_name(actual) == self.package
         assert device(actual) == device(self.reference)
         assert actual.dtype == getattr(self.xp, dtype or self.dtype_name)
 
@@ -294,7 +294,7 @@ def _enter(request: pytest.FixtureRequest):
         ):
             yield place
     elif request.node.get_closest_marker("entered"):
-        with on_device_of(place.reference):
+        with device_context(place.reference):
             yield place
     else:
         yield place

@@ -6,18 +6,18 @@ import pytest
 from gpukfl.core import _array
 from gpukfl.core._array import (
     as_columns,
-    beside,
-    clipped,
+    asarray_like,
+    clip,
     double_like,
     epsilon,
     index_like,
     is_array,
     is_cupy,
     is_host,
+    is_on_gpu,
     is_torch,
-    library_of,
+    library_name,
     like,
-    on_gpu,
     sample_dot,
     sample_norm,
     sample_sums,
@@ -27,7 +27,7 @@ from gpukfl.core._array import (
 
 def test_library_is_named_as_it_is_imported(on):
     x = on.put([1.0, 2.0])
-    assert library_of(x) == on.package
+    assert library_name(x) == on.package
     assert is_host(x) == (on.package == "numpy")
     assert is_torch(x) == (on.package == "torch")
     assert is_cupy(x) == (on.package == "cupy")
@@ -36,7 +36,7 @@ def test_library_is_named_as_it_is_imported(on):
 
 
 def test_numpy_scalars_belong_to_numpy():
-    assert library_of(np.float32(1.0)) == "numpy"
+    assert library_name(np.float32(1.0)) == "numpy"
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_creation_keywords_place_beside(on, keywords, dtype):
 
 def test_beside_and_to_host_are_inverse(on, rng):
     host = on.rounded(rng.standard_normal((3, 2)))
-    placed = beside(host, on.reference)
+    placed = asarray_like(host, on.reference)
     on.assert_lives_here(placed)
     back = to_host(placed)
     assert type(back) is np.ndarray
@@ -85,24 +85,24 @@ def test_a_vector_becomes_one_column(on):
 def test_values_beyond_limits_are_moved_there(on):
     x = [-2.0, 0.5, 3.0, np.inf, -np.inf, np.nan]
     for low, high in [(0.0, 1.0), (None, 1.0), (0.0, None), (np.float64(0.0), np.float64(1.0))]:
-        actual = clipped(on.put(x), low=low, high=high)
+        actual = clip(on.put(x), low=low, high=high)
         on.assert_lives_here(actual)
         np.testing.assert_array_equal(on.host(actual), np.clip(x, low, high))
     limit = on.put(np.full(6, 0.25))
-    np.testing.assert_array_equal(on.host(clipped(on.put(x), low=limit)), np.clip(x, 0.25, None))
-    whole = clipped(on.put([-1, 0, 5], "int64"), low=0, high=3)
+    np.testing.assert_array_equal(on.host(clip(on.put(x), low=limit)), np.clip(x, 0.25, None))
+    whole = clip(on.put([-1, 0, 5], "int64"), low=0, high=3)
     on.assert_lives_here(whole, "int64")
     assert on.host(whole).tolist() == [0, 0, 3]
 
 
 def test_a_gpu_is_known_by_its_arrays(on):
-    assert on_gpu(on.put([1.0])) == (on.package == "cupy")
+    assert is_on_gpu(on.put([1.0])) == (on.package == "cupy")
 
 
 @pytest.mark.parametrize("n", [1, 8, 9, 16, 37])
 def test_sums_in_two_steps_are_the_sums(on, rng, monkeypatch, n):
     monkeypatch.setattr(_array, "_STRIPES", 8)
-    monkeypatch.setattr(_array, "on_gpu", lambda _: True)
+    monkeypatch.setattr(_array, "is_on_gpu", lambda _: True)
     x = on.rounded(rng.standard_normal((n, 3)))
     for given in (x, x[:, 0]):
         actual = sample_sums(on.put(given))

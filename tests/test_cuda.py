@@ -15,7 +15,7 @@ from gpukfl.core._cuda import (
     check_not_forked,
     cuda_devices,
     cupy_is_usable,
-    why_not_cupy,
+    cupy_problem,
 )
 from gpukfl.core._places import resolve_place
 
@@ -27,7 +27,7 @@ def nothing_known(monkeypatch):
     """Ask anew in every test, and afterwards."""
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     monkeypatch.delenv("GPUKFL_BACKEND", raising=False)
-    kept = (_cuda._answer, _cuda._trial, _cuda._warn_once)
+    kept = (_cuda._answer, _cuda._cached_cupy_problem, _cuda._warn_once)
     for cached in kept:
         cached.cache_clear()
     yield
@@ -149,7 +149,7 @@ def cupy(monkeypatch, load):
 def test_cupy_that_multiplies_and_factors_is_usable(cupy):
     cupy()
     assert cupy_is_usable()
-    assert why_not_cupy() == ""
+    assert cupy_problem() == ""
 
 
 @pytest.mark.parametrize(

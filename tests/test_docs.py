@@ -78,7 +78,7 @@ sys.stdout.write(site.page("first_look.md", pathlib.Path("results")))
 
 
 def test_main_job_is_a_command():
-    from gpukfl.cli._options import parser
+    from gpukfl.cli._options import make_parser
 
-    options = parser().parse_args(MAIN_JOB.split("&& gpukfl ")[1].split())
+    options = make_parser().parse_args(MAIN_JOB.split("&& gpukfl ")[1].split())
     assert (options.data, options.report) == ("diabetes", "report.html")

@@ -16,7 +16,7 @@ import gpukfl
 from gpukfl import _fit
 from gpukfl.estimators._samples import Splits
 from gpukfl.estimators.bkernn import _fit as _bkernn_search
-from gpukfl.estimators.bkernn._fit import Problem
+from gpukfl.estimators.bkernn._fit import BKerNNProblem
 from gpukfl.operators import BrownianKernel
 from gpukfl.penalties import PENALTIES
 
@@ -135,13 +135,13 @@ def test_every_fit_of_the_tuning_has_the_weights_of_its_rows(monkeypatch):
 def problems_of(monkeypatch):
     """Samples of every problem that is made."""
     seen = []
-    make = Problem.__init__
+    make = BKerNNProblem.__init__
 
     def noting(self, settings, samples, *args):
         seen.append(samples)
         make(self, settings, samples, *args)
 
-    monkeypatch.setattr(Problem, "__init__", noting)
+    monkeypatch.setattr(BKerNNProblem, "__init__", noting)
     return seen
 
 
@@ -240,13 +240,13 @@ def test_no_more_folds_judge_than_needed(monkeypatch):
 
 def test_trials_end_sooner_than_the_fit(monkeypatch):
     seen = []
-    inner = _bkernn_search.Problem.fit
+    inner = _bkernn_search.BKerNNProblem.fit
 
     def fitted(self, *given, **options):
         seen.append(options["times_tol"])
         return inner(self, *given, **options)
 
-    monkeypatch.setattr(_bkernn_search.Problem, "fit", fitted)
+    monkeypatch.setattr(_bkernn_search.BKerNNProblem, "fit", fitted)
     fit(X, Y)
     assert set(seen) == {1.0}  # of few rows each one's score says much
     seen.clear()

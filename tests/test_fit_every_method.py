@@ -9,14 +9,14 @@ from toy_method import RidgeClassifier, RidgeRegressor
 
 import gpukfl
 from gpukfl import _registry
-from gpukfl._registry import Registered
+from gpukfl._registry import MethodInfo
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
     pytest.mark.filterwarnings("ignore:the best ridge:UserWarning"),
 ]
 
-TOY = Registered(RidgeRegressor, RidgeClassifier)
+TOY = MethodInfo(RidgeRegressor, RidgeClassifier)
 
 # Small fits, and how far those on other libraries may be from them
 METHODS = {

@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 import gpukfl
 from gpukfl import _fit
 from gpukfl.cli import main
-from gpukfl.estimators.weighting._fit import described
+from gpukfl.estimators.weighting._fit import instantiation_text
 from gpukfl.instantiations import GaussianSign, Instantiation, RandomKitchenSinks, Stumps
 from gpukfl.operators import FeatureOperator
 
@@ -107,7 +107,7 @@ def test_the_ridge_is_chosen(models, ridge):
     assert without_seconds(model.tuning) == without_seconds(models["regression"].tuning)
     (chosen,) = (trial for trial in model.tuning if trial["chosen"])
     assert chosen["ridge"] == pytest.approx(model.estimator.ridge_, rel=1e-12)
-    assert chosen["instantiation"] == described(model.estimator.instantiation_)
+    assert chosen["instantiation"] == instantiation_text(model.estimator.instantiation_)
 
 
 def test_a_ridge_is_taken():

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
-from gpukfl._accel.trust import numpy_alone
+from gpukfl._accel.trust import use_numpy_only
 from gpukfl.prediction import Forest, array_model
 
 LOSSES = ("squared_error", "absolute_error", "quantile", "poisson", "gamma", "log_loss")
@@ -55,7 +55,7 @@ def test_predictions_are_those_of_scikit_learn(seed, loss, categories, n_levels)
     expected = getattr(model, "predict_proba", model.predict)(rows).reshape(len(rows), -1)
     np.testing.assert_allclose(forest(rows), expected, rtol=1e-15, atol=1e-15)
     for few in (rows, rows[:1]):
-        with numpy_alone():
+        with use_numpy_only():
             alone = forest(few)
         np.testing.assert_allclose(alone, expected[: len(few)], rtol=1e-13, atol=1e-14)
 
@@ -211,6 +211,6 @@ def test_a_table_that_is_taken_predicts(data):
     except ValueError as error:
         assert str(error).startswith("expected trees")  # noqa: PT017
         return
-    with numpy_alone():
+    with use_numpy_only():
         expected = forest(rows)
     np.testing.assert_allclose(forest(rows), expected, rtol=1e-12)

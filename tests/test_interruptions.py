@@ -181,12 +181,12 @@ def test_threads_work_on_after_any_number_of_interruptions(ctrl_c):
 
     def without_end():
         while True:
-            threads.in_threads(lambda k: k, range(2))
+            threads.map_in_pool(lambda k: k, range(2))
 
     until = time.perf_counter() + 2.0
     while time.perf_counter() < until:
         ctrl_c.during(without_end, draw.uniform(1e-5, 1e-3))
-        assert threads.in_threads(lambda k: k * k, range(4)) == [0, 1, 4, 9]
+        assert threads.map_in_pool(lambda k: k * k, range(4)) == [0, 1, 4, 9]
 
 
 def test_an_interruption_leaves_out_what_has_not_begun(ctrl_c, monkeypatch):
@@ -197,9 +197,9 @@ def test_an_interruption_leaves_out_what_has_not_begun(ctrl_c, monkeypatch):
         begun.append(k)
         time.sleep(0.1)
 
-    assert ctrl_c.during(lambda: threads.in_threads(slow, range(50)), 0.15) is None
+    assert ctrl_c.during(lambda: threads.map_in_pool(slow, range(50)), 0.15) is None
     assert ctrl_c.came
-    threads.in_threads(lambda k: k, range(2))  # waits for those that had begun
+    threads.map_in_pool(lambda k: k, range(2))  # waits for those that had begun
     assert len(begun) < 40  # a busy machine is slow to hear of it
 
 

@@ -17,7 +17,7 @@ from gpukfl.core._memory import (
     available_memory,
     block_size,
     explain_full_gpu,
-    for_blocks,
+    run_in_blocks,
 )
 
 HOST = np.empty(0)
@@ -103,7 +103,7 @@ def test_blocks_fit_the_budget_and_the_element_limit(budget, bytes_each, element
 @pytest.mark.parametrize(("n", "size"), [(0, 3), (1, 1), (7, 7), (7, 3), (7, 100)])
 def test_blocks_cover_every_item_once(n, size):
     seen = []
-    for_blocks(n, size, lambda start, stop: seen.append((start, stop)))
+    run_in_blocks(n, size, lambda start, stop: seen.append((start, stop)))
     assert [i for start, stop in seen for i in range(start, stop)] == list(range(n))
     assert all(0 < stop - start <= size for start, stop in seen)
 
@@ -120,7 +120,7 @@ OUT_OF_MEMORY = [
 def test_running_out_of_memory_halves_the_block_and_says_so(error):
     seen = []
     with pytest.warns(RuntimeWarning) as caught:
-        for_blocks(10, 8, out_of_memory_above(3, error, seen=seen))
+        run_in_blocks(10, 8, out_of_memory_above(3, error, seen=seen))
     assert [str(warning.message) for warning in caught] == [
         "out of memory: going on with blocks of 4 instead of 8",
         "out of memory: going on with blocks of 2 instead of 4",
@@ -138,13 +138,13 @@ def test_finished_blocks_are_not_repeated():
         seen.append((start, stop))
 
     with pytest.warns(RuntimeWarning, match="blocks of 2 instead of 4"):
-        for_blocks(8, 4, body)
+        run_in_blocks(8, 4, body)
     assert seen == [(0, 4), (4, 6), (6, 8)]
 
 
 def test_single_item_that_does_not_fit_raises():
     with pytest.raises(MemoryError), pytest.warns(RuntimeWarning, match="blocks of 1"):
-        for_blocks(4, 2, out_of_memory_above(0, MemoryError(), seen=[]))
+        run_in_blocks(4, 2, out_of_memory_above(0, MemoryError(), seen=[]))
 
 
 @pytest.mark.parametrize("error", OUT_OF_MEMORY[1:], ids=lambda error: type(error).__name__)
@@ -167,7 +167,7 @@ def test_the_memory_of_the_host_is_no_gpu():
 @pytest.mark.parametrize("error", [ValueError("wrong"), RuntimeError("out of memory?")])
 def test_other_errors_pass_unchanged(error):
     with pytest.raises(type(error)) as caught:
-        for_blocks(4, 2, out_of_memory_above(0, error, seen=[]))
+        run_in_blocks(4, 2, out_of_memory_above(0, error, seen=[]))
     assert caught.value is error
 
 
@@ -184,5 +184,5 @@ def test_temporaries_are_released_before_the_retry():
             raise MemoryError
 
     with pytest.warns(RuntimeWarning):
-        for_blocks(4, 4, body)
+        run_in_blocks(4, 4, body)
     assert len(kept) == 2

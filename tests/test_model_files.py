@@ -24,7 +24,7 @@ from gpukfl import _archive
 from gpukfl._archive import VERSION, Archive, RefusedError, write_archive
 from gpukfl._registry import METHODS, TASKS
 from gpukfl.core import _files as _replacing
-from gpukfl.estimators._declared import SOMETIMES, declared
+from gpukfl.estimators._declared import SOMETIMES, declared_attributes
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
@@ -51,7 +51,7 @@ def test_what_a_fit_sets_is_declared_and_comes_back(name, path):
     model, data = fitted(name), data_of(name)
     model.save(path)
     loaded = gpukfl.load(path)
-    known = set(declared(type(model.estimator))) | set(SOMETIMES)
+    known = set(declared_attributes(type(model.estimator))) | set(SOMETIMES)
     parameters = set(model.estimator.get_params(deep=False))
     assert set(vars(model.estimator)) - parameters <= known
     assert set(vars(loaded.estimator)) == set(vars(model.estimator))
@@ -66,7 +66,7 @@ def test_what_a_fit_sets_is_declared_and_comes_back(name, path):
 def test_what_may_be_none_is_none_in_some_fits_and_not_in_others(method):
     fits = [vars(fitted(name).estimator) for name in CASES if name.startswith(method)]
     for kind in map(METHODS[method].of, TASKS):
-        for name, what in declared(kind).items():
+        for name, what in declared_attributes(kind).items():
             values = [fit[name] for fit in fits if name in fit]
             rare = name in ONLY_INTERRUPTED or name in ELSEWHERE.get(method, ())
             if what.optional and not rare:
@@ -384,8 +384,8 @@ def test_ctrl_c_while_writing_leaves_the_old_file(path, old, monkeypatch):
 
 STUCK = """
 import sys, time
-from gpukfl.core._files import replacing
-with replacing(sys.argv[1]) as file:
+from gpukfl.core._files import atomic_write
+with atomic_write(sys.argv[1]) as file:
     file.write(b"half of a model")
     file.flush()
     print("writing", flush=True)
@@ -399,7 +399,7 @@ def test_a_killed_process_leaves_the_old_file(path, old):
     ) as process:
         assert process.stdout.readline() == "writing\n"
         process.send_signal(signal.SIGKILL)
-    nameless = _replacing._without_name(path.parent)  # on Linux, of most file systems
+    nameless = _replacing._open_unnamed(path.parent)  # on Linux, of most file systems
     if nameless is not None:
         nameless.close()
         only_the_old_is_there(path, old)

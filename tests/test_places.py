@@ -89,7 +89,7 @@ def test_missing_library_says_what_to_install(machine, backend, extra):
 def test_missing_gpu_says_what_to_check(monkeypatch, machine):
     machine(installed=("cupy",))
     monkeypatch.setattr(_places, "cuda_devices", lambda: 0)
-    monkeypatch.setattr(_places, "why_not_cupy", lambda: "there is no driver")
+    monkeypatch.setattr(_places, "cupy_problem", lambda: "there is no driver")
     with pytest.raises(RuntimeError, match=r"\(0 CUDA devices found\): there is no driver; back"):
         resolve("cupy")
 

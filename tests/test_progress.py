@@ -43,8 +43,8 @@ def history(value):
 
 
 def test_a_notebook_has_a_line_that_is_gone_in_the_end(notebook, capfd):
-    assert _progress.is_seen()
-    with _progress.progress(True) as report:
+    assert _progress.is_interactive()
+    with _progress.report_progress(True) as report:
         for k in range(100):
             report("[bold]fit", k, history(0.5))
     assert notebook.shown[:2] == ["starting", "[bold]fit: step 1, objective 0.5, 0 s"]
@@ -54,15 +54,15 @@ def test_a_notebook_has_a_line_that_is_gone_in_the_end(notebook, capfd):
 
 
 def test_the_line_is_gone_after_an_error_too(notebook):
-    with pytest.raises(KeyboardInterrupt), _progress.progress(True):
+    with pytest.raises(KeyboardInterrupt), _progress.report_progress(True):
         raise KeyboardInterrupt
     assert notebook.shown == ["starting", ""]
 
 
 def test_nothing_is_said_where_nobody_looks_on(monkeypatch, capfd):
     monkeypatch.setitem(sys.modules, "IPython", None)
-    assert not _progress.is_seen()
-    with _progress.progress(False) as report:
+    assert not _progress.is_interactive()
+    with _progress.report_progress(False) as report:
         report("fit", 0, history(0.5))
     assert capfd.readouterr() == ("", "")
 
@@ -71,8 +71,8 @@ def test_ipython_on_a_terminal_is_a_terminal(monkeypatch, capfd):
     ipython = types.ModuleType("IPython")
     ipython.get_ipython = object
     monkeypatch.setitem(sys.modules, "IPython", ipython)
-    assert not _progress.is_seen()
-    with _progress.progress(True) as report:
+    assert not _progress.is_interactive()
+    with _progress.report_progress(True) as report:
         report("fit [/bold]", 0, history(0.5))
     out, err = capfd.readouterr()
     assert out == ""

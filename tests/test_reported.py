@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import gpukfl
-from gpukfl._held_out import Pairs, with_errors
+from gpukfl._held_out import ReportData, add_error_panels
 from gpukfl.inference._band_results import BandPictures
 from gpukfl.inspection import (
     HeldOutImportances,
@@ -59,10 +59,12 @@ def page_of(model, path, **options):
 def compared(model, y, rows, *, known=True):
     """Scores of a model and of simple ones, by their names."""
     table = FRAME if model.table is None else TABLE
-    from gpukfl._held_out import judged
+    from gpukfl._held_out import evaluate_held_out
 
     given = (table[:INSIDE], y[:INSIDE]) if known else None
-    told = judged(model, model.describe(), (table[rows], y[rows]), given, with_bands=False)
+    told = evaluate_held_out(
+        model, model.describe(), (table[rows], y[rows]), given, with_bands=False
+    )
     return {row.name: row for row in told.comparison.rows}, told
 
 
@@ -104,10 +106,10 @@ def test_classes_of_a_table_are_compared_by_the_log_loss(models):
 def test_several_targets_are_judged_together(models):
     both = np.stack([Y, X[:, 2]], axis=1)
     told = models["targets"].describe()
-    from gpukfl._held_out import judged
+    from gpukfl._held_out import evaluate_held_out
 
     rows = (X[INSIDE:], both[INSIDE:]), (X[:INSIDE], both[:INSIDE])
-    told = judged(models["targets"], told, *rows, with_bands=False)
+    told = evaluate_held_out(models["targets"], told, *rows, with_bands=False)
     own = told.comparison.rows[-1]
     expected = r2_score(both[INSIDE:], models["targets"].predict(X[INSIDE:]))
     assert own.score == pytest.approx(expected)
@@ -271,7 +273,9 @@ def single():
 
 
 def shown(model, held_out, fitted_to, *, with_bands=True):
-    return with_errors(model, model.describe(), Pairs(held_out, fitted_to), with_bands=with_bands)
+    return add_error_panels(
+        model, model.describe(), ReportData(held_out, fitted_to), with_bands=with_bands
+    )
 
 
 def test_importances_have_errors_of_rows_held_out(single):

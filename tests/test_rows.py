@@ -7,7 +7,7 @@ from shifted import shifted
 import gpukfl
 from gpukfl.core._array import is_host
 from gpukfl.partitioned import _rows
-from gpukfl.partitioned._rows import Rows, resident
+from gpukfl.partitioned._rows import Rows, move_if_fits
 
 
 @pytest.fixture(params=["float32", "float64"])
@@ -79,11 +79,11 @@ def test_a_budget_too_small_for_one_row_still_gives_rows(on):
 @pytest.fixture
 def every_place_is_a_gpu(monkeypatch):
     """Let all places but NumPy's pass for GPUs."""
-    monkeypatch.setattr(_rows, "on_gpu", lambda x: not is_host(x))
+    monkeypatch.setattr(_rows, "is_on_gpu", lambda x: not is_host(x))
 
 
 def test_data_are_copied_to_a_gpu_once(on, stored, every_place_is_a_gpu):
-    copy = resident(stored, on.reference)
+    copy = move_if_fits(stored, on.reference)
     if on.package == "numpy":
         assert copy is stored
         return
@@ -91,10 +91,10 @@ def test_data_are_copied_to_a_gpu_once(on, stored, every_place_is_a_gpu):
     rows = Rows(copy, on.reference)
     on.assert_close(rows.block(3, 7), stored[3:7], ulps=1)
     on.assert_close(rows.at(np.array([7, 2])), stored[[7, 2]], ulps=1)
-    assert resident(copy, on.reference) is copy
+    assert move_if_fits(copy, on.reference) is copy
 
 
 def test_data_that_do_not_fit_a_gpu_stay_where_they_are(on, stored, every_place_is_a_gpu):
     with gpukfl.memory_budget(stored.nbytes):
-        assert resident(stored, on.reference) is stored
-    assert resident(stored, np.empty(0)) is stored
+        assert move_if_fits(stored, on.reference) is stored
+    assert move_if_fits(stored, np.empty(0)) is stored

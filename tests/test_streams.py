@@ -19,7 +19,7 @@ from gpukfl._accel.compiled import _keep_if_possible
 from gpukfl._accel.pool import Pool, map_in_threads
 from gpukfl.cli import main
 from gpukfl.core._results import History
-from gpukfl.core._streams import is_terminal, say, write_line
+from gpukfl.core._streams import is_terminal, try_write_line, write_line
 from gpukfl.estimators import _progress
 from gpukfl.solvers import ProximalGradient
 
@@ -76,12 +76,12 @@ def test_a_fit_goes_on_whatever_standard_error_is(monkeypatch, name, progress):
 @pytest.mark.filterwarnings("ignore:BKerNN:sklearn.exceptions.ConvergenceWarning")
 def test_a_live_line_and_verbose_fits_are_written_as_far_as_possible(monkeypatch, name):
     monkeypatch.setattr(sys, "stderr", STREAMS[name]())
-    with _progress.progress(True) as report:
+    with _progress.report_progress(True) as report:
         report("fit of R²", 0, History(objective=[0.5], seconds=[0.1]))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         BKerNNRegressor(4, ridge=1e-2, optimizer=FEW_STEPS, verbose=True).fit(X, Y)
-    say("R²", sys.stderr)
+    try_write_line("R²", sys.stderr)
     assert is_terminal(sys.stderr) == (name == "full")
 
 
@@ -160,7 +160,7 @@ def test_work_is_done_where_no_thread_can_be_started(monkeypatch):
     assert Pool(lambda: None).map(3, pow, [2, 3, 4], [1, 2, 3]) == [2, 9, 64]
     assert list(map_in_threads(3, pow, [2, 3, 4], [1, 2, 3])) == [2, 9, 64]
     monkeypatch.setattr(sys, "stderr", Full())
-    with _progress.progress(True) as report:
+    with _progress.report_progress(True) as report:
         report("fit", 0, History(objective=[0.5], seconds=[0.1]))
 
 

@@ -9,7 +9,7 @@ from brief import bkernn, hkrr, regfeal
 import gpukfl
 from gpukfl import inference
 from gpukfl._registry import HOST, LIBRARIES, REFUSED, STAYS, SUPPORT
-from gpukfl.core._array import library_of
+from gpukfl.core._array import library_name
 from gpukfl.core._places import cupy_is_usable
 from gpukfl.partitioned import is_dask
 from gpukfl.tables import TableEncoder
@@ -118,7 +118,7 @@ def check(row, library, data, tmp_path):
     results = call(data, tmp_path)
     assert results
     for result in results:
-        lies = "dask" if is_dask(result) else library_of(result)
+        lies = "dask" if is_dask(result) else library_name(result)
         assert lies == (library if taken is STAYS else "numpy")
         assert len(np.atleast_1d(np.asarray(host(result))))
 

@@ -8,8 +8,8 @@ import pytest
 
 import gpukfl
 from gpukfl import _persistence
-from gpukfl.core._warnings import collected, keep, warn, warnings_kept
-from gpukfl.inspection._report import page_of
+from gpukfl.core._warnings import collect_warnings, keep_warnings, record_warning, warn
+from gpukfl.inspection._report import render_page
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1.0, 1.0, (60, 2))
@@ -24,7 +24,7 @@ class Fitted:
     warnings_ = None
 
 
-@warnings_kept
+@keep_warnings
 def fit(*messages):
     for message in messages:
         warn(message)
@@ -82,7 +82,7 @@ def test_they_are_said_in_words(model):
     summary = model.summary()
     assert "warnings    n_centers=100 is more than" in summary
     assert "(1 more warning)" in summary
-    page = page_of(model.describe(), {}, None)
+    page = render_page(model.describe(), {}, None)
     assert page.count(f"{LEFT_OUT}.") == page.count(f"{CENTERS}.") == 1
     assert model._repr_html_().count(f"{CENTERS}.") == 1
 
@@ -107,12 +107,12 @@ def test_the_same_is_kept_once_in_order_and_of_many_the_first():
 
 
 def test_a_part_of_a_fit_keeps_its_own_and_those_outside_hear_only_what_they_shall():
-    @warnings_kept
+    @keep_warnings
     def whole():
-        with collected() as parts:
+        with collect_warnings() as parts:
             inner = fit("of a part")
         assert parts == inner.warnings_ == ["of a part"]
-        keep("of the whole")
+        record_warning("of the whole")
         return Fitted()
 
     assert whole().warnings_ == ["of the whole"]

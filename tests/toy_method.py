@@ -15,7 +15,7 @@ from gpukfl.estimators._declared import FLOAT, Declared, Number, Numbers
 from gpukfl.estimators._features import LinearFeatures
 from gpukfl.estimators._learner import SteppedLearner
 from gpukfl.estimators._samples import Splits
-from gpukfl.estimators._search import Search, untried
+from gpukfl.estimators._search import Search, first_untried
 from gpukfl.inspection import Description, Importances
 from gpukfl.prediction import Function
 
@@ -48,7 +48,7 @@ class Grid:
     n_folds: int
 
     def propose(self, trials, /):
-        return untried(self.ridges, trials)
+        return first_untried(self.ridges, trials)
 
     def starts(self, ridge, trials, /):
         return [None] * self.n_folds

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gpukfl.core._array import Array, array_namespace, is_cupy
-from gpukfl.core._cuda import Attribute, attribute
+from gpukfl.core._cuda import Attribute, device_attribute
 
 # Times: from there on the dozen float32 operations of a pair cost less than one in float64. 2 on
 # GPUs for computing centres, 32 and 64 on those for games
@@ -56,7 +56,7 @@ class Kernels:
         kernel = r'extern "C" __global__ void (\w+)\(([^)]*)\)'
         return {
             name: [_parameter(declared) for declared in given.split(",")]
-            for name, given in re.findall(kernel, _expanded(self.source))
+            for name, given in re.findall(kernel, _expand_macros(self.source))
         }
 
     def get(self, name: str, /) -> Any:
@@ -100,7 +100,7 @@ def _parameter(declared: str) -> tuple[str, str | None]:
     return name, _DTYPES[pointed] if "*" in words else None
 
 
-def _expanded(source: str) -> str:
+def _expand_macros(source: str) -> str:
     """Text of a file with the macros that name its kernels spelt out."""
     source = source.replace("\\\n", " ")
     macro = re.compile(r"^#define (KERNELS\w*)\(([^)]*)\)(.*)$", re.MULTILINE)
@@ -121,11 +121,11 @@ def _expanded(source: str) -> str:
 
 def type_name(x: Any, /) -> str:
     """Name of the dtype, as kernels spell it."""
-    return _name_of(x.dtype)
+    return _dtype_name(x.dtype)
 
 
 @functools.cache
-def _name_of(dtype: Any) -> str:
+def _dtype_name(dtype: Any) -> str:
     return dtype.name  # takes NumPy longer than all else that a launch checks
 
 
@@ -138,19 +138,21 @@ def double_is_slow(x: Any, /) -> bool:
     """Whether the device of `x` is many times as fast in float32 as in float64."""
     if not is_cupy(x):
         return False
-    return attribute(Attribute.SINGLE_TO_DOUBLE, x.device.id) >= _SLOW
+    return device_attribute(Attribute.SINGLE_TO_DOUBLE, x.device.id) >= _SLOW
 
 
-def filling_blocks(x: Any, /) -> int:
+def n_filling_blocks(x: Any, /) -> int:
     """How many blocks keep the device of `x` busy; only what is exact may be cut by this."""
     is_there = is_cupy(x)
-    count = attribute(Attribute.MULTIPROCESSORS, x.device.id) if is_there else _MULTIPROCESSORS
+    count = (
+        device_attribute(Attribute.MULTIPROCESSORS, x.device.id) if is_there else _MULTIPROCESSORS
+    )
     return _BLOCKS * count
 
 
 def shared_bytes(x: Any, /) -> int:
     """Shared memory that a block on the device of `x` may have."""
-    return attribute(Attribute.SHARED_BYTES, x.device.id) if is_cupy(x) else _SHARED_BYTES
+    return device_attribute(Attribute.SHARED_BYTES, x.device.id) if is_cupy(x) else _SHARED_BYTES
 
 
 def contiguous(*arrays: Array) -> tuple[Array, ...]:

@@ -66,7 +66,7 @@ def _call(name: str, dtype: np.dtype, *arguments: Any) -> None:
 
 @functools.cache
 def _routine(name: str, count: int) -> Callable[..., None]:
-    """Give a routine of so many arguments, of the BLAS that SciPy has."""
+    """Return a routine of so many arguments, of the BLAS that SciPy has."""
     from scipy.linalg import cython_blas
 
     capsule = cython_blas.__pyx_capi__[name]

@@ -62,25 +62,25 @@ class _Cache:
             self._cache.save_overload(sig, data)
 
 
-def reads(twin: Callable[P, R], /) -> Callable[P, R]:
-    """Give the arrays of a function, which it only reads, as arrays that cannot be written to.
+def read_only_arguments(twin: Callable[P, R], /) -> Callable[P, R]:
+    """Decorate a function that only reads its arrays: it gets views that cannot be written to.
 
     For those that can, Numba would compile the same code once more: a second, of a first fit.
     """
 
     @functools.wraps(twin)
     def called(*args: P.args, **options: P.kwargs) -> R:
-        return twin(*map(_seen, args), **options)
+        return twin(*map(_freeze, args), **options)
 
     return called
 
 
 def contiguous(A: np.ndarray, dtype: Any = None, /) -> np.ndarray:
-    """Give an array in C order, copied where it is not, that cannot be written to."""
+    """Return an array in C order, copied where it is not, that cannot be written to."""
     return _read_only(np.ascontiguousarray(A, dtype=dtype))
 
 
-def _seen(given: Any) -> Any:
+def _freeze(given: Any) -> Any:
     return _read_only(given) if isinstance(given, np.ndarray) else given
 
 

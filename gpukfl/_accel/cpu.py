@@ -6,13 +6,13 @@ import functools
 
 import numpy as np
 
-from gpukfl._accel.compiled import contiguous, njit, reads
-from gpukfl._accel.threads import in_chunks
+from gpukfl._accel.compiled import contiguous, njit, read_only_arguments
+from gpukfl._accel.threads import run_in_chunks
 
 _NEAR = 1024  # points of a column that are looked up one after the other, while its table is near
 
 
-@reads
+@read_only_arguments
 def sort_rows(A: np.ndarray, /) -> tuple[np.ndarray, np.ndarray]:
     """Sort each row of `A` (m, n): values and int32 order.
 
@@ -33,7 +33,7 @@ def sort_rows(A: np.ndarray, /) -> tuple[np.ndarray, np.ndarray]:
             order[j] = permutation
             np.take(A[j], permutation, out=values[j], mode="clip")
 
-    in_chunks(A.shape[0], A.size, body)
+    run_in_chunks(A.shape[0], A.size, body)
     return values, order
 
 
@@ -87,16 +87,16 @@ def _unpack(a, packed, values, order):
     return True
 
 
-@reads
+@read_only_arguments
 def ridge_sums(values: np.ndarray, order: np.ndarray, V: np.ndarray, /) -> np.ndarray:
     """Twin of `gpukfl.linalg.ridge_sums`."""
     total = np.empty(V.shape, dtype=np.float64)
     for c in range(V.shape[1]):  # one column a pass: wider rows were measured to be no faster
-        total[:, c] = _ridge_sums_of_column(values, order, V[:, c])
+        total[:, c] = _column_ridge_sums(values, order, V[:, c])
     return total
 
 
-def _ridge_sums_of_column(values: np.ndarray, order: np.ndarray, v: np.ndarray, /) -> np.ndarray:
+def _column_ridge_sums(values: np.ndarray, order: np.ndarray, v: np.ndarray, /) -> np.ndarray:
     m, n = order.shape
     sums: dict[int, np.ndarray] = {}
 
@@ -109,7 +109,7 @@ def _ridge_sums_of_column(values: np.ndarray, order: np.ndarray, v: np.ndarray, 
         _ridge_sums(values, order, buffer, start, stop)
         sums[chunk] = buffer[:, 1]
 
-    chunks = in_chunks(m, m * n, body)
+    chunks = run_in_chunks(m, m * n, body)
     return functools.reduce(np.add, [sums[chunk] for chunk in range(chunks)])
 
 
@@ -128,12 +128,12 @@ def _ridge_sums(values, order, buffer, start, stop):
             last = here
 
 
-@reads
+@read_only_arguments
 def ridge_curves(values: np.ndarray, order: np.ndarray, V: np.ndarray, /) -> np.ndarray:
     """Twin of `gpukfl.linalg.ridge_curves`."""
     m, n = order.shape
     out = np.empty((m, n, V.shape[1]))
-    in_chunks(m, m * n, lambda _, a, b: _ridge_curves(values, order, V, out, a, b))
+    run_in_chunks(m, m * n, lambda _, a, b: _ridge_curves(values, order, V, out, a, b))
     return out
 
 
@@ -151,7 +151,7 @@ def _ridge_curves(values, order, V, out, start, stop):
                 out[j, k, c] = out[j, k - 1, c] - mass[c] * gap
 
 
-@reads
+@read_only_arguments
 def sign_products(values: np.ndarray, order: np.ndarray, Z: np.ndarray, /) -> np.ndarray:
     """Twin of `gpukfl.linalg.sign_products`."""
     m, n = order.shape
@@ -164,7 +164,7 @@ def sign_products(values: np.ndarray, order: np.ndarray, Z: np.ndarray, /) -> np
             buffer[:, 0] = z  # a weight beside its product, as in the ridge sums
             _add_sign_products(values, order, buffer, z.sum(), first, out, start, stop)
 
-        in_chunks(m, m * n, body)
+        run_in_chunks(m, m * n, body)
     return out
 
 
@@ -199,12 +199,12 @@ def _add_sign_products(values, order, buffer, total, first, out, start, stop):
             out[j, i] = buffer[i, 1] + (0.0 if first else out[j, i])
 
 
-@reads
+@read_only_arguments
 def absolute_differences(A: np.ndarray, /) -> np.ndarray:
     """Twin of `gpukfl.linalg.absolute_differences`."""
     n = A.shape[1]
     out = np.zeros((n, n))
-    in_chunks((n + 1) // 2, A.size * n // 4, lambda _, a, b: _upper_differences(A, out, a, b))
+    run_in_chunks((n + 1) // 2, A.size * n // 4, lambda _, a, b: _upper_differences(A, out, a, b))
     _mirror(out)
     return out
 
@@ -239,11 +239,13 @@ def _mirror(out):
                     out[k, i] = out[i, k]
 
 
-@reads
+@read_only_arguments
 def interpolate_knots(A: np.ndarray, knots: np.ndarray, values: np.ndarray, /) -> np.ndarray:
     """Twin of `gpukfl.linalg.interpolate_knots`."""
     out = np.zeros((A.shape[1], values.shape[2]))
-    in_chunks(A.shape[1], A.size, lambda _, a, b: _interpolate_knots(A, knots, values, out, a, b))
+    run_in_chunks(
+        A.shape[1], A.size, lambda _, a, b: _interpolate_knots(A, knots, values, out, a, b)
+    )
     return out
 
 
@@ -251,19 +253,19 @@ def interpolate_knots(A: np.ndarray, knots: np.ndarray, values: np.ndarray, /) -
 def _interpolate_knots(A, knots, values, out, start, stop):
     for j in range(A.shape[0]):
         for i in range(start, stop):
-            low, up, share = _between(A[j, i], knots[j])
+            low, up, share = _find_interval(A[j, i], knots[j])
             for c in range(values.shape[2]):
                 left = values[j, low, c]
                 out[i, c] += left + share * (values[j, up, c] - left)
 
 
-@reads
+@read_only_arguments
 def interpolate_columns(X: np.ndarray, knots: np.ndarray, values: np.ndarray, /) -> np.ndarray:
     """Twin of `gpukfl.linalg.interpolate_columns`."""
     out = np.empty(X.shape)
     args = (*map(contiguous, (X, knots, values)), out)  # compiled once for all layouts
     body = functools.partial(_interpolate_columns, *args)
-    in_chunks(X.shape[0], X.size, body)
+    run_in_chunks(X.shape[0], X.size, body)
     return out
 
 
@@ -272,12 +274,12 @@ def _interpolate_columns(X, knots, values, out, _, start, stop):
     for top in range(start, stop, _NEAR):
         for j in range(X.shape[1]):
             for i in range(top, min(top + _NEAR, stop)):
-                low, up, share = _between(X[i, j], knots[j])
+                low, up, share = _find_interval(X[i, j], knots[j])
                 out[i, j] = values[j, low] + share * (values[j, up] - values[j, low])
 
 
 @njit(nogil=True, cache=True, inline="always")
-def _between(a, knots):
+def _find_interval(a, knots):
     """Find the knots that a point lies between, and its share of the way."""
     low, high = 0, knots.shape[0]  # the last knot at or left of a is low
     while high - low > 1:
@@ -292,13 +294,13 @@ def _between(a, knots):
     return low, min(low + 1, knots.shape[0] - 1), share
 
 
-@reads
+@read_only_arguments
 def keep_knots(knots: np.ndarray, values: np.ndarray, tolerance: float, /) -> np.ndarray:
     """Twin of `gpukfl.methods._bkernn.keep_knots`."""
     m, n = knots.shape
     kept = np.ones((m, n), dtype=np.bool_)
     body = functools.partial(_keep_knots, knots, values, tolerance, kept)
-    in_chunks(m, m * n, body)
+    run_in_chunks(m, m * n, body)
     return kept
 
 

@@ -6,18 +6,18 @@ import functools
 
 import numpy as np
 
-from gpukfl._accel.compiled import contiguous, njit, reads
-from gpukfl._accel.threads import in_chunks
+from gpukfl._accel.compiled import contiguous, njit, read_only_arguments
+from gpukfl._accel.threads import run_in_chunks
 
 
-@reads
+@read_only_arguments
 def encode(
     A: np.ndarray, low: np.ndarray, gap: np.ndarray, n_knots: int, shift: int, /
 ) -> np.ndarray:
     """Twin of the generic form behind `gpukfl.linalg.Positions.of`."""
     out: np.ndarray = np.empty(A.shape, dtype=_dtype(n_knots, shift))
     body = functools.partial(_encode, A, low, gap, n_knots - 1, shift, out)
-    in_chunks(A.shape[0], A.size, body)
+    run_in_chunks(A.shape[0], A.size, body)
     return out
 
 
@@ -26,11 +26,11 @@ def _dtype(n_knots: int, shift: int) -> type:
     return np.int16 if narrow else np.int32
 
 
-@reads
+@read_only_arguments
 def rescale(codes: np.ndarray, factor: float, n_knots: int, shift: int, /) -> np.ndarray:
-    """Twin of `gpukfl.linalg.Positions.rescaled`."""
+    """Twin of `gpukfl.linalg.Positions.rescale`."""
     out: np.ndarray = np.empty(codes.shape, dtype=_dtype(n_knots, shift))
-    in_chunks(codes.shape[0], codes.size, functools.partial(_rescale, codes, factor, out))
+    run_in_chunks(codes.shape[0], codes.size, functools.partial(_rescale, codes, factor, out))
     return out
 
 
@@ -54,19 +54,19 @@ def _encode(A, low, gap, last, shift, out, _, start, stop):
             out[j, i] = np.int32(p * cells)
 
 
-def _unsigned(codes: np.ndarray, /) -> np.ndarray:
+def _view_unsigned(codes: np.ndarray, /) -> np.ndarray:
     return codes.view(np.uint16 if codes.dtype == np.int16 else np.uint32)
 
 
-@reads
+@read_only_arguments
 def bin_sums(codes: np.ndarray, shift: int, n_knots: int, V: np.ndarray, /) -> np.ndarray:
     """Twin of `gpukfl.linalg.bin_sums`."""
     m, n = codes.shape
     out = np.zeros((V.shape[1], m, n_knots + 1))  # one knot more, for what never moves on
     for c in range(V.shape[1]):
         v = contiguous(V[:, c], np.float64)
-        body = functools.partial(_bin_sums, _unsigned(codes), np.uint32(shift), v, out[c])
-        in_chunks(m, m * n, body)
+        body = functools.partial(_bin_sums, _view_unsigned(codes), np.uint32(shift), v, out[c])
+        run_in_chunks(m, m * n, body)
     return np.moveaxis(out[:, :, :n_knots], 0, 2)
 
 
@@ -84,7 +84,7 @@ def _bin_sums(codes, shift, v, out, _, start, stop):
             bins[cell + np.uint64(1)] += moved
 
 
-@reads
+@read_only_arguments
 def interpolate_bins(codes: np.ndarray, shift: int, U: np.ndarray, /) -> np.ndarray:
     """Twin of `gpukfl.linalg.interpolate_bins`."""
     m, n = codes.shape
@@ -92,8 +92,10 @@ def interpolate_bins(codes: np.ndarray, shift: int, U: np.ndarray, /) -> np.ndar
     padded = np.concatenate([U, U[:, -1:, :]], axis=1)
     for c in range(U.shape[2]):
         u = contiguous(padded[:, :, c])
-        body = functools.partial(_interpolate_bins, _unsigned(codes), np.uint32(shift), u, out[c])
-        in_chunks(n, m * n, body)
+        body = functools.partial(
+            _interpolate_bins, _view_unsigned(codes), np.uint32(shift), u, out[c]
+        )
+        run_in_chunks(n, m * n, body)
     return out.T
 
 
@@ -113,7 +115,7 @@ def _interpolate_bins(codes, shift, u, out, _, start, stop):
                 out[i] += left + share * (knots[cell + np.uint64(1)] - left)
 
 
-@reads
+@read_only_arguments
 def bin_products(codes: np.ndarray, shift: int, S: np.ndarray, Z: np.ndarray, /) -> np.ndarray:
     """Twin of `gpukfl.linalg.bin_products`."""
     m, n = codes.shape
@@ -122,8 +124,10 @@ def bin_products(codes: np.ndarray, shift: int, S: np.ndarray, Z: np.ndarray, /)
     for c in range(Z.shape[1]):
         z = contiguous(Z[:, c], np.float64)
         signed = contiguous(padded[:, :, c])
-        body = functools.partial(_bin_products, _unsigned(codes), np.uint32(shift), signed, z, out)
-        in_chunks(m, m * n, body)
+        body = functools.partial(
+            _bin_products, _view_unsigned(codes), np.uint32(shift), signed, z, out
+        )
+        run_in_chunks(m, m * n, body)
     return out
 
 
@@ -141,7 +145,7 @@ def _bin_products(codes, shift, s, z, out, _, start, stop):
             out[j, i] += z[i] * (left + share * (knots[cell + np.uint64(1)] - left))
 
 
-@reads
+@read_only_arguments
 def pair_sums(
     codes: np.ndarray, shift: int, n_knots: int, weights: np.ndarray | None, rows: int, /
 ) -> np.ndarray:
@@ -153,8 +157,10 @@ def pair_sums(
         w = np.empty(0)
     else:
         w = np.ones(n) if weights is None else weights[:, 0].astype(np.float64)
-    body = functools.partial(_pair_sums, _unsigned(codes), np.uint32(shift), w, first, second, out)
-    in_chunks(len(first), n * len(first), body)
+    body = functools.partial(
+        _pair_sums, _view_unsigned(codes), np.uint32(shift), w, first, second, out
+    )
+    run_in_chunks(len(first), n * len(first), body)
     return out.reshape(rows * n_knots, m * n_knots)
 
 

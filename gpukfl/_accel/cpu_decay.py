@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from gpukfl._accel.compiled import contiguous, njit
-from gpukfl._accel.threads import in_chunks
+from gpukfl._accel.threads import run_in_chunks
 
 _TILE = 512  # numbers at a time, so that what is between stays in the first-level cache
 _LAST = 708.0  # beyond it the exponential is below the smallest normal number: 0
@@ -32,7 +32,7 @@ def decay(s: np.ndarray, coefficients: tuple[float, ...], rate: float, root: boo
     out = np.empty_like(numbers)
     c0, c1, c2 = map(float, (*coefficients, *[0.0] * (3 - len(coefficients))))  # or an error
     args = (numbers, float(rate), root, c0, c1, c2, out)
-    in_chunks(numbers.size, numbers.size, lambda _, start, stop: _decay(*args, start, stop))
+    run_in_chunks(numbers.size, numbers.size, lambda _, start, stop: _decay(*args, start, stop))
     shaped = out.reshape(laid.shape)
     return shaped.T if by_columns else shaped
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpukfl._accel.compiled import contiguous, njit, reads
-from gpukfl._accel.cpu import in_chunks
+from gpukfl._accel.compiled import contiguous, njit, read_only_arguments
+from gpukfl._accel.cpu import run_in_chunks
 
 _ROWS = 8  # rows of A in a tile
 _TILE = 256  # columns of A in a tile: together they stay in the first-level cache
 
 
-@reads
+@read_only_arguments
 def difference_sums(A: np.ndarray, X: np.ndarray, /) -> np.ndarray:
     """Twin of `gpukfl.linalg.difference_sums` for power 1; threads share the rows of A."""
     n, p = X.shape
@@ -24,7 +24,7 @@ def difference_sums(A: np.ndarray, X: np.ndarray, /) -> np.ndarray:
         sums[chunk] = np.zeros(p)
         _difference_sums(A, columns, strips, start, stop, sums[chunk])
 
-    chunks = in_chunks(pairs, n * n * p // 2, body)
+    chunks = run_in_chunks(pairs, n * n * p // 2, body)
     return np.sum([sums[chunk] for chunk in range(chunks)], axis=0)
 
 
@@ -71,11 +71,11 @@ def sort_columns(X: np.ndarray, /) -> tuple[np.ndarray, np.ndarray]:
             order[feature] = np.argsort(column)
             gaps[feature] = np.diff(column[order[feature]])
 
-    in_chunks(p, n * p * 20, body)
+    run_in_chunks(p, n * p * 20, body)
     return order, gaps
 
 
-@reads
+@read_only_arguments
 def factored_difference_sums(V: np.ndarray, order: np.ndarray, gaps: np.ndarray, /) -> np.ndarray:
     """Twin of `gpukfl.linalg.factored_difference_sums`; threads share the columns of the data."""
     p, _ = order.shape
@@ -84,14 +84,14 @@ def factored_difference_sums(V: np.ndarray, order: np.ndarray, gaps: np.ndarray,
     total = V.sum(axis=0, dtype=np.float64)
 
     def body(_: int, start: int, stop: int) -> None:
-        _factored(V, total, order, gaps, out, start, stop)
+        _add_factored_sums(V, total, order, gaps, out, start, stop)
 
-    in_chunks(p, order.size * V.shape[1], body)
+    run_in_chunks(p, order.size * V.shape[1], body)
     return out
 
 
 @njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
-def _factored(V, total, order, gaps, out, start, stop):
+def _add_factored_sums(V, total, order, gaps, out, start, stop):
     n, m = V.shape
     below = np.empty(m)
     sums = np.empty(m)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpukfl._accel.compiled import contiguous, njit, reads
-from gpukfl._accel.cpu import in_chunks
+from gpukfl._accel.compiled import contiguous, njit, read_only_arguments
+from gpukfl._accel.cpu import run_in_chunks
 
 _ROWS = 8  # rows of X that share a tile of Z
 _TILE = 256  # rows of Z in a tile
@@ -17,7 +17,7 @@ _FEW = 4  # rows of X for which a transposed copy of Z is not worth while
 _ORDERS = {"manhattan": 1.0, "euclidean": 2.0}
 
 
-@reads
+@read_only_arguments
 def distances(X: np.ndarray, Z: np.ndarray, norm: str | float, /) -> np.ndarray:
     """Twin of `gpukfl.linalg.distances`."""
     order = _ORDERS[norm] if isinstance(norm, str) else norm
@@ -25,25 +25,25 @@ def distances(X: np.ndarray, Z: np.ndarray, norm: str | float, /) -> np.ndarray:
     q = Z.shape[0]
     out = np.empty((n, q), dtype=X.dtype)
     if n <= _FEW:
-        _of_few(contiguous(X), contiguous(Z), order, True, out)
+        _fill_few_rows(contiguous(X), contiguous(Z), order, True, out)
         return out
     args = (np.array(X, dtype=np.float64, order="C"), _columns(Z), order, out)
-    in_chunks(n, n * q * d, lambda _, start, stop: _distances(*args, start, stop))
+    run_in_chunks(n, n * q * d, lambda _, start, stop: _distances(*args, start, stop))
     return out
 
 
-@reads
+@read_only_arguments
 def squares_of_few(X: np.ndarray, Z: np.ndarray, /) -> np.ndarray | None:
     """Squared Euclidean distances (n, q) by differences; None where X has more than a few rows."""
     if X.shape[0] > _FEW:
         return None
     out = np.empty((X.shape[0], Z.shape[0]), dtype=X.dtype)
-    _of_few(contiguous(X), contiguous(Z), 2.0, False, out)
+    _fill_few_rows(contiguous(X), contiguous(Z), 2.0, False, out)
     return out
 
 
 @njit(nogil=True, cache=True, fastmath={"contract", "reassoc"})
-def _of_few(X, Z, order, rooted, out):
+def _fill_few_rows(X, Z, order, rooted, out):
     totals = np.empty(Z.shape[0])
     for i in range(X.shape[0]):
         for j in range(Z.shape[0]):
@@ -151,13 +151,13 @@ def _root(totals, order, out):
             out[k] = totals[k] ** (1.0 / order)
 
 
-@reads
+@read_only_arguments
 def power_sums(Q: np.ndarray, X: np.ndarray, Z: np.ndarray, order: float, /) -> np.ndarray:
     """Twin of `gpukfl.linalg.power_sums`."""
     n, d = X.shape
     out = np.zeros((n, d))
     args = (Q, np.array(X, dtype=np.float64, order="C"), _columns(Z), order, out)
-    in_chunks(n, Q.size * d, lambda _, start, stop: _power_sums(*args, start, stop))
+    run_in_chunks(n, Q.size * d, lambda _, start, stop: _power_sums(*args, start, stop))
     return out.astype(X.dtype, copy=False)
 
 
@@ -195,13 +195,13 @@ def _signed_powers(x, z, power, w):
     return total
 
 
-@reads
+@read_only_arguments
 def sign_sums(Q: np.ndarray, X: np.ndarray, Z: np.ndarray, /) -> np.ndarray:
     """Twin of `gpukfl.linalg.sign_sums`."""
     n, d = X.shape
     out = np.zeros((n, d))
     args = (Q, np.array(X, dtype=np.float64, order="C"), _columns(Z), out)
-    in_chunks(n, Q.size * d, lambda _, start, stop: _sign_sums(*args, start, stop))
+    run_in_chunks(n, Q.size * d, lambda _, start, stop: _sign_sums(*args, start, stop))
     return out.astype(X.dtype, copy=False)
 
 

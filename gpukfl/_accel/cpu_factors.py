@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from gpukfl._accel.blas import add_product, divide
-from gpukfl._accel.threads import free_threads, in_chunks, in_threads
+from gpukfl._accel.threads import free_threads, map_in_pool, run_in_chunks
 
 _LEAF = 512  # rows that LAPACK does at once
 _SHARES = 2  # of a triangle's rows for each thread: those of the last are the longest
@@ -21,7 +21,7 @@ _FEWEST, _MOST = 64, 256  # rows of such a share
 
 
 def is_worth_threads() -> bool:
-    """Tell whether there are threads to share the work, here where it is asked."""
+    """Return whether there are threads to share the work with."""
     return free_threads() > 1
 
 
@@ -40,12 +40,12 @@ def factor(A: np.ndarray, /) -> None:
         return
     first, below, second = _quarters(A)
     factor(first)
-    _by_rows(below, lambda s, t: divide(below[s:t], first, left=False, turned=True))
+    _split_rows(below, lambda s, t: divide(below[s:t], first, left=False, turned=True))
 
     def subtract(s: int, t: int) -> None:
         add_product(second[s:t, :t], below[s:t], below[:t], times=-1.0, turned="B")
 
-    _by_triangle(second.shape[0], subtract)
+    _split_triangle(second.shape[0], subtract)
     factor(second)
     A[: first.shape[0], first.shape[0] :] = 0.0
 
@@ -67,7 +67,7 @@ def whiten(A: np.ndarray, L: np.ndarray, /) -> None:
         A[...] = sygst(A.T, L.T, itype=1, lower=0)[0].T
         return
     (first, below, second), (L_first, L_below, L_second) = _quarters(A), _quarters(L)
-    _by_rows(below, lambda s, t: divide(below[s:t], L_first, left=False, turned=True))
+    _split_rows(below, lambda s, t: divide(below[s:t], L_first, left=False, turned=True))
     whiten(first, L_first)
     own = np.tril(first)
     own += np.tril(first, -1).T
@@ -81,15 +81,15 @@ def whiten(A: np.ndarray, L: np.ndarray, /) -> None:
         add_product(second[s:t, :t], L_below[s:t], below[:t], times=-1.0, turned="B")
         add_product(second[s:t, :t], below[s:t], L_below[:t], times=-1.0, turned="B")
 
-    _by_rows(below, add_half)
-    _by_triangle(second.shape[0], subtract)
+    _split_rows(below, add_half)
+    _split_triangle(second.shape[0], subtract)
     below += half
-    _by_rows(below.T, lambda s, t: divide(below[:, s:t], L_second, left=True, turned=False))
+    _split_rows(below.T, lambda s, t: divide(below[:, s:t], L_second, left=True, turned=False))
     whiten(second, L_second)
 
 
 def inverse(L: np.ndarray, /) -> np.ndarray:
-    r"""Give the lower triangle of :math:`L^{-\top} L^{-1}` (n, n); L is left as it is."""
+    r"""Return the lower triangle of :math:`L^{-\top} L^{-1}` (n, n); L is left as it is."""
     n = L.shape[0]
     X, found = np.zeros_like(L, order="C"), np.empty_like(L, order="C")
 
@@ -100,14 +100,14 @@ def inverse(L: np.ndarray, /) -> np.ndarray:
     def multiply(s: int, t: int) -> None:
         add_product(found[s:t, :t], X[s:, s:t], X[s:, :t], keep=0.0, turned="A")
 
-    _by_triangle(n, invert)
-    _by_triangle(n, multiply)
+    _split_triangle(n, invert)
+    _split_triangle(n, multiply)
     return found
 
 
 def solve(L: np.ndarray, B: np.ndarray, /, *, turned: bool) -> None:
     """Put the solution X of L X = B, or of Lᵀ X = B, in the place of B (n, t)."""
-    _by_rows(B.T, lambda s, t: divide(B[:, s:t], L, left=True, turned=turned))
+    _split_rows(B.T, lambda s, t: divide(B[:, s:t], L, left=True, turned=turned))
 
 
 def _quarters(A: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -116,13 +116,13 @@ def _quarters(A: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return A[:half, :half], A[half:, :half], A[half:, half:]
 
 
-def _by_rows(A: np.ndarray, body: Callable[[int, int], None]) -> None:
+def _split_rows(A: np.ndarray, body: Callable[[int, int], None]) -> None:
     """Call ``body(start, stop)`` for equal parts of the rows, one for each thread."""
-    in_chunks(A.shape[0], A.size, lambda _, start, stop: body(start, stop))
+    run_in_chunks(A.shape[0], A.size, lambda _, start, stop: body(start, stop))
 
 
-def _by_triangle(n: int, body: Callable[[int, int], None]) -> None:
+def _split_triangle(n: int, body: Callable[[int, int], None]) -> None:
     """Call ``body(start, stop)`` for parts of a triangle's n rows, the last ones first."""
     rows = min(max(-(-n // (_SHARES * free_threads())), _FEWEST), _MOST)
     starts = list(range(0, n, rows))[::-1]
-    in_threads(body, starts, [min(start + rows, n) for start in starts])
+    map_in_pool(body, starts, [min(start + rows, n) for start in starts])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpukfl._accel.compiled import njit
-from gpukfl._accel.threads import in_chunks
+from gpukfl._accel.threads import run_in_chunks
 
 _STEPS = 8  # to a leaf, about
 _FEW = 64
@@ -35,7 +35,7 @@ def sum_leaves(
     def add(_: int, start: int, stop: int) -> None:
         _sum_leaves(nodes, numbers, trees, subsets, levels, starts, X[start:stop], out[start:stop])
 
-    in_chunks(len(X), len(X) * len(trees) * _STEPS, add)
+    run_in_chunks(len(X), len(X) * len(trees) * _STEPS, add)
 
 
 @njit(nogil=True, cache=True)

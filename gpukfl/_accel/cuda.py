@@ -12,9 +12,9 @@ from collections.abc import Iterable
 from typing import Any, Protocol
 
 from gpukfl._accel import cuda_vectors
-from gpukfl._accel._launch import Kernels, contiguous, filling_blocks, shared_bytes, type_name
+from gpukfl._accel._launch import Kernels, contiguous, n_filling_blocks, shared_bytes, type_name
 from gpukfl.core._array import Array, array_namespace, device_of, double_like, like
-from gpukfl.core._memory import block_size, for_blocks
+from gpukfl.core._memory import block_size, run_in_blocks
 
 _THREADS = 256  # in a block
 _ITEMS = 8  # sorted elements that one thread scans
@@ -29,7 +29,7 @@ def _launch(name: str, grid: tuple[int, ...], args: tuple[Any, ...], shared_byte
     KERNELS.launch(name, grid, _THREADS, args, shared_bytes)
 
 
-def _threads_for(n: int, rows: int = 1) -> tuple[int, int]:
+def _thread_grid(n: int, rows: int = 1) -> tuple[int, int]:
     """Grid with a thread for each of n samples, and rows of blocks; kernels loop beyond it."""
     return min(-(-n // _THREADS), _MAX_BLOCKS), min(rows, _MAX_BLOCKS)
 
@@ -47,7 +47,7 @@ def sort_rows(A: Array, /) -> tuple[Array, Array, Array]:
         rows = slice(j, j + each)
         by_value = xp.argsort(A[rows, :] if each > 1 else A[j, :])
         args = (A[rows, :], by_value, each, n, values[rows, :], order[rows, :], rank[rows, :])
-        _launch(f"unpack_order_{type_name(A)}", _threads_for(n, each), args)
+        _launch(f"unpack_order_{type_name(A)}", _thread_grid(n, each), args)
     return values, order, rank
 
 
@@ -65,10 +65,10 @@ def ridge_sums(values: Array, order: Array, rank: Array, V: Array, /) -> Array:
             levels = xp.empty((stop - start, n), **double_like(V))
             _scan("ridge", 3, (values[start:stop, :], order[start:stop, :], v), levels, n)
             args = (levels, rank[start:stop, :], stop - start, n, int(start > 0), t, column)
-            _launch("add_levels", _threads_for(n), args)
+            _launch("add_levels", _thread_grid(n), args)
 
         # the levels; the chunks' states are 24 bytes to a chunk
-        for_blocks(m, block_size(V, bytes_each=9 * n, elements_each=n, at_most=m), body)
+        run_in_blocks(m, block_size(V, bytes_each=9 * n, elements_each=n, at_most=m), body)
     return total
 
 
@@ -104,10 +104,10 @@ def sign_products(values: Array, order: Array, rank: Array, Z: Array, /) -> Arra
             _scan("mass", 1, (order[start:stop, :], z), mass[:, c, :], t * n)
         args = (values[start:stop, :], rank[start:stop, :], mass, Z, stop - start, n, t)
         name = f"sign_products_{type_name(values)}_{type_name(Z)}"
-        _launch(name, _threads_for(n, stop - start), (*args, out[start:stop, :]))
+        _launch(name, _thread_grid(n, stop - start), (*args, out[start:stop, :]))
 
     # All columns together, so that ties are looked up once
-    for_blocks(m, block_size(Z, bytes_each=9 * t * n, elements_each=t * n, at_most=m), body)
+    run_in_blocks(m, block_size(Z, bytes_each=9 * t * n, elements_each=t * n, at_most=m), body)
     return out
 
 
@@ -119,7 +119,7 @@ def encode(A: Array, low: Array, gap: Array, n_knots: int, shift: int, /) -> Arr
     A, low, gap = contiguous(A, low, gap)
     codes = xp.empty((m, n), dtype=xp.int32, device=device_of(A))
     _launch(
-        f"encode_{type_name(A)}", _threads_for(n, m), (A, low, gap, m, n, n_knots, shift, codes)
+        f"encode_{type_name(A)}", _thread_grid(n, m), (A, low, gap, m, n, n_knots, shift, codes)
     )
     return codes
 
@@ -137,7 +137,7 @@ def bin_sums(codes: Array, shift: int, n_knots: int, V: Array, /) -> Array:
     t = V.shape[1]
     out = array_namespace(V).empty((m, n_knots, t), **double_like(V))
     args = (bins.sums, bins.roots, m * n_knots, t, out)
-    _launch("bin_totals", _threads_for(m * n_knots * t), args)
+    _launch("bin_totals", _thread_grid(m * n_knots * t), args)
     return out
 
 
@@ -146,7 +146,7 @@ class _Bins:
 
     def __init__(self, V: Array, m: int, n_knots: int) -> None:
         xp, (n, t) = array_namespace(V), V.shape
-        if cuda_vectors.sums_columns(V):
+        if cuda_vectors.can_sum_columns(V):
             parts = cuda_vectors.column_maxima(V)
         else:
             parts = xp.astype(xp.max(xp.abs(V), axis=0, keepdims=True), xp.float64)
@@ -154,7 +154,7 @@ class _Bins:
         self.sums = xp.empty((t, m, n_knots), dtype=xp.int64, device=device_of(V))
         size, bits = t * m * n_knots, (n - 1).bit_length()
         args = (parts, parts.shape[0], t, bits, self.roots, size, self.sums)
-        _launch("bin_roots", _threads_for(max(size, t)), args)
+        _launch("bin_roots", _thread_grid(max(size, t)), args)
 
     def add(self, codes: Array, shift: int, V: Array) -> None:
         """Spread samples of V."""
@@ -163,7 +163,7 @@ class _Bins:
         kind = "shared" if 8 * n_knots <= shared_bytes(codes) else "global"
         table_bytes = 8 * n_knots if kind == "shared" else 0
         # Sums of integers are the same however samples are cut
-        each = max(_BIN_SAMPLES, 8 * n_knots, -(-m * n // filling_blocks(codes)))
+        each = max(_BIN_SAMPLES, 8 * n_knots, -(-m * n // n_filling_blocks(codes)))
         slices = -(-n // each)
         for c in range(V.shape[1]):
             (v,) = contiguous(V[:, c])
@@ -196,7 +196,7 @@ def knot_levels(
     return out
 
 
-def sums_pairs(codes: Array, shift: int, n_knots: int, /) -> bool:
+def can_sum_pairs(codes: Array, shift: int, n_knots: int, /) -> bool:
     """Whether `pair_sums` has room for its tables: a row of one, and samples that 32 bits count."""
     return 4 * n_knots <= shared_bytes(codes) and 2 * shift <= _PAIR_BITS
 
@@ -210,7 +210,7 @@ def pair_sums(codes: Array, shift: int, n_knots: int, rows: int, /) -> Array:
     height = min(n_knots, shared_bytes(codes) // (4 * n_knots))
     pairs = rows * (2 * m - rows + 1) // 2
     tables = pairs * -(-n_knots // height)
-    slices = -(-filling_blocks(codes) // tables)
+    slices = -(-n_filling_blocks(codes) // tables)
     # Handing a table over costs as much as some samples for each of its entries
     each = min(max(-(-n // slices), 4 * height * n_knots), 2 ** (31 - 2 * shift))
     grid = (tables, -(-n // each))
@@ -226,7 +226,7 @@ def interpolate_bins(codes: Array, shift: int, U: Array, /) -> Array:
     n_knots, t = U.shape[1:]
     codes, U = contiguous(codes, xp.astype(U, xp.float64, copy=False))
     out = xp.empty((n, t), **double_like(U))
-    _launch("interpolate_bins", _threads_for(n * t), (codes, shift, U, m, n, n_knots, t, out))
+    _launch("interpolate_bins", _thread_grid(n * t), (codes, shift, U, m, n, n_knots, t, out))
     return out
 
 
@@ -238,5 +238,5 @@ def bin_products(codes: Array, shift: int, S: Array, Z: Array, /) -> Array:
     codes, S, Z = contiguous(codes, xp.astype(S, xp.float64, copy=False), Z)
     out = xp.empty((m, n), **like(Z))
     args = (codes, shift, S, Z, m, n, n_knots, t, out)
-    _launch(f"bin_products_{type_name(Z)}", _threads_for(n, m), args)
+    _launch(f"bin_products_{type_name(Z)}", _thread_grid(n, m), args)
     return out

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from gpukfl._accel._launch import Kernels, contiguous, type_name
 from gpukfl.core._array import Array, array_namespace, double_like
-from gpukfl.core._memory import block_size, for_blocks
+from gpukfl.core._memory import block_size, run_in_blocks
 
 _SIDE = 16  # threads along a side of a tile
 _EACH = 4  # rows, and features, of a thread
@@ -57,5 +57,5 @@ def factored_difference_sums(V: Array, order: Array, gaps: Array, /) -> Array:
         KERNELS.launch("factored_sums", (features,), _SIDE**2, (parts, m, chunks, out[start:stop]))
 
     size = 4 * chunks * m
-    for_blocks(p, block_size(V, bytes_each=8 * size, elements_each=size, at_most=p), body)
+    run_in_blocks(p, block_size(V, bytes_each=8 * size, elements_each=size, at_most=p), body)
     return out

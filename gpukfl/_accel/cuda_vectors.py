@@ -35,7 +35,7 @@ def _columns(x: Array) -> int:
     return x.shape[1] if x.ndim == 2 else 1
 
 
-def sums_columns(x: Array, /) -> bool:
+def can_sum_columns(x: Array, /) -> bool:
     """Whether a block has a thread for each column of `x`, (n,) or (n, t), and there is one."""
     return 0 < _columns(x) <= _THREADS
 
@@ -64,7 +64,7 @@ def column_dots(u: Array, v: Array, plus: Array | None, /) -> Array:
     """Twin of `gpukfl.linalg.column_dots`."""
     xp = array_namespace(u)
     u, v, more = contiguous(u, v, u if plus is None else plus)
-    parts = _joined("column_dots", u, int(plus is not None), more, v)
+    parts = _join_slices("column_dots", u, int(plus is not None), more, v)
     total = parts[0, :] if parts.shape[0] == 1 else xp.sum(parts, axis=0)
     return xp.reshape(total, u.shape[1:])
 
@@ -77,10 +77,10 @@ def record(log: Array, k: int, first: Array, second: Array, third: Array, /) -> 
 
 def column_maxima(V: Array, /) -> Array:
     """Largest absolute values of the columns of `V` (n, t), of slices of them: (slices, t)."""
-    return _joined("column_maxima", *contiguous(V))
+    return _join_slices("column_maxima", *contiguous(V))
 
 
-def _joined(name: str, x: Array, *more: Array | int) -> Array:
+def _join_slices(name: str, x: Array, *more: Array | int) -> Array:
     """Join slices of columns; one slice where that is the quickest."""
     n, t = x.shape[0], _columns(x)
     slices = max(min(-(-_size(x) // _SLICE), _MAX_SLICES), 1)
@@ -98,7 +98,10 @@ def center_columns(product: Array, V: Array, shift: float, /) -> Array:
     out = xp.empty(V.shape, **like(V))
     blocks, parts = 1, xp.empty((0, t), **double_like(V))
     if size > _SLICE:
-        blocks, parts = min(-(-size // _THREADS), _MAX_JOINING), _joined("column_sums", product)
+        blocks, parts = (
+            min(-(-size // _THREADS), _MAX_JOINING),
+            _join_slices("column_sums", product),
+        )
     args = (product, parts, parts.shape[0], V, _bits(shift), size, t, out)
     name = f"center_{type_name(product)}_{type_name(V)}"
     KERNELS.launch(name, (blocks if size else 0,), _THREADS, args)

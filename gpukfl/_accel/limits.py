@@ -34,7 +34,7 @@ def one_openmp_thread() -> Iterator[None]:
         yield
 
 
-def one_openmp_thread_of_sklearn() -> contextlib.AbstractContextManager[object]:
+def one_sklearn_openmp_thread() -> contextlib.AbstractContextManager[object]:
     """Limit OpenMP to one thread for what scikit-learn does in the thread that calls this."""
     return _openmp().limit(limits=1)
 
@@ -114,9 +114,9 @@ def _blas() -> ThreadpoolController:
 
 
 def _openmp() -> ThreadpoolController:
-    return _openmp_of("torch" in sys.modules)  # which brings one of its own
+    return _select_openmp("torch" in sys.modules)  # which brings one of its own
 
 
 @functools.cache
-def _openmp_of(torch_is_loaded: bool) -> ThreadpoolController:  # noqa: ARG001
+def _select_openmp(torch_is_loaded: bool) -> ThreadpoolController:  # noqa: ARG001
     return ThreadpoolController().select(user_api="openmp")

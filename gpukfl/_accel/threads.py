@@ -49,14 +49,14 @@ def _cores(process: int) -> int:  # noqa: ARG001
     return cpu_count()
 
 
-def in_chunks(n_items: int, elements: int, body: Callable[[int, int, int], None], /) -> int:
+def run_in_chunks(n_items: int, elements: int, body: Callable[[int, int, int], None], /) -> int:
     """Call ``body(chunk, start, stop)`` over a fixed split of the items; return the chunks."""
     chunks = min(n_items, elements // _WORTH_A_THREAD)
     if chunks <= 1 or (chunks := min(chunks, free_threads())) <= 1:  # asking takes its time
         body(0, 0, n_items)
         return 1
     edges = np.linspace(0, n_items, chunks + 1).astype(int).tolist()
-    in_threads(body, range(chunks), edges[:-1], edges[1:])
+    map_in_pool(body, range(chunks), edges[:-1], edges[1:])
     return chunks
 
 
@@ -71,7 +71,7 @@ def _share() -> int:
 
 
 @contextlib.contextmanager
-def _sharing(threads: int) -> Iterator[None]:
+def _share_threads(threads: int) -> Iterator[None]:
     before, _here.share = _share(), threads
     try:
         yield
@@ -80,19 +80,19 @@ def _sharing(threads: int) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def alone() -> Iterator[None]:
+def use_one_thread() -> Iterator[None]:
     """Work on one thread, so that sums do not depend on how many there are."""
-    with _sharing(1), one_blas_thread():
+    with _share_threads(1), one_blas_thread():
         yield
 
 
-def in_threads(body: Callable[..., Any], /, *arguments: Iterable[Any]) -> list[Any]:
+def map_in_pool(body: Callable[..., Any], /, *arguments: Iterable[Any]) -> list[Any]:
     """Map `body` over the arguments in the pool, one BLAS thread each; results in order."""
     with one_blas_thread():
         return _pool(os.getpid()).map(n_threads(), body, *arguments)
 
 
-def apart(body: Callable[..., Any], /, *arguments: Iterable[Any]) -> list[Any]:
+def map_in_shared_threads(body: Callable[..., Any], /, *arguments: Iterable[Any]) -> list[Any]:
     """Map `body` over the arguments in threads that share what is free from here; results in order.
 
     For work of many steps, of which each splits what it can over its share. Where this thread has
@@ -104,7 +104,7 @@ def apart(body: Callable[..., Any], /, *arguments: Iterable[Any]) -> list[Any]:
     share = max(1, n_threads() // len(calls))
 
     def shared(given: tuple[Any, ...]) -> Any:
-        with _sharing(share):
+        with _share_threads(share):
             return body(*given)
 
     return _guides(os.getpid()).map(len(calls), shared, calls)

@@ -29,18 +29,18 @@ def distrust(file: str, /) -> None:
     _distrusted.add(file)
 
 
-def has_compiled(x: object, /) -> TypeGuard[np.ndarray]:
+def has_compiled_code(x: object, /) -> TypeGuard[np.ndarray]:
     """Whether code that is compiled for the CPU, or SciPy's, computes what concerns `x`."""
-    return is_host(x) and not only_numpy()
+    return is_host(x) and not is_numpy_only()
 
 
-def only_numpy() -> bool:
+def is_numpy_only() -> bool:
     """Whether somebody asked for NumPy alone."""
     return _numpy_alone.get()
 
 
 @contextlib.contextmanager
-def numpy_alone() -> Iterator[None]:
+def use_numpy_only() -> Iterator[None]:
     """Let array operations do what compiled code would, so that nothing but NumPy is imported."""
     token = _numpy_alone.set(True)
     try:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from gpukfl.core._files import replacing
+from gpukfl.core._files import atomic_write
 
 # --------------------------------------------------------------------------------- signals
 
@@ -23,18 +23,18 @@ INTERRUPTED = _BEYOND + signal.SIGINT
 
 
 @contextlib.contextmanager
-def ends_at_sigterm() -> Iterator[None]:
+def exit_on_sigterm() -> Iterator[None]:
     """Let SIGTERM end the process as an error does, so that half a file is taken away."""
-    with _handled(signal.SIGTERM, signal.SIG_DFL, _end):
+    with _handle_signal(signal.SIGTERM, signal.SIG_DFL, _exit):
         yield
 
 
-def _end(number: int, _: Any) -> None:
+def _exit(number: int, _: Any) -> None:
     raise SystemExit(_BEYOND + number)
 
 
 @contextlib.contextmanager
-def finished_before_ctrl_c() -> Iterator[None]:
+def delay_interrupt() -> Iterator[None]:
     """Let Ctrl-C wait until a file is written; a second one does not wait.
 
     Raises
@@ -49,7 +49,7 @@ def finished_before_ctrl_c() -> Iterator[None]:
         if len(came) > 1:
             signal.default_int_handler(number, frame)
 
-    with _handled(signal.SIGINT, signal.default_int_handler, note):
+    with _handle_signal(signal.SIGINT, signal.default_int_handler, note):
         yield
     if came:
         raise KeyboardInterrupt
@@ -69,7 +69,7 @@ class Stop:
 
 
 @contextlib.contextmanager
-def stopped_by_signals() -> Iterator[Stop]:
+def interrupt_on_signals() -> Iterator[Stop]:
     """Let SIGTERM interrupt what runs in here as Ctrl-C does, and note which of them did."""
     stop = Stop()
 
@@ -77,12 +77,12 @@ def stopped_by_signals() -> Iterator[Stop]:
         stop.status = _BEYOND + number
         raise KeyboardInterrupt
 
-    with _handled(signal.SIGINT, None, strike), _handled(signal.SIGTERM, None, strike):
+    with _handle_signal(signal.SIGINT, None, strike), _handle_signal(signal.SIGTERM, None, strike):
         yield stop
 
 
 @contextlib.contextmanager
-def _handled(number: int, usual: Any, handler: Any) -> Iterator[None]:
+def _handle_signal(number: int, usual: Any, handler: Any) -> Iterator[None]:
     """Handle a signal in the main thread, where nobody but `usual` does; None: whoever does."""
     before = signal.getsignal(number)
     here = threading.current_thread() is threading.main_thread()
@@ -108,7 +108,7 @@ _TEXT = tuple(
 TABLES = (*PARQUET, ".feather", ".arrow", *_TEXT)  # of what lies in a folder
 
 
-def files_of(given: Sequence[str], endings: tuple[str, ...], /, *, what: str) -> list[str]:
+def expand_files(given: Sequence[str], endings: tuple[str, ...], /, *, what: str) -> list[str]:
     """Files as they are given, and those of folders that end as `what` does, by name.
 
     Raises
@@ -151,14 +151,14 @@ def try_to_write(what: str, path: str | None, write: Callable[[str], None], /) -
     """Write to `path`, if one is given; returns whether that failed, and what to say of it."""
     if path is None:
         return False, ""
-    before = _identity(path)
+    before = _file_identity(path)
     try:
-        with finished_before_ctrl_c():
+        with delay_interrupt():
             write(path)
     except OSError as error:
         return True, f"{what} not written to {path}: {error.strerror or error}"
     except KeyboardInterrupt as error:
-        done = "written" if _identity(path) != before else "not written"
+        done = "written" if _file_identity(path) != before else "not written"
         msg = f"{what} {done} to {path}"
         raise KeyboardInterrupt(msg) from error
     return False, f"{what} written to {path}"
@@ -167,12 +167,16 @@ def try_to_write(what: str, path: str | None, write: Callable[[str], None], /) -
 def write_whole(path: str, write: Callable[[BinaryIO], object], /) -> None:
     """Write a file that is there whole or not at all; a device or a pipe as it is."""
     target = Path(path)
-    with target.open("wb") if target.exists() and not target.is_file() else replacing(path) as file:
+    with (
+        target.open("wb")
+        if target.exists() and not target.is_file()
+        else atomic_write(path) as file
+    ):
         write(file)
 
 
-def _identity(path: str) -> tuple[int, int] | None:
-    """Tell which file is there: another one after it was replaced."""
+def _file_identity(path: str) -> tuple[int, int] | None:
+    """Return what identifies the file that is there; another one after it was replaced."""
     try:
         found = Path(path).stat()
     except OSError:

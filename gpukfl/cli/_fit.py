@@ -17,15 +17,15 @@ from gpukfl.cli._files import (
     INTERRUPTED,
     PARQUET,
     check_writable,
-    files_of,
-    stopped_by_signals,
+    expand_files,
+    interrupt_on_signals,
     try_to_write,
 )
 from gpukfl.core._frames import GAPS
 from gpukfl.core._places import is_installed
 from gpukfl.core._results import Status
-from gpukfl.core._streams import say, tell
-from gpukfl.datasets._names import check_columns, listed
+from gpukfl.core._streams import print_output, try_write_line
+from gpukfl.datasets._names import check_columns, join_names
 
 if TYPE_CHECKING:
     from gpukfl._model import Model
@@ -49,14 +49,14 @@ def check_fraction(fraction: float) -> None:
         raise ValueError(msg)
 
 
-def split(X: Any, target: Target, fraction: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def split_rows(X: Any, target: Target, fraction: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Rows to fit and to test: copies of a row on one side, a share of every class on each."""
     from sklearn.model_selection import train_test_split
 
-    from gpukfl.estimators._samples import by_appearance, copies_of
+    from gpukfl.estimators._samples import find_duplicates, number_by_appearance
 
     rows = np.arange(len(target.y))
-    firsts, group = copies_of(_comparable(X), target.y) or (rows, rows)
+    firsts, group = find_duplicates(_comparable_values(X), target.y) or (rows, rows)
     n_out = round(fraction * len(firsts))
     if n_out == 0:
         return rows, rows[:0]
@@ -71,7 +71,7 @@ def split(X: Any, target: Target, fraction: float, seed: int) -> tuple[np.ndarra
     if target.task == "classification":
         _, classes, counts = np.unique(target.y[firsts], return_inverse=True, return_counts=True)
         few = counts.min() < 2 or len(counts) > min(n_out, len(firsts) - n_out)
-        classes = None if few else by_appearance(classes)
+        classes = None if few else number_by_appearance(classes)
     inside, _ = train_test_split(
         np.arange(len(firsts)), test_size=n_out, stratify=classes, random_state=seed
     )
@@ -79,15 +79,15 @@ def split(X: Any, target: Target, fraction: float, seed: int) -> tuple[np.ndarra
     return rows[fitted], rows[~fitted]
 
 
-def _comparable(X: Any) -> np.ndarray:
-    """Numbers (n, d) that are equal where the values of a frame are, gaps included."""
+def _comparable_values(X: Any) -> np.ndarray:
+    """Numbers (n, d) that are equal where the values of a frame are, also missing ones."""
     columns = [X.iloc[:, k] for k in range(X.shape[1])]
     if all(column.dtype.kind in "iufb" and not column.hasnans for column in columns):
         return X.to_numpy()
-    return np.column_stack([_numbered(column) for column in columns]).astype(np.float64)
+    return np.column_stack([_factorize(column) for column in columns]).astype(np.float64)
 
 
-def _numbered(column: Any) -> np.ndarray:
+def _factorize(column: Any) -> np.ndarray:
     """Which of its different values (n,) each row has, -1 where it has none."""
     import pandas as pd
 
@@ -118,7 +118,7 @@ def fit_files(
 ) -> tuple[Any, dict[str, float]]:
     """Fit to a part of the rows, and score on the others: the model, and scores by their names.
 
-    ``fit(frame, target)`` takes a Dask frame and the name of a column.
+    ``run_fit(frame, target)`` takes a Dask frame and the name of a column.
 
     Raises
     ------
@@ -127,8 +127,8 @@ def fit_files(
     ValueError
         If there is no Parquet file, or a column does not exist.
     """
-    frame = _frame(options)
-    known = f"one of {listed(frame.columns)}, got "
+    frame = _dask_frame(options)
+    known = f"one of {join_names(frame.columns)}, got "
     check_columns(options.drop, frame.columns, f"each column to drop to be {known}")
     target = options.target or str(frame.columns[-1])
     check_columns([target], frame.columns, f"--target to be {known}")
@@ -138,11 +138,11 @@ def fit_files(
         return fit(frame, target), {}
     inside, outside = frame.random_split([1.0 - share, share], random_state=options.random_state)
     model = fit(inside, target)
-    return model, _judged(model, outside.dropna(subset=[target]), target)
+    return model, _held_out_scores(model, outside.dropna(subset=[target]), target)
 
 
-def _frame(options: argparse.Namespace) -> Any:
-    files = files_of([options.data, *options.more], PARQUET, what="Parquet files")
+def _dask_frame(options: argparse.Namespace) -> Any:
+    files = expand_files([options.data, *options.more], PARQUET, what="Parquet files")
     for file in files:
         if not file.lower().endswith(PARQUET):
             msg = (
@@ -157,7 +157,7 @@ def _frame(options: argparse.Namespace) -> Any:
     return dd.read_parquet(files)
 
 
-def _judged(model: Any, outside: Any, target: str) -> dict[str, float]:
+def _held_out_scores(model: Any, outside: Any, target: str) -> dict[str, float]:
     """Score predictions of rows that the fit has not seen, if there are any."""
     from sklearn.metrics import accuracy_score, r2_score
 
@@ -174,7 +174,7 @@ def _judged(model: Any, outside: Any, target: str) -> dict[str, float]:
 # The table that a command reads, as its options say.
 
 
-def load(options: argparse.Namespace, /, *, needs_target: bool = True) -> LoadedTable:
+def load_target_table(options: argparse.Namespace, /, *, needs_target: bool = True) -> LoadedTable:
     """Read the table, and check what is said of its columns.
 
     Raises
@@ -184,19 +184,21 @@ def load(options: argparse.Namespace, /, *, needs_target: bool = True) -> Loaded
     """
     from gpukfl.datasets import LoadedTable, load_frame, load_table
 
-    kinds = kinds_of(options)
+    kinds = parse_kinds(options)
     reading = {"kinds": kinds, "decimal": options.decimal, "na_values": options.na}
     if needs_target or options.target is not None:
         table = load_table(options.data, options.target, drop=options.drop, **reading)
     else:
         frame = load_frame(options.data, **reading)
-        check_columns(options.drop, frame.columns, f"--drop to name one of {listed(frame)}, got ")
+        check_columns(
+            options.drop, frame.columns, f"--drop to name one of {join_names(frame)}, got "
+        )
         table = LoadedTable(frame.drop(columns=options.drop), None, None)
-    check_columns(kinds, table.X.columns, f"--columns to name one of {listed(table.X)}, got ")
+    check_columns(kinds, table.X.columns, f"--columns to name one of {join_names(table.X)}, got ")
     return table
 
 
-def kinds_of(options: argparse.Namespace, /) -> dict[str, str]:
+def parse_kinds(options: argparse.Namespace, /) -> dict[str, str]:
     """Read ``--columns NAME=KIND``: what columns are taken for, by name."""
     from gpukfl.tables import KINDS
 
@@ -215,7 +217,7 @@ def kinds_of(options: argparse.Namespace, /) -> dict[str, str]:
 # ``gpukfl fit``: a table in, a model, a score on held-out rows and a report out.
 
 
-def fit(options: argparse.Namespace) -> int:
+def run_fit(options: argparse.Namespace) -> int:
     """Fit to a part of the rows, score on the others, and write what is asked for."""
     given = _method_options(options)
     check_fraction(options.test_fraction)
@@ -223,7 +225,7 @@ def fit(options: argparse.Namespace) -> int:
     rows: dict[str, Any] = {}  # for the report, of a table that is here
     if is_many(options):
         model, scores = fit_files(
-            options, lambda frame, target: _fitted(options, frame, target, options.task, given)
+            options, lambda frame, target: _fit_model(options, frame, target, options.task, given)
         )
     else:
         model, scores, rows = _fit_table(options, given)
@@ -241,7 +243,7 @@ def fit(options: argparse.Namespace) -> int:
     if failures and not ended:
         raise OSError("; ".join(failures))
     for failure in failures:
-        say(f"gpukfl: {failure}", sys.stderr)
+        try_write_line(f"gpukfl: {failure}", sys.stderr)
     return ended
 
 
@@ -263,9 +265,9 @@ def _report(
     if options.inference and not outcomes[-1][0]:
         ended, outcome = _add_inference(options.report, model, rows["fitted_to"], page())
         outcomes.append(outcome)
-    said = [f"  test        {_measured(name, score)}" for name, score in scores.items()]
+    said = [f"  test        {_score_text(name, score)}" for name, score in scores.items()]
     lines = [model.summary(), *said]
-    tell("\n".join([*lines, *(said for failed, said in outcomes if said and not failed)]))
+    print_output("\n".join([*lines, *(said for failed, said in outcomes if said and not failed)]))
     return ended
 
 
@@ -279,7 +281,7 @@ def _add_inference(
     if getattr(model.estimator, "status_", "") == Status.INTERRUPTED.name:
         return INTERRUPTED, (True, f"the fit was interrupted: {path} has no inference")
     inference, failure = None, ""
-    with stopped_by_signals() as stop:
+    with interrupt_on_signals() as stop:
         try:
             inference = model.inference(*rows)
         except (TypeError, ValueError) as error:  # which costs neither the model nor the report
@@ -301,9 +303,9 @@ def _fit_table(
     options: argparse.Namespace, given: dict[str, Any]
 ) -> tuple[Model, dict[str, float], dict[str, Any]]:
     """Fit to a part of the rows of a table, and score on the others; gives both parts too."""
-    X, target, name = _read(options)
-    inside, outside = split(X, target, options.test_fraction, options.random_state)
-    model = _fitted(options, X.iloc[inside], target.y[inside], target.task, given)
+    X, target, name = _read_table(options)
+    inside, outside = split_rows(X, target, options.test_fraction, options.random_state)
+    model = _fit_model(options, X.iloc[inside], target.y[inside], target.task, given)
     model.target_name = name
     rows = {"fitted_to": (X.iloc[inside], target.y[inside])}
     if not len(outside):
@@ -313,13 +315,13 @@ def _fit_table(
     return model, {score_name(model, len(outside)): score}, rows
 
 
-def _measured(name: str, score: float) -> str:
+def _score_text(name: str, score: float) -> str:
     """Put a score behind its measure: "R² 0.5000 on 10 held-out rows"."""
     measure, rows = name.split(" ", 1)
     return f"{measure} {score:.4f} {rows}"
 
 
-def _fitted(
+def _fit_model(
     options: argparse.Namespace, X: Any, y: np.ndarray | str, task: str, given: dict[str, Any]
 ) -> Model:
     from gpukfl import _fit
@@ -335,17 +337,17 @@ def _fitted(
         penalty=options.penalty,
         max_time=options.max_time,
         random_state=options.random_state,
-        columns=kinds_of(options) or None,
+        columns=parse_kinds(options) or None,
         impute=options.impute,
         **given,
     )
 
 
-def _read(options: argparse.Namespace) -> tuple[Any, Target, str]:
+def _read_table(options: argparse.Namespace) -> tuple[Any, Target, str]:
     """Features, target, and the target's name; the target is judged by all rows."""
     from gpukfl.tables._target import read_target
 
-    table = load(options)
+    table = load_target_table(options)
     if table.y is None:
         msg = f"expected a target in {options.data}: give --target"
         raise ValueError(msg)
@@ -391,26 +393,31 @@ _WIDEST = 40  # letters of a name
 _LEVELS = 5  # levels that are shown
 
 
-def describe(options: argparse.Namespace) -> int:
+def run_describe(options: argparse.Namespace) -> int:
     """Print a line for each column: its name, its kind, what is missing, and the reason."""
     from gpukfl.tables import Table
 
-    loaded = load(options, needs_target=False)
-    columns = Table.of(loaded.X, columns=kinds_of(options)).columns
+    loaded = load_target_table(options, needs_target=False)
+    columns = Table.of(loaded.X, columns=parse_kinds(options)).columns
     words = loaded.X.attrs.get("missing_words", {})
     lines = [
-        (one.name, one.kind, _share(one.missing), _reason(one) + _words(one, words))
+        (
+            one.name,
+            one.kind,
+            _percent_text(one.missing),
+            _reason_text(one) + _missing_words_text(one, words),
+        )
         for one in columns
     ]
     if loaded.y is not None:
-        lines.append((loaded.target or "y", "target", "", _task(loaded.y)))
-    tell(f"{len(loaded.X)} rows, {len(lines)} columns")
-    _print([("column", "kind", "missing", "why"), *lines])
+        lines.append((loaded.target or "y", "target", "", _task_text(loaded.y)))
+    print_output(f"{len(loaded.X)} rows, {len(lines)} columns")
+    _print_table([("column", "kind", "missing", "why"), *lines])
     return 0
 
 
-def _task(y: np.ndarray) -> str:
-    """Say what a fit takes the target for, or why it does not take it."""
+def _task_text(y: np.ndarray) -> str:
+    """Return the task that a fit takes the target for, or why it does not take it."""
     from gpukfl.tables._target import read_target
 
     try:
@@ -420,11 +427,11 @@ def _task(y: np.ndarray) -> str:
     return f"{target.task} ({target.kind})"
 
 
-def _share(missing: float) -> str:
+def _percent_text(missing: float) -> str:
     return f"{missing:.1%}" if missing else ""
 
 
-def _reason(column: Column) -> str:
+def _reason_text(column: Column) -> str:
     if not column.used:
         return f"left out: {column.reason}"
     if not column.levels:
@@ -433,28 +440,28 @@ def _reason(column: Column) -> str:
     return f"{column.reason}: {shown}{', ...' if len(column.levels) > _LEVELS else ''}"
 
 
-def _words(column: Column, missing: dict[str, list[str]]) -> str:
-    """Say which words are missing values, and which are levels that might be such."""
+def _missing_words_text(column: Column, missing: dict[str, list[str]]) -> str:
+    """Return in words which texts are missing values, and which levels might be such."""
     found = missing.get(column.name, [])
-    said = f"; missing values are written {_quoted(found)}" if found else ""
+    said = f"; missing values are written {_quote_words(found)}" if found else ""
     levels = [level for level in column.levels if level.strip().casefold() in GAPS]
     if column.kind == "category" and levels:
         options = " ".join(f"--na {shlex.quote(level)}" for level in levels[:_LEVELS])
-        said += f"; {_quoted(levels)} is a level ({options} takes it for missing)"
+        said += f"; {_quote_words(levels)} is a level ({options} takes it for missing)"
     return said
 
 
-def _quoted(words: list[str]) -> str:
+def _quote_words(words: list[str]) -> str:
     return ", ".join(map(repr, words[:_LEVELS])) + (", ..." if len(words) > _LEVELS else "")
 
 
-def _print(rows: list[tuple[Any, ...]]) -> None:
+def _print_table(rows: list[tuple[Any, ...]]) -> None:
     """Print columns of text, the last one as long as it is."""
     rows = [tuple(map(_one_line, row)) for row in rows]
     widths = [min(max(map(len, column)), _WIDEST) for column in zip(*rows, strict=True)]
     for row in rows:
         cells = (cell.ljust(width) for cell, width in zip(row[:-1], widths, strict=False))
-        tell("  ".join(["  ", *cells, row[-1]]))
+        print_output("  ".join(["  ", *cells, row[-1]]))
 
 
 def _one_line(text: str) -> str:

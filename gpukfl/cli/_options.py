@@ -1,4 +1,4 @@
-"""Commands and their options, and the commands ``info`` and ``selftest``."""
+"""Commands and their options, and the commands ``run_info`` and ``run_selftest``."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from rich.table import Table
 
 from gpukfl._version import __version__
 from gpukfl.cli._files import check_writable, try_to_write, write_whole
-from gpukfl.cli._fit import describe, fit
-from gpukfl.cli._predict import predict
+from gpukfl.cli._fit import run_describe, run_fit
+from gpukfl.cli._predict import run_predict
 from gpukfl.core._cuda import (
     cuda_devices,
     cupy_is_usable,
+    cupy_problem,
     driver,
     is_installed,
     torch_cuda_is_usable,
-    why_not_cupy,
 )
-from gpukfl.core._streams import tell
+from gpukfl.core._streams import print_output
 
 # ------------------------------------------------------------------------------------ info
 
@@ -34,7 +34,7 @@ from gpukfl.core._streams import tell
 _LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "array-api-compat", "torch", "matplotlib")
 
 
-def info(_: argparse.Namespace) -> int:
+def run_info(_: argparse.Namespace) -> int:
     """Print libraries, devices and active fast paths."""
     from gpukfl._accel import threads
 
@@ -47,11 +47,11 @@ def info(_: argparse.Namespace) -> int:
         f"{memory.available / 2**30:.1f} of {memory.total / 2**30:.1f} GiB free",
     )
     for name in _LIBRARIES:
-        table.add_row(name, _version_of(name))
-    table.add_row("CuPy", _cupy())
+        table.add_row(name, _installed_version(name))
+    table.add_row("CuPy", _cupy_version())
     table.add_row("CUDA devices", " - ".join(filter(None, [str(cuda_devices()), driver().reason])))
     table.add_row("fast path, NumPy", "Numba kernels, threads over particles")
-    table.add_row("fast path, CuPy", "CUDA kernels" if cupy_is_usable() else _inactive())
+    table.add_row("fast path, CuPy", "CUDA kernels" if cupy_is_usable() else _inactive_reason())
     torch = "not installed"
     if is_installed("torch"):
         torch = "cuda" if torch_cuda_is_usable() else "cpu"
@@ -61,21 +61,21 @@ def info(_: argparse.Namespace) -> int:
     return 0
 
 
-def _version_of(name: str) -> str:
+def _installed_version(name: str) -> str:
     try:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
         return "not installed"
 
 
-def _inactive() -> str:
-    reason = why_not_cupy() if cuda_devices() else "no GPU"
+def _inactive_reason() -> str:
+    reason = cupy_problem() if cuda_devices() else "no GPU"
     return f"not active: {reason or 'CuPy is not installed'}"
 
 
-def _cupy() -> str:
+def _cupy_version() -> str:
     for name in ("cupy-cuda13x", "cupy-cuda12x", "cupy"):
-        version = _version_of(name)
+        version = _installed_version(name)
         if version != "not installed":
             return f"{name} {version}"
     return "not installed: pip install 'gpukfl\\[cuda13]' or 'gpukfl\\[cuda12]'"
@@ -86,8 +86,8 @@ def _cupy() -> str:
 # ``gpukfl selftest``: whether the GPU computes right, and how fast.
 
 
-def selftest(options: argparse.Namespace) -> int:
-    """Give 0 where all is right, 1 where something is wrong, 2 without a GPU to test."""
+def run_selftest(options: argparse.Namespace) -> int:
+    """Return 0 if all is right, 1 if something is wrong, 2 without a GPU to test."""
     from gpukfl.selftest import report
 
     if options.samples < 0:
@@ -100,7 +100,7 @@ def selftest(options: argparse.Namespace) -> int:
     failed, told = try_to_write(
         "report", options.out, lambda path: write_whole(path, lambda file: file.write(page))
     )
-    tell(text)
+    print_output(text)
     if failed:
         raise OSError(told)
     return {True: 0, False: 1, None: 2}[found["right"]]
@@ -117,7 +117,7 @@ _TABLE = (
 )
 
 
-def parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
     """Make what reads the command line; it sets `run` to what runs the command."""
     made = argparse.ArgumentParser(
         prog="gpukfl", description="Kernel feature learning, exact and near-linear."
@@ -133,7 +133,7 @@ def parser() -> argparse.ArgumentParser:
         )
     )
     made_info = commands.add_parser("info", help="libraries, devices and active fast paths")
-    made_info.set_defaults(run=info)
+    made_info.set_defaults(run=run_info)
     return made
 
 
@@ -157,7 +157,7 @@ def _add_fit(fit_parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="let the report say what may be concluded, with bands of curves: takes much longer",
     )
-    fit_parser.set_defaults(run=fit)
+    fit_parser.set_defaults(run=run_fit)
 
 
 def _add_method(fit_parser: argparse.ArgumentParser) -> None:
@@ -182,13 +182,13 @@ def _add_method(fit_parser: argparse.ArgumentParser) -> None:
         help="what stands for missing numbers: medians (default), or what other columns tell",
     )
     add("--penalty", help="of bkernn: a penalty's name, or tune")
-    add("--ridge", default="tune", type=_ridge, help="tune, auto or a number")
+    add("--ridge", default="tune", type=_parse_ridge, help="tune, auto or a number")
     add("--particles", type=int, help="of bkernn: number of particles")
     add("--components", type=int, help="of hkrr: number of components")
     add("--parameters", type=int, help="of rkhs_weighting: number of parameters")
 
 
-def _ridge(text: str) -> float | str:
+def _parse_ridge(text: str) -> float | str:
     try:
         return text if text in ("tune", "auto") else float(text)
     except ValueError:
@@ -214,12 +214,12 @@ def _add_predict(predict_parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="write here: .csv, .csv.gz or .parquet (default: standard output, as CSV)",
     )
-    predict_parser.set_defaults(run=predict)
+    predict_parser.set_defaults(run=run_predict)
 
 
 def _add_describe(describe_parser: argparse.ArgumentParser) -> None:
     _add_table(describe_parser, "none: all are described alike")
-    describe_parser.set_defaults(run=describe)
+    describe_parser.set_defaults(run=run_describe)
 
 
 def _add_selftest(selftest_parser: argparse.ArgumentParser) -> None:
@@ -232,7 +232,7 @@ def _add_selftest(selftest_parser: argparse.ArgumentParser) -> None:
         help="of what is timed (default: %(default)s); 0 times nothing",
     )
     add("--out", metavar="FILE.json", help="write here as well")
-    selftest_parser.set_defaults(run=selftest)
+    selftest_parser.set_defaults(run=run_selftest)
 
 
 def _add_table(command: argparse.ArgumentParser, target: str = "the last") -> None:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpukfl.cli._files import TABLES, check_writable, files_of, try_to_write, write_whole
+from gpukfl.cli._files import TABLES, check_writable, expand_files, try_to_write, write_whole
 from gpukfl.core._frames import parts_of_name
 from gpukfl.core._places import is_installed
 from gpukfl.core._warnings import warn
-from gpukfl.datasets._names import check_columns, listed
+from gpukfl.datasets._names import check_columns, join_names
 from gpukfl.datasets._notation import MISSING
 from gpukfl.tables._target import target_names
 
@@ -26,20 +26,20 @@ _CSV = re.compile(r"\.csv(\.(gz|bz2|xz|zip))?$", re.IGNORECASE)
 _PACKED = {".gz": "gzip", ".bz2": "bz2", ".xz": "xz", ".zip": "zip"}
 
 
-def predict(options: argparse.Namespace) -> int:
+def run_predict(options: argparse.Namespace) -> int:
     """Predict for every row of tables, one after the other, with their columns in any order."""
     import pandas as pd
 
     from gpukfl import _model
 
-    files = files_of([options.data, *options.more], TABLES, what="tables")
+    files = expand_files([options.data, *options.more], TABLES, what="tables")
     for file in files:
         check_writable("--out", options.out, source=file)
-    write = _writer(options.out)
+    write = _make_writer(options.out)
     model = _model.load(options.model)
     wanted = {"probabilities": options.probabilities, "interval": options.interval}
-    rows = (_rows(model, file, options.decimal, options.na) for file in files)
-    found = pd.concat([_predicted(model, one, **wanted) for one in rows])
+    rows = (_read_rows(model, file, options.decimal, options.na) for file in files)
+    found = pd.concat([_prediction_frame(model, one, **wanted) for one in rows])
     failed, said = try_to_write("predictions", options.out, lambda _: write(found))
     if failed:
         raise OSError(said)
@@ -48,14 +48,14 @@ def predict(options: argparse.Namespace) -> int:
     return 0
 
 
-def _rows(model: Model, file: str, decimal: str | None, na: list[str] | None) -> Any:
+def _read_rows(model: Model, file: str, decimal: str | None, na: list[str] | None) -> Any:
     """Read what the model takes of a table."""
     from gpukfl.datasets import load_frame
 
     table = model.table
     if table is None:
         kinds = dict.fromkeys(model.feature_names, "numeric")
-        return _numbers(load_frame(file, kinds=kinds, decimal=decimal, na_values=na), model)
+        return _numeric_rows(load_frame(file, kinds=kinds, decimal=decimal, na_values=na), model)
     kinds = {column.name: column.kind for column in table.columns}
     # Words that were levels in the fit are levels, and others that may be missing values are such
     words = {*MISSING, "None", *(na or ())}
@@ -63,29 +63,31 @@ def _rows(model: Model, file: str, decimal: str | None, na: list[str] | None) ->
     return load_frame(file, kinds=kinds, decimal=decimal, na_values=na_values)
 
 
-def _predicted(model: Model, rows: Any, /, *, probabilities: bool, interval: float | None) -> Any:
+def _prediction_frame(
+    model: Model, rows: Any, /, *, probabilities: bool, interval: float | None
+) -> Any:
     """Make a frame of predictions, and of what else is wanted of each row."""
     import pandas as pd
 
-    predictions = _columns(model.predict(rows))
+    predictions = _as_2d(model.predict(rows))
     names = target_names(model.target_name, predictions.shape[1])
     found = pd.DataFrame(predictions, columns=names)
     if probabilities:
-        shares = _columns(model.predict_proba(rows))  # says it, where there are no classes
+        shares = _as_2d(model.predict_proba(rows))  # says it, where there are no classes
         found[[f"probability_{label}" for label in model.classes_]] = shares
     if interval is not None:
-        ends = _columns(model.predict_interval(rows, interval)).T
+        ends = _as_2d(model.predict_interval(rows, interval)).T
         for name, lower, upper in zip(names, ends[::2], ends[1::2], strict=True):
             found[f"{name}_lower"], found[f"{name}_upper"] = lower, upper
     return found
 
 
-def _columns(of_rows: Any) -> np.ndarray:
+def _as_2d(of_rows: Any) -> np.ndarray:
     host = np.asarray(of_rows)
     return host.reshape(len(host), -1)
 
 
-def _writer(path: str | None) -> Callable[[Any], None]:
+def _make_writer(path: str | None) -> Callable[[Any], None]:
     """Find what writes a frame: as Parquet or CSV, by the name of the file.
 
     Raises
@@ -119,16 +121,16 @@ def _writer(path: str | None) -> Callable[[Any], None]:
     )
 
 
-def _numbers(frame: Any, model: Model) -> Any:
+def _numeric_rows(frame: Any, model: Model) -> Any:
     """Columns of a model that was fitted to complete numbers, in its order."""
     from gpukfl.core._frames import numeric_frame
     from gpukfl.tables._reader import takes_gaps
 
     names = model.feature_names
-    check_columns(names, frame.columns, f"the columns {listed(names)}, got none called ")
+    check_columns(names, frame.columns, f"the columns {join_names(names)}, got none called ")
     known = {*names, *parts_of_name(model.target_name)}
     new = [name for name in frame.columns if name not in known]
     if new:
-        warn(f"columns that the model does not know are ignored: {listed(new)}")
+        warn(f"columns that the model does not know are ignored: {join_names(new)}")
     frame = numeric_frame(frame[names], gaps=takes_gaps(model.estimator))
     return frame if hasattr(model.estimator, "feature_names_in_") else frame.to_numpy()

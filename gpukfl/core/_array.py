@@ -18,7 +18,7 @@ _STRIPES = 4096  # sums over so many rows each are made side by side
 
 @functools.cache
 def _compat() -> ModuleType:
-    """Give the compatibility layer, which NumPy arrays do without since they keep the standard."""
+    """Return the compatibility layer, which NumPy arrays do without: they keep the standard."""
     import array_api_compat
 
     return array_api_compat
@@ -53,7 +53,7 @@ else:
         return _compat().array_namespace(*arrays)
 
 
-def library_of(x: object, /) -> str:
+def library_name(x: object, /) -> str:
     """Name of the library `x` belongs to, as a user would import it."""
     if isinstance(x, (np.ndarray, np.generic)):
         return "numpy"
@@ -66,10 +66,10 @@ def is_host(x: object, /) -> TypeGuard[np.ndarray]:
 
 
 @overload
-def hosts(x: Array, y: Array, /) -> tuple[np.ndarray, np.ndarray]: ...
+def assert_host(x: Array, y: Array, /) -> tuple[np.ndarray, np.ndarray]: ...
 @overload
-def hosts(x: Array, y: Array, z: Array, /) -> tuple[np.ndarray, np.ndarray, np.ndarray]: ...
-def hosts(*arrays: Array) -> tuple[Array, ...]:
+def assert_host(x: Array, y: Array, z: Array, /) -> tuple[np.ndarray, np.ndarray, np.ndarray]: ...
+def assert_host(*arrays: Array) -> tuple[Array, ...]:
     """Arrays on the host, beside one that `is_host` has found: what compiled code reads."""
     assert all(isinstance(x, np.ndarray) for x in arrays)
     return arrays
@@ -80,8 +80,8 @@ def lies_in_parts(x: object, /) -> bool:
     return hasattr(x, "partitioning")
 
 
-def small_beside(x: Any, /) -> Array:
-    """Give an array of no rows on the place of small arrays beside `x`."""
+def small_reference(x: Any, /) -> Array:
+    """Return an empty array on the device where small arrays beside `x` are."""
     return x.partitioning.reference if lies_in_parts(x) else x[:0, ...]
 
 
@@ -90,7 +90,7 @@ def is_cupy(x: object, /) -> TypeGuard[cupy.ndarray]:
     return _is_loaded("cupy", x) and bool(_compat().is_cupy_array(x))
 
 
-def on_gpu(x: object, /) -> bool:
+def is_on_gpu(x: object, /) -> bool:
     """Whether each step on `x` is launched on a GPU, and costs microseconds however small it is."""
     return is_cupy(x) or (is_torch(x) and x.device.type == "cuda")
 
@@ -105,7 +105,7 @@ def _is_loaded(library: str, x: object) -> bool:
     return library in sys.modules and not isinstance(x, np.ndarray)
 
 
-def on_device_of(x: object, /) -> contextlib.AbstractContextManager[object]:
+def device_context(x: object, /) -> contextlib.AbstractContextManager[object]:
     """Work on the device of a CuPy array, of all other things where they are.
 
     CuPy makes arrays, asks for memory and runs kernels on the current device, whatever device its
@@ -114,7 +114,7 @@ def on_device_of(x: object, /) -> contextlib.AbstractContextManager[object]:
     return x.device if is_cupy(x) else contextlib.nullcontext()
 
 
-def odd_storage(x: object, /) -> str | None:
+def unsupported_storage(x: object, /) -> str | None:
     """How a torch tensor is stored that cannot be computed with, None for all others."""
     if not is_torch(x):
         return None
@@ -125,7 +125,7 @@ def odd_storage(x: object, /) -> str | None:
     return "meta tensor, which has no values" if x.is_meta else None
 
 
-def clipped(
+def clip(
     x: Array, /, *, low: Array | float | None = None, high: Array | float | None = None
 ) -> Array:
     """Move values of `x` beyond limits to these; NaN stays.
@@ -142,8 +142,8 @@ def clipped(
     return x if high is None else xp.minimum(x, high)
 
 
-def take(x: Array, index: np.ndarray | slice, /) -> Array:
-    """Give rows of `x` at host indices, in any order; of NumPy also a slice."""
+def take_rows(x: Array, index: np.ndarray | slice, /) -> Array:
+    """Return rows of `x` at host indices, in any order; of NumPy also a slice."""
     if isinstance(x, np.ndarray):
         return x[index]
     assert not isinstance(index, slice)
@@ -164,17 +164,17 @@ def double_like(x: Array, /) -> Placement:
 
 
 def reference_like(x: Array, /) -> Array:
-    """Give an empty array that stands for a place: the library, dtype and device of `x`."""
+    """Return an empty array with the library, dtype and device of `x`."""
     return array_namespace(x).empty((0,), **like(x))
 
 
 def double_reference(x: Array, /) -> Array:
-    """Give an empty float64 array on the device of `x`, that stands for a place."""
+    """Return an empty float64 array with the library and device of `x`."""
     return array_namespace(x).empty((0,), **double_like(x))
 
 
-def in_double(x: Array, /) -> Array:
-    """Give `x` in float64, where it lies; itself where it is."""
+def to_double(x: Array, /) -> Array:
+    """Return `x` in float64, itself where it is float64 already."""
     xp = array_namespace(x)
     return xp.astype(x, xp.float64, copy=False)
 
@@ -184,7 +184,7 @@ def index_like(x: Array, /) -> Placement:
     return {"dtype": array_namespace(x).int64, "device": device_of(x)}
 
 
-def beside(host: Array, x: Array, /) -> Array:
+def asarray_like(host: Array, x: Array, /) -> Array:
     """Copy a host array to the library, dtype and device of `x`; rows in parts stay there."""
     xp = array_namespace(host) if lies_in_parts(host) else array_namespace(x)
     return xp.asarray(host, **like(x))
@@ -223,7 +223,7 @@ def sample_sums(x: Array, /) -> Array:
     """
     xp = array_namespace(x)
     wide, n = xp.float64, x.shape[0]
-    if x.ndim == 1 or n < 2 * _STRIPES or not on_gpu(x):
+    if x.ndim == 1 or n < 2 * _STRIPES or not is_on_gpu(x):
         return xp.sum(x, axis=0, dtype=wide)
     whole, t = n - n % _STRIPES, x.shape[1]
     stripes = xp.reshape(x[:whole, :], (whole // _STRIPES, _STRIPES * t))
@@ -241,7 +241,7 @@ def sample_norm(u: Array, /) -> Array:
     return array_namespace(u).sqrt(sample_dot(u, u))
 
 
-def joined(parts: list[Array], /) -> Array:
+def concat_rows(parts: list[Array], /) -> Array:
     """Rows of all parts, one after another; a single part itself."""
     return parts[0] if len(parts) == 1 else array_namespace(*parts).concat(parts, axis=0)
 

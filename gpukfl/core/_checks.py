@@ -25,7 +25,7 @@ def check_kind(name: str, value: object, kinds: tuple[type, ...], /) -> None:
         raise TypeError(msg)
 
 
-def check_switch(name: str, value: object, /, *, also: tuple[str, ...] = ()) -> None:
+def check_bool(name: str, value: object, /, *, also: tuple[str, ...] = ()) -> None:
     """Raise TypeError unless `value` is True or False, or one of the words `also` given."""
     if isinstance(value, str) and value in also:
         return
@@ -76,7 +76,7 @@ def check_number(
         raise ValueError(msg)
 
 
-class Stepping(Protocol):
+class StepLimits(Protocol):
     """An optimiser that takes steps until they gain little."""
 
     @property
@@ -115,7 +115,7 @@ def check_positive(**sizes: float) -> None:
             raise ValueError(msg)
 
 
-def check_steps(optimizer: Stepping, /) -> None:
+def check_steps(optimizer: StepLimits, /) -> None:
     """Raise TypeError or ValueError unless an optimiser's limits are numbers as they should be."""
     check_number("max_iter", optimizer.max_iter, kind=numbers.Integral, low=0)
     check_number("tol", optimizer.tol, low=0)

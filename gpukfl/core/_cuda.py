@@ -89,7 +89,7 @@ def _closed_devices() -> str | None:
 
 
 def driver() -> Driver:
-    """Give the driver's answer, asked for once in a process, and anew in one that was forked.
+    """Return the driver's answer, asked once in a process, and again after a fork.
 
     Forked children of a process that called ``cuInit`` cannot use CUDA, so this runs at the
     first ``fit`` that could gain from a GPU, never at import.
@@ -125,7 +125,7 @@ def cupy_is_usable() -> bool:
     """
     if not is_installed("cupy"):
         return False
-    reason = why_not_cupy()
+    reason = cupy_problem()
     if reason and cuda_devices():
         _warn_once(os.getpid(), reason)
     return not reason
@@ -136,16 +136,16 @@ def _warn_once(process: int, reason: str) -> None:  # noqa: ARG001
     warn(f"a GPU was found but CuPy cannot use it: {reason}", RuntimeWarning)
 
 
-def why_not_cupy() -> str:
-    """Say why CuPy, which is installed, cannot be used, and what to do; nothing where it can be."""
+def cupy_problem() -> str:
+    """Return why CuPy, which is installed, cannot be used, and what to do; empty if it can."""
     try:
-        return driver().reason or _trial(os.getpid())
+        return driver().reason or _cached_cupy_problem(os.getpid())
     except MemoryError as error:  # is not kept: another process may give its memory back
         return str(error)
 
 
 @functools.lru_cache(maxsize=1)
-def _trial(process: int) -> str:  # noqa: ARG001
+def _cached_cupy_problem(process: int) -> str:  # noqa: ARG001
     try:
         return _try_cupy()
     except Exception as error:  # a broken CUDA set-up may raise anything here
@@ -170,7 +170,7 @@ def _try_cupy() -> str:
 
 
 @functools.cache
-def attribute(which: Attribute, device: int, /) -> int:
+def device_attribute(which: Attribute, device: int, /) -> int:
     """Look up a property of a device of CuPy."""
     import cupy
 

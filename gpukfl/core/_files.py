@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 
 @contextlib.contextmanager
-def replacing(path: str | Path, /) -> Iterator[BinaryIO]:
+def atomic_write(path: str | Path, /) -> Iterator[BinaryIO]:
     """Write a file beside `path`, and give it that name when the block ends without an error.
 
     What was there stays until then, also where the process is killed: on Linux the file has no name
@@ -31,9 +31,9 @@ def replacing(path: str | Path, /) -> Iterator[BinaryIO]:
         If there is something else than a file, or it cannot be written; nothing is left behind.
     """
     target = Path(path).resolve()
-    mode = _mode_of(target)
+    mode = _file_mode(target)
     beside = target.with_name(f".gpukfl-{secrets.token_hex(8)}.part")
-    file = _without_name(target.parent)
+    file = _open_unnamed(target.parent)
     named = file is None
     try:
         with file or beside.open("x+b") as out:
@@ -41,17 +41,17 @@ def replacing(path: str | Path, /) -> Iterator[BinaryIO]:
             out.flush()
             os.fsync(out.fileno())
             if not named:
-                _give_name(out, beside)
+                _link_name(out, beside)
         if mode is not None:
             beside.chmod(mode)
         beside.replace(target)
     except BaseException:
         beside.unlink(missing_ok=True)
         raise
-    _keep_name(target.parent)
+    _sync_folder(target.parent)
 
 
-def _without_name(folder: Path) -> BinaryIO | None:
+def _open_unnamed(folder: Path) -> BinaryIO | None:
     """Open a file that is gone if the process is; None where the system has none such."""
     flag = getattr(os, "O_TMPFILE", None)
     if flag is None or not Path("/proc/self/fd").is_dir():
@@ -62,7 +62,7 @@ def _without_name(folder: Path) -> BinaryIO | None:
         return None
 
 
-def _give_name(file: BinaryIO, path: Path) -> None:
+def _link_name(file: BinaryIO, path: Path) -> None:
     """Name what was opened without one; copy it where the system cannot."""
     descriptor = file.fileno()
     try:
@@ -76,7 +76,7 @@ def _give_name(file: BinaryIO, path: Path) -> None:
             os.fsync(named.fileno())
 
 
-def _mode_of(target: Path) -> int | None:
+def _file_mode(target: Path) -> int | None:
     """Permissions of the file that is there, None without one."""
     if not target.parent.is_dir():
         msg = f"expected an existing folder to write {target.name} to, got"
@@ -95,7 +95,7 @@ def _mode_of(target: Path) -> int | None:
     return stat.S_IMODE(target.stat().st_mode)
 
 
-def _keep_name(folder: Path) -> None:
+def _sync_folder(folder: Path) -> None:
     """Have the disk remember the new name, where the system can say so."""
     if os.name == "posix":
         descriptor = os.open(folder, os.O_RDONLY)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from gpukfl.core._array import is_array, odd_storage
+from gpukfl.core._array import is_array, unsupported_storage
 
 # Words that stand for no value among numbers and dates, in a file and in a frame
 GAPS = frozenset(
@@ -259,7 +259,7 @@ def check_in_memory(X: Any, /) -> None:
 
 def check_container(name: str, x: Any, /, *, labels: bool = False) -> None:
     """Raise TypeError or ValueError for what is no array, frame or list of finite length."""
-    stored = odd_storage(x)
+    stored = unsupported_storage(x)
     if _is_sparse(x) or (stored is not None and "sparse" in stored):
         msg = (
             "Sparse data was passed: expected a dense array or frame, got "

@@ -6,11 +6,13 @@ import importlib
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
+from gpukfl.core._warnings import warn
 
-def imported_when_used(
+
+def lazy_getattr(
     package: str, homes: Mapping[str, str], /, modules: Collection[str] = ()
 ) -> Callable[[str], Any]:
-    """Give the `__getattr__` of a package, of whose modules `homes` names one for each name.
+    """Return the `__getattr__` of a package whose names are imported from `homes` on first use.
 
     Some `modules` are names themselves.
     """
@@ -20,6 +22,19 @@ def imported_when_used(
             return getattr(importlib.import_module(f"{package}.{homes[name]}"), name)
         if name in modules:
             return importlib.import_module(f"{package}.{name}")
+        msg = f"module {package!r} has no attribute {name!r}"
+        raise AttributeError(msg)
+
+    return found
+
+
+def deprecated_names(package: str, renamed: Mapping[str, str], /) -> Callable[[str], Any]:
+    """Return the `__getattr__` of a package whose old names work, and warn of the new ones."""
+
+    def found(name: str) -> Any:
+        if name in renamed:
+            warn(f"{package}.{name} is now called {renamed[name]}", DeprecationWarning)
+            return getattr(importlib.import_module(package), renamed[name])
         msg = f"module {package!r} has no attribute {name!r}"
         raise AttributeError(msg)
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 
-from gpukfl.core._array import Array, is_cupy, is_torch, on_device_of
+from gpukfl.core._array import Array, device_context, is_cupy, is_torch
 from gpukfl.core._warnings import warn
 
 # CuPy 14 computes silently wrong results beyond 2**31 elements, so no operand may reach it.
@@ -59,7 +59,7 @@ def memory_budget(n_bytes: int | None, /) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def memory_shared(among: int, /) -> Iterator[None]:
+def share_memory(among: int, /) -> Iterator[None]:
     """Let each of so many computations at once plan for its part of the memory."""
     before = _sharers.set(among * _sharers.get())
     try:
@@ -76,7 +76,7 @@ def available_memory(x: Array, /) -> int:
 
 def _free_memory(x: Array, /) -> int:
     if is_cupy(x):
-        return _free_memory_of_cupy(x)
+        return _free_cupy_memory(x)
     if is_torch(x) and x.device.type == "cuda":
         import torch
 
@@ -84,12 +84,12 @@ def _free_memory(x: Array, /) -> int:
     return _free_host_memory()
 
 
-def _free_memory_of_cupy(x: Array, /) -> int:
+def _free_cupy_memory(x: Array, /) -> int:
     """Bytes that CuPy may still take of the device, and those that it holds and does not use."""
     import cupy
 
     pool = cupy.get_default_memory_pool()
-    with on_device_of(x):
+    with device_context(x):
         free = cupy.cuda.runtime.memGetInfo()[0]
         limit = pool.get_limit()  # 0 without one
         if limit:
@@ -122,7 +122,7 @@ def block_size(x: Array, /, *, bytes_each: int, elements_each: int, at_most: int
     return max(1, int(fitting))
 
 
-def for_blocks(n_items: int, size: int, body: Callable[[int, int], None], /) -> None:
+def run_in_blocks(n_items: int, size: int, body: Callable[[int, int], None], /) -> None:
     """Call ``body(start, stop)`` over consecutive blocks; halve the block when memory runs out.
 
     `body` must leave nothing half-changed when it raises, because the block is tried again.
@@ -155,7 +155,7 @@ def is_out_of_memory(error: Exception, /) -> bool:
 
 
 def explain_full_gpu(error: Exception, /) -> None:
-    """Say in a note on the error of a full GPU what its user can do; others pass as they are."""
+    """Add to the error of a full GPU a note of what its user can do; others pass as they are."""
     on_host = isinstance(error, MemoryError) and not type(error).__module__.startswith("cupy")
     known = _FULL in getattr(error, "__notes__", ())
     if is_out_of_memory(error) and not (on_host or known):

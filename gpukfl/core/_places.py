@@ -13,12 +13,12 @@ from gpukfl.core._array import (
     Device,
     Namespace,
     array_namespace,
-    beside,
+    asarray_like,
     device_of,
     is_host,
-    library_of,
+    library_name,
     lies_in_parts,
-    small_beside,
+    small_reference,
     to_host,
     writable,
 )
@@ -26,9 +26,9 @@ from gpukfl.core._checks import check_choice, check_number
 from gpukfl.core._cuda import (
     cuda_devices,
     cupy_is_usable,
+    cupy_problem,
     is_installed,
     torch_cuda_is_usable,
-    why_not_cupy,
 )
 
 BACKENDS = ("auto", "numpy", "cupy", "torch")
@@ -74,7 +74,7 @@ class Backend:
 
     @classmethod
     def of(cls, given: str | Backend, /) -> Backend:
-        """Give the value that a parameter `backend` stands for.
+        """Return the value that a parameter `backend` stands for.
 
         Raises
         ------
@@ -116,8 +116,8 @@ class Place:
         Rows that lie in parts stay there, in this precision.
         """
         if lies_in_parts(x):
-            return beside(x, self.reference)
-        if library_of(x) != library_of(self.reference):
+            return asarray_like(x, self.reference)
+        if library_name(x) != library_name(self.reference):
             x = to_host(x) if not isinstance(x, np.ndarray) else x
         x = writable(x, self.reference)
         return self.xp.asarray(x, dtype=getattr(self.xp, self.dtype), device=self.device)
@@ -145,9 +145,9 @@ def resolve_place(backend: str, X: Array, *, dtype: str, work: int) -> Place:
     RuntimeError
         If the backend is not installed or has no usable device; says what to install.
     """
-    backend = _asked(backend)
+    backend = _backend_name(backend)
     if lies_in_parts(X):  # parts have places of their own; small arrays are worked on here
-        reference = small_beside(X)
+        reference = small_reference(X)
         return Place(array_namespace(reference), device_of(reference), dtype)
     if backend not in BACKENDS:
         msg = f"expected backend to be one of {', '.join(BACKENDS)}, got {backend!r}"
@@ -156,18 +156,18 @@ def resolve_place(backend: str, X: Array, *, dtype: str, work: int) -> Place:
         if not is_host(X):
             return Place(array_namespace(X), device_of(X), dtype)
         backend = "cupy" if work >= GPU_PAYS_FROM and cupy_is_usable() else "numpy"
-    if backend == library_of(X):
+    if backend == library_name(X):
         return Place(array_namespace(X), device_of(X), dtype)
     return {"numpy": _numpy_place, "cupy": _cupy_place, "torch": _torch_place}[backend](dtype)
 
 
 def will_use_torch(backend: str, X: object, /) -> bool:
     """Whether `resolve_place` gives a place of torch."""
-    asked = _asked(backend)
-    return is_installed("torch") and (asked if asked != "auto" else library_of(X)) == "torch"
+    asked = _backend_name(backend)
+    return is_installed("torch") and (asked if asked != "auto" else library_name(X)) == "torch"
 
 
-def _asked(backend: str) -> str:
+def _backend_name(backend: str) -> str:
     return (os.environ.get("GPUKFL_BACKEND") or "auto") if backend == "auto" else backend
 
 
@@ -185,7 +185,7 @@ def _cupy_place(dtype: str) -> Place:
     if not cupy_is_usable():
         msg = (
             f"backend='cupy' needs a GPU that CuPy can use ({cuda_devices()} CUDA devices found): "
-            f"{why_not_cupy()}; backend='numpy' works on this machine"
+            f"{cupy_problem()}; backend='numpy' works on this machine"
         )
         raise RuntimeError(msg)
     import cupy

@@ -11,7 +11,7 @@ _SHUFFLED = 2**22  # numbers that may be shuffled as a whole to draw some of the
 
 
 @contextlib.contextmanager
-def draws_put_back(rng: np.random.RandomState, /) -> Iterator[None]:
+def preserve_rng_state(rng: np.random.RandomState, /) -> Iterator[None]:
     """Leave `rng` as it was: what is done only to be timed changes no draw after it."""
     state = rng.get_state()
     try:
@@ -20,7 +20,7 @@ def draws_put_back(rng: np.random.RandomState, /) -> Iterator[None]:
         rng.set_state(state)
 
 
-def drawn(rng: np.random.RandomState, n: int, count: int, /) -> np.ndarray:
+def draw_indices(rng: np.random.RandomState, n: int, count: int, /) -> np.ndarray:
     """Draw `count` different numbers below `n`, each as likely, in any order.
 
     In memory of the order of `count` where `n` is large.
@@ -32,8 +32,8 @@ def drawn(rng: np.random.RandomState, n: int, count: int, /) -> np.ndarray:
     return sample_without_replacement(n, count, random_state=rng).astype(np.int64)
 
 
-def scattered(start: int, stop: int, count: int, seed: int, /) -> np.ndarray:
-    """Give each of the numbers from one up to another a random one below `count`, int8.
+def hash_folds(start: int, stop: int, count: int, seed: int, /) -> np.ndarray:
+    """Return a random number below `count` for each integer of a range, int8.
 
     The same whichever numbers are asked for together: a hash of each (SplitMix64).
     """
@@ -44,12 +44,12 @@ def scattered(start: int, stop: int, count: int, seed: int, /) -> np.ndarray:
     return ((x ^ (x >> np.uint64(31))) % np.uint64(count)).astype(np.int8)
 
 
-def others(index: np.ndarray, n: int, /) -> np.ndarray:
-    """Give the numbers below `n` that are not among some, ascending."""
+def remaining_indices(index: np.ndarray, n: int, /) -> np.ndarray:
+    """Return the numbers below `n` that are not in `index`, ascending."""
     return np.setdiff1d(np.arange(n), index)
 
 
-def orthonormal(n: int, count: int, seed: int, /) -> np.ndarray:
+def draw_orthonormal(n: int, count: int, seed: int, /) -> np.ndarray:
     """Draw orthonormal columns (n, count), at most n, of uniform directions."""
     Q, R = np.linalg.qr(np.random.RandomState(seed).standard_normal((n, count)))
     return Q * np.sign(np.diagonal(R))  # which makes them uniform

@@ -19,8 +19,8 @@ def is_terminal(stream: Any, /) -> bool:
         return False
 
 
-def say(text: str, stream: Any, /) -> None:
-    """Write a line to standard error, or to nobody where that is closed, full or None."""
+def try_write_line(text: str, stream: Any, /) -> None:
+    """Write a line, or nothing where the stream is closed, full or None."""
     with contextlib.suppress(OSError, ValueError):
         write_line(text, stream)
 
@@ -43,7 +43,7 @@ def write_line(text: str, stream: Any, /) -> None:
         stream.write(f"{letters.encode(code, 'replace').decode(code)}\n")
 
 
-def tell(text: str, /) -> None:
+def print_output(text: str, /) -> None:
     """Write lines to standard output at once; to nobody where it was closed from the start.
 
     Raises

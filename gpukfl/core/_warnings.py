@@ -42,7 +42,7 @@ _listening: ContextVar[tuple[_Listener, ...]] = ContextVar("gpukfl_listening", d
 
 
 @contextlib.contextmanager
-def _heard(*, keeps: bool) -> Iterator[list[str]]:
+def _listen(*, keeps: bool) -> Iterator[list[str]]:
     one = _Listener(keeps)
     before = _listening.set((*_listening.get(), one))
     try:
@@ -51,12 +51,12 @@ def _heard(*, keeps: bool) -> Iterator[list[str]]:
         _listening.reset(before)
 
 
-def collected() -> contextlib.AbstractContextManager[list[str]]:
+def collect_warnings() -> contextlib.AbstractContextManager[list[str]]:
     """Keep our warnings in a list, in place of giving them; of this thread only."""
-    return _heard(keeps=True)
+    return _listen(keeps=True)
 
 
-def warnings_kept(fit: Callable[P, Fitted], /) -> Callable[P, Fitted]:
+def keep_warnings(fit: Callable[P, Fitted], /) -> Callable[P, Fitted]:
     """Decorate what gives a fitted model: it keeps as `warnings_` what is warned of besides.
 
     At most 20 different ones, in the order in which they came.
@@ -64,15 +64,15 @@ def warnings_kept(fit: Callable[P, Fitted], /) -> Callable[P, Fitted]:
 
     @functools.wraps(fit)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> Fitted:
-        with _heard(keeps=False) as found:
+        with _listen(keeps=False) as found:
             fitted = fit(*args, **kwargs)
-        fitted.warnings_ = _in_short(found)
+        fitted.warnings_ = _summarize(found)
         return fitted
 
     return wrapped
 
 
-def _in_short(messages: list[str]) -> list[str]:
+def _summarize(messages: list[str]) -> list[str]:
     """Different messages, cut where they are long, and how many more there are."""
     cut = [one if len(one) <= _LONGEST else f"{one[: _LONGEST - 1]}…" for one in messages]
     different = list(dict.fromkeys(cut))
@@ -80,7 +80,7 @@ def _in_short(messages: list[str]) -> list[str]:
     return [*different[:_MOST], *([f"{left} more warnings"] if left > 0 else [])]
 
 
-def keep(message: str, /) -> bool:
+def record_warning(message: str, /) -> bool:
     """Let a fit keep a message as if it was warned of; whether a list stands for warning."""
     for one in reversed(_listening.get()):
         one.found.append(message)
@@ -94,9 +94,9 @@ def warn(message: str, category: type[Warning] = UserWarning, /) -> None:
 
     In a worker process no such line is left: there the warning is at whatever called the package.
     """
-    if keep(message):
+    if record_warning(message):
         return
-    packages = [_package_of(frame) for frame in _frames_above(sys._getframe())]
+    packages = [_package_name(frame) for frame in _frames_above(sys._getframe())]
     outside = [k for k, package in enumerate(packages) if package not in _BETWEEN]
     strangers = [k for k, package in enumerate(packages) if package != _OURS]
     level = (outside or strangers or [0])[0]
@@ -111,5 +111,5 @@ def _frames_above(frame: FrameType) -> list[FrameType]:
     return frames
 
 
-def _package_of(frame: FrameType) -> str:
+def _package_name(frame: FrameType) -> str:
     return str(frame.f_globals.get("__name__", "")).split(".", maxsplit=1)[0]

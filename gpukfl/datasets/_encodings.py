@@ -25,7 +25,7 @@ _NAMES = {
 _MOSTLY = 0.4  # of every other byte that is 0 where each letter has two
 
 
-def encoding_of(source: Source, /) -> str:
+def detect_encoding(source: Source, /) -> str:
     """Name the codec of the text, and warn where its bytes leave that in doubt.
 
     Raises
@@ -36,13 +36,13 @@ def encoding_of(source: Source, /) -> str:
     head = next(_chunks(source), b"")
     marked = next((codec for mark, codec in _MARKS.items() if head.startswith(mark)), None)
     if marked is not None:
-        if _decodes(source, marked):
+        if _can_decode(source, marked):
             return marked
         msg = f"it begins with the mark of {marked.upper()}, and is none"
         raise ValueError(msg)
     wide = [codec for codec in ("utf-16-le", "utf-16-be") if _is_wide(head, codec)]
     found = next(
-        codec for codec in [*wide, "utf-8", "cp1252", "latin-1"] if _decodes(source, codec)
+        codec for codec in [*wide, "utf-8", "cp1252", "latin-1"] if _can_decode(source, codec)
     )
     if not wide:
         _check_text(source)
@@ -59,7 +59,7 @@ def _is_wide(head: bytes, codec: str) -> bool:
     return upper.count(0) > _MOSTLY * len(upper) and lower.count(0) == 0
 
 
-def _decodes(source: Source, codec: str) -> bool:
+def _can_decode(source: Source, codec: str) -> bool:
     decoder = codecs.getincrementaldecoder(codec)()
     try:
         for chunk in _chunks(source):

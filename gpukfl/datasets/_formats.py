@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from gpukfl.core._warnings import warn
-from gpukfl.datasets._names import column_names, say_titles, without_nameless
+from gpukfl.datasets._names import drop_unnamed_columns, make_column_names, warn_titles
 from gpukfl.datasets._notation import MISSING
-from gpukfl.datasets._numbers import NaValues, Reading, with_numbers
+from gpukfl.datasets._numbers import NaValues, Reading, parse_numbers
 from gpukfl.datasets._source import Source
 
 
@@ -41,7 +41,7 @@ def read_parquet(source: Source, /) -> Any:
     import pandas as pd
 
     with source.open() as file:
-        return _with_index(pd.read_parquet(file))
+        return _index_to_columns(pd.read_parquet(file))
 
 
 def read_feather(source: Source, /) -> Any:
@@ -49,13 +49,13 @@ def read_feather(source: Source, /) -> Any:
     import pandas as pd
 
     with source.open() as file:
-        return _with_index(pd.read_feather(file))
+        return _index_to_columns(pd.read_feather(file))
 
 
-def _with_index(frame: Any) -> Any:
+def _index_to_columns(frame: Any) -> Any:
     named = [name for name in frame.index.names if name is not None]
     frame = frame.reset_index(level=named) if named else frame
-    return frame.reset_index(drop=True).set_axis(column_names(frame.columns), axis=1)
+    return frame.reset_index(drop=True).set_axis(make_column_names(frame.columns), axis=1)
 
 
 def read_workbook(
@@ -89,17 +89,17 @@ def read_workbook(
     if len(filled) > 1:
         others = ", ".join(map(str, list(filled)[1:]))
         warn(f"{source.name} has several sheets: {name} is read, and not {others}")
-    frame, rows = _below_header(sheet.dropna(axis=1, how="all"), source.name)
+    frame, rows = _split_header(sheet.dropna(axis=1, how="all"), source.name)
     if not len(frame):
         msg = f"its sheet {name} has a header and no rows below it"
         raise ValueError(msg)
     reading = Reading(
         lambda row: f"row {rows[row] + 1} of sheet {name}", kinds, decimal, na_values=na_values
     )
-    return without_nameless(with_numbers(frame, reading))
+    return drop_unnamed_columns(parse_numbers(frame, reading))
 
 
-def _below_header(sheet: Any, name: str) -> tuple[Any, np.ndarray]:
+def _split_header(sheet: Any, name: str) -> tuple[Any, np.ndarray]:
     """Columns under their names, and which rows of the sheet these are."""
     import pandas as pd
 
@@ -108,14 +108,18 @@ def _below_header(sheet: Any, name: str) -> tuple[Any, np.ndarray]:
     above = int(np.argmax(cells >= width))
     titles = [cell for cell in sheet.iloc[:above].to_numpy().ravel() if not pd.isna(cell)]
     if titles:
-        say_titles(name, str(titles[0]))
+        warn_titles(name, str(titles[0]))
     header = ["" if pd.isna(cell) else str(cell).strip() for cell in sheet.iloc[above]]
     below = sheet.iloc[above + 1 :].dropna(how="all").infer_objects()
-    frame = below.reset_index(drop=True).apply(_as_text).set_axis(column_names(header), axis=1)
+    frame = (
+        below.reset_index(drop=True)
+        .apply(_cells_to_text)
+        .set_axis(make_column_names(header), axis=1)
+    )
     return frame, below.index.to_numpy()
 
 
-def _as_text(column: Any) -> Any:
+def _cells_to_text(column: Any) -> Any:
     """Make a column of text of one that holds some, as a text file would."""
     texts = column.map(lambda cell: isinstance(cell, str))
     if not texts.any():

@@ -9,8 +9,8 @@ from itertools import islice
 from statistics import median_low
 
 from gpukfl.core._warnings import warn
-from gpukfl.datasets._lines import BLANKS, Layout, Text, rows_of
-from gpukfl.datasets._names import say_titles
+from gpukfl.datasets._lines import BLANKS, Layout, Text, iterate_rows
+from gpukfl.datasets._names import warn_titles
 
 _HEAD = 1 << 20  # letters that the layout is read from ...
 _ROWS = 200  # ... and rows
@@ -22,7 +22,7 @@ _NUMBER = re.compile(r"[-+]?(?:\d+[.,]?\d*|[.,]\d+)(?:[eE][-+]?\d+)?")
 _Row = list[str]
 
 
-def layout_of(text: Text, /) -> Layout:
+def detect_layout(text: Text, /) -> Layout:
     """Find the separator and the header of a text.
 
     The separator is the mark that splits most rows into equally many fields, outside quotes.
@@ -34,21 +34,23 @@ def layout_of(text: Text, /) -> Layout:
     ValueError
         If there are no rows of values.
     """
-    head = _head(text)
+    head = _read_head(text)
     if not head.strip():
         msg = "it is empty"
         raise ValueError(msg)
     stated = _STATED.match(head)
-    separator = stated[1] if stated else _separator(head, tabbed=text.source.suffix in _TABBED)
-    rows = _rows(head, separator)
+    separator = (
+        stated[1] if stated else _detect_separator(head, tabbed=text.source.suffix in _TABBED)
+    )
+    rows = _split_head(head, separator)
     titles = int(stated is not None)
-    return _with_header(text.source.name, separator, rows, titles)
+    return _find_header(text.source.name, separator, rows, titles)
 
 
 _TABBED = (".tsv", ".tab")
 
 
-def _head(text: Text) -> str:
+def _read_head(text: Text) -> str:
     """Read whole lines, at least three where there are so many."""
     with text.open() as file:
         head = more = file.read(_HEAD)
@@ -59,20 +61,20 @@ def _head(text: Text) -> str:
     return head[: head.rindex("\n") + 1] if cut else head
 
 
-def _rows(head: str, separator: str) -> list[_Row]:
+def _split_head(head: str, separator: str) -> list[_Row]:
     lines = io.StringIO(head, newline="")
-    return [fields for _, fields in islice(rows_of(lines, separator), _ROWS)]
+    return [fields for _, fields in islice(iterate_rows(lines, separator), _ROWS)]
 
 
-def _separator(head: str, *, tabbed: bool) -> str:
+def _detect_separator(head: str, *, tabbed: bool) -> str:
     """Find what splits the rows best."""
     first = next(line for line in head.splitlines() if line.strip())
     found = {}
     for mark in _MARKS:
-        width, share = _regularity(_rows(head, mark))
+        width, share = _regularity(_split_head(head, mark))
         if width > 1:
             found[mark] = share, tabbed and mark == "\t", mark != ",", width
-    header, *values = [fields for fields in _rows(head, BLANKS) if fields]
+    header, *values = [fields for fields in _split_head(head, BLANKS) if fields]
     width, share = _regularity(values or [header])
     named = width - len(header) in (0, 1)  # the column of the rows' names may have none
     if width > 1 and named and share > _REGULAR and not set(found) & set(first):
@@ -87,15 +89,17 @@ def _regularity(rows: list[_Row]) -> tuple[int, float]:
     return width, counts[width] / max(counts.total(), 1)
 
 
-def _with_header(name: str, separator: str, rows: list[_Row], begin: int) -> Layout:
+def _find_header(name: str, separator: str, rows: list[_Row], begin: int) -> Layout:
     """Find the header, below titles if there are any, and the names in it."""
     width, _ = _regularity(rows[begin:])
-    filled = median_low([len(_filled(fields)) or 1 for fields in rows[begin:]])
+    filled = median_low([len(_strip_empty_fields(fields)) or 1 for fields in rows[begin:]])
     places = (k for k in range(begin, len(rows)) if _may_be_header(rows, k, width, filled))
     place = next(places, begin)  # where no row holds anything
-    titles = list(filter(None, (separator.join(_filled(row)) for row in rows[begin:place])))
+    titles = list(
+        filter(None, (separator.join(_strip_empty_fields(row)) for row in rows[begin:place]))
+    )
     if titles:
-        say_titles(name, titles[0])
+        warn_titles(name, titles[0])
     header, values = rows[place], [fields for fields in rows[place + 1 :] if fields]
     if _is_headless([header, *values]):
         warn(f"the first line of {name} is a row of values: columns are named x0, x1, ...")
@@ -103,10 +107,10 @@ def _with_header(name: str, separator: str, rows: list[_Row], begin: int) -> Lay
     if not values:
         msg = "it has a header and no rows below it"
         raise ValueError(msg)
-    return Layout(separator, place + 1, _names(header, values, width))
+    return Layout(separator, place + 1, _header_names(header, values, width))
 
 
-def _filled(fields: _Row) -> _Row:
+def _strip_empty_fields(fields: _Row) -> _Row:
     """Fields up to the last that is not empty: spreadsheets make all rows equally long."""
     count = max((k + 1 for k, field in enumerate(fields) if field.strip()), default=0)
     return fields[:count]
@@ -118,7 +122,7 @@ def _may_be_header(rows: list[_Row], place: int, width: int, filled: int) -> boo
     Columns at the end may have none, up to half of those that hold something in a middling row.
     """
     if len(rows[place]) >= width:
-        return 2 * len(_filled(rows[place])) >= filled
+        return 2 * len(_strip_empty_fields(rows[place])) >= filled
     below = next((fields for fields in rows[place + 1 :] if fields), [])
     return 1 < len(rows[place]) == width - 1 == len(below) - 1 and _has_number(below)
 
@@ -127,7 +131,7 @@ def _has_number(fields: _Row) -> bool:
     return any(_NUMBER.fullmatch(field.strip()) for field in fields)
 
 
-def _names(header: _Row, values: list[_Row], width: int) -> tuple[str, ...]:
+def _header_names(header: _Row, values: list[_Row], width: int) -> tuple[str, ...]:
     """Names of the columns: those of the rows come first, and separators may end each row."""
     names = [name.strip() for name in header]
     if len(names) == width - 1:

@@ -45,19 +45,19 @@ class Layout:
     names: tuple[str, ...]
 
 
-def rows_of(lines: Iterable[str], separator: str, /) -> Iterator[tuple[int, list[str]]]:
+def iterate_rows(lines: Iterable[str], separator: str, /) -> Iterator[tuple[int, list[str]]]:
     """Yield the line that each row begins at, from 1, and its fields; none of a blank line."""
     if separator == BLANKS:
         lines = (line.strip().replace("\t", " ") + "\n" for line in lines)
     reader = csv.reader(iter(lines), delimiter=separator, skipinitialspace=True)
     begin = 1
-    while (fields := _next(reader)) is not None:
+    while (fields := _next_row(reader)) is not None:
         yield begin, fields if any(map(str.strip, fields)) or len(fields) > 1 else []
         begin = reader.line_num + 1
 
 
-def _next(reader: Iterator[list[str]]) -> list[str] | None:
-    """Give the next row, however long its fields are, as of a whole line or of documents."""
+def _next_row(reader: Iterator[list[str]]) -> list[str] | None:
+    """Return the next row, however long its fields are, as of a whole line or of documents."""
     limit = csv.field_size_limit(sys.maxsize)
     try:
         return next(reader, None)
@@ -65,26 +65,26 @@ def _next(reader: Iterator[list[str]]) -> list[str] | None:
         csv.field_size_limit(limit)
 
 
-def unclosed(line: int, /) -> str:
-    """Say of the row that begins at `line` that a quote in it has no end."""
+def unclosed_quote_text(line: int, /) -> str:
+    """Return in words that the row that begins at `line` has a quote without an end."""
     return f"a quote that opens in line {line} is never closed"
 
 
-def last_line(text: Text, layout: Layout, /) -> int:
+def find_last_line(text: Text, layout: Layout, /) -> int:
     """Find the line that the last row begins at."""
     with text.open() as lines:
-        return max((line for line, _ in rows_of(lines, layout.separator)), default=1)
+        return max((line for line, _ in iterate_rows(lines, layout.separator)), default=1)
 
 
-def line_of(text: Text, layout: Layout, row: int, /) -> int:
+def find_line(text: Text, layout: Layout, row: int, /) -> int:
     """Find the line that a row of values begins at; the first is row 0."""
     with text.open() as lines:
-        rows = enumerate(rows_of(lines, layout.separator))
+        rows = enumerate(iterate_rows(lines, layout.separator))
         begins = (line for k, (line, fields) in rows if k >= layout.above and fields)
         return next(line for k, line in enumerate(begins) if k == row)
 
 
-def check_rows(text: Text, layout: Layout, /) -> None:
+def check_field_counts(text: Text, layout: Layout, /) -> None:
     """Raise ValueError at the first row of values with another number of fields than columns.
 
     Fields of columns at the end that have no name may be missing.
@@ -92,7 +92,7 @@ def check_rows(text: Text, layout: Layout, /) -> None:
     names = layout.names
     least = max((k + 1 for k, name in enumerate(names) if name), default=1)
     with text.open() as lines:
-        for k, (line, fields) in enumerate(rows_of(lines, layout.separator)):
+        for k, (line, fields) in enumerate(iterate_rows(lines, layout.separator)):
             if k >= layout.above and fields and not least <= len(fields) <= len(names):
                 shown = layout.separator.join(fields)
                 shown = shown if len(shown) <= _SHOWN else shown[:_SHOWN] + "..."

@@ -13,7 +13,7 @@ _NAMELESS = "Unnamed: "
 _SHOWN = 20  # columns that a message names
 
 
-def column_names(names: Iterable[Any], /) -> list[str]:
+def make_column_names(names: Iterable[Any], /) -> list[str]:
     """Make names of a header: text, and different; warns where two columns share one."""
     names = [str(name) for name in names]
     named = [name or f"{_NAMELESS}{k}" for k, name in enumerate(names)]
@@ -29,11 +29,11 @@ def column_names(names: Iterable[Any], /) -> list[str]:
         unique.append(fresh)
     changed = [(old, new) for old, new in zip(named, unique, strict=True) if old != new]
     if changed:
-        warn(f"columns have the same name: {listed(f'{b} is another {a}' for a, b in changed)}")
+        warn(f"columns have the same name: {join_names(f'{b} is another {a}' for a, b in changed)}")
     return unique
 
 
-def without_nameless(frame: Any, /) -> Any:
+def drop_unnamed_columns(frame: Any, /) -> Any:
     """Leave out columns without a name that are empty, or a first one that numbers the rows."""
     nameless = [name for name in frame.columns if name.startswith(_NAMELESS)]
     empty = [name for name in nameless if frame[name].isna().all()]
@@ -47,8 +47,8 @@ def without_nameless(frame: Any, /) -> Any:
     return frame.drop(columns=empty + numbers)
 
 
-def say_titles(name: str, first: str, /) -> None:
-    """Warn of what stands above the header of the table called `name`."""
+def warn_titles(name: str, first: str, /) -> None:
+    """Warn of text above the header of the table called `name`."""
     warn(f"what is above the header of {name} is left out: {first!r}")
 
 
@@ -60,11 +60,11 @@ def check_columns(names: Iterable[str], known: Iterable[str], expected: str, /) 
         by_folded = {name.casefold(): name for name in sorted(known)}
         near = difflib.get_close_matches(missing[0].casefold(), by_folded, n=3)
         hint = f" (did you mean {' or '.join(by_folded[name] for name in near)}?)" if near else ""
-        msg = f"expected {expected}{listed(map(repr, missing))}{hint}"
+        msg = f"expected {expected}{join_names(map(repr, missing))}{hint}"
         raise ValueError(msg)
 
 
-def listed(names: Iterable[str], /) -> str:
+def join_names(names: Iterable[str], /) -> str:
     """Join names, and count those that are too many."""
     names = list(names)
     more = len(names) - _SHOWN

@@ -1,4 +1,4 @@
-"""Numbers as people write them: decimal commas, groups of digits, currencies, words for gaps."""
+"""Numbers as people write them: decimal commas, groups of digits, currencies, missing values."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Words:
 
     @cached_property
     def values(self) -> list[str]:
-        """Words that stand for no gap."""
+        """Words that do not stand for missing values."""
         return [word for word in self.words if word and word not in self.gaps]
 
     @cached_property
@@ -100,7 +100,7 @@ class Words:
         return self._spread(column, values, object)
 
     def as_text(self, column: Any, /) -> Any:
-        """Make the column as it is to be: gaps missing, no blanks at the ends."""
+        """Make the final column: its missing values, and no blanks at the ends."""
         values = [word if word and word not in self.gaps else None for word in self.words]
         return self._spread(column, values, column.dtype)
 
@@ -109,12 +109,13 @@ class Words:
         import pandas as pd
 
         plain = [
-            _plain(word, mark) if word and word not in self.gaps else None for word in self.words
+            _normalize_number(word, mark) if word and word not in self.gaps else None
+            for word in self.words
         ]
-        whole = [None if text is None else _whole(text) for text in plain]
+        whole = [None if text is None else _parse_integer(text) for text in plain]
         if all(number is not None for number, text in zip(whole, plain, strict=True) if text):
             sizes = [abs(number) for number in whole if number is not None]
-            if max(sizes, default=0) >= WHOLE:  # which would be rounded beside gaps
+            if max(sizes, default=0) >= WHOLE:  # which would be rounded beside missing values
                 dtype = "Int64" if max(sizes) < _LONGEST else object
                 return self._spread(column, whole, dtype)
         return self._spread(column, pd.to_numeric(pd.Series(plain, dtype=object)), None)
@@ -126,7 +127,7 @@ class Words:
         return pd.Series(values, dtype=dtype).reindex(self.codes).set_axis(column.index)
 
 
-def _whole(text: str) -> int | None:
+def _parse_integer(text: str) -> int | None:
     return int(text) if _INTEGER.fullmatch(text) else None
 
 
@@ -140,7 +141,7 @@ def _are_numbers(values: list[str], mark: str) -> bool:
     return len(units - {""}) < 2
 
 
-def _plain(value: str, mark: str) -> str:
+def _normalize_number(value: str, mark: str) -> str:
     """Write a number as Python does."""
     match = _NUMBER[mark].fullmatch(value)
     assert match is not None

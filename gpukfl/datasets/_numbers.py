@@ -10,7 +10,7 @@ import numpy as np
 
 from gpukfl.core._frames import GAPS
 from gpukfl.core._warnings import warn
-from gpukfl.datasets._names import listed
+from gpukfl.datasets._names import join_names
 from gpukfl.datasets._notation import MISSING, Words
 
 NaValues = Sequence[str] | Mapping[str, Sequence[str]] | None  # of all columns, or of some
@@ -45,15 +45,15 @@ class Reading:
     written: Callable[[list[str]], Any] | None = None
     na_values: NaValues = None
 
-    def missing_in(self, name: str, /) -> Collection[str]:
+    def missing_words(self, name: str, /) -> Collection[str]:
         """Return the words that stand for missing values in a column, also of text."""
         if isinstance(self.na_values, Mapping):
             return self.na_values.get(name, MISSING)
         return MISSING if self.na_values is None else self.na_values
 
 
-def with_numbers(frame: Any, reading: Reading, /) -> Any:
-    """Make numbers of text that is nothing else, and gaps of the words for them.
+def parse_numbers(frame: Any, reading: Reading, /) -> Any:
+    """Parse columns of text that are numbers, and the words for missing values.
 
     What the decimal mark is, numbers tell that can be read in one way only. Where none does,
     "1,234" has a decimal comma if every number of the column has one and commas do not separate
@@ -64,27 +64,29 @@ def with_numbers(frame: Any, reading: Reading, /) -> Any:
     ValueError
         If a column that is told to be numeric has other words; says where the first is.
     """
-    texts = _texts(frame, reading)
+    texts = _text_columns(frame, reading)
     numbers = {name: words for name, words in texts.items() if _is_number(name, words, reading)}
     for name, words in texts.items():
         if name not in numbers and reading.kinds.get(name) in ("numeric", "code"):
-            numbers[name] = _only_gaps(name, words, reading)
-    mark = reading.decimal or _mark_of_file(frame, numbers)
+            numbers[name] = _treat_words_as_missing(name, words, reading)
+    mark = reading.decimal or _file_decimal_mark(frame, numbers)
     if mark == "," and reading.written is not None and not reading.commas_separate:
-        numbers |= _written_again(frame, reading)
+        numbers |= _reread_as_text(frame, reading)
     changed = {
         name: words.as_truth(frame[name]) if words.are_truth else words.as_text(frame[name])
         for name, words in texts.items()
         if name not in numbers
     }
     for name, words in numbers.items():
-        changed[name] = words.as_numbers(frame[name], _mark_of(words, mark, reading))
+        changed[name] = words.as_numbers(frame[name], _decimal_mark(words, mark, reading))
     if not mark:
         # Where commas separate columns, points are seldom between groups of digits
-        _say_doubtful(numbers, changed, "," if reading.commas_separate else ",.")
-    _warn_of_padded({name: words for name, words in texts.items() if name not in numbers}, reading)
-    _say_gaps(texts | numbers, reading)
-    found = with_columns(frame, changed)
+        _warn_ambiguous_numbers(numbers, changed, "," if reading.commas_separate else ",.")
+    _warn_zero_padded(
+        {name: words for name, words in texts.items() if name not in numbers}, reading
+    )
+    _warn_missing_words(texts | numbers, reading)
+    found = replace_columns(frame, changed)
     found.attrs["missing_words"] = {
         name: sorted(words.gaps - {""}) for name, words in texts.items() if words.gaps - {""}
     }
@@ -97,11 +99,11 @@ def _is_number(name: str, words: Words, reading: Reading) -> bool:
     return bool(words.decimals) and (kind in _NUMBERS if words.padded else kind not in AS_TEXT)
 
 
-def _warn_of_padded(texts: dict[str, Words], reading: Reading) -> None:
+def _warn_zero_padded(texts: dict[str, Words], reading: Reading) -> None:
     """Warn of codes whose zeros say that they are text."""
     some = [n for n, words in texts.items() if words.decimals and n not in reading.kinds]
     if some:
-        shown = listed(f"{texts[name].padded!r} in {name}" for name in some)
+        shown = join_names(f"{texts[name].padded!r} in {name}" for name in some)
         warn(
             f"digits that begin with a zero are text: {shown}. load_frame(..., "
             f"kinds={{{some[0]!r}: 'numeric'}}) reads numbers, as does --columns {some[0]}=numeric "
@@ -109,17 +111,17 @@ def _warn_of_padded(texts: dict[str, Words], reading: Reading) -> None:
         )
 
 
-def _texts(frame: Any, reading: Reading) -> dict[str, Words]:
+def _text_columns(frame: Any, reading: Reading) -> dict[str, Words]:
     """Columns of text, by name."""
     columns = {name: frame[name] for name in frame.columns if frame[name].dtype.kind in "OU"}
-    found = {n: Words.of(column, reading.missing_in(n)) for n, column in columns.items()}
+    found = {n: Words.of(column, reading.missing_words(n)) for n, column in columns.items()}
     return {name: words for name, words in found.items() if words is not None}
 
 
-def _written_again(frame: Any, reading: Reading) -> dict[str, Words]:
+def _reread_as_text(frame: Any, reading: Reading) -> dict[str, Words]:
     """Columns of which pandas took the points for decimal, as they were written."""
     floats = [name for name in frame.columns if frame[name].dtype.kind == "f"]
-    again = _texts(reading.written(floats), reading) if floats and reading.written else {}
+    again = _text_columns(reading.written(floats), reading) if floats and reading.written else {}
     return {name: words for name, words in again.items() if words.decimals}
 
 
@@ -130,7 +132,7 @@ def _has_points(column: Any) -> bool:
     return bool((values != np.rint(values)).any(where=np.isfinite(values)))
 
 
-def _mark_of_file(frame: Any, numbers: dict[str, Words]) -> str | None:
+def _file_decimal_mark(frame: Any, numbers: dict[str, Words]) -> str | None:
     """Find the decimal mark that columns tell for certain; None where they tell none, or both."""
     sure = {words.decimals for words in numbers.values()} & {".", ","}
     if sure == {","}:
@@ -141,7 +143,7 @@ def _mark_of_file(frame: Any, numbers: dict[str, Words]) -> str | None:
     return "." if points else None
 
 
-def _mark_of(words: Words, mark: str | None, reading: Reading) -> str:
+def _decimal_mark(words: Words, mark: str | None, reading: Reading) -> str:
     """Decimal mark of a column of numbers."""
     if len(words.decimals) == 1:
         return words.decimals
@@ -151,15 +153,15 @@ def _mark_of(words: Words, mark: str | None, reading: Reading) -> str:
     return "," if commas and not reading.commas_separate else "."
 
 
-def _only_gaps(name: str, words: Words, reading: Reading) -> Words:
-    """Take the words of a column that is told to hold numbers for gaps.
+def _treat_words_as_missing(name: str, words: Words, reading: Reading) -> Words:
+    """Treat the words of a column that is declared numeric as missing values.
 
     Raises
     ------
     ValueError
         If there are others.
     """
-    missing = {*MISSING, *reading.missing_in(name)}
+    missing = {*MISSING, *reading.missing_words(name)}
     others = [
         word for word in words.words if word and word not in missing and word.casefold() not in GAPS
     ]
@@ -171,7 +173,7 @@ def _only_gaps(name: str, words: Words, reading: Reading) -> Words:
     return replace(words, gaps=frozenset(words.words))
 
 
-def _say_doubtful(numbers: dict[str, Words], changed: dict[str, Any], marks: str) -> None:
+def _warn_ambiguous_numbers(numbers: dict[str, Words], changed: dict[str, Any], marks: str) -> None:
     """Warn of numbers with such marks that can be read in two ways."""
     said = []
     for name, words in numbers.items():
@@ -182,24 +184,24 @@ def _say_doubtful(numbers: dict[str, Words], changed: dict[str, Any], marks: str
             said.append(f"{words.words[marked[0]]!r} in {name} is taken for {value:g}")
     if said:
         warn(
-            f"numbers can be read in two ways: {listed(said)}. If the decimal mark is another, "
+            f"numbers can be read in two ways: {join_names(said)}. If the decimal mark is another, "
             "name it by decimal (on the command line --decimal)"
         )
 
 
-def _say_gaps(texts: dict[str, Words], reading: Reading) -> None:
-    """Warn of words that are taken for gaps, though neither all readers nor somebody says so."""
+def _warn_missing_words(texts: dict[str, Words], reading: Reading) -> None:
+    """Warn of words that are taken for missing values, though not every reader takes them so."""
     said: dict[str, list[str]] = {}
     for name, words in texts.items():
-        usual = MISSING - {"?"} if reading.na_values is None else reading.missing_in(name)
+        usual = MISSING - {"?"} if reading.na_values is None else reading.missing_words(name)
         for word in sorted(words.gaps.difference([""], usual)):
             said.setdefault(word, []).append(name)
     if said:
-        told = "; ".join(f"{word!r} in {listed(names)}" for word, names in said.items())
+        told = "; ".join(f"{word!r} in {join_names(names)}" for word, names in said.items())
         warn(f"words are taken for missing values: {told}")
 
 
-def with_columns(frame: Any, changed: dict[str, Any], /) -> Any:
+def replace_columns(frame: Any, changed: dict[str, Any], /) -> Any:
     """Return a frame with other columns in place of some."""
     import pandas as pd
 

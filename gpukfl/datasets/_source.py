@@ -56,35 +56,35 @@ class Source:
         if not file.is_file():
             raise FileNotFoundError(path)
         suffixes = [suffix.lower() for suffix in file.suffixes]
-        return _look_at(file.name, suffixes, lambda: file)
+        return _open_source(file.name, suffixes, lambda: file)
 
 
 def _read_once(name: str, stream: IO[bytes]) -> Source:
     raw = stream.read()
-    return _look_at(name, [], lambda: io.BytesIO(raw))
+    return _open_source(name, [], lambda: io.BytesIO(raw))
 
 
-def _look_at(name: str, suffixes: list[str], place: _Place) -> Source:
+def _open_source(name: str, suffixes: list[str], place: _Place) -> Source:
     *rest, last = ["", *suffixes]
     if last in _PACKED:
         return Source(name, rest[-1] if rest else "", lambda: _PACKED[last](place()))
     if last in _BINARY:
-        return Source(name, last, lambda: _plain(place()))
-    with _plain(place()) as file:
+        return Source(name, last, lambda: _open_binary(place()))
+    with _open_binary(place()) as file:
         begin = file.read(8)
     kind = next((kind for magic, kind in _MAGIC.items() if begin.startswith(magic)), "")
-    kind = _kind_of_zip(place()) if kind == ".zip" else kind
+    kind = _zip_suffix(place()) if kind == ".zip" else kind
     if kind in _PACKED:
         return Source(name, last, lambda: _PACKED[kind](place()))
-    return Source(name, kind or last, lambda: _plain(place()))
+    return Source(name, kind or last, lambda: _open_binary(place()))
 
 
-def _plain(place: Path | io.BytesIO) -> IO[bytes]:
+def _open_binary(place: Path | io.BytesIO) -> IO[bytes]:
     return place.open("rb") if isinstance(place, Path) else place
 
 
-def _kind_of_zip(place: Path | io.BytesIO) -> str:
-    """Tell workbooks and arrays, which are archives themselves, from what was packed."""
+def _zip_suffix(place: Path | io.BytesIO) -> str:
+    """Return the suffix of a zip: workbooks and arrays are archives themselves."""
     with zipfile.ZipFile(place) as archive:
         names = archive.namelist()
     if "xl/workbook.xml" in names:
@@ -92,7 +92,7 @@ def _kind_of_zip(place: Path | io.BytesIO) -> str:
     return ".npz" if names and all(name.endswith(".npy") for name in names) else ".zip"
 
 
-def _unzipped(place: Path | io.BytesIO) -> IO[bytes]:
+def _open_zipped(place: Path | io.BytesIO) -> IO[bytes]:
     with zipfile.ZipFile(place) as archive:
         names = [name for name in archive.namelist() if not name.startswith("__MACOSX/")]
         if len(names) != 1:
@@ -106,7 +106,7 @@ _PACKED: dict[str, Callable[[Any], Any]] = {
     ".gz": gzip.open,
     ".bz2": bz2.open,
     ".xz": lzma.open,
-    ".zip": _unzipped,
+    ".zip": _open_zipped,
 }
 _MAGIC = {
     b"\x1f\x8b": ".gz",

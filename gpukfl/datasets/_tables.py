@@ -14,7 +14,7 @@ import numpy as np
 
 from gpukfl.core._warnings import warn
 from gpukfl.datasets._formats import read_feather, read_npz, read_parquet, read_workbook
-from gpukfl.datasets._names import check_columns, listed
+from gpukfl.datasets._names import check_columns, join_names
 from gpukfl.datasets._numbers import NaValues
 from gpukfl.datasets._source import Source
 from gpukfl.datasets._text import read_text_table
@@ -74,7 +74,7 @@ def load_table(
         which line and column.
     """
     frame = load_frame(source, kinds=kinds, decimal=decimal, na_values=na_values)
-    known = f"one of {listed(frame.columns)}, got "
+    known = f"one of {join_names(frame.columns)}, got "
     check_columns(drop, frame.columns, f"each column to drop to be {known}")
     if target is not None:
         check_columns([target], frame.columns, f"--target to be {known}")
@@ -112,12 +112,12 @@ def _split_target(frame: Any, target: str | None, default: str | None) -> Loaded
         has, are = ("has", "is") if lost == 1 else ("have", "are")
         warn(f"{lost} of {len(frame)} rows {has} no {target}, and {are} left out{hint}")
         frame = frame[~missing].reset_index(drop=True)
-        y = _as_written(frame[target])
+        y = _restore_integers(frame[target])
     return LoadedTable(frame.drop(columns=[target]), y.to_numpy(), target)
 
 
-def _as_written(y: Any) -> Any:
-    """Make integers of floats that gaps alone made of them."""
+def _restore_integers(y: Any) -> Any:
+    """Restore integers that became floats because of missing values."""
     whole = y.dtype == np.float64 and (y % 1 == 0).all() and (y.abs() < 2**53).all()
     return y.astype(np.int64) if whole else y
 
@@ -179,9 +179,9 @@ def load_frame(
         msg = f'expected decimal to be "." or ",", got {decimal!r}'
         raise ValueError(msg)
     if source in BUNDLED:
-        return _bundled(source)
+        return _load_bundled(source)
     try:
-        return _read(Source.of(source), kinds or {}, decimal, na_values)
+        return _read_source(Source.of(source), kinds or {}, decimal, na_values)
     except FileNotFoundError as error:
         names = ", ".join(BUNDLED)
         msg = f"expected a file, - for standard input, or one of {names}, got {source!r}"
@@ -192,7 +192,7 @@ def load_frame(
         raise ValueError(msg) from error
 
 
-def _read(
+def _read_source(
     source: Source, kinds: Mapping[str, str], decimal: str | None, na_values: NaValues
 ) -> Any:
     """Read a frame with every column."""
@@ -212,7 +212,7 @@ def _read(
         raise ValueError(msg) from error
 
 
-def _bundled(name: str) -> Any:
+def _load_bundled(name: str) -> Any:
     from sklearn import datasets
 
     data = getattr(datasets, f"load_{name}")(as_frame=True)

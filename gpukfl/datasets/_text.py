@@ -8,12 +8,20 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gpukfl.core._frames import WHOLE
-from gpukfl.datasets._encodings import encoding_of
-from gpukfl.datasets._layout import layout_of
-from gpukfl.datasets._lines import BLANKS, Layout, Text, check_rows, last_line, line_of, unclosed
-from gpukfl.datasets._names import column_names, without_nameless
+from gpukfl.datasets._encodings import detect_encoding
+from gpukfl.datasets._layout import detect_layout
+from gpukfl.datasets._lines import (
+    BLANKS,
+    Layout,
+    Text,
+    check_field_counts,
+    find_last_line,
+    find_line,
+    unclosed_quote_text,
+)
+from gpukfl.datasets._names import drop_unnamed_columns, make_column_names
 from gpukfl.datasets._notation import MISSING, Words
-from gpukfl.datasets._numbers import AS_TEXT, NaValues, Reading, with_columns, with_numbers
+from gpukfl.datasets._numbers import AS_TEXT, NaValues, Reading, parse_numbers, replace_columns
 from gpukfl.datasets._source import Source
 
 
@@ -30,7 +38,8 @@ def read_text_table(
     Parameters
     ----------
     source : Source
-        Bytes of a text: see `encoding_of`, and `layout_of` for what may separate its columns.
+        Bytes of a text: see `detect_encoding`, and `detect_layout` for what may separate its
+        columns.
     kinds : mapping of str to str
         What columns are, where it is known: categories are read as they are written, so that
         codes keep their leading zeros.
@@ -44,12 +53,12 @@ def read_text_table(
     ValueError
         If the file is no text, or its rows are no table; says in which line.
     """
-    text = Text(source, encoding_of(source))
-    layout = layout_of(text)
-    names = column_names(layout.names)
-    read = functools.partial(_parsed, text, layout, names)
+    text = Text(source, detect_encoding(source))
+    layout = detect_layout(text)
+    names = make_column_names(layout.names)
+    read = functools.partial(_parse_csv, text, layout, names)
     reading = Reading(
-        place=lambda row: f"line {line_of(text, layout, row)}",
+        place=lambda row: f"line {find_line(text, layout, row)}",
         kinds=kinds,
         decimal=decimal,
         commas_separate=layout.separator == ",",
@@ -57,16 +66,16 @@ def read_text_table(
         na_values=na_values,
     )
     # "?" is left to what warns of it
-    missing = {name: ["", *MISSING - {"?"}, *reading.missing_in(name)] for name in names}
+    missing = {name: ["", *MISSING - {"?"}, *reading.missing_words(name)] for name in names}
     missing = {name: list(set(words) - {"?"}) for name, words in missing.items()}
     frame = read([name for name in names if kinds.get(name) in AS_TEXT], missing)
     if frame.iloc[:, -1].isna().any():  # as in a short row, and below a long first one
-        check_rows(text, layout)
-    codes = [name for name in names if name not in kinds] if _has_padded(text, layout) else []
-    return without_nameless(with_numbers(_with_words(frame, reading, codes), reading))
+        check_field_counts(text, layout)
+    codes = [name for name in names if name not in kinds] if _has_zero_padded(text, layout) else []
+    return drop_unnamed_columns(parse_numbers(_restore_text(frame, reading, codes), reading))
 
 
-def _with_words(frame: Any, reading: Reading, codes: Sequence[str]) -> Any:
+def _restore_text(frame: Any, reading: Reading, codes: Sequence[str]) -> Any:
     """Put columns as they were written, where pandas made less of them.
 
     Text with missing values has words for these. Large integers beside missing values were rounded,
@@ -81,20 +90,20 @@ def _with_words(frame: Any, reading: Reading, codes: Sequence[str]) -> Any:
     if not some or reading.written is None:
         return frame
     again = reading.written(some)
-    kept = {*texts, *large, *(name for name in codes if _is_padded(again[name]))}
-    return with_columns(frame, {name: again[name] for name in kept})
+    kept = {*texts, *large, *(name for name in codes if _is_zero_padded(again[name]))}
+    return replace_columns(frame, {name: again[name] for name in kept})
 
 
 def _is_whole(column: Any) -> bool:
     return bool((column.dropna() % 1 == 0).all())
 
 
-def _is_padded(column: Any) -> bool:
+def _is_zero_padded(column: Any) -> bool:
     words = Words.of(column)
     return words is not None and bool(words.decimals and words.padded)
 
 
-def _has_padded(text: Text, layout: Layout) -> bool:
+def _has_zero_padded(text: Text, layout: Layout) -> bool:
     """Whether some field has digits that begin with a zero."""
     mark = r"[ \t]" if layout.separator == BLANKS else re.escape(layout.separator)
     field = re.compile(rf'(?:^|{mark})[ "]*[-+]?0\d+[ "]*(?:{mark}|$)')
@@ -102,7 +111,7 @@ def _has_padded(text: Text, layout: Layout) -> bool:
         return any(field.search(line.rstrip("\r\n")) for line in lines)
 
 
-def _parsed(
+def _parse_csv(
     text: Text,
     layout: Layout,
     names: list[str],
@@ -130,6 +139,6 @@ def _parsed(
             )
     except pd.errors.ParserError as error:
         if "EOF inside string" in str(error):
-            raise ValueError(unclosed(last_line(text, layout))) from error
-        check_rows(text, layout)
+            raise ValueError(unclosed_quote_text(find_last_line(text, layout))) from error
+        check_field_counts(text, layout)
         raise

@@ -21,12 +21,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from gpukfl._inferring import infer
 from gpukfl._saving import save
-from gpukfl._source import imports_of
+from gpukfl._source import import_lines
 from gpukfl.core._array import Array, array_namespace, as_columns, is_array, to_host
 from gpukfl.core._results import Status
-from gpukfl.core._warnings import warnings_kept
-from gpukfl.estimators._dask import on_its_device
-from gpukfl.estimators._declared import Declared, Fields, Rule, Switch, Text, Whole
+from gpukfl.core._warnings import keep_warnings
+from gpukfl.estimators._dask import run_on_data_device
+from gpukfl.estimators._declared import Bool, Declared, Fields, Int, Rule, Text
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._validation import validate_targets
 from gpukfl.estimators.scaling import ColumnScaling
@@ -57,10 +57,10 @@ class DescribedEstimator(Shown):
 
     @abstractmethod
     def _describe(self, names: Names, /) -> Description:
-        """Say what was learned; called on an estimator whose arrays are NumPy's."""
+        """Return the description; called on an estimator whose arrays are NumPy's."""
 
     def describe(self) -> Description:
-        """Say what was learned, as one value.
+        """Return a description of what was learned.
 
         Returns
         -------
@@ -68,7 +68,7 @@ class DescribedEstimator(Shown):
             Words, names and host arrays. Features have the names of the frame that was fitted, or
             are x0, x1, ...
         """
-        return self._described_as(None, "y")
+        return self._describe_columns(None, "y")
 
     def save(self, path: str | Path) -> None:
         """Write the estimator to one file, from which `gpukfl.load` makes a `gpukfl.Model`.
@@ -135,7 +135,7 @@ class DescribedEstimator(Shown):
         write_onnx(self, path, feature_names(self, features), target, reader)
 
     def inference(self, X: Any, y: Any, **options: Any) -> Any:
-        """Say what may be concluded, with its errors: see `gpukfl.inference.infer`.
+        """Return confidence bands, tests and errors: see `gpukfl.inference.infer`.
 
         Parameters
         ----------
@@ -159,20 +159,20 @@ class DescribedEstimator(Shown):
         check_is_fitted(self)
         return infer(self, X, y, **options)
 
-    def _described_as(self, features: Sequence[str] | None, target: str) -> Description:
+    def _describe_columns(self, features: Sequence[str] | None, target: str) -> Description:
         """Describe with the names of columns."""
         check_is_fitted(self)
         host = self.to_host()
         one_unit = is_classifier(host)
-        names = Names(feature_names(self, features), target, outputs(host, target), one_unit)
+        names = Names(feature_names(self, features), target, output_names(host, target), one_unit)
         told = host._describe(names)
         return replace(
-            told.warned_of(host.warnings_),
-            call=f"{imports_of([self])}model = {self!r}.fit(X, y)",
+            told.add_warnings(host.warnings_),
+            call=f"{import_lines([self])}model = {self!r}.fit(X, y)",
         )
 
     def _about(self, names: Names, /) -> dict[str, Any]:
-        """Give those fields of a description that every estimator has."""
+        """Return those fields of a description that every estimator has."""
         return {
             "name": type(self).__name__,
             "target": names.target,
@@ -185,7 +185,7 @@ class DescribedMethod(DescribedEstimator):
     """A method of `gpukfl.fit`, which is fitted in steps and tuned."""
 
     def _about_fit(self: Any, names: Names, /, *, along: str, beside: tuple[str, ...]) -> Any:
-        """Give those fields of a description that every method has, and what was tuned.
+        """Return those fields of a description that every method has, and what was tuned.
 
         `along` is the setting that the scores are drawn along, and `beside` are the others.
         """
@@ -195,7 +195,7 @@ class DescribedMethod(DescribedEstimator):
             "n_samples": self._n_samples,
             "place": self.place_,
             "n_steps": self.n_iter_,
-            "ended": ended_text(self.status_),
+            "ended": status_text(self.status_),
             "dimension": (count, "effective direction"),
             "units": "" if self.scaling_ is None else self.scaling_.note,
             "tuning": Tuning(
@@ -217,7 +217,7 @@ def feature_names(estimator: Any, features: Sequence[str] | None = None, /) -> t
     return tuple(str(name) for name in features)
 
 
-def outputs(host: Any, target: str, /) -> tuple[str, ...]:
+def output_names(host: Any, target: str, /) -> tuple[str, ...]:
     """Names of the fitted functions: the target, its columns, the classes, or the second of two."""
     if is_classifier(host):
         classes = host.classes_[-1:] if len(host.classes_) <= 2 else host.classes_
@@ -225,18 +225,18 @@ def outputs(host: Any, target: str, /) -> tuple[str, ...]:
     return target_names(target, host.intercept_.shape[0])
 
 
-def coordinate(host: Any, /) -> str:
-    """Say what a function along a direction or a variable is drawn over."""
-    return "coordinate along it" + in_unit(host)
+def coordinate_text(host: Any, /) -> str:
+    """Return in words what a function along a direction or a variable is drawn over."""
+    return "coordinate along it" + unit_text(host)
 
 
-def in_unit(host: Any, /) -> str:
-    """Say what scaled features are measured in."""
+def unit_text(host: Any, /) -> str:
+    """Return in words what scaled features are measured in."""
     return "" if host.scaling_ is None else f", in {host.scaling_.unit}"
 
 
 def task_text(estimator: Any, kind: str = "", /) -> str:
-    """Say what was fitted: a regression, or a classification of so many classes."""
+    """Return in words what was fitted: a regression, or a classification of so many classes."""
     task = "regression"
     if is_classifier(estimator):
         count = len(estimator.classes_)
@@ -244,8 +244,8 @@ def task_text(estimator: Any, kind: str = "", /) -> str:
     return task + (f" ({kind})" if kind else "")
 
 
-def ended_text(status: str, /) -> str:
-    """Say how a fit ended."""
+def status_text(status: str, /) -> str:
+    """Return in words how a fit ended."""
     if status == Status.TIME_LIMIT.name:  # perhaps before all of it was spent
         return "shortened by max_time"
     return status.lower().replace("_", " ")
@@ -267,23 +267,23 @@ OF_EVERY_FIT = """    place_ : str
 """  # of the docstrings' attributes
 
 
-def on_host(value: Any, /) -> Any:
+def copy_to_host(value: Any, /) -> Any:
     """Copy every array inside lists, dicts and dataclasses to NumPy."""
     if isinstance(value, HostStored):
         return value.to_host()
     if is_array(value) and not isinstance(value, np.generic):  # a number, though libraries know it
         return to_host(value)
     if isinstance(value, dict):
-        return {key: on_host(item) for key, item in value.items()}
+        return {key: copy_to_host(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return type(value)(on_host(item) for item in value)
+        return type(value)(copy_to_host(item) for item in value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = {f.name: on_host(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        fields = {f.name: copy_to_host(getattr(value, f.name)) for f in dataclasses.fields(value)}
         return type(value)(**fields)
     return value
 
 
-def finite_prediction(estimator: Any, X: Any, method: str, /) -> Array:
+def predict_finite(estimator: Any, X: Any, method: str, /) -> Array:
     """Fitted functions of an estimator at `X`: (n, t).
 
     Raises
@@ -291,11 +291,11 @@ def finite_prediction(estimator: Any, X: Any, method: str, /) -> Array:
     ValueError
         If the data are not as in the fit, or a row is so far from them that a result overflows.
     """
-    return finite(estimator, lambda: estimator._predict(X, method))
+    return evaluate_finite(estimator, lambda: estimator._predict(X, method))
 
 
-def finite(estimator: Any, evaluate: Callable[[], Array], /) -> Array:
-    """Give what an estimator evaluates (n, t); ValueError where a result overflows."""
+def evaluate_finite(estimator: Any, evaluate: Callable[[], Array], /) -> Array:
+    """Return what an estimator evaluates (n, t); ValueError where a result overflows."""
     with np.errstate(over="ignore", invalid="ignore"):  # reported just below
         predicted = evaluate()
     bits = array_namespace(predicted).finfo
@@ -303,7 +303,7 @@ def finite(estimator: Any, evaluate: Callable[[], Array], /) -> Array:
     return check_finite_prediction(predicted, "prediction", precision)
 
 
-def unchanged_on_error(fit: Any, /) -> Any:
+def restore_on_error(fit: Any, /) -> Any:
     """Decorate a `fit` method so that an exception leaves the estimator as it was."""
 
     @functools.wraps(fit)
@@ -331,7 +331,7 @@ def _is_finite(e: Any) -> bool:
     return all(bool(np.isfinite(array).all()) for array in arrays if array is not None)
 
 
-def _scales(e: Any) -> bool:
+def _has_sound_scaling(e: Any) -> bool:
     return e.scaling_ is None or e.scaling_.is_sound
 
 
@@ -343,14 +343,14 @@ class ArrayRegressor(RegressorMixin):
 
     _learn: Callable[[Any, Any, Any], Self]
     _predict: Callable[[Any, str], Array]
-    _attributes: ClassVar[dict[str, Declared]] = {"_one_target": Switch()}
+    _attributes: ClassVar[dict[str, Declared]] = {"_one_target": Bool()}
     _rules: ClassVar[dict[str, Rule]] = {
         "one target": lambda e: not e._one_target or e.intercept_.shape[0] == 1
     }
 
-    @unchanged_on_error
-    @warnings_kept
-    @on_its_device
+    @restore_on_error
+    @keep_warnings
+    @run_on_data_device
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to one or many targets.
 
@@ -383,7 +383,7 @@ class ArrayRegressor(RegressorMixin):
         self._one_target = y.ndim == 1
         return Samples.of(X, as_columns(y), sample_weight, labels=False)
 
-    @on_its_device
+    @run_on_data_device
     def predict(self, X: Any) -> Array:
         """Predict the targets.
 
@@ -397,7 +397,7 @@ class ArrayRegressor(RegressorMixin):
         array of shape (n_samples,) or (n_samples, n_targets)
             Predictions, of the library, device and dtype of X.
         """
-        predictions = finite_prediction(self, X, "predict")
+        predictions = predict_finite(self, X, "predict")
         return predictions[:, 0] if self._one_target else predictions
 
     def __sklearn_tags__(self) -> Any:
@@ -406,7 +406,7 @@ class ArrayRegressor(RegressorMixin):
         return tags
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Give the R² of the predictions, averaged over targets."""
+        """Return the R² of the predictions, averaged over targets."""
         truth = to_host(y) if is_array(y) else y
         return float(r2_score(truth, to_host(self.predict(X)), sample_weight=sample_weight))
 
@@ -416,12 +416,12 @@ class HostStored(DescribedEstimator, BaseEstimator):
 
     _library: str
     _attributes: ClassVar[dict[str, Declared]] = {
-        "n_features_in_": Whole("n_features"),
+        "n_features_in_": Int("n_features"),
         "_library": Text(("numpy",)),
     }
 
     def __getstate__(self) -> dict[str, Any]:
-        state = {key: on_host(value) for key, value in super().__getstate__().items()}
+        state = {key: copy_to_host(value) for key, value in super().__getstate__().items()}
         state.pop("client", None)  # of a cluster that is not where it is loaded
         if "_library" in state:
             state["_library"] = "numpy"
@@ -429,21 +429,21 @@ class HostStored(DescribedEstimator, BaseEstimator):
 
     @property
     def _repr_html_(self) -> Any:
-        """Give scikit-learn's diagram, and what was learned; none where it shall show text."""
+        """Return scikit-learn's diagram and a short description; none where text is wanted."""
         if get_config()["display"] != "diagram":
             msg = "there is HTML where scikit-learn's display is 'diagram'"
             raise AttributeError(msg)
-        return self._in_html
+        return self._html
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        """Give what notebooks show, by kind."""
+        """Return what notebooks show, by kind."""
         shown = {"text/plain": repr(self)}
         if get_config()["display"] == "diagram":
-            shown["text/html"] = self._in_html()
+            shown["text/html"] = self._html()
         return shown
 
-    def _in_html(self) -> str:
-        """Give the diagram of the parameters, and under it what was learned."""
+    def _html(self) -> str:
+        """Return the diagram of the parameters, and under it what was learned."""
         diagram: str = estimator_html_repr(self)
         try:
             check_is_fitted(self)
@@ -455,15 +455,15 @@ class HostStored(DescribedEstimator, BaseEstimator):
     def _fit_rows(self, X: Any, y: Any, sample_weight: Any) -> Self:
         """Fit to rows that were read."""
 
-    @unchanged_on_error
-    @warnings_kept
-    @on_its_device
+    @restore_on_error
+    @keep_warnings
+    @run_on_data_device
     def _fit_read(self, X: Any, y: Any, sample_weight: Any) -> Self:
         """Fit as `fit` does, to rows and targets that `gpukfl.tables` has read."""
         return self._fit_rows(X, y, sample_weight)
 
     def to_host(self) -> Any:
-        """Give a copy that works on NumPy arrays, wherever this model was fitted."""
+        """Return a copy that works on NumPy arrays, wherever this model was fitted."""
         copy = type(self).__new__(type(self))
         copy.__dict__.update(self.__getstate__())
         return copy
@@ -479,12 +479,12 @@ class HostPickled(HostStored):
     }
     _rules: ClassVar[dict[str, Rule]] = {
         "finite coefficients": _is_finite,
-        "a scaling of features": _scales,
+        "a scaling of features": _has_sound_scaling,
     }
     scaling_: ColumnScaling | None
 
     def _function(self) -> Function:
-        """Give what was fitted, as a function of arrays."""
+        """Return what was fitted, as a function of arrays."""
         return function_of(self._predicts, self)
 
     def _scaled_rows(self, X: Array, reference: Array, /) -> Rows:
@@ -505,7 +505,7 @@ RENAMED = {  # of every estimator, and what to do instead
 }
 
 
-class Constructed:
+class RenamedParameters:
     """An estimator whose constructor says what became of names that it once had."""
 
     _renamed: ClassVar[dict[str, str]] = {}
@@ -518,18 +518,18 @@ class Constructed:
         known, own = inspect.signature(cls.__init__).parameters, "__init__" in vars(cls)
         more = () if own else tuple(name for name in cls._more if name not in known)
         if own or more:
-            cls.__init__ = _constructor(cls.__init__, more)  # type: ignore
+            cls.__init__ = _extend_constructor(cls.__init__, more)  # type: ignore
 
     @classmethod
     def _refuse_old(cls, names: Iterable[str], /) -> None:
         """Raise TypeError for names that are now other ones."""
         known = RENAMED | cls._renamed
-        for name in filter(cls.has_renamed, names):
+        for name in filter(cls.has_old_name, names):
             msg = f"{cls.__name__} has no parameter {name!r} any more: {known[name]}"
             raise TypeError(msg)
 
     @classmethod
-    def has_renamed(cls, name: str, /) -> bool:
+    def has_old_name(cls, name: str, /) -> bool:
         """Whether it once had a parameter of this name, which is now another."""
         return name in RENAMED or name in cls._renamed
 
@@ -547,8 +547,8 @@ class Constructed:
         return super().set_params(**params)  # type: ignore[misc]
 
 
-def _constructor(init: Callable[..., None], more: tuple[str, ...]) -> Callable[..., None]:
-    """Give a constructor with more parameters, whose signature scikit-learn can read."""
+def _extend_constructor(init: Callable[..., None], more: tuple[str, ...]) -> Callable[..., None]:
+    """Return a constructor with more parameters, whose signature scikit-learn can read."""
     signature = inspect.signature(init)
 
     @functools.wraps(init)

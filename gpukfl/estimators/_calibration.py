@@ -7,7 +7,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from gpukfl.core._array import Array, array_namespace, clipped, to_host
+from gpukfl.core._array import Array, array_namespace, clip, to_host
 
 _SUCCESSION = 1.0  # Laplace's rule: after m rows that were right the next may be wrong
 _LEAST = 0.01  # share of the offset that is left of scores below it
@@ -76,6 +76,6 @@ class Calibration:
     def log_proba(self, scores: Array, /) -> Array:
         """Logarithms of the probabilities for scores (..., k)."""
         xp = array_namespace(scores)
-        logs = self.power * xp.log(clipped(scores + self.offset, low=_LEAST * self.offset))
+        logs = self.power * xp.log(clip(scores + self.offset, low=_LEAST * self.offset))
         less = logs - xp.max(logs, axis=-1, keepdims=True)
         return less - xp.log(xp.sum(xp.exp(less), axis=-1, keepdims=True))

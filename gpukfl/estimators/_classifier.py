@@ -15,16 +15,16 @@ from gpukfl.core._array import (
     Array,
     array_namespace,
     is_array,
-    library_of,
+    library_name,
     lies_in_parts,
     like,
     to_host,
 )
 from gpukfl.core._results import Status
-from gpukfl.core._warnings import warn, warnings_kept
-from gpukfl.estimators._base import finite, finite_prediction, unchanged_on_error
+from gpukfl.core._warnings import keep_warnings, warn
+from gpukfl.estimators._base import evaluate_finite, predict_finite, restore_on_error
 from gpukfl.estimators._calibration import Calibration, HeldOutScores
-from gpukfl.estimators._dask import on_its_device
+from gpukfl.estimators._dask import run_on_data_device
 from gpukfl.estimators._declared import Declared, Labels, Record
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._validation import plain_labels, validate_labels, validate_weights
@@ -55,9 +55,9 @@ class LabelClassifier(ClassifierMixin):
     _more: ClassVar[tuple[str, ...]] = ("class_weight",)
     _attributes: ClassVar[dict[str, Declared]] = {"classes_": Labels()}
 
-    @unchanged_on_error
-    @warnings_kept
-    @on_its_device
+    @restore_on_error
+    @keep_warnings
+    @run_on_data_device
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to class labels.
 
@@ -88,7 +88,7 @@ class LabelClassifier(ClassifierMixin):
 
     def _read_targets(self, y: Any, X: Array, sample_weight: Any) -> Samples:
         labels = validate_labels(y, X)
-        classes, counts = label_counts(labels)
+        classes, counts = count_labels(labels)
         asked = classes if len(classes) > 2 else classes[-1:]
         one_hot = map_rows(
             labels,
@@ -99,42 +99,42 @@ class LabelClassifier(ClassifierMixin):
         self.classes_ = classes
         if self.class_weight is not None:
             weights = validate_weights(sample_weight, X)
-            of_classes = _weights_of(self.class_weight, labels, classes, counts)
+            of_classes = _class_weights(self.class_weight, labels, classes, counts)
             sample_weight = of_classes if weights is None else weights * of_classes
         return Samples.of(X, one_hot, sample_weight, labels=True)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Give the share of samples that are classified correctly."""
+        """Return the share of samples that are classified correctly."""
         truth = plain_labels(to_host(y) if is_array(y) else y)
         predicted = to_host(self.predict(X))
         return float(accuracy_score(truth, predicted, sample_weight=sample_weight))
 
-    def _labels_of(self, codes: Array) -> Array:
+    def _decode_labels(self, codes: Array) -> Array:
         """Labels of the classes' numbers (n,): of their library where it can hold them."""
-        if library_of(codes) == "numpy" or self.classes_.dtype.kind not in "iuf":
+        if library_name(codes) == "numpy" or self.classes_.dtype.kind not in "iuf":
             return self.classes_[to_host(codes)]
         xp = array_namespace(codes)
         return xp.take(xp.asarray(self.classes_, device=like(codes)["device"]), codes, axis=0)
 
 
-def label_counts(labels: Any, /) -> tuple[np.ndarray, np.ndarray]:
+def count_labels(labels: Any, /) -> tuple[np.ndarray, np.ndarray]:
     """Different labels, ascending, and how many there are of each."""
 
     def part(start: int, stop: int) -> list[tuple[np.ndarray, np.ndarray]]:
         return [np.unique(labels[start:stop], return_counts=True)]
 
-    (found,) = reduce_rows(labels, part, combine=_joined_counts)
+    (found,) = reduce_rows(labels, part, combine=_merge_counts)
     return found
 
 
-def _joined_counts(
+def _merge_counts(
     a: tuple[np.ndarray, np.ndarray], b: tuple[np.ndarray, np.ndarray], /
 ) -> tuple[np.ndarray, np.ndarray]:
     classes, which = np.unique(np.concatenate([a[0], b[0]]), return_inverse=True)
     return classes, np.bincount(which, np.concatenate([a[1], b[1]])).astype(np.int64)
 
 
-def _weights_of(how: Any, labels: Any, classes: np.ndarray, counts: np.ndarray, /) -> Array:
+def _class_weights(how: Any, labels: Any, classes: np.ndarray, counts: np.ndarray, /) -> Array:
     """Weight of each label by its class."""
     if not lies_in_parts(labels):
         return compute_sample_weight(how, labels)
@@ -180,12 +180,12 @@ class OneHotClassifier(LabelClassifier):
             self.calibration_ = Calibration.of(scores, codes, weights)
 
     def _classes(self) -> Classes:
-        """Give what makes classes and probabilities of scores."""
+        """Return what makes classes and probabilities of scores."""
         return Classes(len(self.classes_), self.calibration_, self._signs)
 
-    @on_its_device
+    @run_on_data_device
     def decision_function(self, X: Any) -> Array:
-        """Give scores, of which the largest is predicted.
+        """Return scores, of which the largest is predicted.
 
         Parameters
         ----------
@@ -197,10 +197,10 @@ class OneHotClassifier(LabelClassifier):
         array of shape (n_samples,) or (n_samples, n_classes)
             For two classes the estimated probability of the second less one half.
         """
-        found = finite_prediction(self, X, "decision_function")
+        found = predict_finite(self, X, "decision_function")
         return self._classes().margins(found)
 
-    @on_its_device
+    @run_on_data_device
     def predict_proba(self, X: Any) -> Array:
         """Estimate the classes' probabilities, calibrated on held-out rows.
 
@@ -214,9 +214,9 @@ class OneHotClassifier(LabelClassifier):
         array of shape (n_samples, n_classes)
             Rows sum to 1. The largest is that of the predicted class.
         """
-        return self._proba_of(finite_prediction(self, X, "predict_proba"))
+        return self._probabilities(predict_finite(self, X, "predict_proba"))
 
-    @on_its_device
+    @run_on_data_device
     def predict_log_proba(self, X: Any) -> Array:
         """Estimate the logarithms of the classes' probabilities.
 
@@ -230,21 +230,21 @@ class OneHotClassifier(LabelClassifier):
         array of shape (n_samples, n_classes)
             At most 0; finite.
         """
-        return self._log_proba_of(finite_prediction(self, X, "predict_log_proba"))
+        return self._log_probabilities(predict_finite(self, X, "predict_log_proba"))
 
     def _outputs(self) -> Callable[[Array], Array]:
         functions = self._functions()
-        return lambda X: self._proba_of(finite(self, lambda: functions(X)))
+        return lambda X: self._probabilities(evaluate_finite(self, lambda: functions(X)))
 
-    def _proba_of(self, scores: Array) -> Array:
-        logs = self._log_proba_of(scores)
+    def _probabilities(self, scores: Array) -> Array:
+        logs = self._log_probabilities(scores)
         return array_namespace(logs).exp(logs)
 
-    def _log_proba_of(self, scores: Array) -> Array:
+    def _log_probabilities(self, scores: Array) -> Array:
         """Logarithms of the classes' probabilities for scores (n, t)."""
         return self._classes().log_proba(scores)
 
-    @on_its_device
+    @run_on_data_device
     def predict(self, X: Any) -> Array:
         """Predict the labels.
 
@@ -258,6 +258,6 @@ class OneHotClassifier(LabelClassifier):
         array of shape (n_samples,)
             Labels; of X's library where they are numbers it can hold, else NumPy.
         """
-        found = finite_prediction(self, X, "predict")
+        found = predict_finite(self, X, "predict")
         classes = self._classes()
-        return self._labels_of(classes.codes(classes.margins(found)))
+        return self._decode_labels(classes.codes(classes.margins(found)))

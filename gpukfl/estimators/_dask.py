@@ -10,11 +10,11 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import numpy as np
 from sklearn.base import is_classifier
 
-from gpukfl.core._array import library_of, on_device_of
+from gpukfl.core._array import device_context, library_name
 from gpukfl.core._cuda import check_not_forked
 from gpukfl.core._memory import explain_full_gpu
 from gpukfl.core._places import Backend
-from gpukfl.partitioned import Collections, Read, in_parts, is_dask
+from gpukfl.partitioned import Collections, Read, is_dask, read_partitions
 from gpukfl.tables._training import SAMPLE
 
 # ------------------------------------------------------------------------------------ dask
@@ -22,8 +22,8 @@ from gpukfl.tables._training import SAMPLE
 # Dask collections at the doors of an estimator: fits where partitions lie, predictions put off.
 
 
-def client_of(estimator: Any, /) -> Any:
-    """Give the client that an estimator's fit computes with: its own, or the current one.
+def find_client(estimator: Any, /) -> Any:
+    """Return the client that an estimator's fit computes with: its own, or the current one.
 
     Raises
     ------
@@ -64,66 +64,68 @@ def fit_collections(
     RuntimeError
         If the client is closed, or its workers cannot compute with the backend.
     """
-    client = client_of(estimator)
+    client = find_client(estimator)
     if given.n_rows <= SAMPLE:
         X, y, weights = given.sample(np.random.RandomState(0), given.n_rows)
         fit(X if read is None else read(X), y, weights)
         return
     backend, labels = Backend.of(estimator.backend).name, is_classifier(estimator)
-    with in_parts(given, client, backend, labels=labels, read=read) as parts:
+    with read_partitions(given, client, backend, labels=labels, read=read) as parts:
         fit(parts.X, parts.y, parts.weights)
     if given.names is not None and read is None:
         estimator.feature_names_in_ = np.array(given.names, dtype=object)
 
 
-def any_dask(*collections: Any) -> bool:
+def has_dask(*collections: Any) -> bool:
     """Whether one of them is a Dask collection."""
     return any(map(is_dask, collections))
 
 
-def by_partition(method: Any, /) -> Any:
+def defer_for_dask(method: Any, /) -> Any:
     """Decorate a method whose first argument is data: of a Dask collection it is put off."""
 
     @functools.wraps(method)
     def wrapped(self: Any, X: Any, *args: Any, **kwargs: Any) -> Any:
         if is_dask(X):
-            return lazily(functools.partial(_asked, method, args, kwargs), self, X)
+            return map_lazily(functools.partial(_call_method, method, args, kwargs), self, X)
         return method(self, X, *args, **kwargs)
 
     return wrapped
 
 
-def _asked(method: Any, args: Any, kwargs: Any, model: Any, X: Any, /) -> Any:
+def _call_method(method: Any, args: Any, kwargs: Any, model: Any, X: Any, /) -> Any:
     return method(model, X, *args, **kwargs)
 
 
-def lazily(call: Callable[[Any, Any], Any], model: Any, X: Any, /) -> Any:
-    """Give ``call(model, rows)`` of every partition, put off: of the kind of `X`.
+def map_lazily(call: Callable[[Any, Any], Any], model: Any, X: Any, /) -> Any:
+    """Return ``call(model, rows)`` of every partition, put off: of the kind of `X`.
 
     `model` works on NumPy arrays and frames; of a frame come a series, or a frame of the columns.
     Where a call gives several arrays, so does this, and each is computed by itself.
     """
     if hasattr(X, "columns"):
-        example = _any_row(model, X._meta)
+        example = _example_row(model, X._meta)
     else:
         X = X.rechunk({1: -1})
         example = np.zeros((1, X.shape[1]), dtype=X.dtype)
     found = call(model, example)
     if isinstance(found, tuple):
-        return tuple(lazily(functools.partial(_kth, call, k), model, X) for k in range(len(found)))
+        return tuple(
+            map_lazily(functools.partial(_call_kth, call, k), model, X) for k in range(len(found))
+        )
     empty = np.asarray(found)[:0]
     if hasattr(X, "columns"):
-        framed = _framed(empty, X._meta.index)
-        return X.map_partitions(_of_frame, model, call, framed, meta=framed)
+        framed = _to_pandas(empty, X._meta.index)
+        return X.map_partitions(_call_on_frame, model, call, framed, meta=framed)
     form: dict[str, Any] = {"drop_axis": 1}
     if empty.ndim > 1:
         form = {"chunks": (X.chunks[0], *((k,) for k in empty.shape[1:]))}
         form["new_axis"] = list(range(2, empty.ndim)) or None
-    return X.map_blocks(_of_rows, model, call, empty, meta=empty, dtype=empty.dtype, **form)
+    return X.map_blocks(_call_on_rows, model, call, empty, meta=empty, dtype=empty.dtype, **form)
 
 
-def _any_row(model: Any, empty: Any) -> Any:
-    """Make a row that a model takes, to see of what form its results are: gaps, or zeros.
+def _example_row(model: Any, empty: Any) -> Any:
+    """Make a row that a model takes, to see of what form its results are.
 
     Values that Dask would invent are some that the model may not know.
     """
@@ -135,19 +137,19 @@ def _any_row(model: Any, empty: Any) -> Any:
     return pd.DataFrame(np.zeros((1, len(empty.columns))), columns=empty.columns).astype(plain)
 
 
-def _kth(call: Callable[[Any, Any], Any], k: int, model: Any, X: Any, /) -> Any:
+def _call_kth(call: Callable[[Any, Any], Any], k: int, model: Any, X: Any, /) -> Any:
     return call(model, X)[k]
 
 
-def _of_rows(rows: Any, model: Any, call: Callable[[Any, Any], Any], empty: np.ndarray) -> Any:
+def _call_on_rows(rows: Any, model: Any, call: Callable[[Any, Any], Any], empty: np.ndarray) -> Any:
     return call(model, rows) if len(rows) else empty
 
 
-def _of_frame(part: Any, model: Any, call: Callable[[Any, Any], Any], empty: Any) -> Any:
-    return _framed(np.asarray(call(model, part)), part.index) if len(part) else empty
+def _call_on_frame(part: Any, model: Any, call: Callable[[Any, Any], Any], empty: Any) -> Any:
+    return _to_pandas(np.asarray(call(model, part)), part.index) if len(part) else empty
 
 
-def _framed(found: np.ndarray, index: Any) -> Any:
+def _to_pandas(found: np.ndarray, index: Any) -> Any:
     """Make a series or a frame of results, with the index of their rows."""
     import pandas as pd
 
@@ -165,7 +167,7 @@ Given = ParamSpec("Given")
 Result = TypeVar("Result")
 
 
-def on_its_device(
+def run_on_data_device(
     method: Callable[Concatenate[Any, Any, Given], Result], /
 ) -> Callable[Concatenate[Any, Any, Given], Result]:
     """Decorate a method whose first argument is data X.
@@ -176,12 +178,12 @@ def on_its_device(
     @functools.wraps(method)
     def wrapped(self: Any, X: Any, *args: Given.args, **kwargs: Given.kwargs) -> Result:
         if is_dask(X) and method.__name__ != "fit":
-            lazy: Any = by_partition(method)(self.to_host(), X, *args, **kwargs)
+            lazy: Any = defer_for_dask(method)(self.to_host(), X, *args, **kwargs)
             return lazy
-        if library_of(X) == "cupy":
+        if library_name(X) == "cupy":
             check_not_forked()
         try:
-            with on_device_of(X):
+            with device_context(X):
                 return method(self, X, *args, **kwargs)
         except Exception as error:
             explain_full_gpu(error)

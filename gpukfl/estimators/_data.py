@@ -14,22 +14,22 @@ from gpukfl.core._array import (
     Array,
     array_namespace,
     as_columns,
-    beside,
+    asarray_like,
     double_reference,
-    library_of,
+    library_name,
     lies_in_parts,
     like,
-    small_beside,
+    small_reference,
     to_host,
 )
 from gpukfl.core._places import Place
-from gpukfl.core._random import drawn
+from gpukfl.core._random import draw_indices
 from gpukfl.estimators._declared import FLOAT, Declared, Numbers
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._validation import weighted_mean_scale
-from gpukfl.estimators.scaling import learned_scaling
+from gpukfl.estimators.scaling import learn_scaling
 from gpukfl.operators import center
-from gpukfl.partitioned._rows import Rows, made_anew, reduce_rows, resident
+from gpukfl.partitioned._rows import Rows, move_if_fits, recompute, reduce_rows
 
 # ------------------------------------------------------------------------- precision range
 
@@ -62,7 +62,7 @@ def check_range(rows: Rows, Y: Array, /) -> None:
 
 
 def _largest(rows: Rows, size: Callable[[Array], Array]) -> float:
-    """Give the largest of the sizes (n,) of rows; NaN where one is."""
+    """Return the largest of the sizes (n,) of rows; NaN where one is."""
     xp = array_namespace(rows.reference)
 
     def part(start: int, stop: int) -> list[Array]:
@@ -87,7 +87,7 @@ _ROOM = 2.0  # times the largest deviation of a target, which predictions stay w
 _SAMPLE = 1_000  # rows of which all pairs may be looked at
 
 
-class Scaled(Protocol):
+class HasScaling(Protocol):
     """Settings that say how features are scaled."""
 
     @property
@@ -115,7 +115,7 @@ class Data:
 
     def __init__(
         self,
-        settings: Scaled,
+        settings: HasScaling,
         samples: Samples,
         place: Place,
         *,
@@ -123,13 +123,13 @@ class Data:
         clip: float | None = None,
     ) -> None:
         self.reference = place.reference
-        self.rows = replace(scaled_rows(settings, samples, self.reference), clip=clip)
+        self.rows = replace(scale_rows(settings, samples, self.reference), clip=clip)
         xp = array_namespace(self.reference)
-        s = placed_root_weights(samples, self.reference)
+        s = place_root_weights(samples, self.reference)
         self.root_weights = s
         self.weights = None if s is None else s * s
         self.n_effective = samples.n_effective
-        Y = placed_columns(samples.Y, place)
+        Y = place_columns(samples.Y, place)
         self.y_mean, spread = weighted_mean_scale(Y, s)
         if raw_targets:
             self.y_mean, self.y_scale = xp.zeros_like(spread), xp.ones_like(spread)
@@ -139,7 +139,7 @@ class Data:
             self.y_scale = xp.where(spread > 0, spread, xp.ones_like(spread))
         Y = (Y - self.y_mean) / self.y_scale
         with np.errstate(over="ignore"):  # found by check_range
-            self.Y = made_anew(array_namespace(Y).astype(Y, self.reference.dtype))
+            self.Y = recompute(array_namespace(Y).astype(Y, self.reference.dtype))
         check_range(replace(self.rows, clip=None), self.Y)
         centered = center(self.Y, s)
         self.constant = not bool(array_namespace(centered).any(abs(centered) > 1e-12))
@@ -151,8 +151,8 @@ class Data:
 
     def sample(self, rng: np.random.RandomState, /) -> tuple[Array, np.ndarray | None]:
         """Draw some rows, with their weights: what pairs of samples are looked at in."""
-        index = some_rows(self.rows.shape[0], rng)
-        rows, s = self.rows.taken_with(index, self.root_weights)
+        index = draw_rows(self.rows.shape[0], rng)
+        rows, s = self.rows.take_with(index, self.root_weights)
         weights = None if s is None else to_host(s)[:, 0].astype(np.float64) ** 2
         return rows.whole(), weights
 
@@ -161,16 +161,16 @@ class Data:
         rows = replace(self.rows, source=samples.X, leading_ones=False)
         xp = array_namespace(self.reference)
         Y = to_host(samples.Y).astype(np.float64)
-        wide = beside(Y, xp.astype(self.reference, xp.float64))
+        wide = asarray_like(Y, xp.astype(self.reference, xp.float64))
         return rows.whole(), (wide - self.y_mean) / self.y_scale
 
 
-def some_rows(n: int, rng: np.random.RandomState, /) -> np.ndarray:
+def draw_rows(n: int, rng: np.random.RandomState, /) -> np.ndarray:
     """Draw the host indices of so many of n rows that all pairs of them may be looked at."""
-    return np.arange(n) if n <= _SAMPLE else np.sort(drawn(rng, n, _SAMPLE))
+    return np.arange(n) if n <= _SAMPLE else np.sort(draw_indices(rng, n, _SAMPLE))
 
 
-def drawn_of_weight(
+def draw_weighted_rows(
     weights: Array | None, n: int, at_most: int, rng: np.random.RandomState, /
 ) -> np.ndarray:
     """Draw ascending host indices of at most so many of n rows that have weight (n, 1).
@@ -180,65 +180,65 @@ def drawn_of_weight(
     known = None if weights is None or lies_in_parts(weights) else to_host(weights)[:, 0]
     kept = None if known is None else np.flatnonzero(known)
     count = n if kept is None else len(kept)
-    index = np.arange(count) if count <= at_most else np.sort(drawn(rng, count, at_most))
+    index = np.arange(count) if count <= at_most else np.sort(draw_indices(rng, count, at_most))
     return index if kept is None else kept[index]
 
 
-def scaled_rows(settings: Scaled, samples: Samples, reference: Array, /) -> Rows:
+def scale_rows(settings: HasScaling, samples: Samples, reference: Array, /) -> Rows:
     """Rows on the place of `reference`, scaled as the settings ask for."""
-    X = resident(samples.X, reference)
+    X = move_if_fits(samples.X, reference)
     if settings.scaling is None:
         return Rows(X, reference)
     # Where the data are, because sums are made on the host
     there = double_reference(samples.X)
-    scaling = learned_scaling(settings.scaling, Rows(samples.X, there), samples.weights)
+    scaling = learn_scaling(settings.scaling, Rows(samples.X, there), samples.weights)
     return Rows(X, reference, scaling)
 
 
-def placed_root_weights(samples: Samples, reference: Array, /) -> Array | None:
+def place_root_weights(samples: Samples, reference: Array, /) -> Array | None:
     """Square roots of the weights (n, 1) on the place of `reference`."""
     if samples.weights is None:
         return None
     xp = array_namespace(samples.weights)
-    return beside(xp.sqrt(samples.weights)[:, None], reference)
+    return asarray_like(xp.sqrt(samples.weights)[:, None], reference)
 
 
-def placed_columns(Y: Array, place: Place) -> Array:
+def place_columns(Y: Array, place: Place) -> Array:
     """`Y` on the place in float64, whatever library it comes from."""
     return Place(place.xp, place.device, "float64").put(as_columns(Y))
 
 
-def mover(X: Array, dtype: str) -> Callable[[Array], Array]:
+def make_mover(X: Array, dtype: str) -> Callable[[Array], Array]:
     """Move results to the library and device of `X`."""
-    X = small_beside(X)
+    X = small_reference(X)
     xp = array_namespace(X)
     target = xp.empty((0,), dtype=getattr(xp, dtype), device=like(X)["device"])
 
-    return lambda x: moved(x, target)
+    return lambda x: move_like(x, target)
 
 
-def moved(x: Array, target: Array, /) -> Array:
+def move_like(x: Array, target: Array, /) -> Array:
     """Move an array of any place to the library, dtype and device of another.
 
     What that dtype cannot hold becomes infinite, for `check_finite_result` to report.
     """
     with np.errstate(over="ignore"):
-        if library_of(x) == library_of(target):
+        if library_name(x) == library_name(target):
             return array_namespace(target).asarray(x, **like(target))
-        return beside(to_host(x), target)
+        return asarray_like(to_host(x), target)
 
 
-def dual_coefficients(alpha: Array, data: Data, there: Array, /) -> Array:
-    """Give coefficients (q, t) of centres in units of the targets, in float64, beside an array.
+def rescale_dual_coefficients(alpha: Array, data: Data, there: Array, /) -> Array:
+    """Return coefficients (q, t) of centres in units of the targets, in float64, beside an array.
 
     In float64, whatever the rows are in: those of small ridges nearly cancel.
     """
     with np.errstate(over="ignore"):
         found = array_namespace(alpha).astype(alpha, data.y_scale.dtype) * data.y_scale[None, :]
-    return moved(found, double_reference(there))
+    return move_like(found, double_reference(there))
 
 
-def truncated(fitted: Array, bound: Array, /) -> Array:
+def truncate(fitted: Array, bound: Array, /) -> Array:
     """Cut predictions (n, t) off at plus and minus `bound` (t,)."""
     xp = array_namespace(fitted)
     return xp.minimum(xp.maximum(fitted, -bound), bound)
@@ -262,7 +262,7 @@ class HeldOut:
         """Place and scale samples like the problem's."""
         placed, targets = problem.scaled(samples)
         w = np.ones(len(samples)) if samples.weights is None else samples.weights
-        return cls(placed, targets, beside(w[:, None], targets))
+        return cls(placed, targets, asarray_like(w[:, None], targets))
 
     def losses(self, predicted: Array, /) -> np.ndarray:
         """Weighted squared error of each row of predictions (n, t), on the host: (n,)."""

@@ -37,7 +37,7 @@ class Declared(ABC):
         if value is None and self.optional:
             return
         if not self._fits(value, sizes):
-            msg = f"whose {name} is {_described(value)}: expected {self._words(sizes)}"
+            msg = f"whose {name} is {_describe_value(value)}: expected {self._words(sizes)}"
             raise MisfitError(msg)
         for inner, declared, item in self._inside(value):
             declared.check(f"{name}[{inner!r}]", item, sizes)
@@ -48,10 +48,10 @@ class Declared(ABC):
 
     @abstractmethod
     def _words(self, sizes: Sizes, /) -> str:
-        """Say what is expected."""
+        """Return in words what is expected."""
 
     def _inside(self, value: Any, /) -> Iterator[tuple[Any, Declared, Any]]:  # noqa: ARG002
-        """Give what the value holds: name, declaration and value."""
+        """Yield what the value holds: name, declaration and value."""
         yield from ()
 
 
@@ -74,8 +74,8 @@ class Numbers(Declared):
             same = dtype.kind in self.kinds and (dtype.kind in "bUSO" or dtype.itemsize == 8)
         shape = tuple(value.shape)
         if self.or_shape is not None and len(shape) == len(self.or_shape):
-            return same and bind(self.or_shape, shape, sizes)
-        return same and bind(self.shape, shape, sizes)
+            return same and match_shape(self.or_shape, shape, sizes)
+        return same and match_shape(self.shape, shape, sizes)
 
     def _words(self, sizes: Sizes, /) -> str:
         kinds = sizes.get("precision", "floats") if self.kinds == "precision" else self.kinds
@@ -94,7 +94,7 @@ class Labels(Declared):
             return False
         if dtype.kind == "O" and not all(isinstance(v, (str, bool, int, float)) for v in value):
             return False
-        return bind(("n_classes",), tuple(value.shape), sizes)
+        return match_shape(("n_classes",), tuple(value.shape), sizes)
 
     def _words(self, sizes: Sizes, /) -> str:  # noqa: ARG002
         return "labels of shape (n_classes,)"
@@ -107,7 +107,7 @@ class FeatureNames(Declared):
     def _fits(self, value: Any, sizes: Sizes, /) -> bool:
         if not isinstance(value, list) and getattr(value, "dtype", np.dtype(bool)).kind != "O":
             return False
-        return bind(("n_features",), (len(value),), sizes) and all(
+        return match_shape(("n_features",), (len(value),), sizes) and all(
             isinstance(name, str) for name in value
         )
 
@@ -134,7 +134,7 @@ class Number(Declared):
 
 
 @dataclass(frozen=True)
-class Whole(Declared):
+class Int(Declared):
     """An integer of at least 0, which may be what a symbol stands for."""
 
     symbol: str | None = None
@@ -142,7 +142,7 @@ class Whole(Declared):
     def _fits(self, value: Any, sizes: Sizes, /) -> bool:
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**53:
             return False
-        return self.symbol is None or bind((self.symbol,), (value,), sizes)
+        return self.symbol is None or match_shape((self.symbol,), (value,), sizes)
 
     def _words(self, sizes: Sizes, /) -> str:
         known = sizes.get(self.symbol) if self.symbol else None
@@ -150,7 +150,7 @@ class Whole(Declared):
 
 
 @dataclass(frozen=True)
-class Switch(Declared):
+class Bool(Declared):
     """True or False."""
 
     def _fits(self, value: Any, sizes: Sizes, /) -> bool:  # noqa: ARG002
@@ -174,7 +174,7 @@ class Text(Declared):
 
 
 @dataclass(frozen=True)
-class Nothing(Declared):
+class NoneValue(Declared):
     """None."""
 
     def _fits(self, value: Any, sizes: Sizes, /) -> bool:  # noqa: ARG002
@@ -185,7 +185,7 @@ class Nothing(Declared):
 
 
 @dataclass(frozen=True)
-class Either(Declared):
+class Union(Declared):
     """One of two things that hold no others."""
 
     first: Declared
@@ -243,10 +243,10 @@ class Items(Declared):
     def _fits(self, value: Any, sizes: Sizes, /) -> bool:
         if not isinstance(value, list):
             return False
-        return self.length is None or bind((self.length,), (len(value),), sizes)
+        return self.length is None or match_shape((self.length,), (len(value),), sizes)
 
     def _words(self, sizes: Sizes, /) -> str:
-        return f"a list{'' if self.length is None else f' of {_size(self.length, sizes)}'}"
+        return f"a list{'' if self.length is None else f' of {_size_text(self.length, sizes)}'}"
 
     def _inside(self, value: Any, /) -> Iterator[tuple[Any, Declared, Any]]:
         for k, item in enumerate(value):
@@ -274,12 +274,12 @@ SCORE = Number(any_value=True)
 STEPS = Items(SCORE, "n_steps")  # a number for each step of a fit
 
 
-def together(*names: str) -> Rule:
-    """Give the rule that all of some attributes are None, or none is."""
+def all_or_none(*names: str) -> Rule:
+    """Return the rule that all of some attributes are None, or none is."""
     return lambda e: len({getattr(e, name) is None for name in names}) == 1
 
 
-def bind(shape: Shape, actual: tuple[int, ...], sizes: Sizes, /) -> bool:
+def match_shape(shape: Shape, actual: tuple[int, ...], sizes: Sizes, /) -> bool:
     """Whether a shape is as declared; a symbol seen first stands for what it meets."""
     if len(shape) != len(actual):
         return False
@@ -290,15 +290,15 @@ def bind(shape: Shape, actual: tuple[int, ...], sizes: Sizes, /) -> bool:
     return True
 
 
-def _size(symbol: str | int, sizes: Sizes) -> str:
+def _size_text(symbol: str | int, sizes: Sizes) -> str:
     return str(sizes.get(symbol, symbol)) if isinstance(symbol, str) else str(symbol)
 
 
 def _shape_text(shape: Shape, sizes: Sizes) -> str:
-    return f"({', '.join(_size(symbol, sizes) for symbol in shape)})"
+    return f"({', '.join(_size_text(symbol, sizes) for symbol in shape)})"
 
 
-def _described(value: Any) -> str:
+def _describe_value(value: Any) -> str:
     dtype, shape = getattr(value, "dtype", None), getattr(value, "shape", None)
     if dtype is not None and not isinstance(value, np.generic):
         return f"an array ({dtype}) of shape {shape}"
@@ -330,21 +330,21 @@ _TRIED: dict[str, Declared] = {
     "score": Number(any_value=True, optional=True),
     "standard_error": SCORE,
     "seconds": Number(),
-    "chosen": Switch(),
+    "chosen": Bool(),
 }
 
 
-def declared(kind: type, /) -> dict[str, Declared]:
-    """Give the attributes that a fit of this estimator class sets, each time."""
-    return _gathered(kind, "_attributes") | {"tuning_": trials(kind)}
+def declared_attributes(kind: type, /) -> dict[str, Declared]:
+    """Return the attributes that a fit of this estimator class sets, each time."""
+    return _collect_from_bases(kind, "_attributes") | {"tuning_": declared_trials(kind)}
 
 
-def trials(kind: type, /) -> Declared:
-    """Give what the list of settings that were tried is."""
-    return Items(Entries(_gathered(kind, "_tried") | _TRIED))
+def declared_trials(kind: type, /) -> Declared:
+    """Return the declaration of the list of settings that were tried."""
+    return Items(Entries(_collect_from_bases(kind, "_tried") | _TRIED))
 
 
-def _gathered(kind: type, name: str) -> dict[str, Any]:
+def _collect_from_bases(kind: type, name: str) -> dict[str, Any]:
     """Join what a class and its bases say under a name, the class last."""
     found: dict[str, Any] = {}
     for base in reversed(kind.__mro__):
@@ -362,7 +362,7 @@ def check_attributes(kind: type, attributes: dict[str, Any], /) -> Sizes:
     dict
         What the symbols of the shapes stand for.
     """
-    known = declared(kind)
+    known = declared_attributes(kind)
     missing = [name for name in known if name not in attributes]
     if missing:
         msg = f"which has no {', '.join(missing)} of a fitted {kind.__name__}"
@@ -380,7 +380,7 @@ def check_attributes(kind: type, attributes: dict[str, Any], /) -> Sizes:
 
 def check_values(estimator: Any, /) -> None:
     """Raise MisfitError unless the values of the attributes fit together."""
-    for what, holds in _gathered(type(estimator), "_rules").items():
+    for what, holds in _collect_from_bases(type(estimator), "_rules").items():
         if not holds(estimator):
             msg = f"whose {type(estimator).__name__} does not have {what}"
             raise MisfitError(msg)

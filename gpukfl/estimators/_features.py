@@ -9,10 +9,10 @@ import numpy as np
 from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from gpukfl.core._array import Array, array_namespace, beside, like, to_host
-from gpukfl.estimators._base import DescribedMethod, coordinate
-from gpukfl.estimators._dask import on_its_device
-from gpukfl.estimators._declared import FLOAT, Declared, Items, Number, Numbers, Whole
+from gpukfl.core._array import Array, array_namespace, asarray_like, like, to_host
+from gpukfl.estimators._base import DescribedMethod, coordinate_text
+from gpukfl.estimators._dask import run_on_data_device
+from gpukfl.estimators._declared import FLOAT, Declared, Int, Items, Number, Numbers
 from gpukfl.estimators._validation import validate_samples
 from gpukfl.inspection import Curves, Names, direction_name, leading_directions
 from gpukfl.partitioned._rows import Rows
@@ -27,7 +27,7 @@ class LinearFeatures(DescribedMethod, TransformerMixin):
     _attributes: ClassVar[dict[str, Declared]] = {
         "components_": Numbers(FLOAT, ("n_effective_features", "n_features")),
         "feature_importances_": Numbers(FLOAT, ("n_features",)),
-        "n_effective_features_": Whole("n_effective_features"),
+        "n_effective_features_": Int("n_effective_features"),
         "intercept_": Numbers(FLOAT, ("n_targets",)),
     }
     _scaled_rows: Callable[[Array, Array], Rows]
@@ -37,11 +37,11 @@ class LinearFeatures(DescribedMethod, TransformerMixin):
         W = W.astype(np.float64)
         norms = np.linalg.norm(W, axis=1)
         total = norms.sum()
-        self.feature_importances_ = beside(norms / total if total > 0 else norms, there)
-        self.components_ = beside(leading_directions(W), there)
+        self.feature_importances_ = asarray_like(norms / total if total > 0 else norms, there)
+        self.components_ = asarray_like(leading_directions(W), there)
         self.n_effective_features_ = int(self.components_.shape[0])
 
-    @on_its_device
+    @run_on_data_device
     def transform(self, X: Any) -> Array:
         """Project on the learned directions.
 
@@ -126,7 +126,7 @@ class DirectionProfiles(LinearFeatures):
 def profile_curves(
     host: Any, names: Names, title: str = "Prediction along the learned directions", /
 ) -> Curves:
-    """Give the profiles of an estimator whose arrays are NumPy's, as a picture shows them."""
+    """Return the profiles of an estimator whose arrays are NumPy's, for a picture."""
     steps, values = host.profiles(_PROFILES)
     return Curves(
         tuple(direction_name(names.features, host.components_, k) for k in range(len(steps))),
@@ -135,6 +135,6 @@ def profile_curves(
         names.outputs,
         one_unit=names.one_unit,
         title=title,
-        xlabel=coordinate(host),
+        xlabel=coordinate_text(host),
         ylabel="prediction of",
     )

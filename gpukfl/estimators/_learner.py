@@ -16,29 +16,29 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from gpukfl._accel.limits import one_blas_thread, one_openmp_thread
-from gpukfl.core._array import Array, is_host, library_of, lies_in_parts, on_gpu, to_host
+from gpukfl.core._array import Array, is_host, is_on_gpu, library_name, lies_in_parts, to_host
 from gpukfl.core._checks import check_choice, check_number
 from gpukfl.core._cuda import cuda_devices
 from gpukfl.core._places import Backend, Place, resolve_place, will_use_torch
 from gpukfl.core._results import History, Status
-from gpukfl.core._warnings import collected, warn
-from gpukfl.estimators._base import Constructed, HostPickled, finite
+from gpukfl.core._warnings import collect_warnings, warn
+from gpukfl.estimators._base import HostPickled, RenamedParameters, evaluate_finite
 from gpukfl.estimators._calibration import Calibration, HeldOutScores
-from gpukfl.estimators._dask import any_dask, fit_collections
-from gpukfl.estimators._data import Data, HeldOut, mover
+from gpukfl.estimators._dask import fit_collections, has_dask
+from gpukfl.estimators._data import Data, HeldOut, make_mover
 from gpukfl.estimators._declared import (
     SCORE,
     STEPS,
+    Bool,
     Declared,
+    Int,
     Items,
     Number,
     Record,
-    Switch,
     Text,
-    Whole,
 )
 from gpukfl.estimators._pace import Pace, Size, work_of
-from gpukfl.estimators._run import Run, reported_to, unheard
+from gpukfl.estimators._run import Run, unheard, use_report
 from gpukfl.estimators._samples import Samples, Splits
 from gpukfl.estimators._search import Fold, Learned, Search, Setting, Trial
 from gpukfl.estimators._validation import (
@@ -47,7 +47,7 @@ from gpukfl.estimators._validation import (
     validate_targets,
     validate_weights,
 )
-from gpukfl.estimators.scaling import WORDS, warn_of_units
+from gpukfl.estimators.scaling import WORDS, warn_bad_units
 from gpukfl.partitioned import (
     Collections,
     Holder,
@@ -56,7 +56,7 @@ from gpukfl.partitioned import (
     Read,
     ThreadHolders,
 )
-from gpukfl.selftest import trusted
+from gpukfl.selftest import trusted_place
 from gpukfl.tables._training import drop_outliers_of_parts, read_arrays
 
 # ---------------------------------------------------------------------------- several gpus
@@ -98,32 +98,32 @@ def fit_on_devices(
     if cuda_devices() < devices:
         msg = f"expected {devices} CUDA devices, found {cuda_devices()}"
         raise RuntimeError(msg)
-    holders = [Holder(_empty_on(k)) for k in range(devices)]
-    sizes = _sizes(X.shape[0])
+    holders = [Holder(_device_reference(k)) for k in range(devices)]
+    sizes = _part_sizes(X.shape[0])
     given = ThreadHolders(holders, sizes)
     try:
         rows = Partitioning(given, holders[0].place)
-        fit(*(None if x is None else _divided(rows, given, x) for x in (X, y, weights)))
+        fit(*(None if x is None else _divide_rows(rows, given, x) for x in (X, y, weights)))
     finally:
         given.close()
     vars(estimator).update(estimator.__getstate__())  # where the data came from
 
 
-def _empty_on(device: int) -> Array:
+def _device_reference(device: int) -> Array:
     import cupy
 
     with cupy.cuda.Device(device):
         return cupy.empty(0)
 
 
-def _sizes(n: int) -> list[int]:
+def _part_sizes(n: int) -> list[int]:
     """Rows of each part."""
     parts = max(1, min(_PARTS, n // _FEWEST))
     edges = np.linspace(0, n, parts + 1).astype(int)
     return np.diff(edges).tolist()
 
 
-def _divided(rows: Partitioning, holders: ThreadHolders, x: np.ndarray) -> PartitionedArray:
+def _divide_rows(rows: Partitioning, holders: ThreadHolders, x: np.ndarray) -> PartitionedArray:
     whole = PartitionedArray(rows, None, x.shape[1:], x.dtype)
     for part, start in enumerate(rows.edges[:-1]):
         holders.put(part, whole.key, x[start : rows.edges[part + 1]])
@@ -139,7 +139,7 @@ _FEW = 2_000  # samples below which the threads of torch wait for each other mor
 
 
 @contextlib.contextmanager
-def few_threads(X: Any, n_samples: int, backend: str, /) -> Iterator[None]:
+def limit_threads(X: Any, n_samples: int, backend: str, /) -> Iterator[None]:
     """Limit threads to those that a fit of `X` can use: one in each product of NumPy.
 
     On torch, which splits all work itself, one for few samples and as many as it likes for others.
@@ -164,7 +164,7 @@ _BEYOND_SHARE, _BEYOND_SECONDS = 0.2, 0.7  # of the limit, or of a second, that 
 
 
 @dataclass
-class Choice(Generic[Setting, Learned]):
+class SearchResult(Generic[Setting, Learned]):
     """What a search came to, and what the last fit may begin from.
 
     Attributes
@@ -198,7 +198,7 @@ class Choice(Generic[Setting, Learned]):
 
 
 @dataclass(frozen=True)
-class Precedent(Generic[Setting]):
+class WarmStart(Generic[Setting]):
     """What a fit came to that others of about the same rows need not look for again.
 
     Attributes
@@ -225,7 +225,7 @@ class Method(Protocol[Problem, Setting, Learned, Fitted_co]):
         """Place and scale samples."""
 
     def given(self, problem: Problem, /) -> Setting:
-        """Give the setting where nothing is chosen."""
+        """Return the setting where nothing is chosen."""
 
     def fold(self, problem: Problem, held_out: HeldOut, /) -> Fold[Setting, Learned]:
         """Join rows to fit and rows that judge."""
@@ -233,49 +233,53 @@ class Method(Protocol[Problem, Setting, Learned, Fitted_co]):
     def search(
         self, folds: Callable[[], Sequence[Fold[Setting, Learned]]], problem: Problem, run: Run, /
     ) -> Search[Setting, Learned] | None:
-        """Give the search of a setting on held-out rows, None where all is given."""
+        """Return the search of a setting on held-out rows, None where all is given."""
 
-    def learn(self, problem: Problem, choice: Choice[Setting, Learned], run: Run, /) -> Fitted_co:
+    def learn(
+        self, problem: Problem, choice: SearchResult[Setting, Learned], run: Run, /
+    ) -> Fitted_co:
         """Fit all rows; quickly, where the search was interrupted."""
 
 
-def choose(
+def choose_setting(
     method: Method[Problem, Setting, Learned, Fitted_co],
     problem: Problem,
     samples: Samples,
     place: Place,
     run: Run,
     /,
-) -> Choice[Setting, Learned]:
+) -> SearchResult[Setting, Learned]:
     """Choose a setting by held-out rows, where there is a choice and rows enough.
 
     Rows are held out by draws that do not move those of the last fit. An interruption keeps the
     best so far, which may be the setting where nothing is chosen.
     """
     if problem.constant or len(samples) < method.splits.fewest:
-        return Choice(method.given(problem))
+        return SearchResult(method.given(problem))
 
     search: Search[Setting, Learned] | None = None
     try:
         search = method.search(
-            lambda: held_out_folds(method, samples, place, run, method.splits), problem, run
+            lambda: make_folds(method, samples, place, run, method.splits), problem, run
         )
         if search is None:
-            return Choice(method.given(problem))
+            return SearchResult(method.given(problem))
         search.go()
         stopped = False
     except KeyboardInterrupt:
         stopped = True
     if search is None or not search.trials:  # interrupted early, or nothing was proposed
         reached = () if search is None else search.folds
-        return Choice(method.given(problem), folds=reached, stopped=stopped)
+        return SearchResult(method.given(problem), folds=reached, stopped=stopped)
     tuner, trials = search.tuner, search.trials
     best = tuner.choose(trials)
     told = [tuner.described(trial) for trial in trials]
-    return Choice(best.setting, best, trials, told, search.folds, stopped, search.is_cut_short)
+    return SearchResult(
+        best.setting, best, trials, told, search.folds, stopped, search.is_cut_short
+    )
 
 
-def held_out_folds(
+def make_folds(
     method: Method[Problem, Setting, Learned, Fitted_co],
     samples: Samples,
     place: Place,
@@ -296,16 +300,16 @@ def held_out_folds(
     return folds
 
 
-def held_out_scores(
+def predict_held_out(
     method: Method[Problem, Setting, Learned, Fitted_co],
     problem: Problem,
     samples: Samples,
     place: Place,
     run: Run,
-    choice: Choice[Setting, Learned],
+    choice: SearchResult[Setting, Learned],
     /,
 ) -> HeldOutScores | None:
-    """Give predictions at the setting that was chosen, of rows that were held out.
+    """Return predictions at the setting that was chosen, of rows that were held out.
 
     Those of the search; without one some rows are held out for this alone: in folds where they are
     few, for a power and an offset of twenty rows would be those of their luck. None where rows are
@@ -318,7 +322,7 @@ def held_out_scores(
         if few or problem.constant or choice.stopped or run.is_over():
             return None
         some = Splits(at_most=_CALIBRATION_ROWS, judges=_CALIBRATION_JUDGES)
-        folds = held_out_folds(method, samples, place, run, some)
+        folds = make_folds(method, samples, place, run, some)
         try:
             learned = [fold.learn(choice.setting, None, run) for fold in folds]
         except FloatingPointError:
@@ -335,14 +339,14 @@ def held_out_scores(
 
 
 def _place_text(reference: Array, X: Array, source: Array) -> str:
-    """Say where a fit was computed, and how rows of the host came to a GPU."""
-    place = f"{library_of(reference)} {reference.device}"
-    if not is_host(X) or not on_gpu(reference):
+    """Return in words where a fit was computed, and how rows of the host came to a GPU."""
+    place = f"{library_name(reference)} {reference.device}"
+    if not is_host(X) or not is_on_gpu(reference):
         return place
     return f"{place}, X {'read in blocks' if is_host(source) else 'copied to it'}"
 
 
-class Learner(Constructed, HostPickled):
+class Learner(RenamedParameters, HostPickled):
     """An estimator that fits by a method; it names its parts, and the fit is here."""
 
     backend: str | Backend
@@ -351,8 +355,8 @@ class Learner(Constructed, HostPickled):
         "place_": Text(),
         "status_": Text(tuple(status.name for status in Status)),
         "tuning_seconds_": Number(),
-        "tuning_cut_short_": Switch(),
-        "_n_samples": Whole("n_samples"),
+        "tuning_cut_short_": Bool(),
+        "_n_samples": Int("n_samples"),
     }
     _values: ClassVar[tuple[type, ...]] = ()  # frozen values that parameters and attributes may be
     client: ClassVar[Any] = None  # of a Dask cluster; an instance may have its own
@@ -364,7 +368,7 @@ class Learner(Constructed, HostPickled):
         """Check the parameters that are its own, and give the `Method` with all."""
 
     @abstractmethod
-    def _keep(self, problem: Any, fitted: Any, choice: Choice[Any, Any], back: Any) -> None:
+    def _keep(self, problem: Any, fitted: Any, choice: SearchResult[Any, Any], back: Any) -> None:
         """Set what was learned, moved by `back` to the library of the data."""
 
     def _keep_rows_together(self) -> None:
@@ -379,7 +383,7 @@ class Learner(Constructed, HostPickled):
         """Validate targets and weights, and set what predictions say of them."""
 
     def _functions(self) -> Callable[[Array], Array]:
-        """Give fitted functions (n, t) of validated rows, prepared beforehand."""
+        """Return fitted functions (n, t) of validated rows, prepared beforehand."""
         return self._function().by_blocks
 
     def _evaluate(self, X: Array) -> Array:
@@ -392,9 +396,9 @@ class Learner(Constructed, HostPickled):
         return self._evaluate(validate_samples(self, X, reset=False, method=method))
 
     def _outputs(self) -> Callable[[Array], Array]:
-        """Give what makes predictions (n, t) of validated rows; of classes all probabilities."""
+        """Return what makes predictions (n, t) of validated rows; of classes all probabilities."""
         functions = self._functions()
-        return lambda X: finite(self, lambda: functions(X))
+        return lambda X: evaluate_finite(self, lambda: functions(X))
 
     def _checked(self) -> Any:
         """Check all parameters, those that every method has first, and give the `Method`."""
@@ -406,7 +410,7 @@ class Learner(Constructed, HostPickled):
 
     def _learn(self, X: Any, y: Any, sample_weight: Any) -> Self:
         """Fit; the door of regressors and classifiers alike."""
-        if any_dask(X, y, sample_weight):
+        if has_dask(X, y, sample_weight):
             self._checked()  # before anything is read
             everything = Collections.of(X, y, sample_weight)
             if not is_classifier(self):
@@ -425,7 +429,7 @@ class Learner(Constructed, HostPickled):
         return self
 
     def _fit_plainly(self, X: Any, y: Any, sample_weight: Any) -> None:
-        self.fitted_as(X, y, sample_weight, None, paced=True)
+        self.fit_like(X, y, sample_weight, None, paced=True)
 
     def fit_collections(self, given: Collections, /, *, read: Read | None = None) -> Self:
         """Fit to Dask collections; `read` makes rows of a partition that is no array of numbers."""
@@ -433,17 +437,17 @@ class Learner(Constructed, HostPickled):
         fit_collections(self, given, self._fit_plainly, read=read)
         return self
 
-    def fitted_as(
+    def fit_like(
         self,
         X: Any,
         y: Any,
         sample_weight: Any,
-        like: Precedent[Any] | None,
+        like: WarmStart[Any] | None,
         /,
         *,
         deviations: bool = True,
         paced: bool = False,
-    ) -> Precedent[Any]:
+    ) -> WarmStart[Any]:
         """Fit with the setting of another fit, or with one that is searched for; give it.
 
         `fit` is this without a precedent; on an error it leaves the estimator as it was besides.
@@ -452,7 +456,7 @@ class Learner(Constructed, HostPickled):
         """
         method, run, backend = self._checked(), Run.of(self), Backend.of(self.backend)
         X = validate_samples(self, X, reset=True, min_samples=2)
-        with few_threads(X, X.shape[0], backend.name):
+        with limit_threads(X, X.shape[0], backend.name):
             samples = everyone = self._read_targets(y, X, sample_weight)
             if paced:
                 samples = self._affordable(everyone, run)
@@ -460,37 +464,37 @@ class Learner(Constructed, HostPickled):
             # Of so few rows rounding alone may decide a step, and float64 costs nothing
             within = "float64" if X.shape[0] < method.splits.fewest else dtype
             place = resolve_place(backend.name, X, dtype=within, work=method.work(*X.shape))
-            place = trusted(place, X)
+            place = trusted_place(place, X)
             problem = method.problem(samples, place, run)
             if problem.constant:
                 warn(f"y is constant: the model predicts that constant and {self._finds_nothing}")
             begun = time.perf_counter()
             if like is None or problem.constant:
-                choice = choose(method, problem, samples, place, run)
+                choice = choose_setting(method, problem, samples, place, run)
             else:
-                choice = Choice(like.setting, settled=True)
+                choice = SearchResult(like.setting, settled=True)
             self._keep_tuning(choice, time.perf_counter() - begun)
             fitted = method.learn(problem, choice, run)
-            self._library = library_of(place.reference) if lies_in_parts(X) else library_of(X)
+            self._library = library_name(place.reference) if lies_in_parts(X) else library_name(X)
             self.place_ = _place_text(place.reference, X, problem.rows.source)
             self.scaling_ = problem.rows.scaling
             self._n_samples = int(problem.rows.shape[0])
-            self._keep(problem, fitted, choice, mover(X, dtype))
+            self._keep(problem, fitted, choice, make_mover(X, dtype))
             if len(samples) < len(everyone) and self.status_ != Status.INTERRUPTED.name:
                 self.status_ = Status.TIME_LIMIT.name
             if deviations:
-                self._keep_deviations(fitted, mover(X, dtype))
+                self._keep_deviations(fitted, make_mover(X, dtype))
             self._keep_rows_together()
             choice = replace(choice, setting=self._settled(choice, fitted))
             if like is None or like.calibration is None:
                 self._calibrate(
-                    lambda: held_out_scores(method, problem, samples, place, run, choice)
+                    lambda: predict_held_out(method, problem, samples, place, run, choice)
                 )
             else:
                 self.calibration_ = like.calibration
         if self.scaling is None and not lies_in_parts(X):
-            warn_of_units(X, unit_free=self._unit_free)
-        return Precedent(choice.setting, getattr(self, "calibration_", None))
+            warn_bad_units(X, unit_free=self._unit_free)
+        return WarmStart(choice.setting, getattr(self, "calibration_", None))
 
     def _affordable(self, samples: Samples, run: Run) -> Samples:
         """Draw as many samples as there is time for, and reserve the least that a fit takes."""
@@ -522,8 +526,8 @@ class Learner(Constructed, HostPickled):
             y = few.Y if few.classes is None else few.classes
             y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
             model, begun = clone(self).set_params(**given), time.perf_counter()
-            with collected(), reported_to(unheard):
-                model.fitted_as(few.X[:, : size.columns], y, few.weights, None, deviations=False)
+            with collect_warnings(), use_report(unheard):
+                model.fit_like(few.X[:, : size.columns], y, few.weights, None, deviations=False)
             if model.status_ == Status.INTERRUPTED.name:
                 raise KeyboardInterrupt
             return time.perf_counter() - begun
@@ -539,7 +543,7 @@ class Learner(Constructed, HostPickled):
     def _keep_deviations(self, fitted: Any, back: Callable[[Array], Array], /) -> None:
         """Keep what only `return_std` needs, which nobody asks a member of a blend for."""
 
-    def _keep_tuning(self, choice: Choice[Any, Any], seconds: float) -> None:
+    def _keep_tuning(self, choice: SearchResult[Any, Any], seconds: float) -> None:
         """Set what was tried, in the words that all methods share."""
         self.tuning_ = [
             {
@@ -553,8 +557,8 @@ class Learner(Constructed, HostPickled):
         ]
         self.tuning_seconds_, self.tuning_cut_short_ = seconds, choice.cut_short
 
-    def _settled(self, choice: Choice[Any, Any], fitted: Any) -> Any:  # noqa: ARG002
-        """Give the setting from which a fit of about the same rows begins."""
+    def _settled(self, choice: SearchResult[Any, Any], fitted: Any) -> Any:  # noqa: ARG002
+        """Return the setting from which a fit of about the same rows begins."""
         return choice.setting
 
     def _calibrate(self, held_out: Callable[[], HeldOutScores | None]) -> None:
@@ -565,7 +569,7 @@ class SteppedLearner(Learner):
     """One whose fit goes in steps, with a history of them."""
 
     _attributes: ClassVar[dict[str, Declared]] = {
-        "n_iter_": Whole("n_steps"),
+        "n_iter_": Int("n_steps"),
         "history_": Record(
             History,
             {

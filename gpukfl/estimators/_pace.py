@@ -87,7 +87,7 @@ class Pace:
         return found
 
     def seconds(self, size: Size, /) -> float:
-        """Say how long a fit takes."""
+        """Return how long a fit takes."""
         more = self.work(size) - self.work(self.size)
         return self.took + self.rate * more if more > 0 else self.took
 
@@ -98,7 +98,7 @@ class Pace:
         return bisect.bisect_right(rows, seconds, key=took)
 
     def affordable(self, seconds: float, /) -> Size | None:
-        """Give rows and steps of a fit that takes so long at most; None where there is none.
+        """Return rows and steps of a fit that takes so long at most; None where there is none.
 
         All rows, or half, a quarter, ... where only so many have steps enough.
         """
@@ -116,13 +116,13 @@ class Pace:
         return bisect.bisect_right(fits, budget, key=lambda k: self.seconds(replace(size, steps=k)))
 
     def _with(self, size: Size, took: float) -> Self:
-        """Give what is known with one more fit, which is larger."""
+        """Return what is known with one more fit, which is larger."""
         mean = took / self.work(size)
         rate = (took - self.took) / (self.work(size) - self.work(self.size))
         return replace(self, size=size, took=took, rate=max(rate, mean / _GROWTH))
 
     def _next(self, seconds: float) -> Size:
-        """Give the next size to be timed, in so many seconds: columns first, then rows."""
+        """Return the next size to be timed, in so many seconds: columns first, then rows."""
         size, most = self.size, _GROWTH * self.work(self.size)
         for name in ("columns", "rows", "steps"):
             among = range(getattr(size, name), getattr(self.full, name) + 1)

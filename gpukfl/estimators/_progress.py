@@ -10,23 +10,23 @@ from collections.abc import Iterator
 from typing import IO, Any, cast
 
 from gpukfl.core._streams import QuietStream, is_terminal
-from gpukfl.estimators._run import Report, is_reported, reported_to
+from gpukfl.estimators._run import Report, has_report, use_report
 
 _PAUSE = 0.2  # seconds between two lines of a notebook
 
 
-def is_seen() -> bool:
+def is_interactive() -> bool:
     """Whether somebody looks on: at a terminal, or at a notebook."""
-    return is_terminal(sys.stderr) or _in_notebook()
+    return is_terminal(sys.stderr) or _is_notebook()
 
 
 @contextlib.contextmanager
-def progress(show: bool, /) -> Iterator[Report]:
+def report_progress(show: bool, /) -> Iterator[Report]:
     """Report of a step: a live line, which is gone in the end; or nothing."""
-    if not show or not (_in_notebook() or _can_be_shown()):
+    if not show or not (_is_notebook() or _can_show()):
         yield lambda *_: None
         return
-    with _line_of_notebook() if _in_notebook() else _line_of_terminal() as say:
+    with _notebook_line() if _is_notebook() else _terminal_line() as say:
         yield lambda stage, k, history: say(
             f"{stage}: step {k + 1}, objective {history.objective[-1]:.5g}"
             if len(history)
@@ -35,25 +35,25 @@ def progress(show: bool, /) -> Iterator[Report]:
 
 
 @contextlib.contextmanager
-def shown(show: bool | None, /) -> Iterator[None]:
+def show_progress(show: bool | None, /) -> Iterator[None]:
     """Show the steps of what runs in here; by default where somebody looks on.
 
     By default nothing is added where a caller shows them already.
     """
-    if show is None and is_reported():
+    if show is None and has_report():
         yield
         return
-    with progress(is_seen() if show is None else show) as report, reported_to(report):
+    with report_progress(is_interactive() if show is None else show) as report, use_report(report):
         yield
 
 
-def _in_notebook() -> bool:
+def _is_notebook() -> bool:
     """Whether a kernel of Jupyter runs this; nothing is imported to find out."""
     known = sys.modules.get("IPython")
     return known is not None and hasattr(known.get_ipython(), "kernel")
 
 
-def _can_be_shown() -> bool:
+def _can_show() -> bool:
     """Whether there is a standard error, and a thread to write to it."""
     if sys.stderr is None or getattr(sys.stderr, "closed", False):
         return False
@@ -67,8 +67,8 @@ def _can_be_shown() -> bool:
 
 
 @contextlib.contextmanager
-def _line_of_terminal() -> Iterator[Any]:
-    """Give what writes a line of standard error, where that is a terminal."""
+def _terminal_line() -> Iterator[Any]:
+    """Yield a function that writes a line of standard error, where that is a terminal."""
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
@@ -82,8 +82,8 @@ def _line_of_terminal() -> Iterator[Any]:
 
 
 @contextlib.contextmanager
-def _line_of_notebook() -> Iterator[Any]:
-    """Give what writes a line of a notebook, by Jupyter's own means: rich's need ipywidgets."""
+def _notebook_line() -> Iterator[Any]:
+    """Yield a function that writes a line of a notebook, without ipywidgets."""
     from IPython.display import display
 
     begun = time.monotonic()

@@ -13,9 +13,9 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils import check_random_state
 
-from gpukfl.core._random import draws_put_back
+from gpukfl.core._random import preserve_rng_state
 from gpukfl.core._results import History
-from gpukfl.core._streams import say
+from gpukfl.core._streams import try_write_line
 
 _NO_TIME = 1e-9  # seconds that are left when all are spent: less than any step takes
 _FURTHER = 4  # times as many say better how long all take
@@ -27,8 +27,8 @@ _reports: ContextVar[Report | None] = ContextVar("gpukfl_reports", default=None)
 
 
 @contextlib.contextmanager
-def reported_to(report: Report, /) -> Iterator[None]:
-    """Tell `report` of every step of the fits that begin in here."""
+def use_report(report: Report, /) -> Iterator[None]:
+    """Report every step of the fits that begin in here to `report`."""
     before = _reports.set(report)
     try:
         yield
@@ -37,11 +37,11 @@ def reported_to(report: Report, /) -> Iterator[None]:
 
 
 def current_report() -> Report:
-    """Give whom fits that begin here tell of their steps."""
+    """Return the function that fits that begin here report to."""
     return _reports.get() or unheard
 
 
-def is_reported() -> bool:
+def has_report() -> bool:
     """Return whether steps of fits that begin here are reported."""
     return _reports.get() is not None
 
@@ -109,7 +109,7 @@ class Run:
         times: float | Callable[[int], float],
         few: int = _FEW,
     ) -> int:
-        """Give how many centres, features or rows of those wanted the time allows.
+        """Return how many centres, features or rows of those wanted the time allows.
 
         By how long `work` takes with a `few`, for which there is time in any case, and with more
         where there is time for so many, as its time grows with their square at most; `times` such
@@ -124,22 +124,22 @@ class Run:
             if not tried <= count < wanted:
                 break
             begun = time.perf_counter()
-            with draws_put_back(self.rng):
+            with preserve_rng_state(self.rng):
                 work(tried)
             took, left = max(time.perf_counter() - begun, 1e-9), self.left() or _NO_TIME
             squares = left / took * tried**2  # of a count that one work has time for
-            count = max(tried, _most(wanted, lambda q: works(q) * q**2, squares))
+            count = max(tried, _largest_affordable(wanted, lambda q: works(q) * q**2, squares))
         return min(wanted, count)
 
     def note(self, message: str) -> None:
-        """Say something of the fit, where it says anything."""
+        """Report a note on the fit, if fits are reported."""
         if self._verbose:
-            say(message, sys.stderr)
+            try_write_line(message, sys.stderr)
 
     def tell(self, stage: str, k: int, history: History) -> None:
-        """Say that step `k` of a stage is done."""
+        """Report that step `k` of a stage is done."""
         if self._verbose:
-            say(
+            try_write_line(
                 f"{stage}: iteration {k + 1:4d}  objective {history.objective[-1]:.6g}  "
                 f"{history.seconds[-1]:.1f} s",
                 sys.stderr,
@@ -148,6 +148,6 @@ class Run:
             self._report(stage, k, history)
 
 
-def _most(wanted: int, cost: Callable[[int], float], limit: float) -> int:
-    """Give the largest number up to `wanted` whose cost, which grows with it, is in the limit."""
+def _largest_affordable(wanted: int, cost: Callable[[int], float], limit: float) -> int:
+    """Return the largest number up to `wanted` whose cost, which grows with it, is in the limit."""
     return bisect.bisect_right(range(1, wanted + 1), limit, key=cost)

@@ -16,10 +16,10 @@ from gpukfl.core._array import (
     double_reference,
     index_like,
     lies_in_parts,
-    take,
+    take_rows,
     to_host,
 )
-from gpukfl.core._random import drawn
+from gpukfl.core._random import draw_indices
 from gpukfl.estimators._validation import validate_weights
 from gpukfl.linalg import each_block
 from gpukfl.methods import FOLDS_BELOW, N_FOLDS
@@ -36,7 +36,7 @@ _VALUES, _ROWS_A_VALUE = 20, 5  # at most so many values a column, so often at l
 _HALF = np.uint64(32)  # of the bits of a value
 
 
-def copies_of(X: Any, y: np.ndarray, /) -> tuple[np.ndarray, np.ndarray] | None:
+def find_duplicates(X: Any, y: np.ndarray, /) -> tuple[np.ndarray, np.ndarray] | None:
     """Find rows of `X` that are equal, targets included.
 
     Equal rows of which some have other targets are measurements that were repeated, not copies.
@@ -63,7 +63,7 @@ def copies_of(X: Any, y: np.ndarray, /) -> tuple[np.ndarray, np.ndarray] | None:
     """
     if isinstance(X, np.memmap) or X.shape[0] < 2:
         return None
-    hashes = _hashes(X)
+    hashes = _hash_rows(X)
     if _all_differ(hashes):
         return None
     order = np.argsort(hashes, kind="stable")
@@ -86,14 +86,14 @@ def copies_of(X: Any, y: np.ndarray, /) -> tuple[np.ndarray, np.ndarray] | None:
     return np.sort(firsts), group
 
 
-def without_copies(X: Any, y: Any, rows: np.ndarray, /) -> np.ndarray:
+def drop_duplicates(X: Any, y: Any, rows: np.ndarray, /) -> np.ndarray:
     """Leave out of the host indices `rows` all but one of the copies in a memory map.
 
     Elsewhere copies are one sample by then.
     """
     if not isinstance(X, np.memmap):
         return rows
-    found = copies_of(np.array(X[rows]), y)
+    found = find_duplicates(np.array(X[rows]), y)
     return rows if found is None else rows[found[0]]
 
 
@@ -108,7 +108,7 @@ def _are_cells(X: Array, rows: np.ndarray) -> bool:
     return bool(most <= min(_VALUES, X.shape[0] / _ROWS_A_VALUE))
 
 
-def _hashes(X: Array) -> np.ndarray:
+def _hash_rows(X: Array) -> np.ndarray:
     """Hash the bits of every row, on the host: the same for equal rows (n,)."""
     (n, d), out = X.shape, np.empty(X.shape[0], dtype=np.uint64)
     rows = Rows(X, double_reference(X))
@@ -147,7 +147,7 @@ def _are_equal(X: Array, first: np.ndarray, second: np.ndarray) -> np.ndarray:
     return np.concatenate(found)
 
 
-def total_weights(group: np.ndarray, weights: np.ndarray | None, /) -> np.ndarray:
+def sum_group_weights(group: np.ndarray, weights: np.ndarray | None, /) -> np.ndarray:
     """Sum of the weights of each set of copies."""
     return np.bincount(group, weights=weights).astype(np.float64)
 
@@ -221,14 +221,20 @@ class Samples:
         """
         weights = validate_weights(sample_weight, X)
         if lies_in_parts(X):
-            return cls(X, Y, None if weights is None else _relative_in_parts(weights), labels)
+            return cls(
+                X, Y, None if weights is None else _relative_weights_in_parts(weights), labels
+            )
         if weights is not None and np.any(weights == 0) and not isinstance(X, np.memmap):
             rows = np.flatnonzero(weights)
-            X, Y, weights = take(X, rows), take(Y, rows), weights[rows]
-        found = copies_of(X, to_host(Y))
+            X, Y, weights = take_rows(X, rows), take_rows(Y, rows), weights[rows]
+        found = find_duplicates(X, to_host(Y))
         if found is not None:
             firsts, group = found
-            X, Y, weights = take(X, firsts), take(Y, firsts), total_weights(group, weights)
+            X, Y, weights = (
+                take_rows(X, firsts),
+                take_rows(Y, firsts),
+                sum_group_weights(group, weights),
+            )
         return cls(X, Y, relative_weights(weights), labels)
 
     def __len__(self) -> int:
@@ -250,11 +256,11 @@ class Samples:
             return None
         Y = self.Y
         if not lies_in_parts(Y):
-            return _classes_of(to_host(Y))
+            return _decode_classes(to_host(Y))
         there = map_rows(
-            Y, lambda a, b: _classes_of(to_host(Y[a:b, :])), columns=(), dtype=np.int64
+            Y, lambda a, b: _decode_classes(to_host(Y[a:b, :])), columns=(), dtype=np.int64
         )
-        return to_host(take(there, np.arange(len(self))))
+        return to_host(take_rows(there, np.arange(len(self))))
 
     def taken(self, rows: np.ndarray | slice, /) -> Samples:
         """Those at host indices, or a slice of a memory map, as they are."""
@@ -275,19 +281,19 @@ class Samples:
         return self.taken(np.sort(rows))
 
     def splits(self, rng: np.random.RandomState, how: Splits, /) -> list[tuple[Samples, Samples]]:
-        """Give samples to fit and samples held out.
+        """Return samples to fit and samples held out.
 
         Folds where they are few, else one held-out share; of every class its share, where it has
         a sample for each fold. Of copies in a memory map, where they are not yet one sample, one
         is drawn.
         """
         n, few = len(self), how.at_most
-        rows = np.arange(n) if n <= few else np.sort(drawn(rng, n, few))
+        rows = np.arange(n) if n <= few else np.sort(draw_indices(rng, n, few))
         if lies_in_parts(self.X):  # all at once
             return self.taken(rows).splits(rng, how)
-        Y = to_host(take(self.Y, rows))
-        rows = without_copies(self.X, Y, rows)
-        classes = None if not self.labels else _classes_of(to_host(take(self.Y, rows)))
+        Y = to_host(take_rows(self.Y, rows))
+        rows = drop_duplicates(self.X, Y, rows)
+        classes = None if not self.labels else _decode_classes(to_host(take_rows(self.Y, rows)))
         k = min(how.n_folds, len(rows))
         sizes = np.zeros(1) if classes is None else np.unique(classes, return_counts=True)[1]
         if len(rows) < how.folds_below:
@@ -298,7 +304,9 @@ class Samples:
             both = min(held_out, len(rows) - held_out) >= len(sizes)
             once = StratifiedShuffleSplit if both and sizes.min() >= max(k, 2) else ShuffleSplit
             splitter = once(1, test_size=how.share, random_state=rng)
-        splits = list(splitter.split(rows, None if classes is None else by_appearance(classes)))
+        splits = list(
+            splitter.split(rows, None if classes is None else number_by_appearance(classes))
+        )
         if how.judges is not None:
             splits = splits[: math.ceil(how.judges / len(splits[0][1]))]
         return [
@@ -307,29 +315,29 @@ class Samples:
         ]
 
 
-def by_appearance(classes: np.ndarray, /) -> np.ndarray:
-    """Give classes (n,) numbers by where they are first: their names have no part in a split."""
+def number_by_appearance(classes: np.ndarray, /) -> np.ndarray:
+    """Count classes (n,) up by their first rows: their names have no part in a split."""
     _, first, codes = np.unique(classes, return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[codes]
 
 
-def _classes_of(Y: np.ndarray, /) -> np.ndarray:
+def _decode_classes(Y: np.ndarray, /) -> np.ndarray:
     """Classes (n,) of indicators (n, t), which of two classes are the second's."""
     return Y.argmax(axis=1) if Y.shape[1] > 1 else (Y[:, 0] > 0.5).astype(np.int64)
 
 
 def relative_weights(weights: np.ndarray | None, /) -> np.ndarray | None:
-    """Give weights (n,) of mean 1 where they are positive; None where all are equal.
+    """Return weights (n,) of mean 1 where they are positive; None where all are equal.
 
     To ten digits, so that rounding of another common factor cannot choose another model.
     """
     if weights is None or np.all(weights == weights[0]):
         return None
     shares = weights / weights.max()
-    return _to_ten_digits(shares / np.mean(shares[shares > 0]))
+    return _round_to_ten_digits(shares / np.mean(shares[shares > 0]))
 
 
-def _relative_in_parts(weights: Any, /) -> Any:
+def _relative_weights_in_parts(weights: Any, /) -> Any:
     """Do so with weights that lie in parts."""
     xp = array_namespace(weights)
     largest, least = float(xp.max(weights)), float(xp.min(weights))
@@ -338,11 +346,11 @@ def _relative_in_parts(weights: Any, /) -> Any:
     mean = float(xp.sum(weights / largest)) / float(xp.sum(weights > 0))
 
     def part(start: int, stop: int) -> np.ndarray:
-        return _to_ten_digits(to_host(weights[start:stop]) / largest / mean)
+        return _round_to_ten_digits(to_host(weights[start:stop]) / largest / mean)
 
     return map_rows(weights, part, columns=(), dtype=np.float64)
 
 
-def _to_ten_digits(weights: np.ndarray, /) -> np.ndarray:
+def _round_to_ten_digits(weights: np.ndarray, /) -> np.ndarray:
     mantissa, exponent = np.frexp(weights)
     return np.ldexp(np.round(np.ldexp(mantissa, _WEIGHT_BITS)), exponent - _WEIGHT_BITS)

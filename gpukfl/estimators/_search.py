@@ -72,15 +72,15 @@ class Tuner(Protocol[Setting, Learned]):
     """Proposes what to try, and chooses; it never fits, splits, times or scores."""
 
     def propose(self, trials: Sequence[Trial[Setting, Learned]], /) -> Setting | None:
-        """Give what to try next; None where there is nothing more to gain."""
+        """Return what to try next; None where there is nothing more to gain."""
 
     def starts(
         self, setting: Setting, trials: Sequence[Trial[Setting, Learned]], /
     ) -> Sequence[Learned | None]:
-        """Give what the fits of the folds begin from."""
+        """Return what the fits of the folds begin from."""
 
     def choose(self, trials: Sequence[Trial[Setting, Learned]], /) -> Trial[Setting, Learned]:
-        """Give the best of some trials."""
+        """Return the best of some trials."""
 
     def described(self, trial: Trial[Setting, Learned], /) -> dict[str, Any]:
         """Name what was tried, as plain values."""
@@ -141,49 +141,51 @@ class Search(Generic[Setting, Learned]):
         if not (self.racing and self.trials):
             return False
         best = self.tuner.choose(self.trials)  # not the highest score, where that may be chance
-        return bool(best.learned) and is_behind(trial.losses, best.losses[: len(trial.losses)])
+        return bool(best.learned) and is_clearly_worse(
+            trial.losses, best.losses[: len(trial.losses)]
+        )
 
     def _score(self, trial: Trial[Setting, Learned], n_folds: int) -> float:
         error, folds = float(trial.losses.sum()), self.folds[:n_folds]
         if n_folds == len(self.folds):
-            return explained(error, folds)
+            return explained_variance(error, folds)
         trial.learned.clear()
         best = self.tuner.choose(self.trials)
         seen = float(best.losses[: len(trial.losses)].sum())
-        return best.score + explained(error, folds) - explained(seen, folds)
+        return best.score + explained_variance(error, folds) - explained_variance(seen, folds)
 
 
-def is_behind(losses: np.ndarray, best: np.ndarray, /) -> bool:
+def is_clearly_worse(losses: np.ndarray, best: np.ndarray, /) -> bool:
     """Whether losses exceed the best, of the same rows, by more than chance is likely to."""
     more = losses - best
     return not float(more.sum()) <= float(np.linalg.norm(more))  # its standard error
 
 
-def explained(error: float, folds: Sequence[Fold[Any, Any]], /) -> float:
-    """Give the share of the held-out variance, of all folds together, that is explained."""
-    spread = _spread(folds)
+def explained_variance(error: float, folds: Sequence[Fold[Any, Any]], /) -> float:
+    """Return the share of the held-out variance, of all folds together, that is explained."""
+    spread = _held_out_variance(folds)
     score = 1.0 - error / spread if spread > 0 else -error
     return score if math.isfinite(score) else -math.inf
 
 
 def _standard_error(losses: np.ndarray, folds: Sequence[Fold[Any, Any]]) -> float:
-    """Give the standard error of the share that is explained: that of the mean loss."""
-    deviation, spread = math.sqrt(len(losses)) * float(losses.std()), _spread(folds)
+    """Return the standard error of the share that is explained: that of the mean loss."""
+    deviation, spread = math.sqrt(len(losses)) * float(losses.std()), _held_out_variance(folds)
     return deviation / spread if spread > 0 else deviation
 
 
-def _spread(folds: Sequence[Fold[Any, Any]]) -> float:
+def _held_out_variance(folds: Sequence[Fold[Any, Any]]) -> float:
     return sum(fold.held_out.spread for fold in folds)
 
 
-def climbed(
+def hill_climb(
     trials: Sequence[Trial[Setting, Learned]],
     gain: Callable[[float], float],
     /,
     *,
     first: int = 1,
 ) -> Trial[Setting, Learned]:
-    """Where a climb has come to: the best of the first trials, then each that is worth the step.
+    """Return the trial that a climb reaches: the best first one, then each worth its step.
 
     `gain` says by how much a score must be exceeded.
     """
@@ -194,7 +196,7 @@ def climbed(
     return best
 
 
-def untried(
+def first_untried(
     settings: Iterable[Setting], trials: Sequence[Trial[Setting, Learned]], /
 ) -> Setting | None:
     """First setting that no trial had."""

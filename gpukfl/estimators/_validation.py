@@ -26,7 +26,7 @@ from gpukfl.core._array import (
     is_array,
     is_host,
     is_torch,
-    library_of,
+    library_name,
     lies_in_parts,
     to_host,
 )
@@ -54,8 +54,8 @@ _MEMMAP_ROWS = 2**18  # rows of a memory map checked at a time
 _TURNS: dict[int, threading.Lock] = {}  # of each process: a forked one has its own
 
 
-def one_at_a_time() -> threading.Lock:
-    """Give what a thread holds while scikit-learn checks or splits data.
+def sklearn_lock() -> threading.Lock:
+    """Return the lock that a thread holds while scikit-learn checks or splits data.
 
     Its checks change the warnings filters and set them back. Where two threads did so at once, the
     filters of one could stay.
@@ -79,7 +79,7 @@ def validate_samples(
     if lies_in_parts(X):
         return _validate_parts(estimator, X, min_samples)
     check_container("X", X)
-    given = library_of(X) if is_array(X) else "numpy"  # lists and frames become NumPy arrays
+    given = library_name(X) if is_array(X) else "numpy"  # lists and frames become NumPy arrays
     if not reset and given != estimator._library:
         msg = (
             f"Inputs passed to {type(estimator).__name__}.{method}() must use the same namespace "
@@ -101,7 +101,7 @@ def validate_samples(
         return _validate_device_array(estimator, X, reset=reset, min_samples=min_samples)
     X = with_numbers(X)
     check_no_dates(X)
-    with one_at_a_time(), _numbers_of("X"):
+    with sklearn_lock(), _name_bad_argument("X"):
         return validate_data(
             estimator,
             X,
@@ -122,8 +122,8 @@ def _validate_parts(estimator: Any, X: Array, min_samples: int) -> Array:
 
 
 @contextlib.contextmanager
-def _numbers_of(name: str) -> Iterator[None]:
-    """Say which argument NumPy could not make numbers of."""
+def _name_bad_argument(name: str) -> Iterator[None]:
+    """Name the argument that NumPy could not convert to numbers."""
     try:
         yield
     except (TypeError, ValueError) as error:
@@ -141,7 +141,7 @@ def _numbers_of(name: str) -> Iterator[None]:
 
 def _check_memory_map(estimator: Any, X: np.memmap, *, reset: bool, min_samples: int) -> None:
     # The first rows go through the usual checks, which also set n_features_in_.
-    with one_at_a_time():
+    with sklearn_lock():
         validate_data(estimator, np.asarray(X[: max(min_samples, 1)]), reset=reset)
     check_size(X.shape, min_samples)
     for start in range(0, X.shape[0], _MEMMAP_ROWS):
@@ -150,7 +150,7 @@ def _check_memory_map(estimator: Any, X: np.memmap, *, reset: bool, min_samples:
 
 def _validate_device_array(estimator: Any, X: Array, *, reset: bool, min_samples: int) -> Array:
     xp = array_namespace(X)
-    X = without_graph(X)
+    X = detach(X)
     if X.ndim != 2:
         msg = f"Expected 2D array, got {X.ndim}D array of shape {tuple(X.shape)}. Reshape your data"
         raise ValueError(msg)
@@ -187,11 +187,11 @@ def validate_targets(y: Any, X: Array, /) -> Array:
     check_container("y", y)
     if is_array(y) and not is_host(y):
         xp = array_namespace(y)
-        y = without_graph(y)
+        y = detach(y)
         if y.ndim not in (1, 2):
             msg = f"expected y of shape (n,) or (n, t), got {tuple(y.shape)}"
             raise ValueError(msg)
-        check_consistent_length_of(X, y)
+        check_same_length(X, y)
         check_same_device(X, y, "y")
         if xp.isdtype(y.dtype, "complex floating"):
             msg = f"Complex data not supported: expected real targets, got dtype {y.dtype}"
@@ -203,7 +203,7 @@ def validate_targets(y: Any, X: Array, /) -> Array:
     if y is None:
         msg = "requires y to be passed, but the target y is None: expected (n,) or (n, t), got None"
         raise ValueError(msg)
-    with one_at_a_time(), _numbers_of("y"):
+    with sklearn_lock(), _name_bad_argument("y"):
         y = check_array(y, ensure_2d=False, dtype=None, input_name="y", ensure_min_samples=0)
         if y.dtype.kind in "OUS":
             y = y.astype(np.float64)
@@ -213,7 +213,7 @@ def validate_targets(y: Any, X: Array, /) -> Array:
     if y.ndim > 2:
         msg = f"expected y of shape (n,) or (n, t), got {y.shape}"
         raise ValueError(msg)
-    check_consistent_length_of(X, y)
+    check_same_length(X, y)
     y = y if y.dtype.name in _FLOATS else y.astype(np.float64)
     _check_squares(y)
     return y
@@ -256,8 +256,8 @@ def validate_labels(y: Any, X: Array, /) -> np.ndarray:
         msg = "requires y to be passed, but the target y is None: expected labels, got None"
         raise ValueError(msg)
     check_container("y", y, labels=True)
-    with one_at_a_time(), _numbers_of("y"):
-        labels = column_or_1d(to_host(without_graph(y)) if is_array(y) else y, warn=True)
+    with sklearn_lock(), _name_bad_argument("y"):
+        labels = column_or_1d(to_host(detach(y)) if is_array(y) else y, warn=True)
     labels = plain_labels(labels)
     if labels.dtype.kind in "fc" and not np.all(np.isfinite(labels)):
         msg = "Input y contains NaN or infinity: expected a label for each sample"
@@ -270,9 +270,9 @@ def validate_labels(y: Any, X: Array, /) -> np.ndarray:
         said = f"Unknown label type: continuous: expected classes, got numbers such as {first:g}"
         msg = f"{said}; y.astype(str) makes labels of them"
         raise ValueError(msg)
-    with one_at_a_time():
+    with sklearn_lock():
         check_classification_targets(labels)
-    check_consistent_length_of(X, labels)
+    check_same_length(X, labels)
     return labels
 
 
@@ -287,20 +287,20 @@ def plain_labels(y: Any, /) -> np.ndarray:
     return labels
 
 
-def without_graph(x: Array, /) -> Array:
+def detach(x: Array, /) -> Array:
     """Leave a torch tensor's gradient behind: fits and predictions do not record one."""
     return x.detach() if is_torch(x) and x.requires_grad else x
 
 
 def check_same_device(X: Array, other: Array, name: str, /) -> None:
     """Raise ValueError where arrays of CuPy, which does not move them, are on two devices."""
-    both = library_of(X) == library_of(other) == "cupy"
+    both = library_name(X) == library_name(other) == "cupy"
     if both and device_of(X) != device_of(other):
         msg = f"expected {name} on the device of X, {device_of(X)}, got {device_of(other)}"
         raise ValueError(msg)
 
 
-def check_consistent_length_of(X: Array, y: Array) -> None:
+def check_same_length(X: Array, y: Array) -> None:
     """Raise ValueError unless `X` and `y` have the same number of samples."""
     if X.shape[0] != y.shape[0]:
         msg = (
@@ -327,7 +327,7 @@ def validate_weights(sample_weight: Any, X: Array, /) -> np.ndarray | None:
     host = to_host(sample_weight) if is_array(sample_weight) else sample_weight
     if isinstance(host, numbers.Real):
         host = np.full(n, float(host))
-    with one_at_a_time():
+    with sklearn_lock():
         weights = check_array(host, ensure_2d=False, dtype=np.float64, input_name="sample_weight")
     if weights.ndim != 1:
         msg = f"Sample weights must be 1D array or scalar: expected ({n},), got {weights.shape}"

@@ -14,16 +14,16 @@ import numpy as np
 from gpukfl.core._array import (
     Array,
     array_namespace,
-    clipped,
+    clip,
     double_reference,
     like,
-    take,
+    take_rows,
     to_host,
 )
 from gpukfl.core._warnings import warn
 from gpukfl.estimators._declared import DOUBLE, Declared, Numbers
 from gpukfl.linalg import interpolate_columns
-from gpukfl.partitioned._rows import Rows, lowest, reduce_rows
+from gpukfl.partitioned._rows import Rows, elementwise_min, reduce_rows
 
 # ------------------------------------------------------------------------------------ base
 
@@ -59,16 +59,16 @@ class ColumnScaling(ABC):
 
     @abstractmethod
     def of_columns(self, columns: np.ndarray, factors: np.ndarray, /) -> Self:
-        """Give the scaling of some columns, whose results are multiplied by positive factors."""
+        """Return the scaling of some columns, whose results are multiplied by positive factors."""
 
     @classmethod
     def joined(cls, parts: Sequence[Self], /) -> Self:
-        """Give the scaling of the columns of several ones of host arrays, side by side."""
+        """Return the scaling of the columns of several ones of host arrays, side by side."""
         found = {}
         for name, declared in cls.fields.items():
             assert isinstance(declared, Numbers)
             axis = declared.shape.index("n_features")
-            found[name] = _side_by_side([getattr(part, name) for part in parts], axis)
+            found[name] = _concat_padded([getattr(part, name) for part in parts], axis)
         return cls(**found)
 
     @property
@@ -78,7 +78,7 @@ class ColumnScaling(ABC):
         return all(bool(np.isfinite(array).all()) for array in arrays)
 
 
-def _side_by_side(arrays: Sequence[np.ndarray], axis: int) -> np.ndarray:
+def _concat_padded(arrays: Sequence[np.ndarray], axis: int) -> np.ndarray:
     """Join arrays along one axis; where others are shorter, their last values are repeated."""
     sizes = np.max([array.shape for array in arrays], axis=0)
     sizes[axis] = 0
@@ -102,7 +102,7 @@ _ROWS, _CELLS = 5_000, 2**22  # at most
 LARGE_SAMPLE = 20_000  # rows
 
 
-def sampled(n: int, d: int, *, at_most: int = _ROWS) -> np.ndarray:
+def sample_rows(n: int, d: int, *, at_most: int = _ROWS) -> np.ndarray:
     """Rows to look at, the same in every call."""
     count = min(at_most, max(_CELLS // d, 200))
     if n <= count:
@@ -110,27 +110,27 @@ def sampled(n: int, d: int, *, at_most: int = _ROWS) -> np.ndarray:
     return np.sort(np.random.default_rng(0).choice(n, count, replace=False))
 
 
-def weighted_sample(
+def draw_weighted_sample(
     rows: Rows, weights: np.ndarray | None, /, *, at_most: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Take some of the rows of positive weight to the host, and their weights."""
     n, d = rows.shape
     if isinstance(weights, np.ndarray):
         kept = np.flatnonzero(weights)
-        index = kept[sampled(len(kept), d, at_most=at_most)]
+        index = kept[sample_rows(len(kept), d, at_most=at_most)]
     else:
-        index = sampled(n, d, at_most=at_most)
-    return to_host(rows.at(index)), weights_of(weights, index)
+        index = sample_rows(n, d, at_most=at_most)
+    return to_host(rows.at(index)), host_weights(weights, index)
 
 
-def weights_of(weights: Array | None, rows: np.ndarray | slice, /) -> np.ndarray:
+def host_weights(weights: Array | None, rows: np.ndarray | slice, /) -> np.ndarray:
     """Weights of some rows, on the host: at host indices, or in a slice of those that are here."""
     if weights is None:
         return np.ones(rows.stop - rows.start if isinstance(rows, slice) else len(rows))
-    return to_host(weights[rows] if isinstance(rows, slice) else take(weights, rows))
+    return to_host(weights[rows] if isinstance(rows, slice) else take_rows(weights, rows))
 
 
-def by_columns(
+def apply_by_columns(
     of: Callable[[np.ndarray, np.ndarray], np.ndarray], X: np.ndarray, w: np.ndarray, /
 ) -> np.ndarray:
     """Compute something (k, d) of the columns of `X` (m, d), some at a time, to copy few."""
@@ -139,7 +139,7 @@ def by_columns(
     return np.concatenate([of(part, w) for part in parts], axis=1)
 
 
-def quantiles(X: np.ndarray, weights: np.ndarray, *shares: float) -> np.ndarray:
+def column_quantiles(X: np.ndarray, weights: np.ndarray, *shares: float) -> np.ndarray:
     """Lowest values (k, d) of the columns that have each of k shares of the weight up to them.
 
     `X` (m, d) and its weights (m, d). Where all weights are one number or 0, values alone are
@@ -167,23 +167,23 @@ def quantiles(X: np.ndarray, weights: np.ndarray, *shares: float) -> np.ndarray:
 _COMMON, REACH = 0.98, 20.0
 
 
-def limits_of(X: np.ndarray, w: np.ndarray, /) -> np.ndarray:
+def column_limits(X: np.ndarray, w: np.ndarray, /) -> np.ndarray:
     """Limits (4, d) of the columns of `X` (m, d); infinite where a column does not vary.
 
     Lowest and highest value that are believed, and between them the quantiles of those that are.
     """
     wide = np.broadcast_to(w[:, None], X.shape)
-    (middle,) = quantiles(X, wide, 0.5)
+    (middle,) = column_quantiles(X, wide, 0.5)
     gaps = np.abs(X - middle)
     varying = np.where(gaps > 1e-12 * np.abs(middle), wide, 0.0)
-    reach = REACH * quantiles(gaps, varying, _COMMON)[0]
+    reach = REACH * column_quantiles(gaps, varying, _COMMON)[0]
     reach = np.where(varying.any(axis=0), reach, np.inf)
     believed = np.where(gaps <= reach, wide, 0.0)
-    low, high = quantiles(X, believed, 0.5 - _COMMON / 2, 0.5 + _COMMON / 2)
+    low, high = column_quantiles(X, believed, 0.5 - _COMMON / 2, 0.5 + _COMMON / 2)
     return np.stack([middle - reach, low, high, middle + reach])
 
 
-def blocks_beyond(
+def iterate_outlier_blocks(
     rows: Rows, limits: np.ndarray, start: int, stop: int, /
 ) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
     """Yield (some rows, their values, whether these are beyond the limits) from one to another."""
@@ -231,7 +231,7 @@ class StandardScaling(ColumnScaling):
 
     @classmethod
     def none(cls, d: int, /) -> Self:
-        """Give the one that changes nothing."""
+        """Return the one that changes nothing."""
         ends = np.full((2, d), np.inf)
         return cls(np.zeros(d), np.ones(d), np.concatenate([-ends, ends]))
 
@@ -245,7 +245,7 @@ class StandardScaling(ColumnScaling):
         return (X - mean) / scale
 
     def of_columns(self, columns: np.ndarray, factors: np.ndarray, /) -> Self:
-        """Give the scaling of some columns, whose results are multiplied by positive factors."""
+        """Return the scaling of some columns, whose results are multiplied by positive factors."""
         parts = self.mean[columns], self.scale[columns] / factors, self.limits[:, columns]
         return type(self)(*parts)
 
@@ -273,26 +273,28 @@ def column_statistics(
         If the squares of deviations overflow.
     """
     n, d = rows.shape
-    index = sampled(n, d)
+    index = sample_rows(n, d)
 
     def sums(start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
         first, total = np.zeros(d), np.zeros(d)
-        for block, X, beyond in blocks_beyond(rows, limits, start, stop):
-            w = weights_of(weights, block)
-            first += w @ _without(X, beyond)
+        for block, X, beyond in iterate_outlier_blocks(rows, limits, start, stop):
+            w = host_weights(weights, block)
+            first += w @ _zero_where(X, beyond)
             total += w.sum() - w @ beyond
         return first, total
 
     def squares_around(start: int, stop: int) -> tuple[np.ndarray]:
         squares = np.zeros(d)
-        for block, X, beyond in blocks_beyond(rows, limits, start, stop):
+        for block, X, beyond in iterate_outlier_blocks(rows, limits, start, stop):
             small = (X - to_host(mean)) / to_host(unit)
-            squares += weights_of(weights, block) @ _without(small, beyond) ** 2
+            squares += host_weights(weights, block) @ _zero_where(small, beyond) ** 2
         return (squares,)
 
     with np.errstate(over="ignore", invalid="ignore"):  # reported just below
-        limits = by_columns(limits_of, to_host(rows.at(index)), weights_of(weights, index))
-        unit = _unit(limits)
+        limits = apply_by_columns(
+            column_limits, to_host(rows.at(index)), host_weights(weights, index)
+        )
+        unit = _power_of_two_unit(limits)
         first, total = map(to_host, reduce_rows(rows.source, sums))
         mean = first / total
         (squares,) = map(to_host, reduce_rows(rows.source, squares_around))
@@ -308,12 +310,12 @@ def column_statistics(
     return mean, scale, np.where(np.isfinite(limits), limits, unlimited)
 
 
-def _unit(limits: np.ndarray) -> np.ndarray:
+def _power_of_two_unit(limits: np.ndarray) -> np.ndarray:
     """Powers of two (d,), which round nothing: squares of deviations then fit in float64."""
     return np.ldexp(1.0, np.minimum(np.frexp(limits[3] - limits[0])[1], 1023))
 
 
-def _without(X: np.ndarray, beyond: np.ndarray) -> np.ndarray:
+def _zero_where(X: np.ndarray, beyond: np.ndarray) -> np.ndarray:
     return np.where(beyond, 0.0, X) if beyond.any() else X
 
 
@@ -333,8 +335,8 @@ class RobustScaling(ColumnScaling):
 
     .. math:: z = (x - m) / s, \qquad z / \sqrt{1 + (z / 3)^2}
 
-    Where the interquartile range is 0, s is half the range of the values that `limits_of` believes,
-    and where that is 0 too, the column is 0.
+    Where the interquartile range is 0, s is half the range of the values that `column_limits`
+    believes, and where that is 0 too, the column is 0.
 
     Attributes
     ----------
@@ -370,12 +372,12 @@ class RobustScaling(ColumnScaling):
         ValueError
             If a range overflows.
         """
-        sample, w = weighted_sample(rows, weights, at_most=LARGE_SAMPLE)
+        sample, w = draw_weighted_sample(rows, weights, at_most=LARGE_SAMPLE)
         with np.errstate(over="ignore", invalid="ignore"):  # reported just below
-            median, spread = by_columns(_quartiles, sample, w)
+            median, spread = apply_by_columns(_quartiles, sample, w)
             tied = ~(spread > _ROUNDING * np.abs(median))
             if tied.any():
-                limits = by_columns(limits_of, sample, w)
+                limits = apply_by_columns(column_limits, sample, w)
                 extent = _half_range(rows, weights, limits)
                 extent = np.where(extent > _ROUNDING * np.abs(median), extent, 0.0)
                 spread = np.where(tied, extent, spread)
@@ -392,11 +394,11 @@ class RobustScaling(ColumnScaling):
             xp.asarray(part, **like(X)) for part in (self.median, self.factor, self.bound)
         )
         with np.errstate(over="ignore"):  # to infinity, which is bounded too
-            z = clipped((X - median) * factor, low=-_HUGE, high=_HUGE)
+            z = clip((X - median) * factor, low=-_HUGE, high=_HUGE)
         return z / xp.sqrt(1.0 + (z / bound) ** 2)
 
     def of_columns(self, columns: np.ndarray, factors: np.ndarray, /) -> Self:
-        """Give the scaling of some columns, whose results are multiplied by positive factors."""
+        """Return the scaling of some columns, whose results are multiplied by positive factors."""
         by = self.factor[columns] * factors, self.bound[columns] * factors
         return type(self)(self.median[columns], *by)
 
@@ -411,7 +413,10 @@ def _quartiles(X: np.ndarray, w: np.ndarray, /) -> np.ndarray:
     """Median and interquartile range (2, d) of the columns of `X` (m, d)."""
     wide = np.broadcast_to(w[:, None], X.shape)
     # Halfway between the lowest and the highest values that are quantiles, so that X and -X agree
-    lowest, highest = quantiles(X, wide, 0.25, 0.5, 0.75), -quantiles(-X, wide, 0.75, 0.5, 0.25)
+    lowest, highest = (
+        column_quantiles(X, wide, 0.25, 0.5, 0.75),
+        -column_quantiles(-X, wide, 0.75, 0.5, 0.25),
+    )
     low, middle, high = 0.5 * lowest + 0.5 * highest
     return np.stack([middle, high - low])
 
@@ -421,13 +426,13 @@ def _half_range(rows: Rows, weights: np.ndarray | None, limits: np.ndarray, /) -
 
     def part(start: int, stop: int) -> tuple[np.ndarray]:
         ends = np.full((2, rows.shape[1]), np.inf)
-        for block, X, beyond in blocks_beyond(rows, limits, start, stop):
-            out = beyond | (weights_of(weights, block) == 0)[:, None]
+        for block, X, beyond in iterate_outlier_blocks(rows, limits, start, stop):
+            out = beyond | (host_weights(weights, block) == 0)[:, None]
             both = np.where(out, np.inf, X).min(axis=0), np.where(out, np.inf, -X).min(axis=0)
             ends = np.minimum(ends, both)
         return (ends,)
 
-    (ends,) = reduce_rows(rows.source, part, combine=lowest)
+    (ends,) = reduce_rows(rows.source, part, combine=elementwise_min)
     low, minus_high = to_host(ends)
     return -0.5 * minus_high - 0.5 * low
 
@@ -484,16 +489,16 @@ class QuantileScaling(ColumnScaling):
         """
         from scipy.special import ndtri
 
-        sample, w = weighted_sample(rows, weights, at_most=LARGE_SAMPLE)
+        sample, w = draw_weighted_sample(rows, weights, at_most=LARGE_SAMPLE)
         d = sample.shape[1]
-        ends = _ends(rows, weights) if len(sample) < rows.shape[0] else None
+        ends = _value_ranges(rows, weights) if len(sample) < rows.shape[0] else None
         at_most = min(_MOST, max(_TABLE_CELLS // d, _FEWEST))
         tables = []
         for j in range(d):
-            table = _ranked(sample[:, j], w)
+            table = _rank_column(sample[:, j], w)
             if ends is not None:
-                table = _extended(table, ends[0, j], ends[1, j], rows.shape[0])
-            tables.append(_thinned(table, at_most))
+                table = _extend_ends(table, ends[0, j], ends[1, j], rows.shape[0])
+            tables.append(_thin_table(table, at_most))
         q = max(len(values) for values, _ in tables)
         padded = [[np.pad(part, (0, q - len(part)), "edge") for part in table] for table in tables]
         values, shares = np.stack(padded, axis=1)
@@ -506,7 +511,7 @@ class QuantileScaling(ColumnScaling):
         return interpolate_columns(X, values, scores)
 
     def of_columns(self, columns: np.ndarray, factors: np.ndarray, /) -> Self:
-        """Give the scaling of some columns, whose results are multiplied by positive factors."""
+        """Return the scaling of some columns, whose results are multiplied by positive factors."""
         return type(self)(self.values[columns], self.scores[columns] * factors[:, None])
 
     @property
@@ -517,7 +522,7 @@ class QuantileScaling(ColumnScaling):
         return super().is_sound and ascending and self.values.shape[1] > 0
 
 
-def _ranked(x: np.ndarray, w: np.ndarray, /) -> Table:
+def _rank_column(x: np.ndarray, w: np.ndarray, /) -> Table:
     """Different values of a column (m,), ascending, and the shares of weight below them.
 
     Those that differ by rounding are one: between them scores would rise as at a cliff.
@@ -531,7 +536,7 @@ def _ranked(x: np.ndarray, w: np.ndarray, /) -> Table:
     return values, (up_to - 0.5 * mass) / up_to[-1]
 
 
-def _extended(table: Table, lowest: float, highest: float, n: int, /) -> Table:
+def _extend_ends(table: Table, lowest: float, highest: float, n: int, /) -> Table:
     """Add the ends of all n rows to the values of some."""
     values, shares = table
     if lowest < values[0]:
@@ -543,7 +548,7 @@ def _extended(table: Table, lowest: float, highest: float, n: int, /) -> Table:
     return values, shares
 
 
-def _thinned(table: Table, at_most: int, /) -> Table:
+def _thin_table(table: Table, at_most: int, /) -> Table:
     """Keep so many values, at equal steps of their shares, with both ends; one if none varies."""
     values, shares = table
     with np.errstate(over="ignore"):  # reported just below
@@ -560,18 +565,18 @@ def _thinned(table: Table, at_most: int, /) -> Table:
     return values[kept], shares[kept]
 
 
-def _ends(rows: Rows, weights: np.ndarray | None, /) -> np.ndarray:
+def _value_ranges(rows: Rows, weights: np.ndarray | None, /) -> np.ndarray:
     """Lowest and highest values (2, d) of all rows of positive weight."""
 
     def part(start: int, stop: int) -> tuple[np.ndarray]:
         ends = np.full((2, rows.shape[1]), np.inf)
         for first, last, block in rows.blocks(start=start, stop=stop):
-            X = to_host(block)[weights_of(weights, slice(first, last)) > 0]
+            X = to_host(block)[host_weights(weights, slice(first, last)) > 0]
             both = X.min(axis=0, initial=np.inf), -X.max(axis=0, initial=-np.inf)
             ends = np.minimum(ends, both)
         return (ends,)
 
-    (ends,) = reduce_rows(rows.source, part, combine=lowest)
+    (ends,) = reduce_rows(rows.source, part, combine=elementwise_min)
     low, minus_high = to_host(ends)
     return np.stack([low, -minus_high])
 
@@ -591,7 +596,7 @@ WORDS = ("auto", *SCALINGS, None)  # of the parameter `scaling`
 _HEAVY = 20.0
 
 
-def learned_scaling(word: str, rows: Rows, weights: np.ndarray | None, /) -> ColumnScaling:
+def learn_scaling(word: str, rows: Rows, weights: np.ndarray | None, /) -> ColumnScaling:
     """Learn the scaling of a word from unscaled rows (n, d) in float64, with positive weights (n,).
 
     "auto" is "robust" where a column has heavy tails, which would decide all distances, and
@@ -605,17 +610,17 @@ def learned_scaling(word: str, rows: Rows, weights: np.ndarray | None, /) -> Col
 def has_heavy_tails(rows: Rows, weights: np.ndarray | None, /) -> bool:
     """Whether a column has an excess kurtosis above 20, in a sample of at most 20 000 rows.
 
-    Columns of two values have no tails: rare ones mark a category. Values that `limits_of` does not
-    believe make none.
+    Columns of two values have no tails: rare ones mark a category. Values that `column_limits` does
+    not believe make none.
     """
-    sample, w = weighted_sample(rows, weights, at_most=LARGE_SAMPLE)
+    sample, w = draw_weighted_sample(rows, weights, at_most=LARGE_SAMPLE)
     with np.errstate(over="ignore", invalid="ignore"):  # of limits, which then believe all
-        return bool((by_columns(_excess_kurtosis, sample, w) > _HEAVY).any())
+        return bool((apply_by_columns(_excess_kurtosis, sample, w) > _HEAVY).any())
 
 
 def _excess_kurtosis(X: np.ndarray, w: np.ndarray, /) -> np.ndarray:
     """Fourth moment over the square of the second, less 3, of columns (1, d); 0 of two values."""
-    limits = limits_of(X, w)
+    limits = column_limits(X, w)
     left_out = (limits[0] > X) | (limits[-1] < X)
     low = np.where(left_out, np.inf, X).min(axis=0)
     high = np.where(left_out, -np.inf, X).max(axis=0)
@@ -639,13 +644,15 @@ _FAR = 1e4  # standard deviations from 0, or units, from which features are awkw
 _GLANCE = 500  # rows that are looked at
 
 
-def warn_of_units(X: Array, /, *, unit_free: bool) -> None:
+def warn_bad_units(X: Array, /, *, unit_free: bool) -> None:
     """Warn of features so far from 0, so large or so small that methods may not see them.
 
     Of those that are large or small not where a unit of all features changes nothing.
     """
     rows = Rows(X, double_reference(X))
-    sample = to_host(rows.at(sampled(*rows.shape, at_most=_GLANCE))).astype(np.float64, copy=False)
+    sample = to_host(rows.at(sample_rows(*rows.shape, at_most=_GLANCE))).astype(
+        np.float64, copy=False
+    )
     with np.errstate(over="ignore", invalid="ignore"):
         mean, spread = np.abs(sample.mean(axis=0)), sample.std(axis=0)
     varies = spread > 1e-12 * mean
@@ -670,5 +677,5 @@ __all__ = [
     "RobustScaling",
     "StandardScaling",
     "has_heavy_tails",
-    "learned_scaling",
+    "learn_scaling",
 ]

@@ -12,7 +12,7 @@ import numpy as np
 
 from gpukfl._version import __version__
 from gpukfl.core._array import Array, to_host
-from gpukfl.core._files import replacing
+from gpukfl.core._files import atomic_write
 from gpukfl.instantiations import INSTANTIATIONS, RandomKitchenSinks
 from gpukfl.kernels import KERNELS, Product, Scaled, Sum
 from gpukfl.prediction import BLENDS, Served, medians_of, served, served_foreign
@@ -28,7 +28,7 @@ _NO_TIME = -(2**63)  # as NumPy writes that there is no date
 _LARGEST = 2.0**53  # up to which floats are integers
 
 
-def inputs_of(table: Any, ndx: ModuleType, /) -> tuple[dict[str, Any], Any]:
+def make_inputs(table: Any, ndx: ModuleType, /) -> tuple[dict[str, Any], Any]:
     """Make an input of every column that a table uses, and the codes (n, c) of all of them.
 
     Numbers, booleans, durations in seconds and codes are float64, with NaN for none; categories and
@@ -47,7 +47,7 @@ def inputs_of(table: Any, ndx: ModuleType, /) -> tuple[dict[str, Any], Any]:
     for column in table.columns:
         if not column.used:
             continue
-        read, dtype = _reader_of(column)
+        read, dtype = _column_reader(column)
         x = inputs[column.name] = ndx.argument(shape=("n",), dtype=getattr(ndx, dtype))
         made = list(read(column, x, ndx))
         if column.kind == "date":
@@ -61,7 +61,7 @@ def inputs_of(table: Any, ndx: ModuleType, /) -> tuple[dict[str, Any], Any]:
 Read = Callable[[Any, Any, ModuleType], Iterator[Array]]
 
 
-def _reader_of(column: Any) -> tuple[Read, str]:
+def _column_reader(column: Any) -> tuple[Read, str]:
     if column.name in OUTPUTS:
         msg = f"expected no column with the name of an output, got {column.name!r}: rename it"
         raise ValueError(msg)
@@ -74,34 +74,34 @@ def _reader_of(column: Any) -> tuple[Read, str]:
             f"columns={{{column.name!r}: 'identifier'}}, which leaves it out"
         )
         raise TypeError(msg)
-    return _READERS.get(column.kind, (_number, "float64"))
+    return _READERS.get(column.kind, (_read_number, "float64"))
 
 
-def _number(_: Any, x: Any, ndx: ModuleType) -> Iterator[Any]:
-    yield ndx.where(ndx.isfinite(x), x, _nothing(ndx))
+def _read_number(_: Any, x: Any, ndx: ModuleType) -> Iterator[Any]:
+    yield ndx.where(ndx.isfinite(x), x, _nan(ndx))
 
 
-def _nothing(ndx: ModuleType) -> Any:
+def _nan(ndx: ModuleType) -> Any:
     return ndx.asarray(np.float64(np.nan))
 
 
-def _category(column: Any, x: Any, ndx: ModuleType) -> Iterator[Any]:
+def _read_category(column: Any, x: Any, ndx: ModuleType) -> Iterator[Any]:
     places = {level: k for k, level in enumerate(column.levels)}
-    yield _looked_up(x, {**places, "": -1}, len(places), ndx)
+    yield _look_up(x, {**places, "": -1}, len(places), ndx)
 
 
-def _ordered(column: Any, x: Any, ndx: ModuleType) -> Iterator[Any]:
-    yield _looked_up(x, {level: k for k, level in enumerate(column.levels)}, -1, ndx)
+def _read_ordered(column: Any, x: Any, ndx: ModuleType) -> Iterator[Any]:
+    yield _look_up(x, {level: k for k, level in enumerate(column.levels)}, -1, ndx)
 
 
-def _looked_up(x: Any, places: dict[Any, int], other: int, ndx: ModuleType) -> Any:
+def _look_up(x: Any, places: dict[Any, int], other: int, ndx: ModuleType) -> Any:
     """Places of values, NaN for -1."""
     found = ndx.astype(ndx.extensions.static_map(x, places, default=other), ndx.float64)
-    return ndx.where(found < 0, _nothing(ndx), found)
+    return ndx.where(found < 0, _nan(ndx), found)
 
 
-def _code(column: Any, x: Any, ndx: ModuleType) -> Iterator[Any]:
-    (number,) = _number(column, x, ndx)
+def _read_code(column: Any, x: Any, ndx: ModuleType) -> Iterator[Any]:
+    (number,) = _read_number(column, x, ndx)
     yield number
     levels = [float(level) for level in column.levels]
     if not all(level.is_integer() and abs(level) < _LARGEST for level in levels):
@@ -110,16 +110,16 @@ def _code(column: Any, x: Any, ndx: ModuleType) -> Iterator[Any]:
     whole = (ndx.floor(number) == number) & (ndx.abs(number) < _LARGEST)
     keys = ndx.astype(ndx.where(whole, number, ndx.asarray(0.0)), ndx.int64)
     places = {int(level): k for k, level in enumerate(levels)}
-    found = _looked_up(keys, places, len(places), ndx)
+    found = _look_up(keys, places, len(places), ndx)
     found = ndx.where(whole, found, ndx.asarray(float(len(places))))
     yield ndx.where(ndx.isnan(number), number, found)
 
 
-def _date(column: Any, x: Any, ndx: ModuleType) -> Iterator[Any]:
+def _read_date(column: Any, x: Any, ndx: ModuleType) -> Iterator[Any]:
     gap = x == _NO_TIME
     x = ndx.where(gap, ndx.asarray(np.int64(0)), x)
     day = x // _DAY
-    year, month, date = _civil(day, ndx)
+    year, month, date = _civil_date(day, ndx)
     parts = {
         "year": year,
         "month": month,
@@ -130,10 +130,10 @@ def _date(column: Any, x: Any, ndx: ModuleType) -> Iterator[Any]:
     first = ndx.asarray(np.int64(round(column.start * _DAY)))
     days = ndx.astype(x - first, ndx.float64) / _DAY
     for found in (days, *(parts[part] for part in column.parts)):
-        yield ndx.where(gap, _nothing(ndx), ndx.astype(found, ndx.float64))
+        yield ndx.where(gap, _nan(ndx), ndx.astype(found, ndx.float64))
 
 
-def _civil(day: Any, ndx: ModuleType) -> tuple[Any, Any, Any]:
+def _civil_date(day: Any, ndx: ModuleType) -> tuple[Any, Any, Any]:
     """Year, month and day of days since 1970, in the calendar of all NumPy dates.
 
     Counted in years that begin in March, so that leap days are last, and in eras of 400 years.
@@ -151,10 +151,10 @@ def _civil(day: Any, ndx: ModuleType) -> tuple[Any, Any, Any]:
 
 
 _READERS: dict[str, tuple[Read, str]] = {
-    "category": (_category, "utf8"),
-    "ordered": (_ordered, "utf8"),
-    "code": (_code, "float64"),
-    "date": (_date, "int64"),
+    "category": (_read_category, "utf8"),
+    "ordered": (_read_ordered, "utf8"),
+    "code": (_read_code, "float64"),
+    "date": (_read_date, "int64"),
 }
 
 
@@ -185,30 +185,32 @@ def write_onnx(
     """
     ndx = _ndonnx()
     host = estimator.to_host()
-    model = served(host, _kind_of, served_foreign)
+    model = served(host, _kind_name, served_foreign)
     _check_known(host)
-    labels = None if model.labels is None else _labels(model.labels)
-    with _quick_constants():
-        inputs, X = _inputs(host, model, reader, ndx)
-        graph = ndx.build(inputs, _outputs(model.placed(ndx.asarray), X, labels, ndx))
+    labels = None if model.labels is None else _onnx_labels(model.labels)
+    with _use_reference_constants():
+        inputs, X = _graph_inputs(host, model, reader, ndx)
+        graph = ndx.build(inputs, _graph_outputs(model.placed(ndx.asarray), X, labels, ndx))
     graph.producer_name, graph.producer_version = "gpukfl", __version__
     said = {"method": type(estimator).__name__, "target": target, "features": "\n".join(names)}
     for key, value in said.items():
         graph.metadata_props.add(key=f"gpukfl.{key}", value=value)
-    with replacing(path) as file:
+    with atomic_write(path) as file:
         file.write(graph.SerializeToString())
 
 
-def _inputs(host: Any, model: Served, reader: Any, ndx: ModuleType) -> tuple[dict[str, Any], Array]:
+def _graph_inputs(
+    host: Any, model: Served, reader: Any, ndx: ModuleType
+) -> tuple[dict[str, Any], Array]:
     """Make inputs of a graph, and the rows that the model sees."""
     if reader is not None:
-        inputs, codes = inputs_of(reader.table, ndx)
+        inputs, codes = make_inputs(reader.table, ndx)
         return inputs, reader.encoding.transform(codes)
-    if _kind_of(host) in BLENDS and host.encodings_ is not None:
-        return inputs_of(host.encodings_.table, ndx)
-    precision = np.dtype(_precision_of(host, model)).name
+    if _kind_name(host) in BLENDS and host.encodings_ is not None:
+        return make_inputs(host.encodings_.table, ndx)
+    precision = np.dtype(_row_dtype(host, model)).name
     X = ndx.argument(shape=("n", model.n_features), dtype=getattr(ndx, precision))
-    if _kind_of(host) not in BLENDS:
+    if _kind_name(host) not in BLENDS:
         return {"X": X}, X
     medians = medians_of(host.out_of_fold_.rows, host.out_of_fold_.weights)
     return {"X": X}, ndx.where(ndx.isfinite(X), X, ndx.asarray(medians.astype(precision)))
@@ -224,7 +226,7 @@ def _ndonnx() -> ModuleType:
 
 
 @contextlib.contextmanager
-def _quick_constants() -> Iterator[None]:
+def _use_reference_constants() -> Iterator[None]:
     """Let values that are known while a graph is built be computed by ONNX's own reference.
 
     Otherwise each of thousands of constants has a session of onnxruntime, which takes longer than
@@ -240,11 +242,13 @@ def _quick_constants() -> Iterator[None]:
         _future.set_value_prop_backend(before)
 
 
-def _kind_of(estimator: Any) -> str:
+def _kind_name(estimator: Any) -> str:
     return type(estimator).__name__
 
 
-def _outputs(model: Served, X: Any, labels: np.ndarray | None, ndx: ModuleType) -> dict[str, Any]:
+def _graph_outputs(
+    model: Served, X: Any, labels: np.ndarray | None, ndx: ModuleType
+) -> dict[str, Any]:
     values = model.values(X)
     found = model.predicted(values)
     if labels is None:
@@ -253,7 +257,7 @@ def _outputs(model: Served, X: Any, labels: np.ndarray | None, ndx: ModuleType) 
     return {"label": label, "probabilities": model.probabilities(values)}
 
 
-def _labels(labels: np.ndarray) -> np.ndarray:
+def _onnx_labels(labels: np.ndarray) -> np.ndarray:
     """Labels as ONNX knows them: numbers, booleans or text."""
     if labels.dtype == object and all(isinstance(label, str) for label in labels):
         return labels.astype(str)
@@ -263,9 +267,9 @@ def _labels(labels: np.ndarray) -> np.ndarray:
     return labels
 
 
-def _precision_of(host: Any, model: Served) -> Any:
+def _row_dtype(host: Any, model: Served) -> Any:
     """Dtype of rows: that of the fit."""
-    if _kind_of(host) in BLENDS:
+    if _kind_name(host) in BLENDS:
         return to_host(host.out_of_fold_.rows).dtype
     values: Any = model.values  # of sums of kernels in float64, whatever the rows are
     centers = getattr(host, "centers_", None)

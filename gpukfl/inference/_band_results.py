@@ -10,7 +10,15 @@ import numpy as np
 
 from gpukfl.inspection import Description, Panel, Told, plot_panel
 from gpukfl.inspection._figures import Size
-from gpukfl.inspection._style import BLUE, GREY, clean, legend, plain, short, short_text
+from gpukfl.inspection._style import (
+    BLUE,
+    GREY,
+    add_legend,
+    clean_text,
+    shorten_label,
+    shorten_text,
+    style_axes,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -112,7 +120,7 @@ class Bands(Told):
         return iter(self.curves)
 
     def __getitem__(self, name: str | int) -> Band:
-        """Give the first curve of a name, or one by its number."""
+        """Return the first curve of a name, or one by its number."""
         if not isinstance(name, str):
             return self.curves[name]
         found = [one for one in self.curves if one.name == name]
@@ -123,11 +131,11 @@ class Bands(Told):
         return found[0]
 
     def summary(self) -> str:
-        """Say in plain text what varies, and what the bands do not say."""
+        """Return in plain text what varies, and what the bands do not show."""
         head = f"{TITLES[self.kind]}, bands of {self.coverage:.0%} by {self.basis}"
         rows = [f"  {'':<28}{'from':>10}{'to':>10}{'± on average':>14}"]
         rows += [
-            f"  {short_text(_label(one, self), 28):<28}"
+            f"  {shorten_text(_curve_label(one, self), 28):<28}"
             f"{one.center.min():>10.3g}{one.center.max():>10.3g}"
             f"{one.width.mean():>14.3g}  {'may be flat' if one.may_be_flat else 'is not flat'}"
             for one in self.curves
@@ -136,15 +144,16 @@ class Bands(Told):
         return "\n".join([head, *rows, *(f"  {remark}" for remark in (*self.remarks, *cut))])
 
     def in_words(self) -> str:
-        """Say what may be concluded of the curves, and what not, in a paragraph."""
-        varied = [clean(_label(one, self)) for one in self.curves if not one.may_be_flat]
-        flat = [clean(_label(one, self)) for one in self.curves if one.may_be_flat]
+        """Return a paragraph on what may be concluded of the curves, and what not."""
+        varied = [clean_text(_curve_label(one, self)) for one in self.curves if not one.may_be_flat]
+        flat = [clean_text(_curve_label(one, self)) for one in self.curves if one.may_be_flat]
         said = []
         if varied:
-            said.append(f"The {_CURVES[self.kind]} of {_listed(varied)} is not constant.")
+            said.append(f"The {_CURVES[self.kind]} of {_join_names(varied)} is not constant.")
         if flat:
             said.append(
-                f"Of {_listed(flat)} a constant lies within the band: no effect was shown, which "
+                f"Of {_join_names(flat)} a constant lies within the band: no effect was "
+                "shown, which "
                 "does not show that there is none."
             )
         said.append(
@@ -155,7 +164,7 @@ class Bands(Told):
         return " ".join(said)
 
     def frame(self) -> pd.DataFrame:
-        """Give a row for each step of each curve.
+        """Return a frame with a row for each step of each curve.
 
         Returns
         -------
@@ -182,7 +191,7 @@ class Bands(Told):
         return pd.concat(rows, ignore_index=True)
 
     def panel(self) -> Panel:
-        """Give what draws the curves."""
+        """Return what draws the curves."""
         return BandPictures(self)
 
     def plot(self, curve: str | None = None, *, ax: Any = None, figsize: Size = None) -> Any:
@@ -246,14 +255,14 @@ class BandPictures(Panel):
 
     @property
     def words(self) -> str:
-        """Say what the curves are of, and which of them vary."""
+        """Return in words what the curves are of, and which of them vary."""
         return f"curves with bands: {self.bands.in_words()}"
 
     def apart(self) -> list[tuple[str, Panel]]:
-        """Give a panel for each of the curves that are shown."""
+        """Return a panel for each of the curves that are shown."""
         some = self.bands.curves[:_SHOWN]
         return [
-            (_label(one, self.bands), BandPictures(replace(self.bands, curves=(one,))))
+            (_curve_label(one, self.bands), BandPictures(replace(self.bands, curves=(one,))))
             for one in some
         ]
 
@@ -262,7 +271,7 @@ class BandPictures(Panel):
         curves = self.bands.curves[:_SHOWN]
         if len(curves) == 1:
             self._draw_one(ax, curves[0], title=TITLES[self.bands.kind])
-            legend(ax)
+            add_legend(ax)
             return ax
         place = ax.get_subplotspec()
         if place is None:
@@ -276,7 +285,7 @@ class BandPictures(Panel):
         cells = figure.subplots(*self.shape, sharey=True, squeeze=False).ravel()
         for cell, one in zip(cells, curves, strict=False):
             self._draw_one(cell, one, title="")
-        legend(cells[0])
+        add_legend(cells[0])
         for cell in cells[len(curves) :]:
             cell.remove()
         return cells[: len(curves)]
@@ -289,20 +298,22 @@ class BandPictures(Panel):
             ax.plot(one.steps, one.model, "x", color=GREY, label=beside)
             turned = {"rotation": 30, "ha": "right"} if len("".join(one.labels)) > _LEVEL else {}
             ax.margins(x=0.2, y=0.3)  # room for the legend above the bars
-            ax.set_xticks(one.steps, [short(level, _LEVEL) for level in one.labels], **turned)
+            ax.set_xticks(
+                one.steps, [shorten_label(level, _LEVEL) for level in one.labels], **turned
+            )
         else:
             ax.fill_between(one.steps, one.lower, one.upper, color=BLUE, alpha=0.25, lw=0)
             ax.plot(one.steps, one.center, color=BLUE, lw=1.6, label=label)
             ax.plot(one.steps, one.model, color=GREY, lw=1.0, ls="--", label=beside)
         less = "" if self.bands.kind == "profiles" else ", less its mean"
-        ax.set(xlabel=short(one.name), ylabel=short(one.output) + less, title=title)
-        plain(ax)
+        ax.set(xlabel=shorten_label(one.name), ylabel=shorten_label(one.output) + less, title=title)
+        style_axes(ax)
 
 
-def _label(one: Band, bands: Bands) -> str:
+def _curve_label(one: Band, bands: Bands) -> str:
     several = len({each.output for each in bands.curves}) > 1
     return f"{one.name}, {one.output}" if several else one.name
 
 
-def _listed(names: list[str]) -> str:
+def _join_names(names: list[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

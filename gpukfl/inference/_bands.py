@@ -12,19 +12,19 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from gpukfl.core._array import to_host
-from gpukfl.core._checks import check_choice, check_kind, check_number, check_switch
-from gpukfl.estimators._progress import shown
+from gpukfl.core._checks import check_bool, check_choice, check_kind, check_number
+from gpukfl.estimators._progress import show_progress
 from gpukfl.inference._band_results import Band, Bands
-from gpukfl.inference._evaluation import Subject, moved
+from gpukfl.inference._evaluation import InferenceData, mean_squared_change
 from gpukfl.inference._kernels import (
     LearnedKernel,
     Smoother,
+    best_kernel_share,
+    default_kernel,
     has_directions,
-    mixed_share,
-    scale_of,
-    unlearned,
+    make_scaler,
 )
-from gpukfl.inference._stepwise import all_of, each_of
+from gpukfl.inference._stepwise import map_all_or_nothing, map_with_progress
 from gpukfl.inspection import direction_name
 from gpukfl.linalg import host_eigh
 from gpukfl.tables._encoding import Category
@@ -84,7 +84,7 @@ class Curve:
     labels: tuple[str, ...] = ()
 
     def of(self, function: Callable[[np.ndarray], np.ndarray], /) -> np.ndarray:
-        """Give the curve (..., g, q) of a function of rows with values (..., m, q)."""
+        """Return the curve (..., g, q) of a function of rows with values (..., m, q)."""
         parts = (
             self.weights[:, begin : begin + _AT_ONCE]
             @ function(self.points[begin : begin + _AT_ONCE])
@@ -114,24 +114,24 @@ def partial_dependence(
 
     .. math:: t \mapsto \frac1b \sum_i f(t, x_{i, -j})
     """
-    steps = _values(X[:, feature], points)
-    rows, weights = _each_at(background, [feature], steps[:, None])
+    steps = _grid_values(X[:, feature], points)
+    rows, weights = _repeat_at_values(background, [feature], steps[:, None])
     alike = np.zeros(len(background), dtype=np.int64)
     return Curve(name, steps, rows, weights, strata=alike)
 
 
-def levels(X: np.ndarray, category: Category, /, *, background: np.ndarray) -> Curve:
+def level_effects(X: np.ndarray, category: Category, /, *, background: np.ndarray) -> Curve:
     """Average a function over background rows (b, d) at the levels of a category.
 
     Less the mean over the levels, each of which counts alike.
     """
     examples, labels = category.examples(X)
-    rows, weights = _each_at(background, category.columns, examples)
+    rows, weights = _repeat_at_values(background, category.columns, examples)
     alike, steps = np.zeros(len(background), dtype=np.int64), np.arange(float(len(labels)))
     return Curve(category.name, steps, rows, weights, strata=alike, labels=labels)
 
 
-def _each_at(
+def _repeat_at_values(
     background: np.ndarray, columns: Sequence[int], values: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """All rows with each of the values (g, c) in some columns, and weights of their means."""
@@ -150,8 +150,8 @@ def accumulated_effects(
     Apley and Zhu's accumulated local effects, less their mean over the rows X that are between the
     first and the last step: beyond, the curve says nothing.
     """
-    steps = _values(X[:, feature], points)
-    rows, interval = background, _intervals(steps, background[:, feature])
+    steps = _grid_values(X[:, feature], points)
+    rows, interval = background, _assign_intervals(steps, background[:, feature])
     rows, interval = rows[interval >= 0], interval[interval >= 0]
     filled, interval, counts = np.unique(interval, return_inverse=True, return_counts=True)
     # An interval without rows is joined to the one below it
@@ -161,7 +161,7 @@ def accumulated_effects(
     low[:, feature], high[:, feature] = edges[interval], edges[interval + 1]
     local = (interval == np.arange(len(counts))[:, None]) / counts[:, None]
     total = np.concatenate([np.zeros((1, len(rows))), np.cumsum(local, axis=0)])
-    everywhere = _intervals(edges, X[:, feature])
+    everywhere = _assign_intervals(edges, X[:, feature])
     shares = np.bincount(everywhere[everywhere >= 0]) / np.count_nonzero(everywhere >= 0)
     weights = total - shares @ (0.5 * (total[:-1] + total[1:])[: len(shares)])
     return Curve(
@@ -173,7 +173,7 @@ def accumulated_effects(
     )
 
 
-def profile(
+def direction_profile(
     X: np.ndarray,
     scaled: np.ndarray,
     directions: np.ndarray,
@@ -193,17 +193,17 @@ def profile(
     ends = np.stack([scaled.min(axis=0) - middle, scaled.max(axis=0) - middle])[:, moved] / u[moved]
     low, high = max(low, ends.min(axis=0).max()), min(high, ends.max(axis=0).min())
     steps = np.linspace(low, high, points)
-    rows = _unscaled(middle + steps[:, None] * u, X, scaled)
+    rows = _invert_scaling(middle + steps[:, None] * u, X, scaled)
     return Curve(direction_name(names, directions, rank), steps, rows, np.eye(points), False)
 
 
-def _intervals(edges: np.ndarray, column: np.ndarray) -> np.ndarray:
+def _assign_intervals(edges: np.ndarray, column: np.ndarray) -> np.ndarray:
     """Which interval between edges (g,) a value lies in (n,): -1 beyond the ends."""
     found = np.clip(np.searchsorted(edges, column, side="left") - 1, 0, len(edges) - 2)
     return np.where((column < edges[0]) | (column > edges[-1]), -1, found)
 
 
-def _values(column: np.ndarray, points: int) -> np.ndarray:
+def _grid_values(column: np.ndarray, points: int) -> np.ndarray:
     """Different values of a feature from one end to the other, without the tails.
 
     Both ends where nearly all rows have one value, as of a category that is rare.
@@ -213,7 +213,7 @@ def _values(column: np.ndarray, points: int) -> np.ndarray:
     return found if len(found) > 1 else np.unique([column.min(), column.max()])
 
 
-def _unscaled(Z: np.ndarray, X: np.ndarray, scaled: np.ndarray) -> np.ndarray:
+def _invert_scaling(Z: np.ndarray, X: np.ndarray, scaled: np.ndarray) -> np.ndarray:
     """Rows whose scaled features are `Z`, between those of known rows: each feature by itself."""
     found = np.empty_like(Z)
     for j in range(Z.shape[1]):
@@ -230,10 +230,10 @@ def _unscaled(Z: np.ndarray, X: np.ndarray, scaled: np.ndarray) -> np.ndarray:
 _FOLDS = 10
 
 
-def estimates_by_folds(
-    subject: Subject, curves: Sequence[Curve], rng: Any, /
+def estimate_by_folds(
+    subject: InferenceData, curves: Sequence[Curve], rng: Any, /
 ) -> list[list[Estimate]]:
-    r"""Give the model's curves, with the jackknife's covariance over folds that are left out.
+    r"""Return the model's curves, with the jackknife's covariance over folds that are left out.
 
     .. math:: \frac{K - 1}{K} \sum_k (c_k - \bar c)(c_k - \bar c)^\top
 
@@ -245,9 +245,9 @@ def estimates_by_folds(
         order = order[np.argsort(subject.y[order], kind="stable")]
 
     def without_fold(k: int) -> Any:
-        return subject.refitted(np.sort(np.delete(order, np.s_[k::_FOLDS])))
+        return subject.refit(np.sort(np.delete(order, np.s_[k::_FOLDS])))
 
-    models = all_of("fits for bands", range(_FOLDS), without_fold)
+    models = map_all_or_nothing("fits for bands", range(_FOLDS), without_fold)
 
     def estimated(curve: Curve) -> list[Estimate]:
         own = curve.weights @ subject.functions(curve.points)
@@ -261,7 +261,7 @@ def estimates_by_folds(
             for c in range(own.shape[1])
         ]
 
-    return each_of("curves of bands", curves, estimated)
+    return map_with_progress("curves of bands", curves, estimated)
 
 
 # ---------------------------------------------------------------------------- kernel bands
@@ -292,8 +292,8 @@ class _Half:
         return _RIDGE_SHARE * (1.0 if self.kernel.has_lengthscale else _WITHOUT_LENGTH)
 
 
-def estimates_by_kernel(
-    subject: Subject,
+def estimate_by_kernel(
+    subject: InferenceData,
     curves: Sequence[Curve],
     sample: np.ndarray,
     kernel: LearnedKernel | None,
@@ -304,35 +304,39 @@ def estimates_by_kernel(
 
     By a kernel that has not seen the rows; without one by those of fits to halves.
     """
-    halves = _halves(subject, sample, rng) if kernel is None else [_half(kernel, sample)]
+    halves = (
+        _split_halves(subject, sample, rng)
+        if kernel is None
+        else [_undersmoothed_half(kernel, sample)]
+    )
     shared = [_Shared.of(subject, half, curves) for half in halves]
     outputs = range(subject.Y.shape[1])
-    by_output = all_of(
+    by_output = map_all_or_nothing(
         "smoothers of bands", outputs, lambda c: _estimate_curves(subject, shared, c)
     )
     return [[by_output[c][k] for c in outputs] for k in range(len(curves))]
 
 
-def _halves(subject: Subject, sample: np.ndarray, rng: Any) -> list[_Half]:
+def _split_halves(subject: InferenceData, sample: np.ndarray, rng: Any) -> list[_Half]:
     """Split all rows in two: the sample's in one half goes with the kernel of the other."""
-    side = _sides(subject, sample, rng)
+    side = _assign_halves(subject, sample, rng)
 
     def half(k: int) -> _Half:
         assert subject.kernel is not None
-        kernel = subject.kernel_from(np.flatnonzero(side != k))
+        kernel = subject.learn_kernel(np.flatnonzero(side != k))
         rows = sample[side[sample] == k]
         # A half that finds nothing says nothing of what to compare: then the whole fit's kernel
-        return _half(subject.kernel if kernel is None else kernel, rows)
+        return _undersmoothed_half(subject.kernel if kernel is None else kernel, rows)
 
-    return all_of("fits for bands", (0, 1), half)
-
-
-def _half(kernel: LearnedKernel, rows: np.ndarray) -> _Half:
-    """Let functions bend sooner than the fit does: of a smooth kernel a low ridge is not enough."""
-    return _Half(kernel.shortened(_LENGTH_SHARE), rows)
+    return map_all_or_nothing("fits for bands", (0, 1), half)
 
 
-def _sides(subject: Subject, sample: np.ndarray, rng: Any) -> np.ndarray:
+def _undersmoothed_half(kernel: LearnedKernel, rows: np.ndarray) -> _Half:
+    """Return a half whose functions bend sooner than the fit's: a low ridge is not enough."""
+    return _Half(kernel.shorten(_LENGTH_SHARE), rows)
+
+
+def _assign_halves(subject: InferenceData, sample: np.ndarray, rng: Any) -> np.ndarray:
     """Put every row in one of two halves (n,), of every class and of the sample its half."""
     side = np.empty(len(subject), dtype=np.int64)
     sampled = np.isin(np.arange(len(subject)), sample)
@@ -361,10 +365,10 @@ class _Shared:
     free: list[np.ndarray]  # the same of each curve (t, g, p)
 
     @classmethod
-    def of(cls, subject: Subject, half: _Half, curves: Sequence[Curve]) -> _Shared:
+    def of(cls, subject: InferenceData, half: _Half, curves: Sequence[Curve]) -> _Shared:
         X, kernel = subject.X[half.rows], half.kernel
         K, other = kernel(X, X), kernel.additive(X, X)
-        unit = _spread(K) / (_spread(other) or 1.0)
+        unit = _kernel_variance(K) / (_kernel_variance(other) or 1.0)
         kernels = [
             (
                 curve.of(lambda points: kernel(points, X)),
@@ -378,7 +382,7 @@ class _Shared:
         )
 
 
-def _spread(K: np.ndarray) -> float:
+def _kernel_variance(K: np.ndarray) -> float:
     """Variance of functions of a kernel (n, n) about their mean over the rows."""
     return float(np.trace(K) / len(K) - K.mean())
 
@@ -399,7 +403,7 @@ class _Free:
         return cls(kernel, order[: max(count, 0)], n_outputs)
 
     def at(self, X: np.ndarray) -> np.ndarray:
-        r"""Give the features of each output (t, m, p) at rows.
+        r"""Return the features of each output (t, m, p) at rows.
 
         A direction u moves by some v that is orthogonal to all of them, and the function by
         :math:`\partial_u f(x)\, v^\top x`.
@@ -415,14 +419,16 @@ class _Free:
         return np.concatenate([found, moved.reshape(*found.shape[:2], -1)], axis=2)
 
 
-def _estimate_curves(subject: Subject, shared: Sequence[_Shared], output: int) -> list[Estimate]:
+def _estimate_curves(
+    subject: InferenceData, shared: Sequence[_Shared], output: int
+) -> list[Estimate]:
     """Average the halves' curves of one output."""
     maps: list[list[np.ndarray]] = []  # of each half, those of the curves (g, n)
     noises, sums = [], np.zeros(3)
     for one in shared:
         y, weights = subject.Y[one.half.rows, output], subject.weights[one.half.rows]
         H, roots, (K, other) = one.H[output], np.sqrt(weights), one.K
-        mix = mixed_share(K, other, H, y, roots, _MIXES)
+        mix = best_kernel_share(K, other, H, y, roots, _MIXES)
         smoother = Smoother.of(K + mix * other, H, y, roots, share=one.half.ridge_share)
         found = [
             smoother.map(learned + mix * more, free[output])
@@ -561,20 +567,22 @@ def bands(
     if coverage == 1:
         msg = "expected coverage below 1, got 1"
         raise ValueError(msg)
-    check_switch("held_out", held_out)
+    check_bool("held_out", held_out)
     check_number("points", points, kind=Integral, low=3)
     check_number("max_rows", max_rows, kind=Integral, low=FEWEST)
-    subject = Subject.of(model, X, y, sample_weight)
+    subject = InferenceData.of(model, X, y, sample_weight)
     if len(subject) < FEWEST:
         msg = f"expected at least {FEWEST} rows for bands, got {len(subject)}"
         raise ValueError(msg)
     check_kind("progress", progress, (bool, type(None)))
-    with shown(progress):
-        return bands_of(subject, kind, features, coverage, held_out, points, max_rows, random_state)
+    with show_progress(progress):
+        return compute_bands(
+            subject, kind, features, coverage, held_out, points, max_rows, random_state
+        )
 
 
-def bands_of(
-    subject: Subject,
+def compute_bands(
+    subject: InferenceData,
     kind: str,
     features: Sequence[int | str] | None,
     coverage: float,
@@ -584,10 +592,10 @@ def bands_of(
     random_state: Any,
     /,
 ) -> Bands:
-    """Give the bands of a model that is read already, by options that are checked."""
+    """Return the bands of a model that is read already, by options that are checked."""
     rng = check_random_state(random_state)
-    curves = curves_of(subject, kind, features, points, rng)
-    estimates, said, remarks = _estimates(subject, curves, held_out, max_rows, rng)
+    curves = choose_curves(subject, kind, features, points, rng)
+    estimates, said, remarks = _estimate_all(subject, curves, held_out, max_rows, rng)
 
     def banded(k: int) -> list[Band]:
         curve = curves[k]
@@ -604,7 +612,7 @@ def bands_of(
         return bands
 
     # An interruption may have left fewer estimates than curves, and leaves fewer bands
-    found = each_of("bands", range(len(estimates)), banded)
+    found = map_with_progress("bands", range(len(estimates)), banded)
     unfinished = tuple(curve.name for curve in curves[len(found) :])
     remarks = [subject.remark, *remarks] if subject.remark else remarks
     asked = "member of the blend" if subject.remark else "model"
@@ -612,14 +620,14 @@ def bands_of(
     return Bands(every, kind, float(coverage), said, tuple(remarks), asked, unfinished)
 
 
-def _estimates(
-    subject: Subject, curves: list[Curve], held_out: bool, max_rows: int, rng: Any
+def _estimate_all(
+    subject: InferenceData, curves: list[Curve], held_out: bool, max_rows: int, rng: Any
 ) -> tuple[list[list[Estimate]], str, list[str]]:
     """Estimate curves in the way that a model allows: with what was done, and remarks on it."""
     constant = subject.kernel is None and not np.ptp(subject.functions(subject.X), axis=0).any()
     if subject.kernel is None and not constant:
         shared = "bias that all fits share is not in the bands"
-        return estimates_by_folds(subject, curves, rng), "10 fits", [shared]
+        return estimate_by_folds(subject, curves, rng), "10 fits", [shared]
     sample = np.arange(len(subject))
     if len(sample) > max_rows:
         sample = np.sort(rng.choice(sample, max_rows, replace=False))
@@ -628,8 +636,8 @@ def _estimates(
         remarks.append(f"{len(sample)} rows are fewer than {_FEW}: {_STRAIGHT}")
     kernel = subject.kernel if held_out else None
     if constant:
-        kernel = unlearned(subject.X, subject.Y.shape[1])
-    estimates = estimates_by_kernel(subject, curves, sample, kernel, rng)
+        kernel = default_kernel(subject.X, subject.Y.shape[1])
+    estimates = estimate_by_kernel(subject, curves, sample, kernel, rng)
     said = f"{'an additive' if constant else 'the learned'} kernel and {len(sample)} rows"
     return estimates, said, remarks
 
@@ -655,37 +663,37 @@ def largest_deviation(
 # ---------------------------------------------------------------------- which curves
 
 
-def curves_of(
-    subject: Subject, kind: str, features: Sequence[int | str] | None, points: int, rng: Any
+def choose_curves(
+    subject: InferenceData, kind: str, features: Sequence[int | str] | None, points: int, rng: Any
 ) -> list[Curve]:
-    """Give the curves that are asked for."""
+    """Return the curves that are asked for."""
     if kind == "profiles":
-        return _profiles(subject, features, points)
+        return _direction_profiles(subject, features, points)
     make = partial_dependence if kind == "partial_dependence" else accumulated_effects
     each = points if kind == "partial_dependence" else 2  # points of a row
     X, count = subject.X, min(max(_ASKED // each, FEWEST), len(subject))
     background = X[np.sort(rng.choice(len(X), count, replace=False))]
     return [
-        levels(X, one, background=background)
+        level_effects(X, one, background=background)
         if isinstance(one, Category)
         else make(X, one, subject.names[one], points=points, background=background)
-        for one in _features(subject, features, rng)
+        for one in _choose_features(subject, features, rng)
     ]
 
 
-def _features(
-    subject: Subject, features: Sequence[int | str] | None, rng: Any
+def _choose_features(
+    subject: InferenceData, features: Sequence[int | str] | None, rng: Any
 ) -> list[int | Category]:
-    """Give the features that curves are of, of which those of a category are one."""
+    """Return the features that curves are of, of which those of a category are one."""
     varying = np.ptp(subject.X, axis=0) > 0
     places = {k: one for one in subject.categories for k in one.columns}
     every = dict.fromkeys(places.get(k, k) for k in range(len(varying)))
     columns = {one: [*one.columns] if isinstance(one, Category) else [one] for one in every}
     if features is None:
         there = [one for one in every if varying[columns[one]].any()]
-        scores = {one: _importance(subject, columns[one], rng) for one in there}
+        scores = {one: _feature_importance(subject, columns[one], rng) for one in there}
         return sorted(there, key=lambda one: -scores[one])[:_FEATURES]
-    found = [_found(subject, places, one) for one in features]
+    found = [_find_feature(subject, places, one) for one in features]
     for one in found:
         if not varying[columns[one]].any():
             name = one.name if isinstance(one, Category) else subject.names[one]
@@ -694,16 +702,20 @@ def _features(
     return list(dict.fromkeys(found))
 
 
-def _importance(subject: Subject, columns: list[int], rng: Any) -> float:
-    """Give what a model says of columns, or how far shuffling them moves what it predicts."""
+def _feature_importance(subject: InferenceData, columns: list[int], rng: Any) -> float:
+    """Return what a model says of columns, or how far shuffling them moves what it predicts."""
     known = getattr(subject.estimator, "feature_importances_", None)
     if known is not None:
         return float(np.asarray(known, dtype=np.float64)[columns].sum())
     some = np.sort(rng.permutation(len(subject))[:_SHUFFLED])
-    return moved(subject.functions, subject.X[some], columns, subject.weights[some], rng)
+    return mean_squared_change(
+        subject.functions, subject.X[some], columns, subject.weights[some], rng
+    )
 
 
-def _found(subject: Subject, places: dict[int, Category], feature: int | str) -> int | Category:
+def _find_feature(
+    subject: InferenceData, places: dict[int, Category], feature: int | str
+) -> int | Category:
     d = len(subject.names)
     names = [*subject.names, *(one.name for one in subject.categories)]
     columns = [*range(d), *(one.columns[0] for one in subject.categories)]
@@ -715,7 +727,9 @@ def _found(subject: Subject, places: dict[int, Category], feature: int | str) ->
     raise ValueError(msg)
 
 
-def _profiles(subject: Subject, ranks: Sequence[int | str] | None, points: int) -> list[Curve]:
+def _direction_profiles(
+    subject: InferenceData, ranks: Sequence[int | str] | None, points: int
+) -> list[Curve]:
     if not has_directions(subject.estimator):
         msg = (
             "expected a model with learned directions for profiles, got "
@@ -728,7 +742,8 @@ def _profiles(subject: Subject, ranks: Sequence[int | str] | None, points: int) 
     if any(rank not in known for rank in chosen):
         msg = f"expected numbers of directions below {len(directions)}, got {chosen}"
         raise ValueError(msg)
-    scaled = scale_of(subject.estimator)(subject.X)
+    scaled = make_scaler(subject.estimator)(subject.X)
     return [
-        profile(subject.X, scaled, directions, int(k), subject.names, points=points) for k in chosen
+        direction_profile(subject.X, scaled, directions, int(k), subject.names, points=points)
+        for k in chosen
     ]

@@ -19,14 +19,14 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
 
 from gpukfl.core._checks import check_kind, check_number
-from gpukfl.core._warnings import collected
+from gpukfl.core._warnings import collect_warnings
 from gpukfl.estimators import KernelRidgeClassifier, KernelRidgeRegressor
-from gpukfl.estimators._progress import shown
-from gpukfl.inference._evaluation import Asked, Part, asked_of
-from gpukfl.inference._groups import features_of
+from gpukfl.estimators._progress import show_progress
+from gpukfl.inference._evaluation import EvaluationData, Part, make_evaluation_data
+from gpukfl.inference._groups import read_groups
 from gpukfl.inference._importances import ConditionalImportance
-from gpukfl.inference._stepwise import each_of
-from gpukfl.portfolio._folds import Judge
+from gpukfl.inference._stepwise import map_with_progress
+from gpukfl.portfolio._folds import HeldOutLoss
 
 # ------------------------------------------------------------------------------ imputation
 
@@ -74,7 +74,7 @@ class Imputer:
                 raise TypeError(msg)
 
     def levels(self, values: np.ndarray, /) -> np.ndarray | None:
-        """Give the level (n,) that each row of values (n, g) is, or None where these are many."""
+        """Return the level (n,) that each row of values (n, g) is, or None where these are many."""
         codes = [np.unique(column, return_inverse=True)[1].ravel() for column in values.T]
         _, level = np.unique(np.stack(codes, axis=1), axis=0, return_inverse=True)
         level = level.ravel()
@@ -84,7 +84,7 @@ class Imputer:
         """Predict columns (n, g), some values of which may be missing, from others (n, q)."""
         default = KernelRidgeRegressor(random_state=seed)
         model = default if self.regressor is None else self.regressor
-        return np.stack([_mean(model, others, column) for column in values.T], axis=1)
+        return np.stack([_predict_column(model, others, column) for column in values.T], axis=1)
 
     def probabilities(self, others: np.ndarray, levels: np.ndarray, seed: int, /) -> np.ndarray:
         """Estimate the probabilities (n, v) of levels 0, ..., v - 1 from others (n, q)."""
@@ -92,13 +92,13 @@ class Imputer:
         if others.shape[1] == 0 or len(counts) == 1:
             return np.tile(counts / len(levels), (len(levels), 1))
         if self.classifier is None:
-            return _calibrated(others, levels, seed)
+            return _estimate_probabilities(others, levels, seed)
         model = clone(self.classifier)
-        with collected():
+        with collect_warnings():
             return np.asarray(model.fit(others, levels).predict_proba(others), dtype=np.float64)
 
 
-def _calibrated(others: np.ndarray, levels: np.ndarray, seed: int) -> np.ndarray:
+def _estimate_probabilities(others: np.ndarray, levels: np.ndarray, seed: int) -> np.ndarray:
     """Estimate probabilities (n, v) by a logistic regression on the others and a kernel's scores.
 
     Where levels are drawn by probabilities, errors of these that go along with a column would be
@@ -108,20 +108,20 @@ def _calibrated(others: np.ndarray, levels: np.ndarray, seed: int) -> np.ndarray
     if np.bincount(levels).min() >= _FOLDS:
         folds = StratifiedKFold(_FOLDS, shuffle=True, random_state=seed)
         kernel = KernelRidgeClassifier(random_state=seed)
-        with collected():
+        with collect_warnings():
             shares = cross_val_predict(kernel, others, levels, cv=folds, method="predict_proba")
         others = np.concatenate([others, np.log(np.maximum(shares[:, 1:], _RARE))], axis=1)
     model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=_STEPS))
     return np.asarray(model.fit(others, levels).predict_proba(others), dtype=np.float64)
 
 
-def _mean(model: Any, others: np.ndarray, column: np.ndarray) -> np.ndarray:
+def _predict_column(model: Any, others: np.ndarray, column: np.ndarray) -> np.ndarray:
     """Predict one column (n,); by its mean where others say nothing of it."""
     there = np.flatnonzero(~np.isnan(column))
     known = column[there]
     if others.shape[1] == 0 or len(there) < 2 or np.ptp(known) == 0:
         return np.full(len(column), known.mean() if len(there) else 0.0)
-    with collected():
+    with collect_warnings():
         fitted = clone(model).fit(others[there], known)
         return np.asarray(fitted.predict(others), dtype=np.float64).reshape(len(column))
 
@@ -155,7 +155,7 @@ class Redrawn(ABC):
     own: np.ndarray
 
     def actual(self, table: np.ndarray, /) -> np.ndarray:
-        """Give what a table says of the rows as they are: (n,)."""
+        """Return what a table says of the rows as they are: (n,)."""
         return table[np.arange(len(self.own)), self.own]
 
     @abstractmethod
@@ -164,7 +164,7 @@ class Redrawn(ABC):
 
     @abstractmethod
     def expected(self, table: np.ndarray, /) -> np.ndarray:
-        """Give the mean of a table over redrawn values."""
+        """Return the mean of a table over redrawn values."""
 
     @abstractmethod
     def sums(self, table: np.ndarray, count: int, rng: np.random.RandomState, /) -> np.ndarray:
@@ -189,7 +189,7 @@ class Permuted(Redrawn):
     def of(
         cls, values: np.ndarray, means: np.ndarray, scales: np.ndarray, blocks: np.ndarray, /
     ) -> Permuted:
-        """Give rows in blocks (b, v) residuals of values (m, g) of all rows from means (m, g).
+        """Permute residuals (m, g) of values from their means within blocks (b, v) of rows.
 
         In units of the scales (m, g) of both rows.
         """
@@ -207,7 +207,7 @@ class Permuted(Redrawn):
         return table.mean(axis=1)
 
     def expected(self, table: np.ndarray, /) -> np.ndarray:
-        """Give the mean of a table over the residuals of other rows."""
+        """Return the mean of a table over the residuals of other rows."""
         size, actual = table.shape[1], self.actual(table)
         return (table.sum(axis=1) - actual) / (size - 1) if size > 1 else actual
 
@@ -222,7 +222,7 @@ class Permuted(Redrawn):
 
 
 @dataclass(frozen=True, eq=False)
-class Drawn(Redrawn):
+class DrawnLevels(Redrawn):
     """Rows with each of v levels, which have probabilities (n, v)."""
 
     probabilities: np.ndarray
@@ -230,8 +230,8 @@ class Drawn(Redrawn):
     @classmethod
     def of(
         cls, values: np.ndarray, levels: np.ndarray, shares: np.ndarray, rows: np.ndarray, /
-    ) -> Drawn:
-        """Give some rows all levels (m,) of values (m, g), by their probabilities (m, v)."""
+    ) -> DrawnLevels:
+        """Redraw some rows with all levels (m,) of values (m, g), by their probabilities (m, v)."""
         known = values[np.unique(levels, return_index=True)[1]]
         each = np.broadcast_to(known, (len(rows), *known.shape))
         return cls(rows, each, levels[rows], shares[rows])
@@ -241,7 +241,7 @@ class Drawn(Redrawn):
         return np.einsum("nv,nv...->n...", self.probabilities, table)
 
     def expected(self, table: np.ndarray, /) -> np.ndarray:
-        """Give the mean of a table over the levels."""
+        """Return the mean of a table over the levels."""
         return self.middle(table)
 
     def sums(self, table: np.ndarray, count: int, rng: np.random.RandomState, /) -> np.ndarray:
@@ -266,17 +266,17 @@ _WIDEST = 10.0  # times the mean size, and as far below
 _NEAR = 0.2  # of squared distances from the middle: rows nearer than that are alike
 
 
-def residual_scales(others: np.ndarray, residuals: np.ndarray, seed: int, /) -> np.ndarray:
+def estimate_residual_scales(others: np.ndarray, residuals: np.ndarray, seed: int, /) -> np.ndarray:
     r"""Estimate scales (n, g) of residuals (n, g), NaN where unknown, given others (n, q).
 
     The mean of :math:`|r|` is the exponential of a linear function of the others, of their absolute
     values, and of how far out a row is, estimated by quasi-likelihood. Each row's is predicted by a
     fit that has not seen it; all are 1 where this says no more of the sizes than their mean.
     """
-    return np.stack([_scales(others, column, seed) for column in residuals.T], axis=1)
+    return np.stack([_estimate_scales(others, column, seed) for column in residuals.T], axis=1)
 
 
-def _scales(others: np.ndarray, residuals: np.ndarray, seed: int) -> np.ndarray:
+def _estimate_scales(others: np.ndarray, residuals: np.ndarray, seed: int) -> np.ndarray:
     """Scales (n,) of one column; 1 for all where there is too little to learn from."""
     found = np.ones(len(residuals))
     there = np.flatnonzero(~np.isnan(residuals))
@@ -286,8 +286,8 @@ def _scales(others: np.ndarray, residuals: np.ndarray, seed: int) -> np.ndarray:
     size = size / size.mean()
     model = make_pipeline(StandardScaler(), PoissonRegressor(alpha=_PENALTY, max_iter=_SCALE_STEPS))
     folds = KFold(_SCALE_FOLDS, shuffle=True, random_state=seed)
-    with collected():
-        means = cross_val_predict(model, _signs(others[there]), size, cv=folds)
+    with collect_warnings():
+        means = cross_val_predict(model, _scale_features(others[there]), size, cv=folds)
     means = np.clip(means, 1.0 / _WIDEST, _WIDEST)
     # Scales that are noise would make residuals of other rows larger than a row's own
     if mean_poisson_deviance(size, means) < mean_poisson_deviance(size, np.ones(len(size))):
@@ -295,8 +295,8 @@ def _scales(others: np.ndarray, residuals: np.ndarray, seed: int) -> np.ndarray:
     return found
 
 
-def _signs(others: np.ndarray) -> np.ndarray:
-    """Give what scales may depend on: columns (n, q), their sizes, the distance from the middle."""
+def _scale_features(others: np.ndarray) -> np.ndarray:
+    """Return what scales may depend on: columns (n, q), their sizes, the distance to the mean."""
     Z = StandardScaler().set_output(transform="default").fit_transform(others)
     far = LedoitWolf().fit(Z).mahalanobis(Z) / Z.shape[1]
     return np.column_stack([Z, np.abs(Z), np.log(_NEAR + far)])
@@ -319,7 +319,7 @@ def conditional_importance(
     random_state: Any = 0,
     progress: bool | None = None,
 ) -> ConditionalImportance:
-    r"""Say what a fitted model loses where it no longer knows some columns beyond all others.
+    r"""Measure what a fitted model loses without what some columns alone know.
 
     Column j is what the others say of it, and the rest:
     :math:`x_j = \hat m(x_{-j}) + s(x_{-j})\, r`. The residuals r are permuted among the rows, and
@@ -415,20 +415,20 @@ def conditional_importance(
     check_number("n_copies", n_copies, kind=numbers.Integral, low=2)
     check_kind("imputer", imputer, (Imputer, type(None)))
     check_kind("progress", progress, (bool, type(None)))
-    asked = asked_of(model, X, y, sample_weight)
+    asked = make_evaluation_data(model, X, y, sample_weight)
     if asked.judge.spread <= 0:
         msg = "expected targets that differ, got the same in every held-out row"
         raise ValueError(msg)
-    features = features_of(groups, asked.names, asked.sources, asked.rows)
+    features = read_groups(groups, asked.names, asked.sources, asked.rows)
     rng = check_random_state(random_state)
     n_held_out, asked = len(asked), asked.sampled(int(max_rows), rng)
-    copies = _Copies(asked, _blocks(asked.parts, int(n_copies), rng), imputer or Imputer())
+    copies = _Copies(asked, _split_blocks(asked.parts, int(n_copies), rng), imputer or Imputer())
 
     def judged(group: Sequence[int]) -> tuple[float, float, float, float]:
-        return _judged(asked, copies.of(group, rng), int(n_permutations), rng)
+        return _test_group(asked, copies.of(group, rng), int(n_permutations), rng)
 
-    with shown(progress):
-        rows = each_of("conditional importance", list(features.values()), judged)
+    with show_progress(progress):
+        rows = map_with_progress("conditional importance", list(features.values()), judged)
     importances, errors, p_values, explained = np.array(rows).T
     names = tuple(features)
     return ConditionalImportance(
@@ -449,16 +449,16 @@ def conditional_importance(
     )
 
 
-def _judged(
-    asked: Asked, group: _Group, count: int, rng: np.random.RandomState
+def _test_group(
+    asked: EvaluationData, group: _Group, count: int, rng: np.random.RandomState
 ) -> tuple[float, float, float, float]:
-    """Give importance, its standard error, p-value, and what the other columns explain."""
+    """Return importance, its standard error, p-value, and what the other columns explain."""
     gains, p_values, begin = [], [], 0
     for one, predicted in zip(group.redrawn, group.predicted, strict=True):
-        losses = _losses(asked.judge, one, predicted)
+        losses = _redrawn_losses(asked.judge, one, predicted)
         gains.append(one.expected(losses) - one.actual(losses))
         left = group.left[begin : begin + len(one.rows)]
-        corrected = _losses(asked.squares, one, predicted + left[:, None, :])
+        corrected = _redrawn_losses(asked.squares, one, predicted + left[:, None, :])
         p_values.append(one.p_value(corrected, count, rng))
         begin += len(one.rows)
     gain, unit = np.concatenate(gains), asked.judge.spread / len(asked)
@@ -467,14 +467,14 @@ def _judged(
     return float(gain.mean()) / unit, error / unit, p, group.explained
 
 
-def _losses(judge: Judge, redrawn: Redrawn, predicted: np.ndarray) -> np.ndarray:
+def _redrawn_losses(judge: HeldOutLoss, redrawn: Redrawn, predicted: np.ndarray) -> np.ndarray:
     """Losses (n, v) of predictions (n, v, t)."""
     n, count, t = predicted.shape
     rows = np.repeat(redrawn.rows, count)
     return judge.losses(predicted.reshape(n * count, t), rows).reshape(n, count)
 
 
-def _blocks(parts: Sequence[Part], size: int, rng: np.random.RandomState) -> list[np.ndarray]:
+def _split_blocks(parts: Sequence[Part], size: int, rng: np.random.RandomState) -> list[np.ndarray]:
     """Put the rows of each part into blocks (b, s) of about a size; a few are left out."""
     found = []
     for part in parts:
@@ -504,26 +504,26 @@ class _Group:
 class _Copies:
     """Rows with other values in some columns, and what they lose."""
 
-    asked: Asked
+    asked: EvaluationData
     blocks: Sequence[np.ndarray]  # (b, s), rows of each part
     imputer: Imputer
 
     def of(self, features: Sequence[int], rng: np.random.RandomState) -> _Group:
         """Redraw some features."""
-        columns, others = self.asked.columns_of(features), self.asked.others(features)
+        columns, others = self.asked.column_numbers(features), self.asked.others(features)
         values, seed = self.asked.rows[:, columns], int(rng.randint(2**31 - 1))
         levels = self.imputer.levels(values)
         if levels is None:
             means = self.imputer.means(others, values, seed)
-            scales = residual_scales(others, values - means, seed)
+            scales = estimate_residual_scales(others, values - means, seed)
             redrawn: list[Redrawn] = [
                 Permuted.of(values, means, scales, one) for one in self.blocks
             ]
-            explained = _explained(values, means)
+            explained = _explained_variance(values, means)
         else:
             shares = self.imputer.probabilities(others, levels, seed)
-            redrawn = [Drawn.of(values, levels, shares, one.ravel()) for one in self.blocks]
-            explained = _told(levels, shares)
+            redrawn = [DrawnLevels.of(values, levels, shares, one.ravel()) for one in self.blocks]
+            explained = _explained_log_loss(levels, shares)
         predicted = [
             self._predictions(part, columns, one)
             for part, one in zip(self.asked.parts, redrawn, strict=True)
@@ -541,14 +541,14 @@ class _Copies:
         return part.predict(changed).reshape(n, count, -1)
 
 
-def _explained(values: np.ndarray, means: np.ndarray) -> float:
+def _explained_variance(values: np.ndarray, means: np.ndarray) -> float:
     """Share of the variance of columns that the others explain, in the mean of these."""
     with np.errstate(invalid="ignore", divide="ignore"):
         left = np.nanvar(values - means, axis=0) / np.nanvar(values, axis=0)
     return float(1.0 - np.mean(np.nan_to_num(left, nan=0.0)))
 
 
-def _told(levels: np.ndarray, shares: np.ndarray) -> float:
+def _explained_log_loss(levels: np.ndarray, shares: np.ndarray) -> float:
     """Share of the log loss of levels that the others explain."""
     counts = np.bincount(levels) / len(levels)
     least = -float(np.log(counts[levels]).sum())

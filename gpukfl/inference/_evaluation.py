@@ -12,14 +12,14 @@ import numpy as np
 from sklearn.base import clone, is_classifier
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from gpukfl.core._array import beside, is_array, to_host
+from gpukfl.core._array import asarray_like, is_array, to_host
 from gpukfl.core._frames import is_frame, numeric_frame
 from gpukfl.core._results import Status
 from gpukfl.estimators._base import feature_names
 from gpukfl.estimators._validation import validate_weights
-from gpukfl.inference._kernels import LearnedKernel, kernel_of
+from gpukfl.inference._kernels import LearnedKernel, learned_kernel
 from gpukfl.portfolio._base import AutoBase
-from gpukfl.portfolio._folds import Judge, LogLoss, SquaredError, target_scale
+from gpukfl.portfolio._folds import HeldOutLoss, LogLoss, SquaredError, target_scale
 from gpukfl.prediction import mixed
 from gpukfl.tables._encoding import Category, Encoding, categories_of
 from gpukfl.tables._seen import NUMBERS
@@ -44,7 +44,7 @@ class Part:
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class EvaluationData:
     """What is asked of a model: rows on the host, who predicts them, and what judges it.
 
     Attributes
@@ -68,7 +68,7 @@ class Asked:
     rows: np.ndarray
     names: tuple[str, ...]
     sources: tuple[int, ...]
-    judge: Judge
+    judge: HeldOutLoss
     parts: tuple[Part, ...]
     finite: Predict
     finite_sources: tuple[int, ...]
@@ -85,14 +85,18 @@ class Asked:
     def squares(self) -> SquaredError:
         """Squared errors, of classes those of their probabilities."""
         judge = self.judge
-        return judge if isinstance(judge, SquaredError) else _squares(judge.truth, judge.weights)
+        return (
+            judge
+            if isinstance(judge, SquaredError)
+            else _make_squared_error(judge.truth, judge.weights)
+        )
 
-    def columns_of(self, features: Sequence[int], /) -> np.ndarray:
-        """Give the numbers of the columns that are made of some features."""
+    def column_numbers(self, features: Sequence[int], /) -> np.ndarray:
+        """Return the numbers of the columns that are made of some features."""
         return np.flatnonzero(np.isin(self.sources, features))
 
     def others(self, features: Sequence[int], /) -> np.ndarray:
-        """Give the rows (n, q) without what is made of some features, and without gaps."""
+        """Return the rows (n, q) without columns made of some features, nor missing values."""
         return self.finite(self.rows)[:, ~np.isin(self.finite_sources, features)]
 
     def sampled(self, at_most: int, rng: np.random.RandomState, /) -> Self:
@@ -100,7 +104,9 @@ class Asked:
         n = len(self)
         if n <= at_most:
             return self
-        drawn = [_some(part.rows, -(-at_most * len(part.rows) // n), rng) for part in self.parts]
+        drawn = [
+            _draw_some(part.rows, -(-at_most * len(part.rows) // n), rng) for part in self.parts
+        ]
         kept = np.concatenate(drawn)
         ends = np.cumsum([0, *map(len, drawn)])
         parts = tuple(
@@ -110,8 +116,10 @@ class Asked:
         return replace(self, rows=self.rows[kept], judge=judge, parts=parts)
 
 
-def asked_of(model: Any, X: Any, y: Any, sample_weight: Any = None, /) -> Asked:
-    """Ask a fitted model at rows that it has not seen, or at those its folds held out.
+def make_evaluation_data(
+    model: Any, X: Any, y: Any, sample_weight: Any = None, /
+) -> EvaluationData:
+    """Read rows that a fitted model has not seen, or those that its folds held out.
 
     Raises
     ------
@@ -125,9 +133,9 @@ def asked_of(model: Any, X: Any, y: Any, sample_weight: Any = None, /) -> Asked:
         raise TypeError(msg)
     check_is_fitted(estimator)
     if X is None or y is None:
-        found = _out_of_fold(model, estimator, X, y)
+        found = _data_from_folds(model, estimator, X, y)
     else:
-        found = _of_rows(model, estimator, X, y, sample_weight)
+        found = _data_from_rows(model, estimator, X, y, sample_weight)
     if len(found) < _FEWEST:
         msg = f"expected at least {_FEWEST} rows that were held out, got {len(found)}"
         raise ValueError(msg)
@@ -137,11 +145,13 @@ def asked_of(model: Any, X: Any, y: Any, sample_weight: Any = None, /) -> Asked:
 # ---------------------------------------------------------------------- rows that are given
 
 
-def _of_rows(model: Any, estimator: Any, X: Any, y: Any, sample_weight: Any) -> Asked:
+def _data_from_rows(
+    model: Any, estimator: Any, X: Any, y: Any, sample_weight: Any
+) -> EvaluationData:
     name = str(getattr(model, "target_name", "y"))
     data = read_test_data(X, y, sample_weight, target=name)
     X = model._rows(data.X) if hasattr(model, "reader") else data.X
-    predict, rows, names = _doors(estimator, X)
+    predict, rows, names = _prediction_inputs(estimator, X)
     n_columns = rows.shape[1]
     sources: Sequence[int] = range(n_columns)
     reader = getattr(model, "reader", None)
@@ -156,19 +166,19 @@ def _of_rows(model: Any, estimator: Any, X: Any, y: Any, sample_weight: Any) -> 
     weights = validate_weights(data.sample_weight, rows)
     weights = np.ones(len(rows)) if weights is None else weights
     kept = np.flatnonzero(weights > 0)
-    judge = _judge(estimator, truth[kept], weights[kept])
+    judge = _make_loss(estimator, truth[kept], weights[kept])
     part = Part(np.arange(len(kept)), predict)
-    finite, finite_sources = _finite(estimator, sources)
-    return Asked(
+    finite, finite_sources = _make_imputation(estimator, sources)
+    return EvaluationData(
         rows[kept], tuple(names), tuple(sources), judge, (part,), finite, tuple(finite_sources)
     )
 
 
-def _doors(estimator: Any, X: Any) -> tuple[Predict, np.ndarray, tuple[str, ...]]:
-    """Predictions of host rows, these rows, and names of their columns."""
+def _prediction_inputs(estimator: Any, X: Any) -> tuple[Predict, np.ndarray, tuple[str, ...]]:
+    """Return the prediction function, the host rows, and the names of their columns."""
     if isinstance(estimator, AutoBase):
         codes = estimator._new_rows(X, "predict")
-        return _blend_of(estimator, codes, None), _wide(codes), ()
+        return _make_blend_predict(estimator, codes, None), _to_float64(codes), ()
     if is_frame(X):
         frame = numeric_frame(X)
         names = tuple(str(name) for name in frame.columns)
@@ -177,40 +187,40 @@ def _doors(estimator: Any, X: Any) -> tuple[Predict, np.ndarray, tuple[str, ...]
         def framed(rows: np.ndarray) -> Any:
             return type(floats)(rows, columns=floats.columns)
 
-        return _predictions(estimator, framed), floats.to_numpy(), names
+        return _make_predict(estimator, framed), floats.to_numpy(), names
     X = X if is_array(X) else np.asarray(X, dtype=np.float64)
     if X.ndim != 2:
         msg = f"expected X of shape (n, d), got {tuple(X.shape)}"
         raise ValueError(msg)
-    rows = _wide(X)
+    rows = _to_float64(X)
     there = X if to_host(X).dtype.kind == "f" else rows
     names = feature_names(estimator) if hasattr(estimator, "n_features_in_") else ()
     if len(names) != rows.shape[1]:
         names = tuple(f"x{k}" for k in range(rows.shape[1]))
-    return _predictions(estimator, lambda new: beside(new, there)), rows, names
+    return _make_predict(estimator, lambda new: asarray_like(new, there)), rows, names
 
 
-def _predictions(estimator: Any, given: Callable[[np.ndarray], Any]) -> Predict:
+def _make_predict(estimator: Any, given: Callable[[np.ndarray], Any]) -> Predict:
     """Predictions of a model for host rows, which it takes as `given` makes them."""
     if not is_classifier(estimator):
-        return lambda rows: _columns(_wide(estimator.predict(given(rows))))
+        return lambda rows: _as_2d(_to_float64(estimator.predict(given(rows))))
 
     def classes(rows: np.ndarray) -> np.ndarray:
         if hasattr(estimator, "predict_proba"):
-            return _wide(estimator.predict_proba(given(rows)))
+            return _to_float64(estimator.predict_proba(given(rows)))
         labels = to_host(estimator.predict(given(rows)))
         return (labels[:, None] == to_host(estimator.classes_)).astype(np.float64)
 
     return classes
 
 
-def _blend_of(estimator: AutoBase, there: Any, fold: int | None) -> Predict:
+def _make_blend_predict(estimator: AutoBase, there: Any, fold: int | None) -> Predict:
     """Predictions of a portfolio, or of its models of one fold, for host rows."""
-    return lambda rows: _wide(estimator._outputs(beside(rows, there), fold))
+    return lambda rows: _to_float64(estimator._outputs(asarray_like(rows, there), fold))
 
 
-def _finite(estimator: Any, sources: Sequence[int]) -> tuple[Predict, Sequence[int]]:
-    """Give what fills gaps without a look at targets, and of which features its columns are."""
+def _make_imputation(estimator: Any, sources: Sequence[int]) -> tuple[Predict, Sequence[int]]:
+    """Return the imputation that does not see targets, and the features of its columns."""
     encodings = getattr(estimator, "encodings_", None)
     if encodings is None:
         return (lambda rows: rows), sources
@@ -220,13 +230,13 @@ def _finite(estimator: Any, sources: Sequence[int]) -> tuple[Predict, Sequence[i
 # ---------------------------------------------------------------------- targets
 
 
-def _judge(estimator: Any, truth: np.ndarray, weights: np.ndarray) -> Judge:
+def _make_loss(estimator: Any, truth: np.ndarray, weights: np.ndarray) -> HeldOutLoss:
     if is_classifier(estimator):
         return FlooredLogLoss(truth, weights)
-    return _squares(truth, weights)
+    return _make_squared_error(truth, weights)
 
 
-def _squares(truth: np.ndarray, weights: np.ndarray) -> SquaredError:
+def _make_squared_error(truth: np.ndarray, weights: np.ndarray) -> SquaredError:
     return SquaredError(truth, weights, target_scale(truth, weights))
 
 
@@ -242,8 +252,8 @@ class FlooredLogLoss(LogLoss):
 # ---------------------------------------------------------------------- rows of folds
 
 
-def _out_of_fold(model: Any, estimator: Any, X: Any, y: Any) -> Asked:
-    """Ask the models of each fold at the rows that it held out."""
+def _data_from_folds(model: Any, estimator: Any, X: Any, y: Any) -> EvaluationData:
+    """Read the rows that each fold held out, with the models of that fold."""
     name = type(estimator).__name__
     if X is not None or y is not None:
         msg = "expected X and y, or neither for the rows that the folds of a portfolio held out"
@@ -256,17 +266,19 @@ def _out_of_fold(model: Any, estimator: Any, X: Any, y: Any) -> Asked:
         msg = "expected X and y that were held out: the models of the folds were fitted again"
         raise ValueError(msg)
     parts = tuple(
-        Part(np.flatnonzero(kept.fold == k), _blend_of(estimator, kept.rows, k))
+        Part(np.flatnonzero(kept.fold == k), _make_blend_predict(estimator, kept.rows, k))
         for k in range(kept.n_folds)
     )
     classes = is_classifier(estimator)
     judge = (
-        FlooredLogLoss(kept.truth, kept.weights) if classes else _squares(kept.truth, kept.weights)
+        FlooredLogLoss(kept.truth, kept.weights)
+        if classes
+        else _make_squared_error(kept.truth, kept.weights)
     )
-    finite, finite_sources = _finite(estimator, estimator._sources)
+    finite, finite_sources = _make_imputation(estimator, estimator._sources)
     names = feature_names(estimator, getattr(model, "feature_names", None))
-    return Asked(
-        _wide(kept.rows),
+    return EvaluationData(
+        _to_float64(kept.rows),
         names,
         tuple(estimator._sources),
         judge,
@@ -279,15 +291,15 @@ def _out_of_fold(model: Any, estimator: Any, X: Any, y: Any) -> Asked:
 # ---------------------------------------------------------------------- arrays
 
 
-def _wide(x: Any) -> np.ndarray:
+def _to_float64(x: Any) -> np.ndarray:
     return np.asarray(to_host(x) if is_array(x) else x, dtype=np.float64)
 
 
-def _columns(x: np.ndarray) -> np.ndarray:
+def _as_2d(x: np.ndarray) -> np.ndarray:
     return x[:, None] if x.ndim == 1 else x
 
 
-def _some(rows: np.ndarray, count: int, rng: np.random.RandomState) -> np.ndarray:
+def _draw_some(rows: np.ndarray, count: int, rng: np.random.RandomState) -> np.ndarray:
     return np.sort(rng.choice(rows, min(count, len(rows)), replace=False))
 
 
@@ -297,7 +309,7 @@ def _some(rows: np.ndarray, count: int, rng: np.random.RandomState) -> np.ndarra
 
 
 @dataclass(frozen=True, eq=False)
-class Subject:
+class InferenceData:
     """A fitted estimator, and rows on the host.
 
     Attributes
@@ -347,9 +359,9 @@ class Subject:
     @cached_property
     def kernel(self) -> LearnedKernel | None:
         """The learned kernel, if there is one."""
-        return kernel_of(self.estimator)
+        return learned_kernel(self.estimator)
 
-    def refitted(self, rows: np.ndarray, /) -> Any:
+    def refit(self, rows: np.ndarray, /) -> Any:
         """Fit an estimator like it to some rows.
 
         Raises KeyboardInterrupt where the fit was interrupted, and ended with its best step so far.
@@ -367,15 +379,15 @@ class Subject:
 
     def functions(self, X: np.ndarray, estimator: Any = None, /) -> np.ndarray:
         """Predictions (n, t) at host rows: of classes their probabilities."""
-        e = _asked_by_arrays(self.estimator if estimator is None else estimator)
+        e = _drop_feature_names(self.estimator if estimator is None else estimator)
         if not self.classes:
             return np.asarray(to_host(e.predict(X)), dtype=np.float64).reshape(len(X), -1)
         return self._placed(np.asarray(to_host(e.predict_proba(X)), dtype=np.float64), e)
 
-    def kernel_from(self, rows: np.ndarray, /) -> LearnedKernel | None:
+    def learn_kernel(self, rows: np.ndarray, /) -> LearnedKernel | None:
         """Learn a kernel from some rows, with functions of all classes that there are."""
-        fit = self.refitted(rows)
-        kernel = kernel_of(fit)
+        fit = self.refit(rows)
+        kernel = learned_kernel(fit)
         if kernel is None or not self.classes:
             return kernel
         functions = kernel.functions
@@ -390,12 +402,12 @@ class Subject:
         placed[:, np.searchsorted(labels, own)] = found
         return placed[:, -1:] if len(labels) <= 2 else placed
 
-    def taken(self, rows: np.ndarray, /) -> Subject:
-        """Give it with some of the rows."""
+    def taken(self, rows: np.ndarray, /) -> InferenceData:
+        """Return the same model with some of the rows."""
         return replace(self, X=self.X[rows], y=self.y[rows], weights=self.weights[rows])
 
     @classmethod
-    def of(cls, model: Any, X: Any, y: Any, sample_weight: Any = None, /) -> Subject:
+    def of(cls, model: Any, X: Any, y: Any, sample_weight: Any = None, /) -> InferenceData:
         """Read a model and rows.
 
         Raises
@@ -414,13 +426,13 @@ class Subject:
         name = str(getattr(model, "target_name", "y"))
         data = read_test_data(X, y, sample_weight, target=name)
         name = data.target_name or name
-        rows = _rows_of(model, estimator, data.X)
-        y = _targets(estimator, host_target(data.y), len(rows.X))
+        rows = _read_rows(model, estimator, data.X)
+        y = _check_targets(estimator, host_target(data.y), len(rows.X))
         weights = validate_weights(data.sample_weight, rows.X)
         weights = np.ones(len(rows.X)) if weights is None else weights / np.mean(weights)
-        outputs = _outputs(estimator, y, name)
+        outputs = _output_names(estimator, y, name)
         if rows.asked is not estimator:
-            y, outputs = _of_member(estimator, rows.asked, y, outputs)
+            y, outputs = _member_targets(estimator, rows.asked, y, outputs)
         found = cls(
             rows.asked, rows.X, y, weights, rows.names, outputs, rows.remark, rows.categories
         )
@@ -439,18 +451,20 @@ class _Rows:
 
     @classmethod
     def encoded(cls, asked: Any, X: Any, encoding: Encoding, remark: str = "") -> Self:
-        return cls(asked, _wide(X), encoding.names, remark, categories=categories_of(encoding))
+        return cls(
+            asked, _to_float64(X), encoding.names, remark, categories=categories_of(encoding)
+        )
 
 
-def _rows_of(model: Any, estimator: Any, X: Any) -> _Rows:
+def _read_rows(model: Any, estimator: Any, X: Any) -> _Rows:
     if hasattr(model, "reader"):
         X = model._rows(X)
         if model.reader is not None:
             return _Rows.encoded(estimator, X, model.reader.encoding)
     if isinstance(estimator, AutoBase):
-        return _member_of(estimator, X)
+        return _leading_member(estimator, X)
     frame = numeric_frame(X) if is_frame(X) else None
-    rows = _wide(X if frame is None else frame.to_numpy())
+    rows = _to_float64(X if frame is None else frame.to_numpy())
     expected = getattr(estimator, "n_features_in_", rows.shape[-1])
     if rows.ndim != 2 or rows.shape[1] != expected:
         msg = f"expected X of shape (n, {expected}), got {rows.shape}"
@@ -465,27 +479,27 @@ def _rows_of(model: Any, estimator: Any, X: Any) -> _Rows:
     return _Rows(estimator, rows, tuple(str(name) for name in known))
 
 
-def _member_of(blend: AutoBase, X: Any) -> _Rows:
-    """Give the leading member of a blend that has learned a kernel, or the blend itself."""
+def _leading_member(blend: AutoBase, X: Any) -> _Rows:
+    """Return the leading member of a blend that has learned a kernel, or the blend itself."""
     codes = blend._new_rows(X, "predict")
     names = feature_names(blend)
     encodings = blend.encodings_
     for member in sorted(blend.members_, key=lambda one: -one.weight):
         one = member.models[0]
-        if kernel_of(one) is None or member.sees != NUMBERS:
+        if learned_kernel(one) is None or member.sees != NUMBERS:
             continue
         rows = blend._seen(codes).by(0, NUMBERS)
         said = f"by the kernel of {member.name}, the leading member of the blend that has one"
         if encodings is None:
-            return _Rows(one, _wide(rows), names, said)
+            return _Rows(one, _to_float64(rows), names, said)
         return _Rows.encoded(one, rows, encodings.by_fold[0], said)
     if encodings is not None:
         msg = "expected a blend with a member that learns a kernel, or a table of numbers"
         raise ValueError(msg)
-    return _Rows(blend, _wide(codes), names)
+    return _Rows(blend, _to_float64(codes), names)
 
 
-def _targets(estimator: Any, y: Any, n: int) -> np.ndarray:
+def _check_targets(estimator: Any, y: Any, n: int) -> np.ndarray:
     """Targets or labels of n rows, checked."""
     values = to_host(y) if is_array(y) else np.asarray(y)
     if len(values) != n:
@@ -504,7 +518,7 @@ def _targets(estimator: Any, y: Any, n: int) -> np.ndarray:
     return values
 
 
-def _of_member(
+def _member_targets(
     blend: AutoBase, member: Any, y: np.ndarray, outputs: tuple[str, ...]
 ) -> tuple[np.ndarray, tuple[str, ...]]:
     """Targets as a member of a blend is fitted to them, and names of its functions.
@@ -513,7 +527,7 @@ def _of_member(
     """
     if is_classifier(blend):
         labels = to_host(blend.classes_)
-        return np.searchsorted(labels, y), _of_classes(labels[to_host(member.classes_)])
+        return np.searchsorted(labels, y), _class_output_names(labels[to_host(member.classes_)])
     transform = blend.target_transform_
     if transform is None:
         return y, outputs
@@ -521,19 +535,19 @@ def _of_member(
     return transform.forward(y.reshape(len(y), -1)).reshape(y.shape), named
 
 
-def _outputs(estimator: Any, y: np.ndarray, target: str) -> tuple[str, ...]:
+def _output_names(estimator: Any, y: np.ndarray, target: str) -> tuple[str, ...]:
     """Names of the fitted functions."""
     if is_classifier(estimator):
-        return _of_classes(to_host(estimator.classes_))
+        return _class_output_names(to_host(estimator.classes_))
     return target_names(target, 1 if y.ndim == 1 else y.shape[1])
 
 
-def _of_classes(labels: np.ndarray) -> tuple[str, ...]:
+def _class_output_names(labels: np.ndarray) -> tuple[str, ...]:
     return tuple(f"class {one}" for one in (labels[-1:] if len(labels) <= 2 else labels))
 
 
-def _asked_by_arrays(estimator: Any) -> Any:
-    """Give a copy that takes NumPy's rows, and does not miss the names of a frame."""
+def _drop_feature_names(estimator: Any) -> Any:
+    """Return a copy that takes NumPy's rows without a warning about feature names."""
     found = estimator.to_host() if hasattr(estimator, "to_host") else copy.copy(estimator)
     found.__dict__.pop("feature_names_in_", None)
     return found
@@ -544,7 +558,7 @@ def _asked_by_arrays(estimator: Any) -> Any:
 # What a model makes of columns that are shuffled.
 
 
-def moved(
+def mean_squared_change(
     predict: Callable[[np.ndarray], np.ndarray],
     X: np.ndarray,
     columns: Sequence[int] | np.ndarray,

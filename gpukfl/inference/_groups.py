@@ -10,7 +10,7 @@ from scipy.stats import rankdata
 
 from gpukfl.core._array import is_array, to_host
 from gpukfl.core._checks import check_number
-from gpukfl.portfolio._description import groups_of
+from gpukfl.portfolio._description import group_columns
 
 EACH = "columns"  # every feature by itself
 _NAMED = 3  # features of a group that its name has
@@ -60,10 +60,10 @@ def correlated_groups(
         raise ValueError(msg)
     # Rounding of a correlation of 1 shall not part copies
     alike = min(threshold, 1.0 - 1e-9)
-    return groups_of(rankdata(rows, axis=0, nan_policy="omit"), sources, alike=alike)
+    return group_columns(rankdata(rows, axis=0, nan_policy="omit"), sources, alike=alike)
 
 
-def features_of(
+def read_groups(
     groups: Any, names: Sequence[str], sources: Sequence[int], rows: np.ndarray, /
 ) -> dict[str, list[int]]:
     """Read groups of features (by number) under their names.
@@ -76,32 +76,32 @@ def features_of(
     if groups is None:
         joined = correlated_groups(rows, sources=sources)
         found = [sorted({sources[column] for column in columns}) for columns in joined]
-        return {_name_of(group, names): group for group in sorted(found)}
+        return {_group_name(group, names): group for group in sorted(found)}
     if isinstance(groups, str):
         if groups != EACH:
             msg = f"expected groups to be None, {EACH!r} or lists of features, got {groups!r}"
             raise ValueError(msg)
         return {name: [k] for k, name in enumerate(names)}
     if isinstance(groups, Mapping):
-        read = {str(name): _read(group, names) for name, group in groups.items()}
+        read = {str(name): _read_group(group, names) for name, group in groups.items()}
     elif isinstance(groups, Sequence):
-        lists = [_read(group, names) for group in groups]
-        read = {_name_of(group, names): group for group in lists}
+        lists = [_read_group(group, names) for group in groups]
+        read = {_group_name(group, names): group for group in lists}
     else:
         msg = f"expected groups to be None, {EACH!r} or lists of features, got {groups!r}"
         raise TypeError(msg)
-    _check_apart(read, names)
+    _check_disjoint(read, names)
     return read
 
 
-def _read(group: Any, names: Sequence[str]) -> list[int]:
+def _read_group(group: Any, names: Sequence[str]) -> list[int]:
     """Numbers of the features of a group, which are given by number or by name."""
     one = isinstance(group, (str, int, np.integer))
-    return [feature_of(feature, names) for feature in ([group] if one else group)]
+    return [feature_index(feature, names) for feature in ([group] if one else group)]
 
 
-def feature_of(feature: Any, names: Sequence[str], /) -> int:
-    """Give the number of a feature, which is given by it or by name.
+def feature_index(feature: Any, names: Sequence[str], /) -> int:
+    """Return the number of a feature that is given by name or number.
 
     Raises
     ------
@@ -117,7 +117,7 @@ def feature_of(feature: Any, names: Sequence[str], /) -> int:
     raise ValueError(msg)
 
 
-def _check_apart(groups: Mapping[str, Sequence[int]], names: Sequence[str]) -> None:
+def _check_disjoint(groups: Mapping[str, Sequence[int]], names: Sequence[str]) -> None:
     counts = np.bincount([k for group in groups.values() for k in group], minlength=len(names))
     if not groups or not all(groups.values()):
         msg = "expected at least one group, and a feature in each, got an empty one"
@@ -127,7 +127,7 @@ def _check_apart(groups: Mapping[str, Sequence[int]], names: Sequence[str]) -> N
         raise ValueError(msg)
 
 
-def _name_of(group: Sequence[int], names: Sequence[str]) -> str:
+def _group_name(group: Sequence[int], names: Sequence[str]) -> str:
     shown = " + ".join(names[k] for k in group[:_NAMED])
     more = len(group) - _NAMED
     return f"{shown} + {more} more" if more > 0 else shown

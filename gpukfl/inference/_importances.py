@@ -11,8 +11,8 @@ from scipy.stats import false_discovery_control
 
 from gpukfl.core._checks import check_choice, check_number
 from gpukfl.inspection import Told
-from gpukfl.inspection._figures import Size, axes_of
-from gpukfl.inspection._style import BLUE, PALE, legend, plain, short, short_text
+from gpukfl.inspection._figures import Size, get_axes
+from gpukfl.inspection._style import BLUE, PALE, add_legend, shorten_label, shorten_text, style_axes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,7 +62,7 @@ class Tested(Told):
         return false_discovery_control(self.p_values, method=method)
 
     def smallest_level(self, method: str = "bh") -> float:
-        """Give the level below which one alone cannot be found, for want of permutations."""
+        """Return the level below which one alone cannot be found, for want of permutations."""
         check_choice("method", method, CORRECTIONS)
         count = len(self.p_values)
         series = float(np.sum(1.0 / np.arange(1, count + 1))) if method == "by" else 1.0
@@ -153,7 +153,7 @@ class ConditionalImportance(Tested):
         return self.groups
 
     def frame(self) -> pd.DataFrame:
-        """Give a row for each group, the most important first.
+        """Return a frame with a row for each group, the most important first.
 
         Returns
         -------
@@ -178,7 +178,7 @@ class ConditionalImportance(Tested):
         return found.sort_values("importance", ascending=False, kind="stable", ignore_index=True)
 
     def summary(self) -> str:
-        """Say in words what was found, and what it means."""
+        """Return in words what was found, and what it means."""
         how = f"{self.n_rows} of {self.n_held_out} held-out rows"
         how += f" in {self.n_folds} folds" if self.n_folds > 1 else ""
         lines = [
@@ -188,7 +188,7 @@ class ConditionalImportance(Tested):
         ]
         table = self.frame()
         lines += [
-            f"  {short_text(row.group, 28):<28} {row.importance:10.4f} {row.standard_error:9.4f} "
+            f"  {shorten_text(row.group, 28):<28} {row.importance:10.4f} {row.standard_error:9.4f} "
             f"{row.p_value:9.2g} {row.adjusted:9.2g}"
             for row in table.head(_LISTED).itertuples()
         ]
@@ -197,7 +197,7 @@ class ConditionalImportance(Tested):
         return "\n".join([*lines, *self._remarks()])
 
     def _remarks(self) -> list[str]:
-        """Say which features were joined, and of which nothing can be said."""
+        """Return which features were joined, and of which nothing can be said."""
         pairs = list(zip(self.groups, self.features, strict=True))
         joined = [", ".join(names) for _, names in pairs if len(names) > 1]
         known = [
@@ -239,7 +239,7 @@ class ConditionalImportance(Tested):
             If matplotlib is not installed.
         """
         check_number("level", level, low=0, low_allowed=False, high=1)
-        ax = axes_of(ax, figsize)
+        ax = get_axes(ax, figsize)
         order = np.argsort(-self.importances, kind="stable")[:_LISTED][::-1]
         found = (self.adjusted(method) <= level)[order]
         at = np.arange(len(order))
@@ -256,10 +256,10 @@ class ConditionalImportance(Tested):
             elinewidth=1,
             capsize=2,
         )
-        ax.set_yticks(at, [short(self.groups[k]) for k in order])
+        ax.set_yticks(at, [shorten_label(self.groups[k]) for k in order])
         ax.set(title="Conditional importances", xlabel=f"loss of {self.unit}")
-        legend(ax, loc="lower right")
-        plain(ax)
+        add_legend(ax, loc="lower right")
+        style_axes(ax)
         return ax
 
 
@@ -343,7 +343,7 @@ class Interactions(Tested):
         return super().selected_at(level, method)
 
     def frame(self) -> pd.DataFrame:
-        """Give a row for each pair or triple, the largest share first.
+        """Return a frame with a row for each pair or triple, the largest share first.
 
         Returns
         -------
@@ -360,7 +360,7 @@ class Interactions(Tested):
         return found.sort_values("share", ascending=False, kind="stable", ignore_index=True)
 
     def summary(self) -> str:
-        """Say in words what was found."""
+        """Return in words what was found."""
         how = "in closed form" if self.exact else "by predictions"
         what = "pairs" if self.order == 2 else "triples"
         lines = [
@@ -370,7 +370,7 @@ class Interactions(Tested):
         ]
         table = self.frame()
         for row in table.head(_LISTED_SETS).itertuples():
-            line = f"  {short_text(row.features, 28):<28} {row.h:7.3f} {row.share:8.4f}"
+            line = f"  {shorten_text(row.features, 28):<28} {row.h:7.3f} {row.share:8.4f}"
             if self.p_values is not None:
                 line += f" {row.p_value:9.2g} {row.adjusted:9.2g}"
             lines.append(line)
@@ -410,7 +410,7 @@ class Interactions(Tested):
             If matplotlib is not installed.
         """
         check_number("level", level, low=0, low_allowed=False, high=1)
-        ax = axes_of(ax, figsize)
+        ax = get_axes(ax, figsize)
         found = np.zeros(len(self.sets), dtype=bool)
         if self.p_values is not None:
             found = self.adjusted(method) <= level
@@ -440,7 +440,7 @@ class Interactions(Tested):
                 place = (column - 0.5, row - 0.5)
                 ax.add_patch(Rectangle(place, 1, 1, fill=False, ec="#a33b3b", lw=2))
         image = ax.imshow(grid, cmap="Blues", vmin=0.0, vmax=top)
-        labels = [short(name, 12) for name in self.features]
+        labels = [shorten_label(name, 12) for name in self.features]
         ax.set_xticks(range(d - 1), labels[:-1], rotation=45, ha="right")
         ax.set_yticks(range(1, d), labels[1:])
         ax.set(xlim=(-0.5, d - 1.5), ylim=(d - 0.5, 0.5))
@@ -454,7 +454,7 @@ class Interactions(Tested):
         for kind, color, name in kinds:
             if kind.any():
                 ax.barh(at[kind], self.h[order][kind], color=color, label=name)
-        ax.set_yticks(at, [short(self._names[k], 36) for k in order])
+        ax.set_yticks(at, [shorten_label(self._names[k], 36) for k in order])
         ax.set_xlabel("H")
-        legend(ax, loc="lower right")
-        plain(ax)
+        add_legend(ax, loc="lower right")
+        style_axes(ax)

@@ -16,15 +16,15 @@ from sklearn.utils import check_random_state
 
 from gpukfl.core._array import to_host
 from gpukfl.core._checks import check_choice, check_kind, check_number
-from gpukfl.estimators._progress import shown
+from gpukfl.estimators._progress import show_progress
 from gpukfl.estimators.bkernn._estimator import BKerNNBase
 from gpukfl.estimators.hkrr._estimator import HKRRBase
 from gpukfl.estimators.kernel_ridge._estimator import KernelRidgeBase
 from gpukfl.estimators.selection._estimator import SelectionBase
-from gpukfl.inference._evaluation import Asked, asked_of, moved
-from gpukfl.inference._groups import feature_of
+from gpukfl.inference._evaluation import EvaluationData, make_evaluation_data, mean_squared_change
+from gpukfl.inference._groups import feature_index
 from gpukfl.inference._importances import Interactions
-from gpukfl.inference._stepwise import each_of
+from gpukfl.inference._stepwise import map_with_progress
 from gpukfl.methods import ProductExpansion, product_terms
 
 # ------------------------------------------------------------------------------ score test
@@ -66,15 +66,15 @@ class Score:
 
 
 def additive_basis(features: Sequence[np.ndarray], /) -> np.ndarray:
-    """Give functions (n, q) of one feature each: splines, or indicators of few values.
+    """Return functions (n, q) of one feature each: splines, or indicators of few values.
 
     A feature may have several columns (n, g); gaps are as the median.
     """
-    return _with_constant([_basis(feature, _KNOTS[0]) for feature in features])
+    return _add_constant([_feature_basis(feature, _KNOTS[0]) for feature in features])
 
 
 def pairwise_basis(features: Sequence[np.ndarray], /) -> np.ndarray:
-    """Give functions (n, q) of one or two features each: products of those of `additive_basis`.
+    """Return functions (n, q) of one or two features each: products of those of `additive_basis`.
 
     Splines have as many knots as leave four rows for each function.
 
@@ -85,12 +85,12 @@ def pairwise_basis(features: Sequence[np.ndarray], /) -> np.ndarray:
     """
     n = len(features[0])
     for knots in _KNOTS:
-        parts = [_basis(feature, knots) for feature in features]
+        parts = [_feature_basis(feature, knots) for feature in features]
         products = [
             (first[:, :, None] * second[:, None, :]).reshape(n, -1)
             for first, second in itertools.combinations(parts, 2)
         ]
-        whole = _with_constant([*parts, *products])
+        whole = _add_constant([*parts, *products])
         count = whole.shape[1]
         if _FREE * count <= n:
             return whole
@@ -102,7 +102,7 @@ def pairwise_basis(features: Sequence[np.ndarray], /) -> np.ndarray:
     raise ValueError(msg)
 
 
-def without(basis: np.ndarray, values: np.ndarray, weights: np.ndarray, /) -> np.ndarray:
+def project_out(basis: np.ndarray, values: np.ndarray, weights: np.ndarray, /) -> np.ndarray:
     """Take the span of a basis (n, q) out of values (n, t), by squares with weights (n, t)."""
     roots = np.sqrt(weights)
     parts = [
@@ -122,7 +122,7 @@ def score_p_values(
     """
     n, t = scores[0].effect.shape
     actual = [
-        _studentised(_products(one.effect, one.left), _products(one.effect, one.errors))
+        _studentise(_row_products(one.effect, one.left), _row_products(one.effect, one.errors))
         for one in scores
     ]
     above, step = np.zeros(len(scores)), max(1, _AT_ONCE // (n * t))
@@ -130,32 +130,32 @@ def score_p_values(
         some = min(step, count - begin)
         orders = np.argsort(rng.random_sample((some, n)), axis=1)
         for k, one in enumerate(scores):
-            drawn = _products(one.effect, one.errors[orders])
-            above[k] += np.count_nonzero(_studentised(drawn, drawn) >= actual[k] - _ROUNDING)
+            drawn = _row_products(one.effect, one.errors[orders])
+            above[k] += np.count_nonzero(_studentise(drawn, drawn) >= actual[k] - _ROUNDING)
     return (1 + above) / (1 + count)
 
 
-def _products(effect: np.ndarray, left: np.ndarray) -> np.ndarray:
+def _row_products(effect: np.ndarray, left: np.ndarray) -> np.ndarray:
     """Inner products (..., n) of the rows of an effect (n, t) and of what is left (..., n, t)."""
     return np.einsum("nt,...nt->...n", effect, left)
 
 
-def _studentised(parts: np.ndarray, errors: np.ndarray) -> np.ndarray:
+def _studentise(parts: np.ndarray, errors: np.ndarray) -> np.ndarray:
     """Divide sums of scores (..., n) by the roots of sums of squares of their errors."""
     sizes = np.sqrt(np.sum(errors**2, axis=-1))
     return np.asarray(parts.sum(axis=-1) / np.maximum(sizes, 1e-300))
 
 
-def _with_constant(parts: Sequence[np.ndarray]) -> np.ndarray:
+def _add_constant(parts: Sequence[np.ndarray]) -> np.ndarray:
     return np.concatenate([np.ones((len(parts[0]), 1)), *parts], axis=1)
 
 
-def _basis(feature: np.ndarray, knots: int) -> np.ndarray:
+def _feature_basis(feature: np.ndarray, knots: int) -> np.ndarray:
     """Functions (n, q) of the columns of a feature (n, g), which sum up to no constant."""
-    return np.concatenate([_of_column(column, knots) for column in feature.T], axis=1)
+    return np.concatenate([_column_basis(column, knots) for column in feature.T], axis=1)
 
 
-def _of_column(column: np.ndarray, knots: int) -> np.ndarray:
+def _column_basis(column: np.ndarray, knots: int) -> np.ndarray:
     """Functions (n, q) of a column (n,), but for one: together they are 1."""
     known = np.unique(column[~np.isnan(column)])
     column = np.where(np.isnan(column), np.median(known) if len(known) else 0.0, column)
@@ -245,15 +245,15 @@ class InClosedForm(Dependence):
         return all(any(k in self.places for k in some.tolist()) for some in columns)
 
 
-def dependence_of(
+def make_dependence(
     estimator: Any, rows: np.ndarray, background: np.ndarray, values: Values, weights: np.ndarray, /
 ) -> Dependence:
-    """Give the partial dependence at rows (n, c), in closed form where a regression has one.
+    """Return the partial dependence at rows (n, c), in closed form where a regression has one.
 
     That is for a background whose rows all have the same weight.
     """
     alike = np.ptp(weights) == 0
-    closed = _closed_form(estimator, rows, background) if alike else None
+    closed = _make_closed_form(estimator, rows, background) if alike else None
     if closed is not None:
         eps = float(np.finfo(to_host(estimator.centers_).dtype).eps)
         if _agrees(closed, values(rows), eps):
@@ -265,7 +265,9 @@ def dependence_of(
     return ByPrediction(rows, background, values, weights, coupled)
 
 
-def _closed_form(estimator: Any, rows: np.ndarray, background: np.ndarray) -> InClosedForm | None:
+def _make_closed_form(
+    estimator: Any, rows: np.ndarray, background: np.ndarray
+) -> InClosedForm | None:
     """Read the expansion of a kernel regression whose kernel is a product; None of others."""
     kinds = (KernelRidgeBase, HKRRBase, SelectionBase)
     if not isinstance(estimator, kinds) or hasattr(estimator, "classes_"):
@@ -431,12 +433,12 @@ def interactions(
     if X is None:
         msg = "expected X, rows to average over and to evaluate at, got None"
         raise ValueError(msg)
-    asked = asked_of(model, X, model.predict(X) if y is None else y, sample_weight)
+    asked = make_evaluation_data(model, X, model.predict(X) if y is None else y, sample_weight)
     rng = check_random_state(random_state)
     space = _Space.of(model, asked, int(n_background), int(max_rows), rng)
     chosen = space.chosen(features, int(n_features or _FEATURES[order]), order, rng)
     every = list(itertools.combinations(chosen, order))
-    with shown(progress):
+    with show_progress(progress):
         effects = space.effects(chosen, order)
     sets = [one for one in every if one in effects.effects]
     found = [effects.sizes(one) for one in sets]
@@ -462,7 +464,7 @@ def interactions(
 class _Space:
     """Rows to evaluate at, rows to average over, and the function of them."""
 
-    asked: Asked
+    asked: EvaluationData
     estimator: Any
     rows: np.ndarray  # numbers
     background: np.ndarray
@@ -470,7 +472,12 @@ class _Space:
 
     @classmethod
     def of(
-        cls, model: Any, asked: Asked, n_background: int, max_rows: int, rng: np.random.RandomState
+        cls,
+        model: Any,
+        asked: EvaluationData,
+        n_background: int,
+        max_rows: int,
+        rng: np.random.RandomState,
     ) -> _Space:
         n = len(asked)
         if n < 8:
@@ -487,7 +494,7 @@ class _Space:
             return found if asked.is_regression else _log_odds(found)
 
         some, weights = asked.rows[background], asked.judge.weights[background]
-        dependence = dependence_of(estimator, asked.rows[rows], some, values, weights)
+        dependence = make_dependence(estimator, asked.rows[rows], some, values, weights)
         return cls(asked, estimator, rows, background, dependence)
 
     def chosen(
@@ -496,7 +503,7 @@ class _Space:
         """Numbers of the features to look at, in their order."""
         names = self.asked.names
         if features is not None:
-            found = sorted({feature_of(one, names) for one in features})
+            found = sorted({feature_index(one, names) for one in features})
         else:
             found = self._selected(order)
             if len(found) > count:
@@ -508,7 +515,7 @@ class _Space:
         return found
 
     def _selected(self, order: int) -> list[int]:
-        """Give the features that a selection found, all of others and where these are too few."""
+        """Return the features that a selection found, all of others and where these are too few."""
         everything = list(range(len(self.asked.names)))
         if not hasattr(self.estimator, "get_support"):
             return everything
@@ -517,19 +524,19 @@ class _Space:
         return support if whole and len(support) >= order else everything
 
     def _moved(self, feature: int, rng: np.random.RandomState) -> float:
-        """Give how far predictions move where one feature is shuffled."""
-        asked, columns = self.asked, self.asked.columns_of([feature])
+        """Return how far predictions move where one feature is shuffled."""
+        asked, columns = self.asked, self.asked.column_numbers([feature])
         X, weights = asked.rows[self.rows], asked.judge.weights[self.rows]
-        return moved(asked.parts[0].predict, X, columns, weights, rng)
+        return mean_squared_change(asked.parts[0].predict, X, columns, weights, rng)
 
     def effects(self, features: Sequence[int], order: int) -> _Effects:
         """Evaluate the effects of all sets of up to so many features."""
-        columns = {k: self.asked.columns_of([k]) for k in features}
+        columns = {k: self.asked.column_numbers([k]) for k in features}
         averages: dict[Sets, np.ndarray] = {(): self.dependence.on(np.zeros(0, dtype=np.int64))}
         found: dict[Sets, np.ndarray] = {(): averages[()]}
 
         def evaluate(one: Sets) -> None:
-            parts = [found[part] for part in _parts(one)]
+            parts = [found[part] for part in _proper_subsets(one)]
             if len(one) > 1 and not self.dependence.may_interact([columns[k] for k in one]):
                 effect = np.zeros_like(averages[()])
                 averages[one] = np.sum(parts, axis=0)
@@ -541,7 +548,7 @@ class _Space:
         for size in range(1, order):
             for one in itertools.combinations(features, size):
                 evaluate(one)
-        each_of("interactions", list(itertools.combinations(features, order)), evaluate)
+        map_with_progress("interactions", list(itertools.combinations(features, order)), evaluate)
         return _Effects(self.asked, self.rows, order, found, averages)
 
 
@@ -549,7 +556,7 @@ class _Space:
 class _Effects:
     """Effects of sets of features at all rows, by inclusion and exclusion."""
 
-    asked: Asked
+    asked: EvaluationData
     rows: np.ndarray
     order: int
     effects: dict[Sets, np.ndarray]  # (n, t)
@@ -562,11 +569,13 @@ class _Effects:
 
     def sizes(self, one: Sets) -> tuple[float, float]:
         """H of a set, and the share that it has of what all effects together vary by."""
-        effect = _variation(self.effects[one], self.weights)
-        everything = _variation(np.sum(list(self.effects.values()), axis=0), self.weights)
+        effect = _centered_sum_of_squares(self.effects[one], self.weights)
+        everything = _centered_sum_of_squares(
+            np.sum(list(self.effects.values()), axis=0), self.weights
+        )
         if effect <= _ZERO**2 * max(everything, _TINY):
             return 0.0, 0.0
-        own = max(_variation(self.averages[one], self.weights), _TINY)
+        own = max(_centered_sum_of_squares(self.averages[one], self.weights), _TINY)
         return float(np.sqrt(effect / own)), float(effect / max(everything, _TINY))
 
     def p_values(self, sets: Sequence[Sets], count: int, rng: np.random.RandomState) -> np.ndarray:
@@ -578,15 +587,15 @@ class _Effects:
         return found
 
     def _alone(self, one: Sets) -> Score:
-        """Give an effect, and what others leave, without functions of fewer features.
+        """Return an effect, and what others leave, without functions of fewer features.
 
         Times the roots of the weights, with which errors are as large in every row.
         """
         X = self.asked.rows[self.rows]
         # Means over a background err by functions of fewer features, of any shape
         fewer = additive_basis if self.order == 2 else pairwise_basis
-        basis = [fewer([X[:, self.asked.columns_of([k])] for k in one])]
-        basis += [self.effects[part] for part in _parts(one) if len(part) > 1]
+        basis = [fewer([X[:, self.asked.column_numbers([k])] for k in one])]
+        basis += [self.effects[part] for part in _proper_subsets(one) if len(part) > 1]
         truth, effect = self.asked.judge.truth[self.rows], self.effects[one]
         rest = {part: f for part, f in self.effects.items() if part != one}
         others, roots = np.sum(list(rest.values()), axis=0), np.sqrt(self.weights)
@@ -596,17 +605,17 @@ class _Effects:
         # The efficient score: to first order it does not matter how wrong the other effects are
         shares = softmax(others, axis=1)
         whole = np.concatenate([*basis, *rest.values()], axis=1)
-        alone = without(whole, effect, self.weights * shares * (1.0 - shares))
+        alone = project_out(whole, effect, self.weights * shares * (1.0 - shares))
         left = roots * (truth - shares)
         return Score(roots * alone, left, left)
 
 
-def _parts(one: Sets) -> list[Sets]:
-    """Give all smaller subsets of a set, the empty one first."""
+def _proper_subsets(one: Sets) -> list[Sets]:
+    """Return all smaller subsets of a set, the empty one first."""
     return [part for k in range(len(one)) for part in itertools.combinations(one, k)]
 
 
-def _variation(effect: np.ndarray, weights: np.ndarray) -> float:
+def _centered_sum_of_squares(effect: np.ndarray, weights: np.ndarray) -> float:
     """Sum of squares of an effect (n, t), less its mean, with weights (n, 1)."""
     middle = np.sum(weights * effect, axis=0) / np.sum(weights)
     return float(np.sum(weights * (effect - middle) ** 2))

@@ -15,7 +15,7 @@ from gpukfl.core._array import to_host
 from gpukfl.estimators._base import HostStored
 from gpukfl.linalg import host_eigh
 from gpukfl.methods import average_gradient_outer_product
-from gpukfl.operators import KernelOperator, mapped
+from gpukfl.operators import KernelOperator, apply_map
 from gpukfl.partitioned._rows import Rows
 
 # ------------------------------------------------------------------------- learned kernels
@@ -63,13 +63,13 @@ class LearnedKernel:
     @property
     def has_lengthscale(self) -> bool:
         """Whether `shortened` changes more than the kernel's size."""
-        return self.compare is not _brownian
+        return self.compare is not _mean_brownian_kernel
 
     def additive(self, X: np.ndarray, Z: np.ndarray, /) -> np.ndarray:
         """Evaluate a kernel that has learned nothing: a Brownian one of every feature, (n, q)."""
-        return _brownian(self.scale(X), self.scale(Z))
+        return _mean_brownian_kernel(self.scale(X), self.scale(Z))
 
-    def shortened(self, share: float, /) -> Self:
+    def shorten(self, share: float, /) -> Self:
         """Multiply the lengthscale; kernels without one, as Brownian ones, change in size only."""
         project = self.project
         return replace(self, project=lambda Z: project(Z) / share)
@@ -83,15 +83,15 @@ class LearnedKernel:
         return np.stack(found, axis=1)
 
 
-def kernel_of(estimator: Any, /) -> LearnedKernel | None:
-    """Give the kernel of a fitted estimator; None where it has none, or one that sees nothing."""
+def learned_kernel(estimator: Any, /) -> LearnedKernel | None:
+    """Return the kernel of a fitted estimator; None where it has none, or one that sees nothing."""
     if not isinstance(estimator, HostStored):
         return None
     e = estimator.to_host()
-    found = _parts_of(e)
+    found = _projection_and_kernel(e)
     if found is None:
         return None
-    scale = scale_of(e)
+    scale = make_scaler(e)
     e.scaling_ = None  # of this copy, which is asked at scaled rows
     e.__dict__.pop("feature_names_in_", None)
     d = e.n_features_in_
@@ -100,64 +100,66 @@ def kernel_of(estimator: Any, /) -> LearnedKernel | None:
         scale,
         *found,
         lambda Z: np.asarray(e._predict(Z, "predict"), dtype=np.float64),
-        _turned(getattr(e, "components_", None), d),
-        np.ones(d) if importances is None else _wide(importances),
+        _rotated_directions(getattr(e, "components_", None), d),
+        np.ones(d) if importances is None else _to_float64(importances),
     )
 
 
-def scale_of(estimator: Any, /) -> Map:
-    """Give how a fitted estimator scales host rows (n, d)."""
+def make_scaler(estimator: Any, /) -> Map:
+    """Return the function by which a fitted estimator scales host rows (n, d)."""
     scaling = estimator.to_host().scaling_
     return (lambda X: X) if scaling is None else (lambda X: np.asarray(scaling(X)))
 
 
-def unlearned(X: np.ndarray, n_outputs: int, /) -> LearnedKernel:
-    """Give a kernel for a fit that has found nothing: an additive one of standardised rows."""
+def default_kernel(X: np.ndarray, n_outputs: int, /) -> LearnedKernel:
+    """Return a kernel for a fit that found nothing: additive, of standardised rows."""
     middle, spread = X.mean(axis=0), X.std(axis=0)
     return LearnedKernel(
         lambda rows: (rows - middle) / np.where(spread > 0, spread, 1.0),
         lambda Z: Z,
-        _brownian,
+        _mean_brownian_kernel,
         lambda Z: np.zeros((len(Z), n_outputs)),
         np.zeros((0, X.shape[1])),
         np.ones(X.shape[1]),
     )
 
 
-def _parts_of(e: Any) -> tuple[Map, Callable[[np.ndarray, np.ndarray], np.ndarray]] | None:
+def _projection_and_kernel(
+    e: Any,
+) -> tuple[Map, Callable[[np.ndarray, np.ndarray], np.ndarray]] | None:
     """Projection and kernel of an estimator whose arrays are NumPy's."""
     if hasattr(e, "W_"):  # a sum of Brownian kernels along particles
-        W = _wide(e.W_)
-        return (lambda Z: Z @ W, _brownian) if W.any() else None
+        W = _to_float64(e.W_)
+        return (lambda Z: Z @ W, _mean_brownian_kernel) if W.any() else None
     kernel = getattr(e, "kernel_", None)
     if kernel is None or getattr(e, "dual_coef_", None) is None:
         return None
     if hasattr(e, "_used"):
-        used, stretch = e._used, _wide(e._stretch)
+        used, stretch = e._used, _to_float64(e._stretch)
         return lambda Z: Z[:, used] * stretch, kernel
     to = getattr(e, "map_", getattr(e, "retrain_components_", None))
     if to is None:
         return lambda Z: Z, kernel
-    B = _wide(to)
-    return (lambda Z: to_host(mapped(Z, B))), kernel
+    B = _to_float64(to)
+    return (lambda Z: to_host(apply_map(Z, B))), kernel
 
 
-def _brownian(U: np.ndarray, V: np.ndarray) -> np.ndarray:
+def _mean_brownian_kernel(U: np.ndarray, V: np.ndarray) -> np.ndarray:
     """Mean over particles of the Brownian kernels of projections (n, m) and (q, m)."""
     here, there = np.abs(U).sum(axis=1), np.abs(V).sum(axis=1)
     return 0.5 * (here[:, None] + there - cdist(U, V, "cityblock")) / U.shape[1]
 
 
-def _turned(components: Any, d: int) -> np.ndarray:
+def _rotated_directions(components: Any, d: int) -> np.ndarray:
     """Directions (k, d), none where each is a feature: nothing was turned to find them."""
     if components is None:
         return np.zeros((0, d))
-    found = _wide(components)
+    found = _to_float64(components)
     single = np.count_nonzero(np.abs(found) > 1e-6, axis=1) <= 1
     return np.zeros((0, d)) if single.all() else found
 
 
-def _wide(x: Any) -> np.ndarray:
+def _to_float64(x: Any) -> np.ndarray:
     return np.asarray(to_host(x), dtype=np.float64)
 
 
@@ -203,9 +205,9 @@ class Smoother:
 
         Kernel (n, n), features (n, p), targets (n,) and roots of the weights (n,); O(n³).
         """
-        columns = _independent(roots[:, None] * H)
+        columns = _independent_columns(roots[:, None] * H)
         K, H = K * np.outer(roots, roots), roots[:, None] * H[:, columns]
-        ratio = share * restricted_ratio(K, H, roots * y)
+        ratio = share * reml_noise_ratio(K, H, roots * y)
         factor = cho_factor(K + ratio * np.eye(len(K)), lower=True)
         VH = cho_solve(factor, H)
         middle = np.linalg.inv(H.T @ VH)
@@ -213,7 +215,7 @@ class Smoother:
         return cls(ratio, columns, found._weighted_map(K, H), factor, VH, middle, roots)
 
     def map(self, k: np.ndarray, h: np.ndarray, /) -> np.ndarray:
-        """Give the map (g, n) from targets to functionals of the fit.
+        """Return the map (g, n) from targets to functionals of the fit.
 
         They are given by their kernels (g, n) with the rows, and their values (g, p) of all
         features.
@@ -245,12 +247,12 @@ class Smoother:
         return direct + (h - k @ self._VH) @ self._middle @ self._VH.T
 
 
-def restricted_ratio(K: np.ndarray, H: np.ndarray, y: np.ndarray, /) -> float:
+def reml_noise_ratio(K: np.ndarray, H: np.ndarray, y: np.ndarray, /) -> float:
     """Noise ratio of the highest restricted likelihood, for a kernel (n, n) and features (n, p)."""
-    return _best(K, H, y)[0]
+    return _maximise_reml(K, H, y)[0]
 
 
-def mixed_share(
+def best_kernel_share(
     K: np.ndarray,
     other: np.ndarray,
     H: np.ndarray,
@@ -264,14 +266,14 @@ def mixed_share(
     The first of the shares, unless another is better by Schwarz's price of a parameter, log n: a
     share that is chosen freely follows the noise, of which its smoother's variance knows nothing.
     """
-    columns = _independent(roots[:, None] * H)
+    columns = _independent_columns(roots[:, None] * H)
     H, outer = roots[:, None] * H[:, columns], np.outer(roots, roots)
-    losses = [_best(outer * (K + share * other), H, roots * y)[1] for share in shares]
+    losses = [_maximise_reml(outer * (K + share * other), H, roots * y)[1] for share in shares]
     best = int(np.argmin(losses))
     return shares[best if losses[0] - losses[best] > np.log(len(y)) else 0]
 
 
-def _best(K: np.ndarray, H: np.ndarray, y: np.ndarray) -> tuple[float, float]:
+def _maximise_reml(K: np.ndarray, H: np.ndarray, y: np.ndarray) -> tuple[float, float]:
     """Noise ratio of the highest restricted likelihood, and -2 times its logarithm, shifted."""
     Q = np.linalg.qr(H, mode="complete")[0][:, H.shape[1] :]
     values, vectors = host_eigh(Q.T @ K @ Q)
@@ -294,7 +296,7 @@ def _best(K: np.ndarray, H: np.ndarray, y: np.ndarray) -> tuple[float, float]:
     return float(np.exp(found.x)), float(found.fun)
 
 
-def _independent(H: np.ndarray) -> np.ndarray:
+def _independent_columns(H: np.ndarray) -> np.ndarray:
     """Columns (n, p) of which none is made of the others, in their order."""
     norms = np.linalg.norm(H, axis=0)
     kept = np.flatnonzero(norms > 0)
@@ -316,14 +318,14 @@ def has_directions(estimator: Any, /) -> bool:
     return isinstance(estimator, HostStored) and len(getattr(estimator, "components_", ())) > 0
 
 
-def leading_directions(estimator: Any, /) -> np.ndarray:
+def complete_directions(estimator: Any, /) -> np.ndarray:
     """Directions (k, d) of scaled features: those that the estimator says, then all others.
 
     The others are orthogonal to them, in the order of how much the function varies there; those of
     selected variables are no others.
     """
-    known = _wide(estimator.components_)
-    M = _variation(estimator)
+    known = _to_float64(estimator.components_)
+    M = _direction_variation(estimator)
     total = 0.0 if M is None else float(np.trace(M))
     if M is None or total <= 0:
         return known
@@ -333,7 +335,7 @@ def leading_directions(estimator: Any, /) -> np.ndarray:
     return np.concatenate([known, vectors[:, ::-1][:, :count].T])
 
 
-def _variation(estimator: Any) -> np.ndarray | None:
+def _direction_variation(estimator: Any) -> np.ndarray | None:
     """How much the function varies along directions (d, d); None of selected variables.
 
     Of HKRR the average gradient outer product at its centres. The map says which directions tell
@@ -341,9 +343,9 @@ def _variation(estimator: Any) -> np.ndarray | None:
     """
     if not hasattr(estimator, "map_"):
         M = getattr(estimator, "feature_matrix_", None)
-        return None if M is None else _wide(M)
+        return None if M is None else _to_float64(M)
     e = estimator.to_host()
-    Z = _wide(e.centers_)
+    Z = _to_float64(e.centers_)
     scale = np.where(e.bound_ > 0, e.bound_, 1.0)  # of the targets
-    operator = KernelOperator(e.kernel_, Rows(Z, Z[:0, 0]), Z, _wide(e.map_))
-    return np.asarray(average_gradient_outer_product(operator, _wide(e.dual_coef_) / scale))
+    operator = KernelOperator(e.kernel_, Rows(Z, Z[:0, 0]), Z, _to_float64(e.map_))
+    return np.asarray(average_gradient_outer_product(operator, _to_float64(e.dual_coef_) / scale))

@@ -10,17 +10,17 @@ from sklearn.exceptions import ConvergenceWarning
 
 from gpukfl.core._checks import check_kind
 from gpukfl.core._warnings import warn
-from gpukfl.estimators._progress import shown
+from gpukfl.estimators._progress import show_progress
 from gpukfl.inference._band_results import Bands
 from gpukfl.inference._bands import bands
 from gpukfl.inference._conditional import conditional_importance
-from gpukfl.inference._evaluation import Subject
+from gpukfl.inference._evaluation import InferenceData
 from gpukfl.inference._importances import ConditionalImportance, Interactions
 from gpukfl.inference._interactions import interactions
 from gpukfl.inference._kernels import has_directions
 from gpukfl.inference._subspace import Subspace, subspace
 from gpukfl.inspection import Description, Panel, Shown, text_card
-from gpukfl.inspection._style import clean
+from gpukfl.inspection._style import clean_text
 from gpukfl.tables._training import Dataset, drop_missing_targets, split_target
 
 if TYPE_CHECKING:
@@ -80,23 +80,23 @@ class Inference(Shown):
         return {name: part for name, part in known.items() if part is not None}
 
     def summary(self) -> str:
-        """Say everything in plain text, with a paragraph on what may be concluded."""
+        """Return a plain-text summary, with a paragraph on what may be concluded."""
         head = f"Inference for {self.target}: {self.name}, {self.n_samples} rows"
         return "\n\n".join([head, self.in_numbers(), self.in_words()])
 
     def _repr_html_(self) -> str:
-        """Give the words and the numbers, as notebooks show them."""
+        """Return the words and the numbers, as notebooks show them."""
         title, _, _ = self.summary().partition("\n")
         return text_card(title, self.in_words(), self.in_numbers())
 
     def in_numbers(self) -> str:
-        """Give the summaries of all parts."""
+        """Return the summaries of all parts."""
         return "\n\n".join(part.summary() for part in self.parts.values())
 
     def in_words(self) -> str:
-        """Say what may be concluded, and what not."""
+        """Return in words what may be concluded, and what not."""
         said = [
-            _tested(name, part) if name in _TESTED else part.in_words()
+            _tested_text(name, part) if name in _TESTED else part.in_words()
             for name, part in self.parts.items()
         ]
         if not self.is_complete:
@@ -105,25 +105,25 @@ class Inference(Shown):
         return " ".join(said)
 
     def frames(self) -> dict[str, pd.DataFrame]:
-        """Give a frame of each part, by name."""
+        """Return a frame of each part, by name."""
         return {name: part.frame() for name, part in self.parts.items()}
 
     def describe(self) -> Description:
-        """Say it as one value, of which pictures are drawn: `plot` and `report` take it."""
+        """Return a description whose pictures `plot` and `report` draw."""
         return Description(
             name=f"Inference of {self.name}",
             target=self.target,
             n_samples=self.n_samples,
             note=self.in_words(),
             panels=tuple(
-                Drawn(name, part) if name in _TESTED else part.panel()
+                PartPicture(name, part) if name in _TESTED else part.panel()
                 for name, part in self.parts.items()
             ),
         )
 
 
 @dataclass(frozen=True, eq=False)
-class Drawn(Panel):
+class PartPicture(Panel):
     """A part that draws itself into an axes."""
 
     name: str  # type: ignore[misc]
@@ -131,7 +131,7 @@ class Drawn(Panel):
 
     @property
     def words(self) -> str:
-        """Say what it is."""
+        """Return in words what it is."""
         return str(self.part.summary().partition("\n")[0])
 
     def draw(self, ax: Any, /) -> Any:
@@ -139,13 +139,13 @@ class Drawn(Panel):
         return self.part.plot(ax=ax)
 
 
-def _tested(name: str, part: Any) -> str:
-    """Say what tests found at a level, and what not."""
+def _tested_text(name: str, part: Any) -> str:
+    """Return in words what tests found at a level, and what not."""
     what = _TESTED[name]
     if getattr(part, "p_values", None) is None:
         return f"Of {what} nothing was tested: the model has seen the rows."
     found = part.selected_at(_LEVEL)
-    said = ", ".join(map(clean, map(str, found))) if found else "none was found"
+    said = ", ".join(map(clean_text, map(str, found))) if found else "none was found"
     return (
         f"Of {what} at a false discovery rate of {_LEVEL:.0%}: {said}. What was not found may "
         "matter all the same."
@@ -164,7 +164,7 @@ def infer(
     random_state: Any = 0,
     progress: bool | None = None,
 ) -> Inference:
-    """Give all that may be concluded of a fitted model: bands, and how sure directions are.
+    """Return all that may be concluded of a fitted model: bands, tests and errors.
 
     Parameters
     ----------
@@ -205,7 +205,7 @@ def infer(
     """
     options = {"sample_weight": sample_weight, "random_state": random_state}
     check_kind("progress", progress, (bool, type(None)))
-    subject = Subject.of(model, X, y, sample_weight)
+    subject = InferenceData.of(model, X, y, sample_weight)
     # Interactions of rows that the model has seen are asked for without the target
     rows, truth, named = split_target(X, y)
     data = drop_missing_targets(Dataset(rows, truth, sample_weight), named=True)
@@ -223,8 +223,8 @@ def infer(
         asked["interactions"] = lambda: interactions(
             model, data.X, data.y if held_out else None, **options_of_pairs
         )
-    with shown(progress):
-        parts, unfinished = _until_stopped(asked)
+    with show_progress(progress):
+        parts, unfinished = _run_until_interrupted(asked)
     return Inference(
         name=type(subject.estimator).__name__,
         target=named or str(getattr(model, "target_name", "y")),
@@ -234,8 +234,10 @@ def infer(
     )
 
 
-def _until_stopped(asked: dict[str, Callable[[], Any]]) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Give the parts that are done when all are, or the user stops it; and names of the others.
+def _run_until_interrupted(
+    asked: dict[str, Callable[[], Any]],
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return the parts that are done when all are, or the user stops it; and names of the others.
 
     Raises KeyboardInterrupt where there is none.
     """

@@ -10,13 +10,15 @@ from sklearn.exceptions import ConvergenceWarning
 
 from gpukfl.core._results import History
 from gpukfl.core._warnings import warn
-from gpukfl.estimators._run import current_report, reported_to
+from gpukfl.estimators._run import current_report, use_report
 
 Item = TypeVar("Item")
 Found = TypeVar("Found")
 
 
-def each_of(what: str, items: Sequence[Item], work: Callable[[Item], Found], /) -> list[Found]:
+def map_with_progress(
+    what: str, items: Sequence[Item], work: Callable[[Item], Found], /
+) -> list[Found]:
     """Do the work of each item in order, and warn where an interruption leaves some out.
 
     Parameters
@@ -41,7 +43,7 @@ def each_of(what: str, items: Sequence[Item], work: Callable[[Item], Found], /) 
     found = list[Found]()
     try:
         for k, item in enumerate(items):
-            with _step(what, k, len(items)):
+            with _report_step(what, k, len(items)):
                 found.append(work(item))
     except KeyboardInterrupt:
         if not found:
@@ -51,7 +53,9 @@ def each_of(what: str, items: Sequence[Item], work: Callable[[Item], Found], /) 
     return found
 
 
-def all_of(what: str, items: Sequence[Item], work: Callable[[Item], Found], /) -> list[Found]:
+def map_all_or_nothing(
+    what: str, items: Sequence[Item], work: Callable[[Item], Found], /
+) -> list[Found]:
     """Do the work of each item in order, where a part of the results is of no use.
 
     Raises
@@ -61,13 +65,13 @@ def all_of(what: str, items: Sequence[Item], work: Callable[[Item], Found], /) -
     """
     found = list[Found]()
     for k, item in enumerate(items):
-        with _step(what, k, len(items)):
+        with _report_step(what, k, len(items)):
             found.append(work(item))
     return found
 
 
 @contextlib.contextmanager
-def _step(what: str, k: int, count: int) -> Iterator[None]:
+def _report_step(what: str, k: int, count: int) -> Iterator[None]:
     """Report an item, and the fits in it under its number."""
     report, place = current_report(), f"{what}, {k + 1} of {count}"
 
@@ -75,5 +79,5 @@ def _step(what: str, k: int, count: int) -> Iterator[None]:
         report(f"{place}: {stage}", step, history)
 
     report(place, k, History())
-    with reported_to(told):
+    with use_report(told):
         yield

@@ -20,13 +20,13 @@ from sklearn.utils import check_random_state
 from gpukfl.core._array import to_host
 from gpukfl.core._checks import check_kind, check_number
 from gpukfl.estimators import KernelRidgeRegressor
-from gpukfl.estimators._progress import shown
-from gpukfl.inference._evaluation import Subject
-from gpukfl.inference._kernels import Map, has_directions, leading_directions, scale_of
-from gpukfl.inference._stepwise import all_of
+from gpukfl.estimators._progress import show_progress
+from gpukfl.inference._evaluation import InferenceData
+from gpukfl.inference._kernels import Map, complete_directions, has_directions, make_scaler
+from gpukfl.inference._stepwise import map_all_or_nothing
 from gpukfl.inspection import Description, Panel, Told, direction_name, plot_panel
 from gpukfl.inspection._figures import Size
-from gpukfl.inspection._style import BLUE, ORANGE, legend, plain, whole_steps
+from gpukfl.inspection._style import BLUE, ORANGE, add_legend, style_axes, use_integer_ticks
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -94,7 +94,7 @@ class Subspace(Told):
     @property
     def gain_errors(self) -> np.ndarray:
         """Their standard errors, enlarged for fits that share rows."""
-        return self._enlarged * self._errors(np.diff(self.row_losses, axis=1))
+        return self._enlargement * self._errors(np.diff(self.row_losses, axis=1))
 
     @property
     def p_values(self) -> np.ndarray:
@@ -112,7 +112,7 @@ class Subspace(Told):
         miss by far.
         """
         losses, best = self.losses, int(np.argmin(self.losses))
-        apart = self._enlarged * self._errors(self.row_losses - self.row_losses[:, [best]])
+        apart = self._enlargement * self._errors(self.row_losses - self.row_losses[:, [best]])
         within = losses <= losses[best] + np.maximum(self.standard_errors[best], apart)
         return int(np.flatnonzero(within)[0])
 
@@ -124,7 +124,7 @@ class Subspace(Told):
         return bool(matters and tried < self.directions.shape[1])
 
     @property
-    def _enlarged(self) -> float:
+    def _enlargement(self) -> float:
         """What errors of differences are multiplied by, for fits that share rows."""
         return math.sqrt(1.0 + self.n_folds / (self.n_folds - 1.0))
 
@@ -138,7 +138,7 @@ class Subspace(Told):
         return np.sqrt(variance / max(self._effective - 1.0, 1.0))
 
     def summary(self) -> str:
-        """Say in plain text how many directions rows speak for, and how sure each is."""
+        """Return in plain text how many directions the rows support, and how sure each is."""
         found = f"Directions: {self.n_directions} by rows left out, the model has {self.n_learned}"
         head = f"  {'first':>5}{'loss':>9}{'±':>8}{'p of the last':>15}{'angle between fits':>20}"
         rows = [found, head]
@@ -151,16 +151,19 @@ class Subspace(Told):
         return "\n".join([*rows, *(f"  {remark}" for remark in remarks)])
 
     def in_words(self) -> str:
-        """Say what may be concluded of the directions, and what not, in a paragraph."""
+        """Return a paragraph on what may be concluded of the directions, and what not."""
         sure = int(np.cumprod(np.append(self.p_values <= _LEVEL, False)).sum())
         count = self.n_directions
         said = [
-            f"Rows that were left out speak for {_counted(count)}: fewer lose more than a standard "
+            f"Rows that were left out speak for {_directions_text(count)}: fewer lose "
+            "more than a standard "
             "error."
         ]
         if sure:
             which = "it" if sure == 1 else "each of them beyond those before"
-            said.append(f"{_counted(sure).capitalize()} passed the test that {which} matters.")
+            said.append(
+                f"{_directions_text(sure).capitalize()} passed the test that {which} matters."
+            )
         else:
             said.append("Not even one passed the test that it matters.")
         if count and count <= len(self.angles):
@@ -179,11 +182,11 @@ class Subspace(Told):
 
     @property
     def _ended(self) -> str:
-        tried = _counted(len(self.gains))
+        tried = _directions_text(len(self.gains))
         return f"the search ended at {tried}, of which the last matters: max_directions tries more"
 
     def frame(self) -> pd.DataFrame:
-        """Give a row for each number of directions.
+        """Return a frame with a row for each number of directions.
 
         Returns
         -------
@@ -215,7 +218,7 @@ class Subspace(Told):
         ]
 
     def panel(self) -> Panel:
-        """Give what draws the losses."""
+        """Return what draws the losses."""
         return SubspacePicture(self)
 
     def plot(self, *, ax: Any = None, figsize: Size = None) -> Any:
@@ -256,9 +259,9 @@ class SubspacePicture(Panel):
         ax.errorbar(count, one.losses, one.standard_errors, fmt="o-", ms=4, capsize=3, color=BLUE)
         ax.axvline(one.n_directions, color=BLUE, lw=0.8, ls=":", label="one-standard-error rule")
         ax.set(title="How many directions", xlabel="directions", ylabel="loss of rows left out")
-        whole_steps(ax.xaxis)
-        plain(ax)
-        legend(ax)
+        use_integer_ticks(ax.xaxis)
+        style_axes(ax)
+        add_legend(ax)
         if len(one.angles):
             twin = ax.twinx()
             numbers = np.arange(1, len(one.angles) + 1)
@@ -271,7 +274,7 @@ class SubspacePicture(Panel):
         return ax
 
 
-def _counted(count: int) -> str:
+def _directions_text(count: int) -> str:
     return {0: "no direction", 1: "one direction"}.get(count, f"{count} directions")
 
 
@@ -294,7 +297,7 @@ def subspace(
     random_state: Any = 0,
     progress: bool | None = None,
 ) -> Subspace:
-    r"""Say how sure learned directions are, by fits that leave folds of the rows out.
+    r"""Measure how sure learned directions are, by fits that leave out folds of the rows.
 
     Parameters
     ----------
@@ -349,20 +352,20 @@ def subspace(
     check_number("n_folds", n_folds, kind=Integral, low=2)
     check_number("max_directions", max_directions, kind=Integral, low=1, also=(None,))
     check_kind("progress", progress, (bool, type(None)))
-    subject = Subject.of(model, X, y, sample_weight)
-    with shown(progress):
-        return subspace_of(subject, n_folds, max_directions, random_state)
+    subject = InferenceData.of(model, X, y, sample_weight)
+    with show_progress(progress):
+        return compute_subspace(subject, n_folds, max_directions, random_state)
 
 
-def subspace_of(
-    subject: Subject, n_folds: int, max_directions: int | None, random_state: Any, /
+def compute_subspace(
+    subject: InferenceData, n_folds: int, max_directions: int | None, random_state: Any, /
 ) -> Subspace:
-    """Give the same of a model that is read already, by options that are checked."""
+    """Do what `subspace` does for a model that is read, by options that are checked."""
     _check(subject, n_folds)
     rng = check_random_state(random_state)
     kind = StratifiedKFold if subject.classes else KFold
     folds = list(kind(n_folds, shuffle=True, random_state=rng).split(subject.X, subject.y))
-    own = leading_directions(subject.estimator)
+    own = complete_directions(subject.estimator)
     known = int(subject.estimator.n_effective_features_)
     most = min(known + 1, _MOST) if max_directions is None else max_directions
     most = min(most, subject.X.shape[1])
@@ -370,20 +373,20 @@ def subspace_of(
 
     def basis_of(fold: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
         inside, outside = fold
-        fit = subject.refitted(inside)
-        basis = leading_directions(fit)
-        losses[outside] = _losses(subject, scale_of(fit), basis, most, inside, outside)
+        fit = subject.refit(inside)
+        basis = complete_directions(fit)
+        losses[outside] = _direction_losses(subject, make_scaler(fit), basis, most, inside, outside)
         return basis
 
-    bases = all_of("directions", folds, basis_of)
-    angles = _angles(bases, most)
+    bases = map_all_or_nothing("directions", folds, basis_of)
+    angles = _principal_angles(bases, most)
     remarks = (subject.remark,) if subject.remark else ()
     return Subspace(
         own[:most], subject.names, angles, losses, subject.weights, n_folds, known, remarks
     )
 
 
-def _check(subject: Subject, n_folds: int) -> None:
+def _check(subject: InferenceData, n_folds: int) -> None:
     """Raise ValueError without directions, or with too few rows."""
     if not has_directions(subject.estimator):
         msg = (
@@ -396,8 +399,8 @@ def _check(subject: Subject, n_folds: int) -> None:
         raise ValueError(msg)
 
 
-def _losses(
-    subject: Subject,
+def _direction_losses(
+    subject: InferenceData,
     scale: Map,
     basis: np.ndarray,
     most: int,
@@ -426,7 +429,7 @@ def _losses(
     return np.stack(found, axis=1)
 
 
-def _angles(bases: Sequence[np.ndarray], most: int) -> np.ndarray:
+def _principal_angles(bases: Sequence[np.ndarray], most: int) -> np.ndarray:
     """Largest principal angle, in degrees, of the first k directions of each pair of fits."""
     most = min([most, *map(len, bases)])
     pairs = list(combinations(bases, 2))

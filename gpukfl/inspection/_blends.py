@@ -10,7 +10,7 @@ import numpy as np
 from gpukfl.inspection._description import Described, Description, described
 from gpukfl.inspection._figures import Size, draw_one
 from gpukfl.inspection._panels import Panel
-from gpukfl.inspection._style import BLUE, GREY, ORANGE, plain, short
+from gpukfl.inspection._style import BLUE, GREY, ORANGE, shorten_label, style_axes
 
 BLEND = "blend"  # the name that it has among its members
 _SAID = 5  # members that words name
@@ -46,7 +46,7 @@ class Leaderboard(Panel):
 
     @property
     def words(self) -> str:
-        """Say the best scores."""
+        """Return the best scores in words."""
         known = list(zip(self.members, self.scores, strict=True))[:_SAID]
         return f"held-out {self.score}: " + ", ".join(f"{name} {one:.3f}" for name, one in known)
 
@@ -59,12 +59,12 @@ class Leaderboard(Panel):
             ax.errorbar(self.scores[k], place, xerr=self.errors[k], fmt="o", color=color, ms=5)
         shares = [f" ({w:.0%})".replace("%", " %") if w else "" for w in self.weights]
         labels = [
-            short(name) + ("" if name == BLEND else share)
+            shorten_label(name) + ("" if name == BLEND else share)
             for name, share in zip(self.members, shares, strict=True)
         ]
         ax.set_yticks(places, labels)
         ax.set(title="Members and their blend", xlabel=f"{self.score} on held-out rows")
-        plain(ax)
+        style_axes(ax)
         return ax
 
 

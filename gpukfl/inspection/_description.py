@@ -9,12 +9,12 @@ from typing import Any, Protocol, Self, TypeVar
 
 from gpukfl.inspection._held_out import Predictions, Reliability
 from gpukfl.inspection._panels import Importances, Panel
-from gpukfl.inspection._style import clean, sentence
+from gpukfl.inspection._style import clean_text, to_sentence
 from gpukfl.inspection._tuning import Comparison, Tuning
 
 # ----------------------------------------------------------------------------------- facts
 
-# What the data of a fit were: columns, gaps and the target.
+# What the data of a fit were: columns, missing values and the target.
 
 
 @dataclass(frozen=True)
@@ -167,13 +167,13 @@ class Description:
         """The importances, where there are any."""
         return next((panel for panel in self.panels if isinstance(panel, Importances)), None)
 
-    def warned_of(self, messages: Sequence[str], /) -> Self:
+    def add_warnings(self, messages: Sequence[str], /) -> Self:
         """Add what a fit warned of, as sentences, each once."""
-        told = (*self.warnings, *map(_warning, messages))
+        told = (*self.warnings, *map(_warning_sentence, messages))
         return replace(self, warnings=tuple(dict.fromkeys(told)))
 
     def panel(self, kind: type[Some], /) -> Some:
-        """Give what there is of a class of panels.
+        """Return what there is of a class of panels.
 
         Raises
         ------
@@ -191,22 +191,22 @@ class Description:
         return found
 
 
-def _warning(message: str) -> str:
+def _warning_sentence(message: str) -> str:
     """Make a sentence of a warning, which may begin with the name of a parameter."""
     first = message.partition(" ")[0]
     is_word = first.isalpha() and len(first) > 1
-    return sentence(message) if is_word else message + ("" if message.endswith(".") else ".")
+    return to_sentence(message) if is_word else message + ("" if message.endswith(".") else ".")
 
 
 class Described(Protocol):
     """A fitted estimator or a model that describes itself."""
 
     def describe(self) -> Description:
-        """Give its description."""
+        """Return its description."""
 
 
 def described(of: Described | Description, /) -> Description:
-    """Give the description of a fitted estimator or model, or itself.
+    """Return the description of a fitted estimator or model, or itself.
 
     Raises
     ------
@@ -223,8 +223,8 @@ def described(of: Described | Description, /) -> Description:
     return of.describe()
 
 
-def counted(count: int, what: str, /) -> str:
-    """Say how many: "1 step", "2 steps"."""
+def count_text(count: int, what: str, /) -> str:
+    """Return a count with its noun: "1 step", "2 steps"."""
     return f"{count} {what}{'' if count == 1 else 's'}"
 
 
@@ -237,8 +237,8 @@ _WELL = ("", "converged", "decided", "early stopped")  # ends that nobody has to
 _UNJUDGED = "No rows were held out: nothing here says how well the model predicts new rows."
 
 
-def cautions(d: Description, /, *, judged: bool = False) -> list[str]:
-    """Give the warnings of a description.
+def warning_texts(d: Description, /, *, judged: bool = False) -> list[str]:
+    """Return the warnings of a description.
 
     Parameters
     ----------
@@ -252,8 +252,8 @@ def cautions(d: Description, /, *, judged: bool = False) -> list[str]:
     list of str
         Sentences, the gravest first; empty where there is nothing to be told.
     """
-    found = [sentence(d.caveat)] if d.caveat else []
-    if not (judged or _is_judged(d)):
+    found = [to_sentence(d.caveat)] if d.caveat else []
+    if not (judged or _has_held_out_scores(d)):
         found.append(_UNJUDGED)
     if d.ended not in _WELL:
         found.append(f"The fit did not end by itself: {d.ended}.")
@@ -264,7 +264,7 @@ def cautions(d: Description, /, *, judged: bool = False) -> list[str]:
     return [*found, *d.warnings]
 
 
-def _is_judged(d: Description) -> bool:
+def _has_held_out_scores(d: Description) -> bool:
     """Whether some rows that the model has not seen say how good it is."""
     held_out = any(isinstance(p, (Predictions, Reliability)) and not p.empty for p in d.panels)
     return (
@@ -282,51 +282,53 @@ def _is_judged(d: Description) -> bool:
 WIDE = 80  # cells of a line
 
 
-def width(text: str, /) -> int:
+def text_width(text: str, /) -> int:
     """Cells that a text takes: two for wide letters, none for marks."""
     from rich.cells import cell_len
 
     return cell_len(text)
 
 
-def wrapped(lead: str, text: str, /) -> list[str]:
+def wrap_text(lead: str, text: str, /) -> list[str]:
     """Put a text behind a lead into lines, of which later ones are indented as far."""
-    room, rows = WIDE - width(lead), [""]
-    for word in clean(text).split():
-        for part in _parts(word, room):
+    room, rows = WIDE - text_width(lead), [""]
+    for word in clean_text(text).split():
+        for part in _split_word(word, room):
             longer = f"{rows[-1]} {part}" if rows[-1] else part
-            if width(longer) <= room:
+            if text_width(longer) <= room:
                 rows[-1] = longer
             else:
                 rows.append(part)
-    indent = " " * width(lead)
+    indent = " " * text_width(lead)
     return [f"{indent if k else lead}{row}" for k, row in enumerate(rows)]
 
 
-def padded(text: str, cells: int, /) -> str:
+def pad_text(text: str, cells: int, /) -> str:
     """Fill up with spaces, or leave out the middle of what is longer."""
-    text = clean(text)
-    if width(text) > cells:
+    text = clean_text(text)
+    if text_width(text) > cells:
         half = (cells - 1) // 2
-        text = f"{_first(text, cells - 1 - half)}…{_first(text[::-1], half)[::-1]}"
-    return text + " " * (cells - width(text))
+        text = (
+            f"{_prefix_of_width(text, cells - 1 - half)}…{_prefix_of_width(text[::-1], half)[::-1]}"
+        )
+    return text + " " * (cells - text_width(text))
 
 
-def _parts(word: str, room: int) -> list[str]:
+def _split_word(word: str, room: int) -> list[str]:
     """Cut a word that is wider than a line."""
     found = []
-    while width(word) > room:
-        begin = _first(word, room)
+    while text_width(word) > room:
+        begin = _prefix_of_width(word, room)
         found.append(begin)
         word = word[len(begin) :]
     return [*found, word]
 
 
-def _first(text: str, cells: int) -> str:
-    """Give the beginning that takes at most so many cells."""
+def _prefix_of_width(text: str, cells: int) -> str:
+    """Return the beginning that takes at most so many cells."""
     taken = 0
     for k, letter in enumerate(text):
-        taken += width(letter)
+        taken += text_width(letter)
         if taken > cells:
             return text[:k]
     return text
@@ -344,7 +346,7 @@ _NAME, _LONGEST = 28, 52  # cells of a name with its lead
 
 
 def summarize(of: Described | Description, /) -> str:
-    """Say in plain text what was fitted, how it went, and what matters.
+    """Return a plain-text summary of the fit and of what matters.
 
     Parameters
     ----------
@@ -357,83 +359,83 @@ def summarize(of: Described | Description, /) -> str:
         Lines of at most 80 cells; what is not known is left out.
     """
     d = described(of)
-    lines = wrapped("", f"{d.name} for {d.target}")
-    for name, text in entries(d).items():
-        lines += wrapped(f"  {name:<11} ", text) if text else []
+    lines = wrap_text("", f"{d.name} for {d.target}")
+    for name, text in summary_entries(d).items():
+        lines += wrap_text(f"  {name:<11} ", text) if text else []
     if d.importances is not None:
         lines.append("  importance" + (" (means nothing)" if d.caveat else ""))
-        lines += _features(d.importances)
+        lines += _importance_lines(d.importances)
     return "\n".join(lines)
 
 
-def _features(known: Importances) -> list[str]:
+def _importance_lines(known: Importances) -> list[str]:
     """Lines of the leading features, and of the leading parts of each."""
     rows = []
     for feature, total in known.leading(_LISTED):
         rows.append(("    ", feature, total))
         rows += [("      ", *part) for part in known.leading_parts(feature, _PARTS)]
-    longest = max((len(lead) + width(clean(name)) for lead, name, _ in rows), default=0)
+    longest = max((len(lead) + text_width(clean_text(name)) for lead, name, _ in rows), default=0)
     cells = min(max(longest, _NAME), _LONGEST)
-    return [f"{lead}{padded(name, cells - len(lead))} {v:6.3f}" for lead, name, v in rows]
+    return [f"{lead}{pad_text(name, cells - len(lead))} {v:6.3f}" for lead, name, v in rows]
 
 
-def entries(d: Description, /) -> dict[str, str]:
-    """Give what is said of a model, by what it is; empty where nothing is known."""
+def summary_entries(d: Description, /) -> dict[str, str]:
+    """Return what is known of a model, by topic; empty where nothing is known."""
     return {
-        "data": _joined(
-            _size(d.n_samples, "sample"),
-            _size(d.n_features, "feature"),
+        "data": _join_parts(
+            _size_text(d.n_samples, "sample"),
+            _size_text(d.n_features, "feature"),
         ),
         "columns": d.columns,
         "task": d.task,
         "model": d.text,
-        "computed": _joined(f"on {d.place}" if d.place else "", d.products),
-        "fit": _joined(steps_text(d), time_text(d)),
+        "computed": _join_parts(f"on {d.place}" if d.place else "", d.products),
+        "fit": _join_parts(steps_text(d), time_text(d)),
         "hold-out": hold_out_text(d.tuning, d.seconds) if d.tuning else "",
         "found": d.caveat,
         "tuning": "cut short by max_time" if d.tuning and d.tuning.cut_short else "",
-        "warnings": _in_short(d.warnings),
-        "dimension": "" if d.dimension is None else counted(*d.dimension),
+        "warnings": _shorten_warnings(d.warnings),
+        "dimension": "" if d.dimension is None else count_text(*d.dimension),
     }
 
 
-def _in_short(warnings: Sequence[str]) -> str:
-    """Say the first of some warnings, and how many more there are."""
+def _shorten_warnings(warnings: Sequence[str]) -> str:
+    """Return the first of some warnings, and how many more there are."""
     if not warnings:
         return ""
     left = len(warnings) - 1
-    more = f" ({counted(left, 'more warning')})" if left else ""
-    return textwrap.shorten(clean(warnings[0]), _WARNED, placeholder=" …") + more
+    more = f" ({count_text(left, 'more warning')})" if left else ""
+    return textwrap.shorten(clean_text(warnings[0]), _WARNED, placeholder=" …") + more
 
 
-def _joined(*parts: str) -> str:
+def _join_parts(*parts: str) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def _size(count: int | None, what: str) -> str:
-    return "" if count is None else counted(count, what)
+def _size_text(count: int | None, what: str) -> str:
+    return "" if count is None else count_text(count, what)
 
 
 def steps_text(d: Description, /) -> str:
-    """Say how many steps a fit took, and how it ended."""
-    return _joined(_size(d.n_steps, "step"), d.ended)
+    """Return in words how many steps a fit took, and how it ended."""
+    return _join_parts(_size_text(d.n_steps, "step"), d.ended)
 
 
 def time_text(d: Description, /) -> str:
-    """Say how long everything took."""
+    """Return in words how long everything took."""
     if d.seconds is None:
         return ""
     return f"{d.seconds:.1f} s" + (" with tuning" if d.tuning and d.tuning.trials else "")
 
 
 def hold_out_text(tuning: Tuning, seconds: float | None, /) -> str:
-    """Say what was chosen, of how many, and what part of the time that took."""
+    """Return in words what was chosen, of how many, and what part of the time that took."""
     chosen = tuning.chosen
     if chosen is None:
         return ""
     best = max(t["score"] for t in tuning.trials if t["score"] is not None)
     one = "best" if chosen["score"] == best and tuning.of == "setting" else "chosen"
-    text = f"{tuning.score} {tuning.shown_score}, {one} of {counted(tuning.count, tuning.of)}"
+    text = f"{tuning.score} {tuning.shown_score}, {one} of {count_text(tuning.count, tuning.of)}"
     if tuning.seconds is not None and seconds:
         text += f", {min(tuning.seconds / seconds, 1.0):.0%} of the time".replace("%", " %")
     return text

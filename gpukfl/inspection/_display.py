@@ -6,10 +6,10 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any
 
-from gpukfl.inspection._description import Description, cautions, entries, summarize
+from gpukfl.inspection._description import Description, summarize, summary_entries, warning_texts
 from gpukfl.inspection._figures import plot_model, plot_panel
 from gpukfl.inspection._report import Inferred, write_report
-from gpukfl.inspection._style import bar, escaped, lines, named
+from gpukfl.inspection._style import bar_html, escape_html, escape_lines, name_html
 
 # ------------------------------------------------------------------------------------ card
 
@@ -30,44 +30,49 @@ _STYLE = """<style>
 
 
 def card(d: Description, /) -> str:
-    """Give a fitted model in short: what it is, what is to be known, and what matters."""
-    warned = "".join(f'<div class="warned">{escaped(one)}</div>' for one in cautions(d))
+    """Return the HTML of a fitted model in short: its name, warnings, and what matters."""
+    warned = "".join(f'<div class="warned">{escape_html(one)}</div>' for one in warning_texts(d))
     told = {"found", "warnings"}  # above, in full
-    said = {name: text for name, text in entries(d).items() if text and name not in told}
-    body = f"<div><b>{escaped(d.name)}</b> for {named(d.target)}</div>{warned}{_rows(said)}"
+    said = {name: text for name, text in summary_entries(d).items() if text and name not in told}
+    body = (
+        f"<div><b>{escape_html(d.name)}</b> for {name_html(d.target)}</div>"
+        f"{warned}{_entries_html(said)}"
+    )
     if d.importances is not None:
-        body += _features(d.importances.leading(_LISTED))
-    facts = _rows({name: str(text) for name, text in d.facts.items()})
+        body += _importances_html(d.importances.leading(_LISTED))
+    facts = _entries_html({name: str(text) for name, text in d.facts.items()})
     more = f"<details><summary>more of the model</summary>{facts}</details>" if d.facts else ""
-    return _framed(body + more)
+    return _wrap_html(body + more)
 
 
-def _rows(said: dict[str, str]) -> str:
+def _entries_html(said: dict[str, str]) -> str:
     rows = (
-        f'<tr><td>{escaped(name)}</td><td dir="auto">{escaped(text)}</td></tr>'
+        f'<tr><td>{escape_html(name)}</td><td dir="auto">{escape_html(text)}</td></tr>'
         for name, text in said.items()
     )
     return f"<table>{''.join(rows)}</table>"
 
 
-def _features(leading: list[tuple[str, float]]) -> str:
+def _importances_html(leading: list[tuple[str, float]]) -> str:
     scale = max((value for _, value in leading), default=0.0) or 1.0
     rows = (
-        f'<tr><td>{named(name)}</td><td>{value:.3f}</td><td><span class="bars">'
-        f"{bar(value / scale)}</span></td></tr>"
+        f'<tr><td>{name_html(name)}</td><td>{value:.3f}</td><td><span class="bars">'
+        f"{bar_html(value / scale)}</span></td></tr>"
         for name, value in leading
     )
     return f"<table>{''.join(rows)}</table>"
 
 
-def _framed(body: str) -> str:
+def _wrap_html(body: str) -> str:
     return f'<div class="gpukfl">{_STYLE}{body}</div>'
 
 
 def text_card(title: str, words: str, numbers: str, /) -> str:
-    """Give a result in short: a title, a paragraph, and numbers in lines."""
-    said = f'<p dir="auto">{escaped(words)}</p>' if words else ""
-    return _framed(f"<div><b>{escaped(title)}</b></div>{said}<pre>{lines(numbers)}</pre>")
+    """Return the HTML of a result in short: a title, a paragraph, and numbers."""
+    said = f'<p dir="auto">{escape_html(words)}</p>' if words else ""
+    return _wrap_html(
+        f"<div><b>{escape_html(title)}</b></div>{said}<pre>{escape_lines(numbers)}</pre>"
+    )
 
 
 class Told(ABC):
@@ -75,10 +80,10 @@ class Told(ABC):
 
     @abstractmethod
     def summary(self) -> str:
-        """Say it in plain text."""
+        """Return a plain-text summary."""
 
     def _repr_html_(self) -> str:
-        """Give the summary, as notebooks show it."""
+        """Return the summary, as notebooks show it."""
         title, _, rest = self.summary().partition("\n")
         return text_card(title, "", rest)
 
@@ -96,7 +101,7 @@ class Shown(ABC):
 
     @abstractmethod
     def describe(self) -> Description:
-        """Say what was learned, as one value.
+        """Return a description of what was learned.
 
         Returns
         -------
@@ -105,11 +110,11 @@ class Shown(ABC):
         """
 
     def _repr_html_(self) -> str:
-        """Give what was learned in short, as notebooks show it."""
+        """Return what was learned in short, as notebooks show it."""
         return card(self.describe())
 
     def summary(self) -> str:
-        """Say in plain text what was fitted, how it went, and what matters."""
+        """Return a plain-text summary of the fit and of what matters."""
         return summarize(self)
 
     def plot(

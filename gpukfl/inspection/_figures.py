@@ -35,15 +35,15 @@ def plot_model(of: Described | Description, /, *, figsize: Size = None) -> Any:
         If there is nothing to draw.
     """
     d = described(of)
-    rows = _rows_of(d)
-    figure = pyplot().figure(figsize=figsize or _size_of(rows), layout="constrained")
+    rows = _panel_rows(d)
+    figure = import_pyplot().figure(figsize=figsize or _figure_size(rows), layout="constrained")
     _draw_rows(d, rows, figure)
     return figure
 
 
-def draw_apart(d: Description, panel: Panel, /, *, size: tuple[float, float]) -> Any:
+def draw_unmanaged(d: Description, panel: Panel, /, *, size: tuple[float, float]) -> Any:
     """Draw a panel into a figure that pyplot knows nothing of, which nobody has to close."""
-    pyplot()
+    import_pyplot()
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=size, layout="constrained")
@@ -88,8 +88,8 @@ def plot_panel(
     return draw_one(d, d.panel(type(known[panel])), ax, figsize)
 
 
-def pyplot() -> Any:
-    """Give matplotlib's pyplot, or say how to install it."""
+def import_pyplot() -> Any:
+    """Return matplotlib's pyplot; ImportError says how to install it."""
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
@@ -98,9 +98,9 @@ def pyplot() -> Any:
     return plt
 
 
-def axes_of(ax: Any, figsize: Size, alone: tuple[float, float] = _ALONE) -> Any:
-    """Give the axes that was given, or that of a new figure."""
-    plt = pyplot()
+def get_axes(ax: Any, figsize: Size, alone: tuple[float, float] = _ALONE) -> Any:
+    """Return the axes that was given, or that of a new figure."""
+    plt = import_pyplot()
     if ax is not None and figsize is not None:
         msg = "expected ax or figsize, got both: a figure that is there has its size"
         raise ValueError(msg)
@@ -110,7 +110,7 @@ def axes_of(ax: Any, figsize: Size, alone: tuple[float, float] = _ALONE) -> Any:
 def draw_one(d: Description, panel: Panel, ax: Any, figsize: Size) -> Any:
     """Draw one panel into an axes, or into a new figure."""
     alone = _ALONE if panel.shape == (1, 1) else (_WIDTH, _HEIGHT * _height(panel))
-    return _draw(d, panel, axes_of(ax, figsize, alone))
+    return _draw(d, panel, get_axes(ax, figsize, alone))
 
 
 def _draw(d: Description, panel: Panel, ax: Any) -> Any:
@@ -119,7 +119,7 @@ def _draw(d: Description, panel: Panel, ax: Any) -> Any:
     return panel.draw(ax)
 
 
-def _rows_of(d: Description) -> list[list[Panel]]:
+def _panel_rows(d: Description) -> list[list[Panel]]:
     """Panels in rows of two; one of several pictures, or one that is left, has its own row."""
     rows: list[list[Panel]] = []
     for panel in [one for one in d.panels if not one.empty]:
@@ -134,7 +134,7 @@ def _rows_of(d: Description) -> list[list[Panel]]:
     return rows
 
 
-def _size_of(rows: list[list[Panel]]) -> tuple[float, float]:
+def _figure_size(rows: list[list[Panel]]) -> tuple[float, float]:
     width = _WIDTH if max(map(len, rows)) > 1 or rows[0][0].shape != (1, 1) else _ALONE[0]
     return width, _HEIGHT * sum(_heights(rows))
 

@@ -9,7 +9,15 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from gpukfl.inspection._panels import Panel
-from gpukfl.inspection._style import BLUE, COLORS, ORANGE, PALE, legend, plain, short
+from gpukfl.inspection._style import (
+    BLUE,
+    COLORS,
+    ORANGE,
+    PALE,
+    add_legend,
+    shorten_label,
+    style_axes,
+)
 
 _OUTPUTS = 6  # targets or classes that are drawn
 _ACROSS = 3  # of them in a row
@@ -38,13 +46,13 @@ class _OfTargets(Panel):
         return -(-count // across), across
 
     def apart(self) -> list[tuple[str, Panel]]:
-        """Give a panel for each of the first targets."""
+        """Return a panel for each of the first targets."""
         if len(self.outputs) == 1:
             return [("", self)]
         return [(self.outputs[k], self._only(k)) for k in range(min(len(self.outputs), _OUTPUTS))]
 
     def of(self, output: int | str, /) -> Self:
-        """Give the panel of one target, by its number or its name.
+        """Return the panel of one target, by its number or its name.
 
         Raises
         ------
@@ -60,7 +68,7 @@ class _OfTargets(Panel):
 
     @abstractmethod
     def _only(self, k: int) -> Self:
-        """Give the panel of target k."""
+        """Return the panel of target k."""
 
     @abstractmethod
     def _draw_target(self, ax: Any, k: int) -> None:
@@ -84,7 +92,7 @@ class _OfTargets(Panel):
         count = len(self.outputs) - left
         for k in range(count):
             self._draw_target(cells[k], k)
-            cells[k].set_title(short(self.outputs[k]), fontsize="medium")
+            cells[k].set_title(shorten_label(self.outputs[k]), fontsize="medium")
         for cell in cells[count:]:
             cell.remove()
         return cells[:count]
@@ -126,14 +134,14 @@ class Predictions(_OfTargets):
 
     @property
     def words(self) -> str:
-        """Say how close they are, and how many intervals hold the truth."""
+        """Return in words how close they are, and how many intervals hold the truth."""
         off = np.median(np.abs(self.truth - self.predicted))
         said = f"predictions of {len(self.truth)} rows against what is true, off by {off:.3g}"
         held = "" if self.intervals is None else f"; {self._held(slice(None))}"
         return f"{said} in the median{held}"
 
     def _held(self, k: Any) -> str:
-        """Say how many intervals of some targets hold the truth."""
+        """Return in words how many intervals of some targets hold the truth."""
         assert self.intervals is not None
         low, high = np.moveaxis(self.intervals[:, k], -1, 0)
         truth = self.truth[:, k]
@@ -146,16 +154,16 @@ class Predictions(_OfTargets):
 
     def _draw_target(self, ax: Any, k: int) -> None:
         truth, predicted = self.truth[:, k], self.predicted[:, k]
-        rows = _some(predicted)
+        rows = _thin_points(predicted)
         if self.intervals is not None:
             ends, label = self.intervals[rows, k], self._held(k)
             ax.vlines(predicted[rows], *ends.T, color=PALE, lw=0.6, alpha=0.7, label=label)
         ax.plot(predicted[rows], truth[rows], ".", color=BLUE, ms=3, alpha=0.7)
         both = [min(truth.min(), predicted.min()), max(truth.max(), predicted.max())]
         ax.plot(both, both, color=ORANGE, lw=1.2)
-        ax.set(xlabel="predicted", ylabel=f"true {short(self.outputs[k])}")
-        legend(ax, loc="upper left")
-        plain(ax)
+        ax.set(xlabel="predicted", ylabel=f"true {shorten_label(self.outputs[k])}")
+        add_legend(ax, loc="upper left")
+        style_axes(ax)
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,7 +191,7 @@ class ResidualPlot(_OfTargets):
 
     @property
     def words(self) -> str:
-        """Say where nine tenths of them lie."""
+        """Return in words where nine tenths of them lie."""
         low, middle, high = np.quantile(self.truth - self.predicted, (_ENDS[0], 0.5, _ENDS[1]))
         return (
             f"residuals of {len(self.truth)} rows against predictions: median {middle:.3g}, nine "
@@ -197,19 +205,19 @@ class ResidualPlot(_OfTargets):
     def _draw_target(self, ax: Any, k: int) -> None:
         predicted = self.predicted[:, k]
         left = self.truth[:, k] - predicted
-        rows = _some(predicted)
+        rows = _thin_points(predicted)
         ax.plot(predicted[rows], left[rows], ".", color=BLUE, ms=3, alpha=0.5)
         ax.axhline(0.0, color="black", lw=0.8)
-        parts = equal_parts(predicted)
+        parts = split_by_value(predicted)
         if len(parts) > 1:
             x = [np.median(predicted[part]) for part in parts]
             levels = (_ENDS[0], 0.5, _ENDS[1])
             low, middle, high = np.transpose([np.quantile(left[part], levels) for part in parts])
             ax.plot(x, middle, color=ORANGE, lw=1.4, label="median")
             ax.fill_between(x, low, high, color=ORANGE, alpha=0.15, lw=0, label="nine tenths")
-        ax.set(xlabel="predicted", ylabel=f"true less predicted {short(self.outputs[k])}")
-        legend(ax)
-        plain(ax)
+        ax.set(xlabel="predicted", ylabel=f"true less predicted {shorten_label(self.outputs[k])}")
+        add_legend(ax)
+        style_axes(ax)
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,13 +246,13 @@ class Reliability(Panel):
 
     @property
     def words(self) -> str:
-        """Say how far probabilities are off."""
+        """Return in words how far probabilities are off."""
         said = ", ".join(f"{self.outputs[k]} by {self._gap(k):.3f}" for k in self._shown)
         return f"calibration of probabilities on {len(self.codes)} rows; off on average: {said}"
 
     @property
     def _shown(self) -> list[int]:
-        """Give the classes that are drawn: of two the second, of many six."""
+        """Return the classes that are drawn: of two the second, of many six."""
         count = len(self.outputs)
         return [1] if count == 2 else list(range(min(count, _OUTPUTS)))
 
@@ -254,9 +262,9 @@ class Reliability(Panel):
         return float(np.average(np.abs(means - shares), weights=rows))
 
     def curve(self, k: int, /) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Give mean probabilities of class k in bins of equally many rows, shares, and rows."""
+        """Return mean probabilities of class k in bins of equally many rows, shares, and rows."""
         p, hit = self.probabilities[:, k], self.codes == k
-        parts = equal_parts(p)
+        parts = split_by_value(p)
         means = np.array([p[part].mean() for part in parts])
         shares = np.array([hit[part].mean() for part in parts])
         return means, shares, np.array([len(part) for part in parts])
@@ -270,7 +278,7 @@ class Reliability(Panel):
             # Agresti and Coull's, which is not 0 for shares of 0 and 1
             around = (shares * rows + 2.0) / (rows + 4.0)
             error = np.sqrt(around * (1.0 - around) / (rows + 4.0))
-            label = f"{short(self.outputs[k])}, off by {self._gap(k):.3f} on average"
+            label = f"{shorten_label(self.outputs[k])}, off by {self._gap(k):.3f} on average"
             ax.errorbar(means, shares, error, fmt="o-", ms=3, lw=1.2, color=color, label=label)
         more = f" (the first {_OUTPUTS} of {count})" if count > _OUTPUTS else ""
         ax.set(
@@ -278,13 +286,13 @@ class Reliability(Panel):
             xlabel="predicted probability",
             ylabel="share of rows that were held out",
         )
-        legend(ax, loc="upper left")
-        plain(ax)
+        add_legend(ax, loc="upper left")
+        style_axes(ax)
         return ax
 
 
-def equal_parts(values: np.ndarray, /) -> list[np.ndarray]:
-    """Give indices of rows in order of values, in at most ten parts of about five rows or more.
+def split_by_value(values: np.ndarray, /) -> list[np.ndarray]:
+    """Return indices of rows by value, in at most ten parts of about five rows or more.
 
     Rows with the same value stay together.
     """
@@ -295,8 +303,8 @@ def equal_parts(values: np.ndarray, /) -> list[np.ndarray]:
     return [part for part in np.split(order, np.unique(cuts)) if len(part)]
 
 
-def _some(values: np.ndarray) -> np.ndarray:
-    """Give the rows to draw: all, or so many evenly along their values."""
+def _thin_points(values: np.ndarray) -> np.ndarray:
+    """Return the rows to draw: all, or so many evenly along their values."""
     order = np.argsort(values, kind="stable")
     if len(order) <= _POINTS:
         return order

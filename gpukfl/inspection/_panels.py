@@ -16,12 +16,12 @@ from gpukfl.inspection._style import (
     ORANGE,
     PALE,
     RED,
-    legend,
+    add_legend,
     level_color,
-    plain,
-    short,
-    viridis,
-    whole_steps,
+    shorten_label,
+    style_axes,
+    use_integer_ticks,
+    viridis_color,
 )
 
 BARS = 15  # features that fit in a picture
@@ -54,11 +54,11 @@ class Panel(ABC):
 
     @property
     def words(self) -> str:
-        """Say what is drawn, to those who do not see it."""
+        """Return in words what is drawn, for readers who do not see it."""
         return self.name.replace("_", " ")
 
     def apart(self) -> list[tuple[str, Panel]]:
-        """Give a panel for each small picture, with what it is of; itself where it is one."""
+        """Return a panel for each small picture, with what it is of; itself where it is one."""
         return [("", self)]
 
     @abstractmethod
@@ -100,7 +100,7 @@ class Importances(Panel):
 
     @property
     def words(self) -> str:
-        """Say the leading ones."""
+        """Return the leading features in words."""
         said = ", ".join(f"{name} {value:.2f}" for name, value in self.leading(_SAID))
         left = np.count_nonzero(self.values) - _SAID
         more = f", and {left} smaller ones" if left > 0 else ""
@@ -112,7 +112,7 @@ class Importances(Panel):
         return [(self.features[k], float(self.values[k])) for k in self._order(count)]
 
     def error_of(self, feature: str, /) -> float | None:
-        """Give the standard error of a feature's importance, where it is known."""
+        """Return the standard error of a feature's importance, where it is known."""
         return None if self.errors is None else float(self.errors[self.features.index(feature)])
 
     def leading_parts(self, feature: str, count: int, /) -> list[tuple[str, float]]:
@@ -134,14 +134,14 @@ class Importances(Panel):
         if self.errors is not None:
             bars |= {"xerr": self.errors[order], "ecolor": GREY, "capsize": 2}
         ax.barh(np.arange(len(order)), self.values[order], **bars)
-        ax.set_yticks(np.arange(len(order)), [short(self.features[k]) for k in order])
+        ax.set_yticks(np.arange(len(order)), [shorten_label(self.features[k]) for k in order])
         ax.set_ylim(min(len(order) - _FEWEST_BARS, 0) - 0.5, len(order) - 0.5)
         if levels.max(initial=0) > 1:
             for level in range(1, int(levels.max()) + 1):
                 ax.plot([], [], "s", color=level_color(level), label=f"found in round {level}")
-            legend(ax, loc="lower right")
+            add_legend(ax, loc="lower right")
         unit = [f"share of the {self.unit}"] if self.unit else []
-        below = [*unit, *(textwrap.wrap(short(self.remark, _REMARK), _BELOW))]
+        below = [*unit, *(textwrap.wrap(shorten_label(self.remark, _REMARK), _BELOW))]
         ax.set(title=self.title, xlabel="\n".join(below))
         ax.locator_params(axis="x", nbins=6)
         if not self.values.any():
@@ -151,7 +151,7 @@ class Importances(Panel):
             said = {"ha": "center", "va": "center", "transform": ax.transAxes}
             box = {"fc": "white", "ec": RED, "alpha": 0.9, "boxstyle": "round"}
             ax.text(0.5, 0.5, textwrap.fill(caveat, _LINE), color=RED, fontsize=9, bbox=box, **said)
-        plain(ax)
+        style_axes(ax)
         return ax
 
 
@@ -201,7 +201,7 @@ class Directions(Panel):
 
     @property
     def words(self) -> str:
-        """Say what the leading direction is made of."""
+        """Return in words what the leading direction is made of."""
         many = f"{len(self.loadings)} learned direction{'' if len(self.loadings) == 1 else 's'}"
         return f"{many}{self.of}; the first is {self.mix(0)}"
 
@@ -211,7 +211,7 @@ class Directions(Panel):
         return range(min(len(self.loadings), _DIRECTIONS))
 
     def mix(self, rank: int, /) -> str:
-        """Say a direction as a sum of features, largest loadings first: "+0.8 a − 0.6 b"."""
+        """Write a direction as a sum of features, largest loadings first: "+0.8 a − 0.6 b"."""
         row = self.loadings[rank]
         order = np.argsort(-np.abs(row), kind="stable")[:_SAID]
         terms = [
@@ -226,7 +226,7 @@ class Directions(Panel):
         """Draw the loadings of the leading directions on the leading features."""
         loadings, order = self.loadings[:_DIRECTIONS], self._shown
         image = ax.imshow(loadings[:, order].T, cmap="RdBu_r", vmin=-1, vmax=1, aspect="auto")
-        ax.set_yticks(range(len(order)), [short(self.features[k]) for k in order])
+        ax.set_yticks(range(len(order)), [shorten_label(self.features[k]) for k in order])
         ax.set_xticks(range(len(loadings)), [f"{k + 1}" for k in range(len(loadings))])
         left = len(self.loadings) - len(loadings)
         more = f" ({left} more)" if left else ""
@@ -266,7 +266,7 @@ class Objective(Panel):
 
     @property
     def words(self) -> str:
-        """Say where it began and ended."""
+        """Return in words where it began and ended."""
         first, last = self.objective[0], self.objective[-1]
         return f"objective from {first:.4g} to {last:.4g} in {len(self.objective)} steps"
 
@@ -275,13 +275,13 @@ class Objective(Panel):
         steps = np.arange(1, len(self.objective) + 1)
         ax.plot(steps, self.objective, "o-", ms=3, color=BLUE, label="objective")
         ax.set(title="Optimisation of the final fit", xlabel="step", ylabel="objective")
-        whole_steps(ax.xaxis)
+        use_integer_ticks(ax.xaxis)
         if self.validation_score:
             twin = ax.twinx()
             twin.plot(steps, self.validation_score, "s--", ms=3, color=ORANGE)
             twin.set_ylabel("validation R²", color=ORANGE)
             twin.spines[["top"]].set_visible(False)
-        plain(ax)
+        style_axes(ax)
         return ax
 
 
@@ -349,7 +349,7 @@ class Curves(Panel):
         return -(-count // across), across
 
     def of(self, output: int | str, /) -> Curves:
-        """Give the curves of one class or target, by its number or its name.
+        """Return the curves of one class or target, by its number or its name.
 
         Raises
         ------
@@ -366,7 +366,7 @@ class Curves(Panel):
 
     @property
     def words(self) -> str:
-        """Say what the curves are of, and how far the first one reaches."""
+        """Return in words what the curves are of, and how far the first one reaches."""
         drawn = self._drawn(0)
         ends = drawn.min(), drawn.max()
         of = ", ".join(self.labels)
@@ -383,7 +383,7 @@ class Curves(Panel):
         return values - values.mean(axis=0) if self.centered else values
 
     def apart(self) -> list[tuple[str, Panel]]:
-        """Give a panel for each of the leading outputs."""
+        """Return a panel for each of the leading outputs."""
         if len(self.outputs) == 1:
             return [("", self)]
         shown = self._leading()
@@ -399,7 +399,7 @@ class Curves(Panel):
         """Draw one picture, or one for each of several outputs in the place of the axes."""
         if len(self.outputs) == 1:
             self._draw_output(ax, 0)
-            label = f"{self.ylabel} {short(self.outputs[0])}{self._less}"
+            label = f"{self.ylabel} {shorten_label(self.outputs[0])}{self._less}"
             ax.set(title=self.title, xlabel=self.xlabel, ylabel=label)
             if self.limits is not None:
                 ax.set_ylim(self.limits)
@@ -423,7 +423,7 @@ class Curves(Panel):
         cells = figure.subplots(*self.shape, **shared).ravel()
         for cell, k in zip(cells, shown, strict=False):
             self._draw_output(cell, k)
-            cell.set_title(short(self.outputs[k]), fontsize="medium")
+            cell.set_title(shorten_label(self.outputs[k]), fontsize="medium")
         for cell in cells[len(shown) :]:
             cell.remove()
         lowest = cells[: len(shown)][-self.shape[1] :]
@@ -440,13 +440,13 @@ class Curves(Panel):
 
     def _draw_output(self, ax: Any, k: int) -> None:
         for rank, (label, t) in enumerate(zip(self.labels, self.steps, strict=True)):
-            color = viridis(rank, len(self.labels))
+            color = viridis_color(rank, len(self.labels))
             ax.plot(t, self._drawn(rank)[:, k], color=color, lw=1.6, label=label)
-        plain(ax)
+        style_axes(ax)
 
     def _finish(self, ax: Any, where: Any, **options: Any) -> None:
         """Name the curves of an axes there, or in a figure of several."""
-        legend(ax, where, title=self.remark or None, title_fontsize=7, **options)
+        add_legend(ax, where, title=self.remark or None, title_fontsize=7, **options)
 
 
 @dataclass(frozen=True, eq=False)
@@ -472,7 +472,7 @@ class StumpCurves(Curves):
             height = np.full(len(ticks), 0.025 * (rank + 1))
             ax.plot(ticks, height, "|", color=color, ms=5, transform=ax.get_xaxis_transform())
         ax.set_xlim(self.steps[0][0], self.steps[0][-1])
-        plain(ax)
+        style_axes(ax)
 
     def _finish(self, ax: Any, where: Any, **options: Any) -> None:
         low, high = ax.get_ylim()  # room for the ticks, and for names inside
@@ -536,7 +536,7 @@ class Sparsity(Panel):
             twin.set_ylabel(f"degradation when pruned, by “{self.rule}”", color=ORANGE)
             twin.set_yscale("symlog", linthresh=self.tolerance)
             twin.spines[["top"]].set_visible(False)
-        plain(ax)
+        style_axes(ax)
         return ax
 
 
@@ -568,7 +568,7 @@ class Bound(Panel):
         ax.set_xlim(0.5 * floor, 8.0 * max(*values, 1.0))
         ax.axvline(1.0, color="#999999", ls=":", lw=1.2)
         ax.set(title="Bound (71) against the truth", xlabel="risk (1: says nothing about labels)")
-        plain(ax)
+        style_axes(ax)
         return ax
 
 
@@ -614,15 +614,15 @@ class Rounds(Panel):
         order = order[self.scores[order] > 0][:BARS][::-1]
         colors = [level_color(int(self.levels[k])) for k in order]
         ax.scatter(self.scores[order], range(len(order)), c=colors, zorder=3)
-        ax.set_yticks(range(len(order)), [short(self.features[k]) for k in order])
+        ax.set_yticks(range(len(order)), [shorten_label(self.features[k]) for k in order])
         for level, sparsity in self.thresholds:
             if sparsity > 0:
                 color, label = level_color(level), f"γ of round {level}"
                 ax.axvline(sparsity, color=color, ls="--", lw=1.2, label=label)
         ax.set_xscale("log")
         ax.set(title="Scores where variables entered", xlabel="score (grey: not selected)")
-        legend(ax, loc="lower right")
-        plain(ax)
+        add_legend(ax, loc="lower right")
+        style_axes(ax)
         return ax
 
 
@@ -667,8 +667,8 @@ class Path(Panel):
         twin.spines[["top"]].set_visible(False)
         ax.axvline(self.chosen, color="#555555", lw=0.8)
         ax.set(title="Path over γ", xlabel="γ", ylabel="weight β", xscale="log")
-        legend(ax)
-        plain(ax)
+        add_legend(ax)
+        style_axes(ax)
         return ax
 
 
@@ -703,7 +703,7 @@ class Eta(Panel):
         for place in range(len(order) - 1, -1, -1):
             k, shown = order[place], place < _SHOWN
             name = f"direction {place + 1}" if self.features is None else self.features[k]
-            color = viridis(place, min(_SHOWN, len(order))) if shown else "#cccccc"
+            color = viridis_color(place, min(_SHOWN, len(order))) if shown else "#cccccc"
             label = name if shown else None
             ax.plot(np.arange(len(shares)), shares[:, k], "o-", ms=3, color=color, label=label)
         ax.axhline(1.0 / shares.shape[1], color="#999999", ls=":", lw=1.2)
@@ -713,9 +713,9 @@ class Eta(Panel):
             ylabel=r"$\eta^{r/(2-r)}$",
             ylim=(0.0, None),
         )
-        whole_steps(ax.xaxis)
-        legend(ax, ncol=2, reverse=True)
-        plain(ax)
+        use_integer_ticks(ax.xaxis)
+        add_legend(ax, ncol=2, reverse=True)
+        style_axes(ax)
         return ax
 
 
@@ -741,7 +741,7 @@ class Degrees(Panel):
         ax.bar(steps, self.tuples, color="#c9d6e2", label="of the tuples")
         ax.plot(steps, self.variance, "o-", ms=4, color=BLUE, label="of the variance")
         ax.set(title="Degrees of the Hermite features", xlabel="total degree", ylabel="share")
-        whole_steps(ax.xaxis)
-        legend(ax, fontsize=8)
-        plain(ax)
+        use_integer_ticks(ax.xaxis)
+        add_legend(ax, fontsize=8)
+        style_axes(ax)
         return ax

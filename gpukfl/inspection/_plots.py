@@ -8,7 +8,7 @@ import numpy as np
 
 from gpukfl.core._array import is_array, to_host
 from gpukfl.inspection._description import Described, Description, described
-from gpukfl.inspection._figures import Size, axes_of, draw_one
+from gpukfl.inspection._figures import Size, draw_one, get_axes
 from gpukfl.inspection._held_out import Predictions, Reliability, ResidualPlot
 from gpukfl.inspection._panels import (
     Bound,
@@ -23,7 +23,7 @@ from gpukfl.inspection._panels import (
     Sparsity,
     StumpCurves,
 )
-from gpukfl.inspection._style import legend, plain
+from gpukfl.inspection._style import add_legend, style_axes
 from gpukfl.inspection._tuning import Tuning
 
 # ----------------------------------------------------------------------------------- plots
@@ -440,15 +440,15 @@ def plot_roc(
     if truth.all() or not truth.any():
         msg = f"expected some true and some false variables, got {int(truth.sum())} of {len(truth)}"
         raise ValueError(msg)
-    ax = axes_of(ax, figsize)
+    ax = get_axes(ax, figsize)
     false_rate, true_rate, _ = roc_curve(truth, scores)
     area = f"area {roc_auc_score(truth, scores):.3f}"
     ax.plot(false_rate, true_rate, lw=1.6, label=f"{label}, {area}" if label else area)
     ax.set(
         title="True variables found", xlabel="false-positive rate", ylabel="share of true variables"
     )
-    legend(ax, loc="lower right")
-    plain(ax)
+    add_legend(ax, loc="lower right")
+    style_axes(ax)
     return ax
 
 

@@ -18,33 +18,33 @@ from xml.etree import ElementTree
 import numpy as np
 
 from gpukfl._version import __version__
-from gpukfl.core._files import replacing
+from gpukfl.core._files import atomic_write
 from gpukfl.inspection._blends import Leaderboard
 from gpukfl.inspection._description import (
     Described,
     Description,
-    cautions,
-    counted,
+    count_text,
     described,
     hold_out_text,
+    warning_texts,
 )
-from gpukfl.inspection._figures import draw_apart
+from gpukfl.inspection._figures import draw_unmanaged
 from gpukfl.inspection._held_out import Predictions, Reliability, ResidualPlot
 from gpukfl.inspection._panels import Directions, Importances, Objective, Panel
 from gpukfl.inspection._style import (
     PAGE,
     RULES,
-    bar,
-    clean,
-    escaped,
-    lines,
-    named,
-    note,
-    section,
-    sentence,
-    table,
+    bar_html,
+    clean_text,
+    escape_html,
+    escape_lines,
+    name_html,
+    note_html,
+    section_html,
+    table_html,
+    to_sentence,
 )
-from gpukfl.inspection._tuning import Compared, Tuning, error_of
+from gpukfl.inspection._tuning import Compared, Tuning, trial_error
 
 # -------------------------------------------------------------------------------- sections
 
@@ -62,8 +62,8 @@ _HEADS = {
 }
 
 
-def leaderboard(d: Description, pictures: str, /) -> str:
-    """List members of a blend, best first, with their shares drawn."""
+def leaderboard_html(d: Description, pictures: str, /) -> str:
+    """Return an HTML table of the members of a blend, best first, with their shares."""
     if d.tuning is None or not any(isinstance(panel, Leaderboard) for panel in d.panels):
         return ""
     trials = sorted(d.tuning.trials, key=lambda t: (t["score"] is None, -(t["score"] or 0.0)))
@@ -73,92 +73,104 @@ def leaderboard(d: Description, pictures: str, /) -> str:
         (
             "chosen" if trial["chosen"] else "",
             [
-                named(trial["member"]) + _remark(trial["note"]),
-                "–" if trial["score"] is None else _score(trial),
-                "" if trial["chosen"] else _share(trial["weight"]),
-                *(_cell(trial[key]) for key in more),
-                _cell(trial.get("seconds")),
+                name_html(trial["member"]) + _remark_html(trial["note"]),
+                "–" if trial["score"] is None else _score_text(trial),
+                "" if trial["chosen"] else _share_html(trial["weight"]),
+                *(_cell_html(trial[key]) for key in more),
+                _cell_html(trial.get("seconds")),
             ],
         )
         for trial in trials
     )
-    made = table([*head, *(_HEADS[key] for key in more), "seconds"], rows)
-    return section("Members and their blend", made, pictures)
+    made = table_html([*head, *(_HEADS[key] for key in more), "seconds"], rows)
+    return section_html("Members and their blend", made, pictures)
 
 
-def _remark(text: str) -> str:
-    return f'<br><small class="note" dir="auto">{escaped(text)}</small>' if text else ""
+def _remark_html(text: str) -> str:
+    return f'<br><small class="note" dir="auto">{escape_html(text)}</small>' if text else ""
 
 
-def _share(weight: float) -> str:
+def _share_html(weight: float) -> str:
     if not weight:
         return "–"
-    return f'<span class="bars">{bar(weight)}</span> {weight:.0%}'
+    return f'<span class="bars">{bar_html(weight)}</span> {weight:.0%}'
 
 
-def comparison(d: Description, /) -> str:
-    """Say what others score on the same rows."""
+def comparison_html(d: Description, /) -> str:
+    """Return an HTML table of what other models score on the same rows."""
     known = d.comparison
     if known is None:
         return ""
     more = list(dict.fromkeys(key for row in known.rows for key in row.more))
-    rows = (("chosen" if row.own else "", _compared(row, more)) for row in known.rows)
-    made = table(["model", f"held-out {known.score}", *more], rows)
-    said = "".join(note(remark) for remark in known.remarks)
-    return section("Compared with simple models", made, said)
+    rows = (("chosen" if row.own else "", _comparison_cells(row, more)) for row in known.rows)
+    made = table_html(["model", f"held-out {known.score}", *more], rows)
+    said = "".join(note_html(remark) for remark in known.remarks)
+    return section_html("Compared with simple models", made, said)
 
 
-def _compared(row: Compared, more: list[str]) -> list[str]:
+def _comparison_cells(row: Compared, more: list[str]) -> list[str]:
     error = "" if row.error is None else f" ± {row.error:.4f}"
     return [
-        named(row.name),
+        name_html(row.name),
         f"{row.score:.4f}{error}",
         *(f"{row.more[key]:.4g}" if key in row.more else "–" for key in more),
     ]
 
 
-def features(d: Description, /) -> str:
-    """List importances in numbers, with their errors and what they are made of."""
+def features_html(d: Description, /) -> str:
+    """Return an HTML table of importances, with their errors and parts."""
     known = d.importances
     if known is None:
         return ""
     leading = known.leading(_LISTED)
     scale = max((value for _, value in leading), default=0.0) or 1.0
     errors = known.errors is not None
-    rows = [row for name, value in leading for row in _feature(known, name, value / scale, value)]
+    rows = [
+        row for name, value in leading for row in _feature_rows(known, name, value / scale, value)
+    ]
     unit = [f"± {'error' if errors else ''}"] if errors else []
-    made = table(["feature", "importance", *unit, ""], rows)
+    made = table_html(["feature", "importance", *unit, ""], rows)
     said = "They mean nothing here: see above." if d.caveat else ""
     left = int(np.count_nonzero(known.values)) - len(leading)
     more = f"{left} more have an importance." if left > 0 else ""
-    below = sentence(known.remark) if known.remark else ""
-    return f"<h3>Most important features</h3>\n{note(said)}{made}{note(more)}{note(below)}"
+    below = to_sentence(known.remark) if known.remark else ""
+    return (
+        "<h3>Most important features</h3>"
+        f"\n{note_html(said)}{made}{note_html(more)}{note_html(below)}"
+    )
 
 
-def _feature(
+def _feature_rows(
     known: Importances, name: str, share: float, value: float
 ) -> Iterator[tuple[str, list[str]]]:
     """Rows of a feature and of its parts."""
     error = known.error_of(name)
     told = [] if known.errors is None else [f"{error:.3f}"]
-    yield "", [named(name), f"{value:.3f}", *told, f'<span class="bars">{bar(share)}</span>']
+    yield (
+        "",
+        [name_html(name), f"{value:.3f}", *told, f'<span class="bars">{bar_html(share)}</span>'],
+    )
     for part, size in known.leading_parts(name, _PARTS):
-        yield "part", [named(part), f"{size:.3f}", *["" for _ in told], ""]
+        yield "part", [name_html(part), f"{size:.3f}", *["" for _ in told], ""]
 
 
-def directions(d: Description, /) -> str:
-    """Write learned directions as sums of features."""
+def directions_html(d: Description, /) -> str:
+    """Return HTML with the learned directions as sums of features."""
     known = next((p for p in d.panels if isinstance(p, Directions) and not p.empty), None)
     if known is None:
         return ""
-    rows = (("", [str(k + 1), escaped(known.mix(k))]) for k in known.leading)
+    rows = (("", [str(k + 1), escape_html(known.mix(k))]) for k in known.leading)
     left = len(known.loadings) - len(known.leading)
-    more = note(f"{left} more directions are not listed.") if left else ""
-    return "<h3>Learned directions</h3>\n" + table(["", "sum of features"], rows, words=True) + more
+    more = note_html(f"{left} more directions are not listed.") if left else ""
+    return (
+        "<h3>Learned directions</h3>\n"
+        + table_html(["", "sum of features"], rows, words=True)
+        + more
+    )
 
 
-def data(d: Description, /) -> str:
-    """Say what the columns are, their gaps, and the target."""
+def data_html(d: Description, /) -> str:
+    """Return HTML on the columns, their missing values, and the target."""
     counts = [f"{d.n_samples:,} rows" if d.n_samples else ""]
     counts += [f"{d.n_features:,} columns" if d.n_features else "", d.columns]
     said = [("rows and columns", ", ".join(filter(None, counts)))]
@@ -169,85 +181,85 @@ def data(d: Description, /) -> str:
             + (f"; {d.data.target}" if d.data and d.data.target else ""),
         )
     )
-    rows = [("", [escaped(k), escaped(v)]) for k, v in said if v]
-    made = table([], rows, words=True)
+    rows = [("", [escape_html(k), escape_html(v)]) for k, v in said if v]
+    made = table_html([], rows, words=True)
     if d.data is None or not d.data.columns:
-        return section("The data", made)
+        return section_html("The data", made)
     columns = (
         (
             "",
             [
-                named(c.name),
-                escaped(c.kind),
+                name_html(c.name),
+                escape_html(c.kind),
                 f"{c.gaps:.1%}" if c.gaps else "none",
-                escaped(c.said),
+                escape_html(c.said),
             ],
         )
         for c in d.data.columns
     )
     left = d.data.n_columns - len(d.data.columns)
-    more = note(f"{left:,} more columns are not listed." if left else "")
-    return section(
+    more = note_html(f"{left:,} more columns are not listed." if left else "")
+    return section_html(
         "The data",
         made,
-        table(["column", "taken for", "gaps", "values"], columns, words=True),
+        table_html(["column", "taken for", "gaps", "values"], columns, words=True),
         more,
     )
 
 
-def model(d: Description, pictures: str, /) -> str:
-    """Say what was fitted, and how."""
+def model_html(d: Description, pictures: str, /) -> str:
+    """Return HTML on what was fitted, and how."""
     ended = f" ({d.ended})" if d.ended else ""
     how = {"fit": d.ended} if d.n_steps is None else {"steps": f"{d.n_steps}{ended}"}
     facts = {"model": d.text, **d.facts, "kernel products": d.products, **how}
     facts |= {"computed on": d.place}
-    rows = [("", [escaped(k), escaped(v)]) for k, v in facts.items() if str(v) != ""]
-    return section("The model", table([], rows, words=True) if rows else "", pictures)
+    rows = [("", [escape_html(k), escape_html(v)]) for k, v in facts.items() if str(v) != ""]
+    return section_html("The model", table_html([], rows, words=True) if rows else "", pictures)
 
 
-def tuning(d: Description, pictures: str, /) -> str:
-    """List settings that were tried, unless they are the members of a blend."""
+def tuning_html(d: Description, pictures: str, /) -> str:
+    """Return an HTML table of the settings that were tried, unless they are a blend's members."""
     known = d.tuning
     if known is None or not known.trials or any(isinstance(p, Leaderboard) for p in d.panels):
         return ""
     keys = known.settings
     heads = [_HEADS.get(key, key) for key in keys] + [f"hold-out {known.score}"]
     timed = known.seconds is not None
-    trials = sorted(known.trials, key=lambda trial: [_order(trial.get(key)) for key in keys])
+    trials = sorted(known.trials, key=lambda trial: [_sort_key(trial.get(key)) for key in keys])
     rows = (
         (
             "chosen" if trial["chosen"] else "",
             [
-                *(_cell(trial.get(key)) for key in keys),
-                "stopped" if trial["score"] is None else _score(trial),
-                *([_cell(trial.get("seconds"))] if timed else []),
+                *(_cell_html(trial.get(key)) for key in keys),
+                "stopped" if trial["score"] is None else _score_text(trial),
+                *([_cell_html(trial.get("seconds"))] if timed else []),
             ],
         )
         for trial in trials[:_TRIALS]
     )
     left = len(trials) - _TRIALS
-    more = note(f"{left} more settings are not listed." if left > 0 else "")
+    more = note_html(f"{left} more settings are not listed." if left > 0 else "")
     head = [*heads, "seconds"] if timed else heads
-    said = _of_tuning(known, d.seconds)
-    return section("Tuning", said, table(head, rows), more, pictures)
+    said = _tuning_note(known, d.seconds)
+    return section_html("Tuning", said, table_html(head, rows), more, pictures)
 
 
-def _of_tuning(known: Tuning, seconds: float | None) -> str:
+def _tuning_note(known: Tuning, seconds: float | None) -> str:
     said = [hold_out_text(known, seconds), "cut short by max_time" if known.cut_short else ""]
     said = [one for one in said if one]
-    return note(sentence("; ".join(said))) if said else ""
+    return note_html(to_sentence("; ".join(said))) if said else ""
 
 
-def recipe(d: Description, /) -> str:
-    """Say how to come to the same model again."""
-    call = f"<pre>import gpukfl\n\n{lines(d.call)}</pre>\n" if d.call else ""
-    versions = environment()
-    rows = [("", [escaped(name), escaped(version)]) for name, version in versions.items()]
-    return section("How to repeat it", call, table([], rows, words=True))
+def recipe_html(d: Description, /) -> str:
+    """Return HTML with the call that fits the same model again."""
+    call = f"<pre>import gpukfl\n\n{escape_lines(d.call)}</pre>\n" if d.call else ""
+    versions = package_versions()
+    rows = [("", [escape_html(name), escape_html(version)]) for name, version in versions.items()]
+    return section_html("How to repeat it", call, table_html([], rows, words=True))
 
 
-def environment() -> Mapping[str, str]:
-    """Give versions of what a fit depends on, and the system."""
+def package_versions() -> Mapping[str, str]:
+    """Return versions of what a fit depends on, and the system."""
     from importlib.metadata import version
 
     known = {"gpukfl": __version__, "Python": platform.python_version()}
@@ -255,21 +267,21 @@ def environment() -> Mapping[str, str]:
     return known | {"system": f"{platform.system()} on {platform.machine()}"}
 
 
-def _score(trial: Mapping[str, Any]) -> str:
-    error = error_of(trial)
+def _score_text(trial: Mapping[str, Any]) -> str:
+    error = trial_error(trial)
     return f"{trial['score']:.4f}" + ("" if error is None else f" ± {error:.4f}")
 
 
-def _order(value: Any) -> tuple[bool, bool, Any]:
+def _sort_key(value: Any) -> tuple[bool, bool, Any]:
     """Key to sort settings by, of which some may not apply, and some are words."""
     text = isinstance(value, str)
     return (False, False, 0) if value is None else (True, text, value)
 
 
-def _cell(value: Any) -> str:
+def _cell_html(value: Any) -> str:
     if value is None:
         return "–"
-    return format(value, ".3g") if isinstance(value, float) else escaped(value)
+    return format(value, ".3g") if isinstance(value, float) else escape_html(value)
 
 
 # ------------------------------------------------------------------------------------- svg
@@ -306,7 +318,7 @@ class Picture:
     colors: frozenset[str]
 
 
-def pictures(d: Description, panels: Iterable[Panel], /, *, prefix: str) -> list[Picture]:
+def draw_pictures(d: Description, panels: Iterable[Panel], /, *, prefix: str) -> list[Picture]:
     """Draw panels that have something to draw, each small picture by itself.
 
     `prefix` begins the names inside, which differ on a page.
@@ -320,23 +332,23 @@ def pictures(d: Description, panels: Iterable[Panel], /, *, prefix: str) -> list
     for panel in panels:
         if not panel.empty:
             for of, part in panel.apart():
-                found.append(_picture(d, part, of, f"{prefix}{len(found)}-"))
+                found.append(_draw_picture(d, part, of, f"{prefix}{len(found)}-"))
     return found
 
 
-def _picture(d: Description, panel: Panel, of: str, prefix: str) -> Picture:
-    title, text = _drawn(d, panel)
+def _draw_picture(d: Description, panel: Panel, of: str, prefix: str) -> Picture:
+    title, text = _draw_svg(d, panel)
     root = ElementTree.fromstring(_CONTROL.sub(b" ", text))
-    colors = _for_page(root, prefix)
+    colors = _adapt_svg(root, prefix)
     root.set("role", "img")
-    root.set("aria-label", clean(f"{of}: {panel.words}" if of else panel.words))
+    root.set("aria-label", clean_text(f"{of}: {panel.words}" if of else panel.words))
     vectors = ElementTree.tostring(root, encoding="unicode")
-    said = f"{escaped(title)}{f': {named(of)}' if of else ''}"
+    said = f"{escape_html(title)}{f': {name_html(of)}' if of else ''}"
     caption = f"<figcaption>{said}</figcaption>" if said else ""
     return Picture(f"<figure>{caption}{vectors}</figure>\n", frozenset(colors))
 
 
-def _drawn(d: Description, panel: Panel) -> tuple[str, bytes]:
+def _draw_svg(d: Description, panel: Panel) -> tuple[str, bytes]:
     """Draw a panel; its title is for the page, where it can have several lines."""
     from matplotlib import style
 
@@ -346,15 +358,15 @@ def _drawn(d: Description, panel: Panel) -> tuple[str, bytes]:
         # The font that measures lacks letters that the reader's fonts have
         warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
         warnings.filterwarnings("ignore", "Matplotlib currently does not support", UserWarning)
-        figure = draw_apart(d, panel, size=_SIZE)
-        title = _title_of(figure)
-        _made_legible(figure)
+        figure = draw_unmanaged(d, panel, size=_SIZE)
+        title = _take_title(figure)
+        _make_legible(figure)
         options = {"metadata": {"Date": None}, "transparent": True}
         figure.savefig(buffer, format="svg", **options)
     return title, buffer.getvalue()
 
 
-def _title_of(figure: Any) -> str:
+def _take_title(figure: Any) -> str:
     """Take the title of a figure's only picture out of it."""
     titled = [ax for ax in figure.axes if ax.get_title()]
     if len(titled) != 1:
@@ -364,7 +376,7 @@ def _title_of(figure: Any) -> str:
     return title
 
 
-def _made_legible(figure: Any) -> None:
+def _make_legible(figure: Any) -> None:
     """Enlarge small letters, thin out ticks, and mark what is written on images."""
     from matplotlib.text import Text
     from matplotlib.ticker import AutoLocator
@@ -378,29 +390,29 @@ def _made_legible(figure: Any) -> None:
             text.set_gid(_ON_IMAGE)
 
 
-def _for_page(root: ElementTree.Element, prefix: str) -> set[str]:
+def _adapt_svg(root: ElementTree.Element, prefix: str) -> set[str]:
     """Make an SVG file a part of a page: no names of its own, colours of the page."""
     colors: set[str] = set()
     fixed = [text for group in root.iter() if group.get("id") == _ON_IMAGE for text in group.iter()]
     used = set(re.findall(r"#([\w.-]+)", " ".join(_references(root))))
     for parent in root.iter():
-        parent.tag = _local(parent.tag)
+        parent.tag = _local_name(parent.tag)
         for child in list(parent):
-            if _local(child.tag) in ("metadata", "style"):
+            if _local_name(child.tag) in ("metadata", "style"):
                 parent.remove(child)
         for key, value in list(parent.attrib.items()):
             del parent.attrib[key]
-            if _local(key) == "id" and value not in used:
+            if _local_name(key) == "id" and value not in used:
                 continue
-            parent.set(_local(key), _changed(_local(key), value, prefix, colors))
+            parent.set(_local_name(key), _adapt_attribute(_local_name(key), value, prefix, colors))
     for text in fixed:
-        _with_own_color(text)
+        _keep_own_color(text)
     for key in ("width", "height", "version"):
         root.attrib.pop(key, None)
     return colors
 
 
-def _with_own_color(text: ElementTree.Element) -> None:
+def _keep_own_color(text: ElementTree.Element) -> None:
     """Leave a text on an image, which is the same on dark pages, in its own colour."""
     if text.tag == "text":
         style = re.sub(r"var\(--c(\w+)\)", r"#\1", text.get("style", ""))
@@ -411,12 +423,12 @@ def _references(root: ElementTree.Element) -> list[str]:
     return [v for one in root.iter() for v in one.attrib.values() if v.startswith(("#", "url(#"))]
 
 
-def _local(name: str) -> str:
+def _local_name(name: str) -> str:
     """Name without its namespace, which a page does not need."""
     return name.rpartition("}")[2]
 
 
-def _changed(key: str, value: str, prefix: str, colors: set[str]) -> str:
+def _adapt_attribute(key: str, value: str, prefix: str, colors: set[str]) -> str:
     if key == "id":
         return prefix + value
     if value.startswith(("#", "url(#")) and key not in ("fill", "stroke"):
@@ -430,13 +442,13 @@ def _changed(key: str, value: str, prefix: str, colors: set[str]) -> str:
     return value
 
 
-def sheet(colors: Iterable[str], /, *, dark: bool) -> str:
-    """Say what the colours of pictures are, on light pages or on dark ones."""
-    return ";".join(f"--c{one[1:]}:{on_dark(one) if dark else one}" for one in sorted(colors))
+def color_sheet(colors: Iterable[str], /, *, dark: bool) -> str:
+    """Return the style sheet of the colours of pictures, on light pages or on dark ones."""
+    return ";".join(f"--c{one[1:]}:{dark_color(one) if dark else one}" for one in sorted(colors))
 
 
-def on_dark(color: str, /) -> str:
-    """Give the colour "#rrggbb" for a dark page: its lightness turned round."""
+def dark_color(color: str, /) -> str:
+    """Return the colour "#rrggbb" for a dark page, with its lightness inverted."""
     red, green, blue = (int(color[k : k + 2], 16) / 255 for k in (1, 3, 5))
     hue, lightness, saturation = colorsys.rgb_to_hls(red, green, blue)
     lightness = _LIGHTEST - (_LIGHTEST - _DARKEST) * lightness
@@ -452,10 +464,10 @@ class Inferred(Described, Protocol):
     """What may be concluded of a model, in words, in numbers and in pictures."""
 
     def in_words(self) -> str:
-        """Say what may be concluded, and what not."""
+        """Return in words what may be concluded, and what not."""
 
     def in_numbers(self) -> str:
-        """Give the numbers in plain text."""
+        """Return the numbers in plain text."""
 
 
 def write_report(
@@ -489,41 +501,41 @@ def write_report(
     The page needs no script and nothing from elsewhere. It is light or dark as the reader's system
     is, and light on paper. Without matplotlib it has no pictures, and says so.
     """
-    page = page_of(described(of), scores, inference)
-    with replacing(path) as file:
+    page = render_page(described(of), scores, inference)
+    with atomic_write(path) as file:
         file.write(page.encode())
 
 
-def page_of(d: Description, scores: Mapping[str, float], inference: Inferred | None) -> str:
-    """Give the page as text."""
+def render_page(d: Description, scores: Mapping[str, float], inference: Inferred | None) -> str:
+    """Return the page as text."""
     drawn = _Drawn(d)
     body = [
-        leaderboard(d, drawn.of(Leaderboard)),
-        comparison(d),
-        section("Predictions of rows that were held out", drawn.of(*_HELD_OUT)),
-        section(
+        leaderboard_html(d, drawn.of(Leaderboard)),
+        comparison_html(d),
+        section_html("Predictions of rows that were held out", drawn.of(*_HELD_OUT)),
+        section_html(
             "What was learned",
             drawn.rest(),
-            _notes(d),
-            features(d),
-            directions(d),
+            _notes_html(d),
+            features_html(d),
+            directions_html(d),
         ),
-        "" if inference is None else _inference(inference, drawn),
-        data(d),
-        model(d, drawn.of(Objective)),
-        tuning(d, drawn.of(Tuning)),
-        recipe(d),
+        "" if inference is None else _inference_html(inference, drawn),
+        data_html(d),
+        model_html(d, drawn.of(Objective)),
+        tuning_html(d, drawn.of(Tuning)),
+        recipe_html(d),
     ]
-    said = [*cautions(d, judged=bool(scores)), *([] if drawn.possible else [_ABSENT])]
-    warned = [f'<p class="caveat" dir="auto">{escaped(one)}</p>\n' for one in said]
+    said = [*warning_texts(d, judged=bool(scores)), *([] if drawn.possible else [_ABSENT])]
+    warned = [f'<p class="caveat" dir="auto">{escape_html(one)}</p>\n' for one in said]
     return PAGE.format(
-        title=escaped(f"{d.target}: {d.name}"),
-        title_shown=f"{named(d.target)}: {escaped(d.name)}",
-        subtitle=escaped(_subtitle(d)),
-        colors=sheet(drawn.colors, dark=False),
-        dark_colors=sheet(drawn.colors, dark=True),
+        title=escape_html(f"{d.target}: {d.name}"),
+        title_shown=f"{name_html(d.target)}: {escape_html(d.name)}",
+        subtitle=escape_html(_subtitle_html(d)),
+        colors=color_sheet(drawn.colors, dark=False),
+        dark_colors=color_sheet(drawn.colors, dark=True),
         rules=RULES,
-        body="".join([*warned, _scores(d, scores), *body]),
+        body="".join([*warned, _scores_html(d, scores), *body]),
         date=datetime.now().astimezone().strftime("%Y-%m-%d %H:%M"),
         version=__version__,
     )
@@ -549,7 +561,7 @@ class _Drawn:
         """Draw panels beside each other; nothing where matplotlib is not installed."""
         found: list[Picture] = []
         try:
-            found = pictures(of or self._d, some, prefix=f"p{self._count}-")
+            found = draw_pictures(of or self._d, some, prefix=f"p{self._count}-")
         except ImportError:
             self.possible = False
         self._count += 1
@@ -558,19 +570,22 @@ class _Drawn:
         return f'<div class="pictures">{inside}</div>\n' if inside else ""
 
 
-def _inference(of: Inferred, drawn: _Drawn) -> str:
+def _inference_html(of: Inferred, drawn: _Drawn) -> str:
     d = of.describe()
-    words = f'<p dir="auto">{escaped(of.in_words())}</p>\n<pre>{lines(of.in_numbers())}</pre>\n'
-    return section("What may be concluded", words, drawn.panels(d.panels, d))
+    words = (
+        f'<p dir="auto">{escape_html(of.in_words())}</p>\n<pre>'
+        f"{escape_lines(of.in_numbers())}</pre>\n"
+    )
+    return section_html("What may be concluded", words, drawn.panels(d.panels, d))
 
 
-def _notes(d: Description) -> str:
-    return note(f"{d.units} {d.note}".strip())
+def _notes_html(d: Description) -> str:
+    return note_html(f"{d.units} {d.note}".strip())
 
 
-def _subtitle(d: Description) -> str:
+def _subtitle_html(d: Description) -> str:
     sizes = [
-        "" if count is None else counted(count, what).replace(str(count), f"{count:,}", 1)
+        "" if count is None else count_text(count, what).replace(str(count), f"{count:,}", 1)
         for count, what in ((d.n_samples, "sample"), (d.n_features, "feature"))
     ]
     size = " and ".join(filter(None, sizes))
@@ -578,17 +593,17 @@ def _subtitle(d: Description) -> str:
     return ", ".join(filter(None, [" on ".join(filter(None, [d.task, size])), time]))
 
 
-def _scores(d: Description, scores: Mapping[str, float]) -> str:
+def _scores_html(d: Description, scores: Mapping[str, float]) -> str:
     shown: dict[str, Any] = dict(scores)
     if d.tuning is not None and d.tuning.chosen is not None:
         shown[f"hold-out {d.tuning.score} in tuning"] = d.tuning.shown_score
     if d.dimension is not None:
         count, what = d.dimension
-        shown[counted(count, what).partition(" ")[2]] = count
-    inside = "".join(_score_card(label, value) for label, value in shown.items())
+        shown[count_text(count, what).partition(" ")[2]] = count
+    inside = "".join(_score_card_html(label, value) for label, value in shown.items())
     return f'<div class="scores">{inside}</div>\n' if inside else ""
 
 
-def _score_card(label: str, value: Any) -> str:
+def _score_card_html(label: str, value: Any) -> str:
     shown = f"{value:.4f}" if isinstance(value, float) else str(value)
-    return f'<div class="score"><b>{escaped(shown)}</b>{escaped(label)}</div>'
+    return f'<div class="score"><b>{escape_html(shown)}</b>{escape_html(label)}</div>'

@@ -77,8 +77,8 @@ def leading_directions(W: np.ndarray, k: int | None = None, /) -> np.ndarray:
     And at most k, or as many as its effective rank. The largest entry of each is positive.
     """
     U, singular, _ = np.linalg.svd(np.asarray(W, dtype=np.float64), full_matrices=False)
-    count = _large(singular) if k is None else k
-    U = U[:, : min(count, _rank(singular))]
+    count = _n_large(singular) if k is None else k
+    U = U[:, : min(count, _numerical_rank(singular))]
     largest = U[np.argmax(np.abs(U), axis=0), np.arange(U.shape[1])]
     return (U * np.sign(largest)).T
 
@@ -89,13 +89,13 @@ def effective_rank(W: np.ndarray, /) -> int:
     At least 1, also where W = 0. Directions that matter alike all count, however many features
     there are, and however little the others matter.
     """
-    return _large(np.linalg.svd(np.asarray(W, dtype=np.float64), compute_uv=False))
+    return _n_large(np.linalg.svd(np.asarray(W, dtype=np.float64), compute_uv=False))
 
 
-def _large(singular: np.ndarray) -> int:
+def _n_large(singular: np.ndarray) -> int:
     least = _LEAST * singular.max()
     return int(np.sum(singular >= least)) if least > 0 else 1
 
 
-def _rank(singular: np.ndarray) -> int:
+def _numerical_rank(singular: np.ndarray) -> int:
     return int(np.sum(singular > 1e-10 * max(singular.max(), 1e-300)))

@@ -12,34 +12,34 @@ from typing import Any
 # Pieces of HTML: text that is escaped, whatever it says, and tables.
 
 
-def escaped(text: Any, /) -> str:
+def escape_html(text: Any, /) -> str:
     """Escape a text, whose control characters become spaces."""
-    return html.escape(clean(str(text)))
+    return html.escape(clean_text(str(text)))
 
 
-def lines(text: str, /) -> str:
+def escape_lines(text: str, /) -> str:
     """Escape a text of several lines."""
-    return "\n".join(escaped(line) for line in text.split("\n"))
+    return "\n".join(escape_html(line) for line in text.split("\n"))
 
 
-def clean(text: str, /) -> str:
+def clean_text(text: str, /) -> str:
     """Put spaces for control characters and broken surrogates, which no page may hold."""
     return "".join(" " if unicodedata.category(c) in ("Cc", "Cs") else c for c in text)
 
 
-def named(name: Any, /) -> str:
-    """Give a name of the user's, which may be written from right to left."""
-    return f'<bdi dir="auto">{escaped(name)}</bdi>'
+def name_html(name: Any, /) -> str:
+    """Return the HTML of a user's name, which may be written from right to left."""
+    return f'<bdi dir="auto">{escape_html(name)}</bdi>'
 
 
-def table(
+def table_html(
     head: Sequence[str], rows: Iterable[tuple[str, Sequence[str]]], /, *, words: bool = False
 ) -> str:
     """Make a table that scrolls by itself: of cells in HTML, and a class for each row.
 
     Cells of words may have several lines, those of numbers have one.
     """
-    top = "".join(f'<th scope="col">{escaped(one)}</th>' for one in head)
+    top = "".join(f'<th scope="col">{escape_html(one)}</th>' for one in head)
     body = "".join(
         (f'<tr class="{kind}">' if kind else "<tr>")
         + "".join(f"<td>{cell}</td>" for cell in cells)
@@ -51,23 +51,23 @@ def table(
     return f'<div class="{kind}"><table>{top}<tbody>{body}</tbody></table></div>\n'
 
 
-def bar(share: float, /) -> str:
+def bar_html(share: float, /) -> str:
     """Draw a share as a bar."""
     return f'<span class="bar" style="width:{100 * min(max(share, 0.0), 1.0):.1f}%"></span>'
 
 
-def section(title: str, *parts: str) -> str:
+def section_html(title: str, *parts: str) -> str:
     """Put parts under a title; nothing where there is none."""
     inside = "".join(parts)
-    return f"<section><h2>{escaped(title)}</h2>\n{inside}</section>\n" if inside else ""
+    return f"<section><h2>{escape_html(title)}</h2>\n{inside}</section>\n" if inside else ""
 
 
-def note(text: str, /) -> str:
-    """Give a sentence in small letters; nothing of an empty one."""
-    return f'<p class="note" dir="auto">{escaped(text)}</p>\n' if text else ""
+def note_html(text: str, /) -> str:
+    """Return HTML of a sentence in small letters; nothing for an empty one."""
+    return f'<p class="note" dir="auto">{escape_html(text)}</p>\n' if text else ""
 
 
-def sentence(text: str, /) -> str:
+def to_sentence(text: str, /) -> str:
     """Begin with a capital letter and end with a full stop."""
     return f"{text[:1].upper()}{text[1:]}" + ("" if text.endswith(".") else ".")
 
@@ -90,37 +90,39 @@ PALE = "#bbbbbb"  # of what does not count
 _LONGEST = 24  # letters of a name
 
 
-def plain(ax: Any, /) -> None:
+def style_axes(ax: Any, /) -> None:
     """Take away the frame and draw a light grid."""
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(axis="both", lw=0.4, alpha=0.5)
 
 
-def legend(ax: Any, where: Any = None, /, **options: Any) -> None:
+def add_legend(ax: Any, where: Any = None, /, **options: Any) -> None:
     """Name the curves of an axes in it, or elsewhere, if there are any with a name."""
     handles, names = ax.get_legend_handles_labels()
     if handles:
         options = {"fontsize": 7, "frameon": False, **options}
-        (where or ax).legend(handles, [short(name, 2 * _LONGEST) for name in names], **options)
+        (where or ax).legend(
+            handles, [shorten_label(name, 2 * _LONGEST) for name in names], **options
+        )
 
 
-def whole_steps(axis: Any, /) -> None:
+def use_integer_ticks(axis: Any, /) -> None:
     """Put ticks at whole numbers only."""
     axis.get_major_locator().set_params(integer=True)
 
 
-def short(name: str, longest: int = _LONGEST, /) -> str:
+def shorten_label(name: str, longest: int = _LONGEST, /) -> str:
     """Leave out the middle of a long name; no letter has a meaning to matplotlib."""
-    return short_text(name, longest).replace("$", r"\$")
+    return shorten_text(name, longest).replace("$", r"\$")
 
 
-def short_text(name: str, longest: int = _LONGEST, /) -> str:
+def shorten_text(name: str, longest: int = _LONGEST, /) -> str:
     """Leave out the middle of a long name, and line breaks, for tables of plain text."""
-    name, half = clean(name), (longest - 1) // 2
+    name, half = clean_text(name), (longest - 1) // 2
     return name if len(name) <= longest else f"{name[:half]}…{name[-half:]}"
 
 
-def viridis(rank: int, count: int, /) -> Any:
+def viridis_color(rank: int, count: int, /) -> Any:
     """Colour of one of so many, of which the first is the darkest."""
     from matplotlib import colormaps
 

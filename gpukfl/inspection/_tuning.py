@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from gpukfl.inspection._panels import Panel
-from gpukfl.inspection._style import BLUE, COLORS, ORANGE, PALE, legend, plain
+from gpukfl.inspection._style import BLUE, COLORS, ORANGE, PALE, add_legend, style_axes
 
 # ---------------------------------------------------------------------------------- tuning
 
@@ -70,7 +70,9 @@ class Tuning(Panel):
     @property
     def found_nothing(self) -> bool:
         """Whether the chosen setting scores no better than 0, or than its standard error."""
-        return self.chosen is not None and not self.chosen["score"] > (error_of(self.chosen) or 0.0)
+        return self.chosen is not None and not self.chosen["score"] > (
+            trial_error(self.chosen) or 0.0
+        )
 
     @property
     def caveat(self) -> str:
@@ -93,7 +95,7 @@ class Tuning(Panel):
     def shown_score(self) -> str:
         """The chosen score, with its standard error where that is known."""
         assert self.chosen is not None
-        error = error_of(self.chosen)
+        error = trial_error(self.chosen)
         return f"{self.chosen['score']:.3f}" + ("" if error is None else f" ± {error:.3f}")
 
     @property
@@ -129,7 +131,7 @@ class Tuning(Panel):
 
     @property
     def words(self) -> str:
-        """Say what was chosen, and among how many settings."""
+        """Return in words what was chosen, and among how many settings."""
         assert self.chosen is not None
         value = self.chosen.get(self.along)
         shown = f"{value:.3g}" if isinstance(value, float) else value
@@ -144,7 +146,7 @@ class Tuning(Panel):
         own = [t for t in trials if all(t.get(k) == chosen.get(k) for k in self.beside)]
         own.sort(key=lambda trial: trial[self.along])
         self._draw_others(ax, [t for t in trials if t not in own])
-        errors = [error_of(trial) for trial in own]
+        errors = [trial_error(trial) for trial in own]
         known = [0.0 if error is None else error for error in errors]
         ax.errorbar(
             *self._points(own),
@@ -165,8 +167,8 @@ class Tuning(Panel):
             xlabel=self.along.replace("_", " "),
             ylabel=f"hold-out {self.score}",
         )
-        legend(ax)
-        plain(ax)
+        add_legend(ax)
+        style_axes(ax)
         return ax
 
     def _scale(self, ax: Any, values: list[float]) -> None:
@@ -199,8 +201,8 @@ class Tuning(Panel):
         return [t[self.along] for t in trials], [t["score"] for t in trials]
 
 
-def error_of(trial: Mapping[str, Any], /) -> float | None:
-    """Give the standard error of a trial's score, where it is known."""
+def trial_error(trial: Mapping[str, Any], /) -> float | None:
+    """Return the standard error of a trial's score, or None."""
     error = trial.get("standard_error")
     return None if error is None or not math.isfinite(error) else float(error)
 
@@ -230,8 +232,8 @@ class Ridges(Panel):
         ax.set_xscale("log")
         if min(self.errors) > 0:
             ax.set_yscale("log")
-        legend(ax)
-        plain(ax)
+        add_legend(ax)
+        style_axes(ax)
         return ax
 
 

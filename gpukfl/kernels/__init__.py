@@ -49,7 +49,7 @@ KERNELS: dict[str, type[Kernel]] = {
 
 
 def make_kernel(kernel: str | Kernel, /) -> Kernel:
-    """Give a kernel by its name, with lengthscale 1; a kernel is given back as it is.
+    """Return a kernel by its name, with lengthscale 1, or the kernel that is given.
 
     Raises
     ------

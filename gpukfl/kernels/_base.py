@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from gpukfl.core._array import Array, array_namespace, clipped, epsilon, in_double, is_array
+from gpukfl.core._array import Array, array_namespace, clip, epsilon, is_array, to_double
 from gpukfl.core._checks import check_number, keep_python_numbers
 
 _COINCIDENT = 16.0  # rounding of a coordinate, in units of the precision
@@ -36,7 +36,7 @@ class Kernel(ABC):
         ValueError
             If the numbers of columns differ.
         """
-        return self._evaluate(*_checked(X, Z))
+        return self._evaluate(*_check_points(X, Z))
 
     def pullback(
         self, X: Array, Z: Array, P: Array, /, K: Array | None = None
@@ -68,7 +68,7 @@ class Kernel(ABC):
         ValueError
             If the shapes disagree.
         """
-        X, Z, P, *known = _checked(X, Z, P, *([] if K is None else [K]))
+        X, Z, P, *known = _check_points(X, Z, P, *([] if K is None else [K]))
         if tuple(P.shape) != (X.shape[0], Z.shape[0]):
             msg = f"expected weights P ({X.shape[0]}, {Z.shape[0]}), got {tuple(P.shape)}"
             raise ValueError(msg)
@@ -80,10 +80,10 @@ class Kernel(ABC):
 
     @abstractmethod
     def _pullback(self, X: Array, Z: Array, P: Array, K: Array | None, /) -> tuple[Array, Array]:
-        """Give derivatives (n, d) and (q, d), unchecked."""
+        """Return derivatives (n, d) and (q, d), unchecked."""
 
     def _gradients(self, X: Array, Z: Array, A: Array, K: Array | None, /) -> Iterator[Array]:
-        r"""Give the gradients (n, d) at X of :math:`\sum_j A_{jc} k(x, z_j)` for each column c."""
+        r"""Yield the gradients (n, d) at X of :math:`\sum_j A_{jc} k(x, z_j)` for each column c."""
         ones = array_namespace(X).ones_like(X[:, :1])
         for c in range(A.shape[1]):
             yield self._pullback(X, Z, ones @ A[:, c : c + 1].T, K)[0]
@@ -94,7 +94,7 @@ class Kernel(ABC):
 
     @abstractmethod
     def stretched(self, factor: float, /) -> Kernel:
-        """Give the kernel whose values at factor x, factor z are this one's at x, z."""
+        """Return the kernel whose values at factor x, factor z are this one's at x, z."""
 
     def __add__(self, other: Kernel, /) -> Kernel:
         return Sum(self, other) if isinstance(other, Kernel) else NotImplemented
@@ -117,10 +117,10 @@ class LengthscaleKernel(Kernel):
 
     def __post_init__(self) -> None:
         keep_python_numbers(self)
-        check_positive("lengthscale", self.lengthscale)
+        check_positive_number("lengthscale", self.lengthscale)
 
     def stretched(self, factor: float, /) -> Kernel:
-        """Give the same kernel with `factor` times the lengthscale."""
+        """Return the same kernel with `factor` times the lengthscale."""
         return replace(self, lengthscale=self.lengthscale * factor)
 
 
@@ -183,7 +183,7 @@ class Scaled(Kernel):
 
     def __post_init__(self) -> None:
         keep_python_numbers(self)
-        check_positive("factor", self.factor)
+        check_positive_number("factor", self.factor)
 
     @property
     def bounded(self) -> bool:  # type: ignore[override]
@@ -205,21 +205,21 @@ class Scaled(Kernel):
         return Scaled(self.kernel.stretched(factor), self.factor)
 
 
-def check_positive(name: str, value: float, /) -> None:
+def check_positive_number(name: str, value: float, /) -> None:
     """Raise TypeError or ValueError unless `value` is a positive, finite number."""
     check_number(name, value, low=0, low_allowed=False)
 
 
-def _checked(X: Array, Z: Array, /, *others: Array) -> tuple[Array, ...]:
-    X, Z, *others_too = floating(X, Z, *others)
+def _check_points(X: Array, Z: Array, /, *others: Array) -> tuple[Array, ...]:
+    X, Z, *others_too = to_common_precision(X, Z, *others)
     if X.ndim != 2 or Z.ndim != 2 or X.shape[1] != Z.shape[1]:
         msg = f"expected X (n, d) and Z (q, d), got {tuple(X.shape)} and {tuple(Z.shape)}"
         raise ValueError(msg)
     return X, Z, *others_too
 
 
-def floating(*arrays: Array) -> tuple[Array, ...]:
-    """Give arrays themselves where they are of one precision, float32 or float64; else in float64.
+def to_common_precision(*arrays: Array) -> tuple[Array, ...]:
+    """Return arrays of one precision as they are, float32 or float64, others in float64.
 
     Results are in the dtype of the points: distances of integers would be cut to integers.
 
@@ -239,31 +239,31 @@ def floating(*arrays: Array) -> tuple[Array, ...]:
         if not xp.isdtype(x.dtype, ("bool", "integral", "real floating")):
             msg = f"expected arrays of real numbers, got {x.dtype}"
             raise TypeError(msg)
-    return tuple(in_double(x) for x in arrays)
+    return tuple(to_double(x) for x in arrays)
 
 
-def smallest(X: Array, /) -> float:
+def smallest_normal(X: Array, /) -> float:
     """Smallest positive number of all digits in the dtype of `X`."""
     return float(array_namespace(X).finfo(X.dtype).smallest_normal)
 
 
-def is_tiny(lengthscale: float, X: Array, /) -> bool:
+def is_lengthscale_tiny(lengthscale: float, X: Array, /) -> bool:
     """Whether squares of distances over the lengthscale may be more than the precision can hold."""
-    return lengthscale < smallest(X) ** 0.25
+    return lengthscale < smallest_normal(X) ** 0.25
 
 
-def over_lengthscale(r: Array, lengthscale: float, /) -> Array:
-    """Give distances `r` over the lengthscale; over next to none, all but 0 are as far as can be.
+def divide_by_lengthscale(r: Array, lengthscale: float, /) -> Array:
+    """Divide distances `r` by the lengthscale; of a tiny one all but 0 become as far as can be.
 
     That leaves room for squares and their multiples, and is where bounded kernels are about 0.
     """
-    if not is_tiny(lengthscale, r):
+    if not is_lengthscale_tiny(lengthscale, r):
         return r / lengthscale
-    width, far = max(lengthscale, smallest(r)), 0.25 * smallest(r) ** -0.5
-    return clipped(r, high=width * far) / width
+    width, far = max(lengthscale, smallest_normal(r)), 0.25 * smallest_normal(r) ** -0.5
+    return clip(r, high=width * far) / width
 
 
-def coincident(X: Array, Z: Array, r: Array, /) -> Array:
+def are_coincident(X: Array, Z: Array, r: Array, /) -> Array:
     """Whether points at distances `r` (n, q) are equal up to rounding.
 
     A sample among the centres is: linear maps of blocks of different length round differently.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpukfl.core._array import Array, array_namespace
-from gpukfl.kernels._base import LengthscaleKernel, coincident, floating
+from gpukfl.kernels._base import LengthscaleKernel, are_coincident, to_common_precision
 from gpukfl.linalg import distances
 
 
@@ -23,14 +23,14 @@ class Brownian(LengthscaleKernel):
         xp = array_namespace(X, Z, P)
         P = P / (2.0 * self.lengthscale)
         r = distances(X, Z)
-        Q = P * _reciprocal(xp.where(coincident(X, Z, r), xp.zeros_like(r), r))
+        Q = P * _reciprocal(xp.where(are_coincident(X, Z, r), xp.zeros_like(r), r))
         here = xp.sum(P, axis=1) * _reciprocal(_norms(X)) - xp.sum(Q, axis=1)
         there = xp.sum(P, axis=0) * _reciprocal(_norms(Z)) - xp.sum(Q, axis=0)
         return here[:, None] * X + Q @ Z, there[:, None] * Z + Q.T @ X
 
     def diagonal(self, X: Array, /) -> Array:
         """Values k(x, x)."""
-        (X,) = floating(X)
+        (X,) = to_common_precision(X)
         return _norms(X) / self.lengthscale
 
 

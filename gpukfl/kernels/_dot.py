@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gpukfl.core._array import Array, array_namespace
 from gpukfl.core._checks import check_number
-from gpukfl.kernels._base import LengthscaleKernel, floating
+from gpukfl.kernels._base import LengthscaleKernel, to_common_precision
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Polynomial(LengthscaleKernel):
 
     def diagonal(self, X: Array, /) -> Array:
         """Values k(x, x)."""
-        (X,) = floating(X)
+        (X,) = to_common_precision(X)
         squares = array_namespace(X).sum(X * X, axis=1)
         return (squares / self.lengthscale**2 + self.offset) ** self.degree
 

@@ -9,13 +9,13 @@ from typing import ClassVar
 from gpukfl.core._array import Array, array_namespace, like
 from gpukfl.kernels._base import (
     LengthscaleKernel,
-    check_positive,
-    coincident,
-    floating,
-    over_lengthscale,
-    smallest,
+    are_coincident,
+    check_positive_number,
+    divide_by_lengthscale,
+    smallest_normal,
+    to_common_precision,
 )
-from gpukfl.linalg import decay, distances, sign_sums, without_traces
+from gpukfl.linalg import decay, distances, drop_negligible, sign_sums
 
 
 @dataclass(frozen=True)
@@ -42,23 +42,23 @@ class Manhattan(LengthscaleKernel):
         return self.derivative(u)
 
     def _scaled_distances(self, X: Array, Z: Array, /) -> Array:
-        return over_lengthscale(distances(X, Z, norm="manhattan"), self.lengthscale)
+        return divide_by_lengthscale(distances(X, Z, norm="manhattan"), self.lengthscale)
 
     def _evaluate(self, X: Array, Z: Array, /) -> Array:
-        return without_traces(self.profile(self._scaled_distances(X, Z)))
+        return drop_negligible(self.profile(self._scaled_distances(X, Z)))
 
     def _pullback(self, X: Array, Z: Array, P: Array, K: Array | None, /) -> tuple[Array, Array]:
         del K  # not every profile gives its distance back
         xp = array_namespace(X, Z, P)
         u = self._scaled_distances(X, Z)
-        same = coincident(X, Z, self.lengthscale * u)
-        width = max(self.lengthscale, smallest(X))  # what the precision holds
+        same = are_coincident(X, Z, self.lengthscale * u)
+        width = max(self.lengthscale, smallest_normal(X))  # what the precision holds
         Q = xp.where(same, xp.zeros_like(P), P * self.derivative(u) / width)
         return sign_sums(Q, X, Z), sign_sums(Q.T, Z, X)
 
     def diagonal(self, X: Array, /) -> Array:
         """Values at distance 0."""
-        (X,) = floating(X)
+        (X,) = to_common_precision(X)
         xp = array_namespace(X)
         return self.profile(xp.zeros(X.shape[0], **like(X)))
 
@@ -88,7 +88,7 @@ class InverseManhattan(Manhattan):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_positive("exponent", self.exponent)
+        check_positive_number("exponent", self.exponent)
 
     def profile(self, u: Array, /) -> Array:
         """Value at scaled distances `u`."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gpukfl.core._array import Array
-from gpukfl.kernels._base import check_positive
+from gpukfl.kernels._base import check_positive_number
 from gpukfl.kernels._manhattan import Manhattan
 from gpukfl.kernels._radial import Radial
 from gpukfl.linalg import decay
@@ -28,7 +28,7 @@ class _Mixture:
                 raise TypeError(msg)
             values = tuple(given)
             for value in values:
-                check_positive(f"a number in {name}", value)
+                check_positive_number(f"a number in {name}", value)
             object.__setattr__(self, name, tuple(map(float, values)))
         n_weights, n_rates = len(self.weights), len(self.rates)
         if n_weights != n_rates or not n_weights:

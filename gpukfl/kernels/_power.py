@@ -9,12 +9,12 @@ from gpukfl.core._array import Array, array_namespace, like
 from gpukfl.core._checks import check_number
 from gpukfl.kernels._base import (
     LengthscaleKernel,
-    coincident,
-    floating,
-    over_lengthscale,
-    smallest,
+    are_coincident,
+    divide_by_lengthscale,
+    smallest_normal,
+    to_common_precision,
 )
-from gpukfl.linalg import decay, distances, power_sums, without_traces
+from gpukfl.linalg import decay, distances, drop_negligible, power_sums
 
 
 @dataclass(frozen=True)
@@ -55,11 +55,11 @@ class PowerExponential(LengthscaleKernel):
         return decay(s ** (self.exponent / self.order))
 
     def _scaled_distances(self, X: Array, Z: Array, /) -> Array:
-        return over_lengthscale(distances(X, Z, norm=self.norm), self.lengthscale)
+        return divide_by_lengthscale(distances(X, Z, norm=self.norm), self.lengthscale)
 
     def _evaluate(self, X: Array, Z: Array, /) -> Array:
         power = self._scaled_distances(X, Z) ** self.exponent
-        return without_traces(decay(power))
+        return drop_negligible(decay(power))
 
     def _pullback(self, X: Array, Z: Array, P: Array, K: Array | None, /) -> tuple[Array, Array]:
         width = self._width(X)
@@ -74,8 +74,8 @@ class PowerExponential(LengthscaleKernel):
             yield self._sums(A[:, c] * slopes / width, X, Z)
 
     def _width(self, X: Array, /) -> float:
-        """Give the lengthscale, or what keeps points over it finite: then there is no slope."""
-        return max(self.lengthscale, smallest(X) ** 0.5)
+        """Return the lengthscale, or what keeps points over it finite: then there is no slope."""
+        return max(self.lengthscale, smallest_normal(X) ** 0.5)
 
     def _slopes(self, X: Array, Z: Array, K: Array | None, /) -> Array:
         """Differentiate by the sums of powers: (n, q); 0 where points coincide."""
@@ -85,7 +85,7 @@ class PowerExponential(LengthscaleKernel):
         K = decay(power) if K is None else K
         # Rounding of each coordinate adds up to more in a norm of lower order
         longer = X.shape[1] ** (1.0 / self.order - 0.5)
-        same = coincident(X, Z, self.lengthscale / longer * r)
+        same = are_coincident(X, Z, self.lengthscale / longer * r)
         size = xp.where(same, xp.ones_like(r), r)
         # By |x - z|_p^p / p, whose gradient are the powers of the differences
         slopes = -self.exponent * power * K / size**self.order
@@ -100,5 +100,5 @@ class PowerExponential(LengthscaleKernel):
 
     def diagonal(self, X: Array, /) -> Array:
         """Values at distance 0."""
-        (X,) = floating(X)
+        (X,) = to_common_precision(X)
         return array_namespace(X).ones(X.shape[0], **like(X))

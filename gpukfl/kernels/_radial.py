@@ -10,14 +10,14 @@ from typing import ClassVar
 from gpukfl.core._array import Array, array_namespace, like
 from gpukfl.kernels._base import (
     LengthscaleKernel,
-    check_positive,
-    coincident,
-    floating,
-    is_tiny,
-    over_lengthscale,
-    smallest,
+    are_coincident,
+    check_positive_number,
+    divide_by_lengthscale,
+    is_lengthscale_tiny,
+    smallest_normal,
+    to_common_precision,
 )
-from gpukfl.linalg import decay, distances, squared_distances, without_traces
+from gpukfl.linalg import decay, distances, drop_negligible, squared_distances
 
 
 @dataclass(frozen=True)
@@ -56,14 +56,14 @@ class Radial(LengthscaleKernel):
         return self.derivative(s)
 
     def _scaled_squares(self, X: Array, Z: Array, /) -> Array:
-        if is_tiny(self.lengthscale, X):
-            return over_lengthscale(distances(X, Z), self.lengthscale) ** 2
+        if is_lengthscale_tiny(self.lengthscale, X):
+            return divide_by_lengthscale(distances(X, Z), self.lengthscale) ** 2
         if self.lengthscale != 1.0:  # as where a map scales the rows
             X, Z = X / self.lengthscale, Z / self.lengthscale
         return squared_distances(X, Z) if self.smooth else distances(X, Z) ** 2
 
     def _evaluate(self, X: Array, Z: Array, /) -> Array:
-        return without_traces(self.profile(self._scaled_squares(X, Z)))
+        return drop_negligible(self.profile(self._scaled_squares(X, Z)))
 
     def _slopes(self, X: Array, Z: Array, K: Array | None, /) -> Array:  # noqa: ARG002
         s = self._scaled_squares(X, Z)
@@ -71,12 +71,12 @@ class Radial(LengthscaleKernel):
         if self.smooth:
             return slopes
         xp = array_namespace(s)
-        same = coincident(X, Z, self.lengthscale * xp.sqrt(s))
+        same = are_coincident(X, Z, self.lengthscale * xp.sqrt(s))
         return xp.where(same, xp.zeros_like(s), slopes)
 
     def _scale(self, X: Array, /) -> float:
-        """Give the derivative of s by half the squared distance, or the most that it may be."""
-        return 2.0 / max(self.lengthscale**2, smallest(X))
+        """Return the derivative of s by half the squared distance, or the most that it may be."""
+        return 2.0 / max(self.lengthscale**2, smallest_normal(X))
 
     def _pullback(self, X: Array, Z: Array, P: Array, K: Array | None, /) -> tuple[Array, Array]:
         # d/dx_i of sum_j Q_ij |x_i - z_j|^2, with Q = P times the slopes
@@ -100,7 +100,7 @@ class Radial(LengthscaleKernel):
 
     def diagonal(self, X: Array, /) -> Array:
         """Values at distance 0."""
-        (X,) = floating(X)
+        (X,) = to_common_precision(X)
         return self.profile(array_namespace(X).zeros(X.shape[0], **like(X)))
 
 
@@ -176,7 +176,7 @@ class RationalQuadratic(Radial):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_positive("mixture", self.mixture)
+        check_positive_number("mixture", self.mixture)
 
     def profile(self, s: Array, /) -> Array:
         """Value at scaled squared distances `s`."""

@@ -37,7 +37,7 @@ def contest(weights: np.ndarray, /) -> np.ndarray:
     return np.where(weights[0] == ordered[-1], lead, -lead)
 
 
-def joined(*weights: np.ndarray) -> np.ndarray:
+def combine_weights(*weights: np.ndarray) -> np.ndarray:
     r"""Join weights of several fits: the root of the sum of their squares, the largest of each 1.
 
     Parameters
@@ -65,13 +65,13 @@ def smallest_level(p: int, copies: int, /) -> float:
     return 1.0 / (copies * p)
 
 
-def fewest_found(level: float, copies: int, /) -> int:
-    r"""Give how many variables must be found at once, at least: :math:`1 / (κ α)`, rounded up."""
+def min_discoveries(level: float, copies: int, /) -> int:
+    r"""Return how many variables must be found at once, at least: :math:`1 / (κ α)`, rounded up."""
     return max(1, math.ceil((1.0 - _ROUNDING) / (copies * level)))
 
 
 def e_values(W: np.ndarray, /, *, level: float, copies: int = 1) -> np.ndarray:
-    r"""Give e-values of variables from one draw of copies.
+    r"""Return e-values of variables from one draw of copies.
 
     With V(t) and R(t) the numbers of :math:`W_j \le -t` and of :math:`W_j \ge t`,
 
@@ -112,7 +112,7 @@ def e_values(W: np.ndarray, /, *, level: float, copies: int = 1) -> np.ndarray:
     return np.where(sizes[first] <= W, copies * len(W) / (1.0 + lost[first]), 0.0)
 
 
-def found_at(values: np.ndarray, level: float, /) -> np.ndarray:
+def select_by_e_values(values: np.ndarray, level: float, /) -> np.ndarray:
     r"""Select by e-values (e-BH): the largest k with :math:`e_{(k)} \ge p / (\alpha k)`.
 
     Parameters
@@ -138,7 +138,7 @@ def found_at(values: np.ndarray, level: float, /) -> np.ndarray:
     return values >= ordered[np.flatnonzero(enough)[-1]]
 
 
-def level_of(values: np.ndarray, found: np.ndarray, /) -> float:
+def selection_level(values: np.ndarray, found: np.ndarray, /) -> float:
     """Lowest level at which e-values (p,) select what they did; 0 of nothing."""
     count = int(found.sum())
     return float(len(values) / (count * values[found].min())) if count else 0.0

@@ -9,7 +9,15 @@ from typing import Protocol
 
 import numpy as np
 
-from gpukfl.core._array import Array, array_namespace, beside, clipped, double_like, like, to_host
+from gpukfl.core._array import (
+    Array,
+    array_namespace,
+    asarray_like,
+    clip,
+    double_like,
+    like,
+    to_host,
+)
 from gpukfl.core._checks import check_choice, check_kind
 from gpukfl.core._results import Status
 from gpukfl.linalg import CholeskyFactor, eigh, eigvalsh, erf
@@ -59,20 +67,20 @@ class GaussianCopies:
         copies : int
             κ.
         """
-        s = beside(spread, Sigma)
+        s = asarray_like(spread, Sigma)
         inverse = CholeskyFactor.of(Sigma).inverse()
         shared = -s[:, None] * inverse * s[None, :]
-        diagonal = beside(np.diag(spread * (copies + 1) / copies + _ROOM), Sigma)
+        diagonal = asarray_like(np.diag(spread * (copies + 1) / copies + _ROOM), Sigma)
         root = CholeskyFactor.of(shared + diagonal).L.T
         return cls(copies, spread, Z - (Z @ inverse) * s[None, :], root)
 
     def draw(self, rng: np.random.RandomState, /) -> Iterator[Array]:
         """Draw κ copies (n, p), which belong together."""
         n, p = self.kept.shape
-        together = self.kept + beside(rng.standard_normal((n, p)), self.kept) @ self.root
+        together = self.kept + asarray_like(rng.standard_normal((n, p)), self.kept) @ self.root
         own = rng.standard_normal((self.copies, n, p))
         own = (own - own.mean(axis=0)) * np.sqrt(self.spread)
-        return (together + beside(one, self.kept) for one in own)
+        return (together + asarray_like(one, self.kept) for one in own)
 
 
 # ----------------------------------------------------------------------------- correlation
@@ -131,28 +139,28 @@ class Correlation:
         mean, deviation = X.mean(axis=0), X.std(axis=0)
         # By the range: of many equal values the mean is rounded, and so the deviation is not 0
         deviation = np.where(np.ptp(X, axis=0) > rounding * np.abs(X).max(axis=0), deviation, 0.0)
-        Z = _units(X, mean, deviation)
+        Z = _standardise(X, mean, deviation)
         raw = Z.T @ Z / len(Z)
         np.fill_diagonal(raw, 1.0)
-        target, share = _common(Z[:, deviation > 0])
+        target, share = _common_correlation(Z[:, deviation > 0])
         varying = (deviation > 0).astype(np.float64)
-        matrix = raw + share * _noise(raw, target * np.outer(varying, varying), len(Z))
+        matrix = raw + share * _noise_shift(raw, target * np.outer(varying, varying), len(Z))
         equal = _equal_pairs(raw)
         for _, later in equal:
             matrix[later] = matrix[:, later] = np.arange(len(matrix)) == later
-        return cls(mean, deviation, _with_room(matrix), share, equal)
+        return cls(mean, deviation, _raise_eigenvalues(matrix), share, equal)
 
     def units(self, X: np.ndarray, /) -> np.ndarray:
-        """Give columns (n, p) of mean 0 and variance 1; constant ones are 0."""
-        return _units(X, self.mean, self.deviation)
+        """Return columns (n, p) of mean 0 and variance 1; constant ones are 0."""
+        return _standardise(X, self.mean, self.deviation)
 
 
-def _units(X: np.ndarray, mean: np.ndarray, deviation: np.ndarray) -> np.ndarray:
+def _standardise(X: np.ndarray, mean: np.ndarray, deviation: np.ndarray) -> np.ndarray:
     return (X - mean) * (deviation > 0) / np.where(deviation > 0, deviation, 1.0)
 
 
-def _common(Z: np.ndarray) -> tuple[float, float]:
-    """Give the mean correlation of columns (n, p) of variance 1, and the share to take of it.
+def _common_correlation(Z: np.ndarray) -> tuple[float, float]:
+    """Return the mean correlation of columns (n, p) of variance 1, and the share to take of it.
 
     The share is the estimated variance of the correlations' differences from their mean, among
     all that is seen of these differences.
@@ -177,14 +185,14 @@ def _common(Z: np.ndarray) -> tuple[float, float]:
     return mean, min(max(noise / (n * seen), 0.0), 1.0)
 
 
-def _noise(raw: np.ndarray, target: np.ndarray, n: int) -> np.ndarray:
-    """Give how far correlations of n rows are from a target, as far as that may be noise."""
+def _noise_shift(raw: np.ndarray, target: np.ndarray, n: int) -> np.ndarray:
+    """Return how far correlations of n rows are from a target, as far as that may be noise."""
     bound = _NOISE * (1.0 - raw**2) / n**0.5
     return np.clip(target - raw, -bound, bound)
 
 
-def _with_room(matrix: np.ndarray) -> np.ndarray:
-    """Give the correlation matrix whose smallest eigenvalues are raised."""
+def _raise_eigenvalues(matrix: np.ndarray) -> np.ndarray:
+    """Return the correlation matrix whose smallest eigenvalues are raised."""
     values, vectors = map(to_host, eigh(matrix))
     if values[0] >= _SMALLEST:
         return matrix
@@ -216,7 +224,7 @@ _STEPS = ProjectedGradient(max_iter=60, tol=1e-4)
 
 
 def equicorrelated(correlation: Array, copies: int, /) -> np.ndarray:
-    r"""Give one s for all columns: the largest there is, :math:`\min(\frac{κ + 1}{κ} λ_{\min}, 1)`.
+    r"""Return the largest s for all columns: :math:`\min(\frac{κ + 1}{κ} λ_{\min}, 1)`.
 
     Parameters
     ----------
@@ -242,7 +250,7 @@ def equicorrelated(correlation: Array, copies: int, /) -> np.ndarray:
 
 
 def least_reconstructable(correlation: Array, copies: int, /) -> np.ndarray:
-    r"""Give the s that leaves a column as hard to reconstruct from all others as can be.
+    r"""Return the s that leaves a column as hard to reconstruct from all others as can be.
 
     Minimises the trace of the inverse covariance of all columns and copies,
 
@@ -275,7 +283,7 @@ def least_reconstructable(correlation: Array, copies: int, /) -> np.ndarray:
     """
     xp, inverse = array_namespace(correlation), _Inverse(correlation, copies)
     left = 1.0 / to_host(xp.linalg.diagonal(CholeskyFactor.of(correlation).inverse()))
-    roots = beside(np.sqrt(left), correlation)
+    roots = asarray_like(np.sqrt(left), correlation)
     scaled = correlation / roots[:, None] / roots[None, :]
     # Of a column of which the others leave little, s is as small, and the curvature of L, which
     # goes with s^-3, large. In such units it is alike in all columns, and one step suits them
@@ -303,7 +311,7 @@ class _Inverse:
         if self._at is None or not np.array_equal(self._at[0], s):
             xp = array_namespace(self.scaled)
             eye = xp.eye(len(s), **like(self.scaled))
-            lacking = self.copies * beside(s, self.scaled)[:, None] * eye
+            lacking = self.copies * asarray_like(s, self.scaled)[:, None] * eye
             self._at = s.copy(), CholeskyFactor.of(self.scaled - lacking).inverse()
         return self._at[1]
 
@@ -405,13 +413,13 @@ class GaussianKnockoffs(KnockoffSampler):
     def __post_init__(self) -> None:
         check_choice("spread", self.spread, tuple(_SPREADS))
 
-    def of(self, X: Array, copies: int, /) -> Drawn:
+    def of(self, X: Array, copies: int, /) -> DrawnCopies:
         """Estimate means and covariances; see the base class."""
-        host = _finite(X)
-        correlation = Correlation.of(host, _rounding(X))
+        host = _check_finite(X)
+        correlation = Correlation.of(host, _rounding_tolerance(X))
         core = self._core(X, correlation.units(host), correlation, copies)
-        mean, deviation = _rows_beside(core.kept, correlation.mean, correlation.deviation)
-        return Drawn(correlation, core, lambda Z: mean + deviation * Z, X)
+        mean, deviation = _place_rows(core.kept, correlation.mean, correlation.deviation)
+        return DrawnCopies(correlation, core, lambda Z: mean + deviation * Z, X)
 
     def _core(
         self, X: Array, Z: np.ndarray, correlation: Correlation, copies: int
@@ -442,12 +450,12 @@ class RankKnockoffs(KnockoffSampler):
     def __post_init__(self) -> None:
         check_kind("gaussian", self.gaussian, (GaussianKnockoffs,))
 
-    def of(self, X: Array, copies: int, /) -> Drawn:
+    def of(self, X: Array, copies: int, /) -> DrawnCopies:
         """Rank the columns, and estimate covariances of the scores; see the base class."""
         from scipy.special import ndtri
         from scipy.stats import rankdata
 
-        host = _finite(X)
+        host = _check_finite(X)
         scores = ndtri((rankdata(host, axis=0) - 0.5) / len(host))
         correlation = Correlation.of(scores)
         core = self.gaussian._core(X, correlation.units(scores), correlation, copies)
@@ -455,13 +463,15 @@ class RankKnockoffs(KnockoffSampler):
         # Scores of equal values deviate less; spread as little, copies would miss the rare values
         tied = np.any(ordered[1:] == ordered[:-1], axis=0)
         untied = ndtri((np.arange(len(host)) + 0.5) / len(host)).std()
-        (deviation,) = _rows_beside(core.kept, np.where(tied, untied, correlation.deviation))
-        values = beside(ordered, core.kept)
-        return Drawn(correlation, core, lambda Z: _at_scores(values, deviation * Z), X)
+        (deviation,) = _place_rows(core.kept, np.where(tied, untied, correlation.deviation))
+        values = asarray_like(ordered, core.kept)
+        return DrawnCopies(
+            correlation, core, lambda Z: _interpolate_at_scores(values, deviation * Z), X
+        )
 
 
 @dataclass(frozen=True, eq=False)
-class Drawn:
+class DrawnCopies:
     """Copies of the rows X."""
 
     correlation: Correlation
@@ -477,7 +487,7 @@ class Drawn:
         return xp.concat(drawn, axis=1)
 
 
-def _finite(X: Array, /) -> np.ndarray:
+def _check_finite(X: Array, /) -> np.ndarray:
     """Copy to a float64 array of the host; ValueError says where a number is not finite."""
     host = to_host(X).astype(np.float64)
     odd = np.argwhere(~np.isfinite(host))
@@ -488,22 +498,22 @@ def _finite(X: Array, /) -> np.ndarray:
     return host
 
 
-def _rounding(X: Array, /) -> float:
+def _rounding_tolerance(X: Array, /) -> float:
     """Share of the largest number of a constant column by which others may differ from it."""
     return 1e-6 if X.dtype == array_namespace(X).float32 else 1e-13
 
 
-def _rows_beside(there: Array, /, *rows: np.ndarray) -> tuple[Array, ...]:
-    return tuple(beside(row[None, :], there) for row in rows)
+def _place_rows(there: Array, /, *rows: np.ndarray) -> tuple[Array, ...]:
+    return tuple(asarray_like(row[None, :], there) for row in rows)
 
 
-def _at_scores(values: Array, scores: Array, /) -> Array:
-    """Give values (n, q), sorted in each column, at normal scores (m, q): between two of them."""
+def _interpolate_at_scores(values: Array, scores: Array, /) -> Array:
+    """Return values (n, q), sorted in each column, at normal scores (m, q): between two of them."""
     xp, n = array_namespace(values), values.shape[0]
     shares = 0.5 * (1.0 + erf(scores * 0.5**0.5))
-    at = clipped(n * shares - 0.5, low=0.0, high=n - 1.0)
+    at = clip(n * shares - 0.5, low=0.0, high=n - 1.0)
     below = xp.floor(at)
     lower = xp.astype(below, xp.int64)
-    upper = clipped(lower + 1, high=n - 1)
+    upper = clip(lower + 1, high=n - 1)
     low, high = (xp.take_along_axis(values, index, axis=0) for index in (lower, upper))
     return low + (at - below) * (high - low)

@@ -14,14 +14,14 @@ from gpukfl._accel.trust import has_kernels
 from gpukfl.core._array import (
     Array,
     array_namespace,
-    clipped,
+    assert_host,
+    clip,
     device_of,
     double_like,
-    hosts,
     is_host,
     like,
 )
-from gpukfl.core._memory import block_size, for_blocks
+from gpukfl.core._memory import block_size, run_in_blocks
 
 MAX_KNOTS = 2**20  # leaves 11 bits for the share of a cell
 
@@ -57,7 +57,7 @@ class Positions:
         if is_host(A):
             from gpukfl._accel import cpu_bins
 
-            return cls(cpu_bins.encode(*hosts(A, low, gap), n_knots, shift), shift, n_knots)
+            return cls(cpu_bins.encode(*assert_host(A, low, gap), n_knots, shift), shift, n_knots)
         if has_kernels(A, "brownian"):
             from gpukfl._accel import cuda
 
@@ -87,7 +87,7 @@ class Positions:
         some = self.codes[:, start:stop]
         return replace(self, codes=array_namespace(some).asarray(some, copy=True))
 
-    def rescaled(self, factor: float, shift: int, n_knots: int, /) -> Positions:
+    def rescale(self, factor: float, shift: int, n_knots: int, /) -> Positions:
         """Multiply codes by a factor and round down: positions among other knots."""
         if is_host(self.codes):
             from gpukfl._accel import cpu_bins
@@ -111,7 +111,7 @@ class Positions:
 def _encode(A: Array, low: Array, gap: Array, n_knots: int, shift: int, /) -> Array:
     xp = array_namespace(A)
     P = (xp.astype(A, xp.float64) - low[:, None]) / gap[:, None]
-    P = clipped(xp.where(P >= 0, P, xp.zeros_like(P)), high=float(n_knots - 1))  # NaN to 0
+    P = clip(xp.where(P >= 0, P, xp.zeros_like(P)), high=float(n_knots - 1))  # NaN to 0
     return xp.astype(xp.floor(P * 2.0**shift), xp.int32)
 
 
@@ -120,7 +120,7 @@ def bin_sums(at: Positions, V: Array, /) -> Array:
     if is_host(V):
         from gpukfl._accel import cpu_bins
 
-        codes, V = hosts(at.codes, V)
+        codes, V = assert_host(at.codes, V)
         return cpu_bins.bin_sums(codes, at.shift, at.n_knots, V)
     if has_kernels(V, "brownian"):
         from gpukfl._accel import cuda
@@ -167,7 +167,7 @@ def part_sums(parts: Parts, V: Array, m: int, n_knots: int, /) -> Array:
 
 
 def knot_levels(parts: Parts, V: Array, gap: Array, n_knots: int, /, *, over: int = 1) -> Array:
-    r"""Give at the knots what `V` (n, t), in parts of the samples, puts on each row: (m, q, t).
+    r"""Return at the knots what `V` (n, t), in parts of the samples, puts on each row: (m, q, t).
 
     These are the functions u of `ridge_sums`, 0 at the first knot, for samples spread over knots
     that are `gap` (m,) apart; divided by `over`, in float64.
@@ -180,7 +180,7 @@ def knot_levels(parts: Parts, V: Array, gap: Array, n_knots: int, /, *, over: in
 
 
 def levels_of_sums(sums: Array, gap: Array, over: int, /) -> Array:
-    """Give `knot_levels` (m, q, t) from what is spread over the knots, of the same shape."""
+    """Return `knot_levels` (m, q, t) from what is spread over the knots, of the same shape."""
     xp = array_namespace(sums)
     mass = xp.cumulative_sum(sums, axis=1)
     steps = -mass[:, : sums.shape[1] - 1, :] * gap[:, None, None]
@@ -192,7 +192,7 @@ def interpolate_bins(at: Positions, U: Array, /) -> Array:
     if is_host(U):
         from gpukfl._accel import cpu_bins
 
-        codes, U = hosts(at.codes, U)
+        codes, U = assert_host(at.codes, U)
         return cpu_bins.interpolate_bins(codes, at.shift, U)
     if has_kernels(U, "brownian"):
         from gpukfl._accel import cuda
@@ -205,7 +205,7 @@ def _interpolate_bins(at: Positions, U: Array, /) -> Array:
     xp = array_namespace(U)
     total = xp.zeros((at.codes.shape[1], U.shape[2]), **double_like(U))
     for j in range(at.codes.shape[0]):
-        total = total + _interpolated(at, j, U)
+        total = total + _interpolate_row(at, j, U)
     return total
 
 
@@ -217,7 +217,7 @@ def bin_products(at: Positions, S: Array, Z: Array, /) -> Array:
     if is_host(Z):
         from gpukfl._accel import cpu_bins
 
-        codes, S, Z = hosts(at.codes, S, Z)
+        codes, S, Z = assert_host(at.codes, S, Z)
         return cpu_bins.bin_products(codes, at.shift, S, Z)
     if has_kernels(Z, "brownian"):
         from gpukfl._accel import cuda
@@ -229,16 +229,16 @@ def bin_products(at: Positions, S: Array, Z: Array, /) -> Array:
 def _bin_products(at: Positions, S: Array, Z: Array, /) -> Array:
     xp = array_namespace(Z)
     Z64 = xp.astype(Z, xp.float64)
-    rows = [xp.sum(_interpolated(at, j, S) * Z64, axis=1) for j in range(at.codes.shape[0])]
+    rows = [xp.sum(_interpolate_row(at, j, S) * Z64, axis=1) for j in range(at.codes.shape[0])]
     return xp.astype(xp.stack(rows, axis=0), Z.dtype)
 
 
-def _interpolated(at: Positions, j: int, U: Array, /) -> Array:
+def _interpolate_row(at: Positions, j: int, U: Array, /) -> Array:
     """Row j's knot values of `U` (m, q, t), interpolated at its positions: (n, t)."""
     xp = array_namespace(U)
     cell, share = at.cells(j)
     left = xp.take(U[j, ...], cell, axis=0)
-    right = xp.take(U[j, ...], clipped(cell + 1, high=at.n_knots - 1), axis=0)
+    right = xp.take(U[j, ...], clip(cell + 1, high=at.n_knots - 1), axis=0)
     return left + share[:, None] * (right - left)
 
 
@@ -258,7 +258,7 @@ def pair_sums(at: Positions, weights: Array | None, /, *, first: int | None = No
     if has_kernels(at.codes, "brownian") and weights is None:
         from gpukfl._accel import cuda
 
-        if cuda.sums_pairs(at.codes, at.shift, at.n_knots):
+        if cuda.can_sum_pairs(at.codes, at.shift, at.n_knots):
             return cuda.pair_sums(at.codes, at.shift, at.n_knots, first)
     return _pair_sums(at, weights, first)
 
@@ -277,7 +277,7 @@ def _pair_sums(at: Positions, weights: Array | None, first: int, /) -> Array:
     def body(start: int, stop: int) -> None:
         nonlocal total
         place = xp.astype(at.codes[:, None, start:stop], dtype) / 2.0**at.shift
-        B = xp.reshape(clipped(1.0 - xp.abs(place - knots), low=0.0), (m * q, stop - start))
+        B = xp.reshape(clip(1.0 - xp.abs(place - knots), low=0.0), (m * q, stop - start))
         heavy = B[: first * q, :]
         if weights is not None:
             heavy = heavy * xp.astype(weights[start:stop, 0], dtype)[None, :]
@@ -285,5 +285,5 @@ def _pair_sums(at: Positions, weights: Array | None, first: int, /) -> Array:
 
     most = min(n, 2 ** min(spare, 16) if exact else 2**16)
     size = block_size(total, bytes_each=32 * m * q, elements_each=m * q, at_most=most)
-    for_blocks(n, size, body)
+    run_in_blocks(n, size, body)
     return total

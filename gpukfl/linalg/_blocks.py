@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from gpukfl.core._array import Array, is_host
-from gpukfl.core._memory import block_size, for_blocks
+from gpukfl.core._memory import block_size, run_in_blocks
 
 _CACHED = 2**19  # elements of a block that stay in a core's cache between elementwise steps
 # Elements for each thread: those of few wait for one another, and for the interpreter's lock
@@ -68,10 +68,10 @@ def each_block(
         edges = [*range(first + start, first + stop, each), first + stop]
         starts, stops = edges[:-1], edges[1:]
         if len(starts) > 1:
-            results = pool.in_threads(compute, starts, stops)
+            results = pool.map_in_pool(compute, starts, stops)
         else:
             results = [compute(edges[0], edges[1])]
         for a, b, result in zip(starts, stops, results, strict=True):
             take(a, b, result)
 
-    for_blocks(n, size * threads, body)
+    run_in_blocks(n, size * threads, body)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from gpukfl._accel.trust import has_compiled
+from gpukfl._accel.trust import has_compiled_code
 from gpukfl.core._array import Array, array_namespace
 
 
 def decay(
     s: Array, coefficients: tuple[float, ...] = (1.0,), /, *, rate: float = 1.0, root: bool = False
 ) -> Array:
-    r"""Give a polynomial times an exponential, :math:`(c_0 + c_1 a + c_2 a^2)\, e^{-a}`.
+    r"""Return a polynomial times an exponential, :math:`(c_0 + c_1 a + c_2 a^2)\, e^{-a}`.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def decay(
     >>> decay(np.array([0.0, 4.0]), (1.0, 1.0), root=True)
     array([1.        , 0.40600585])
     """
-    if has_compiled(s):
+    if has_compiled_code(s):
         from gpukfl._accel import cpu_decay
 
         return cpu_decay.decay(s, coefficients, rate, root)

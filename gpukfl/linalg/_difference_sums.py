@@ -12,7 +12,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpukfl._accel.trust import has_kernels
-from gpukfl.core._array import Array, array_namespace, double_like, hosts, index_like, is_host, take
+from gpukfl.core._array import (
+    Array,
+    array_namespace,
+    assert_host,
+    double_like,
+    index_like,
+    is_host,
+    take_rows,
+)
 
 
 def difference_sums(A: Array, X: Array, /, *, power: int = 1) -> Array:
@@ -54,7 +62,7 @@ def difference_sums(A: Array, X: Array, /, *, power: int = 1) -> Array:
     if is_host(X):
         from gpukfl._accel import cpu_differences
 
-        return cpu_differences.difference_sums(*hosts(A, X))
+        return cpu_differences.difference_sums(*assert_host(A, X))
     if has_kernels(X, "differences"):
         from gpukfl._accel import cuda_differences
 
@@ -77,7 +85,7 @@ def _difference_sums(A: Array, X: Array, /) -> Array:
     return xp.astype(xp.stack(sums), xp.float64) if sums else xp.zeros(0, **double_like(X))
 
 
-def _centered(X: Array, /) -> Array:
+def _center(X: Array, /) -> Array:
     """Columns less their mean, in float64: squares then do not cancel."""
     xp = array_namespace(X)
     X = xp.astype(X, xp.float64)
@@ -86,7 +94,7 @@ def _centered(X: Array, /) -> Array:
 
 def _square_sums(A: Array, X: Array, /) -> Array:
     xp = array_namespace(A, X)
-    X, A = _centered(X), xp.astype(A, xp.float64)
+    X, A = _center(X), xp.astype(A, xp.float64)
     return 2.0 * (xp.sum(A, axis=1) @ (X * X) - xp.sum(X * (A @ X), axis=0))
 
 
@@ -116,12 +124,12 @@ class SortedColumns:
         index = xp.asarray(columns, **index_like(self.gaps))
         return SortedColumns(xp.take(self.order, index, axis=0), xp.take(self.gaps, index, axis=0))
 
-    def permuted(self, orders: np.ndarray, /) -> SortedColumns:
-        """Let the rows of a factor be taken in k orders, a host array (k, n): k p columns."""
+    def permute_rows(self, orders: np.ndarray, /) -> SortedColumns:
+        """Permute the rows of a factor in k orders, a host array (k, n): k p columns."""
         xp, (p, n), k = array_namespace(self.order), self.order.shape, orders.shape[0]
         rows = xp.astype(xp.asarray(orders, **index_like(self.gaps)), self.order.dtype)
         order = xp.take(rows, xp.reshape(self.order, (-1,)), axis=1)
-        gaps = take(self.gaps, np.tile(np.arange(p), k))
+        gaps = take_rows(self.gaps, np.tile(np.arange(p), k))
         return SortedColumns(xp.reshape(order, (k * p, n)), gaps)
 
 
@@ -155,7 +163,9 @@ def factored_difference_sums(V: Array, columns: SortedColumns, /) -> Array:
     if is_host(V):
         from gpukfl._accel import cpu_differences
 
-        return cpu_differences.factored_difference_sums(*hosts(V, columns.order, columns.gaps))
+        return cpu_differences.factored_difference_sums(
+            *assert_host(V, columns.order, columns.gaps)
+        )
     if has_kernels(V, "differences"):
         from gpukfl._accel import cuda_differences
 
@@ -177,8 +187,8 @@ def _factored_difference_sums(V: Array, columns: SortedColumns, /) -> Array:
 
 
 def factored_square_sums(V: Array, X: Array, /) -> Array:
-    r"""Give :math:`S_l = \sum_{ij} (V V^\top)_{ij} (x_{il} - x_{jl})^2` in float64: O(n m p)."""
+    r"""Return :math:`S_l = \sum_{ij} (V V^\top)_{ij} (x_{il} - x_{jl})^2` in float64: O(n m p)."""
     xp = array_namespace(V, X)
-    X, V = _centered(X), xp.astype(V, xp.float64)
+    X, V = _center(X), xp.astype(V, xp.float64)
     row_sums = V @ xp.sum(V, axis=0)
     return 2.0 * (row_sums @ (X * X) - xp.sum((V.T @ X) ** 2, axis=0))

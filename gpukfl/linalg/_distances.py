@@ -12,8 +12,8 @@ import operator
 from collections.abc import Iterator
 from typing import Any
 
-from gpukfl._accel.trust import has_compiled, has_kernels
-from gpukfl.core._array import Array, array_namespace, clipped, hosts, is_cupy, is_host, like
+from gpukfl._accel.trust import has_compiled_code, has_kernels
+from gpukfl.core._array import Array, array_namespace, assert_host, clip, is_cupy, is_host, like
 
 _FEW = 16  # features up to which differences take no longer than a matrix product on a GPU
 _NAMES: dict[str | float, str] = {2: "euclidean", 1: "manhattan"}
@@ -57,10 +57,10 @@ def squared_distances(X: Array, Z: Array, /) -> Array:
 
         roots = cuda_distances.distances(X, Z, "euclidean")
         return roots * roots
-    if has_compiled(X):
+    if has_compiled_code(X):
         from gpukfl._accel import cpu_distances
 
-        few = cpu_distances.squares_of_few(*hosts(X, Z))
+        few = cpu_distances.squares_of_few(*assert_host(X, Z))
         if few is not None:
             return few
     center = xp.mean(Z, axis=0)[None, :]
@@ -71,7 +71,7 @@ def squared_distances(X: Array, Z: Array, /) -> Array:
     if is_host(squares) or is_cupy(squares):  # in place, which the standard cannot say
         maximum: Any = xp.maximum
         return maximum(squares, 0.0, out=squares)
-    return clipped(squares, low=0.0)
+    return clip(squares, low=0.0)
 
 
 def _squared_norms(X: Array, /) -> Array:
@@ -115,14 +115,14 @@ def distances(X: Array, Z: Array, /, *, norm: str | float = "euclidean") -> Arra
     """
     norm = _NAMES.get(norm, norm)
     if not isinstance(norm, str) and 0 < norm < math.inf:
-        return _of_order(X, Z, float(norm))
+        return _p_distances(X, Z, float(norm))
     if norm not in ("euclidean", "manhattan"):
         msg = f"expected 'euclidean' or 'manhattan', or a positive number, got {norm!r}"
         raise ValueError(msg)
-    if has_compiled(X):
+    if has_compiled_code(X):
         from gpukfl._accel import cpu_distances
 
-        return cpu_distances.distances(*hosts(X, Z), norm)
+        return cpu_distances.distances(*assert_host(X, Z), norm)
     if has_kernels(X, "distances"):
         from gpukfl._accel import cuda_distances
 
@@ -130,35 +130,39 @@ def distances(X: Array, Z: Array, /, *, norm: str | float = "euclidean") -> Arra
     return _distances(X, Z, norm)
 
 
-def _of_order(X: Array, Z: Array, order: float, /) -> Array:
-    if has_compiled(X):
+def _p_distances(X: Array, Z: Array, order: float, /) -> Array:
+    if has_compiled_code(X):
         from gpukfl._accel import cpu_distances
 
-        return cpu_distances.distances(*hosts(X, Z), order)
+        return cpu_distances.distances(*assert_host(X, Z), order)
     return _power_distances(X, Z, order)
 
 
 def _distances(X: Array, Z: Array, norm: str, /) -> Array:
     xp = array_namespace(X, Z)
-    parts = (gap * gap if norm == "euclidean" else xp.abs(gap) for gap in _gaps(X, Z))
+    parts = (
+        gap * gap if norm == "euclidean" else xp.abs(gap) for gap in _iterate_differences(X, Z)
+    )
     total = functools.reduce(operator.add, parts)
     return xp.astype(xp.sqrt(total) if norm == "euclidean" else total, X.dtype, copy=False)
 
 
 def _power_distances(X: Array, Z: Array, order: float, /) -> Array:
     xp = array_namespace(X, Z)
-    total = functools.reduce(operator.add, (power_of(xp.abs(gap), order) for gap in _gaps(X, Z)))
+    total = functools.reduce(
+        operator.add, (fast_power(xp.abs(gap), order) for gap in _iterate_differences(X, Z))
+    )
     return xp.astype(total ** (1.0 / order), X.dtype, copy=False)
 
 
-def power_of(size: Array, order: float, /) -> Array:
+def fast_power(size: Array, order: float, /) -> Array:
     """Power of numbers of at least 0: whole and half ones by roots, ten times as fast."""
     if order == 0.5:
         return array_namespace(size).sqrt(size)
-    return size * power_of(size, 0.5) if order == 1.5 else size**order
+    return size * fast_power(size, 0.5) if order == 1.5 else size**order
 
 
-def _gaps(X: Array, Z: Array, /) -> Iterator[Array]:
+def _iterate_differences(X: Array, Z: Array, /) -> Iterator[Array]:
     """Differences (n, q) in one feature after another, in float64."""
     xp = array_namespace(X, Z)
     X, Z = xp.astype(X, xp.float64), xp.astype(Z, xp.float64)
@@ -204,7 +208,7 @@ def sign_sums(Q: Array, X: Array, Z: Array, /) -> Array:
     if is_host(X):
         from gpukfl._accel import cpu_distances
 
-        return cpu_distances.sign_sums(*hosts(Q, X, Z))
+        return cpu_distances.sign_sums(*assert_host(Q, X, Z))
     if has_kernels(X, "distances"):
         from gpukfl._accel import cuda_distances
 
@@ -262,7 +266,7 @@ def power_sums(Q: Array, X: Array, Z: Array, /, *, order: float) -> Array:
     if is_host(X):
         from gpukfl._accel import cpu_distances
 
-        return cpu_distances.power_sums(*hosts(Q, X, Z), order)
+        return cpu_distances.power_sums(*assert_host(Q, X, Z), order)
     return _power_sums(Q, X, Z, order)
 
 
@@ -270,8 +274,8 @@ def _power_sums(Q: Array, X: Array, Z: Array, order: float, /) -> Array:
     xp = array_namespace(Q, X, Z)
     Q = xp.astype(Q, xp.float64)
     sums = []
-    for gap in _gaps(X, Z):
+    for gap in _iterate_differences(X, Z):
         zero = gap == 0
         size = xp.where(zero, xp.ones_like(gap), xp.abs(gap))
-        sums.append(xp.sum(Q * xp.sign(gap) * power_of(size, order - 1.0), axis=1))
+        sums.append(xp.sum(Q * xp.sign(gap) * fast_power(size, order - 1.0), axis=1))
     return xp.astype(xp.stack(sums, axis=1), X.dtype, copy=False)

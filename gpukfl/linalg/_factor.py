@@ -19,15 +19,15 @@ import numpy as np
 from gpukfl.core._array import (
     Array,
     array_namespace,
-    beside,
-    clipped,
+    asarray_like,
+    assert_host,
+    clip,
     epsilon,
-    hosts,
     is_cupy,
     is_host,
+    is_on_gpu,
     is_torch,
     like,
-    on_gpu,
     to_host,
 )
 
@@ -81,8 +81,8 @@ class CholeskyFactor:
         """
         xp = array_namespace(A)
         if is_cupy(A):
-            return _factored(A, lambda _: [])[0]
-        with _failing_alike(A):
+            return _factor_on_cupy(A, lambda _: [])[0]
+        with _unify_errors(A):
             L = _factor_on_host(A, overwrite) if is_host(A) else xp.linalg.cholesky(A)
         # Some libraries factor NaN without complaint; from anywhere it reaches the diagonal
         diagonal = xp.linalg.diagonal(L)
@@ -94,25 +94,25 @@ class CholeskyFactor:
         return self.solve_upper(self.solve_lower(b))
 
     def inverse(self) -> Array:
-        """Give the inverse of what was factored (n, n); O(n³)."""
+        """Return the inverse of what was factored (n, n); O(n³)."""
         if is_host(self.L):
-            return _host_inverse(self.L)
+            return _invert_on_host(self.L)
         xp = array_namespace(self.L)
         return self.solve(xp.eye(self.L.shape[0], **like(self.L)))
 
     def whiten(self, A: Array, /) -> Array:
-        r"""Give :math:`L^{-1} A L^{-\top}` for a symmetric `A` (n, n); O(n³)."""
+        r"""Return :math:`L^{-1} A L^{-\top}` for a symmetric `A` (n, n); O(n³)."""
         if is_host(self.L):
-            return _host_whitened(self.L, np.asarray(A))
+            return _whiten_on_host(self.L, np.asarray(A))
         inner = self.solve_lower(self.solve_lower(A).T)
         return 0.5 * (inner + inner.T)
 
     def unwhiten(self, A: Array, /) -> Array:
-        r"""Give :math:`L^{-\top} A L^{-1}` for a symmetric `A` (n, n); O(n³)."""
+        r"""Return :math:`L^{-\top} A L^{-1}` for a symmetric `A` (n, n); O(n³)."""
         if is_host(self.L):
             # With rows and columns in reverse order the transpose of L is lower triangular
-            back = _host_whitened(_reversed(self.L.T), _reversed(np.asarray(A)))
-            return _reversed(back)
+            back = _whiten_on_host(_reverse_both(self.L.T), _reverse_both(np.asarray(A)))
+            return _reverse_both(back)
         outer = self.solve_upper(self.solve_upper(A).T)
         return 0.5 * (outer + outer.T)
 
@@ -125,21 +125,21 @@ class CholeskyFactor:
         return _solve_triangular(self.L, b, transposed=True)
 
 
-def solve_and_read(
+def solve_and_measure(
     A: Array, b: Array, measure: Callable[[Array], Array], /
 ) -> tuple[Array, np.ndarray]:
-    """Solve ``A x = b``, and read the vector ``measure(x)``, as `factor_and_read` does."""
+    """Solve ``A x = b``, and read the vector ``measure(x)``, as `factor_and_measure` does."""
     solutions: list[Array] = []
 
     def solved(factor: CholeskyFactor) -> Array:
         solutions.append(factor.solve(b))
         return measure(solutions[0])
 
-    numbers = factor_and_read(A, solved)
+    numbers = factor_and_measure(A, solved)
     return solutions[0], numbers
 
 
-def factor_and_read(A: Array, measure: Callable[[CholeskyFactor], Array], /) -> np.ndarray:
+def factor_and_measure(A: Array, measure: Callable[[CholeskyFactor], Array], /) -> np.ndarray:
     """Factor `A`, and read the vector ``measure(factor)``: CuPy waits for the device once.
 
     `A` (n, n) is symmetric positive definite, and overwritten; all have its dtype. O(n³).
@@ -151,10 +151,10 @@ def factor_and_read(A: Array, measure: Callable[[CholeskyFactor], Array], /) -> 
     """
     if not is_cupy(A):
         return to_host(measure(CholeskyFactor.of(A, overwrite=True)))
-    return _factored(A, lambda factor: [measure(factor)])[1]
+    return _factor_on_cupy(A, lambda factor: [measure(factor)])[1]
 
 
-def _factored(
+def _factor_on_cupy(
     A: Array, measure: Callable[[CholeskyFactor], list[Array]]
 ) -> tuple[CholeskyFactor, np.ndarray]:
     """Factor `A` of CuPy, and read vectors measured with whether there is a factor: one wait."""
@@ -175,7 +175,7 @@ def _factored(
 def _is_factor(
     squares: np.ndarray, diagonal: np.ndarray, pivots: np.ndarray, *, rounding: float
 ) -> bool:
-    """Tell a factor L of A from what a solver leaves behind that found none, all (n,).
+    """Return whether L is a factor of A: a solver that found none leaves something else, all (n,).
 
     The `squares` of a factor's rows add up to A's `diagonal`. Those of rows that were not reached
     do not: off the diagonal they still have what would have been subtracted there.
@@ -186,7 +186,7 @@ def _is_factor(
 
 
 def add_to_diagonal(A: Array, value: Array | float, /) -> Array:
-    """Give `A` (n, n) plus `value`, a number or an array of one, times the identity."""
+    """Return `A` (n, n) plus `value`, a number or an array of one, times the identity."""
     if is_host(A):
         A = A.copy()
         A.flat[:: A.shape[0] + 1] += value
@@ -207,7 +207,7 @@ def mean_diagonal(A: Array, /) -> Array:
 
 
 def _factor_on_host(A: np.ndarray, overwrite: bool) -> np.ndarray:
-    if (split := _over_threads(A.shape[0])) is not None:
+    if (split := _threaded_module(A.shape[0])) is not None:
         L = np.array(A, order="C", copy=None if overwrite else True)
         split.factor(L)
         return L
@@ -217,36 +217,36 @@ def _factor_on_host(A: np.ndarray, overwrite: bool) -> np.ndarray:
     return cholesky(A.T, lower=False, overwrite_a=overwrite, check_finite=False).T
 
 
-def _host_inverse(L: np.ndarray, /) -> np.ndarray:
-    if (split := _over_threads(L.shape[0])) is not None:
-        return _mirrored(split.inverse(np.ascontiguousarray(L)).T)
+def _invert_on_host(L: np.ndarray, /) -> np.ndarray:
+    if (split := _threaded_module(L.shape[0])) is not None:
+        return _mirror(split.inverse(np.ascontiguousarray(L)).T)
     from scipy.linalg import get_lapack_funcs
 
     (potri,) = get_lapack_funcs(("potri",), (L,))
     upper, info = potri(L.T, lower=0)  # in the order of LAPACK, and without a second copy
     assert info == 0  # the diagonal of a factor has no 0
-    return _mirrored(upper)
+    return _mirror(upper)
 
 
-def _reversed(A: np.ndarray, /) -> np.ndarray:
+def _reverse_both(A: np.ndarray, /) -> np.ndarray:
     return np.ascontiguousarray(A[::-1, ::-1])
 
 
-def _host_whitened(L: np.ndarray, A: np.ndarray, /) -> np.ndarray:
-    if (split := _over_threads(L.shape[0])) is not None:
+def _whiten_on_host(L: np.ndarray, A: np.ndarray, /) -> np.ndarray:
+    if (split := _threaded_module(L.shape[0])) is not None:
         white = np.array(A, dtype=np.result_type(A, L), order="C")
         split.whiten(white, np.ascontiguousarray(L, dtype=white.dtype))
-        return _mirrored(white.T)
+        return _mirror(white.T)
     from scipy.linalg import get_lapack_funcs
 
     # Half of the arithmetic of two triangular solves, which know nothing of the symmetry
     (sygst,) = get_lapack_funcs(("sygst",), (L, A))
     upper, info = sygst(A.T, L.T, itype=1, lower=0)
     assert info == 0  # which it is for arguments of right shapes
-    return _mirrored(upper)
+    return _mirror(upper)
 
 
-def _mirrored(A: np.ndarray, /) -> np.ndarray:
+def _mirror(A: np.ndarray, /) -> np.ndarray:
     """Make `A` (n, n) symmetric in its place, by what is above its diagonal."""
     n = A.shape[0]
     for start in range(0, n, _BLOCK):
@@ -259,7 +259,7 @@ def _mirrored(A: np.ndarray, /) -> np.ndarray:
 
 
 @contextlib.contextmanager
-def _failing_alike(A: Array, /) -> Iterator[None]:
+def _unify_errors(A: Array, /) -> Iterator[None]:
     """Let every library say by NumPy's error that `A` cannot be factored, and CuPy say it at all.
 
     Errors of the device are RuntimeErrors too, and stay what they are.
@@ -289,16 +289,16 @@ def _check_finite(x: Array, complaint: str, /) -> None:
 
 def _is_small_on_gpu(A: Array, most: int, /) -> bool:
     """Whether `A` is on a GPU that is not done before the host, with so many elements at most."""
-    return on_gpu(A) and A.shape[0] * A.shape[1] <= most
+    return is_on_gpu(A) and A.shape[0] * A.shape[1] <= most
 
 
-def on_host_if_small(*arrays: Array) -> tuple[Array, ...]:
+def move_small_to_host(*arrays: Array) -> tuple[Array, ...]:
     """Copy float64 arrays of a GPU to the host where it is done before the GPU has begun.
 
     All or none, in one transfer; arrays of other places stay what they are.
     """
     first = arrays[0]
-    if not on_gpu(first) or max(math.prod(x.shape) for x in arrays) > _SMALL:
+    if not is_on_gpu(first) or max(math.prod(x.shape) for x in arrays) > _SMALL:
         return arrays
     xp = array_namespace(first)
     host = to_host(xp.concat([xp.reshape(x, (-1,)) for x in arrays]))
@@ -309,9 +309,9 @@ def on_host_if_small(*arrays: Array) -> tuple[Array, ...]:
     )
 
 
-def back_beside(x: Array, reference: Array, /) -> Array:
-    """Give `x`, which `on_host_if_small` may have led to the host, on the place of `reference`."""
-    return beside(x, reference) if is_host(x) and not is_host(reference) else x
+def restore_device(x: Array, reference: Array, /) -> Array:
+    """Return `x` on the device of `reference`, which `move_small_to_host` may have left."""
+    return asarray_like(x, reference) if is_host(x) and not is_host(reference) else x
 
 
 def eigh(A: Array, /) -> tuple[Array, Array]:
@@ -324,15 +324,15 @@ def eigh(A: Array, /) -> tuple[Array, Array]:
     """
     if _is_small_on_gpu(A, _SMALL):
         s, Q = eigh(to_host(A))
-        return beside(s, A), beside(Q, A)
-    s, Q, _ = eigh_and_read(A, lambda s, _: s[:0])
+        return asarray_like(s, A), asarray_like(Q, A)
+    s, Q, _ = eigh_and_measure(A, lambda s, _: s[:0])
     return s, Q
 
 
-def eigh_and_read(
+def eigh_and_measure(
     A: Array, measure: Callable[[Array, Array], Array], /
 ) -> tuple[Array, Array, np.ndarray]:
-    """Give `eigh` of `A`, and read the vector ``measure(s, Q)``: CuPy waits for the device once.
+    """Return `eigh` of `A`, and the host vector ``measure(s, Q)``: CuPy waits once.
 
     And once more where `A` is small, for it to come to the host.
     """
@@ -341,7 +341,7 @@ def eigh_and_read(
         return s, Q, to_host(measure(s, Q))
     if not is_cupy(A):
         _check_finite(A, "Eigenvalues were not found: the matrix is not finite")
-        with _failing_alike(A):
+        with _unify_errors(A):
             s, Q = host_eigh(A) if is_host(A) else array_namespace(A).linalg.eigh(A)
         return s, Q, to_host(measure(s, Q))
     import cupyx
@@ -360,7 +360,7 @@ def eigh_and_read(
 def _is_spectrum(
     s: np.ndarray, diagonal: np.ndarray, expected: np.ndarray, *, rounding: float
 ) -> bool:
-    """Tell eigenvalues from what a solver leaves behind that found none, all (n,).
+    """Return whether eigenvalues were found: a solver that found none leaves something else.
 
     By the `diagonal` of what eigenvectors and eigenvalues multiply to, which is A's.
     """
@@ -372,9 +372,9 @@ def _is_spectrum(
 def eigvalsh(A: Array, /) -> Array:
     """Eigenvalues (n,) of a symmetric `A`, ascending; O(n³). Raises as `eigh` does."""
     if _is_small_on_gpu(A, _SMALL):
-        return beside(eigvalsh(to_host(A)), A)
+        return asarray_like(eigvalsh(to_host(A)), A)
     _check_finite(A, "Eigenvalues were not found: the matrix is not finite")
-    with _failing_alike(A):
+    with _unify_errors(A):
         return array_namespace(A).linalg.eigvalsh(A)
 
 
@@ -382,17 +382,17 @@ def svd(A: Array, /) -> tuple[Array, Array, Array]:
     """Thin singular value decomposition U, s, V' of `A`, s descending. Raises as `eigh` does."""
     if _is_small_on_gpu(A, _SMALL_SVD):
         U, s, Vt = svd(to_host(A))
-        return beside(U, A), beside(s, A), beside(Vt, A)
+        return asarray_like(U, A), asarray_like(s, A), asarray_like(Vt, A)
     # First, because LAPACK may search for them in infinite numbers for ever
     _check_finite(A, "Singular values were not found: the matrix is not finite")
-    with _failing_alike(A):
+    with _unify_errors(A):
         U, s, Vt = array_namespace(A).linalg.svd(A, full_matrices=False)
     return U, s, Vt
 
 
 def _solve_triangular(L: Array, b: Array, /, *, transposed: bool) -> Array:
     if is_host(L):
-        return _solve_on_host(*hosts(L, b), transposed)
+        return _solve_on_host(*assert_host(L, b), transposed)
     if is_cupy(L):
         from cupyx.scipy.linalg import solve_triangular
 
@@ -406,7 +406,7 @@ def _solve_triangular(L: Array, b: Array, /, *, transposed: bool) -> Array:
 
 def _solve_on_host(L: np.ndarray, b: np.ndarray, transposed: bool) -> np.ndarray:
     wide = b.ndim == 2 and b.shape[1] >= _WIDE
-    if wide and (split := _over_threads(L.shape[0])) is not None:
+    if wide and (split := _threaded_module(L.shape[0])) is not None:
         x = np.array(b, dtype=np.result_type(L, b), order="C")
         split.solve(np.ascontiguousarray(L, dtype=x.dtype), x, turned=transposed)
         return x
@@ -415,8 +415,8 @@ def _solve_on_host(L: np.ndarray, b: np.ndarray, transposed: bool) -> np.ndarray
     return solve_triangular(L, b, lower=True, trans=int(transposed), check_finite=False)
 
 
-def _over_threads(n: int) -> Any:
-    """Give the module that splits what is done to n rows over threads; None where one does it."""
+def _threaded_module(n: int) -> Any:
+    """Return the module that splits the work on n rows over threads; None where one does it."""
     if n <= _ALONE:  # and nothing more is imported
         return None
     from gpukfl._accel import cpu_factors
@@ -435,7 +435,7 @@ def map_singular_values(W: Array, shrink: Callable[[Array], Array], /) -> tuple[
     d, m = W.shape
     if _is_small_on_gpu(W, _SMALL):
         mapped, s = map_singular_values(to_host(W), shrink)
-        return beside(mapped, W), beside(s, W)
+        return asarray_like(mapped, W), asarray_like(s, W)
     if m < d:
         mapped, s = map_singular_values(W.T, shrink)
         return mapped.T, s
@@ -449,7 +449,7 @@ def _map_by_gram(W: Array, shrink: Callable[[Array], Array], /) -> tuple[Array, 
     xp = array_namespace(W)
     W64 = xp.astype(W, xp.float64)
     squares, U = eigh(W64 @ W64.T)
-    s = xp.sqrt(clipped(xp.flip(squares), low=0.0))
+    s = xp.sqrt(clip(xp.flip(squares), low=0.0))
     U = xp.flip(U, axis=1)
     zero = s <= 0
     factor = xp.where(zero, xp.zeros_like(s), shrink(s) / xp.where(zero, xp.ones_like(s), s))
@@ -460,6 +460,6 @@ def _map_by_gram(W: Array, shrink: Callable[[Array], Array], /) -> tuple[Array, 
 def orthonormal_range(Y: Array, /) -> Array:
     """Orthonormal basis of the columns of a tall `Y` (n, r). Raises as `eigh` does."""
     _check_finite(Y, "A basis was not found: the matrix is not finite")
-    with _failing_alike(Y):
+    with _unify_errors(Y):
         Q, _ = array_namespace(Y).linalg.qr(Y, mode="reduced")
     return Q

@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpukfl._accel.trust import has_kernels
-from gpukfl.core._array import Array, array_namespace, double_like, hosts, is_host
-from gpukfl.core._memory import block_size, for_blocks
+from gpukfl.core._array import Array, array_namespace, assert_host, double_like, is_host
+from gpukfl.core._memory import block_size, run_in_blocks
 
 # Of one projection: values, C, steps, u, u at the samples, about eight arrays of doubles
 _BYTES = 64
@@ -72,7 +72,7 @@ def ridge_sums(rows: SortedRows, V: Array, /) -> Array:
     if rows.rank is None:
         from gpukfl._accel import cpu
 
-        return cpu.ridge_sums(*hosts(rows.values, rows.order, V))
+        return cpu.ridge_sums(*assert_host(rows.values, rows.order, V))
     if has_kernels(V, "brownian"):
         from gpukfl._accel import cuda
 
@@ -91,16 +91,16 @@ def _ridge_sums(rows: SortedRows, V: Array, /) -> Array:
 
         def body(start: int, stop: int, c: int = c) -> None:
             nonlocal total
-            u = _curves(rows.part(start, stop), V[:, c])
+            u = _ridge_curve(rows.part(start, stop), V[:, c])
             total = total + xp.sum(xp.take_along_axis(u, rank[start:stop, :], axis=1), axis=0)
 
-        for_blocks(m, block_size(V, bytes_each=_BYTES * n, elements_each=n, at_most=m), body)
+        run_in_blocks(m, block_size(V, bytes_each=_BYTES * n, elements_each=n, at_most=m), body)
         columns.append(total)
     return xp.stack(columns, axis=1)
 
 
-def _curves(rows: SortedRows, v: Array, /) -> Array:
-    """Give u at the sorted projections, float64 (m, n), for one right-hand side (n,)."""
+def _ridge_curve(rows: SortedRows, v: Array, /) -> Array:
+    """Return u at the sorted projections, float64 (m, n), for one right-hand side (n,)."""
     xp = array_namespace(v)
     m, n = rows.shape
     sorted_v = xp.reshape(xp.take(v, xp.reshape(rows.order, (-1,)), axis=0), (m, n))
@@ -111,25 +111,25 @@ def _curves(rows: SortedRows, v: Array, /) -> Array:
 
 
 def ridge_curves(rows: SortedRows, V: Array, /) -> Array:
-    """Give each row's u of `ridge_sums` at its own sorted projections: float64 (m, n, t)."""
+    """Return each row's u of `ridge_sums` at its sorted projections: float64 (m, n, t)."""
     if is_host(V) and rows.rank is None:
         from gpukfl._accel import cpu
 
-        return cpu.ridge_curves(*hosts(rows.values, rows.order, V))
+        return cpu.ridge_curves(*assert_host(rows.values, rows.order, V))
     (m, n), t = rows.shape, V.shape[1]
     out = array_namespace(V).empty((m, n, t), **double_like(V))
 
     def body(start: int, stop: int) -> None:
         block = rows.part(start, stop)
         for c in range(t):
-            out[start:stop, :, c] = _curves(block, V[:, c])
+            out[start:stop, :, c] = _ridge_curve(block, V[:, c])
 
-    for_blocks(m, block_size(V, bytes_each=_BYTES * n, elements_each=n, at_most=m), body)
+    run_in_blocks(m, block_size(V, bytes_each=_BYTES * n, elements_each=n, at_most=m), body)
     return out
 
 
 def sign_products(rows: SortedRows, Z: Array, /) -> Array:
-    r"""Give the samples' signed sums, times their own weights.
+    r"""Return the samples' signed sums, times their own weights.
 
     .. math:: out_{ji} = \sum_c Z_{ic} \sum_{i'} Z_{i'c}\, \mathrm{sign}(a_{ji} - a_{ji'})
 
@@ -138,7 +138,7 @@ def sign_products(rows: SortedRows, Z: Array, /) -> Array:
     if rows.rank is None:
         from gpukfl._accel import cpu
 
-        return cpu.sign_products(*hosts(rows.values, rows.order, Z))
+        return cpu.sign_products(*assert_host(rows.values, rows.order, Z))
     if has_kernels(Z, "brownian"):
         from gpukfl._accel import cuda
 
@@ -187,7 +187,7 @@ def absolute_differences(A: Array, /) -> Array:
         gaps = xp.abs(block[:, :, None] - block[:, None, :])
         total = total + xp.sum(gaps, axis=0, dtype=xp.float64)
 
-    for_blocks(m, block_size(A, bytes_each=24 * n * n, elements_each=n * n, at_most=m), body)
+    run_in_blocks(m, block_size(A, bytes_each=24 * n * n, elements_each=n * n, at_most=m), body)
     return _cast(total, A)
 
 

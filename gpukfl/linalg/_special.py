@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from gpukfl._accel.trust import has_compiled
+from gpukfl._accel.trust import has_compiled_code
 from gpukfl.core._array import (
     Array,
     array_namespace,
-    clipped,
+    clip,
     epsilon,
     is_cupy,
     is_host,
+    is_on_gpu,
     is_torch,
-    on_gpu,
 )
 
 _SATURATED = 6.0  # erf is 1 to double precision from here on
@@ -61,7 +61,7 @@ _FAR = (
 
 def erf(x: Array, /) -> Array:
     """Error function, of the library, device and dtype of `x`."""
-    if has_compiled(x):
+    if has_compiled_code(x):
         from scipy.special import erf as twin
 
         return twin(x)
@@ -84,9 +84,9 @@ def _erf(x: Array, /) -> Array:
     """
     xp = array_namespace(x)
     size = xp.abs(x)
-    inner = clipped(x, low=-_MIDDLE, high=_MIDDLE)
+    inner = clip(x, low=-_MIDDLE, high=_MIDDLE)
     near = inner * _quotient(_NEAR, inner * inner)
-    outer = clipped(size, low=_MIDDLE, high=_SATURATED)
+    outer = clip(size, low=_MIDDLE, high=_SATURATED)
     far = xp.sign(x) * (1.0 - xp.exp(-outer * outer) * _quotient(_FAR, outer))
     return xp.where(size <= _MIDDLE, near, far)
 
@@ -108,13 +108,13 @@ def _polynomial(coefficients: tuple[float, ...], x: Array) -> Array:
 # Values so small that they say nothing, and cost much.
 
 
-def without_traces(values: Array, /) -> Array:
-    """Give values of a kernel, of at most about 1, with 0 for those below the squared epsilon.
+def drop_negligible(values: Array, /) -> Array:
+    """Set values of a kernel, of at most about 1, to 0 below the squared epsilon.
 
     NumPy's in their place. Sums with others cannot tell them from 0; but products of them are below
     the smallest normal number, with which a processor takes up to fifty times as long. GPUs do not.
     """
-    if on_gpu(values):
+    if is_on_gpu(values):
         return values
     least = epsilon(values) ** 2
     if is_host(values):

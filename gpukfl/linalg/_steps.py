@@ -35,7 +35,7 @@ def _conjugate_step(
 
 
 def conjugate_direction(z: Array, p: Array, rz: Array, rz_old: Array, /) -> Array:
-    """Give ``z + (rz / rz_old) p`` for each column; where `rz_old` is 0, `z`."""
+    """Return ``z + (rz / rz_old) p`` for each column; where `rz_old` is 0, `z`."""
     if _has_twin(z, p):
         from gpukfl._accel import cuda_vectors
 
@@ -60,8 +60,8 @@ def column_dots(u: Array, v: Array, /, *, plus: Array | None = None) -> Array:
     return sample_dot(u if plus is None else u + plus, v)
 
 
-def dots_together(*pairs: Pair) -> list[Array]:
-    """Give the `column_dots` of each triple (u, v, plus): one pass where rows lie in parts."""
+def column_dots_in_one_pass(*pairs: Pair) -> list[Array]:
+    """Return the `column_dots` of each triple (u, v, plus): one pass where rows lie in parts."""
     if not lies_in_parts(pairs[0][0]):
         return [column_dots(u, v, plus=plus) for u, v, plus in pairs]
 
@@ -114,7 +114,7 @@ def _center_columns(product: Array, V: Array, shift: float, /) -> Array:
 def _has_thread_for_columns(x: Array) -> bool:
     from gpukfl._accel import cuda_vectors
 
-    return cuda_vectors.sums_columns(x)
+    return cuda_vectors.can_sum_columns(x)
 
 
 def _has_twin(*arrays: Array) -> bool:

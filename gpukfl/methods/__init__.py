@@ -1,5 +1,8 @@
 """Published algorithms, one per file: functions on arrays, with the papers' equation numbers."""
 
+from typing import TYPE_CHECKING
+
+from gpukfl.core._lazy import deprecated_names
 from gpukfl.methods._agop import (
     STRUCTURES,
     AverageGradientOuterProduct,
@@ -34,7 +37,7 @@ from gpukfl.methods._evidence_bound import (
     STRETCHES,
     BoundCriterion,
     BoundPosterior,
-    lengthscale_left_out,
+    leave_one_out_lengthscale,
     lowest_nearby,
 )
 from gpukfl.methods._functional_gradient import (
@@ -67,7 +70,7 @@ from gpukfl.methods._kernel_ridge import (
     KernelRidge,
     KernelRidgeFit,
     folds,
-    left_out_path,
+    leave_one_out_path,
     nystrom_preconditioner,
     solve_by_conjugate_gradients,
 )
@@ -82,10 +85,10 @@ from gpukfl.methods._multi_indices import (
 from gpukfl.methods._nystrom import (
     NystromFactor,
     NystromSystem,
+    choose_jitter,
     falkon,
-    jitter_for,
     solve_with_intercept,
-    weight_of,
+    total_weight,
 )
 from gpukfl.methods._partial_dependence import ProductExpansion, ProductTerm, product_terms
 from gpukfl.methods._regfeal import (
@@ -95,11 +98,11 @@ from gpukfl.methods._regfeal import (
     Reweighting,
     derivative_products,
     derivative_weights,
+    eta_shares,
     optimal_eta,
 )
-from gpukfl.methods._regfeal import shares as eta_shares
 from gpukfl.methods._ridge import RidgeSystem, paper_ridge
-from gpukfl.methods._ridge_path import Fold, RidgePath, best_path, mixtures_of
+from gpukfl.methods._ridge_path import Fold, RidgePath, best_path, mix_targets
 from gpukfl.methods._selection import (
     FeatureSelection,
     Round,
@@ -127,14 +130,14 @@ from gpukfl.methods._weighting import (
     LassoFits,
     Sums,
     Validated,
-    cross_validated,
-    cross_validated_near,
+    cross_validate,
+    cross_validate_locally,
     fold_sums,
     last_accepted,
     least_squares,
+    pruning_candidates,
     scored_rows,
 )
-from gpukfl.methods._weighting import candidates as pruning_candidates
 from gpukfl.methods._weighting_bounds import (
     convergence_gap,
     convergence_ridge,
@@ -213,13 +216,14 @@ __all__ = [
     "can_cover",
     "check_share",
     "choose_centers",
+    "choose_jitter",
     "competing_fits",
     "competing_weights",
     "conformal_weight",
     "convergence_gap",
     "convergence_ridge",
-    "cross_validated",
-    "cross_validated_near",
+    "cross_validate",
+    "cross_validate_locally",
     "degradation",
     "degradation_on_sample",
     "derivative_products",
@@ -241,17 +245,16 @@ __all__ = [
     "guaranteed_ridge",
     "guaranteed_strength",
     "hierarchical_effect_sizes",
-    "jitter_for",
     "largest_sparsity",
     "last_accepted",
     "least_squares",
-    "left_out_path",
-    "lengthscale_left_out",
+    "leave_one_out_lengthscale",
+    "leave_one_out_path",
     "leverage_scores",
     "linear_weights",
     "lowest_nearby",
     "main_effect_size",
-    "mixtures_of",
+    "mix_targets",
     "nystrom_preconditioner",
     "optimal_eta",
     "paper_ridge",
@@ -266,8 +269,22 @@ __all__ = [
     "solve_by_conjugate_gradients",
     "solve_with_intercept",
     "sufficient_centers",
+    "total_weight",
     "unit_weights",
     "variances",
-    "weight_of",
     "weighted_quantile",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = deprecated_names(
+        __name__,
+        {
+            "jitter_for": "choose_jitter",
+            "mixtures_of": "mix_targets",
+            "weight_of": "total_weight",
+            "cross_validated": "cross_validate",
+            "cross_validated_near": "cross_validate_locally",
+            "lengthscale_left_out": "leave_one_out_lengthscale",
+            "left_out_path": "leave_one_out_path",
+        },
+    )

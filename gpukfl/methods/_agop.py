@@ -24,21 +24,21 @@ import numpy as np
 from gpukfl.core._array import (
     Array,
     array_namespace,
-    clipped,
+    clip,
     double_like,
     double_reference,
     epsilon,
-    in_double,
     like,
+    to_double,
 )
 from gpukfl.core._checks import check_choice, check_number
 from gpukfl.core._results import History, Status
 from gpukfl.kernels import Kernel, median_distance
 from gpukfl.linalg import eigh
-from gpukfl.methods._kernel_ridge import DenseSystem, left_out_path
-from gpukfl.methods._nystrom import NystromFactor, NystromSystem, jitter_for, jittered
-from gpukfl.methods._ridge_path import RidgePath, mixtures_of
-from gpukfl.operators import KernelOperator, leading_rows, mapped, mapped_back
+from gpukfl.methods._kernel_ridge import DenseSystem, leave_one_out_path
+from gpukfl.methods._nystrom import NystromFactor, NystromSystem, add_jitter, choose_jitter
+from gpukfl.methods._ridge_path import RidgePath, mix_targets
+from gpukfl.operators import KernelOperator, apply_map, leading_rows, map_row_gradient
 from gpukfl.partitioned._rows import Rows
 
 # ----------------------------------------------------------------------- average gradients
@@ -90,7 +90,7 @@ def average_gradient_outer_product(
         return (total,)
 
     (total,) = operator.sum_over_blocks(compute)
-    return total / _weight(operator, weights)
+    return total / _total_weight(operator, weights)
 
 
 def principal_gradients(
@@ -113,19 +113,19 @@ def principal_gradients(
     if n * alpha.shape[1] >= d:
         G = average_gradient_outer_product(operator, alpha, weights)
         xp, (values, vectors) = array_namespace(G), eigh(G)
-        return clipped(xp.flip(values), low=0.0), xp.flip(vectors, axis=1).T
+        return clip(xp.flip(values), low=0.0), xp.flip(vectors, axis=1).T
     parts: list[Array] = []
 
     def compute(start: int, stop: int) -> list[Array]:
-        found = [in_double(slopes) for slopes in _gradients(operator, alpha, start, stop)]
+        found = [to_double(slopes) for slopes in _gradients(operator, alpha, start, stop)]
         if weights is None:
             return found
-        roots = in_double(weights[start:stop, :]) ** 0.5
+        roots = to_double(weights[start:stop, :]) ** 0.5
         return [roots * slopes for slopes in found]
 
-    operator.over_blocks(compute, lambda _start, _stop, found: parts.extend(found))
+    operator.for_each_block(compute, lambda _start, _stop, found: parts.extend(found))
     values, rows = right_singular_vectors(array_namespace(alpha).concat(parts, axis=0))
-    return values / _weight(operator, weights), rows
+    return values / _total_weight(operator, weights), rows
 
 
 def right_singular_vectors(A: Array, /) -> tuple[Array, Array]:
@@ -143,7 +143,7 @@ def right_singular_vectors(A: Array, /) -> tuple[Array, Array]:
         the time of a singular value decomposition.
     """
     xp, (values, vectors) = array_namespace(A), eigh(A @ A.T)
-    values = clipped(xp.flip(values), low=0.0)
+    values = clip(xp.flip(values), low=0.0)
     rank = max(int(xp.sum(xp.astype(values > _RANK * values[0], xp.int64))), 1)
     values, rows = values[:rank], xp.flip(vectors, axis=1)[:, :rank].T @ A
     lengths = xp.sqrt(values)[:, None]
@@ -156,10 +156,10 @@ def _gradients(operator: KernelOperator, alpha: Array, start: int, stop: int) ->
     U = operator.project(operator.rows.block(start, stop))
     K = operator.values(start, stop, U)
     for slopes in operator.kernel._gradients(U, operator.centers, a, K):
-        yield slopes if operator.B is None else mapped_back(slopes, operator.B)
+        yield slopes if operator.B is None else map_row_gradient(slopes, operator.B)
 
 
-def _weight(operator: KernelOperator, weights: Array | None) -> float:
+def _total_weight(operator: KernelOperator, weights: Array | None) -> float:
     if weights is None:
         return float(operator.shape[0])
     xp = array_namespace(weights)
@@ -214,8 +214,8 @@ class AverageGradientOuterProduct:
         """Whether the diagonal of G alone is asked for."""
         return self.structure == "diagonal"
 
-    def map_of(self, G: Array, k: int, /) -> Array:
-        """Give the map of an average gradient outer product, of operator norm 1.
+    def make_map(self, G: Array, k: int, /) -> Array:
+        """Return the map of an average gradient outer product, of operator norm 1.
 
         Parameters
         ----------
@@ -243,9 +243,9 @@ class AverageGradientOuterProduct:
         return factors[:, None] * xp.flip(vectors, axis=1).T[:k, :]
 
     def _factors(self, values: Array, every: Array) -> Array:
-        """Give roots of some of `every` eigenvalue, of the largest 1; 1 where all are 0."""
+        """Return roots of some of `every` eigenvalue, of the largest 1; 1 where all are 0."""
         xp = array_namespace(values)
-        values = clipped(values, low=0.0)
+        values = clip(values, low=0.0)
         largest = xp.max(values)
         if not bool(largest > 0):
             return xp.ones_like(values)
@@ -270,7 +270,7 @@ class MappedRidge:
         """Errors of the samples left out along the ridges: O(n³), or O(n q²)."""
         if isinstance(self.system, DenseSystem):
             return self.system.leave_one_out(self.ridges)
-        return left_out_path(self.system, self.Y, self.weights, self.ridges)
+        return leave_one_out_path(self.system, self.Y, self.weights, self.ridges)
 
     @property
     def B(self) -> Array:  # noqa: N802
@@ -299,8 +299,8 @@ class MappedRidge:
         if isinstance(self.system, NystromSystem):
             return self.system.solve(self.ridge)
         core = self.operator.core
-        factor = NystromFactor.of(core, jitter=jitter_for(self.operator, self.ridge))
-        system = DenseSystem.of(jittered(core, factor.jitter), self.Y, self.weights)
+        factor = NystromFactor.of(core, jitter=choose_jitter(self.operator, self.ridge))
+        system = DenseSystem.of(add_jitter(core, factor.jitter), self.Y, self.weights)
         return system.solve(self.ridge)[0], factor
 
     def gradients(self, ridge: float, noise: float, /, *, diagonal: bool = False) -> Array:
@@ -310,7 +310,7 @@ class MappedRidge:
         by mixtures.
         """
         ridge = min(ridge, noise * self.system.variation() / self.system.weight)
-        alpha = mixtures_of(self.system.solve(ridge)[0])
+        alpha = mix_targets(self.system.solve(ridge)[0])
         return average_gradient_outer_product(self.operator, alpha, self.weights, diagonal=diagonal)
 
 
@@ -359,8 +359,8 @@ class MappedProblem:
             rows, Z = Rows(whole, rows.reference), whole
         else:
             Z = xp.astype(self.Z, xp.float64)
-        weights = None if self.weights is None else in_double(self.weights)
-        return rows, Z, in_double(self.Y), weights
+        weights = None if self.weights is None else to_double(self.weights)
+        return rows, Z, to_double(self.Y), weights
 
     def at(self, B: Array, /) -> MappedRidge:
         """Fit with the map B (k, d), or (d,), float64."""
@@ -378,7 +378,7 @@ class MappedProblem:
             return self.lengthscale
         sample, weights = self.sample
         xp = array_namespace(B)
-        U = mapped(xp.astype(sample, B.dtype), B)
+        U = apply_map(xp.astype(sample, B.dtype), B)
         return self.stretch * median_distance(U, norm=self.kernel.norm, weights=weights)
 
 
@@ -513,7 +513,7 @@ class _Run:
     def _next(self, found: MappedRidge, ridge: float) -> Array:
         how = self.optimizer
         self.ridges.append(ridge)
-        return how.map_of(found.gradients(ridge, how.noise, diagonal=how.is_diagonal), self.k)
+        return how.make_map(found.gradients(ridge, how.noise, diagonal=how.is_diagonal), self.k)
 
     def _note(self, found: MappedRidge, B: Array, step: int) -> None:
         if self.best is None or found.score < (1.0 - _ROUNDING) * self.best.score:

@@ -9,15 +9,15 @@ from dataclasses import dataclass, replace
 from gpukfl.core._array import (
     Array,
     array_namespace,
-    beside,
-    clipped,
+    asarray_like,
+    assert_host,
+    clip,
     double_like,
-    hosts,
     index_like,
     is_host,
     to_host,
 )
-from gpukfl.core._memory import block_size, for_blocks
+from gpukfl.core._memory import block_size, run_in_blocks
 from gpukfl.core._results import History, Status
 from gpukfl.linalg import interpolate_knots
 from gpukfl.methods._ridge import RidgeSystem
@@ -78,7 +78,7 @@ class _ReducedObjective:
         sampled = None
         if self.sample is not None:
             sampled = self.sample.evaluate(W, None if near is None else near.sampled, math.inf)
-            if near is not None and _misses(sampled, near, reject_above):
+            if near is not None and _exceeds_limit(sampled, near, reject_above):
                 return replace(sampled, lower=math.inf, upper=math.inf)
         system = self.system
         if near is not None:
@@ -112,13 +112,13 @@ class _OnHost:
     place: Array  # particles beside the data
 
     def evaluate(self, W: Array, near: _Evaluation | None, reject_above: float, /) -> _Evaluation:
-        return self.objective.evaluate(beside(W, self.place), near, reject_above)
+        return self.objective.evaluate(asarray_like(W, self.place), near, reject_above)
 
     def gradient(self, evaluation: _Evaluation, /) -> Array:
         return to_host(self.objective.gradient(evaluation))
 
 
-def _misses(sampled: _Evaluation, near: _Evaluation, reject_above: float) -> bool:
+def _exceeds_limit(sampled: _Evaluation, near: _Evaluation, reject_above: float) -> bool:
     """Whether the sample's change since `near` is far above what is allowed."""
     if near.sampled is None or not math.isfinite(reject_above):
         return False
@@ -205,7 +205,7 @@ def fit_bkernn(
             W,
             kernel,
             alpha,
-            system.intercept(_fitted(kernel, alpha)),
+            system.intercept(_fitted_values(kernel, alpha)),
             status,
             solution.status,
             residual,
@@ -225,7 +225,7 @@ def fit_bkernn(
     return finish(trace.evaluation, trace.status, trace.history)
 
 
-def _fitted(kernel: ParticleKernel, alpha: Array) -> Array:
+def _fitted_values(kernel: ParticleKernel, alpha: Array) -> Array:
     return array_namespace(alpha).astype(kernel @ alpha, alpha.dtype, copy=False)
 
 
@@ -269,19 +269,19 @@ class ShapeFunctions:
         def body(start: int, stop: int) -> None:
             block = knots[start:stop, :], values[start:stop, ...]
             kept = keep_knots(*block, tolerance)
-            parts.append(cls(*_only(*block, kept)))
+            parts.append(cls(*_select_knots(*block, kept)))
 
         each = {"bytes_each": _BYTES * n, "elements_each": n * t}
-        for_blocks(m, block_size(knots, **each, at_most=m), body)
+        run_in_blocks(m, block_size(knots, **each, at_most=m), body)
         q = max(part.knots.shape[1] for part in parts)
         xp = array_namespace(knots)
         return cls(
-            xp.concat([_repeating_last(part.knots, q) for part in parts], axis=0),
-            xp.concat([_repeating_last(part.values, q) for part in parts], axis=0),
+            xp.concat([_pad_with_last(part.knots, q) for part in parts], axis=0),
+            xp.concat([_pad_with_last(part.values, q) for part in parts], axis=0),
         )
 
 
-def _only(knots: Array, values: Array, kept: Array, /) -> tuple[Array, Array]:
+def _select_knots(knots: Array, values: Array, kept: Array, /) -> tuple[Array, Array]:
     """Knots and values that are kept, the last one repeated where others have more."""
     xp = array_namespace(knots)
     counts = xp.sum(xp.astype(kept, index_like(knots)["dtype"]), axis=1)
@@ -295,7 +295,7 @@ def _only(knots: Array, values: Array, kept: Array, /) -> tuple[Array, Array]:
     return xp.take_along_axis(knots, index, axis=1), xp.stack(by_target, axis=2)
 
 
-def _repeating_last(x: Array, q: int, /) -> Array:
+def _pad_with_last(x: Array, q: int, /) -> Array:
     """Lengthen the second axis to q by its last entry."""
     xp = array_namespace(x)
     there = x.shape[1]
@@ -315,7 +315,7 @@ def keep_knots(knots: Array, values: Array, tolerance: float, /) -> Array:
     if is_host(knots):
         from gpukfl._accel import cpu
 
-        return cpu.keep_knots(*hosts(knots, values), tolerance)
+        return cpu.keep_knots(*assert_host(knots, values), tolerance)
     return _keep_knots(knots, values, tolerance)
 
 
@@ -338,7 +338,7 @@ def _is_straight(knots: Array, values: Array, number: Array, width: int, toleran
     xp = array_namespace(knots)
     m, n = knots.shape
     first = (number // width) * width
-    last = clipped(first + width, high=n - 1)
+    last = clip(first + width, high=n - 1)
     a0, a1 = xp.take(knots, first, axis=1), xp.take(knots, last, axis=1)
     gap = xp.astype(a1 - a0, xp.float64)
     share = xp.astype(knots - a0, xp.float64) / xp.where(gap > 0, gap, xp.ones_like(gap))

@@ -16,7 +16,7 @@ from gpukfl.core._array import (
     to_host,
 )
 from gpukfl.core._memory import available_memory
-from gpukfl.core._random import drawn
+from gpukfl.core._random import draw_indices
 from gpukfl.kernels import Kernel
 from gpukfl.linalg import CholeskyFactor, add_to_diagonal, mean_diagonal
 from gpukfl.operators import KernelOperator
@@ -95,16 +95,16 @@ def choose_centers(
     if n_centers >= n:
         return np.arange(n)
     if selection == "uniform":
-        return np.sort(drawn(rng, n, n_centers))
+        return np.sort(draw_indices(rng, n, n_centers))
     if rows.partitioning is not None:  # some are looked at here, one by one
         at_most = max(_HERE, 2 * n_centers)
-        some = np.arange(n) if n <= at_most else np.sort(drawn(rng, n, at_most))
+        some = np.arange(n) if n <= at_most else np.sort(draw_indices(rng, n, at_most))
         here = Rows(rows.at(some), rows.reference)
         return some[choose_centers(selection, kernel, here, n_centers, ridge=ridge, rng=rng, B=B)]
     if selection == "leverage":
         scores = leverage_scores(kernel, rows, ridge=ridge, rng=rng, B=B)
         return np.sort(rng.choice(n, n_centers, replace=False, p=scores / scores.sum()))
-    return _pivoted(kernel, rows, n_centers, rng, B)
+    return _pivoted_cholesky(kernel, rows, n_centers, rng, B)
 
 
 def leverage_scores(
@@ -133,12 +133,12 @@ def leverage_scores(
     def take(start: int, stop: int, left: Array) -> None:
         scores[start:stop] = to_host(left)
 
-    pilot.over_blocks(compute, take)
+    pilot.for_each_block(compute, take)
     # What rounding leaves of the scores of the pilot's neighbours still lets them be drawn
     return np.maximum(scores, 1e-6 * max(float(scores.mean()), 1e-300)) / max(n * ridge, 1e-300)
 
 
-def _pivoted(
+def _pivoted_cholesky(
     kernel: Kernel, rows: Rows, q: int, rng: np.random.RandomState, B: Array | None
 ) -> np.ndarray:
     """Randomly pivoted Cholesky by blocks with rejection, which has the law of single pivots."""
@@ -162,7 +162,7 @@ def _pivoted(
         known = xp.astype(known, xp.float64)
         H = to_host(small.core - known @ known.T)
         left[proposals[np.diag(H) <= floor[proposals]]] = 0.0
-        kept, L = _accepted(H, floor[proposals], rng, q - len(chosen))
+        kept, L = _accept_proposals(H, floor[proposals], rng, q - len(chosen))
         if not len(kept):
             continue
         columns = xp.asarray(kept, **index_like(X))
@@ -179,7 +179,7 @@ def _pivoted(
     return np.sort(part[np.asarray(chosen or [0])])
 
 
-def _accepted(
+def _accept_proposals(
     H: np.ndarray, floor: np.ndarray, rng: np.random.RandomState, at_most: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Accept proposals with residual kernel `H`, each with the share of its variance that is left.

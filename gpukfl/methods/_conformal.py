@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpukfl.core._array import Array, array_namespace, beside, like, to_host
+from gpukfl.core._array import Array, array_namespace, asarray_like, like, to_host
 from gpukfl.core._checks import check_number
 from gpukfl.linalg import CholeskyFactor, add_to_diagonal, each_block
 
@@ -166,10 +166,10 @@ class Jackknife:
         inverse = roots * factor.solve(xp.eye(n, **like(K))) * roots.T
         alpha = roots * factor.solve(roots * Y)
         residuals = alpha / xp.linalg.diagonal(inverse)[:, None]
-        return cls(inverse, alpha, residuals, beside(unit_weights(host, n), K))
+        return cls(inverse, alpha, residuals, asarray_like(unit_weights(host, n), K))
 
     def interval(self, K: Array, /, *, coverage: float) -> Array:
-        r"""Give jackknife+ intervals for new rows.
+        r"""Return jackknife+ intervals for new rows.
 
         Parameters
         ----------

@@ -9,11 +9,11 @@ from typing import Protocol
 
 import numpy as np
 
-from gpukfl.core._array import Array, array_namespace, beside, clipped, to_host
+from gpukfl.core._array import Array, array_namespace, asarray_like, clip, to_host
 from gpukfl.core._results import History, Status
 from gpukfl.kernels import Kernel
-from gpukfl.linalg import CholeskyFactor, add_to_diagonal, factor_and_read
-from gpukfl.operators import KernelMatrix, KernelOperator, mapped, unmapped
+from gpukfl.linalg import CholeskyFactor, add_to_diagonal, factor_and_measure
+from gpukfl.operators import KernelMatrix, KernelOperator, apply_map, map_gradient
 from gpukfl.solvers import LBFGS, Descent
 
 # -------------------------------------------------------------------------------- evidence
@@ -58,7 +58,7 @@ class Posterior:
         return xp.where(found > 0, found, xp.ones_like(found))
 
     def evidence(self) -> Array:
-        r"""Give the log marginal likelihood at the best amplitudes, summed over targets, in nats.
+        r"""Return the log marginal likelihood at the best amplitudes, summed over targets, in nats.
 
         .. math:: -\tfrac n2 \log a_c^2 - \tfrac12 \log |S| + \tfrac12 \log |D|
                   - \tfrac n2 (1 + \log 2\pi), \qquad a_c^2 = \tilde y_c^\top \beta_c / n
@@ -112,7 +112,7 @@ def variances(own: Array, K: Array, factor: Array, inner: Array | None = None, /
     if inner is not None:
         unseen = CholeskyFactor(inner).solve_lower(white)
         left = left + xp.sum(unseen * unseen, axis=0)
-    return clipped(left, low=0.0)
+    return clip(left, low=0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -239,7 +239,7 @@ class ExactCriterion:
         numpy.linalg.LinAlgError
             If S is not positive definite in float64.
         """
-        return self._posterior(self._among(mapped(self.X, self._wide(C))).dense(), ratio)
+        return self._posterior(self._among(apply_map(self.X, self._wide(C))).dense(), ratio)
 
     def _among(self, U: Array) -> KernelOperator:
         return KernelMatrix(self.kernel, U).between(U)
@@ -251,7 +251,7 @@ class ExactCriterion:
         return self._by(CholeskyFactor.of(self._matrix(K, ratio), overwrite=True), ratio)
 
     def _matrix(self, K: Array, ratio: float) -> Array:
-        """Give S (n, n)."""
+        """Return S (n, n)."""
         return add_to_diagonal(self._weighted(K), ratio)
 
     def _by(self, factor: CholeskyFactor, ratio: float) -> Posterior:
@@ -267,7 +267,7 @@ class ExactCriterion:
         A GPU is waited for once.
         """
         xp, C = array_namespace(C), self._wide(C)
-        U = mapped(self.X, C)
+        U = apply_map(self.X, C)
         among = self._among(U)
         K = among.dense()
 
@@ -281,11 +281,11 @@ class ExactCriterion:
                 return self.kernel._pullback(part, U, P, K_part)[0]
 
             each = among.map_blocks(pulled, columns=U.shape[1:], dtype=U.dtype)
-            metric = unmapped(each, self.X, C)
+            metric = map_gradient(each, self.X, C)
             scalars = xp.stack([value, (0.5 * ratio) * pull.trace])
             return xp.concat([scalars, xp.reshape(metric, (-1,))])
 
-        numbers = factor_and_read(self._matrix(K, ratio), measure)
+        numbers = factor_and_measure(self._matrix(K, ratio), measure)
         return Slopes(float(numbers[0]), numbers[2:].reshape(tuple(C.shape)), float(numbers[1]))
 
 
@@ -341,7 +341,7 @@ class MetricPrior:
     ratio_spread: float = 2.0
 
     def __call__(self, logs: np.ndarray, /, *, lengths: bool) -> tuple[float, np.ndarray]:
-        """Give the log density up to a constant, and its gradient.
+        """Return the log density up to a constant, and its gradient.
 
         Of the logarithms of inverse lengthscales, unless `lengths` is false, and of the ratio.
         """
@@ -406,20 +406,20 @@ def fit_metric(
     descents = [_Descent(criterion, prior, C, ratio, learn_ratio) for C, ratio in starts]
     best, begun = descents[0], descents[0].start
     enough = criterion.enough(diagonal=best.diagonal)
-    solver, watch = replace(optimizer, tol=0.0), _ended(watch, enough)
+    solver, watch = replace(optimizer, tol=0.0), _stop_at_plateau(watch, enough)
     if len(descents) > 1:
         short = replace(solver, max_iter=min(_FIRST_STEPS, solver.max_iter))
         tried = []
         for one in descents:
             tried.append((short.minimize(one.function, one.start, watch=watch), one))
             if tried[-1][0].status in _STOPPED:
-                return replace(_lowest(tried), status=tried[-1][0].status)
+                return replace(_lowest_fit(tried), status=tried[-1][0].status)
         first, best = min(tried, key=_value)
         begun = to_host(first.x)
     return best.fit(solver.minimize(best.function, begun, watch=watch))
 
 
-def _lowest(tried: Sequence[tuple[Descent, _Descent]]) -> MetricFit:
+def _lowest_fit(tried: Sequence[tuple[Descent, _Descent]]) -> MetricFit:
     found, one = min(tried, key=_value)
     return one.fit(found)
 
@@ -443,32 +443,32 @@ class _Descent:
         self.diagonal, self.learn_ratio = C.ndim == 1, learn_ratio
         host = to_host(C).astype(np.float64)
         # Lengthscales of features differ by orders of magnitude, and so would slopes in entries
-        self.units = np.ones(1) if self.diagonal else _norms_of_columns(host)
+        self.units = np.ones(1) if self.diagonal else _column_norms(host)
         metric = np.log(host) if self.diagonal else host / self.units
         # Of a longer metric squares are so large that small distances are their rounding
         self.most = _LOG_SHARPEST - math.log(prior.lengthscale) if self.diagonal else math.inf
         self.start = np.append(metric, math.log(ratio))
 
-    def unpacked(self, x: np.ndarray, /) -> tuple[Array, float]:
-        """Give map and noise ratio."""
+    def unpack(self, x: np.ndarray, /) -> tuple[Array, float]:
+        """Return map and noise ratio."""
         entries = x[:-1].reshape(tuple(self.C.shape))
         host = self._inverse_lengths(entries) if self.diagonal else entries * self.units
-        return beside(host, self.C), math.exp(np.clip(x[-1], *_LOG_RATIOS))
+        return asarray_like(host, self.C), math.exp(np.clip(x[-1], *_LOG_RATIOS))
 
     def _inverse_lengths(self, logs: np.ndarray) -> np.ndarray:
         return np.exp(np.minimum(logs, self.most))
 
     def fit(self, descent: Descent, /) -> MetricFit:
-        """Give where a descent ended."""
-        C, ratio = self.unpacked(to_host(descent.x))
+        """Return where a descent ended."""
+        C, ratio = self.unpack(to_host(descent.x))
         value = -descent.value * self.criterion.scale
         return MetricFit(C, ratio, value, descent.status, descent.history)
 
     def function(self, at: Array, /) -> tuple[float, Array]:
-        """Give what is minimised, a sample and target, with its gradient."""
+        """Return what is minimised, a sample and target, with its gradient."""
         x = to_host(at)
         with np.errstate(over="ignore", invalid="ignore"):  # the line search turns back
-            C, ratio = self.unpacked(x)
+            C, ratio = self.unpack(x)
             try:
                 found = self.criterion(C, ratio)
             except np.linalg.LinAlgError:
@@ -487,12 +487,12 @@ class _Descent:
         return -(found.value + more) / self.criterion.scale, -slope / self.criterion.scale
 
 
-def _norms_of_columns(C: np.ndarray) -> np.ndarray:
+def _column_norms(C: np.ndarray) -> np.ndarray:
     norms = np.linalg.norm(C, axis=0)
     return np.maximum(norms, _SHORTEST * norms.max()) if norms.any() else np.ones_like(norms)
 
 
-def _ended(
+def _stop_at_plateau(
     watch: Callable[[int, Array, History], Status | None], enough: float
 ) -> Callable[[int, Array, History], Status | None]:
     """End a descent also where two steps gain next to nothing: one may where features come in."""

@@ -18,13 +18,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gpukfl.core._array import Array, array_namespace, in_double, like, to_host
+from gpukfl.core._array import Array, array_namespace, like, to_double, to_host
 from gpukfl.kernels import Kernel
 from gpukfl.linalg import CholeskyFactor, add_to_diagonal
 from gpukfl.methods._evidence import LOG_2PI, Slopes
 from gpukfl.methods._kernel_ridge import DenseSystem
 from gpukfl.methods._nystrom import NystromFactor, NystromSystem
-from gpukfl.operators import KernelOperator, unmapped
+from gpukfl.operators import KernelOperator, map_gradient
 from gpukfl.partitioned._rows import Rows
 
 # ----------------------------------------------------------------------------- lengthscale
@@ -37,7 +37,7 @@ _START = 2.0  # where the climb begins: the median distance is seldom too long
 _GAIN = 2e-3  # share of the error that is worth another lengthscale, and more than rounding
 
 
-def lengthscale_left_out(
+def leave_one_out_lengthscale(
     kernel: Kernel,
     X: Array,
     Y: Array,
@@ -133,7 +133,7 @@ class BoundPosterior:
         """
         xp = array_namespace(system.gram)
         n = system.operator.shape[0]
-        factor, H, b, inner = _definite(system, ratio)
+        factor, H, b, inner = _factor_definite(system, ratio)
         missed = system.squares - xp.sum(b * inner.solve(b), axis=0)
         squares = xp.where(missed > 0, missed / (n * ratio), xp.ones_like(missed))
         return cls(ratio, factor, H, b, inner, squares, count)
@@ -154,7 +154,7 @@ class BoundPosterior:
         return self.factor.L.L, self.inner.L / math.sqrt(self.ratio)
 
     def evidence(self, n: int, log_weight: float, diagonal: float, /) -> float:
-        """Give the bound in nats, summed over targets.
+        """Return the bound in nats, summed over targets.
 
         For n rows, by the sum of the logarithms of their weights and of the weighted diagonal.
         """
@@ -208,10 +208,10 @@ class BoundCriterion:
         count: int | None = None,
     ) -> None:
         self.count = float(Y.shape[1] if count is None else count)
-        self.kernel, self.Z = kernel, in_double(Z)
+        self.kernel, self.Z = kernel, to_double(Z)
         self.rows = replace(rows, reference=self.Z[:0, 0]).in_memory()
-        self.Y = in_double(Y)
-        self.weights = None if weights is None else in_double(weights)
+        self.Y = to_double(Y)
+        self.weights = None if weights is None else to_double(weights)
 
     @property
     def scale(self) -> float:
@@ -302,7 +302,7 @@ class BoundCriterion:
         diagonal, metric, dV = self._slopes(operator, C, of_gram, of_moment, -0.5 * t / r)
         V = operator.centers
         here, there = self.kernel._pullback(V, V, of_core, operator.core)
-        metric = metric + unmapped(dV + here + there, self.Z, C)
+        metric = metric + map_gradient(dV + here + there, self.Z, C)
         trace = _trace(posterior.H)
         log_ratio = r * _trace(of_M) + 0.5 * t * q
         log_ratio += 0.5 * t / r * (float(diagonal) - trace)
@@ -323,7 +323,7 @@ class BoundCriterion:
         of_moment: Array,
         of_diagonal: float,
     ) -> list[Array]:
-        """Give the weighted diagonal, and slopes in the map by the rows and in the centres."""
+        """Return the weighted diagonal, and slopes in the map by the rows and in the centres."""
         xp = array_namespace(self.Z)
 
         def compute(start: int, stop: int) -> tuple[Array, ...]:
@@ -334,12 +334,12 @@ class BoundCriterion:
             w = xp.ones_like(U[:, :1]) if self.weights is None else self.weights[start:stop, :]
             dU, dV = self.kernel._pullback(U, operator.centers, w * P, K)
             dU = dU + of_diagonal * _diagonal_slopes(self.kernel, U, w)
-            return self._diagonal(U, start, stop), unmapped(dU, X, C), dV
+            return self._diagonal(U, start, stop), map_gradient(dU, X, C), dV
 
         return operator.sum_over_blocks(compute)
 
 
-def _definite(
+def _factor_definite(
     system: NystromSystem, ratio: float
 ) -> tuple[NystromFactor, Array, Array, CholeskyFactor]:
     """Factor the centres' kernel, and what is left of the rows, with as much jitter as it needs.

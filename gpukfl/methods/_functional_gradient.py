@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from gpukfl.core._array import Array, array_namespace, clipped, double_like, in_double
+from gpukfl.core._array import Array, array_namespace, clip, double_like, to_double
 from gpukfl.core._results import History, Status
 from gpukfl.operators import FeatureOperator
 
@@ -75,7 +75,7 @@ class Squared(Loss):
         return z - y
 
     def second(self, z: Array, y: Array, /) -> Array:  # noqa: ARG002
-        """Give 1."""
+        """Return 1."""
         return array_namespace(z).ones_like(z)
 
     def lipschitz(self, radius: float, largest_y: float = 1.0) -> float:
@@ -98,7 +98,7 @@ class Logistic(Loss):
         """Losses, by an exponential that does not overflow."""
         xp = array_namespace(z, y)
         t = y * z
-        return clipped(-t, low=0.0) + xp.log1p(xp.exp(-xp.abs(t)))
+        return clip(-t, low=0.0) + xp.log1p(xp.exp(-xp.abs(t)))
 
     def derivative(self, z: Array, y: Array, /) -> Array:
         """Minus y times the probability of the other label."""
@@ -155,23 +155,23 @@ class Hinge(Loss):
         return (1.0 - 0.5 * self.smoothing, -1.0), (1.0 + 0.5 * self.smoothing, 0.0)
 
     def _missing(self, z: Array, y: Array) -> Array:
-        """Give what yz lacks for a loss of 0."""
+        """Return what yz lacks for a loss of 0."""
         return (1.0 + 0.5 * self.smoothing) - y * z
 
     def value(self, z: Array, y: Array, /) -> Array:
         """Parabola up to a gap of s, and the line after it."""
         missing = self._missing(z, y)
-        curved = clipped(missing, low=0.0, high=self.smoothing)
-        straight = clipped(missing - self.smoothing, low=0.0)
+        curved = clip(missing, low=0.0, high=self.smoothing)
+        straight = clip(missing - self.smoothing, low=0.0)
         return curved * curved / (2.0 * self.smoothing) + straight
 
     def derivative(self, z: Array, y: Array, /) -> Array:
         """Minus y, times a share that falls to 0 over the parabola."""
         share = self._missing(z, y) / self.smoothing
-        return -y * clipped(share, low=0.0, high=1.0)
+        return -y * clip(share, low=0.0, high=1.0)
 
     def second(self, z: Array, y: Array, /) -> Array:
-        """Give the curvature of the parabola, and 0 elsewhere."""
+        """Return the curvature of the parabola, and 0 elsewhere."""
         xp = array_namespace(z, y)
         missing = self._missing(z, y)
         inside = (missing > 0) & (missing < self.smoothing)
@@ -303,8 +303,8 @@ def _take_steps(
     xp = array_namespace(operator.W)
     count, b = batches.shape
     rows = batches.reshape(-1)
-    some, targets = operator.rows.taken_with(rows, Y)
-    X, targets = some.whole(), in_double(targets)
+    some, targets = operator.rows.take_with(rows, Y)
+    X, targets = some.whole(), to_double(targets)
     known = replace(operator, W=operator.W[: start + count, :])
     F = xp.astype(known.at(X), xp.float64)
     K = _kernel_rows(known, start)
@@ -356,7 +356,7 @@ class _Walk(ABC):
         """Move α."""
 
     def result(self, steps: int, /) -> Array:  # noqa: ARG002
-        """Give the coefficients after so many steps, which are all that were taken."""
+        """Return the coefficients after so many steps, which are all that were taken."""
         return array_namespace(self.A).asarray(self.A, copy=True)
 
 
@@ -371,7 +371,7 @@ class _GradientSteps(_Walk):
         self.total = xp.zeros_like(self.A)  # of all iterates
         self.square = xp.zeros_like(log_ridges)  # of the norm of α, scaled, by (42)
         # Beyond these numbers all steps end on the ball, or the ball is a point
-        self.steps = xp.exp(clipped(operator.log_scale - log_ridges, high=_LARGEST_LOG))
+        self.steps = xp.exp(clip(operator.log_scale - log_ridges, high=_LARGEST_LOG))
         radius = settings.radius * math.exp(max(operator.log_scale, -2.0 * _LARGEST_LOG))
         self.radius = min(radius, math.exp(2.0 * _LARGEST_LOG))  # infinity would have no ratio
 
@@ -386,8 +386,8 @@ class _GradientSteps(_Walk):
         self.square = (
             shrink**2 * self.square + 2.0 * shrink * added * new.at_u + added**2 * new.norm
         )
-        norm = xp.sqrt(clipped(self.square, low=0.0))
-        factor = self.radius / clipped(norm, low=self.radius)
+        norm = xp.sqrt(clip(self.square, low=0.0))
+        factor = self.radius / clip(norm, low=self.radius)
         self.A[:t, :] = self.A[:t, :] * (shrink * factor)
         self.A[t, :] = added * factor
         self.square = self.square * factor**2
@@ -408,7 +408,7 @@ class _OptimalSteps(_Walk):
         xp = array_namespace(log_ridges)
         self.ridges = xp.exp(log_ridges)
         # λ in units of the scaled features: α stays 0 at the largest, the smallest is like none
-        logs = clipped(log_ridges - 2.0 * operator.log_scale, low=-100.0, high=2.0 * _LARGEST_LOG)
+        logs = clip(log_ridges - 2.0 * operator.log_scale, low=-100.0, high=2.0 * _LARGEST_LOG)
         self.scaled = xp.exp(logs)
 
     def step(self, new: Arrival, /) -> None:
@@ -439,7 +439,7 @@ def _root(loss: Loss, f: Array, y: Array, g: Array, pull: Array, curvature: Arra
     far = -at_zero / curvature
     low, high = xp.minimum(far, 0.0 * far), xp.maximum(far, 0.0 * far)
     flat = _FLAT * xp.abs(at_zero)
-    eta = clipped(_root_of_lines(loss, y * f, y * g, pull, curvature, high), low=low, high=high)
+    eta = clip(_root_of_lines(loss, y * f, y * g, pull, curvature, high), low=low, high=high)
     for _ in range(_NEWTON):
         z = f + eta * g
         value = slope(z, eta)
@@ -487,7 +487,7 @@ def _root_of_lines(
 
 @functools.cache
 def _lines(loss: Loss, /) -> tuple[tuple[float, float], list[float]]:
-    """Give the derivative below and above all knots, and by how much it bends at each."""
+    """Return the derivative below and above all knots, and by how much it bends at each."""
     pairs = list(itertools.pairwise(loss.knots))
     rises = [0.0, *((high - low) / (right - left) for (left, low), (right, high) in pairs), 0.0]
     bends = [after - before for before, after in itertools.pairwise(rises)]

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpukfl.core._array import Array, array_namespace, beside, clipped, is_host, to_host
+from gpukfl.core._array import Array, array_namespace, asarray_like, clip, is_host, to_host
 from gpukfl.core._results import History, Status
 from gpukfl.kernels import Kernel
-from gpukfl.linalg import map_singular_values, on_host_if_small, svd
+from gpukfl.linalg import map_singular_values, move_small_to_host, svd
 from gpukfl.methods._nystrom import (
     NystromFactor,
     NystromSystem,
-    jitter_for_gradients,
-    jittered,
+    add_jitter,
+    gradient_jitter,
     target_sums,
 )
 from gpukfl.operators import KernelOperator, leading_rows
@@ -77,15 +77,15 @@ class HyperKernelObjective:
         return self._operator
 
     def system(self, B: Array, /) -> NystromSystem:
-        """Give the normal equations at `B`: one pass."""
+        """Return the normal equations at `B`: one pass."""
         operator = self.operator(B)
         gram, moment = operator.moments(self.Y, self.weights)
         return NystromSystem(operator, gram, moment, self.squares, self.weight)
 
     def minimize_alpha(self, B: Array, /) -> Array:
-        """Give the best α at `B` (eq. (6)), float64 (q, t)."""
+        """Return the best α at `B` (eq. (6)), float64 (q, t)."""
         system = self.system(B)
-        jitter = jitter_for_gradients(system.operator, self.ridge)
+        jitter = gradient_jitter(system.operator, self.ridge)
         alpha, self.factor = system.solve(self.ridge, jitter=jitter)
         return alpha
 
@@ -95,7 +95,7 @@ class HyperKernelObjective:
 
     def gradient_B(self, B: Array, alpha: Array, /) -> Array:  # noqa: N802
         """Differentiate L with respect to B at fixed α, (k, d): one pass."""
-        return _beside(self._evaluate(B, alpha, with_gradient=True)[1], B)
+        return _match_place(self._evaluate(B, alpha, with_gradient=True)[1], B)
 
     def gradient_alpha(self, B: Array, alpha: Array, /) -> Array:
         """Differentiate L with respect to α: one pass."""
@@ -106,26 +106,26 @@ class HyperKernelObjective:
         def compute(start: int, stop: int) -> tuple[Array, ...]:
             K = operator.values(start, stop)
             r = K @ a - Y[start:stop, :]
-            return (K.T @ _weighted(r, weights, start, stop),)
+            return (K.T @ _weigh_rows(r, weights, start, stop),)
 
         (total,) = operator.sum_over_blocks(compute)
         # With the jitter that α is solved with, so that all optimisers have one objective
-        core = jittered(operator.core, jitter_for_gradients(operator, self.ridge))
+        core = add_jitter(operator.core, gradient_jitter(operator, self.ridge))
         return 2.0 * total / self.weight + 2.0 * self.ridge * (core @ alpha)
 
     def project(self, B: Array, /) -> Array:
         """Nearest map of operator norm at most 1: singular values are clipped."""
-        return map_singular_values(B, lambda s: clipped(s, high=1.0))[0]
+        return map_singular_values(B, lambda s: clip(s, high=1.0))[0]
 
     def reduced(self, B: Array, /) -> tuple[float, Array]:
-        """Give H(B), the minimum of L over α (eq. (7)), and its gradient: two passes.
+        """Return H(B), the minimum of L over α (eq. (7)), and its gradient: two passes.
 
         The gradient is that of L at the best α, which does not move to first order. `B` may be on
         the host, and then the gradient is too. Waits for the device twice where centres are few.
         """
-        placed = beside(B, self.Z) if is_host(B) else B
+        placed = asarray_like(B, self.Z) if is_host(B) else B
         value, slope = self._evaluate(placed, self.minimize_alpha(placed), with_gradient=True)
-        return value, _beside(slope, B)
+        return value, _match_place(slope, B)
 
     def _evaluate(self, B: Array, alpha: Array, *, with_gradient: bool) -> tuple[float, Array]:
         operator, Y, weights = self.operator(B), self.Y, self.weights
@@ -137,7 +137,7 @@ class HyperKernelObjective:
             U = operator.project(X)
             K = operator.values(start, stop, U)
             r = K @ a - Y[start:stop, :]
-            pull = _weighted(r, weights, start, stop)
+            pull = _weigh_rows(r, weights, start, stop)
             loss = xp.sum(xp.astype(r, xp.float64) * xp.astype(pull, xp.float64))
             if not with_gradient:
                 return (loss,)
@@ -145,11 +145,11 @@ class HyperKernelObjective:
             return loss, dU.T @ X, dV
 
         wide = (xp.astype(x, xp.float64, copy=False) for x in (B, self.Z))
-        core, alpha, wide_B, Z, loss, *slopes = on_host_if_small(
+        core, alpha, wide_B, Z, loss, *slopes = move_small_to_host(
             operator.core, alpha, *wide, *operator.sum_over_blocks(compute)
         )
         xp = array_namespace(alpha)
-        jittered_core = jittered(core, jitter_for_gradients(operator, self.ridge))
+        jittered_core = add_jitter(core, gradient_jitter(operator, self.ridge))
         norm = xp.sum(alpha * (jittered_core @ alpha))
         both = to_host(xp.stack([loss, norm]))
         value = float(both[0]) / self.weight + self.ridge * float(both[1])
@@ -161,16 +161,16 @@ class HyperKernelObjective:
         return value, gradient
 
 
-def _weighted(r: Array, weights: Array | None, start: int, stop: int) -> Array:
+def _weigh_rows(r: Array, weights: Array | None, start: int, stop: int) -> Array:
     return r if weights is None else weights[start:stop, :] * r
 
 
-def _beside(gradient: Array, B: Array) -> Array:
+def _match_place(gradient: Array, B: Array) -> Array:
     """Put a gradient in float64, perhaps on the host, beside `B`, perhaps there too."""
     if is_host(B):
         return to_host(gradient).astype(B.dtype)
     if is_host(gradient):
-        return beside(gradient, B)
+        return asarray_like(gradient, B)
     return array_namespace(B).astype(gradient, B.dtype)
 
 
@@ -235,9 +235,9 @@ def fit_hkrr(
         found = optimizer.minimize(  # on the host, where steps of few numbers cost no launches
             ball.reduced,
             to_host(start),
-            watch=lambda k, C, history: watch(k, beside(C, start), history),
+            watch=lambda k, C, history: watch(k, asarray_like(C, start), history),
         )
-        C = beside(ball.inside(found.x), start)
+        C = asarray_like(ball.inside(found.x), start)
         end, history = found.status, found.history
         value = found.value
     else:
@@ -291,7 +291,7 @@ def _norm(C: Array, /) -> float:
 
 
 def resized_map(B: Array, k: int, /, *, rng: np.random.RandomState) -> Array:
-    """Give `B` (l, d), or (d,), k rows: its leading directions, or it with short random rows added.
+    """Return k rows of `B` (l, d), or (d,): its leading ones, or with short random rows added.
 
     Another basis of the rows leaves every radial kernel of Bx as it is.
     """
@@ -301,7 +301,7 @@ def resized_map(B: Array, k: int, /, *, rng: np.random.RandomState) -> Array:
         _, s, Vt = np.linalg.svd(to_host(B).astype(np.float64), full_matrices=False)
         rows = (s[:, None] * Vt)[:k]
     if k == len(rows):
-        return beside(rows, B)
+        return asarray_like(rows, B)
     short = 0.03 * (np.linalg.norm(rows[0]) if len(rows) else 1.0) / np.sqrt(rows.shape[1])
     extra = short * rng.standard_normal((k - len(rows), rows.shape[1]))
-    return beside(np.concatenate([rows, extra]), B)
+    return asarray_like(np.concatenate([rows, extra]), B)

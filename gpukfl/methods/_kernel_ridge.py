@@ -12,31 +12,31 @@ import numpy as np
 from gpukfl.core._array import (
     Array,
     array_namespace,
-    clipped,
+    clip,
     double_reference,
     epsilon,
-    in_double,
     index_like,
     like,
     sample_norm,
+    to_double,
     to_host,
 )
 from gpukfl.core._memory import available_memory
-from gpukfl.core._random import drawn, others
+from gpukfl.core._random import draw_indices, remaining_indices
 from gpukfl.core._results import Solution, Status
 from gpukfl.kernels import Kernel
 from gpukfl.linalg import (
     add_to_diagonal,
-    back_beside,
     eigh,
-    eigh_and_read,
+    eigh_and_measure,
     mean_diagonal,
-    on_host_if_small,
-    solve_and_read,
+    move_small_to_host,
+    restore_device,
+    solve_and_measure,
 )
 from gpukfl.methods._centers import choose_centers
-from gpukfl.methods._nystrom import NystromFactor, NystromSystem, falkon, indefinite
-from gpukfl.methods._ridge_path import JUDGING, Fold, RidgePath, best_path, mixtures_of
+from gpukfl.methods._nystrom import NystromFactor, NystromSystem, falkon, indefinite_error
+from gpukfl.methods._ridge_path import JUDGING, Fold, RidgePath, best_path, mix_targets
 from gpukfl.operators import KernelMatrix, KernelOperator
 from gpukfl.partitioned._rows import Rows
 from gpukfl.solvers import ConjugateGradient, NystromPreconditioner
@@ -75,12 +75,12 @@ class DenseSystem:
         return cls(s * K * s.T, s * Y, s, float(xp.sum(weights, dtype=xp.float64)), place)
 
     def near_spectrum(self) -> DenseSystem:
-        """Give the same where its eigenvalues are found: of few samples of a GPU on the host.
+        """Return the same where its eigenvalues are found: of few samples of a GPU on the host.
 
         There errors of all ridges, and the solution, are made without a launch or a wait.
         """
         roots = () if self.root_weights is None else (self.root_weights,)
-        K, Y, *rest = on_host_if_small(self.K, self.Y, *roots)
+        K, Y, *rest = move_small_to_host(self.K, self.Y, *roots)
         return replace(self, K=K, Y=Y, root_weights=rest[0] if rest else None)
 
     def variation(self) -> float:
@@ -93,7 +93,7 @@ class DenseSystem:
     def _found(self, beta: Array) -> Array:
         """Coefficients of the kernel itself, in their place."""
         alpha = beta if self.root_weights is None else self.root_weights * beta
-        return back_beside(alpha, self.place)
+        return restore_device(alpha, self.place)
 
     def solve(self, ridge: float, /) -> tuple[Array, float, Array]:
         """Solve by a Cholesky factor: a GPU is waited for once.
@@ -121,14 +121,14 @@ class DenseSystem:
     def coefficients_and(
         self, ridge: float, measure: Callable[[Array], Array], /
     ) -> tuple[Array, Array]:
-        """Give the α of `solve` alone, and on the host the vector ``measure(α)``: one wait."""
+        """Return the α of `solve` alone, and on the host the vector ``measure(α)``: one wait."""
         beta, numbers, _ = self._solved(ridge, lambda beta, _: measure(self._found(beta)))
         return self._found(beta), numbers
 
     def _solved(
         self, ridge: float, measure: Callable[[Array, Array | float], Array]
     ) -> tuple[Array, Array, float]:
-        """Give β, what is measured of it and of the whole shift, and the jitter."""
+        """Return β, what is measured of it and of the whole shift, and the jitter."""
         jitter = 0.0
         shift: Array | float = self.weight * ridge
         while True:
@@ -136,7 +136,7 @@ class DenseSystem:
                 return *self._shifted(shift, measure), jitter
             except np.linalg.LinAlgError as error:
                 if jitter > _LARGEST_JITTER:
-                    raise indefinite(self.K.shape[0], jitter) from error
+                    raise indefinite_error(self.K.shape[0], jitter) from error
                 jitter = max(jitter * _RAISE, self.K.shape[0] * epsilon(self.K))
                 shift = self.weight * ridge + jitter * mean_diagonal(self.K)
 
@@ -144,12 +144,12 @@ class DenseSystem:
         self, shift: Array | float, measure: Callable[[Array, Array | float], Array]
     ) -> tuple[Array, Array]:
         A = add_to_diagonal(self.K, shift)
-        return solve_and_read(A, self.Y, lambda beta: measure(beta, shift))
+        return solve_and_measure(A, self.Y, lambda beta: measure(beta, shift))
 
     @cached_property
     def _spectrum(self) -> tuple[Array, Array]:
         s, Q = eigh(self.K)
-        return clipped(s, low=0.0), Q
+        return clip(s, low=0.0), Q
 
     def leave_one_out(self, ridges: Sequence[float], /) -> RidgePath:
         r"""Leave-one-out error over all ridges from one eigendecomposition.
@@ -159,17 +159,17 @@ class DenseSystem:
         """
 
         def errors(s: Array, Q: Array) -> Array:
-            return self._errors_left_out(ridges, clipped(s, low=0.0), Q)
+            return self._errors_left_out(ridges, clip(s, low=0.0), Q)
 
         if "_spectrum" in self.__dict__:
             scores = to_host(self._errors_left_out(ridges, *self._spectrum))
         else:  # what is measured is read with whether there is a spectrum
-            s, Q, scores = eigh_and_read(self.K, errors)
-            self.__dict__["_spectrum"] = clipped(s, low=0.0), Q
+            s, Q, scores = eigh_and_measure(self.K, errors)
+            self.__dict__["_spectrum"] = clip(s, low=0.0), Q
         return RidgePath(list(ridges), [float(score) for score in scores])
 
     def _errors_left_out(self, ridges: Sequence[float], s: Array, Q: Array) -> Array:
-        xp, Y = array_namespace(self.K), mixtures_of(self.Y, JUDGING)
+        xp, Y = array_namespace(self.K), mix_targets(self.Y, JUDGING)
         shifts = self.weight * xp.asarray(list(ridges), **like(self.K))
         shrunk = 1.0 / (s[:, None] + shifts[None, :])  # (n, ridges)
         inverse, turned = (Q * Q) @ shrunk, Q.T @ Y
@@ -189,20 +189,20 @@ class DenseSystem:
             nothing = self.root_weights == 0  # whose predictions nobody weighs
             ones = xp.ones_like(self.root_weights)
             predicted = predicted / xp.where(nothing, ones, self.root_weights)
-        return back_beside(predicted, self.place)
+        return restore_device(predicted, self.place)
 
     def held_out(self, folds: Sequence[Fold], ridges: Sequence[float], /) -> RidgePath:
         """Error on the samples at each fold's host indices by the fit to the others: O(n³) each."""
         totals, total = [0.0] * len(ridges), 0.0
         for fold in folds:
-            *errors, weight = self._errors_on(fold, ridges)
+            *errors, weight = self._fold_errors(fold, ridges)
             totals = [a + b for a, b in zip(totals, errors, strict=True)]
             total += self.weight - weight
         return RidgePath(list(ridges), [error / total for error in totals])
 
-    def _errors_on(self, fold: Fold, ridges: Sequence[float]) -> list[float]:
+    def _fold_errors(self, fold: Fold, ridges: Sequence[float]) -> list[float]:
         """Sum of squared errors on a fold for each ridge, and the weight of the others."""
-        xp, inside = array_namespace(self.K), others(fold, self.K.shape[0])
+        xp, inside = array_namespace(self.K), remaining_indices(fold, self.K.shape[0])
         known, unknown = (xp.asarray(index, **index_like(self.K)) for index in (inside, fold))
         K, Y = xp.take(self.K, known, axis=1), xp.take(self.Y, known, axis=0)
         across, target = xp.take(K, unknown, axis=0), xp.take(self.Y, unknown, axis=0)
@@ -210,14 +210,14 @@ class DenseSystem:
         weight = sample_norm(xp.take(roots, known, axis=0)) ** 2
 
         def errors(s: Array, Q: Array) -> Array:
-            s, turned, T, sums = clipped(s, low=0.0), Q.T @ Y, across @ Q, []
+            s, turned, T, sums = clip(s, low=0.0), Q.T @ Y, across @ Q, []
             own = xp.astype(weight, s.dtype)
             for ridge in ridges:
                 left = target - T @ (turned / (s + own * ridge)[:, None])
                 sums.append(xp.sum(left * left, dtype=xp.float64))
             return xp.concat([xp.stack(sums), weight])
 
-        return eigh_and_read(xp.take(K, known, axis=0), errors)[2].tolist()
+        return eigh_and_measure(xp.take(K, known, axis=0), errors)[2].tolist()
 
 
 def solve_by_conjugate_gradients(
@@ -254,11 +254,11 @@ def nystrom_preconditioner(
     squares, V = eigh(inner)
     squares, V = xp.flip(squares), xp.flip(V, axis=1)
     floor = max(float(squares[0]), 1e-300) * squares.shape[0] * epsilon(operator.Z)
-    back = factor.L.solve_upper(V) / xp.sqrt(clipped(squares, low=floor))[None, :]
+    back = factor.L.solve_upper(V) / xp.sqrt(clip(squares, low=floor))[None, :]
     U = operator @ xp.astype(back, operator.Z.dtype)
     if weights is not None:
         U = xp.sqrt(weights) * U
-    eigenvalues = xp.astype(clipped(squares, low=0.0), U.dtype)
+    eigenvalues = xp.astype(clip(squares, low=0.0), U.dtype)
     return NystromPreconditioner(U, eigenvalues, system.weight * ridge)
 
 
@@ -280,12 +280,12 @@ def folds(n: int, rng: np.random.RandomState, /) -> list[Fold]:
     Else a fifth of them once, or 20 000.
     """
     if n > N_FOLDS * _HELD_OUT:
-        return [np.sort(drawn(rng, n, _HELD_OUT))]
+        return [np.sort(draw_indices(rng, n, _HELD_OUT))]
     parts = [np.sort(part) for part in np.array_split(rng.permutation(n), min(N_FOLDS, n))]
     return parts if n < FOLDS_BELOW else parts[:1]
 
 
-def left_out_path(
+def leave_one_out_path(
     system: NystromSystem, Y: Array, weights: Array | None, ridges: Sequence[float], /
 ) -> RidgePath:
     """Error along the ridges by leave-one-out, or by GCV where rows are many."""
@@ -402,8 +402,8 @@ class _Problem:
     ) -> None:
         self.method, self.given_rows, self.rng = method, rows, rng
         self.rows = replace(rows, reference=double_reference(rows.reference))
-        self.Y = in_double(Y)
-        self.weights = None if weights is None else in_double(weights)
+        self.Y = to_double(Y)
+        self.weights = None if weights is None else to_double(weights)
         self.n, self._together = rows.shape[0], rows.partitioning is None
         self.solver, self.n_centers = self._plan()
         self._systems: dict[int, NystromSystem] = {}
@@ -450,7 +450,7 @@ class _Problem:
             given = self.Y, self.weights
             _, self.path = best_path(
                 [self._system(min(self.n_centers, _PATH_CENTERS))],
-                lambda system: left_out_path(system, *given, RIDGES),
+                lambda system: leave_one_out_path(system, *given, RIDGES),
                 lambda system: system.held_out(*given, folds(self.n, self.rng), RIDGES),
             )
         tolerance = self.n**-0.5
@@ -523,7 +523,7 @@ class _Problem:
             solver=self.method.conjugate_gradient,
         )
         fit = KernelRidgeFit(self.method.kernel, self.given_rows.whole(), alpha, self.solver)
-        return _ended(fit, solution)
+        return _set_solution(fit, solution)
 
     def _solve_by_falkon(self) -> KernelRidgeFit:
         operator = self._operator(self.n_centers, self.given_rows).kept_in_parts()
@@ -535,14 +535,14 @@ class _Problem:
             ridge=self.ridge,
             solver=self.method.conjugate_gradient,
         )
-        return _ended(self._reported(operator.Z, alpha, factor), solution)
+        return _set_solution(self._reported(operator.Z, alpha, factor), solution)
 
     def _reported(self, Z: Array, alpha: Array, factor: NystromFactor) -> KernelRidgeFit:
         fit = KernelRidgeFit(self.method.kernel, Z, alpha, self.solver)
         return replace(fit, jitter=factor.jitter, raised=factor.raised, condition=factor.condition)
 
 
-def _ended(fit: KernelRidgeFit, solution: Solution) -> KernelRidgeFit:
+def _set_solution(fit: KernelRidgeFit, solution: Solution) -> KernelRidgeFit:
     return replace(
         fit,
         status=solution.status,

@@ -92,7 +92,7 @@ class DerivativePenalty:
     ridge: float  # λ
     strength: float  # μ
 
-    def log_of(self, weighted_degrees: np.ndarray, /) -> np.ndarray:
+    def log_values(self, weighted_degrees: np.ndarray, /) -> np.ndarray:
         r"""Logarithms, given :math:`\alpha^\top \eta^{-1}`."""
         with np.errstate(over="ignore"):
             return np.log(self.ridge + self.strength * weighted_degrees)
@@ -113,7 +113,7 @@ class MultiIndices:
 
 
 def equal_eta(d: int, exponent: float, /) -> np.ndarray:
-    r"""Give the η whose entries are equal, with :math:`\sum_a \eta_a^{r/(2-r)} = 1`."""
+    r"""Return the η whose entries are equal, with :math:`\sum_a \eta_a^{r/(2-r)} = 1`."""
     return np.full(d, float(d) ** (-(2.0 - exponent) / exponent))
 
 
@@ -160,7 +160,7 @@ def draw_tuples(
     """
     d = len(eta)
     if law.largest is not None and math.comb(law.largest + d, d) - 1 <= count:
-        return _all_of_them(eta, law, penalty)
+        return _all_tuples(eta, law, penalty)
     laws: list[_Law] = [_main_law(eta, law, penalty, exponent)]
     if 1 < count < math.comb(d + 2, 2) - 1:
         laws.append(_SingleVariables(eta, exponent, laws[0].reach))
@@ -169,8 +169,8 @@ def draw_tuples(
     log_density = np.logaddexp.reduce(
         [one.log_density(tuples) + math.log(m / count) for one, m in zip(laws, sizes, strict=True)]
     )
-    log_term = law.log_c(tuples.sum(axis=1)) - penalty.log_of(tuples @ (1.0 / eta))
-    _, first, counts = np.unique(hashes(tuples)[0], return_index=True, return_counts=True)
+    log_term = law.log_c(tuples.sum(axis=1)) - penalty.log_values(tuples @ (1.0 / eta))
+    _, first, counts = np.unique(hash_tuples(tuples)[0], return_index=True, return_counts=True)
     # Those with the most factors first, in which order features are computed
     order = np.argsort(-(tuples[first] > 0).sum(axis=1), kind="stable")
     first, counts = first[order], counts[order]
@@ -178,7 +178,7 @@ def draw_tuples(
     return MultiIndices(tuples[first], np.sqrt(counts) * np.exp(0.5 * log_squares), counts)
 
 
-def hashes(tuples: np.ndarray, /) -> tuple[np.ndarray, np.ndarray]:
+def hash_tuples(tuples: np.ndarray, /) -> tuple[np.ndarray, np.ndarray]:
     """Random 64-bit hashes (m,) that are linear in the tuples (m, d), and those of a step (d,)."""
     d = tuples.shape[1]
     words = np.asarray(np.random.RandomState(0).randint(0, 2**63, size=d), dtype=np.uint64)
@@ -214,7 +214,7 @@ def _log_count(degree: np.ndarray, d: int) -> np.ndarray:
     return gammaln(degree + d) - gammaln(degree + 1) - gammaln(d)
 
 
-def _all_of_them(eta: np.ndarray, law: DegreeLaw, penalty: DerivativePenalty) -> MultiIndices:
+def _all_tuples(eta: np.ndarray, law: DegreeLaw, penalty: DerivativePenalty) -> MultiIndices:
     """Every tuple up to the largest degree: the kernel itself."""
     d = len(eta)
     assert law.largest is not None
@@ -224,7 +224,7 @@ def _all_of_them(eta: np.ndarray, law: DegreeLaw, penalty: DerivativePenalty) ->
         for places in combinations_with_replacement(range(d), degree)
     ]
     tuples = np.asarray(rows, dtype=np.int64)
-    logs = law.log_c(tuples.sum(axis=1)) - penalty.log_of(tuples @ (1.0 / eta))
+    logs = law.log_c(tuples.sum(axis=1)) - penalty.log_values(tuples @ (1.0 / eta))
     return MultiIndices(tuples, np.exp(0.5 * logs), np.ones(len(tuples), dtype=np.int64))
 
 
@@ -253,7 +253,7 @@ class _UniformLaw:
         self._p = np.exp(logs - self._total)
 
     def draw(self, count: int, rng: np.random.RandomState) -> np.ndarray:
-        return _spread(rng.choice(self._degrees, size=count, p=self._p), self.d, rng)
+        return _draw_uniform_tuples(rng.choice(self._degrees, size=count, p=self._p), self.d, rng)
 
     def log_density(self, tuples: np.ndarray) -> np.ndarray:
         return np.full(len(tuples), -self._total)
@@ -269,23 +269,25 @@ class _GroupLaw:
         d1, d2 = self.sizes
         near1 = eta[first].min()
         near2 = eta[~first].max() if d2 else 1.0
-        k = np.arange((_reach(law, len(eta)) if law.cut is None else law.cut) + 1)
+        k = np.arange((_largest_degree(law, len(eta)) if law.cut is None else law.cut) + 1)
         self._k1, self._k2 = np.meshgrid(k, k if d2 else k[:1], indexing="ij")
         degrees = self._k1 + self._k2
         logs = _log_count(k, d1)[:, None] + _log_count(self._k2[0], d2) + law.log_c(degrees)
-        logs -= penalty.log_of(self._k1 / near1 + self._k2 / near2)
+        logs -= penalty.log_values(self._k1 / near1 + self._k2 / near2)
         logs[0, 0] = -np.inf
         logs[degrees > k[-1]] = -np.inf
-        logs = _cut(logs, degrees) if law.cut is None else logs
+        logs = _trim_tail(logs, degrees) if law.cut is None else logs
         self._logs = logs - _log_total(logs)
         self.reach = int(degrees[np.isfinite(logs)].max())
 
     def draw(self, count: int, rng: np.random.RandomState) -> np.ndarray:
         drawn = rng.choice(self._logs.size, size=count, p=np.exp(self._logs).ravel())
         tuples = np.zeros((count, sum(self.sizes)), dtype=np.int64)
-        tuples[:, self.first] = _spread(self._k1.ravel()[drawn], self.sizes[0], rng)
+        tuples[:, self.first] = _draw_uniform_tuples(self._k1.ravel()[drawn], self.sizes[0], rng)
         if self.sizes[1]:
-            tuples[:, ~self.first] = _spread(self._k2.ravel()[drawn], self.sizes[1], rng)
+            tuples[:, ~self.first] = _draw_uniform_tuples(
+                self._k2.ravel()[drawn], self.sizes[1], rng
+            )
         return tuples
 
     def log_density(self, tuples: np.ndarray) -> np.ndarray:
@@ -320,7 +322,7 @@ class _SingleVariables:
         return np.where(mine, logs, -np.inf)
 
 
-def _reach(law: DegreeLaw, d: int) -> int:
+def _largest_degree(law: DegreeLaw, d: int) -> int:
     """Degree above which next to nothing is left, so that tables need not be larger.
 
     Of the law without its denominators; with them less is left, as they grow with the tuple.
@@ -328,10 +330,10 @@ def _reach(law: DegreeLaw, d: int) -> int:
     k = np.arange(law.longest + 1)
     logs = _log_count(k, d) + law.log_c(k)
     logs[0] = -np.inf
-    return int(np.flatnonzero(np.isfinite(_cut(logs, k, _NOTHING))).max())
+    return int(np.flatnonzero(np.isfinite(_trim_tail(logs, k, _NOTHING))).max())
 
 
-def _cut(logs: np.ndarray, degrees: np.ndarray, tail: float = _TAIL) -> np.ndarray:
+def _trim_tail(logs: np.ndarray, degrees: np.ndarray, tail: float = _TAIL) -> np.ndarray:
     """Leave out the highest degrees, as long as they hold little of the mass."""
     masses = np.bincount(degrees.ravel(), weights=np.exp(logs - _log_total(logs)).ravel())
     beyond = np.cumsum(masses[::-1])[::-1]  # mass of this degree and all above
@@ -339,7 +341,7 @@ def _cut(logs: np.ndarray, degrees: np.ndarray, tail: float = _TAIL) -> np.ndarr
     return np.where(degrees <= last, logs, -np.inf)
 
 
-def _spread(degrees: np.ndarray, d: int, rng: np.random.RandomState) -> np.ndarray:
+def _draw_uniform_tuples(degrees: np.ndarray, d: int, rng: np.random.RandomState) -> np.ndarray:
     """Draw a tuple of `d` entries uniformly among those of each total degree: (m, d).
 
     A tuple is the numbers of stars between d - 1 bars among k + d - 1 places; the bars are the

@@ -16,18 +16,18 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gpukfl.core._array import Array, array_namespace, clipped, epsilon, like, sample_dot, to_host
+from gpukfl.core._array import Array, array_namespace, clip, epsilon, like, sample_dot, to_host
 from gpukfl.core._results import Solution
 from gpukfl.linalg import (
     CholeskyFactor,
     add_to_diagonal,
-    back_beside,
     eigh,
-    eigh_and_read,
+    eigh_and_measure,
     mean_diagonal,
-    on_host_if_small,
+    move_small_to_host,
+    restore_device,
 )
-from gpukfl.methods._ridge_path import JUDGING, Fold, RidgePath, mixtures_of
+from gpukfl.methods._ridge_path import JUDGING, Fold, RidgePath, mix_targets
 from gpukfl.operators import KernelOperator
 from gpukfl.partitioned._rows import reduce_rows
 from gpukfl.solvers import ConjugateGradient
@@ -58,11 +58,11 @@ class NystromFactor:
         share = jitter
         while True:
             try:
-                factor = CholeskyFactor.of(jittered(core, share), overwrite=True)
+                factor = CholeskyFactor.of(add_jitter(core, share), overwrite=True)
                 return cls(factor, share, share > jitter)
             except np.linalg.LinAlgError as error:
                 if share >= _LARGEST_JITTER:
-                    raise indefinite(core.shape[0], share) from error
+                    raise indefinite_error(core.shape[0], share) from error
                 share = min(share * _RAISE, _LARGEST_JITTER)
 
     @property
@@ -73,8 +73,8 @@ class NystromFactor:
         return float(xp.max(diagonal) / xp.min(diagonal)) ** 2
 
 
-def indefinite(n: int, share: float, /) -> np.linalg.LinAlgError:
-    """Give the error of a kernel matrix (n, n) that no jitter has made positive definite."""
+def indefinite_error(n: int, share: float, /) -> np.linalg.LinAlgError:
+    """Return the error of a kernel matrix (n, n) that no jitter makes positive definite."""
     msg = (
         f"the kernel matrix of {n} samples or centres is not positive definite, even with "
         f"{share:.0e} of its mean diagonal added: the kernel is not, or is not finite; or some "
@@ -84,12 +84,12 @@ def indefinite(n: int, share: float, /) -> np.linalg.LinAlgError:
     return np.linalg.LinAlgError(msg)
 
 
-def jittered(core: Array, share: float, /) -> Array:
+def add_jitter(core: Array, share: float, /) -> Array:
     """Add `share` of its mean diagonal to the diagonal of `core` (q, q), float64."""
     return add_to_diagonal(core, share * mean_diagonal(core))
 
 
-def jitter_for(operator: KernelOperator, ridge: float, /) -> float:
+def choose_jitter(operator: KernelOperator, ridge: float, /) -> float:
     r"""Jitter that keeps rounding from being mistaken for the ridge.
 
     Rounding of sums changes :math:`K^\top K` by some hundred :math:`n \epsilon`, with the
@@ -102,7 +102,7 @@ def jitter_for(operator: KernelOperator, ridge: float, /) -> float:
     return min(max(needed, _SMALLEST_JITTER), _LARGEST_JITTER / 10.0)
 
 
-def jitter_for_gradients(operator: KernelOperator, ridge: float, /) -> float:
+def gradient_jitter(operator: KernelOperator, ridge: float, /) -> float:
     r"""Jitter that keeps rounding out of derivatives of the objective, too.
 
     There roundings of kernel values are multiplied by coefficients, which are the larger, the
@@ -110,7 +110,7 @@ def jitter_for_gradients(operator: KernelOperator, ridge: float, /) -> float:
     are of the size of what the jitter itself changes.
     """
     needed = epsilon(operator.Z) / max(ridge, 1e-300) ** (2.0 / 3.0)
-    return max(jitter_for(operator, ridge), min(needed, _LARGEST_JITTER / 10.0))
+    return max(choose_jitter(operator, ridge), min(needed, _LARGEST_JITTER / 10.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +126,9 @@ class NystromSystem:
     @classmethod
     def of(cls, operator: KernelOperator, Y: Array, weights: Array | None, /) -> NystromSystem:
         """Pass over the rows, O(n q²); `Y` (n, t), weights (n, 1) or None."""
-        gram, moment, squares, *rest = operator.moments(Y, weights, also=_target_sums(Y, weights))
+        gram, moment, squares, *rest = operator.moments(
+            Y, weights, also=_make_target_sums(Y, weights)
+        )
         return cls(operator, gram, moment, squares, float(rest[0]) if rest else float(Y.shape[0]))
 
     def variation(self) -> float:
@@ -136,23 +138,23 @@ class NystromSystem:
 
     def factor(self, ridge: float, /) -> NystromFactor:
         """Factor the kernel among the centres."""
-        return NystromFactor.of(self.operator.core, jitter=jitter_for(self.operator, ridge))
+        return NystromFactor.of(self.operator.core, jitter=choose_jitter(self.operator, ridge))
 
     def whitened(self, factor: NystromFactor, /) -> tuple[Array, Array]:
-        r"""Give :math:`L^{-1} K^\top D K L^{-\top}` and :math:`L^{-1} K^\top D Y`."""
-        return _whitened(self.gram, self.moment, factor)
+        r"""Return :math:`L^{-1} K^\top D K L^{-\top}` and :math:`L^{-1} K^\top D Y`."""
+        return _whiten(self.gram, self.moment, factor)
 
     def solve(self, ridge: float, /, *, jitter: float | None = None) -> tuple[Array, NystromFactor]:
-        """Dual coefficients (q, t) in float64, with `jitter`, or `jitter_for` the ridge: O(q³).
+        """Dual coefficients (q, t) in float64, with `jitter`, or `choose_jitter` the ridge: O(q³).
 
         By Cholesky factors; where rounding has made the matrix indefinite, by its eigenvalues, of
         which those within rounding are raised to it. Few centres of a GPU on the host: it waits
         for the device once.
         """
-        core, gram, moment = on_host_if_small(self.operator.core, self.gram, self.moment)
-        jitter = jitter_for(self.operator, ridge) if jitter is None else jitter
+        core, gram, moment = move_small_to_host(self.operator.core, self.gram, self.moment)
+        jitter = choose_jitter(self.operator, ridge) if jitter is None else jitter
         factor = NystromFactor.of(core, jitter=jitter)
-        inner, right = _whitened(gram, moment, factor)
+        inner, right = _whiten(gram, moment, factor)
         shift = self.weight * ridge
         try:
             shifted = add_to_diagonal(inner, shift)
@@ -161,11 +163,11 @@ class NystromSystem:
             s, Q = eigh(inner)
             # Rounding is at least as large as what it has made negative
             noise = max(-2.0 * float(s[0]), float(s[-1]) * inner.shape[0] * epsilon(inner))
-            s = clipped(s, low=noise)
+            s = clip(s, low=noise)
             beta = Q @ ((Q.T @ right) / (s + shift)[:, None])
             factor = replace(factor, raised=True)
-        alpha = back_beside(factor.L.solve_upper(beta), self.gram)
-        return alpha, replace(factor, L=CholeskyFactor(back_beside(factor.L.L, self.gram)))
+        alpha = restore_device(factor.L.solve_upper(beta), self.gram)
+        return alpha, replace(factor, L=CholeskyFactor(restore_device(factor.L.L, self.gram)))
 
     def path(self, ridges: Sequence[float], /) -> RidgePath:
         r"""Generalised cross-validation over all ridges from one eigendecomposition: O(q³).
@@ -177,12 +179,12 @@ class NystromSystem:
         xp, n = array_namespace(inner), self.operator.shape[0]
 
         def sums(s: Array, Q: Array) -> Array:
-            shrunk, s = self._shrunk(s, ridges), clipped(s, low=0.0)[:, None]
+            shrunk, s = self._shrunk(s, ridges), clip(s, low=0.0)[:, None]
             c2 = xp.sum((Q.T @ right) ** 2, axis=1)[:, None]
             fitted = xp.sum(c2 * shrunk * (2.0 - s * shrunk), axis=0)
             return xp.concat([fitted, xp.sum(s * shrunk, axis=0), xp.sum(self.squares)[None]])
 
-        *numbers, total = eigh_and_read(inner, sums)[2].tolist()
+        *numbers, total = eigh_and_measure(inner, sums)[2].tolist()
         scores = []
         for fitted, trace in zip(numbers[: len(ridges)], numbers[len(ridges) :], strict=True):
             misfit, freedom = total - fitted, 1.0 - trace / n
@@ -193,7 +195,7 @@ class NystromSystem:
     def _shrunk(self, s: Array, ridges: Sequence[float]) -> Array:
         """Inverses of the eigenvalues with each ridge: (q, ridges)."""
         shifts = self.weight * array_namespace(s).asarray(list(ridges), **like(s))
-        return 1.0 / (clipped(s, low=0.0)[:, None] + shifts[None, :])
+        return 1.0 / (clip(s, low=0.0)[:, None] + shifts[None, :])
 
     def leave_one_out(
         self, Y: Array, weights: Array | None, ridges: Sequence[float], /
@@ -204,7 +206,7 @@ class NystromSystem:
         is left out with all of its weight. Of many targets, mixtures stand for them.
         """
         s, turned, back = self._features(min(ridges))
-        Y, turned = mixtures_of(Y, JUDGING), mixtures_of(turned, JUDGING)
+        Y, turned = mix_targets(Y, JUDGING), mix_targets(turned, JUDGING)
         xp = array_namespace(s)
         shrunk = self._shrunk(s, ridges)
         coefs = [shrunk * turned[:, c][:, None] for c in range(turned.shape[1])]
@@ -215,7 +217,7 @@ class NystromSystem:
             target = xp.astype(Y[start:stop, :], xp.float64)
             w = None if weights is None else xp.astype(weights[start:stop, :], xp.float64)
             leverage = (T * T) @ shrunk  # of all ridges at once: (rows, ridges)
-            outside = clipped(1.0 - (leverage if w is None else w * leverage), low=1e-12)
+            outside = clip(1.0 - (leverage if w is None else w * leverage), low=1e-12)
             squares = xp.zeros_like(outside)
             for c, coef in enumerate(coefs):
                 squares = squares + ((target[:, c][:, None] - T @ coef) / outside) ** 2
@@ -237,7 +239,7 @@ class NystromSystem:
             leverage = (T * T) @ shrunk
             if weights is not None:
                 leverage = xp.astype(weights[start:stop, :], xp.float64) * leverage
-            outside = clipped(1.0 - leverage, low=1e-12)
+            outside = clip(1.0 - leverage, low=1e-12)
             return target - (target - T @ (shrunk * turned)) / outside
 
         return operator.map_blocks(compute, columns=turned.shape[1:], dtype=xp.float64)
@@ -247,7 +249,7 @@ class NystromSystem:
         factor = self.factor(smallest)
         inner, right = self.whitened(factor)
         s, Q = eigh(inner)
-        return clipped(s, low=0.0), Q.T @ right, factor.L.solve_upper(Q)
+        return clip(s, low=0.0), Q.T @ right, factor.L.solve_upper(Q)
 
     def held_out(
         self,
@@ -265,10 +267,10 @@ class NystromSystem:
         factor = self.factor(min(ridges))
         totals, total = [0.0] * len(ridges), 0.0
         for index in folds:
-            rows, target, w = self.operator.rows.taken_with(index, Y, weights)
+            rows, target, w = self.operator.rows.take_with(index, Y, weights)
             target, operator = xp.astype(target, xp.float64), self.operator.at_rows(rows)
             part = NystromSystem.of(operator, target, w)
-            errors = self._without(part).errors_outside(part.operator, target, w, ridges, factor)
+            errors = self._subtract(part).errors_outside(part.operator, target, w, ridges, factor)
             totals = [a + b for a, b in zip(totals, errors, strict=True)]
             total += part.weight
         return RidgePath(list(ridges), [error / total for error in totals])
@@ -305,9 +307,9 @@ class NystromSystem:
 
             return operator.sum_over_blocks(compute)[0]
 
-        return eigh_and_read(inner, errors)[2].tolist()
+        return eigh_and_measure(inner, errors)[2].tolist()
 
-    def _without(self, part: NystromSystem) -> NystromSystem:
+    def _subtract(self, part: NystromSystem) -> NystromSystem:
         """Take the sums over some rows away."""
         return replace(
             self,
@@ -318,7 +320,7 @@ class NystromSystem:
         )
 
 
-def _whitened(gram: Array, moment: Array, factor: NystromFactor) -> tuple[Array, Array]:
+def _whiten(gram: Array, moment: Array, factor: NystromFactor) -> tuple[Array, Array]:
     return factor.L.whiten(gram), factor.L.solve_lower(moment)
 
 
@@ -364,9 +366,9 @@ def falkon(
     .. [1] Rudi, Carratino and Rosasco, "FALKON: an optimal large scale kernel method", NeurIPS
        2017, Algorithm 1.
     """
-    factor = NystromFactor.of(operator.core, jitter=jitter_for(operator, ridge))
+    factor = NystromFactor.of(operator.core, jitter=choose_jitter(operator, ridge))
     xp = array_namespace(Y)
-    q, L, weight = operator.shape[1], factor.L, weight_of(Y, weights)
+    q, L, weight = operator.shape[1], factor.L, total_weight(Y, weights)
     shift = weight * ridge
     inner = CholeskyFactor.of(add_to_diagonal(weight / q * (L.L.T @ L.L), shift), overwrite=True)
 
@@ -382,11 +384,11 @@ def falkon(
 
 def target_sums(Y: Array, weights: Array | None, /) -> tuple[Array, float]:
     """Weighted squares of the targets (t,), and the sum of the weights: one pass."""
-    squares, *rest = reduce_rows(Y, _target_sums(Y, weights))
+    squares, *rest = reduce_rows(Y, _make_target_sums(Y, weights))
     return squares, float(rest[0]) if rest else float(Y.shape[0])
 
 
-def weight_of(Y: Array, weights: Array | None, /) -> float:
+def total_weight(Y: Array, weights: Array | None, /) -> float:
     """Sum of the weights of the rows that targets `Y` (n, t) are of."""
     if weights is None:
         return float(Y.shape[0])
@@ -394,8 +396,8 @@ def weight_of(Y: Array, weights: Array | None, /) -> float:
     return float(xp.sum(weights, dtype=xp.float64))
 
 
-def _target_sums(Y: Array, weights: Array | None) -> Callable[[int, int], list[Array]]:
-    """Give what `target_sums` adds up, of rows that lie together: squares, and unequal weights."""
+def _make_target_sums(Y: Array, weights: Array | None) -> Callable[[int, int], list[Array]]:
+    """Return the summands of `target_sums`, of rows that lie together: squares, and weights."""
     xp = array_namespace(Y)
 
     def part(start: int, stop: int) -> list[Array]:

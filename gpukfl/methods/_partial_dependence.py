@@ -28,7 +28,7 @@ class ProductTerm:
 
 
 def product_terms(kernel: Kernel, /) -> tuple[ProductTerm, ...] | None:
-    """Give the products of one-dimensional kernels that a kernel is the sum of.
+    """Return the products of one-dimensional kernels that a kernel is the sum of.
 
     Parameters
     ----------
@@ -47,11 +47,11 @@ def product_terms(kernel: Kernel, /) -> tuple[ProductTerm, ...] | None:
     if isinstance(kernel, Sum):
         first, second = product_terms(kernel.first), product_terms(kernel.second)
         return first + second if first and second else None
-    return _terms_of_one(kernel)
+    return _simple_kernel_terms(kernel)
 
 
-def _terms_of_one(kernel: Kernel) -> tuple[ProductTerm, ...] | None:
-    """Give the products of one-dimensional kernels that a kernel without parts is the sum of."""
+def _simple_kernel_terms(kernel: Kernel) -> tuple[ProductTerm, ...] | None:
+    """Return the products of one-dimensional kernels that a kernel without parts is the sum of."""
     weights: tuple[float, ...] = (1.0,)
     rates: tuple[float, ...] = (1.0,)
     if isinstance(kernel, (GaussianMixture, ManhattanMixture)):
@@ -131,8 +131,8 @@ class ProductExpansion:
         rest = [k for k in range(d) if k not in set(columns)]
         total = self.intercept + xp.zeros((X.shape[0], self.intercept.shape[0]), **like(X))
         for power in sorted({term.power for term in self.terms}):
-            inside = _distances(X, self.centers, list(columns), power)
-            outside = _distances(background, self.centers, rest, power)
+            inside = _power_sums(X, self.centers, list(columns), power)
+            outside = _power_sums(background, self.centers, rest, power)
             for term in self.terms:
                 if term.power == power:
                     mean = xp.mean(xp.exp(-term.rate * outside), axis=0)[None, :]
@@ -141,7 +141,7 @@ class ProductExpansion:
         return total
 
 
-def _distances(X: Array, Z: Array, columns: Sequence[int], power: float) -> Array:
+def _power_sums(X: Array, Z: Array, columns: Sequence[int], power: float) -> Array:
     """Add up powers of differences in some columns: (n, m)."""
     xp = array_namespace(X, Z)
     total = xp.zeros((X.shape[0], Z.shape[0]), **like(X))

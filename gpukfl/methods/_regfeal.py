@@ -21,17 +21,17 @@ from numbers import Integral
 import numpy as np
 from scipy import sparse
 
-from gpukfl.core._array import Array, array_namespace, double_like, in_double, like
-from gpukfl.core._checks import check_number, check_switch
+from gpukfl.core._array import Array, array_namespace, double_like, like, to_double
+from gpukfl.core._checks import check_bool, check_number
 from gpukfl.core._results import History, Status
-from gpukfl.linalg import add_to_diagonal, host_eigh, on_host_if_small, solve_and_read
+from gpukfl.linalg import add_to_diagonal, host_eigh, move_small_to_host, solve_and_measure
 from gpukfl.methods._multi_indices import (
     DegreeLaw,
     DerivativePenalty,
     MultiIndices,
     draw_tuples,
     equal_eta,
-    hashes,
+    hash_tuples,
 )
 from gpukfl.operators import HermiteOperator
 from gpukfl.partitioned._rows import Rows
@@ -61,12 +61,12 @@ class FeatureSums:
     @classmethod
     def of(cls, operator: HermiteOperator, Y: Array, weights: Array | None, /) -> FeatureSums:
         """One pass over the rows, O(n m²)."""
-        t, wide = Y.shape[1], in_double(Y)
+        t, wide = Y.shape[1], to_double(Y)
         xp = array_namespace(wide)
         beside = xp.concat([wide, xp.ones_like(wide[:, :1])], axis=1)
-        found = operator.moments(beside, weights, also=_sums_of(wide, weights))
-        gram, moment, *sums = on_host_if_small(*found)
-        N, y_mean, squares = _about_means(Y.shape[0], *sums)
+        found = operator.moments(beside, weights, also=_make_target_sums(wide, weights))
+        gram, moment, *sums = move_small_to_host(*found)
+        N, y_mean, squares = _center_sums(Y.shape[0], *sums)
         mean = moment[:, t] / N
         gram = gram - N * mean[:, None] * mean[None, :]
         right = moment[:, :t] - N * mean[:, None] * y_mean[None, :]
@@ -104,12 +104,12 @@ class SampleFeatures:
     @classmethod
     def of(cls, operator: HermiteOperator, Y: Array, weights: Array | None, /) -> SampleFeatures:
         """Form the features, O(n m s) for s factors each."""
-        xp, wide = array_namespace(Y), in_double(Y)
+        xp, wide = array_namespace(Y), to_double(Y)
         Phi = xp.astype(operator.dense(), xp.float64, copy=False)
         if weights is None:
             mean, y_mean, N = xp.mean(Phi, axis=0), xp.mean(wide, axis=0), float(Y.shape[0])
             return cls(operator, Phi - mean[None, :], wide - y_mean[None, :], mean, y_mean, N)
-        w = in_double(weights)
+        w = to_double(weights)
         root, N = xp.sqrt(w), float(xp.sum(w))
         mean, y_mean = (Phi.T @ w)[:, 0] / N, xp.sum(w * wide, axis=0) / N
         right = root * (wide - y_mean[None, :])
@@ -131,7 +131,7 @@ class SampleFeatures:
         return theta, intercept, ridge * product  # N times the dual's inner product, over N
 
 
-def ridge_system(
+def make_ridge_system(
     operator: HermiteOperator, Y: Array, weights: Array | None, /
 ) -> FeatureSums | SampleFeatures:
     """Take the view of fewer unknowns; Y (n, t), weights (n, 1). Of rows in parts, their sums."""
@@ -176,7 +176,7 @@ def solve_with_room(
     There is more on the diagonal where the ridge is below K's rounding.
     """
     with contextlib.suppress(np.linalg.LinAlgError):
-        return solve_and_read(add_to_diagonal(K, ridge), right, measure)[1]
+        return solve_and_measure(add_to_diagonal(K, ridge), right, measure)[1]
     xp = array_namespace(K)
     trace = float(xp.sum(xp.linalg.diagonal(K)))
     if not np.isfinite(trace):
@@ -188,9 +188,9 @@ def solve_with_room(
         raise FloatingPointError(msg)
     for jitter in (1e-15, 1e-14, 1e-13):
         with contextlib.suppress(np.linalg.LinAlgError):
-            return solve_and_read(add_to_diagonal(K, ridge + jitter * trace), right, measure)[1]
+            return solve_and_measure(add_to_diagonal(K, ridge + jitter * trace), right, measure)[1]
     try:
-        return solve_and_read(add_to_diagonal(K, ridge + 1e-12 * trace), right, measure)[1]
+        return solve_and_measure(add_to_diagonal(K, ridge + 1e-12 * trace), right, measure)[1]
     except np.linalg.LinAlgError as error:
         msg = (
             f"Hermite features of degree {operator.degree} are singular beyond rounding: expected "
@@ -199,7 +199,7 @@ def solve_with_room(
         raise FloatingPointError(msg) from error
 
 
-def _sums_of(Y: Array, weights: Array | None) -> Callable[[int, int], list[Array]]:
+def _make_target_sums(Y: Array, weights: Array | None) -> Callable[[int, int], list[Array]]:
     """Sum targets, their squares and the weights, if any, of rows that lie together."""
     xp = array_namespace(Y)
 
@@ -213,7 +213,7 @@ def _sums_of(Y: Array, weights: Array | None) -> Callable[[int, int], list[Array
     return part
 
 
-def _about_means(
+def _center_sums(
     n: int, total: Array, squares: Array, weight: Array | None = None
 ) -> tuple[float, Array, Array]:
     """Sum of the weights, weighted means of n targets, and their squares about these."""
@@ -268,7 +268,7 @@ class RegFeaL:
     max_time: float | None = None
 
     def with_effort(self, n_random_features: int, n_iter: int, /) -> RegFeaL:
-        """Give the same settings with other numbers of features and iterations."""
+        """Return the same settings with other numbers of features and iterations."""
         return replace(self, n_random_features=n_random_features, n_iter=n_iter)
 
     def run(
@@ -328,7 +328,7 @@ class RegFeaL:
             )
             raise ValueError(msg)
         fit = RegFeaLFit(rows, np.eye(d), equal_eta(d, self.exponent))
-        weights = None if weights is None else in_double(weights)
+        weights = None if weights is None else to_double(weights)
         try:
             for k in range(self.n_iter):
                 R, eta = self.directions(fit) if k else (fit.R, fit.eta)
@@ -377,10 +377,10 @@ class RegFeaL:
         if first is not None and first.system is not None:
             return first.solve(penalty, eta, rng)
         indices = draw_tuples(self.n_random_features, eta, self.law, penalty, self.exponent, rng)
-        scales, ridge = _below_one(indices.scales)
-        rotation = _placed(R, rows.reference)
+        scales, ridge = _normalise_scales(indices.scales)
+        rotation = _place_rotation(R, rows.reference)
         operator = HermiteOperator(rows, indices.tuples, scales, rotation)
-        system = ridge_system(operator, Y, weights)
+        system = make_ridge_system(operator, Y, weights)
         if first is not None:
             first.keep(penalty, indices, system, rng)
         theta, intercept, objective = system.solve(ridge)
@@ -403,7 +403,7 @@ class RegFeaL:
         return R, optimal_eta(squares[order] + _FLOOR, self.exponent)
 
     def derivatives(self, fit: RegFeaLFit) -> np.ndarray:
-        r"""Give :math:`E[\nabla f \nabla f^\top]` under N(0, I), in rotated coordinates (d, d)."""
+        r"""Return :math:`E[\nabla f \nabla f^\top]` under N(0, I), in rotated coordinates."""
         assert fit.indices is not None
         f_hat = fit.f_hat
         if self.over_c:
@@ -444,15 +444,15 @@ class FirstTurn:
         assert self._state is not None
         rng.set_state(self._state)
         weighted = self.indices.tuples @ (1.0 / eta)
-        change = np.exp(0.5 * (self.penalty.log_of(weighted) - penalty.log_of(weighted)))
+        change = np.exp(0.5 * (self.penalty.log_values(weighted) - penalty.log_values(weighted)))
         indices = replace(self.indices, scales=self.indices.scales * change)
-        scales, ridge = _below_one(indices.scales)
-        before, _ = _below_one(self.indices.scales)
+        scales, ridge = _normalise_scales(indices.scales)
+        before, _ = _normalise_scales(self.indices.scales)
         theta, intercept, objective = self.system.solve(ridge, scales / before)
         return indices, scales[:, None] * theta, intercept, objective
 
 
-def _below_one(scales: np.ndarray) -> tuple[np.ndarray, float]:
+def _normalise_scales(scales: np.ndarray) -> tuple[np.ndarray, float]:
     """Scales over the largest, and the ridge that makes up for it.
 
     In many dimensions scales are beyond float32.
@@ -477,10 +477,10 @@ class RegFeaLFit:
 
     def placed_rotation(self) -> Array | None:
         """R beside the rows; None for the identity."""
-        return _placed(self.R, self.rows.reference)
+        return _place_rotation(self.R, self.rows.reference)
 
     def of_features(self, M: np.ndarray, /) -> np.ndarray:
-        """Give a matrix in rotated coordinates (d, d) in those of the features."""
+        """Return a matrix in rotated coordinates (d, d) in those of the features."""
         return M if _is_identity(self.R) else self.R @ M @ self.R.T
 
     def predict(self, rows: Rows, /) -> Array:
@@ -493,7 +493,7 @@ class RegFeaLFit:
         return xp.asarray(self.intercept, **double_like(rows.reference)) + operator @ f_hat
 
 
-def _placed(R: np.ndarray, reference: Array) -> Array | None:
+def _place_rotation(R: np.ndarray, reference: Array) -> Array | None:
     """R beside `reference`; None for the identity."""
     if _is_identity(R):
         return None
@@ -504,14 +504,14 @@ def _is_identity(R: np.ndarray) -> bool:
     return bool(R[0, 0] == 1.0) and np.array_equal(R, np.eye(len(R)))
 
 
-def shares(eta: np.ndarray, exponent: float, /) -> np.ndarray:
-    r"""Give the importances :math:`\eta_a^{r/(2-r)}`, which sum to 1."""
+def eta_shares(eta: np.ndarray, exponent: float, /) -> np.ndarray:
+    r"""Return the importances :math:`\eta_a^{r/(2-r)}`, which sum to 1."""
     values = eta ** (exponent / (2.0 - exponent))
     return values / values.sum()
 
 
 def derivative_weights(eta: np.ndarray, exponent: float, power: float, /) -> np.ndarray:
-    """Give squared derivatives along the directions to a power, over the largest (d,).
+    """Return squared derivatives along the directions to a power, over the largest (d,).
 
     η is optimal for these: it is theirs to the power (2 - r) / 2, but for a factor.
     """
@@ -564,7 +564,7 @@ def derivative_products(tuples: np.ndarray, f_hat: np.ndarray, /) -> np.ndarray:
     entries a tuple. The matrix is positive semidefinite by construction.
     """
     d = tuples.shape[1]
-    keys, words = hashes(tuples)
+    keys, words = hash_tuples(tuples)
     rows, coordinates = np.nonzero(tuples)
     below = keys[rows] - words[coordinates]  # of the tuple one step down; wraps around
     _, met = np.unique(below, return_inverse=True)
@@ -608,4 +608,4 @@ class Reweighting:
         if self.exponent >= 2:
             msg = f"expected an exponent between 0 and 2, got {self.exponent}"
             raise ValueError(msg)
-        check_switch("over_c", self.over_c)
+        check_bool("over_c", self.over_c)

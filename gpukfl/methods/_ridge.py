@@ -22,15 +22,15 @@ from gpukfl.core._array import (
     Array,
     array_namespace,
     epsilon,
+    is_on_gpu,
     lies_in_parts,
-    on_gpu,
     sample_dot,
     sample_norm,
     sample_sums,
     to_host,
 )
 from gpukfl.core._results import Solution, Status
-from gpukfl.linalg import CholeskyFactor, add_to_diagonal, dots_together
+from gpukfl.linalg import CholeskyFactor, add_to_diagonal, column_dots_in_one_pass
 from gpukfl.operators import (
     BinnedBrownianKernel,
     CenteredKernel,
@@ -40,7 +40,7 @@ from gpukfl.operators import (
     center,
     coarse_factor,
 )
-from gpukfl.partitioned._rows import Rows, highest, made_anew, reduce_rows
+from gpukfl.partitioned._rows import Rows, elementwise_max, recompute, reduce_rows
 from gpukfl.solvers import ConjugateGradient, ConjugateGradientOnSums, NystromPreconditioner
 
 # Up to this many samples the solve is a dense Cholesky factor, on every place: fits of one data set
@@ -60,16 +60,16 @@ _SKETCH_SHARE = 2  # products since the last sketch, per column of a new one
 
 
 def paper_ridge(rows: Rows, n_effective: float, /) -> float:
-    r"""Give the paper's ridge for real data, :math:`\max_i \|x_i\| / n`.
+    r"""Return the paper's ridge for real data, :math:`\max_i \|x_i\| / n`.
 
     Appendix B.5 of arXiv:2407.17280; its simulated experiments take twice as much.
     """
 
     def part(start: int, stop: int) -> list[Array]:
         norms = [_largest_norm(X) for _, _, X in rows.blocks(start=start, stop=stop)]
-        return [functools.reduce(highest, norms)]
+        return [functools.reduce(elementwise_max, norms)]
 
-    (largest,) = reduce_rows(rows.source, part, combine=highest)
+    (largest,) = reduce_rows(rows.source, part, combine=elementwise_max)
     return float(largest) / n_effective
 
 
@@ -116,7 +116,7 @@ class RidgeSystem:
     def target(self) -> Array:
         """The right-hand side, centred and weighted."""
         s = self.root_weights
-        return made_anew(center(self.Y if s is None else s * self.Y, s))
+        return recompute(center(self.Y if s is None else s * self.Y, s))
 
     @property
     def shift(self) -> float:
@@ -175,15 +175,15 @@ class RidgeSystem:
         system = KnotSums(kernel, self.target, self.root_weights, self.shift)
         grid = CoarseGrid.of(kernel.n_samples, kernel.ends)
         if grid is not None and (self._is_long or rtol <= _TIGHT):
-            system = replace(system, grid=grid, factor=self._factor_for(kernel, grid))
+            system = replace(system, grid=grid, factor=self._coarse_factor(kernel, grid))
         solution = ConjugateGradientOnSums(rtol, self.max_iter).solve(
             system, start=start, enough=enough
         )
         self._is_long = self._is_long or solution.n_iter >= _LONG_IN_PARTS
         return solution
 
-    def _factor_for(self, kernel: BinnedBrownianKernel, grid: CoarseGrid) -> CholeskyFactor:
-        """Give what preconditions the kernel between few knots, kept while it is the same."""
+    def _coarse_factor(self, kernel: BinnedBrownianKernel, grid: CoarseGrid) -> CholeskyFactor:
+        """Return what preconditions the kernel between few knots, kept while it is the same."""
         known, factor = self._coarse
         if factor is None or known is not kernel:
             self._coarse = None, None
@@ -192,9 +192,9 @@ class RidgeSystem:
         return factor
 
     def _read_every(self, kernel: LinearOperator) -> int:
-        """Give the checks to read together: several where products take less time than waits."""
+        """Return the checks to read together: several where products take less time than waits."""
         is_small = kernel.n_samples * self.target.shape[1] <= _QUICK
-        return _READ_TOGETHER if on_gpu(self.target) and is_small else 1
+        return _READ_TOGETHER if is_on_gpu(self.target) and is_small else 1
 
     def _inverse_near(
         self, kernel: LinearOperator, rtol: float, start: Array | None
@@ -205,10 +205,10 @@ class RidgeSystem:
         """
         if rtol > _TIGHT and start is not None and self._inverse[1] is not None:
             return self._inverse[1]
-        return self._inverse_for(kernel)
+        return self._preconditioner(kernel)
 
-    def _inverse_for(self, kernel: LinearOperator) -> Callable[[Array], Array] | None:
-        """Give the kernel's own preconditioner, kept for as long as the kernel is the same."""
+    def _preconditioner(self, kernel: LinearOperator) -> Callable[[Array], Array] | None:
+        """Return the kernel's own preconditioner, kept for as long as the kernel is the same."""
         known, inverse = self._inverse
         if known is not kernel:
             self._inverse = None, None  # as large as the data: gone before the next is made
@@ -261,20 +261,20 @@ class RidgeSystem:
         return self.judge(beta, residual)[:2]
 
     def judge(self, beta: Array, residual: Array, /) -> tuple[float, float, float]:
-        """Give the `bounds` and the `relative_residual`: waits for the device once."""
+        """Return the `bounds` and the `relative_residual`: waits for the device once."""
         squares = residual, residual, None
-        found = dots_together(self.operands(beta, residual), squares)
+        found = column_dots_in_one_pass(self.operands(beta, residual), squares)
         host = to_host(array_namespace(beta).stack(found))
         xp, lower = array_namespace(host), self.lower(host[0, :])
         upper = lower + float(xp.sum(host[1, :]) / (2.0 * self.weight))
         return lower, upper, self._relative(xp.sqrt(host[1, :]))
 
     def operands(self, beta: Array, residual: Array, /) -> tuple[Array, Array, Array]:
-        """Give what `lower` is made of: inner products of columns, as `column_dots` takes them."""
+        """Return what `lower` is made of: inner products, as `column_dots` takes them."""
         return self.target, beta, residual
 
     def lower(self, products: Array, /) -> float:
-        """Give the lower one of the `bounds` from the products of `operands` on the host."""
+        """Return the lower one of the `bounds` from the products of `operands` on the host."""
         return float(0.5 * self.ridge * array_namespace(products).sum(products))
 
     def relative_residual(self, residual: Array, /) -> float:

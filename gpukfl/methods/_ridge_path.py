@@ -9,8 +9,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from gpukfl.core._array import Array, array_namespace, beside, small_beside
-from gpukfl.core._random import orthonormal
+from gpukfl.core._array import Array, array_namespace, asarray_like, small_reference
+from gpukfl.core._random import draw_orthonormal
 
 # ------------------------------------------------------------------------------ ridge path
 
@@ -87,7 +87,7 @@ def best_path(
     *held_out: Callable[[Candidate], RidgePath],
     alike: float = 0.0,
 ) -> tuple[Candidate, RidgePath]:
-    """Give the candidate whose path has the lowest score, the first of such, and its path.
+    """Return the candidate whose path has the lowest score, the first of such, and its path.
 
     Scores that are above the lowest by at most the share `alike` of it count as the lowest.
     By leaving out samples one by one; but the first or the last ridge of a grid is not taken on
@@ -95,7 +95,7 @@ def best_path(
     are held out in several ways, each judges only the few that were best by the one before.
     """
     left, paths = list(candidates), [left_out(candidate) for candidate in candidates]
-    best = _first_of_lowest(paths, alike)
+    best = _first_lowest(paths, alike)
     if not paths[best].at_edge:
         return left[best], paths[best]
     few = list(range(len(left)))
@@ -103,11 +103,11 @@ def best_path(
         left = [left[k] for k in sorted(few)]
         paths = [judge(candidate) for candidate in left]
         few = sorted(range(len(left)), key=[path.lowest for path in paths].__getitem__)[:_FINALISTS]
-    best = _first_of_lowest(paths, alike)
+    best = _first_lowest(paths, alike)
     return left[best], paths[best]
 
 
-def _first_of_lowest(paths: Sequence[RidgePath], alike: float) -> int:
+def _first_lowest(paths: Sequence[RidgePath], alike: float) -> int:
     enough = (1.0 + alike) * min(path.lowest for path in paths)
     return next(k for k, path in enumerate(paths) if path.lowest <= enough)
 
@@ -121,7 +121,7 @@ MOST = 10  # targets up to which all are taken; with more, as many mixtures
 JUDGING = 20  # the same where numbers are chosen by errors, which are cheaper than gradients
 
 
-def mixtures_of(Y: Array, /, at_most: int = MOST) -> Array:
+def mix_targets(Y: Array, /, at_most: int = MOST) -> Array:
     r"""Mix many targets: :math:`Y \Omega` with :math:`E[\Omega \Omega^\top] = I`.
 
     What adds up over targets a form that is quadratic in each, as errors, ridge objectives and
@@ -153,6 +153,6 @@ def mixtures_of(Y: Array, /, at_most: int = MOST) -> Array:
     t = Y.shape[1]
     if t <= at_most:
         return Y
-    omega = math.sqrt(t / at_most) * orthonormal(t, at_most, 0)
-    placed = beside(omega, small_beside(Y))
+    omega = math.sqrt(t / at_most) * draw_orthonormal(t, at_most, 0)
+    placed = asarray_like(omega, small_reference(Y))
     return array_namespace(Y).astype(Y @ placed, Y.dtype, copy=False)

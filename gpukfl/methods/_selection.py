@@ -258,7 +258,7 @@ class FeatureSelection:
                     objective.focus(start)
                 gamma = threshold(objective.at(start), np.flatnonzero(~held))
                 found = replace(self, max_time=self._left(begun)).select(
-                    objective, gamma, start, held, _continued(history, begun, watch)
+                    objective, gamma, start, held, _append_history(history, begun, watch)
                 )
                 rounds += found.rounds
                 if not len(found.rounds[0].entered):
@@ -292,7 +292,7 @@ class FeatureSelection:
         return selections
 
 
-def _continued(
+def _append_history(
     history: History, begun: float, watch: Callable[[int, History], None]
 ) -> Callable[[int, History], None]:
     """Append to one history what a round reports of its own."""

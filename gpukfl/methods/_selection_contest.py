@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpukfl.core._array import Array, array_namespace, beside, clipped, index_like, like, to_host
+from gpukfl.core._array import Array, array_namespace, asarray_like, clip, index_like, like, to_host
 from gpukfl.core._results import Status
 from gpukfl.methods._selection import FeatureSelection
 from gpukfl.methods._selection_objective import Point, SelectionObjective
@@ -83,15 +83,15 @@ def competing_weights(
     held = beta > 0
     for _ in range(algorithm.max_rounds):
         start = np.where(held, algorithm.anchor, 0.0)
-        beta, status, clear = _round(algorithm, objective, start, beta, n_variables, rng)
-        new = clear & _leading(beta, held, n_variables)
+        beta, status, clear = _run_round(algorithm, objective, start, beta, n_variables, rng)
+        new = clear & _leading_columns(beta, held, n_variables)
         if not new.any() or status in _STOPPED:
             break
         held = held | new
     return beta.reshape(copies, n_variables), status
 
 
-def _round(
+def _run_round(
     algorithm: FeatureSelection,
     objective: SelectionObjective,
     start: np.ndarray,
@@ -99,14 +99,14 @@ def _round(
     p: int,
     rng: np.random.RandomState,
 ) -> tuple[np.ndarray, Status, np.ndarray]:
-    """Give new weights, how the descent ended, and which columns entered that are no noise."""
+    """Return new weights, how the descent ended, and which columns entered that are no noise."""
     if start.any():
         objective.focus(start)
     point, free = objective.at(start), np.flatnonzero(start == 0)
     scores = np.zeros(len(start))
     scores[free] = -objective.gradient(point, free)
-    gamma, highest = _noise(objective, point, p, rng)
-    rivals = _highest(scores, gamma)
+    gamma, highest = _noise_threshold(objective, point, p, rng)
+    rivals = _highest_scores(scores, gamma)
     if not rivals.any():
         return beta, Status.CONVERGED, rivals
     found = algorithm.select(objective, gamma, start, ~(rivals | (start > 0) | (beta > 0)))
@@ -114,17 +114,17 @@ def _round(
     return found.beta, found.status, clear
 
 
-def _leading(beta: np.ndarray, held: np.ndarray, p: int) -> np.ndarray:
+def _leading_columns(beta: np.ndarray, held: np.ndarray, p: int) -> np.ndarray:
     """Whether each column is heavy, and the heaviest of a variable and its copies, none held."""
     weights = np.where(held.reshape(-1, p).any(axis=0), 0.0, beta.reshape(-1, p))
     heaviest = (weights == weights.max(axis=0)) & (weights > 0)
     return (heaviest & (weights >= _HEAVY * beta.max())).ravel()
 
 
-def _noise(
+def _noise_threshold(
     objective: SelectionObjective, point: Point, p: int, rng: np.random.RandomState
 ) -> tuple[float, float]:
-    """Give γ, and the highest score, by random orders of the samples of some columns."""
+    """Return γ, and the highest score, by random orders of the samples of some columns."""
     P, n = objective.n_variables, objective.X.shape[0]
     some = rng.choice(p, -(-p * p // P), replace=False)
     # With all their copies: which of them is the variable must not matter
@@ -136,7 +136,7 @@ def _noise(
     return max(float(gamma), 0.0), max(float(highest), 0.0)
 
 
-def _highest(scores: np.ndarray, gamma: float) -> np.ndarray:
+def _highest_scores(scores: np.ndarray, gamma: float) -> np.ndarray:
     """Whether each score is above γ, and among the highest."""
     order = np.argsort(-scores, kind="stable")[:_AT_ONCE]
     rivals = np.zeros(len(scores), dtype=bool)
@@ -193,11 +193,11 @@ def linear_weights(X: Array, Y: Array, shares: Array, n_variables: int, /) -> np
     columns = StandardColumns.of(X, shares)
     beyond = -float(ndtri(0.5 * _LASSO_SHARE)) * float(np.sum(columns.shares**2)) ** 0.5
     targets = to_host(Y).astype(np.float64).T
-    coefficients = [_scaled(columns, y - columns.shares @ y, beyond) for y in targets]
+    coefficients = [_scaled_lasso(columns, y - columns.shares @ y, beyond) for y in targets]
     return np.linalg.norm(coefficients, axis=0).reshape(-1, n_variables)
 
 
-def _scaled(columns: StandardColumns, y: np.ndarray, beyond: float) -> np.ndarray:
+def _scaled_lasso(columns: StandardColumns, y: np.ndarray, beyond: float) -> np.ndarray:
     """Coefficients at the penalty that is `beyond` times the size of the residuals."""
     coef, left = np.zeros(len(columns)), y
     penalty = np.inf
@@ -205,14 +205,14 @@ def _scaled(columns: StandardColumns, y: np.ndarray, beyond: float) -> np.ndarra
         last, penalty = penalty, beyond * float(columns.shares @ left**2) ** 0.5
         if penalty == 0.0 or last - penalty <= _ALIKE * last < np.inf:
             break
-        coef, left = lasso_on(columns, y, penalty, coef, left)
+        coef, left = fit_lasso(columns, y, penalty, coef, left)
     return coef
 
 
-def lasso_on(
+def fit_lasso(
     columns: StandardColumns, y: np.ndarray, penalty: float, coef: np.ndarray, left: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Give coefficients and residuals at a penalty, by a set of columns that grows."""
+    """Return coefficients and residuals at a penalty, by a set of columns that grows."""
     for _ in range(_ROUNDS):
         slopes = np.where(coef == 0, np.abs(columns.products(left)), 0.0)
         order = np.argsort(-slopes, kind="stable")[:_COLUMNS_AT_ONCE]
@@ -248,7 +248,7 @@ class StandardColumns:
         xp = array_namespace(X, shares)
         w = xp.astype(shares, X.dtype)
         mean = xp.sum(w * X, axis=0)
-        variance = clipped(xp.sum(w * (X - mean) ** 2, axis=0), low=0.0)
+        variance = clip(xp.sum(w * (X - mean) ** 2, axis=0), low=0.0)
         deviation = to_host(xp.sqrt(variance)).astype(np.float64)
         size = to_host(xp.max(xp.abs(X), axis=0)) * 1e-6
         scale = np.where(deviation > size, 1.0 / np.where(deviation > size, deviation, 1.0), 0.0)
@@ -260,7 +260,7 @@ class StandardColumns:
 
     def products(self, left: np.ndarray, /) -> np.ndarray:
         """Covariances (P,) with residuals (n,) of mean 0."""
-        moved = beside((self.shares * left)[:, None], self.X)
+        moved = asarray_like((self.shares * left)[:, None], self.X)
         return self.scale * to_host((self.X.T @ moved)[:, 0]).astype(np.float64)
 
     def taken(self, some: np.ndarray, /) -> np.ndarray:
@@ -333,45 +333,45 @@ def _explains_more(
     rng: np.random.RandomState,
 ) -> bool:
     """Whether the kernel at `beta` fits what the heaviest columns leave better than any order."""
-    left = _left(objective, linear)
+    left = _least_squares_residuals(objective, linear)
     if not (beta.any() and left.shape[1]):
         return False
     orders = [np.arange(len(left)), *(rng.permutation(len(left)) for _ in range(_JOINT_ORDERS))]
     shares = to_host(objective.shares)
-    drawn = _standard(np.concatenate([left[order] for order in orders], axis=1), shares)
-    values = _values(objective, beta, drawn).reshape(len(orders), -1).sum(axis=1)
+    drawn = _standardise(np.concatenate([left[order] for order in orders], axis=1), shares)
+    values = _objective_values(objective, beta, drawn).reshape(len(orders), -1).sum(axis=1)
     return bool(values[0] < values[1:].min())
 
 
-def _left(objective: SelectionObjective, linear: np.ndarray) -> np.ndarray:
+def _least_squares_residuals(objective: SelectionObjective, linear: np.ndarray) -> np.ndarray:
     """Residuals (n, t) of least squares: those of a Lasso keep some of what is linear."""
     Y = to_host(objective.Y)
     heaviest = np.argsort(-linear, kind="stable")[: int(_JOINT_SHARE * len(Y))]
-    X = _taken(objective.X, heaviest[linear[heaviest] > 0])
+    X = _take_columns(objective.X, heaviest[linear[heaviest] > 0])
     columns = StandardColumns.of(X, objective.shares)
     roots, A = columns.shares[:, None] ** 0.5, columns.taken(np.arange(X.shape[1]))
     left = Y - A @ np.linalg.lstsq(roots * A, roots * Y, rcond=None)[0]
-    return left[:, _squares(left, roots**2) > _NOTHING * _squares(Y, roots**2)]
+    return left[:, _mean_squares(left, roots**2) > _NOTHING * _mean_squares(Y, roots**2)]
 
 
-def _standard(V: np.ndarray, shares: np.ndarray) -> np.ndarray:
+def _standardise(V: np.ndarray, shares: np.ndarray) -> np.ndarray:
     V = V - np.sum(shares * V, axis=0)
-    return V / _squares(V, shares) ** 0.5
+    return V / _mean_squares(V, shares) ** 0.5
 
 
-def _squares(V: np.ndarray, shares: np.ndarray) -> np.ndarray:
+def _mean_squares(V: np.ndarray, shares: np.ndarray) -> np.ndarray:
     """Weighted means of the squares of columns."""
     return np.sum(shares * V**2, axis=0)
 
 
-def _values(objective: SelectionObjective, beta: np.ndarray, Y: np.ndarray) -> np.ndarray:
+def _objective_values(objective: SelectionObjective, beta: np.ndarray, Y: np.ndarray) -> np.ndarray:
     """Twice J at β, over λ, of each target alone."""
     xp, active = array_namespace(objective.X), np.flatnonzero(beta)
-    other = objective.of(_taken(objective.X, active), xp.asarray(Y, **like(objective.Y)))
+    other = objective.of(_take_columns(objective.X, active), xp.asarray(Y, **like(objective.Y)))
     other.focus(beta[active])
     return to_host(xp.sum(other.at(beta[active]).alpha * other.Y, axis=0))
 
 
-def _taken(X: Array, columns: np.ndarray) -> Array:
+def _take_columns(X: Array, columns: np.ndarray) -> Array:
     xp = array_namespace(X)
     return xp.take(X, xp.asarray(columns, **index_like(X)), axis=1)

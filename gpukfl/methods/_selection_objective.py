@@ -28,13 +28,13 @@ import numpy as np
 from gpukfl.core._array import (
     Array,
     array_namespace,
-    beside,
+    asarray_like,
     double_like,
     epsilon,
     index_like,
     is_host,
+    is_on_gpu,
     like,
-    on_gpu,
     to_host,
 )
 from gpukfl.kernels import Manhattan, Radial
@@ -42,13 +42,13 @@ from gpukfl.linalg import (
     CholeskyFactor,
     SortedColumns,
     add_to_diagonal,
-    back_beside,
     difference_sums,
     distances,
     eigh,
     factored_difference_sums,
     factored_square_sums,
-    on_host_if_small,
+    move_small_to_host,
+    restore_device,
     squared_distances,
 )
 from gpukfl.methods._centers import choose_centers
@@ -116,7 +116,7 @@ class SelectionObjective(ABC):
         xp = array_namespace(X)
         active = np.flatnonzero(beta)
         index = xp.asarray(active, **index_like(X))
-        return xp.take(X, index, axis=1) * beside(
+        return xp.take(X, index, axis=1) * asarray_like(
             (self.scale * beta[active]) ** (1.0 / self.kernel.power), X
         )
 
@@ -216,7 +216,7 @@ class SelectionObjective(ABC):
     def gradients(
         self, point: Point, columns: np.ndarray, permutations: Iterable[np.ndarray], /
     ) -> np.ndarray:
-        """Give `gradient` with each of several permutations, (k, p): a GPU is waited for once."""
+        """Return `gradient` with each of several permutations, (k, p): one wait for a GPU."""
         remaining, scale = iter(permutations), 1.0
         together = max(1, _AT_ONCE // (self.X.shape[0] * len(columns)))
         found: list[Array] = []
@@ -228,7 +228,7 @@ class SelectionObjective(ABC):
     def _scaled_sums(
         self, point: Point, columns: np.ndarray | None, orders: np.ndarray | None
     ) -> tuple[float, Array]:
-        """Give the gradient as a number and what it is multiplied by, which nobody waits for.
+        """Return the gradient as a number and what it is multiplied by, which nobody waits for.
 
         With `orders` (k, n) it is that in each of them, one after another (k p,).
         """
@@ -259,10 +259,10 @@ class SelectionObjective(ABC):
         if self.kernel.power == 2:
             return factored_square_sums(V, self._samples(columns, orders))
         data = self.sorted_columns if columns is None else self.sorted_columns.at(columns)
-        return factored_difference_sums(V, data if orders is None else data.permuted(orders))
+        return factored_difference_sums(V, data if orders is None else data.permute_rows(orders))
 
     def _of(self, point: Point, /) -> Array:
-        """Give the pair weights of `point`, those of the latest kept: permutations ask again."""
+        """Return the pair weights of `point`, those of the latest kept: permutations ask again."""
         if self._latest is None or self._latest[0] is not point:
             self._latest = point, self._pair_weights(point)
         return self._latest[1]
@@ -282,7 +282,7 @@ class SelectionObjective(ABC):
     def _weighted_sums(
         self, point: Point, columns: np.ndarray | None, orders: np.ndarray | None, /
     ) -> tuple[float, Array]:
-        """Give `_scaled_sums` where some of β is positive."""
+        """Return `_scaled_sums` where some of β is positive."""
 
 
 # ------------------------------------------------------------------------- selection forms
@@ -310,7 +310,7 @@ class DenseSelection(SelectionObjective):
         K = self.kernel.profile(u)
         double = xp.astype(K, xp.float64, copy=False)
         system = DenseSystem.of(double, self.Y, self.weights)
-        if columns is None or not on_gpu(K) or K.shape[0] > _WAITS_UP_TO:
+        if columns is None or not is_on_gpu(K) or K.shape[0] > _WAITS_UP_TO:
             alpha, product = system.coefficients_and(self.ridge, self._product)
             return Point(beta, self._value(product), alpha, u, K)
 
@@ -414,11 +414,11 @@ class FactoredSelection(SelectionObjective):
         moment = K.T @ self._shared_targets
         near = xp.take(u, index, axis=0), xp.take(given, index, axis=0)
         wide = [xp.astype(x, xp.float64, copy=False) for x in near]
-        pairs, core, gram, right = on_host_if_small(*wide, weighted.T @ weighted, moment)
+        pairs, core, gram, right = move_small_to_host(*wide, weighted.T @ weighted, moment)
         W = _whitener(core, given)
         factor = CholeskyFactor.of(add_to_diagonal(W.T @ gram @ W, self.ridge))
         a = W @ factor.solve(W.T @ right)
-        alpha = self.shares * (self.Y - K @ back_beside(a, self.Y)) / self.ridge
+        alpha = self.shares * (self.Y - K @ restore_device(a, self.Y)) / self.ridge
         if is_host(core) and not is_host(u):  # no more is waited for
             value = 0.5 * (self._squares - float(array_namespace(a).sum(right * a)))
             return Point(beta, value, alpha, u, given, (pairs, core))
@@ -452,12 +452,12 @@ class FactoredSelection(SelectionObjective):
         K = -self.kernel.derivative_from(point.pairs, point.kernel)
         core = -self.kernel.derivative_from(*point.among)
         core = array_namespace(core).astype(core, array_namespace(core).float64, copy=False)
-        W = back_beside(_whitener(core, K), K)
+        W = restore_device(_whitener(core, K), K)
         return K @ xp.astype(W, K.dtype)
 
 
 def _whitener(core: Array, given: Array, /) -> Array:
-    """Give W (m, r) with K W the factor of a kernel that is `core` (m, m) among the centres.
+    """Return W (m, r) with K W the factor of a kernel that is `core` (m, m) among the centres.
 
     The values were computed in the precision of `given`.
     """

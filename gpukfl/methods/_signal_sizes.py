@@ -12,7 +12,7 @@ import itertools
 import math
 from collections.abc import Iterable, Mapping
 
-from gpukfl.core._array import Array, array_namespace, double_like, in_double, sample_dot
+from gpukfl.core._array import Array, array_namespace, double_like, sample_dot, to_double
 from gpukfl.kernels import Manhattan, ManhattanLaplace
 from gpukfl.linalg import SortedColumns, factored_difference_sums
 from gpukfl.operators import KernelOperator
@@ -51,7 +51,7 @@ def additive_effect_sizes(X: Array, effects: Array, /) -> Array:
         msg = f"expected X and effects (n, p) alike, got {tuple(X.shape)}, {tuple(effects.shape)}"
         raise ValueError(msg)
     n, p = X.shape
-    xp, X, effects = array_namespace(X, effects), in_double(X), in_double(effects)
+    xp, X, effects = array_namespace(X, effects), to_double(X), to_double(effects)
     sums = [
         factored_difference_sums(effects[:, k : k + 1], SortedColumns.of(X[:, k : k + 1]))
         for k in range(p)
@@ -102,7 +102,7 @@ def main_effect_size(
     -----
     O(:math:`2^{|S|}` n²) by blocks: each set is visited once, not each order of the variables.
     """
-    by_set = _checked(X, effects)
+    by_set = _check_effects(X, effects)
     signal = frozenset().union(*by_set)
     if column not in signal:
         return 0.0
@@ -113,7 +113,7 @@ def main_effect_size(
             T = frozenset(chosen) | {column}
             inside = [f for A, f in by_set.items() if column in A and A <= T]
             before = min((smallest[T - {k}] for k in chosen), default=1.0)
-            smallest[T] = before * min(_size(X, T, inside, kernel), 1.0)
+            smallest[T] = before * min(_effect_size(X, T, inside, kernel), 1.0)
     return smallest[signal]
 
 
@@ -158,7 +158,9 @@ def hierarchical_effect_sizes(
     N = X.shape[1]
     products = [
         math.prod(
-            min(_size(X, range(j + 1), [effects[:, w] for w in range(m, j + 1)], kernel), 1.0)
+            min(
+                _effect_size(X, range(j + 1), [effects[:, w] for w in range(m, j + 1)], kernel), 1.0
+            )
             for j in range(m, N)
         )
         for m in range(N)
@@ -197,7 +199,9 @@ def detectable_size(ridge: float, sparsity: float) -> float:
     return math.sqrt(ridge) * (1.0 + math.sqrt(ridge)) + ridge * sparsity
 
 
-def _checked(X: Array, effects: Mapping[tuple[int, ...], Array], /) -> dict[frozenset[int], Array]:
+def _check_effects(
+    X: Array, effects: Mapping[tuple[int, ...], Array], /
+) -> dict[frozenset[int], Array]:
     """Return the effects by sets of columns, each of which X has."""
     n, p = X.shape
     by_set = {frozenset(columns): f for columns, f in effects.items()}
@@ -215,7 +219,9 @@ def _checked(X: Array, effects: Mapping[tuple[int, ...], Array], /) -> dict[froz
     return by_set
 
 
-def _size(X: Array, T: Iterable[int], effects: list[Array], kernel: Manhattan | None) -> float:
+def _effect_size(
+    X: Array, T: Iterable[int], effects: list[Array], kernel: Manhattan | None
+) -> float:
     """Return the mean of F F' h(|X_T - X_T'|_1) over pairs of rows, F the sum of the effects."""
     if not effects:
         return 0.0

@@ -14,15 +14,15 @@ import numpy as np
 from gpukfl.core._array import (
     Array,
     array_namespace,
-    beside,
-    clipped,
+    asarray_like,
+    clip,
     double_like,
     epsilon,
-    in_double,
-    take,
+    take_rows,
+    to_double,
     to_host,
 )
-from gpukfl.core._random import drawn
+from gpukfl.core._random import draw_indices
 from gpukfl.core._results import Status
 from gpukfl.linalg import each_block
 from gpukfl.methods._nystrom import NystromFactor
@@ -82,7 +82,7 @@ class Sums:
         """Weighted squared errors (t,) that coefficients `A` (T, t) make on the rows."""
         xp = array_namespace(A)
         fitted = xp.sum(A * (self.gram @ A), axis=0)
-        return clipped(self.squares - 2.0 * xp.sum(A * self.moment, axis=0) + fitted, low=0.0)
+        return clip(self.squares - 2.0 * xp.sum(A * self.moment, axis=0) + fitted, low=0.0)
 
     @property
     def spread(self) -> float:
@@ -120,7 +120,7 @@ _GRAM_ROWS = 2  # rows to a parameter in a block, so that adding up (T, T) parts
 
 
 @dataclass(frozen=True, eq=False)
-class Targets:
+class WeightedTargets:
     """What the rows are fitted to."""
 
     Y: Array  # (n, t)
@@ -136,7 +136,7 @@ class FoldSums:
     folds: list[Sums]
     n_seen: int = 0
     status: Status = Status.CONVERGED
-    targets: Targets | None = None
+    targets: WeightedTargets | None = None
 
     @property
     def whole(self) -> Sums:
@@ -151,7 +151,7 @@ class FoldSums:
         """Rows that predictions are looked at on, with their targets, weights and folds."""
         assert self.targets is not None
         index = scored_rows(self.operator.shape[0])
-        rows, Y, weights, folds = self.operator.rows.taken_with(
+        rows, Y, weights, folds = self.operator.rows.take_with(
             index, self.targets.Y, self.targets.weights, self.targets.folds
         )
         w = np.ones(len(index)) if weights is None else to_host(weights)[:, 0].astype(np.float64)
@@ -192,10 +192,10 @@ def fold_sums(
         Of the rows seen.
     """
     n_folds = n_folds or int(array_namespace(folds).max(folds)) + 1
-    done = FoldSums(operator, [_no_sums(operator, Y.shape[1])] * n_folds)
-    done.targets = Targets(Y, weights, folds)
+    done = FoldSums(operator, [_zero_sums(operator, Y.shape[1])] * n_folds)
+    done.targets = WeightedTargets(Y, weights, folds)
     try:
-        for stop, sums in _in_turn(operator, done.targets, n_folds):
+        for stop, sums in _iterate_sums(operator, done.targets, n_folds):
             # Taken over together: an interruption splits no block
             done.folds, done.n_seen = sums, stop
             if watch(stop) and stop < operator.shape[0]:
@@ -208,17 +208,17 @@ def fold_sums(
     return done
 
 
-def _in_turn(
-    operator: FeatureOperator, targets: Targets, n_folds: int
+def _iterate_sums(
+    operator: FeatureOperator, targets: WeightedTargets, n_folds: int
 ) -> Iterator[tuple[int, list[Sums]]]:
-    """Give the rows seen so far, and the sums over each fold's: after every block, or all parts."""
+    """Yield the rows seen so far, and the sums over each fold: by block, or of all parts."""
     n = operator.shape[0]
     if operator.rows.partitioning is None:
-        yield from _by_blocks(operator, targets, n_folds, (0, n))
+        yield from _iterate_block_sums(operator, targets, n_folds, (0, n))
         return
 
     def part(start: int, stop: int) -> list[Array]:
-        *_, (_, sums) = _by_blocks(operator, targets, n_folds, (start, stop))
+        *_, (_, sums) = _iterate_block_sums(operator, targets, n_folds, (start, stop))
         return [x for one in sums for x in one.arrays]
 
     each = len(fields(Sums))
@@ -226,12 +226,12 @@ def _in_turn(
     yield n, [Sums.of(found[k : k + each]) for k in range(0, len(found), each)]
 
 
-def _by_blocks(
-    operator: FeatureOperator, targets: Targets, n_folds: int, rows: tuple[int, int]
+def _iterate_block_sums(
+    operator: FeatureOperator, targets: WeightedTargets, n_folds: int, rows: tuple[int, int]
 ) -> Iterator[tuple[int, list[Sums]]]:
     """Sum over rows that lie together, block by block."""
     operator.factors  # noqa: B018  # once, not in every thread
-    folded = [_no_sums(operator, targets.Y.shape[1])] * n_folds
+    folded = [_zero_sums(operator, targets.Y.shape[1])] * n_folds
     for start, stop, X in operator.rows.blocks(start=rows[0], stop=rows[1]):
         folds, folded = to_host(targets.folds[start:stop]), list(folded)
         order = np.argsort(folds, kind="stable")
@@ -242,7 +242,7 @@ def _by_blocks(
         yield stop, folded
 
 
-def _no_sums(operator: FeatureOperator, t: int) -> Sums:
+def _zero_sums(operator: FeatureOperator, t: int) -> Sums:
     reference, T = operator.rows.reference, operator.shape[1]
     xp, on = array_namespace(reference), double_like(reference)
     zero = xp.zeros((t,), **on)
@@ -250,13 +250,13 @@ def _no_sums(operator: FeatureOperator, t: int) -> Sums:
 
 
 def _segment_sums(
-    operator: FeatureOperator, X: Array, targets: Targets, start: int, index: np.ndarray
+    operator: FeatureOperator, X: Array, targets: WeightedTargets, start: int, index: np.ndarray
 ) -> Sums:
     """Sum over the rows of the block `X` at `index`; the block begins at row `start`."""
     xp = array_namespace(X)
-    U, block, weights = take(X, index), slice(start, start + X.shape[0]), targets.weights
-    target = in_double(take(targets.Y[block, :], index))
-    w = None if weights is None else in_double(take(weights[block, :], index))
+    U, block, weights = take_rows(X, index), slice(start, start + X.shape[0]), targets.weights
+    target = to_double(take_rows(targets.Y[block, :], index))
+    w = None if weights is None else to_double(take_rows(weights[block, :], index))
     parts: list[Sums] = []
 
     def compute(a: int, b: int) -> Sums:
@@ -313,7 +313,7 @@ class Validated:
 Solve = Callable[[Sums, Sequence[float]], list[Array]]
 
 
-def cross_validated(sums: FoldSums, solve: Solve, ridges: Sequence[float], /) -> Validated:
+def cross_validate(sums: FoldSums, solve: Solve, ridges: Sequence[float], /) -> Validated:
     """Fit without each fold, for all ridges, and score predictions for the fold.
 
     The fits are independent of the rows. The squared errors are not taken from the sums: where
@@ -340,7 +340,7 @@ def cross_validated(sums: FoldSums, solve: Solve, ridges: Sequence[float], /) ->
     for k, fold in enumerate(sums.folds):
         solved = solve(whole - fold, ridges)
         own = np.flatnonzero(folds == k)
-        F, w = _predictions_at(replace(sums.operator, rows=rows), own, solved), weights[own]
+        F, w = _predict_rows(replace(sums.operator, rows=rows), own, solved), weights[own]
         for r, A in enumerate(solved):
             coefs[r].append(A)
             predicted[r].append(F[:, r * t : (r + 1) * t])
@@ -352,20 +352,20 @@ def cross_validated(sums: FoldSums, solve: Solve, ridges: Sequence[float], /) ->
     return Validated(list(ridges), scores, coefs, predicted, spread)
 
 
-def cross_validated_near(
+def cross_validate_locally(
     sums: FoldSums, solve: Solve, ridges: Sequence[float], at: int, /
 ) -> Validated:
     """Cross-validate the ridge at a position and its neighbours, then on while the last is best."""
     low, high = max(at - 1, 0), min(at + 2, len(ridges))
-    found = cross_validated(sums, solve, ridges[low:high])
+    found = cross_validate(sums, solve, ridges[low:high])
     while True:
         best = found.ridges[found.best]
         if best == ridges[low] and low > 0:
             low -= 1
-            found = cross_validated(sums, solve, ridges[low : low + 1]) + found
+            found = cross_validate(sums, solve, ridges[low : low + 1]) + found
         elif best == ridges[high - 1] and high < len(ridges):
             high += 1
-            found = found + cross_validated(sums, solve, ridges[high - 1 : high])
+            found = found + cross_validate(sums, solve, ridges[high - 1 : high])
         else:
             return found
 
@@ -374,10 +374,10 @@ def scored_rows(n: int, /) -> np.ndarray:
     """Host indices of the rows, ascending, that predictions are looked at on: at most 20 000."""
     if n <= _SCORED:
         return np.arange(n)
-    return np.sort(drawn(np.random.RandomState(0), n, _SCORED))
+    return np.sort(draw_indices(np.random.RandomState(0), n, _SCORED))
 
 
-def _predictions_at(operator: FeatureOperator, rows: np.ndarray, solved: list[Array]) -> np.ndarray:
+def _predict_rows(operator: FeatureOperator, rows: np.ndarray, solved: list[Array]) -> np.ndarray:
     """Predictions of each of the coefficients at some rows, side by side on the host."""
     stacked = array_namespace(solved[0]).concat(solved, axis=1)
     if not len(rows):
@@ -430,7 +430,7 @@ class LassoFits:
             if self.interrupted:  # the targets left stay at 0
                 solver = replace(solver, max_iter=0)
         columns = [[one[k].coef for one in self.fits] for k in range(len(ridges))]
-        return [beside(np.stack(each, axis=1), some.gram) for each in columns]
+        return [asarray_like(np.stack(each, axis=1), some.gram) for each in columns]
 
     @property
     def interrupted(self) -> bool:
@@ -470,7 +470,7 @@ class Candidate:
         return int(np.any(self.B != 0, axis=1).sum())
 
 
-def candidates(
+def pruning_candidates(
     G: np.ndarray,
     A: np.ndarray,
     /,
@@ -527,7 +527,7 @@ def candidates(
 def last_accepted(
     found: Sequence[Candidate], accept: Callable[[int, Candidate], bool], /
 ) -> Candidate | None:
-    """Give the last candidate before the first that is not accepted (Algorithm 5), if any."""
+    """Return the last candidate before the first that is not accepted (Algorithm 5), if any."""
     chosen = None
     for k, candidate in enumerate(found):
         if not accept(k, candidate):

@@ -25,7 +25,7 @@ class LinearOperator(ABC):
         root_weights: Array | None,  # noqa: ARG002
         shift: float,  # noqa: ARG002
     ) -> Callable[[Array], Array] | None:
-        """Give a preconditioner of the centred, weighted operator plus a shift, if there is one."""
+        """Return a preconditioner of the centred, weighted operator plus a shift, or None."""
         return None
 
     @property

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from gpukfl.core._array import Array, array_namespace, double_like, joined
+from gpukfl.core._array import Array, array_namespace, concat_rows, double_like
 from gpukfl.core._memory import available_memory
 from gpukfl.linalg import Positions, bin_products, interpolate_bins, knot_levels, part_sums
 from gpukfl.operators._base import ParticleKernel
-from gpukfl.operators._brownian import sample_sums
+from gpukfl.operators._brownian import product_over_samples
 from gpukfl.operators._coarse import CoarseInverse, projection_range
 from gpukfl.partitioned._rows import Rows, keep_rows, map_rows, reduce_rows
 
@@ -110,7 +110,9 @@ class BinnedBrownianKernel(ParticleKernel):
         U = self._levels(V, self.n_particles)
 
         def part(start: int, stop: int) -> Array:
-            return joined([interpolate_bins(at, U) for _, _, at in self.positions(start, stop)])
+            return concat_rows(
+                [interpolate_bins(at, U) for _, _, at in self.positions(start, stop)]
+            )
 
         return map_rows(self.rows.source, part, columns=V.shape[1:], dtype=U.dtype)
 
@@ -124,7 +126,7 @@ class BinnedBrownianKernel(ParticleKernel):
         return self.low, self.low + (self.n_knots - 1) * self.gap
 
     def positions(self, start: int, stop: int, /) -> Iterable[_Placed]:
-        """Give the positions of rows that lie together, by blocks; inside a pass."""
+        """Return the positions of rows that lie together, by blocks; inside a pass."""
         return self._computed(start, stop) if self._stored is None else self._stored
 
     def prepare(self) -> None:
@@ -155,7 +157,7 @@ class BinnedBrownianKernel(ParticleKernel):
                 for i, j, X in self.rows.strips(first, last):
                     some = at.part(i - first, j - first)
                     products = bin_products(some, signed, alpha[i:j, :])
-                    parts.append(sample_sums(xp.astype(products, X.dtype, copy=False), X))
+                    parts.append(product_over_samples(xp.astype(products, X.dtype, copy=False), X))
             return [sum(parts[1:], start=parts[0])]
 
         (total,) = reduce_rows(self.rows.source, part)

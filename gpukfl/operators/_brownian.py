@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpukfl.core._array import Array, array_namespace, double_like
-from gpukfl.core._memory import block_size, for_blocks
+from gpukfl.core._memory import block_size, run_in_blocks
 from gpukfl.linalg import (
     SortedRows,
     absolute_differences,
@@ -94,9 +94,9 @@ class BrownianKernel(ParticleKernel):
 
         def body(start: int, stop: int) -> None:
             products = sign_products(self.sorted.part(start, stop), alpha)
-            parts.append(sample_sums(products, self.X))
+            parts.append(product_over_samples(products, self.X))
 
-        for_blocks(m, block_size(alpha, bytes_each=32 * n, elements_each=n, at_most=m), body)
+        run_in_blocks(m, block_size(alpha, bytes_each=32 * n, elements_each=n, at_most=m), body)
         total = xp.concat(parts, axis=0) / (-1.0 * m)
         return xp.astype(total.T, alpha.dtype)
 
@@ -105,7 +105,7 @@ class BrownianKernel(ParticleKernel):
         return self.sorted.values, ridge_curves(self.sorted, alpha)
 
 
-def sample_sums(Q: Array, X: Array, /) -> Array:
+def product_over_samples(Q: Array, X: Array, /) -> Array:
     """Product ``Q @ X`` over the samples, (m, n) by (n, d), accumulated in float64."""
     xp = array_namespace(Q)
     n = X.shape[0]

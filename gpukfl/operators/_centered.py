@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpukfl.core._array import Array, array_namespace, lies_in_parts, sample_dot
-from gpukfl.linalg import add_to_diagonal, center_columns, dots_together
+from gpukfl.linalg import add_to_diagonal, center_columns, column_dots_in_one_pass
 from gpukfl.operators._base import LinearOperator
 
 
@@ -67,7 +67,9 @@ def center(V: Array, root_weights: Array | None = None, /) -> Array:
         return center_columns(V, V)
     xp = array_namespace(V)
     if lies_in_parts(V):
-        on, of = dots_together((root_weights, V, None), (root_weights, root_weights, None))
+        on, of = column_dots_in_one_pass(
+            (root_weights, V, None), (root_weights, root_weights, None)
+        )
     else:
         on, of = sample_dot(root_weights, V), sample_dot(root_weights, root_weights)
     share = on / of

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from gpukfl.core._array import Array, array_namespace, as_columns, device_of, like, sample_sums
 from gpukfl.core._memory import MAX_ELEMENTS
 from gpukfl.linalg import CholeskyFactor, Positions, bin_sums, interpolate_bins, pair_sums
-from gpukfl.partitioned._rows import Rows, lowest, reduce_rows
+from gpukfl.partitioned._rows import Rows, elementwise_min, reduce_rows
 
 # Cells over all particles: what the Cholesky factor costs, against products with n samples
 _RANKS = ((30_000, 400), (200_000, 800), (600_000, 1600))
@@ -48,7 +48,7 @@ class CoarseGrid:
     def among(self, at: Positions, /) -> Positions:
         """Positions among these knots, of those between more knots on the same range."""
         factor = self.n_cells / (at.n_knots - 1) * 2.0 ** (_SHARE_BITS - at.shift)
-        return at.rescaled(factor, _SHARE_BITS, self.n_cells + 1)
+        return at.rescale(factor, _SHARE_BITS, self.n_cells + 1)
 
     def factor(self, pairs: Array, total: float, shift: float, /) -> CholeskyFactor:
         r"""Factor :math:`\mu G^{-1} + B^\top B`, with B centred: order m q.
@@ -61,10 +61,10 @@ class CoarseGrid:
         margins = xp.reshape(xp.sum(sums[0, :, :, 1:], axis=0), (m * q, 1))
         gram = xp.reshape(sums[:, 1:, :, 1:], (m * q, m * q))
         del pairs, sums  # as large as the gram matrix
-        return self.factor_of(gram, margins, total, shift)
+        return self.factor_sums(gram, margins, total, shift)
 
     def centered_inverse(self, pairs: Array, total: float, shift: float, /) -> Array:
-        r"""Give :math:`C (\mu G^{-1} + B^\top B)^{-1} C^\top`, of order m (q + 1), from `pairs`.
+        r"""Return :math:`C (\mu G^{-1} + B^\top B)^{-1} C^\top`, of order m (q + 1), from `pairs`.
 
         C takes from knot values, of which the first ones are 0, the mean over the samples. What
         it makes of sums is then centred, and sums need not be of a centred vector.
@@ -83,7 +83,7 @@ class CoarseGrid:
         matrix -= on_mean[None, :] - 0.5 * xp.sum(mean * on_mean)
         return matrix
 
-    def factor_of(
+    def factor_sums(
         self, gram: Array, margins: Array, total: float, shift: float, /
     ) -> CholeskyFactor:
         """Factor as `factor`, in place, from sums without the first knots: (m q, m q), (m q, 1)."""
@@ -160,7 +160,7 @@ class CoarseInverse:
         """Apply to `r` (n,) or (n, t)."""
         xp, s, columns = array_namespace(r), self.root_weights, as_columns(r)
         spread = columns if s is None else s * columns
-        parts = [bin_sums(here, spread[a:b, :]) for a, b, here in _numbered(self.at)]
+        parts = [bin_sums(here, spread[a:b, :]) for a, b, here in _enumerate_parts(self.at)]
         sums = sum(parts[1:], start=parts[0])
         levels = self.matrix @ xp.reshape(sums, (self.matrix.shape[0], -1))
         levels = xp.reshape(levels, sums.shape)
@@ -198,8 +198,8 @@ def _positions(rows: Rows, W: Array, grid: CoarseGrid) -> list[Positions]:
     return [Positions(xp.concat(group, axis=1), _SHARE_BITS, q) for group in groups]
 
 
-def _numbered(parts: Sequence[Positions]) -> Iterator[tuple[int, int, Positions]]:
-    """Give each part of the samples with its start and stop."""
+def _enumerate_parts(parts: Sequence[Positions]) -> Iterator[tuple[int, int, Positions]]:
+    """Yield each part of the samples with its start and stop."""
     start = 0
     for part in parts:
         stop = start + part.codes.shape[1]
@@ -210,7 +210,7 @@ def _numbered(parts: Sequence[Positions]) -> Iterator[tuple[int, int, Positions]
 def _pair_sums(parts: Sequence[Positions], weights: Array | None) -> Array:
     """Sum `pair_sums` over the parts."""
     total: Array | None = None
-    for start, stop, part in _numbered(parts):
+    for start, stop, part in _enumerate_parts(parts):
         sums = pair_sums(part, None if weights is None else weights[start:stop, :])
         total = sums if total is None else total + sums
     assert total is not None
@@ -239,7 +239,7 @@ def projection_range(rows: Rows, W: Array, /) -> tuple[Array, Array]:
             for _, _, X in rows.strips(first, last):
                 A = W.T @ X.T
                 ends.append((xp.min(A, axis=1), -xp.max(A, axis=1)))
-        return [functools.reduce(lowest, side) for side in zip(*ends, strict=True)]
+        return [functools.reduce(elementwise_min, side) for side in zip(*ends, strict=True)]
 
-    low, high = reduce_rows(rows.source, part, combine=lowest)
+    low, high = reduce_rows(rows.source, part, combine=elementwise_min)
     return xp.astype(low, xp.float64), -xp.astype(high, xp.float64)

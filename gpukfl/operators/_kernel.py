@@ -10,7 +10,7 @@ from gpukfl.core._array import Array, array_namespace, lies_in_parts
 from gpukfl.core._memory import available_memory
 from gpukfl.kernels import Kernel
 from gpukfl.operators._base import LinearOperator
-from gpukfl.operators._maps import mapped
+from gpukfl.operators._maps import apply_map
 from gpukfl.operators._rows import RowOperator
 from gpukfl.partitioned._rows import Rows, keep_rows
 
@@ -83,7 +83,7 @@ class KernelOperator(RowOperator):
                 found[first, last] = K
 
             if bare._fits():
-                bare.over_blocks(bare.values, take, rows=(start, stop))
+                bare.for_each_block(bare.values, take, rows=(start, stop))
             return found
 
         return replace(bare, _kept=keep_rows(self.rows.source, part))
@@ -100,7 +100,7 @@ class KernelOperator(RowOperator):
 
     def project(self, X: Array, /) -> Array:
         """Map rows by B."""
-        return X if self.B is None else mapped(X, self.B)
+        return X if self.B is None else apply_map(X, self.B)
 
     def values(self, start: int, stop: int, /, U: Array | None = None) -> Array:
         """Block (stop - start, q) of the matrix; `U` are the projected rows, where known."""
@@ -118,7 +118,7 @@ class KernelOperator(RowOperator):
         """Kernel among the centres (q, q), in float64."""
         xp = array_namespace(self.Z)
         Z = xp.astype(self.Z, xp.float64)
-        V = Z if self.B is None else mapped(Z, xp.astype(self.B, xp.float64))
+        V = Z if self.B is None else apply_map(Z, xp.astype(self.B, xp.float64))
         return self.kernel._evaluate(V, V)
 
     @property

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gpukfl.core._array import Array, array_namespace, joined, like
+from gpukfl.core._array import Array, array_namespace, concat_rows, like
 from gpukfl.linalg import (
     CholeskyFactor,
     Positions,
@@ -65,13 +65,13 @@ class KnotSums:
         kernel, grid, s, b = self.kernel, self.grid, self.root_weights, self.b
 
         def moved(i: int, j: int) -> _Vectors:
-            three = _combined(_columns(vectors, s, b, i, j), coordinates)
+            three = _combine_columns(_columns(vectors, s, b, i, j), coordinates)
             xp = array_namespace(three)
             if levels is None:
                 return (xp.concat([three, xp.zeros_like(three[:1, ...])], axis=0),)
             is_coarse, values = levels
-            placed = _placed(kernel, grid if is_coarse else None, i, j)
-            spread = joined([interpolate_bins(at, values) for _, _, at in placed])
+            placed = _group_positions(kernel, grid if is_coarse else None, i, j)
+            spread = concat_rows([interpolate_bins(at, values) for _, _, at in placed])
             spread = spread if s is None else s[i:j, :] * spread
             return (xp.concat([three, spread[None, :, :]], axis=0),)
 
@@ -85,29 +85,29 @@ class KnotSums:
             columns = _columns(vectors, s, b, i, j)
             asked = [columns[k, :, :] for k in of]
             asked = asked if s is None else [s[i:j, :] * v for v in asked]
-            return [*_sums(kernel, grid, (i, j), asked), _products(columns)]
+            return [*_spread_columns(kernel, grid, (i, j), asked), _products(columns)]
 
         *sums, products = reduce_rows(kernel.rows.source, part)
         return vectors, sums, products
 
     def levels(self, sums: Array, /) -> _Levels:
-        """Give G times the sums of a vector."""
+        """Return G times the sums of a vector."""
         fine = sums[:, : self.kernel.n_knots, :]
         return False, levels_of_sums(fine, self.kernel.gap, self.kernel.n_particles)
 
     def coarse(self, sums: Array, /) -> _Levels | None:
-        """Give the knot values that the preconditioner takes off; None without one."""
+        """Return the knot values that the preconditioner takes off; None without one."""
         if self.factor is None or self.grid is None:
             return None
         return True, self.grid.levels(self.factor, sums[:, self.kernel.n_knots :, :])
 
     def vector(self, vectors: Any, coordinates: Array, /) -> Array:
-        """Give a long vector by its coordinates (6, t); `vectors` go with the next pass."""
+        """Return a long vector by its coordinates (6, t); `vectors` go with the next pass."""
         s, b = self.root_weights, self.b
         dtype = getattr(array_namespace(b), str(b.dtype))
 
         def part(i: int, j: int) -> Array:
-            found = _combined(_columns(vectors, s, b, i, j), coordinates[None, :, :])[0, ...]
+            found = _combine_columns(_columns(vectors, s, b, i, j), coordinates[None, :, :])[0, ...]
             return array_namespace(found).astype(found, b[i:j, :].dtype, copy=False)
 
         form: dict[str, Any] = {"columns": b.shape[1:], "dtype": dtype}
@@ -123,9 +123,9 @@ def coarse_factor(
     xp = array_namespace(kernel.gap)
     gram = xp.empty((m * q, m * q), **like(kernel.gap))
     for first, last in reversed(_groups(m, q)):
-        packed, margins, weight = _pairs(kernel, grid, root_weights, first, last)
+        packed, margins, weight = _group_pair_sums(kernel, grid, root_weights, first, last)
         _unpack(packed, gram, first * q, last * q, q)
-    return grid.factor_of(gram, margins, float(weight), shift)
+    return grid.factor_sums(gram, margins, float(weight), shift)
 
 
 def _groups(m: int, q: int) -> list[tuple[int, int]]:
@@ -138,14 +138,14 @@ def _groups(m: int, q: int) -> list[tuple[int, int]]:
     return groups
 
 
-def _pairs(
+def _group_pair_sums(
     kernel: BinnedBrownianKernel,
     grid: CoarseGrid,
     root_weights: Array | None,
     first: int,
     last: int,
 ) -> list[Array]:
-    """Pair sums of particles from one up to another with all behind, as `_packed`: one pass."""
+    """Pair sums of particles from one up to another with all behind, as `_pack`: one pass."""
     m, q = kernel.n_particles - first, grid.n_cells
 
     def part(i: int, j: int) -> list[Array]:
@@ -153,14 +153,14 @@ def _pairs(
         for start, stop, at in kernel.positions(i, j):
             some = grid.among(replace(at, codes=at.codes[first:, :]))
             weights = None if root_weights is None else root_weights[start:stop, :] ** 2
-            found = _packed(pair_sums(some, weights, first=last - first), m, q)
+            found = _pack(pair_sums(some, weights, first=last - first), m, q)
             total = [a + b for a, b in zip(total, found, strict=True)] if total else found
         return total
 
     return reduce_rows(kernel.rows.source, part)
 
 
-def _packed(pairs: Array, m: int, q: int) -> list[Array]:
+def _pack(pairs: Array, m: int, q: int) -> list[Array]:
     """Upper part of some rows without first knots, sums over the first particle's, and of all."""
     xp = array_namespace(pairs)
     sums = xp.reshape(pairs, (-1, q + 1, m, q + 1))
@@ -181,7 +181,7 @@ def _unpack(packed: Array, gram: Array, first: int, last: int, q: int) -> None:
         start += q * width
 
 
-def _placed(
+def _group_positions(
     kernel: BinnedBrownianKernel, grid: CoarseGrid | None, start: int, stop: int
 ) -> list[tuple[int, int, Positions]]:
     """Positions of rows that lie together; between few knots, if these are given."""
@@ -191,7 +191,7 @@ def _placed(
     return [(first, last, grid.among(at)) for first, last, at in found]
 
 
-def _sums(
+def _spread_columns(
     kernel: BinnedBrownianKernel,
     grid: CoarseGrid | None,
     rows: tuple[int, int],
@@ -218,7 +218,7 @@ def _columns(vectors: _Vectors, s: Array | None, b: Array, start: int, stop: int
     return xp.concat([vectors[0], ones[None, :, :], right[None, :, :]], axis=0)
 
 
-def _combined(columns: Array, shares: Array) -> Array:
+def _combine_columns(columns: Array, shares: Array) -> Array:
     """Sum columns (k, n, t), each times its shares (l, k, t): (l, n, t)."""
     xp = array_namespace(columns)
     found = [shares[:, :, c] @ columns[:, :, c] for c in range(columns.shape[2])]

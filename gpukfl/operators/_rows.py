@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import Any, ClassVar, TypeVar
 
-from gpukfl.core._array import Array, array_namespace, as_columns, joined, like
+from gpukfl.core._array import Array, array_namespace, as_columns, concat_rows, like
 from gpukfl.linalg import each_block
 from gpukfl.partitioned._rows import Rows, map_rows, reduce_rows
 
@@ -47,7 +47,7 @@ class RowOperator(ABC):
     def _prepare(self) -> None:  # noqa: B027
         """Compute what all blocks need, once and not in every thread."""
 
-    def over_blocks(
+    def for_each_block(
         self,
         compute: Callable[[int, int], T],
         take: Callable[[int, int, T], None],
@@ -85,7 +85,7 @@ class RowOperator(ABC):
                 wide = [xp.astype(part, xp.float64, copy=False) for part in parts]
                 totals[:] = [a + b for a, b in zip(totals, wide, strict=True)] if totals else wide
 
-            self.over_blocks(compute, take, rows=(first, last), fewest=fewest)
+            self.for_each_block(compute, take, rows=(first, last), fewest=fewest)
             return [*totals, *also(first, last)]
 
         return reduce_rows(self.rows.source, part)
@@ -97,10 +97,10 @@ class RowOperator(ABC):
 
         def part(first: int, last: int) -> Array:
             parts: list[Array] = []
-            self.over_blocks(
+            self.for_each_block(
                 compute, lambda _start, _stop, part: parts.append(part), rows=(first, last)
             )
-            return joined(parts)
+            return concat_rows(parts)
 
         return map_rows(self.rows.source, part, columns=columns, dtype=dtype)
 
@@ -203,7 +203,7 @@ class RowOperator(ABC):
                 whole.append(xp.empty((q, n), **on).T if by_columns else xp.empty((n, q), **on))
             whole[0][start:stop, :] = part
 
-        self.over_blocks(self.values, take)
+        self.for_each_block(self.values, take)
         return whole[0] if whole else xp.empty((n, q), **like(reference))
 
 

@@ -37,13 +37,15 @@ def rowwise(function: Callable[..., Array], /, *args: Any, **options: Any) -> An
     if any(x.partitioning is not partitioning for x in whole):
         msg = "expected arrays whose rows lie in the same parts, got some of two partitionings"
         raise ValueError(msg)
-    if any(x.shape[:1] == (len(whole[0]),) and x.ndim >= whole[0].ndim for x in _small(args)):
+    if any(
+        x.shape[:1] == (len(whole[0]),) and x.ndim >= whole[0].ndim for x in _small_arrays(args)
+    ):
         msg = f"expected small arrays beside {len(whole[0])} rows in parts, got one of as many rows"
         raise ValueError(msg)
     like = partitioning.reference
     xp: Any = array_namespace(like)
     empty = [
-        xp.empty((0, *x.columns), dtype=_dtype(xp, x.dtype), device=like.device)
+        xp.empty((0, *x.columns), dtype=_dtype_of_namespace(xp, x.dtype), device=like.device)
         if lies_in_parts(x)
         else x
         for x in args
@@ -53,19 +55,19 @@ def rowwise(function: Callable[..., Array], /, *args: Any, **options: Any) -> An
     return whole[0].of_parts(recipe, tuple(result.shape[1:]), _host_dtype(result))
 
 
-def _small(args: tuple[Any, ...]) -> list[Any]:
+def _small_arrays(args: tuple[Any, ...]) -> list[Any]:
     return [x for x in args if hasattr(x, "shape") and not lies_in_parts(x)]
 
 
-def _dtype(xp: Any, dtype: np.dtype[Any]) -> Any:
+def _dtype_of_namespace(xp: Any, dtype: np.dtype[Any]) -> Any:
     return getattr(xp, "bool" if dtype == np.bool_ else dtype.name)
 
 
 def _host_dtype(x: Array) -> np.dtype[Any]:
-    return np.dtype(name_of(x.dtype))
+    return np.dtype(dtype_name(x.dtype))
 
 
-def name_of(dtype: Any, /) -> str:
+def dtype_name(dtype: Any, /) -> str:
     """Name of a dtype of any library, as the array-API standard has it."""
     try:
         return np.dtype(dtype).name
@@ -119,12 +121,12 @@ class PartitionedNamespace:
             return given
 
         def function(*args: Any, **options: Any) -> Any:
-            if not any(lies_in_parts(x) for x in _flat(args)):
+            if not any(lies_in_parts(x) for x in _flatten(args)):
                 return given(*args, **options)
             if name in _ROWWISE:
                 return rowwise(Named(name), *args, **options)
             if name in _ALONG:
-                return _along(name, *args, **options)
+                return _reduce(name, *args, **options)
             msg = f"{name} is not defined for arrays whose rows lie in parts"
             raise TypeError(msg)
 
@@ -196,7 +198,7 @@ class _Linalg:
             return self._xp.linalg.vector_norm(x, axis=axis, keepdims=keepdims)
         if axis in (1, -1):
             return rowwise(_Norm(), x, axis=axis, keepdims=keepdims)
-        return self._xp.sqrt(_along("sum", x * x, axis=axis, keepdims=keepdims))
+        return self._xp.sqrt(_reduce("sum", x * x, axis=axis, keepdims=keepdims))
 
 
 class Named:
@@ -236,7 +238,7 @@ class _Reshape:
 
 class _AsType:
     def __init__(self, dtype: Any) -> None:
-        self.name = name_of(dtype)
+        self.name = dtype_name(dtype)
 
     def __call__(self, x: Array, /) -> Array:
         xp = array_namespace(x)
@@ -263,14 +265,14 @@ _COMBINED = {
 }
 
 
-def _along(name: str, x: Any, /, *, axis: Any = None, **options: Any) -> Any:
+def _reduce(name: str, x: Any, /, *, axis: Any = None, **options: Any) -> Any:
     """Reduce over axes: over columns put off, over rows in a pass."""
     axes = tuple(range(x.ndim)) if axis is None else (axis,) if isinstance(axis, int) else axis
     axes = tuple(a % x.ndim for a in axes)
     if 0 not in axes:
         return rowwise(Named(name), x, axis=axis, **options)
     if name == "mean":
-        total = _along("sum", x, axis=axis, **options)
+        total = _reduce("sum", x, axis=axis, **options)
         count = 1
         for a in axes:
             count *= x.shape[a]
@@ -283,7 +285,7 @@ def _along(name: str, x: Any, /, *, axis: Any = None, **options: Any) -> Any:
     return total
 
 
-def _flat(args: tuple[Any, ...]) -> list[Any]:
+def _flatten(args: tuple[Any, ...]) -> list[Any]:
     return [y for x in args for y in (x if isinstance(x, (list, tuple)) else (x,))]
 
 
@@ -367,7 +369,7 @@ class PartitionedArray(Described):
         return self
 
     def __getitem__(self, key: Any) -> PartitionedArray:
-        """Give columns of all rows."""
+        """Return columns of all rows."""
         rows, *columns = key if isinstance(key, tuple) else (key,)
         whole = rows is Ellipsis or (isinstance(rows, slice) and rows == slice(None))
         if not whole:

@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from gpukfl.core._array import Array, is_array, library_of, to_host
+from gpukfl.core._array import Array, is_array, library_name, to_host
 from gpukfl.core._frames import holds_float32, index_difference, kind_of_objects
 from gpukfl.core._memory import available_memory
-from gpukfl.core._random import drawn
+from gpukfl.core._random import draw_indices
 from gpukfl.core._warnings import warn
 from gpukfl.partitioned._array import PartitionedArray
-from gpukfl.partitioned._dask import DaskHolders, computed
+from gpukfl.partitioned._dask import DaskHolders, compute_values
 from gpukfl.partitioned._partitioning import Partitioning
 from gpukfl.partitioned._program import Holder, ThreadHolders
 
@@ -59,21 +59,21 @@ def read_part(
     width, dtype, n_targets, labels = form
     blocks: list[list[np.ndarray]] = [[], [], []]
     for k, number in enumerate(numbers_of):
-        with partition_named(number):
+        with name_partition_in_errors(number):
             rows = np.asarray(read(X[k]))
             check_rows(rows, width)
             _check_precision(rows, dtype)
-            targets = _targets(y[k], len(rows), n_targets, labels=labels)
+            targets = _check_targets(y[k], len(rows), n_targets, labels=labels)
             blocks[0].append(rows.astype(dtype, copy=False))
             blocks[1].append(targets)
             if weights is not None:
-                blocks[2].append(_weights(weights[k], len(rows)))
+                blocks[2].append(_check_weights(weights[k], len(rows)))
     return {key: np.concatenate(found) for key, found in enumerate(blocks) if found}
 
 
 @contextlib.contextmanager
-def partition_named(number: int, /) -> Iterator[None]:
-    """Say of errors which of all partitions they are about."""
+def name_partition_in_errors(number: int, /) -> Iterator[None]:
+    """Add the number of the partition to errors that are about it."""
     try:
         yield
     except (TypeError, ValueError) as error:
@@ -81,7 +81,7 @@ def partition_named(number: int, /) -> Iterator[None]:
         raise type(error)(msg) from error
 
 
-def columns_in_order(names: Sequence[Any], number: int, partition: Any, /) -> Any:
+def order_columns(names: Sequence[Any], number: int, partition: Any, /) -> Any:
     """Return a partition, a frame, with its columns in the order of the whole frame.
 
     Raises
@@ -110,8 +110,8 @@ def columns_in_order(names: Sequence[Any], number: int, partition: Any, /) -> An
     return ordered.set_axis(list(names), axis=1)
 
 
-def numbers(partition: Any, /) -> np.ndarray:
-    """Give the numbers (m, d) of a partition: an array, or a frame of numeric columns."""
+def numeric_rows(partition: Any, /) -> np.ndarray:
+    """Return the numbers (m, d) of a partition: an array, or a frame of numeric columns."""
     if is_array(partition):
         host = to_host(partition)
         return host.astype(np.float64) if host.dtype == object else host
@@ -151,7 +151,7 @@ def _check_precision(rows: np.ndarray, dtype: np.dtype[Any]) -> None:
         raise ValueError(msg)
 
 
-def kind_of_targets(y: np.ndarray, /) -> str | None:
+def target_kind(y: np.ndarray, /) -> str | None:
     """Return what the targets of a partition are: "numbers", "text" or else; None without any."""
     import pandas as pd
 
@@ -163,8 +163,8 @@ def kind_of_targets(y: np.ndarray, /) -> str | None:
     return _KINDS.get(found, found)
 
 
-def _targets(y: Any, n: int, n_targets: int | None, *, labels: bool) -> np.ndarray:
-    host = host_of(y)
+def _check_targets(y: Any, n: int, n_targets: int | None, *, labels: bool) -> np.ndarray:
+    host = to_host_array(y)
     if labels and host.shape[1:] == (1,):
         host = host[:, 0]
     shape = (n,) if labels or n_targets is None else (n, n_targets)
@@ -195,8 +195,8 @@ def _check_classes(labels: np.ndarray) -> None:
         raise ValueError(msg)
 
 
-def _weights(weights: Any, n: int) -> np.ndarray:
-    host = host_of(weights).astype(np.float64)
+def _check_weights(weights: Any, n: int) -> np.ndarray:
+    host = to_host_array(weights).astype(np.float64)
     if host.shape != (n,):
         msg = f"expected sample weights of shape ({n},), got {host.shape}"
         raise ValueError(msg)
@@ -206,8 +206,8 @@ def _weights(weights: Any, n: int) -> np.ndarray:
     return host
 
 
-def host_of(x: Any, /) -> np.ndarray:
-    """Give targets or weights of a partition as a host array."""
+def to_host_array(x: Any, /) -> np.ndarray:
+    """Return targets or weights of a partition as a host array."""
     if is_array(x):
         return to_host(x)
     host = np.asarray(x.to_pandas() if hasattr(x, "to_pandas") else x)
@@ -220,11 +220,11 @@ def host_of(x: Any, /) -> np.ndarray:
 
 
 def make_place(backend: str, /) -> Callable[[], Array]:
-    """Give what makes an empty array of a worker's place, on the worker."""
-    return partial(_place, backend)
+    """Return what makes an empty array of a worker's place, on the worker."""
+    return partial(_backend_reference, backend)
 
 
-def _place(backend: str) -> Array:
+def _backend_reference(backend: str) -> Array:
     if _uses_gpu(backend):
         import cupy
 
@@ -254,12 +254,12 @@ def check_places(client: Any, backend: str, /) -> None:
     if backend != "cupy":
         return
     if client is None:
-        why = _why_not()
+        why = _cupy_obstacle()
         if why is not None:
             msg = f"backend='cupy' needs a GPU that CuPy can use here, or a client: {why}"
             raise RuntimeError(msg)
         return
-    answers = client.run(_why_not)
+    answers = client.run(_cupy_obstacle)
     without = {address: why for address, why in answers.items() if why is not None}
     if without:
         address, why = next(iter(without.items()))
@@ -270,12 +270,12 @@ def check_places(client: Any, backend: str, /) -> None:
         raise RuntimeError(msg)
 
 
-def _why_not() -> str | None:
-    from gpukfl.core._cuda import cupy_is_usable, is_installed, why_not_cupy
+def _cupy_obstacle() -> str | None:
+    from gpukfl.core._cuda import cupy_is_usable, cupy_problem, is_installed
 
     if not is_installed("cupy"):
         return "CuPy is not installed"
-    return None if cupy_is_usable() else why_not_cupy()
+    return None if cupy_is_usable() else cupy_problem()
 
 
 # ----------------------------------------------------------------------------- collections
@@ -290,7 +290,7 @@ _PARTS = 16  # ... or of an even share of so many parts, if that is less
 
 def is_dask(x: object, /) -> bool:
     """Whether `x` is a Dask array, frame or series."""
-    return library_of(x) == "dask" and hasattr(x, "__dask_graph__")
+    return library_name(x) == "dask" and hasattr(x, "__dask_graph__")
 
 
 @dataclass(frozen=True, eq=False)
@@ -345,17 +345,17 @@ class Collections:
             If shapes or partitions do not go together, or no row has a target.
         """
         _check_kinds(X, y)
-        X = _whole_rows(X)
-        parts, lengths = _by_name(X, _partitions(X)), _known_lengths(X)
+        X = _rechunk_rows(X)
+        parts, lengths = _order_partitions(X, _partitions(X)), _known_lengths(X)
         if lengths is None and not (_is_cut(y) and (weights is None or _is_cut(weights))):
-            lengths = _of_each(len, parts)
+            lengths = _compute_each(len, parts)
         names = [str(c) for c in X.columns] if hasattr(X, "columns") else None
         n_targets = None if y.ndim == 1 else int(y.shape[1])
-        of_y = _beside("y", y, lengths, len(parts))
+        of_y = _cut_like_rows("y", y, lengths, len(parts))
         of_weights = None
         if weights is not None:
-            of_weights = _beside("sample_weight", weights, lengths, len(parts))
-        sizes, counted, gaps, differences = _looked_at(lengths or parts, of_y, of_weights)
+            of_weights = _cut_like_rows("sample_weight", weights, lengths, len(parts))
+        sizes, counted, gaps, differences = _inspect_partitions(lengths or parts, of_y, of_weights)
         for difference in differences.values():
             warn(difference)
         found = cls(parts, of_y, of_weights, sizes, n_targets, names)
@@ -375,15 +375,15 @@ class Collections:
         from dask import delayed
 
         weights = self.weights or [None] * len(self.y)
-        choose = delayed(_chosen, pure=False)
+        choose = delayed(_choose_rows, pure=False)
         kept = [choose(which, y, w) for y, w in zip(self.y, weights, strict=True)]
-        take = delayed(_at, pure=False)
+        take = delayed(_index_rows, pure=False)
 
         def of(parts: Sequence[Any]) -> list[Any]:
             return [take(x, rows) for x, rows in zip(parts, kept, strict=True)]
 
         taken = None if self.weights is None else of(self.weights)
-        lengths = _of_each(len, kept)
+        lengths = _compute_each(len, kept)
         return replace(self, X=of(self.X), y=of(self.y), weights=taken, lengths=lengths)
 
     @property
@@ -399,22 +399,24 @@ class Collections:
         from dask import delayed
 
         n = self.n_rows
-        index = np.arange(n) if count >= n else np.sort(drawn(rng, n, count))
+        index = np.arange(n) if count >= n else np.sort(draw_indices(rng, n, count))
         edges, found = np.cumsum([0, *self.lengths]), []
         for k, (start, stop) in enumerate(itertools.pairwise(edges)):
             low, high = np.searchsorted(index, [start, stop])
             if low < high:
                 weights = None if self.weights is None else self.weights[k]
                 rows = index[low:high] - start
-                found.append(delayed(_rows_of, pure=False)(self.X[k], self.y[k], weights, rows))
+                found.append(
+                    delayed(_take_partition_rows, pure=False)(self.X[k], self.y[k], weights, rows)
+                )
         if not found:
             msg = "Found array with 0 sample(s) while a minimum of 2 is required."
             raise ValueError(msg)
-        X, y, weights = zip(*computed(*found), strict=True)
+        X, y, weights = zip(*compute_values(*found), strict=True)
         return (
-            _joined(X, index),
-            _joined(y, index),
-            None if self.weights is None else _joined(weights, index),
+            _concat_blocks(X, index),
+            _concat_blocks(y, index),
+            None if self.weights is None else _concat_blocks(weights, index),
         )
 
     def parts(self) -> list[list[int]]:
@@ -437,7 +439,7 @@ class Collections:
 
 
 @contextlib.contextmanager
-def in_parts(
+def read_partitions(
     given: Collections, client: Any, backend: str, /, *, labels: bool, read: Read | None = None
 ) -> Iterator[Parts]:
     """Read partitions where they are to lie, for as long as the ``with`` block.
@@ -467,10 +469,10 @@ def in_parts(
     check_places(client, backend)
     parts = given.parts()
     sizes = [sum(given.lengths[i] for i in part) for part in parts]
-    width, dtype = _format(given, read or numbers)
+    width, dtype = _row_format(given, read or numeric_rows)
     form = (width, dtype, given.n_targets, labels)
     # One object of the graph: arguments would be looked through for collections in every task
-    reading = delayed(functools.partial(read_part, read or numbers, form), pure=False)
+    reading = delayed(functools.partial(read_part, read or numeric_rows, form), pure=False)
 
     def load(part: int) -> Any:
         chosen = parts[part]
@@ -480,7 +482,7 @@ def in_parts(
 
     reference = np.empty(0)
     if client is None:
-        holders: Any = _in_process(sizes, load, backend)
+        holders: Any = _load_into_threads(sizes, load, backend)
     else:
         holders = DaskHolders(client, sizes, load, make_place(backend))
     try:
@@ -496,19 +498,21 @@ def in_parts(
         holders.close()
 
 
-def _in_process(sizes: Sequence[int], load: Callable[[int], Any], backend: str) -> ThreadHolders:
+def _load_into_threads(
+    sizes: Sequence[int], load: Callable[[int], Any], backend: str
+) -> ThreadHolders:
     on_gpu = backend == "cupy"  # in one thread: its device does the work of all
     place = make_place("cupy" if on_gpu else "numpy")()
     holders = ThreadHolders([Holder(place, 1 if on_gpu else _threads())], sizes)
     for part in range(len(sizes)):
-        (values,) = computed(load(part))
+        (values,) = compute_values(load(part))
         for key, value in values.items():
             is_large = key == 0 and value.nbytes * len(sizes) > _SHARE * available_memory(value)
-            holders.put(part, key, _on_disk(value) if is_large else value)
+            holders.put(part, key, _move_to_disk(value) if is_large else value)
     return holders
 
 
-def _on_disk(rows: np.ndarray) -> np.ndarray:
+def _move_to_disk(rows: np.ndarray) -> np.ndarray:
     """Move rows to a file, of which memory holds what is being read; it goes with the array."""
     with tempfile.TemporaryFile() as file:
         moved = np.memmap(file, rows.dtype, "w+", shape=rows.shape)
@@ -523,33 +527,33 @@ def _threads() -> int:
     return n_threads()
 
 
-def _rows_of(X: Any, y: Any, weights: Any, rows: np.ndarray) -> list[Any]:
-    """Give some rows of a partition."""
-    return [None if x is None else _at(x, rows) for x in (X, y, weights)]
+def _take_partition_rows(X: Any, y: Any, weights: Any, rows: np.ndarray) -> list[Any]:
+    """Return some rows of a partition."""
+    return [None if x is None else _index_rows(x, rows) for x in (X, y, weights)]
 
 
-def _at(x: Any, rows: np.ndarray) -> Any:
+def _index_rows(x: Any, rows: np.ndarray) -> Any:
     return x.iloc[rows] if hasattr(x, "iloc") else x[rows]
 
 
-def _chosen(which: Callable[[np.ndarray], np.ndarray], y: Any, weights: Any) -> np.ndarray:
-    return np.flatnonzero(which(host_of(y)) & _has_weight(weights))
+def _choose_rows(which: Callable[[np.ndarray], np.ndarray], y: Any, weights: Any) -> np.ndarray:
+    return np.flatnonzero(which(to_host_array(y)) & _has_weight(weights))
 
 
 def _has_weight(weights: Any) -> np.ndarray | bool:
-    """Say which rows (n,) have a weight, or one that is refused later."""
-    return True if weights is None else host_of(weights) != 0
+    """Return which rows (n,) have a weight, or one that is refused later."""
+    return True if weights is None else to_host_array(weights) != 0
 
 
 def _has_target(y: np.ndarray) -> np.ndarray:
-    """Say of which rows (n,) no target is missing."""
+    """Return which rows (n,) miss no target."""
     import pandas as pd
 
     missing = pd.isna(y)
     return ~(missing.any(axis=1) if missing.ndim > 1 else missing)
 
 
-def _joined(blocks: Sequence[Any], labels: np.ndarray) -> Any:
+def _concat_blocks(blocks: Sequence[Any], labels: np.ndarray) -> Any:
     if is_array(blocks[0]):
         return np.concatenate([to_host(block) for block in blocks])
     import pandas as pd
@@ -557,10 +561,10 @@ def _joined(blocks: Sequence[Any], labels: np.ndarray) -> Any:
     return pd.concat(blocks, ignore_index=True).set_axis(labels)
 
 
-def _format(given: Collections, read: Read) -> tuple[int, np.dtype[Any]]:
+def _row_format(given: Collections, read: Read) -> tuple[int, np.dtype[Any]]:
     """Width and precision of rows, by the first partition that has any."""
     first = next(i for i, length in enumerate(given.lengths) if length)
-    (partition,) = computed(given.X[first])
+    (partition,) = compute_values(given.X[first])
     rows = np.asarray(read(partition[:2]))
     narrow = rows.dtype == np.float32
     return rows.shape[1], np.dtype(np.float32 if narrow else np.float64)
@@ -574,15 +578,15 @@ def _check_kinds(X: Any, y: Any) -> None:
         msg = "requires y to be passed, but the target y is None: expected (n,) or (n, t)"
         raise ValueError(msg)
     if not is_dask(X):
-        msg = f"expected a Dask collection for X, as for other arguments, got {_kind(X)}"
+        msg = f"expected a Dask collection for X, as for other arguments, got {_type_name(X)}"
         raise TypeError(msg)
     if X.ndim != 2:
         msg = f"Expected 2D array, got {X.ndim}D array. Reshape your data"
         raise ValueError(msg)
 
 
-def _whole_rows(X: Any) -> Any:
-    """Give an array whose chunks are of rows only; frames are so."""
+def _rechunk_rows(X: Any) -> Any:
+    """Return an array whose chunks are of rows only; frames are so."""
     return X if hasattr(X, "npartitions") and hasattr(X, "columns") else X.rechunk({1: -1})
 
 
@@ -598,13 +602,13 @@ def _is_cut(x: Any) -> bool:
     )
 
 
-def _of_each(of: Callable[[Any], Any], parts: Sequence[Any]) -> list[Any]:
+def _compute_each(of: Callable[[Any], Any], parts: Sequence[Any]) -> list[Any]:
     from dask import delayed
 
-    return list(computed(*(delayed(of, pure=False)(part) for part in parts)))
+    return list(compute_values(*(delayed(of, pure=False)(part) for part in parts)))
 
 
-def _looked_at(
+def _inspect_partitions(
     rows: Sequence[Any], y: Sequence[Any], weights: Sequence[Any] | None
 ) -> tuple[list[int], int, int, dict[str, str]]:
     """Count the rows of each partition, and of all those with a weight, and without a target.
@@ -614,11 +618,11 @@ def _looked_at(
     from dask import delayed
 
     beside = [y] if weights is None else [y, weights]
-    look: Any = _look
+    look: Any = _inspect_partition
     if not all(isinstance(x, np.ndarray) for parts in beside for x in parts):
-        look = delayed(_look, pure=False)
+        look = delayed(_inspect_partition, pure=False)
     looks = [look(*one) for one in zip(range(len(rows)), rows, *beside, strict=True)]
-    sizes, counted, gaps, differences, kinds = zip(*computed(*looks), strict=True)
+    sizes, counted, gaps, differences, kinds = zip(*compute_values(*looks), strict=True)
     _check_one_kind(kinds)
     return list(sizes), sum(counted), sum(gaps), dict(ChainMap(*differences))
 
@@ -635,22 +639,22 @@ def _check_one_kind(kinds: Sequence[str | None]) -> None:
             raise ValueError(msg)
 
 
-def _look(
+def _inspect_partition(
     number: int, rows: Any, y: Any, weights: Any = None
 ) -> tuple[int, int, int, dict[str, str], str | None]:
     n = int(rows) if isinstance(rows, Integral) else len(rows)
-    with partition_named(number):
+    with name_partition_in_errors(number):
         for name, x in (("targets", y), ("sample weights", weights)):
             if x is not None and len(x) != n:
                 msg = f"expected as many {name} as rows, {n}, got {len(x)}"
                 raise ValueError(msg)
-    host = host_of(y)
+    host = to_host_array(y)
     weighted = np.broadcast_to(_has_weight(weights), n)
     gaps = weighted & ~_has_target(host)
     pairs = ("y", y), ("sample_weight", weights)
     found = {name: index_difference(rows, x, name) for name, x in pairs}
     differences = {name: text for name, text in found.items() if text}
-    kind = kind_of_targets(host)
+    kind = target_kind(host)
     return n, int(np.count_nonzero(weighted)), int(np.count_nonzero(gaps)), differences, kind
 
 
@@ -660,25 +664,25 @@ def _partitions(x: Any) -> list[Any]:
     return list(found) if isinstance(found, list) else found.ravel().tolist()
 
 
-def _by_name(x: Any, parts: list[Any]) -> list[Any]:
+def _order_partitions(x: Any, parts: list[Any]) -> list[Any]:
     """Put the columns of each partition in the order of the frame; arrays and series stay."""
     from dask import delayed
 
     if x.ndim != 2 or not hasattr(x, "columns"):
         return parts
     # One object of the graph: a list would be looked through for collections in every task
-    in_order = delayed(functools.partial(columns_in_order, list(x.columns)), pure=False)
+    in_order = delayed(functools.partial(order_columns, list(x.columns)), pure=False)
     return [in_order(number, part) for number, part in enumerate(parts)]
 
 
-def _beside(name: str, x: Any, lengths: Sequence[int] | None, count: int) -> list[Any]:
+def _cut_like_rows(name: str, x: Any, lengths: Sequence[int] | None, count: int) -> list[Any]:
     """Cut targets or weights as the rows are cut, into so many partitions.
 
     `lengths` may be None of what is cut already.
     """
     if _is_cut(x):
         parts = _partitions(x if hasattr(x, "columns") or x.ndim == 1 else x.rechunk({1: -1}))
-        parts = _by_name(x, parts)
+        parts = _order_partitions(x, parts)
         if len(parts) != count:
             msg = f"expected {name} in {count} partitions, as X has, got {len(parts)}"
             raise ValueError(msg)
@@ -695,5 +699,5 @@ def _beside(name: str, x: Any, lengths: Sequence[int] | None, count: int) -> lis
     return [given[a:b] for a, b in itertools.pairwise(edges)]
 
 
-def _kind(x: Any) -> str:
+def _type_name(x: Any) -> str:
     return f"{type(x).__module__}.{type(x).__name__}"

@@ -45,7 +45,7 @@ _KEEPING = {
 }
 
 
-def keep_memory() -> None:
+def keep_freed_memory() -> None:
     """Let this process keep what is freed; does nothing where the C library is not glibc."""
     if (library := _glibc()) is not None:
         for parameter, value in _KEEPING.values():
@@ -53,13 +53,13 @@ def keep_memory() -> None:
 
 
 def trim_memory() -> None:
-    """Give back the pages that are free between others, which only a look at all of them finds."""
+    """Release the free pages between others, which only a look at all of them finds."""
     if (library := _glibc()) is not None:
         library.malloc_trim(0)
 
 
-def give_memory_back() -> None:
-    """Undo `keep_memory`, as far as the environment says what was before."""
+def restore_allocator() -> None:
+    """Undo `keep_freed_memory`, as far as the environment says what was before."""
     if (library := _glibc()) is not None:
         for variable, (parameter, _) in _KEEPING.items():
             text = os.environ.get(variable, "")
@@ -69,7 +69,7 @@ def give_memory_back() -> None:
 
 @functools.cache
 def _glibc() -> Any:
-    """Give the C library; None where its allocator is another."""
+    """Return the C library; None where its allocator is another."""
     if os.name != "posix":
         return None
     library = ctypes.CDLL(None)
@@ -122,7 +122,7 @@ class Journal:
             self._entries = self._needed()
 
     def passes(self) -> Iterator[Pass]:
-        """Give the passes that what is alive was made by; they leave only that."""
+        """Yield the passes that what is alive was made by; they leave only that."""
         for entry in self._needed():
             self._file.seek(entry.offset)
             work = pickle.loads(self._file.read(entry.length))  # written by this
@@ -168,7 +168,7 @@ def check_client(client: Any, /) -> None:
         raise ClusterLostError(msg)
 
 
-def addresses_of(client: Any, /) -> list[str]:
+def worker_addresses(client: Any, /) -> list[str]:
     """Return the addresses of the workers that the scheduler knows."""
     return sorted(client.scheduler_info(n_workers=-1)["workers"])
 
@@ -182,7 +182,7 @@ class Watch:
     def look(self) -> list[str]:
         """Return the addresses of workers; raise ClusterLostError where none comes for long."""
         check_client(self.client)
-        now, found = time.monotonic(), addresses_of(self.client)
+        now, found = time.monotonic(), worker_addresses(self.client)
         if found:
             self._alone_since = now
         elif now - self._alone_since > _PATIENCE:
@@ -201,7 +201,7 @@ class Watch:
         return found
 
 
-def waited(client: Any, call: Any, /, look: Callable[[], object] = lambda: None) -> Any:
+def await_result(client: Any, call: Any, /, look: Callable[[], object] = lambda: None) -> Any:
     """Return the result of a call; whenever it is late, look whether it can come at all.
 
     Parameters
@@ -226,7 +226,7 @@ def waited(client: Any, call: Any, /, look: Callable[[], object] = lambda: None)
             look()
 
 
-def gathered(client: Any, futures: Any, /) -> Any:
+def gather_values(client: Any, futures: Any, /) -> Any:
     """Bring the values of futures here.
 
     Raises
@@ -240,7 +240,7 @@ def gathered(client: Any, futures: Any, /) -> Any:
 
     call = asyncio.run_coroutine_threadsafe(gather(), client.loop.asyncio_loop)
     try:
-        return waited(client, call)
+        return await_result(client, call)
     except CancelledError as error:
         check_client(client)
         msg = (
@@ -252,7 +252,7 @@ def gathered(client: Any, futures: Any, /) -> Any:
         call.cancel()
 
 
-def computed(*values: Any) -> Any:
+def compute_values(*values: Any) -> Any:
     """Compute values as `dask.compute` does, but not for ever where a cluster is lost."""
     import dask
 
@@ -261,7 +261,7 @@ def computed(*values: Any) -> Any:
         from distributed import Client
 
         if isinstance(owner, Client):
-            return gathered(owner, owner.compute(list(values)))
+            return gather_values(owner, owner.compute(list(values)))
     return dask.compute(*values)
 
 
@@ -286,9 +286,9 @@ class WorkerHolder(Holder):
         from distributed import get_worker
 
         super().__init__(make_place(), get_worker().state.nthreads)
-        keep_memory()
+        keep_freed_memory()
         _HERE[name] = self
-        weakref.finalize(self, _give_back).atexit = False
+        weakref.finalize(self, _restore_allocator).atexit = False
 
     def step(
         self, work: Pass, parts: Sequence[int], edges: Sequence[int], freed: Iterable[int], /
@@ -313,16 +313,16 @@ class WorkerHolder(Holder):
         """Be forgotten."""
         self.values.clear()
         _HERE.pop(name, None)
-        _give_back()
+        _restore_allocator()
 
 
-def _give_back() -> None:
+def _restore_allocator() -> None:
     """Let memory be as Dask has it, where nothing is held any more."""
     if next(iter(_HERE.values()), None) is None:  # of those that live
-        give_memory_back()
+        restore_allocator()
 
 
-def put(name: str, part: int, values: dict[int, Any], /) -> None:
+def put_values(name: str, part: int, values: dict[int, Any], /) -> None:
     """Keep values of a part by the holder of this name: a task for the worker that it is on."""
     if name not in _HERE:
         msg = f"no holder {name} is here"
@@ -356,9 +356,9 @@ class _Held:
         )
         try:
             with client.as_current():  # which an actor asks for once, when it is made
-                self.actor = waited(client, self._future)
+                self.actor = await_result(client, self._future)
         except RuntimeError as lost:
-            if isinstance(lost, ClusterLostError) or address in addresses_of(client):
+            if isinstance(lost, ClusterLostError) or address in worker_addresses(client):
                 raise
             raise NotHereError(str(lost)) from lost
         self.check()
@@ -424,7 +424,7 @@ class DaskHolders:
         self.journal.forget(freed)
         if time.monotonic() - self._looked > _LOOKED_EVERY:
             self._looked = time.monotonic()
-            if set(addresses_of(self.client)) != {held.address for held in self._held}:
+            if set(worker_addresses(self.client)) != {held.address for held in self._held}:
                 self._settle(set())
         known, left = self._try(work, set(range(len(self.sizes))), freed)
         untold, behind = replace(work, asked=None), set[int]()  # parts with totals, not its values
@@ -453,18 +453,18 @@ class DaskHolders:
         left = parts - {part for held in self._held for part in held.parts}
         for held in self._held:
             if mine := [part for part in held.parts if part in parts]:
-                with self._unless_gone(held, mine, left):
+                with self._note_lost_parts(held, mine, left):
                     calls.append((held, mine, held.ask("step", work, mine, self._edges, freed)))
         self.bytes_sent += len(calls) * work.n_bytes
         known: Known[Any] = {}
         for held, mine, call in calls:
-            with self._unless_gone(held, mine, left):
+            with self._note_lost_parts(held, mine, left):
                 known |= (found := self._answer(held, call))
                 self.bytes_received += sum(n_bytes(parts) for parts in found.values())
         return known, left
 
     @contextlib.contextmanager
-    def _unless_gone(self, held: _Held, parts: Iterable[int], lost: set[int]) -> Iterator[None]:
+    def _note_lost_parts(self, held: _Held, parts: Iterable[int], lost: set[int]) -> Iterator[None]:
         """Add parts to those that are lost, where their holder is found to be gone."""
         try:
             yield
@@ -480,7 +480,7 @@ class DaskHolders:
 
     def _answer(self, held: _Held, call: Any) -> Any:
         """Wait for a holder, while it is there."""
-        return waited(self.client, call, held.check)
+        return await_result(self.client, call, held.check)
 
     @staticmethod
     def _is_noticed(held: _Held) -> bool:
@@ -510,7 +510,7 @@ class DaskHolders:
             lost = self._load([(held, new) for held, new, _ in moving if new])
             for held, _, parted in moving:
                 if parted:
-                    with self._unless_gone(held, held.parts, lost):
+                    with self._note_lost_parts(held, held.parts, lost):
                         self._answer(held, held.ask("drop", parted))
             if not lost:
                 return moved
@@ -532,8 +532,8 @@ class DaskHolders:
                     self._held.append(_Held(self.client, address, self.make_place))
 
     def _divide(self) -> list[tuple[_Held, list[int], set[int]]]:
-        """Say who is to hold what: parts that are new to each, and those that it is to forget."""
-        wanted = divided(self.sizes, [held.parts for held in self._held])
+        """Return what each holder gets: parts that are new to it, and those that it forgets."""
+        wanted = divide_parts(self.sizes, [held.parts for held in self._held])
         moving = []
         for held, parts in zip(self._held, wanted, strict=True):
             held.parts, before = parts, set(held.parts)
@@ -551,20 +551,20 @@ class DaskHolders:
         lost: set[int] = set()
         loads = []
         for held, parts in moving:
-            tasks = [delayed(put, pure=False)(held.name, i, self.load(i)) for i in parts]
+            tasks = [delayed(put_values, pure=False)(held.name, i, self.load(i)) for i in parts]
             on = {"workers": [held.address], "allow_other_workers": True}
             loads.append((held, parts, self.client.compute(tasks, **on)))
         for held, parts, tasks in loads:
-            with self._unless_gone(held, parts, lost):
-                gathered(self.client, tasks)
+            with self._note_lost_parts(held, parts, lost):
+                gather_values(self.client, tasks)
         for work in self.journal.passes():
             calls = []
             for held, parts in moving:
                 if not lost & set(parts):
-                    with self._unless_gone(held, parts, lost):
+                    with self._note_lost_parts(held, parts, lost):
                         calls.append((held, parts, held.ask("step", work, parts, self._edges, ())))
             for held, parts, call in calls:
-                with self._unless_gone(held, parts, lost):
+                with self._note_lost_parts(held, parts, lost):
                     self._answer(held, call)
         return lost
 
@@ -577,7 +577,7 @@ class DaskHolders:
         self.journal.close()
 
 
-def divided(sizes: Sequence[int], held: Sequence[Sequence[int]], /) -> list[list[int]]:
+def divide_parts(sizes: Sequence[int], held: Sequence[Sequence[int]], /) -> list[list[int]]:
     """Divide parts evenly by their rows, moving as few as may be.
 
     Parameters

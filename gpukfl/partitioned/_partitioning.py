@@ -10,15 +10,15 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from gpukfl.core._array import Array, array_namespace, like, take, to_host
+from gpukfl.core._array import Array, array_namespace, like, take_rows, to_host
 from gpukfl.partitioned._program import (
     Combine,
     Known,
     Part,
     Partitioned,
     Pass,
-    add_up,
-    combined,
+    add_halves,
+    combine_tuples,
     dumps,
 )
 
@@ -70,9 +70,9 @@ class Partitioning:
         Arrays come back beside the reference.
         """
         known = self._pass(part, combine)
-        add_up(known, 0, len(self.edges) - 1, lambda a, b: combined(a, b, combine))
+        add_halves(known, 0, len(self.edges) - 1, lambda a, b: combine_tuples(a, b, combine))
         ((_, total),) = known.items()
-        return [_placed(x, self.reference) for x in total]
+        return [_place_numbers(x, self.reference) for x in total]
 
     def keep(self, part: Part, /, *, instead_of: Described | None = None) -> Described:
         """Describe what each part has: ``part(start, stop)``, which stays there.
@@ -96,7 +96,7 @@ class Partitioning:
         if (ref := self._put_off.pop(value.key, None)) is None:
             return  # kept already
         self._made_anew[value.key] = ref
-        for key in _written(ref)[2]:
+        for key in _serialise(ref)[2]:
             if (read := self._put_off.get(key)) is not None and (other := read()) is not None:
                 self.make_anew(other)
 
@@ -112,7 +112,7 @@ class Partitioning:
         def taken(start: int, stop: int) -> list[list[np.ndarray]]:
             low, high = np.searchsorted(ascending, [start, stop])
             here = ascending[low:high] - start
-            return [[to_host(take(x[start:stop], here))] for x in values]
+            return [[to_host(take_rows(x[start:stop], here))] for x in values]
 
         found = [np.concatenate(blocks, axis=0) for blocks in self.reduce(taken)]
         results = [np.empty_like(x) for x in found]
@@ -142,11 +142,11 @@ class Partitioning:
         freed, self._freed = frozenset(self._freed), set()  # not what only this pass still reads
         replaced, self._replaced = frozenset(self._replaced), set()
         refs = [weakref.ref(value) for value in self._pending()]
-        steps = [_written(ref) for ref in refs]
+        steps = [_serialise(ref) for ref in refs]
         reads = reads.union(*(needs for _, _, needs in steps))
         anew, reads = self._read_anew(reads)  # before recipes are let go, which may alone hold it
         self._put_off.clear()
-        kept = self._held_on_to(refs)
+        kept = self._live_keys(refs)
         made = sorted((key, step) for key, step, _ in steps + anew)  # each after what it reads
         self.n_passes += 1
         work = Pass(tuple(made), asked, kept, frozenset(reads), replaced)
@@ -157,12 +157,12 @@ class Partitioning:
         found: list[tuple[int, bytes, set[int]]] = []
         for key in sorted(self._made_anew, reverse=True):
             if key in reads:
-                found.append(_written(self._made_anew[key]))
+                found.append(_serialise(self._made_anew[key]))
                 reads = reads | found[-1][2]
         return found, reads
 
     @staticmethod
-    def _held_on_to(refs: list[weakref.ref[Described]]) -> frozenset[int]:
+    def _live_keys(refs: list[weakref.ref[Described]]) -> frozenset[int]:
         """Forget how values are made, and give the keys of those that somebody still has.
 
         What only recipes held is gone with them.
@@ -195,14 +195,14 @@ class Described(Partitioned):
         self.partitioning.forget(self.key)
 
 
-def _written(ref: weakref.ref[Described], /) -> tuple[int, bytes, set[int]]:
+def _serialise(ref: weakref.ref[Described], /) -> tuple[int, bytes, set[int]]:
     """Key of a value, how it is made as bytes, and the keys of what that reads."""
     value = ref()
     assert value is not None  # others hold it, or the recipe of another
     return value.key, *dumps(value.recipe)
 
 
-def _placed(x: Any, reference: Array, /) -> Any:
+def _place_numbers(x: Any, reference: Array, /) -> Any:
     """Put numbers beside the reference, in their own precision."""
     if not isinstance(x, (np.ndarray, np.generic)) or x.dtype.kind not in "fiub":
         return x

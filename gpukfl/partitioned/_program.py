@@ -16,10 +16,10 @@ import numpy as np
 from gpukfl.core._array import (
     Array,
     array_namespace,
+    device_context,
     is_array,
     is_host,
     like,
-    on_device_of,
     to_host,
 )
 
@@ -111,7 +111,7 @@ def loads(
 
 @functools.cache
 def _pickler() -> Any:
-    """Give the class of picklers, made when it is asked for: nothing else needs cloudpickle."""
+    """Return the class of picklers, made when it is asked for: nothing else needs cloudpickle."""
     try:
         import cloudpickle
     except ImportError as error:
@@ -146,7 +146,7 @@ class _Bytes:
     """Stands for an array in a pickle; never made: what makes one is where it is read."""
 
 
-def _array_on(place: Array, data: bytes, dtype: str, shape: tuple[int, ...]) -> Array:
+def _make_array(place: Array, data: bytes, dtype: str, shape: tuple[int, ...]) -> Array:
     host = np.frombuffer(data, dtype=dtype).reshape(shape)
     return array_namespace(place).asarray(host, device=like(place)["device"])
 
@@ -161,7 +161,7 @@ class _Unpickler(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> Any:
         # No method of this, which remembers what it finds: in a circle rows would stay in memory
-        found = functools.partial(_array_on, self.place)
+        found = functools.partial(_make_array, self.place)
         return found if name == "_Bytes" else super().find_class(module, name)
 
     def persistent_load(self, key: Any) -> Any:
@@ -181,7 +181,7 @@ T = TypeVar("T")
 Known = dict[tuple[int, int], T]  # totals of consecutive parts, from one up to another
 
 
-def add_up(known: Known[T], start: int, stop: int, combine: Callable[[T, T], T], /) -> None:
+def add_halves(known: Known[T], start: int, stop: int, combine: Callable[[T, T], T], /) -> None:
     """Put the totals of two halves together where both are known, in place.
 
     The halves of `start` to `stop` are fixed by these numbers, so that the order of a sum is the
@@ -190,15 +190,15 @@ def add_up(known: Known[T], start: int, stop: int, combine: Callable[[T, T], T],
     if (start, stop) in known or stop - start < 2:
         return
     middle = (start + stop) // 2
-    add_up(known, start, middle, combine)
-    add_up(known, middle, stop, combine)
+    add_halves(known, start, middle, combine)
+    add_halves(known, middle, stop, combine)
     left, right = (start, middle), (middle, stop)
     if left in known and right in known:
         known[start, stop] = combine(known.pop(left), known.pop(right))
 
 
-def add_in(known: Known[T], part: int, count: int, combine: Callable[[T, T], T], /) -> None:
-    """Put totals together that the total of one part of `count` completes, as `add_up` does.
+def add_part(known: Known[T], part: int, count: int, combine: Callable[[T, T], T], /) -> None:
+    """Put totals together that the total of one part of `count` completes, as `add_halves` does.
 
     In place, and at once: totals may be large.
     """
@@ -304,15 +304,15 @@ class Holder:
         leaves values that nobody knows of, until they are freed.
         """
         from gpukfl._accel.pool import map_in_threads
-        from gpukfl._accel.threads import alone
+        from gpukfl._accel.threads import use_one_thread
 
         if missing := [part for part in parts if part not in self.values]:
             msg = f"the parts {missing} are not held here"
             raise NotHereError(msg)
 
         def one(part: int) -> tuple[dict[int, Any], tuple[Any, ...] | None, Combine]:
-            with alone(), on_device_of(self.place):
-                return self._run_on(work, part, edges)
+            with use_one_thread(), device_context(self.place):
+                return self._run_pass(work, part, edges)
 
         known: Known[Any] = {}
         results = map_in_threads(self.n_threads, one, parts)
@@ -321,10 +321,10 @@ class Holder:
             self._free(part, work.replaced)
             if result is not None:
                 known[part, part + 1] = result
-                add_in(known, part, len(edges) - 1, partial(_combined_by, combine))
+                add_part(known, part, len(edges) - 1, partial(_combine, combine))
         return known
 
-    def _run_on(
+    def _run_pass(
         self, work: Pass, part: int, edges: Sequence[int]
     ) -> tuple[dict[int, Any], tuple[Any, ...] | None, Combine]:
         values, rows = dict(self.values[part]), (edges[part], edges[part + 1], edges[-1])
@@ -338,11 +338,11 @@ class Holder:
         return made, result, combine
 
 
-def _combined_by(combine: Combine, a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, ...]:
-    return combined(a, b, combine)
+def _combine(combine: Combine, a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, ...]:
+    return combine_tuples(a, b, combine)
 
 
-def combined(a: tuple[Any, ...], b: tuple[Any, ...], combine: Combine, /) -> tuple[Any, ...]:
+def combine_tuples(a: tuple[Any, ...], b: tuple[Any, ...], combine: Combine, /) -> tuple[Any, ...]:
     """Combine two tuples, one by one."""
     return tuple(combine(x, y) for x, y in zip(a, b, strict=True))
 

@@ -13,15 +13,15 @@ import numpy as np
 from gpukfl.core._array import (
     Array,
     array_namespace,
-    clipped,
+    clip,
     device_of,
     double_like,
     is_host,
-    library_of,
+    is_on_gpu,
+    library_name,
     lies_in_parts,
     like,
-    on_gpu,
-    take,
+    take_rows,
     to_host,
     writable,
 )
@@ -39,7 +39,7 @@ from gpukfl.partitioned import Combine, PartitionedArray, Partitioning
 T = TypeVar("T")
 
 
-def partitioning_of(x: object, /) -> Partitioning | None:
+def get_partitioning(x: object, /) -> Partitioning | None:
     """How the rows of an array are divided; None where they lie in one place."""
     return getattr(x, "partitioning", None)
 
@@ -59,16 +59,16 @@ def reduce_rows(
     combine : callable
         Two arrays to one, in the order of their rows.
     """
-    parts = partitioning_of(x)
+    parts = get_partitioning(x)
     return list(part(0, x.shape[0])) if parts is None else parts.reduce(part, combine=combine)
 
 
 def keep_rows(x: Array, part: Callable[[int, int], T], /, *, instead_of: Any = None) -> T:
-    """Give what `part` gives, which stays with the rows of `x`: seen again inside other parts.
+    """Return what `part` gives, which stays with the rows of `x` and is seen in other parts.
 
     `instead_of` what was kept before, which is not asked for again once this is computed.
     """
-    parts = partitioning_of(x)
+    parts = get_partitioning(x)
     if parts is None:
         return part(0, x.shape[0])
     kept: Any = parts.keep(part, instead_of=instead_of)
@@ -84,11 +84,11 @@ def map_rows(
     dtype: object,
     instead_of: Any = None,
 ) -> Array:
-    """Give an array ``(n, *columns)`` of what `part` gives for rows of `x` that lie together.
+    """Return an array ``(n, *columns)`` of what `part` gives for rows of `x` that lie together.
 
     `instead_of` as of `keep_rows`.
     """
-    parts = partitioning_of(x)
+    parts = get_partitioning(x)
     if parts is None:
         return part(0, x.shape[0])
     mapped: Any = PartitionedArray(parts, part, columns, dtype)
@@ -96,12 +96,12 @@ def map_rows(
     return mapped
 
 
-def made_anew(x: Array, /) -> Array:
-    """Give `x`; where its rows lie in parts, it is made in every pass that reads it, not kept.
+def recompute(x: Array, /) -> Array:
+    """Return `x`; if its rows lie in parts, each pass that reads it computes it again.
 
     For what is quickly made of rows that are kept in any case.
     """
-    parts = partitioning_of(x)
+    parts = get_partitioning(x)
     if parts is not None:
         put_off: Any = x
         parts.make_anew(put_off)
@@ -109,11 +109,11 @@ def made_anew(x: Array, /) -> Array:
 
 
 def take_together(index: np.ndarray | slice, /, *arrays: Array | None) -> list[Any]:
-    """Give the rows at host indices of several arrays, or None of None: in one pass."""
+    """Return the rows at host indices of several arrays, or None for None: in one pass."""
     given = [x for x in arrays if x is not None]
-    parts = partitioning_of(given[0])
+    parts = get_partitioning(given[0])
     if parts is None:
-        found = [take(x, index) for x in given]
+        found = [take_rows(x, index) for x in given]
     else:
         assert not isinstance(index, slice)  # that memory maps alone are asked for
         place: Any = array_namespace(parts.reference)
@@ -123,12 +123,12 @@ def take_together(index: np.ndarray | slice, /, *arrays: Array | None) -> list[A
     return [None if x is None else next(rest) for x in arrays]
 
 
-def lowest(a: Array, b: Array, /) -> Array:
+def elementwise_min(a: Array, b: Array, /) -> Array:
     """Elementwise minimum: a `combine`."""
     return array_namespace(a, b).minimum(a, b)
 
 
-def highest(a: Array, b: Array, /) -> Array:
+def elementwise_max(a: Array, b: Array, /) -> Array:
     """Elementwise maximum: a `combine`."""
     return array_namespace(a, b).maximum(a, b)
 
@@ -168,7 +168,7 @@ class Rows:
     @property
     def partitioning(self) -> Partitioning | None:
         """How the rows are divided; None where they lie in one place."""
-        return partitioning_of(self.source)
+        return get_partitioning(self.source)
 
     def block(self, start: int, stop: int, /) -> Array:
         """Rows from start to stop, in place."""
@@ -181,7 +181,7 @@ class Rows:
     def _scaled(self, start: int, stop: int) -> Array:
         xp = array_namespace(self.reference)
         rows = self.source[start:stop, ...]
-        if library_of(rows) != library_of(self.reference):
+        if library_name(rows) != library_name(self.reference):
             rows = to_host(rows)
         if isinstance(rows, np.memmap):
             rows = np.asarray(rows)
@@ -193,11 +193,11 @@ class Rows:
         if self.scaling is not None:
             wide = self.scaling(wide)
         if self.clip is not None:
-            wide = clipped(wide, low=-self.clip, high=self.clip)
+            wide = clip(wide, low=-self.clip, high=self.clip)
         return xp.astype(wide, self.reference.dtype)
 
     def in_memory(self) -> Rows:
-        """Give the same rows, scaled once and for all, unless they are large."""
+        """Return the same rows, scaled once and for all, unless they are large."""
         n, d = self.shape
         if n * d > (_SMALL if self.partitioning is None else _SMALL_IN_PARTS):
             return self
@@ -206,9 +206,9 @@ class Rows:
 
     def taken(self, index: np.ndarray, /) -> Rows:
         """Only the rows at host indices, in any order; the source is copied."""
-        return self.taken_with(index)[0]
+        return self.take_with(index)[0]
 
-    def taken_with(self, index: np.ndarray, /, *arrays: Array | None) -> tuple[Any, ...]:
+    def take_with(self, index: np.ndarray, /, *arrays: Array | None) -> tuple[Any, ...]:
         """Only the rows at host indices, and those of arrays that lie beside them: in one pass."""
         found, *others = take_together(index, self.source, *arrays)  # of rows in parts, here
         return replace(self, source=np.asarray(found) if is_host(found) else found), *others
@@ -235,10 +235,10 @@ class Rows:
         """Which columns (d,) have different values, on the host."""
 
         def part(start: int, stop: int) -> tuple[Array]:
-            ends = (_ends(block) for _, _, block in self.blocks(start=start, stop=stop))
-            return (functools.reduce(lowest, ends),)
+            ends = (_column_ranges(block) for _, _, block in self.blocks(start=start, stop=stop))
+            return (functools.reduce(elementwise_min, ends),)
 
-        (found,) = reduce_rows(self.source, part, combine=lowest)
+        (found,) = reduce_rows(self.source, part, combine=elementwise_min)
         low, minus_high = to_host(found)
         return low < -minus_high
 
@@ -248,7 +248,7 @@ class Rows:
         """Yield start and stop of the same blocks."""
         last = self.shape[0] if stop is None else stop
         columns = 3 * self.shape[1] + width
-        most = _BLOCK_ROWS_ON_GPU if on_gpu(self.reference) else _BLOCK_ROWS
+        most = _BLOCK_ROWS_ON_GPU if is_on_gpu(self.reference) else _BLOCK_ROWS
         size = block_size(
             self.reference,
             bytes_each=8 * columns,
@@ -262,7 +262,7 @@ class Rows:
 
         On a GPU, where each costs launches, at once.
         """
-        size = stop - start if on_gpu(self.reference) else _STRIP_ROWS
+        size = stop - start if is_on_gpu(self.reference) else _STRIP_ROWS
         for first, last in _ranges(start, stop, size):
             yield first, last, self.block(first, last)
 
@@ -272,13 +272,13 @@ def _ranges(start: int, stop: int, size: int, /) -> Iterator[tuple[int, int]]:
         yield first, min(first + size, stop)
 
 
-def resident(X: Array, reference: Array, /) -> Array:
-    """Give `X` (n, d), copied to the GPU of `reference` where it fits: once, not in every pass.
+def move_if_fits(X: Array, reference: Array, /) -> Array:
+    """Return `X` (n, d), copied to the GPU of `reference` if it fits: once, not in every pass.
 
     The copy has the precision of `X`. Anything that is not on a GPU's way stays as it is.
     """
     n, d = X.shape
-    if lies_in_parts(X) or not on_gpu(reference) or library_of(X) == library_of(reference):
+    if lies_in_parts(X) or not is_on_gpu(reference) or library_name(X) == library_name(reference):
         return X
     xp = array_namespace(reference)
     dtype = xp.float32 if X.dtype == array_namespace(X).float32 else xp.float64
@@ -291,7 +291,7 @@ def resident(X: Array, reference: Array, /) -> Array:
     return copy
 
 
-def _ends(block: Array) -> Array:
+def _column_ranges(block: Array) -> Array:
     """Lowest values of columns, and the highest ones times -1 (2, d)."""
     xp = array_namespace(block)
     return xp.stack([xp.min(block, axis=0), xp.min(-block, axis=0)])

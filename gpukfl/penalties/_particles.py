@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
-from gpukfl.core._array import Array, array_namespace, clipped
+from gpukfl.core._array import Array, array_namespace, clip
 from gpukfl.core._checks import check_choice, keep_python_numbers
 from gpukfl.linalg import map_singular_values
 
@@ -160,7 +160,7 @@ def _singular_values(W: Array, /) -> Array:
 
 
 def _soft(r: Array, threshold: float, /) -> Array:
-    return clipped(r - float(threshold), low=0.0)
+    return clip(r - float(threshold), low=0.0)
 
 
 def _ratio(new: Array, r: Array, /) -> Array:
@@ -186,11 +186,11 @@ def _log_prox(r: Array, m: int, s: float, strength: float, /) -> Array:
     b, kappa = s / math.sqrt(m), strength / (2.0 * math.sqrt(m))
     linear = 1.0 - b * r
     discriminant = (1.0 + b * r) ** 2 - 4.0 * b * kappa
-    root = xp.sqrt(clipped(discriminant, low=0.0))
+    root = xp.sqrt(clip(discriminant, low=0.0))
     # Two forms of the same root, so that neither subtracts nearly equal numbers
     total = linear + root
     safe = xp.where(total > 0, total, xp.ones_like(r))
     u = xp.where(linear > 0, 2.0 * (r - kappa) / safe, (root - linear) / (2.0 * b))
-    u = clipped(u, low=0.0)
+    u = clip(u, low=0.0)
     gain = 0.5 * r**2 - 0.5 * (u - r) ** 2 - (strength / (2.0 * s)) * xp.log1p(b * u)
     return xp.where((discriminant >= 0) & (gain > 0), u, xp.zeros_like(r))

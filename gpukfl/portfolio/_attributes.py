@@ -12,15 +12,15 @@ from gpukfl.core._array import Array
 from gpukfl.estimators._declared import (
     DOUBLE,
     FLOAT,
+    Bool,
     Declared,
     Fields,
+    Int,
     Items,
     Number,
     Numbers,
     Record,
-    Switch,
     Text,
-    Whole,
 )
 from gpukfl.portfolio._encodings import Encodings
 from gpukfl.portfolio._evaluators import Evaluator, evaluator_of
@@ -128,12 +128,12 @@ ATTRIBUTES: dict[str, Declared] = {
         },
     ),
     "feature_importances_": Numbers(DOUBLE, ("n_features",)),
-    "feature_groups_": Items(Items(Whole())),
+    "feature_groups_": Items(Items(Int())),
     "intercept_": Numbers(DOUBLE, ("n_targets",)),
     "floor_": Number(),
     "reach_": Numbers(DOUBLE, (2, "n_targets"), optional=True),
     "temperature_": Number(),
-    "whole_": Switch(),
+    "whole_": Bool(),
     "target_transform_": Record(TargetTransform, optional=True),
     "encodings_": Fields(Encodings, optional=True),
 }

@@ -15,42 +15,54 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from gpukfl.core._array import Array, array_namespace, beside, double_reference, library_of, to_host
-from gpukfl.core._checks import check_choice, check_number, check_switch
+from gpukfl.core._array import (
+    Array,
+    array_namespace,
+    asarray_like,
+    double_reference,
+    library_name,
+    to_host,
+)
+from gpukfl.core._checks import check_bool, check_choice, check_number
 from gpukfl.core._frames import check_size, with_numbers
 from gpukfl.core._places import Backend, resolve_place
 from gpukfl.core._results import Status
-from gpukfl.core._warnings import keep, warn
-from gpukfl.estimators._base import Constructed, HostStored, feature_names
-from gpukfl.estimators._dask import any_dask, client_of
-from gpukfl.estimators._declared import Declared, Number, Rule, Switch, Text, Whole
-from gpukfl.estimators._learner import few_threads
+from gpukfl.core._warnings import record_warning, warn
+from gpukfl.estimators._base import HostStored, RenamedParameters, feature_names
+from gpukfl.estimators._dask import find_client, has_dask
+from gpukfl.estimators._declared import Bool, Declared, Int, Number, Rule, Text
+from gpukfl.estimators._learner import limit_threads
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._validation import validate_samples
 from gpukfl.inspection import Description, Names
 from gpukfl.partitioned import Collections, check_places
 from gpukfl.portfolio._attributes import ATTRIBUTES, TRIED, VALUES, OutOfFold
-from gpukfl.portfolio._blend import TRANSFORMS, counted, transform_of
+from gpukfl.portfolio._blend import TRANSFORMS, choose_transform, rows_with_weight
 from gpukfl.portfolio._blend_of_models import BlendOfModels
-from gpukfl.portfolio._description import describe, frame_of, permutation_importances, rows_of
+from gpukfl.portfolio._description import (
+    describe,
+    leaderboard_frame,
+    leaderboard_rows,
+    permutation_importances,
+)
 from gpukfl.portfolio._distilled import Distilled, distil
 from gpukfl.portfolio._encodings import Encodings
-from gpukfl.portfolio._folds import judge_of, n_folds_of, split
+from gpukfl.portfolio._folds import choose_n_folds, make_held_out_loss, split_folds
 from gpukfl.portfolio._members import (
     EFFORTS,
     NAMES,
     Member,
     Task,
     check_members,
-    constant_member,
-    members_of,
-    reach_of,
+    make_constant_member,
+    make_members,
+    prediction_limits,
 )
-from gpukfl.portfolio._refit import BESIDE, Refit, fitted_to_all, refit_of, refitted
-from gpukfl.portfolio._train import Contest, is_limited
+from gpukfl.portfolio._refit import BESIDE, Refit, choose_refit, fit_members_to_all, refit_members
+from gpukfl.portfolio._train import MemberTrainer, is_limited
 from gpukfl.prediction import LogTransform, RankTransform, medians_of
-from gpukfl.selftest import trusted
+from gpukfl.selftest import trusted_place
 from gpukfl.tables import IMPUTE, Table
 from gpukfl.tables._gaps import without_gaps
 from gpukfl.tables._outliers import Range
@@ -69,7 +81,7 @@ if TYPE_CHECKING:
 Found = TypeVar("Found")
 
 
-class KeptContest(BlendOfModels):
+class HeldOutBlend(BlendOfModels):
     """A blend with what the rows that were held out say of it."""
 
     n_features_in_: int
@@ -89,23 +101,23 @@ class KeptContest(BlendOfModels):
     def _keep_uncertainty(self, rng: np.random.RandomState, max_time: float | None, /) -> None:
         """Set how far predictions are off, by the rows that are held out."""
 
-    def _keep(self, contest: Contest, samples: Samples, run: Run) -> list[tuple[float, Any]]:
+    def _keep(self, contest: MemberTrainer, samples: Samples, run: Run) -> list[tuple[float, Any]]:
         """Set what the members came to; give those that are blended, with their weights."""
         pairs = zip(contest.weights.tolist(), contest.finished, strict=True)
         chosen = [(w, entry) for w, entry in pairs if w > 0]
         self.members_, self.whole_ = [one.blended(w) for w, one in chosen], False
         self.temperature_ = contest.temperature
-        self.out_of_fold_ = _out_of_fold(contest, samples)
+        self.out_of_fold_ = _make_out_of_fold(contest, samples)
         there = double_reference(samples.X)
-        self.reach_ = None if contest.reach is None else beside(contest.reach, there)
+        self.reach_ = None if contest.reach is None else asarray_like(contest.reach, there)
         middle = np.average(to_host(samples.Y), axis=0, weights=samples.weights)
-        self.intercept_ = beside(middle.astype(np.float64), there)
-        self.tuning_, self.tuning_seconds_ = rows_of(contest)
-        _unless_stopped(
+        self.intercept_ = asarray_like(middle.astype(np.float64), there)
+        self.tuning_, self.tuning_seconds_ = leaderboard_rows(contest)
+        _ask_in_time(
             contest,
             lambda over: self._keep_uncertainty(run.again(), 0.0 if over else run.left()),
         )
-        importances, errors, self.feature_groups_ = _unless_stopped(
+        importances, errors, self.feature_groups_ = _ask_in_time(
             contest,
             lambda over: permutation_importances(
                 [one.source.outside for one in contest.folds],
@@ -114,21 +126,21 @@ class KeptContest(BlendOfModels):
                 lambda k, X: to_host(self._outputs(X, k)),
                 contest.judge,
                 run.again(),
-                lambda: 0.0 if over else _seconds(run),
+                lambda: 0.0 if over else _seconds_left(run),
             ),
         )
-        self.feature_importances_ = beside(importances, there)
-        self.feature_importances_error_ = beside(errors, there)
+        self.feature_importances_ = asarray_like(importances, there)
+        self.feature_importances_error_ = asarray_like(errors, there)
         return chosen
 
 
-def _seconds(run: Run) -> float:
+def _seconds_left(run: Run) -> float:
     """Seconds that are left: infinite without a limit, 0 where time is over."""
     left = run.left()
     return math.inf if left is None else 0.0 if run.is_over() else left
 
 
-def _out_of_fold(contest: Contest, samples: Samples) -> OutOfFold:
+def _make_out_of_fold(contest: MemberTrainer, samples: Samples) -> OutOfFold:
     xp, judge = array_namespace(samples.X), contest.judge
     sizes = [len(fold.outside) for fold in contest.folds]
     fold = np.repeat(np.arange(len(sizes)), sizes)
@@ -136,7 +148,7 @@ def _out_of_fold(contest: Contest, samples: Samples) -> OutOfFold:
     return OutOfFold(xp.concat(rows, axis=0), contest.calibrated, judge.truth, judge.weights, fold)
 
 
-def _unless_stopped(contest: Contest, ask: Callable[[bool], Found]) -> Found:
+def _ask_in_time(contest: MemberTrainer, ask: Callable[[bool], Found]) -> Found:
     """Ask for what takes time, and where that is over or the user stops it, for what does not."""
     try:
         return ask(contest.stopped or contest.run.is_over())
@@ -170,7 +182,7 @@ def _has_its_models(e: Any) -> bool:
     return counts == {n_folds} or (e.whole_ and counts in ({1}, {n_folds + 1}))
 
 
-class AutoBase(KeptContest, Constructed, HostStored):
+class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
     """The common part: parameters, the fit, and predictions."""
 
     _tried = TRIED
@@ -179,8 +191,8 @@ class AutoBase(KeptContest, Constructed, HostStored):
         "place_": Text(),
         "status_": Text(tuple(status.name for status in Status)),
         "tuning_seconds_": Number(),
-        "tuning_cut_short_": Switch(),
-        "_n_samples": Whole("n_samples"),
+        "tuning_cut_short_": Bool(),
+        "_n_samples": Int("n_samples"),
     }
     _values: ClassVar[tuple[type, ...]] = (*VALUES, LogTransform, RankTransform)
     _rules: ClassVar[dict[str, Rule]] = {
@@ -229,13 +241,13 @@ class AutoBase(KeptContest, Constructed, HostStored):
         check_members(self.members, is_classifier(self))
         check_choice("effort", self.effort, EFFORTS)
         check_number("n_folds", self.n_folds, kind=numbers.Integral, low=1, also=("auto",))
-        check_switch("refit", self.refit, also=("auto", BESIDE))
+        check_bool("refit", self.refit, also=("auto", BESIDE))
         check_choice("impute", self.impute, IMPUTE)
         check_choice("target_transform", getattr(self, "target_transform", None), TRANSFORMS)
         check_number("max_time", self.max_time, low=0, low_allowed=False, also=(None,))
 
     def _learn(self, X: Any, y: Any, sample_weight: Any) -> Self:
-        if any_dask(X, y, sample_weight):
+        if has_dask(X, y, sample_weight):
             self._checked()  # before anything is read
             return self.fit_collections(Collections.of(X, y, sample_weight))
         data = read_arrays(X, y, sample_weight, classes=is_classifier(self), named=True)
@@ -249,7 +261,7 @@ class AutoBase(KeptContest, Constructed, HostStored):
         self._checked()
         is_all = given.n_rows <= SAMPLE
         if not is_all:
-            check_places(client_of(self), Backend.of(self.backend).name)
+            check_places(find_client(self), Backend.of(self.backend).name)
         rows = given.sample(check_random_state(self.random_state), max(SAMPLE, FEWEST))
         if not is_classifier(self):
             data = drop_outliers(Dataset(*rows))
@@ -264,32 +276,34 @@ class AutoBase(KeptContest, Constructed, HostStored):
         run, backend = Run.of(self), Backend.of(self.backend)
         table = infer_schema(X, self.columns, whole)
         X = self._read(X, table)
-        with few_threads(X, X.shape[0], backend.name):
+        with limit_threads(X, X.shape[0], backend.name):
             samples = self._read_targets(y, X, sample_weight)
             place = resolve_place(
                 backend.name, X, dtype=backend.precision(X), work=_WORK * len(samples)
             )
-            place = trusted(place, X)
+            place = trusted_place(place, X)
             self.encodings_ = (
                 None if table is None else Encodings.blindly(table, samples, self.impute)
             )
-            self.target_transform_ = transform_of(
+            self.target_transform_ = choose_transform(
                 getattr(self, "target_transform", None),
                 replace(samples, X=self._finite(samples.X)),
                 run,
             )
-            self.place_ = f"{library_of(place.reference)} {place.reference.device}"
+            self.place_ = f"{library_name(place.reference)} {place.reference.device}"
             weighted = sample_weight is not None or getattr(self, "class_weight", None) is not None
             contest = self._held(samples, run, once=whole is not None, weighted=weighted)
-            self._library, self._n_samples = library_of(X), len(samples)
+            self._library, self._n_samples = library_name(X), len(samples)
             chosen = self._keep(contest, samples, run)
             stopped = contest.stopped
-            how = "" if whole is not None else refit_of(self.refit, contest, len(samples), run)
+            how = "" if whole is not None else choose_refit(self.refit, contest, len(samples), run)
             if how:
                 stopped = self._refit(chosen, samples, run, how)
             if whole is not None and not stopped:
                 try:
-                    self.members_, self.whole_, stopped = fitted_to_all(self, chosen, whole, run)
+                    self.members_, self.whole_, stopped = fit_members_to_all(
+                        self, chosen, whole, run
+                    )
                 except KeyboardInterrupt:  # while rows are read: those that are here have a blend
                     stopped = True
                 self._n_samples = whole.n_rows if self.whole_ else len(samples)
@@ -306,10 +320,10 @@ class AutoBase(KeptContest, Constructed, HostStored):
         return table.codes(X)
 
     def _finite(self, X: Array) -> Array:
-        """Give rows without gaps, that know nothing of targets."""
+        """Return rows without missing values, made without the targets."""
         return X if self.encodings_ is None else self.encodings_.finite(to_host(X))
 
-    def _held(self, samples: Samples, run: Run, *, once: bool, weighted: bool) -> Contest:
+    def _held(self, samples: Samples, run: Run, *, once: bool, weighted: bool) -> MemberTrainer:
         """Let the members take part; on one held-out part where these are `once` some of all.
 
         Those that take no weights are left out where samples are `weighted` by the user.
@@ -317,37 +331,39 @@ class AutoBase(KeptContest, Constructed, HostStored):
         n, count = len(samples), self._n_classes
         asked, quick = self.n_folds, self.effort == "quick"
         if isinstance(asked, str):
-            asked = n_folds_of(n, samples.X.shape[1], self.max_time, quick=quick)
+            asked = choose_n_folds(n, samples.X.shape[1], self.max_time, quick=quick)
         n_folds = 1 if once else int(asked)
-        folds = split(samples, run.rng, n_folds)
+        folds = split_folds(samples, run.rng, n_folds)
         self.floor_ = 0.5 / (n + max(count, 1))
-        judge, transform = judge_of(folds, samples, count), self.target_transform_
+        judge, transform = make_held_out_loss(folds, samples, count), self.target_transform_
         if transform is not None:
             folds = [fold.transformed(transform.forward) for fold in folds]
         if self.encodings_ is not None:
-            self.encodings_, folds = self.encodings_.on(folds, _seed(run.again()))
+            self.encodings_, folds = self.encodings_.on(folds, _draw_seed(run.again()))
         Y = to_host(samples.Y).astype(np.float64)
-        Y = Y[counted(samples)]
-        reach = None if count else reach_of(Y if transform is None else transform.forward(Y))
-        contest = Contest(folds, judge, run, self.floor_, transform, reach)
+        Y = Y[rows_with_weight(samples)]
+        reach = (
+            None if count else prediction_limits(Y if transform is None else transform.forward(Y))
+        )
+        contest = MemberTrainer(folds, judge, run, self.floor_, transform, reach)
         members = self._members(samples, folds[0].inside.X.shape[1], run)
-        contest.hold([replace(one, weighted=weighted) for one in members])
+        contest.train([replace(one, weighted=weighted) for one in members])
         return contest
 
     def _members(self, samples: Samples, d: int, run: Run) -> Sequence[Member]:
         if not np.ptp(to_host(samples.Y), axis=0).any():
             warn("y is constant: the model predicts that constant and learns nothing")
-            return [constant_member(is_classifier(self))]
+            return [make_constant_member(is_classifier(self))]
         known = self.encodings_
         task = Task.of(
             samples,
             d,
             self.backend,
-            _seed(run.rng),
+            _draw_seed(run.rng),
             of_table=known is not None,
             has_levels=known is not None and len(known.some) > 0,
         )
-        return members_of(self.members, self.effort, task, limited=self.max_time is not None)
+        return make_members(self.members, self.effort, task, limited=self.max_time is not None)
 
     def _refit(
         self, chosen: Sequence[tuple[float, Any]], samples: Samples, run: Run, how: Refit
@@ -357,8 +373,8 @@ class AutoBase(KeptContest, Constructed, HostStored):
         So they do where time is over, or a member fails. Says whether it was interrupted.
         """
         try:
-            seed, beside = _seed(run.again()), how == BESIDE
-            found = refitted(self, chosen, samples, run, seed, beside=beside)
+            seed, beside = _draw_seed(run.again()), how == BESIDE
+            found = refit_members(self, chosen, samples, run, seed, beside=beside)
             if found is None and not isinstance(self.refit, str):
                 warn("max_time leaves no time to refit to all samples: the folds' models stay")
         except KeyboardInterrupt:
@@ -371,11 +387,11 @@ class AutoBase(KeptContest, Constructed, HostStored):
             (self.members_, self.encodings_), self.whole_ = found, True
         return False
 
-    def _end(self, contest: Contest, *, stopped: bool) -> None:
+    def _end(self, contest: MemberTrainer, *, stopped: bool) -> None:
         """Set how the fit ended, keep what members warned of, and warn where it was stopped."""
         for weight, entry in zip(contest.weights.tolist(), contest.finished, strict=True):
             for message in entry.warnings if weight > 0 else ():
-                keep(f"the member {entry.member.name}: {message}")
+                record_warning(f"the member {entry.member.name}: {message}")
         limited = any(is_limited(model) for member in self.members_ for model in member.models)
         status = Status.TIME_LIMIT if limited or contest.cut_short else Status.CONVERGED
         if stopped:
@@ -405,9 +421,9 @@ class AutoBase(KeptContest, Constructed, HostStored):
     def _new_numbers(self, X: Any, method: str) -> Array:
         X = with_numbers(X)
         try:
-            with np.errstate(invalid="ignore"):  # of sums of infinite numbers, which may be gaps
+            with np.errstate(invalid="ignore"):  # of sums of infinite numbers, or missing ones
                 return validate_samples(self, X, reset=False, method=method)
-        except ValueError:  # perhaps of gaps: complete rows are looked at once
+        except ValueError:  # perhaps of missing values: complete rows are looked at once
             kept = self.out_of_fold_
             names = feature_names(self)
             X = without_gaps(X, lambda: medians_of(kept.rows, kept.weights), names)
@@ -423,7 +439,7 @@ class AutoBase(KeptContest, Constructed, HostStored):
     # ------------------------------------------------------------------ what came of it
 
     def leaderboard(self) -> pd.DataFrame:
-        """Give what every member came to, best first.
+        """Return the score, weight and time of every member, best first.
 
         Returns
         -------
@@ -438,7 +454,7 @@ class AutoBase(KeptContest, Constructed, HostStored):
         The weights were chosen by the same rows: the score of the blend is a little too good.
         """
         check_is_fitted(self)
-        return frame_of(self.tuning_, classes=is_classifier(self))
+        return leaderboard_frame(self.tuning_, classes=is_classifier(self))
 
     def distilled(self, method: str = "bkernn") -> Distilled:
         """Fit one small model to the predictions of the blend, and say how much it loses.
@@ -475,5 +491,5 @@ class AutoBase(KeptContest, Constructed, HostStored):
         return tags
 
 
-def _seed(rng: np.random.RandomState) -> int:
+def _draw_seed(rng: np.random.RandomState) -> int:
     return int(rng.randint(2**31 - 1))

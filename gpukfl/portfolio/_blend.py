@@ -10,11 +10,11 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from gpukfl.core._array import to_host
-from gpukfl.core._warnings import collected
+from gpukfl.core._warnings import collect_warnings
 from gpukfl.estimators import KernelRidgeRegressor
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
-from gpukfl.portfolio._folds import LogLoss, hosted, split, target_scale
+from gpukfl.portfolio._folds import LogLoss, split_folds, target_scale, to_host_samples
 from gpukfl.prediction import LogTransform, RankTransform, TargetTransform, skewness, tempered
 
 # ----------------------------------------------------------------------------------- blend
@@ -80,7 +80,7 @@ def greedy_weights(
     for k in range(1, steps + 1):
         losses = np.asarray([loss((total + one) / k) for one in predictions])
         losses += evenness * abs(smallest) * _unevenness(counts, k)
-        chosen = _smallest(losses, counts)
+        chosen = _best_member(losses, counts)
         if chosen is None:
             break
         total = total + predictions[chosen]
@@ -96,7 +96,7 @@ def greedy_weights(
 def blend_weights(
     predictions: Sequence[np.ndarray], loss: Callable[[np.ndarray], float], n: float, /
 ) -> np.ndarray:
-    """Give greedy weights that are drawn to equal ones, the less the more rows there are.
+    """Return greedy weights that are drawn to equal ones, the less the more rows there are.
 
     Parameters
     ----------
@@ -124,8 +124,8 @@ def _unevenness(counts: np.ndarray, k: int) -> np.ndarray:
     return np.sum((tried - 1.0 / len(counts)) ** 2, axis=1)
 
 
-def _smallest(losses: np.ndarray, counts: np.ndarray) -> int | None:
-    """Give the member of the smallest loss; one that is in already, of equal ones."""
+def _best_member(losses: np.ndarray, counts: np.ndarray) -> int | None:
+    """Return the member of the smallest loss; one that is in already, of equal ones."""
     finite = np.where(np.isfinite(losses), losses, np.inf)
     lowest = finite.min(initial=np.inf)
     if not np.isfinite(lowest):
@@ -147,7 +147,7 @@ _MOST = 4.0  # and one over it the least: so that no probability becomes 0 in fl
 _SPREAD = 0.3  # expected of the temperature's logarithm, which few rows say little of
 
 
-def temperature_of(probabilities: np.ndarray, judge: LogLoss, /) -> float:
+def choose_temperature(probabilities: np.ndarray, judge: LogLoss, /) -> float:
     """Choose the temperature of the lowest log loss.
 
     Parameters
@@ -197,11 +197,11 @@ def residual_quantiles(residuals: np.ndarray, weights: np.ndarray | None, /) -> 
     return np.quantile(residuals, shares, axis=0, weights=weights, method="inverted_cdf")
 
 
-def transform_of(asked: str | None, samples: Samples, run: Run, /) -> TargetTransform | None:
-    """Give the transform that is asked for; "auto" is the best of a quick fit, on rows held out."""
+def choose_transform(asked: str | None, samples: Samples, run: Run, /) -> TargetTransform | None:
+    """Return the transform asked for; "auto" is the best of quick fits on held-out rows."""
     if asked is None or samples.labels:
         return None
-    kept = counted(samples)
+    kept = rows_with_weight(samples)
     Y, w = to_host(samples.Y).astype(np.float64)[kept], samples.weights
     w = None if w is None else w[kept]
     if asked != "auto":
@@ -211,38 +211,38 @@ def transform_of(asked: str | None, samples: Samples, run: Run, /) -> TargetTran
     drawn = run.again().permutation(len(kept))
 
     def part_of(count: int) -> Samples:
-        return hosted(samples.taken(kept[np.sort(drawn[:count])]))
+        return to_host_samples(samples.taken(kept[np.sort(drawn[:count])]))
 
-    own_scale = cache(lambda n: _error(None, part_of(n)))
+    own_scale = cache(lambda n: _kernel_ridge_error(None, part_of(n)))
     wanted = min(_ROWS, len(kept))
     few = min(_FEW_ROWS, wanted)
     count = run.affordable(wanted, own_scale, times=_WORKS, few=few)
     part = part_of(count)
     best, lowest = None, (1.0 - _GAIN) * own_scale(count)
     for kind in KINDS.values():
-        error = _error(kind.of(to_host(part.Y).astype(np.float64), part.weights), part)
+        error = _kernel_ridge_error(kind.of(to_host(part.Y).astype(np.float64), part.weights), part)
         if error < lowest:
             best, lowest = kind.of(Y, w), error
     return best
 
 
-def counted(samples: Samples, /) -> np.ndarray:
+def rows_with_weight(samples: Samples, /) -> np.ndarray:
     """Rows that have a weight: of a memory map others stay among the samples."""
     w = samples.weights
     return np.arange(len(samples)) if w is None else np.flatnonzero(w)
 
 
-def _error(transform: TargetTransform | None, samples: Samples) -> float:
+def _kernel_ridge_error(transform: TargetTransform | None, samples: Samples) -> float:
     """Error of a plain kernel ridge regression on rows held out, in the targets' own units."""
     scale = target_scale(to_host(samples.Y), samples.weights)
     found, truth, weights, precedent = [], [], [], None
-    for fold in split(samples, np.random.RandomState(0), _TRIED_ON):
+    for fold in split_folds(samples, np.random.RandomState(0), _TRIED_ON):
         Y = to_host(fold.inside.Y)
         Y = Y if transform is None else transform.forward(Y)
         # Of the quick members it is the best: a weak one gains by ranks where the others lose
         model = KernelRidgeRegressor("manhattan_laplace", backend="numpy", random_state=0)
-        with collected():  # what it warns of is not of a fit that stays
-            precedent = model.fitted_as(fold.inside.X, Y, fold.inside.weights, precedent)
+        with collect_warnings():  # what it warns of is not of a fit that stays
+            precedent = model.fit_like(fold.inside.X, Y, fold.inside.weights, precedent)
         found.append(to_host(model.predict(fold.outside.X)).reshape(len(fold.outside), -1))
         truth.append(to_host(fold.outside.Y))
         w = fold.outside.weights

@@ -48,7 +48,7 @@ class BlendOfModels:
         return blending.total((member.weight, mean(member)) for member in self.members_)
 
     def _seen(self, X: Array) -> Seen:
-        """Give validated rows, of which each model sees what it takes."""
+        """Return validated rows, of which each model sees what it takes."""
         return Seen(X) if self.encodings_ is None else self.encodings_.seen(X)
 
     def _of_model(self, member: Blended, fold: int, seen: Seen) -> Array:
@@ -57,7 +57,7 @@ class BlendOfModels:
         return of_all_classes(found, member.models[fold], self._n_classes)
 
     def _blending(self, *, whole: bool) -> Blending:
-        """Give what joins predictions of models."""
+        """Return what joins predictions of models."""
         return Blending(
             self._n_classes > 0,
             self.floor_,

@@ -15,7 +15,7 @@ from sklearn.base import is_classifier
 
 from gpukfl.core._array import Array, array_namespace, device_of, to_host
 from gpukfl.core._warnings import warn
-from gpukfl.estimators._base import ended_text
+from gpukfl.estimators._base import status_text
 from gpukfl.estimators._samples import Samples
 from gpukfl.inspection import (
     Compared,
@@ -33,8 +33,8 @@ from gpukfl.inspection import (
     Tuning,
 )
 from gpukfl.inspection._blends import BLEND
-from gpukfl.portfolio._folds import Judge, LogLoss
-from gpukfl.portfolio._train import SETTLED, UNTRIED, Contest
+from gpukfl.portfolio._folds import HeldOutLoss, LogLoss
+from gpukfl.portfolio._train import SETTLED, UNTRIED, MemberTrainer
 from gpukfl.tables._facts import data_facts
 from gpukfl.tables._schema import columns_text
 
@@ -48,8 +48,8 @@ if TYPE_CHECKING:
 # What every member came to, as plain values and as a frame.
 
 
-def rows_of(contest: Contest, /) -> tuple[list[dict[str, Any]], float]:
-    """Give a row for each member and for the blend, and the seconds of all."""
+def leaderboard_rows(contest: MemberTrainer, /) -> tuple[list[dict[str, Any]], float]:
+    """Return a row for each member and for the blend, and the seconds of all."""
     weights = dict(
         zip((one.member.name for one in contest.finished), contest.weights.tolist(), strict=True)
     )
@@ -60,18 +60,23 @@ def rows_of(contest: Contest, /) -> tuple[list[dict[str, Any]], float]:
             {
                 "member": entry.member.name,
                 "weight": weights.get(entry.member.name, 0.0),
-                **_judged(contest, known),
+                **_prediction_scores(contest, known),
                 "note": entry.note or entry.remark,
                 "seconds": entry.seconds,
                 "chosen": False,
             }
         )
     seconds = sum(row["seconds"] for row in rows)
-    blend = {"member": BLEND, "weight": 1.0, **_judged(contest, contest.calibrated), "note": ""}
+    blend = {
+        "member": BLEND,
+        "weight": 1.0,
+        **_prediction_scores(contest, contest.calibrated),
+        "note": "",
+    }
     return [*rows, blend | {"seconds": seconds, "chosen": True}], seconds
 
 
-def _judged(contest: Contest, predicted: np.ndarray | None) -> dict[str, Any]:
+def _prediction_scores(contest: MemberTrainer, predicted: np.ndarray | None) -> dict[str, Any]:
     """Scores of predictions of all rows that are held out."""
     judge = contest.judge
     found: dict[str, Any] = {"log_loss": None, "brier": None}
@@ -85,7 +90,7 @@ def _judged(contest: Contest, predicted: np.ndarray | None) -> dict[str, Any]:
     return scores | found
 
 
-def frame_of(rows: list[dict[str, Any]], /, *, classes: bool) -> pd.DataFrame:
+def leaderboard_frame(rows: list[dict[str, Any]], /, *, classes: bool) -> pd.DataFrame:
     """Make a frame of rows, best first."""
     import pandas as pd
 
@@ -112,7 +117,7 @@ _WORK = 10**8  # of rows that are predicted in a fold, with its columns shuffled
 _CONSTANT = 1e-13  # deviation, as a share of the largest value, that is rounding
 
 
-def groups_of(
+def group_columns(
     X: np.ndarray,
     sources: Sequence[int] | None = None,
     /,
@@ -125,7 +130,7 @@ def groups_of(
     Those of one source in any case; missing values count as what is usual. O(n d²) time; of many
     columns the last ones are joined with none where it `is_over` before.
     """
-    U, d = _standardised(X), X.shape[1]
+    U, d = _standardise(X), X.shape[1]
     pairs = [np.zeros((2, 0), dtype=np.int64)]
     step = max(1, _ELEMENTS // d)
     for start in range(0, d, step):  # never all d² of them
@@ -146,10 +151,10 @@ def groups_of(
     return sorted(found.values())
 
 
-def _standardised(X: np.ndarray) -> np.ndarray:
-    """Columns of mean 0 and length 1, or 0 where they do not vary; gaps count as what is usual."""
+def _standardise(X: np.ndarray) -> np.ndarray:
+    """Columns of mean 0 and length 1, or 0 where they do not vary; missing values are means."""
     X = X.astype(np.float64)
-    X = np.where(np.isnan(X), np.nan_to_num(_means(X)), X)
+    X = np.where(np.isnan(X), np.nan_to_num(_known_means(X)), X)
     largest = np.max(np.abs(X), axis=0)
     X = X / np.where(largest > 0, largest, 1.0)
     X -= X.mean(axis=0)
@@ -163,7 +168,7 @@ def permutation_importances(
     sources: Sequence[int],
     n_features: int,
     predict: Callable[[int, Array], np.ndarray],
-    judge: Judge,
+    judge: HeldOutLoss,
     rng: np.random.RandomState,
     left: Callable[[], float],
     /,
@@ -200,12 +205,12 @@ def permutation_importances(
         their importance. Of thousands of columns those that are hardly correlated with predictions
         are not shuffled: their importance is 0.
     """
-    rows = [_some(len(part), -(-_ROWS // len(held_out)), rng) for part in held_out]
+    rows = [_draw_some(len(part), -(-_ROWS // len(held_out)), rng) for part in held_out]
     some = [part.taken(index) for part, index in zip(held_out, rows, strict=True)]
     seen = np.concatenate([to_host(part.X) for part in some])
-    joined = groups_of(seen, sources, is_over=lambda: left() <= 0.0)
+    joined = group_columns(seen, sources, is_over=lambda: left() <= 0.0)
     predicted = predict(0, some[0].X)
-    groups = _leading(joined, to_host(some[0].X), predicted)
+    groups = _leading_groups(joined, to_host(some[0].X), predicted)
     n_folds = max(1, min(len(some), _PASSES // len(groups)))
     begins = np.concatenate([[0], np.cumsum([len(part) for part in held_out])])
     gains: list[list[np.ndarray]] = [[] for _ in groups]  # of each row, by fold
@@ -218,7 +223,7 @@ def permutation_importances(
         if len(groups) * took > there_is:
             if k > 0:
                 break
-            groups = _leading(groups, to_host(X), predicted, int(there_is / took))
+            groups = _leading_groups(groups, to_host(X), predicted, int(there_is / took))
             gains = gains[: len(groups)]
             if not groups:
                 warn("no time is left for importances of features: they are 0")
@@ -226,7 +231,7 @@ def permutation_importances(
             warn(f"time is left for importances of {len(groups)} features: those of others are 0")
         orders = [[rng.permutation(len(some[k])) for _ in range(repeats)] for _ in groups]
         shuffles = [(g, order) for g, of_group in enumerate(orders) for order in of_group]
-        predictions = _predicted_shuffled(X, groups, shuffles, partial(predict, k))
+        predictions = _predict_shuffled(X, groups, shuffles, partial(predict, k))
         losses = [judge.losses(found, judged) for found in predictions]
         by_group = np.reshape(losses, (len(groups), repeats, -1)).mean(axis=1)
         for g, found in enumerate(by_group):
@@ -242,27 +247,27 @@ def permutation_importances(
     return importances / (total or 1.0), errors / (total or 1.0), features
 
 
-def _some(n: int, count: int, rng: np.random.RandomState) -> np.ndarray:
+def _draw_some(n: int, count: int, rng: np.random.RandomState) -> np.ndarray:
     """Draw some of n rows, which may lie in an order."""
     return np.arange(n) if n <= count else np.sort(rng.permutation(n)[:count])
 
 
-def _leading(
+def _leading_groups(
     groups: list[list[int]], X: np.ndarray, predicted: np.ndarray, most: int | None = None
 ) -> list[list[int]]:
-    """Give the groups that there is work for: of too many those most correlated with predictions.
+    """Return the groups that there is work for: of too many those most correlated with predictions.
 
     To shuffle a column takes a prediction of rows of all columns.
     """
     count = max(1, _WORK // X.size) if most is None else most
     if len(groups) <= count:
         return groups
-    strengths = np.max(np.abs(_standardised(X).T @ _standardised(predicted)), axis=1)
+    strengths = np.max(np.abs(_standardise(X).T @ _standardise(predicted)), axis=1)
     strongest = [-max(strengths[column] for column in columns) for columns in groups]
     return [groups[g] for g in sorted(np.argsort(strongest, kind="stable")[:count])]
 
 
-def _predicted_shuffled(
+def _predict_shuffled(
     X: Array,
     groups: Sequence[Sequence[int]],
     shuffles: Sequence[tuple[int, np.ndarray]],
@@ -272,12 +277,12 @@ def _predicted_shuffled(
     xp, count = array_namespace(X), max(1, _ELEMENTS // (X.shape[0] * X.shape[1]))
     for start in range(0, len(shuffles), count):
         some = shuffles[start : start + count]
-        rows = xp.concat([_with_shuffled(X, groups[g], order) for g, order in some], axis=0)
+        rows = xp.concat([_shuffle_columns(X, groups[g], order) for g, order in some], axis=0)
         yield from np.split(predict(rows), len(some))
 
 
-def together(groups: Sequence[Sequence[int]], names: Sequence[str], /) -> str:
-    """Say which features are shuffled together; nothing where each is shuffled by itself."""
+def joint_groups_text(groups: Sequence[Sequence[int]], names: Sequence[str], /) -> str:
+    """Return in words which features are shuffled together; empty where each is alone."""
     joined = [group for group in groups if len(group) > 1]
     named = ("{" + ", ".join(names[k] for k in group) + "}" for group in joined[:_NAMED])
     left = len(joined) - _NAMED
@@ -285,14 +290,14 @@ def together(groups: Sequence[Sequence[int]], names: Sequence[str], /) -> str:
     return f"shuffled together: {'; '.join(named)}{more}" if joined else ""
 
 
-def _means(X: np.ndarray) -> np.ndarray:
+def _known_means(X: np.ndarray) -> np.ndarray:
     """Means (d,) of what is there of the columns; NaN where nothing is."""
     there = ~np.isnan(X)
     with np.errstate(invalid="ignore"):
         return np.sum(X, axis=0, where=there) / np.sum(there, axis=0)
 
 
-def _with_shuffled(X: Array, columns: Sequence[int], order: np.ndarray) -> Array:
+def _shuffle_columns(X: Array, columns: Sequence[int], order: np.ndarray) -> Array:
     """Rows whose values in some columns are those of others."""
     xp = array_namespace(X)
     device = device_of(X)
@@ -324,7 +329,7 @@ def describe(e: Any, names: Names, /) -> Description:
     """Describe a fitted portfolio whose arrays are NumPy's."""
     leading = sorted(e.members_, key=lambda member: -member.weight)
     shares = ", ".join(f"{one.name} {one.weight:.0%}".replace("%", " %") for one in leading)
-    known, joined = e.encodings_, together(e.feature_groups_, names.features)
+    known, joined = e.encodings_, joint_groups_text(e.feature_groups_, names.features)
     importances = Importances(
         names.features,
         e.feature_importances_,
@@ -337,7 +342,7 @@ def describe(e: Any, names: Names, /) -> Description:
         directions = getattr(one.models[0], "components_", None)
         if directions is not None:
             of = f" of {one.name}, {one.weight:.0%} of the blend".replace("%", " %")
-            panels.append(_directions(e, names.features, directions, one.sees, of))
+            panels.append(_make_directions(e, names.features, directions, one.sees, of))
             break
     scored = sorted((t for t in e.tuning_ if t["score"] is not None), key=lambda t: -t["score"])
     scores, errors, weights = (
@@ -345,19 +350,19 @@ def describe(e: Any, names: Names, /) -> Description:
     )
     members = tuple(trial["member"] for trial in scored)
     panels.append(Leaderboard(members, scores, errors, weights, _SCORES[is_classifier(e)]))
-    panels += _of_classes(e) if is_classifier(e) else _of_numbers(e, names.outputs)
+    panels += _class_panels(e) if is_classifier(e) else _regression_panels(e, names.outputs)
     return Description(
         **e._about(names),
         text=f"blend of {shares}",
         n_samples=e._n_samples,
         place=e.place_,
-        ended=ended_text(e.status_),
+        ended=status_text(e.status_),
         columns="" if known is None else columns_text(known.table),
-        facts=_facts(e, names, leading),
+        facts=_blend_facts(e, names, leading),
         note=_NOTE,
-        comparison=_comparison(e),
-        data=_data(e, names),
-        warnings=tuple(_warnings(e)),
+        comparison=_make_comparison(e),
+        data=_describe_data(e, names),
+        warnings=tuple(_member_warnings(e)),
         panels=tuple(panels),
         tuning=Tuning(
             # The blend's seconds are those of its members
@@ -371,17 +376,17 @@ def describe(e: Any, names: Names, /) -> Description:
     )
 
 
-def _facts(e: Any, names: Names, leading: list[Any]) -> dict[str, Any]:
-    """Say shares of members, features that are shuffled together, and how many models there are."""
+def _blend_facts(e: Any, names: Names, leading: list[Any]) -> dict[str, Any]:
+    """Return shares of members, joint features, and the number of models, as facts."""
     facts: dict[str, Any] = {f"share of {one.name}": f"{one.weight:.3f}" for one in leading}
-    joined = together(e.feature_groups_, names.features).partition(": ")[2]
+    joined = joint_groups_text(e.feature_groups_, names.features).partition(": ")[2]
     if joined:
         facts["correlated features, shuffled together"] = joined
     return facts | {"models": sum(len(one.models) for one in e.members_)}
 
 
-def _comparison(e: Any) -> Comparison:
-    """Say what simple models, the best member and the blend score on rows that were held out."""
+def _make_comparison(e: Any) -> Comparison:
+    """Return the scores of simple models, the best member and the blend on held-out rows."""
     scored = [trial for trial in e.tuning_ if trial["score"] is not None]
     members = [trial for trial in scored if not trial["chosen"]]
     best = max(members, key=lambda trial: trial["score"])["member"]
@@ -398,8 +403,8 @@ def _comparison(e: Any) -> Comparison:
     return Comparison(tuple(rows), _SCORES[is_classifier(e)], (_TOO_GOOD,))
 
 
-def _data(e: Any, names: Names) -> DataFacts:
-    """Say what the columns and the targets are, by the rows that were held out."""
+def _describe_data(e: Any, names: Names) -> DataFacts:
+    """Return facts on the columns and the targets, by the rows that were held out."""
     kept = e.out_of_fold_
     some = (
         f"numbers are of {len(kept.truth):,} rows that were held out" if kept.n_folds == 1 else ""
@@ -415,8 +420,8 @@ def _data(e: Any, names: Names) -> DataFacts:
     )
 
 
-def _warnings(e: Any) -> list[str]:
-    """Say which members could not do what they should."""
+def _member_warnings(e: Any) -> list[str]:
+    """Return warnings of members that could not do what they should."""
     left = [t for t in e.tuning_ if t["note"] and not t["note"].endswith(_NO_FAULTS)]
     left = [t for t in left if not any(t["note"] in one for one in e.warnings_)]  # told by them
     found = [f"The member {trial['member']}: {trial['note']}." for trial in left]
@@ -426,7 +431,7 @@ def _warnings(e: Any) -> list[str]:
     return found
 
 
-def _directions(
+def _make_directions(
     e: Any, features: tuple[str, ...], loadings: np.ndarray, sees: str, of: str
 ) -> Directions:
     """Directions of the first fold's models, in features as these see them."""
@@ -440,7 +445,7 @@ def _directions(
     return Directions(outputs, loadings, e.feature_importances_[of_source] * share, of)
 
 
-def _of_numbers(e: Any, outputs: tuple[str, ...]) -> list[Panel]:
+def _regression_panels(e: Any, outputs: tuple[str, ...]) -> list[Panel]:
     """Predictions of rows that were held out, with intervals if there are enough, and residuals."""
     kept, known = e.out_of_fold_, e.uncertainty_
     ends = (
@@ -452,7 +457,7 @@ def _of_numbers(e: Any, outputs: tuple[str, ...]) -> list[Panel]:
     ]
 
 
-def _of_classes(e: Any) -> list[Panel]:
+def _class_panels(e: Any) -> list[Panel]:
     """How often a class is true where its probability is said to be so."""
     kept = e.out_of_fold_
     codes = np.argmax(kept.truth, axis=1)

@@ -9,10 +9,10 @@ import numpy as np
 from sklearn.base import clone, is_classifier
 from sklearn.dummy import DummyClassifier
 
-from gpukfl.core._array import Array, array_namespace, device_of, take, to_host
+from gpukfl.core._array import Array, array_namespace, device_of, take_rows, to_host
 from gpukfl.estimators._run import Run
 from gpukfl.portfolio._evaluators import evaluator_of, of_all_classes
-from gpukfl.portfolio._folds import Judge, LogLoss, SquaredError, target_scale
+from gpukfl.portfolio._folds import HeldOutLoss, LogLoss, SquaredError, target_scale
 from gpukfl.portfolio._members import CANDIDATES, NAMES, Member, Task
 from gpukfl.prediction import mixed
 from gpukfl.tables._reader import Reader
@@ -69,16 +69,16 @@ def distil(blend: Any, name: str, /) -> Distilled:
     classes, t = is_classifier(blend), kept.truth.shape[1]
     seed, rarest = int(run.rng.randint(2**31 - 1)), 0 if classes else n  # what will be predicted
     several = kept.n_folds > 1 and blend._has_folds
-    judging = kept.fold == 0 if several else _some(n, run.rng)
+    judging = kept.fold == 0 if several else _draw_test_rows(n, run.rng)
     # of models that were fitted to all rows nothing is asked of rows that they have seen
     predicted = to_host(blend._outputs(kept.rows, 0)) if several else kept.predicted
     inside, outside = np.flatnonzero(~judging), np.flatnonzero(judging)
     task = Task(classes, n, kept.rows.shape[1], t, rarest, blend.backend, seed)
     member = Member(name, CANDIDATES[NAMES.index(name)].make(task))
     labels = np.arange(t)
-    student = _taught(blend, member, take(kept.rows, inside), predicted[inside], labels)
-    rows = take(kept.rows, outside)
-    judge = _judge(kept.truth[outside], kept.weights[outside], classes)
+    student = _fit_to_blend(blend, member, take_rows(kept.rows, inside), predicted[inside], labels)
+    rows = take_rows(kept.rows, outside)
+    judge = _make_loss(kept.truth[outside], kept.weights[outside], classes)
     own = evaluator_of(student)(blend._finite(rows))
     found = to_host(of_all_classes(own, student, blend._n_classes))
     if classes:
@@ -87,18 +87,18 @@ def distil(blend: Any, name: str, /) -> Distilled:
     known = blend.encodings_
     reader = None if known is None else Reader(known.table, known.blind)
     everything = to_host(blend._outputs(kept.rows))
-    model = _taught(blend, member, kept.rows, everything, labels)
+    model = _fit_to_blend(blend, member, kept.rows, everything, labels)
     return Distilled(model, score, score_of_blend, reader)
 
 
-def _some(n: int, rng: np.random.RandomState) -> np.ndarray:
+def _draw_test_rows(n: int, rng: np.random.RandomState) -> np.ndarray:
     """Draw which of the rows judge (n,): they may lie in an order."""
     found = np.zeros(n, dtype=bool)
     found[rng.permutation(n)[: max(n // _SHARE, 1)]] = True
     return found
 
 
-def _taught(
+def _fit_to_blend(
     blend: Any, member: Member, rows: Array, predicted: np.ndarray, labels: np.ndarray
 ) -> Any:
     """Fit a clone to what a blend predicts of rows; of classes to their labels."""
@@ -112,7 +112,7 @@ def _taught(
     return estimator.fit(X, array_namespace(X).asarray(y, device=device_of(X)))
 
 
-def _judge(truth: np.ndarray, weights: np.ndarray, classes: bool) -> Judge:
+def _make_loss(truth: np.ndarray, weights: np.ndarray, classes: bool) -> HeldOutLoss:
     if classes:
         return LogLoss(truth, weights)
     return SquaredError(truth, weights, target_scale(truth, weights))

@@ -1,4 +1,4 @@
-"""Rows of a table as folds have them: encoded with each, or as codes with gaps."""
+"""Rows of a table as folds have them: encoded with each, or as codes with missing values."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import ClassVar, Self
 import numpy as np
 
 from gpukfl.core._array import Array, to_host
-from gpukfl.estimators._declared import Declared, Items, Record, Text, Whole
+from gpukfl.estimators._declared import Declared, Int, Items, Record, Text
 from gpukfl.estimators._samples import Samples
-from gpukfl.portfolio._folds import Fold
+from gpukfl.portfolio._folds import MemberFold
 from gpukfl.portfolio._members import Member
 from gpukfl.tables import IMPUTE, Encoding, Table
 from gpukfl.tables._encoding import fits
@@ -56,7 +56,7 @@ class Encodings:
         "by_fold": Items(Record(Encoding)),
         "blind": Record(Encoding),
         "impute": Text(IMPUTE),
-        "some": Items(Whole()),
+        "some": Items(Int()),
     }
 
     @classmethod
@@ -67,19 +67,21 @@ class Encodings:
         some = some_levels(X if w is None else X[w > 0], table.coded)
         return cls(table, [], blind, impute, some)
 
-    def on(self, folds: Sequence[Fold], seed: int, /) -> tuple[Self, list[Fold]]:
+    def on(self, folds: Sequence[MemberFold], seed: int, /) -> tuple[Self, list[MemberFold]]:
         """Learn one with each fold, and give the folds encoded."""
         learned = [self._learned(fold.inside, seed) for fold in folds]
-        encoded: list[Fold] = []
+        encoded: list[MemberFold] = []
         for (one, inside), fold in zip(learned, folds, strict=True):
             outside = replace(fold.outside, X=one.transform(to_host(fold.outside.X)))
             encoded.append(TableFold(inside, outside, fold, one, self.some))
         return replace(self, by_fold=[one for one, _ in learned]), encoded
 
-    def on_all(self, samples: Samples, seed: int, /, *, beside: bool) -> tuple[Self, Fold]:
+    def learn_on_all(
+        self, samples: Samples, seed: int, /, *, beside: bool
+    ) -> tuple[Self, MemberFold]:
         """Learn one with all rows, beside those of folds or alone, and give the rows encoded."""
         one, inside = self._learned(samples, seed)
-        whole = TableFold(inside, inside, Fold(samples, samples), one, self.some)
+        whole = TableFold(inside, inside, MemberFold(samples, samples), one, self.some)
         by_fold = [*self.by_fold, one] if beside else [one]
         return replace(self, by_fold=by_fold), whole
 
@@ -108,7 +110,7 @@ class Encodings:
         return encoding, replace(samples, X=X)
 
     def seen(self, codes: Array, /) -> Seen:
-        """Give new rows, of which each model sees what it takes."""
+        """Return new rows, of which each model sees what it takes."""
         return Seen(codes, self.by_fold, self.some)
 
     def outputs(self, view: str, /) -> list[tuple[str, int]]:
@@ -116,40 +118,40 @@ class Encodings:
         return outputs_of(self.by_fold[0], self.some if view == LEVELS else ())
 
     def finite(self, codes: np.ndarray, /) -> np.ndarray:
-        """Rows (m, d) without gaps, that know nothing of targets."""
+        """Rows (m, d) without missing values, made without the targets."""
         return self.blind.transform(codes)
 
 
 @dataclass(frozen=True, eq=False)
-class TableFold(Fold):
+class TableFold(MemberFold):
     """Encoded rows, of which it knows the codes."""
 
-    codes: Fold
+    codes: MemberFold
     encoding: Encoding
     some: tuple[int, ...] = ()
 
     @property
-    def source(self) -> Fold:
+    def source(self) -> MemberFold:
         """The codes of the rows."""
         return self.codes
 
-    def seen_by(self, member: Member, /) -> Fold:
-        """Give the rows as a member takes them."""
+    def member_view(self, member: Member, /) -> MemberFold:
+        """Return the rows as a member takes them."""
         if member.sees == CODES:
             return self._for_trees
-        return self._with_levels if member.sees == LEVELS else super().seen_by(member)
+        return self._with_levels if member.sees == LEVELS else super().member_view(member)
 
     @cached_property
-    def _for_trees(self) -> Fold:
+    def _for_trees(self) -> MemberFold:
         return self._made(lambda codes, X: with_gaps(self.encoding, codes, X))
 
     @cached_property
-    def _with_levels(self) -> Fold:
+    def _with_levels(self) -> MemberFold:
         return self._made(lambda codes, X: with_levels(self.encoding, self.some, codes, X))
 
-    def _made(self, make: Callable[[np.ndarray, np.ndarray], Array]) -> Fold:
-        """Give the same rows, made of codes and of what they are encoded as."""
+    def _made(self, make: Callable[[np.ndarray, np.ndarray], Array]) -> MemberFold:
+        """Return the same rows, made of codes and of what they are encoded as."""
         parts = (self.codes.inside, self.inside), (self.codes.outside, self.outside)
-        return Fold(
+        return MemberFold(
             *(replace(own, X=make(to_host(codes.X), to_host(own.X))) for codes, own in parts)
         )

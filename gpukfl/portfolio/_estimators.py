@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gpukfl.core._array import Array, array_namespace, beside, device_of, to_host
+from gpukfl.core._array import Array, array_namespace, asarray_like, device_of, to_host
 from gpukfl.core._places import Backend
-from gpukfl.estimators._base import ArrayRegressor, finite_prediction
+from gpukfl.estimators._base import ArrayRegressor, predict_finite
 from gpukfl.estimators._classifier import CLASS_WEIGHT, LabelClassifier
-from gpukfl.estimators._dask import on_its_device
+from gpukfl.estimators._dask import run_on_data_device
 from gpukfl.estimators._declared import Declared, Fields, Rule
 from gpukfl.portfolio._base import AutoBase
 from gpukfl.portfolio._sets import ClassScores
@@ -195,9 +195,9 @@ class AutoRegressor(ArrayRegressor, AutoBase):
             X, kept.truth, kept.predicted, kept.fold, kept.weights, rng=rng, max_time=max_time
         )
 
-    @on_its_device
+    @run_on_data_device
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Array:
-        r"""Give intervals that hold the target with a probability of about `coverage`.
+        r"""Return intervals that hold the target with a probability of about `coverage`.
 
         Parameters
         ----------
@@ -238,7 +238,7 @@ class AutoRegressor(ArrayRegressor, AutoBase):
 
         return self._by_rows(X, ends, "predict_interval")
 
-    @on_its_device
+    @run_on_data_device
     def predict_quantiles(self, X: Any, levels: Sequence[float] = (0.05, 0.5, 0.95)) -> Array:
         """Estimate quantiles of the target.
 
@@ -288,7 +288,7 @@ class AutoRegressor(ArrayRegressor, AutoBase):
             found.append(ask(host, self._by_fold(rows)))
         values = np.concatenate(found)
         with np.errstate(over="ignore"):  # reported just below
-            flat = beside(values.reshape(n, -1), X)
+            flat = asarray_like(values.reshape(n, -1), X)
         check_finite_prediction(flat, method.removeprefix("predict_"), X.dtype)
         shape = (n, *values.shape[2:]) if self._one_target else values.shape
         return array_namespace(X).reshape(flat, shape)
@@ -325,7 +325,7 @@ class AutoClassifier(LabelClassifier, AutoBase):
     }
     class_scores_: ClassScores
 
-    @on_its_device
+    @run_on_data_device
     def predict_proba(self, X: Any) -> Array:
         """Estimate the classes' probabilities.
 
@@ -339,9 +339,9 @@ class AutoClassifier(LabelClassifier, AutoBase):
         array of shape (n_samples, n_classes)
             Rows sum to 1. The largest is that of the predicted class.
         """
-        return finite_prediction(self, X, "predict_proba")
+        return predict_finite(self, X, "predict_proba")
 
-    @on_its_device
+    @run_on_data_device
     def predict_log_proba(self, X: Any) -> Array:
         """Estimate the logarithms of the classes' probabilities.
 
@@ -355,7 +355,7 @@ class AutoClassifier(LabelClassifier, AutoBase):
         array of shape (n_samples, n_classes)
             At most 0; finite.
         """
-        proba = finite_prediction(self, X, "predict_log_proba")
+        proba = predict_finite(self, X, "predict_log_proba")
         return array_namespace(proba).log(proba)
 
     def _keep_uncertainty(self, rng: np.random.RandomState, max_time: float | None, /) -> None:  # noqa: ARG002
@@ -363,9 +363,9 @@ class AutoClassifier(LabelClassifier, AutoBase):
         codes = np.argmax(kept.truth, axis=1)
         self.class_scores_ = ClassScores.of(kept.predicted, codes, kept.weights)
 
-    @on_its_device
+    @run_on_data_device
     def predict_set(self, X: Any, coverage: float = 0.9) -> Array:
-        """Give the classes that hold the true one with a probability of about `coverage`.
+        """Return the classes that hold the true one with a probability of about `coverage`.
 
         Parameters
         ----------
@@ -396,11 +396,11 @@ class AutoClassifier(LabelClassifier, AutoBase):
         .. [1] Romano, Sesia and Candès, "Classification with valid and adaptive coverage",
            NeurIPS 2020, eq. (7).
         """
-        proba = finite_prediction(self, X, "predict_set")
+        proba = predict_finite(self, X, "predict_set")
         sets = self.class_scores_.sets(to_host(proba), coverage=coverage)
         return array_namespace(proba).asarray(sets, device=device_of(proba))
 
-    @on_its_device
+    @run_on_data_device
     def predict(self, X: Any) -> Array:
         """Predict the labels.
 
@@ -414,5 +414,5 @@ class AutoClassifier(LabelClassifier, AutoBase):
         array of shape (n_samples,)
             Labels; of X's library where they are numbers it can hold, else NumPy.
         """
-        proba = finite_prediction(self, X, "predict")
-        return self._labels_of(array_namespace(proba).argmax(proba, axis=1))
+        proba = predict_finite(self, X, "predict")
+        return self._decode_labels(array_namespace(proba).argmax(proba, axis=1))

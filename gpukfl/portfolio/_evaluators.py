@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
-from gpukfl._accel.limits import one_openmp_thread_of_sklearn
+from gpukfl._accel.limits import one_sklearn_openmp_thread
 from gpukfl.core._array import (
     Array,
     array_namespace,
     as_columns,
-    beside,
+    asarray_like,
     double_like,
     double_reference,
     to_host,
@@ -28,7 +28,7 @@ Evaluator = Callable[[Array], Array]
 
 
 def evaluator_of(model: Any, /) -> Evaluator:
-    """Give what makes a fitted member's outputs (n, t) of validated rows (n, d).
+    """Return what makes a fitted member's outputs (n, t) of validated rows (n, d).
 
     Predictions, or probabilities of the classes that it has seen; in float64, of the library of the
     rows. What does not depend on rows is done beforehand.
@@ -38,14 +38,14 @@ def evaluator_of(model: Any, /) -> Evaluator:
         return lambda X: array_namespace(X).astype(outputs(X), double_like(X)["dtype"], copy=False)
     known = array_model(model)
     if known is not None:  # quicker than scikit-learn, which checks rows for every model again
-        return lambda X: beside(known.values(_wide(X)), double_reference(X))
+        return lambda X: asarray_like(known.values(_wide(X)), double_reference(X))
     asked = model.predict_proba if is_classifier(model) else model.predict
 
     def evaluate(X: Array) -> Array:
         rows = _wide(X)
         with few_threads(len(rows)):
             found = asked(rows)
-        return beside(as_columns(found.astype(np.float64, copy=False)), double_reference(X))
+        return asarray_like(as_columns(found.astype(np.float64, copy=False)), double_reference(X))
 
     return evaluate
 
@@ -68,5 +68,5 @@ def of_all_classes(found: Array, model: Any, n_classes: int, /) -> Array:
 
 
 def few_threads(n: int, /) -> contextlib.AbstractContextManager[object]:
-    """Give one thread to work on few rows, of which several wait for each other more than work."""
-    return one_openmp_thread_of_sklearn() if n < _MANY else contextlib.nullcontext()
+    """Limit work on few rows to one thread: several wait for each other more than work."""
+    return one_sklearn_openmp_thread() if n < _MANY else contextlib.nullcontext()

@@ -26,7 +26,7 @@ _LIKELIEST = 0.5
 
 
 @dataclass(frozen=True, eq=False)
-class Judge(ABC):
+class HeldOutLoss(ABC):
     """Rows that judge predictions of them.
 
     Attributes
@@ -42,14 +42,14 @@ class Judge(ABC):
 
     def losses(self, predicted: np.ndarray, rows: Chosen = slice(None), /) -> np.ndarray:
         """Weighted loss of each of some rows of predictions (m, t): (m,)."""
-        return self.losses_of(self.part(predicted, rows), rows)
+        return self.row_losses(self.part(predicted, rows), rows)
 
     @abstractmethod
     def part(self, predicted: np.ndarray, rows: Chosen = slice(None), /) -> np.ndarray:
-        """Give the part of predictions (m, t) that is judged; that of a mean is the parts' mean."""
+        """Return the part of predictions (m, t) that is judged; of a mean it is the parts' mean."""
 
     @abstractmethod
-    def losses_of(self, part: np.ndarray, rows: Chosen = slice(None), /) -> np.ndarray:
+    def row_losses(self, part: np.ndarray, rows: Chosen = slice(None), /) -> np.ndarray:
         """Weighted loss of each of some rows (m,), by what is judged of predictions."""
 
     @abstractmethod
@@ -89,7 +89,7 @@ class Judge(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class SquaredError(Judge):
+class SquaredError(HeldOutLoss):
     """Squared errors, in units of each target's variance."""
 
     scale: np.ndarray  # (t,), standard deviations; positive
@@ -98,7 +98,7 @@ class SquaredError(Judge):
         """All of them."""
         return predicted
 
-    def losses_of(self, part: np.ndarray, rows: Chosen = slice(None), /) -> np.ndarray:
+    def row_losses(self, part: np.ndarray, rows: Chosen = slice(None), /) -> np.ndarray:
         """Weighted squared error of each row, averaged over targets."""
         left = (self.truth[rows] - part) / self.scale
         return self.weights[rows] * np.mean(left**2, axis=1)
@@ -112,14 +112,14 @@ class SquaredError(Judge):
 
 
 @dataclass(frozen=True, eq=False)
-class LogLoss(Judge):
+class LogLoss(HeldOutLoss):
     """The log loss of probabilities (n, k) that are positive."""
 
     def part(self, predicted: np.ndarray, rows: Chosen = slice(None), /) -> np.ndarray:
         """Probabilities of the true classes (m, 1)."""
         return np.sum(self.truth[rows] * predicted, axis=1, keepdims=True)
 
-    def losses_of(self, part: np.ndarray, rows: Chosen = slice(None), /) -> np.ndarray:
+    def row_losses(self, part: np.ndarray, rows: Chosen = slice(None), /) -> np.ndarray:
         """Weighted log loss of each row."""
         with np.errstate(divide="ignore"):
             return -self.weights[rows] * np.log(part[:, 0])
@@ -169,43 +169,45 @@ FEW = 4  # rows below which a fold leaves too few to fit
 
 
 @dataclass(frozen=True, eq=False)
-class Fold:
+class MemberFold:
     """Rows that a member is fitted to, and rows that judge it."""
 
     inside: Samples
     outside: Samples
 
-    def transformed(self, forward: Callable[[np.ndarray], np.ndarray], /) -> Fold:
-        """Give the same with other targets, of NumPy."""
+    def transformed(self, forward: Callable[[np.ndarray], np.ndarray], /) -> MemberFold:
+        """Return the same with other targets, of NumPy."""
         inside, outside = (
             replace(part, Y=forward(to_host(part.Y).astype(np.float64)))
             for part in (self.inside, self.outside)
         )
-        return Fold(inside, outside)
+        return MemberFold(inside, outside)
 
     @property
-    def source(self) -> Fold:
+    def source(self) -> MemberFold:
         """The rows as they were split."""
         return self
 
-    def seen_by(self, member: Member, /) -> Fold:
-        """Give the rows as a member takes them."""
+    def member_view(self, member: Member, /) -> MemberFold:
+        """Return the rows as a member takes them."""
         return self if member.takes_any_library else self.on_host
 
     @cached_property
-    def on_host(self) -> Fold:
+    def on_host(self) -> MemberFold:
         """The same in NumPy, for members that know no other library."""
-        return Fold(hosted(self.inside), hosted(self.outside))
+        return MemberFold(to_host_samples(self.inside), to_host_samples(self.outside))
 
 
-def hosted(samples: Samples, /) -> Samples:
-    """Give samples as NumPy arrays."""
+def to_host_samples(samples: Samples, /) -> Samples:
+    """Return samples as NumPy arrays."""
     X, Y = to_host(samples.X), to_host(samples.Y)
     return Samples(np.asarray(X), Y, samples.weights, samples.labels)
 
 
-def n_folds_of(n: int, d: int = 1, /, max_time: float | None = None, *, quick: bool = False) -> int:
-    """Say how many folds rows are split into; 1 is one held-out part.
+def choose_n_folds(
+    n: int, d: int = 1, /, max_time: float | None = None, *, quick: bool = False
+) -> int:
+    """Return how many folds rows are split into; 1 is one held-out part.
 
     They are fewer where there is little time: more members, fitted to as many rows, say more. Rows
     of many columns take longer in proportion. One
@@ -226,7 +228,7 @@ def n_folds_of(n: int, d: int = 1, /, max_time: float | None = None, *, quick: b
     return _QUICK_FOLDS if quick else _MOST_FOLDS
 
 
-def split(samples: Samples, rng: np.random.RandomState, n_folds: int, /) -> list[Fold]:
+def split_folds(samples: Samples, rng: np.random.RandomState, n_folds: int, /) -> list[MemberFold]:
     """Split samples into folds, or hold out one part of at most 20 000 rows.
 
     Every class has its share in each part, where it has a row for each. Copies are one sample by
@@ -247,10 +249,12 @@ def split(samples: Samples, rng: np.random.RandomState, n_folds: int, /) -> list
         share=min(_SHARE, _MOST_HELD_OUT / n),
         n_folds=n_folds,
     )
-    return [Fold(inside, outside) for inside, outside in samples.splits(rng, how)]
+    return [MemberFold(inside, outside) for inside, outside in samples.splits(rng, how)]
 
 
-def judge_of(folds: Sequence[Fold], samples: Samples, n_classes: int, /) -> Judge:
+def make_held_out_loss(
+    folds: Sequence[MemberFold], samples: Samples, n_classes: int, /
+) -> HeldOutLoss:
     """Make the judge of all rows that are held out."""
     truth = np.concatenate([to_host(fold.outside.Y).astype(np.float64) for fold in folds])
     weights = [fold.outside.weights for fold in folds]

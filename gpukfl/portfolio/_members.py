@@ -34,7 +34,7 @@ from gpukfl.estimators import (
     RKHSWeightingClassifier,
     RKHSWeightingRegressor,
 )
-from gpukfl.estimators._learner import Learner, Precedent
+from gpukfl.estimators._learner import Learner, WarmStart
 from gpukfl.estimators._pace import Size
 from gpukfl.estimators._samples import Samples
 from gpukfl.inspection._blends import BLEND
@@ -100,8 +100,8 @@ class Member:
         return self.takes_any_library and hasattr(self.estimator, "max_time")
 
     def fitted(
-        self, samples: Samples, precedent: Precedent[Any] | None, max_time: float | None, /
-    ) -> tuple[Any, Precedent[Any] | None]:
+        self, samples: Samples, precedent: WarmStart[Any] | None, max_time: float | None, /
+    ) -> tuple[Any, WarmStart[Any] | None]:
         """Fit a clone, with the setting of another fit if there is one; return its own.
 
         Raises
@@ -127,14 +127,14 @@ class Member:
             if self.keeps_time:
                 model.set_params(max_time=max_time)
             weights = samples.weights
-            found = model.fitted_as(samples.X, y, weights, precedent, deviations=False)
+            found = model.fit_like(samples.X, y, weights, precedent, deviations=False)
             if self.keeps_time:
                 model.set_params(max_time=None)
             return model, found
         # Scikit-learn would standardise in float32, and a model elsewhere does it in float64
         X, y = np.asarray(to_host(samples.X), dtype=np.float64), to_host(y)
         if self.sees == CODES:
-            X = _with_values(X, samples.weights)
+            X = _fill_scarce_columns(X, samples.weights)
         # Weights are passed by the names of steps, whatever requests a user routes elsewhere
         with few_threads(len(X)), config_context(enable_metadata_routing=False):
             _fit(model, X, y, samples.weights, may_repeat=not self.weighted)
@@ -145,7 +145,7 @@ class Member:
         return self.takes_any_library or any(_takes_weights(_last_step(self.estimator)))
 
 
-def _with_values(X: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
+def _fill_scarce_columns(X: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
     """Put 0 into columns (n, d) of hardly any known values, which trees cannot split.
 
     Scikit-learn's fail where all are missing, perhaps in the rows that early stopping leaves.
@@ -166,9 +166,9 @@ def _fit(
     if weights is None:
         model.fit(X, y)
     elif named or (passed_on and not may_repeat):
-        model.fit(X, y, **{_path_of(model) + "sample_weight": weights})
+        model.fit(X, y, **{_parameter_path(model) + "sample_weight": weights})
     else:
-        times = _copies(weights)
+        times = _integer_weights(weights)
         model.fit(np.repeat(X, times, axis=0), np.repeat(y, times, axis=0))
 
 
@@ -176,12 +176,12 @@ def _last_step(model: Any) -> Any:
     return _last_step(model.steps[-1][1]) if isinstance(model, Pipeline) else model
 
 
-def _path_of(model: Any) -> str:
+def _parameter_path(model: Any) -> str:
     """Names of the steps, one inside the other, before an argument of the last one's."""
     if not isinstance(model, Pipeline):
         return ""
     name, last = model.steps[-1]
-    return f"{name}__{_path_of(last)}"
+    return f"{name}__{_parameter_path(last)}"
 
 
 def _takes_weights(model: Any) -> tuple[bool, bool]:
@@ -191,7 +191,7 @@ def _takes_weights(model: Any) -> tuple[bool, bool]:
     return "sample_weight" in parameters, passed_on
 
 
-def _copies(weights: np.ndarray) -> np.ndarray:
+def _integer_weights(weights: np.ndarray) -> np.ndarray:
     """Numbers of copies (n,) of which weights (n,) are multiples, without a common factor."""
     shares = weights / weights[weights > 0].min()
     for fewest in range(1, _MOST_COPIES):
@@ -201,7 +201,7 @@ def _copies(weights: np.ndarray) -> np.ndarray:
     return counts.astype(np.int64)
 
 
-def reach_of(targets: np.ndarray, /) -> np.ndarray:
+def prediction_limits(targets: np.ndarray, /) -> np.ndarray:
     """Lowest and highest prediction (2, t) that is believed: a tenth beyond targets (n, t).
 
     A linear member, or one of the user's, may say anything far from the data.
@@ -285,24 +285,24 @@ class Task:
         of_table: bool = False,
         has_levels: bool = False,
     ) -> Self:
-        """Say what samples ask for, of which members see d features."""
+        """Return the task of samples of which members see d features."""
         n, codes = len(samples), samples.classes
         rarest = n if codes is None else int(np.unique(codes, return_counts=True)[1].min())
         t = samples.Y.shape[1]
         sizes = n, d, t, rarest
-        too_large = _overflowed(samples)
+        too_large = _overflowing_members(samples)
         return cls(codes is not None, *sizes, backend, seed, of_table, has_levels, too_large)
 
 
-def _overflowed(samples: Samples) -> frozenset[str]:
+def _overflowing_members(samples: Samples) -> frozenset[str]:
     """Name the members that overflow: trees hold targets in float32, and others square columns."""
     names: frozenset[str] = frozenset()
-    if samples.classes is None and _is_beyond(samples.Y, _LARGEST_TARGET):
+    if samples.classes is None and _exceeds(samples.Y, _LARGEST_TARGET):
         names |= {*BOOSTED}
-    return names | {"linear"} if _is_beyond(samples.X, _LARGEST_FEATURE) else names
+    return names | {"linear"} if _exceeds(samples.X, _LARGEST_FEATURE) else names
 
 
-def _is_beyond(X: Array, limit: float) -> bool:
+def _exceeds(X: Array, limit: float) -> bool:
     if lies_in_parts(X) or 0 in X.shape:
         return False
     xp = array_namespace(X)
@@ -310,7 +310,7 @@ def _is_beyond(X: Array, limit: float) -> bool:
 
 
 @dataclass(frozen=True)
-class Candidate:
+class MemberCandidate:
     """A member that may be tried.
 
     Attributes
@@ -354,7 +354,7 @@ class Candidate:
         return known and self.suits(task) and self.name not in task.too_large
 
 
-def _ours(regressor: type, classifier: type, /, **options: Any) -> Callable[[Task], Any]:
+def _method_maker(regressor: type, classifier: type, /, **options: Any) -> Callable[[Task], Any]:
     def make(task: Task) -> Any:
         kind = classifier if task.classes else regressor
         return kind(random_state=task.seed, backend=task.backend, **options)
@@ -366,17 +366,17 @@ def _kernel_ridge(kernel: str) -> Callable[[Task], Any]:
     def make(task: Task) -> Any:
         centers = "auto" if task.n <= _EXACT else _CENTERS
         kinds = KernelRidgeRegressor, KernelRidgeClassifier
-        return _ours(*kinds, kernel=kernel, n_centers=centers)(task)
+        return _method_maker(*kinds, kernel=kernel, n_centers=centers)(task)
 
     return make
 
 
 def _hkrr(**options: Any) -> Callable[[Task], Any]:
-    return _ours(HKRRRegressor, HKRRClassifier, **options)
+    return _method_maker(HKRRRegressor, HKRRClassifier, **options)
 
 
 def _bkernn(**options: Any) -> Callable[[Task], Any]:
-    return _ours(BKerNNRegressor, BKerNNClassifier, **options)
+    return _method_maker(BKerNNRegressor, BKerNNClassifier, **options)
 
 
 def _evidence(kernel: str, scaling: str) -> Callable[[Task], Any]:
@@ -392,7 +392,7 @@ def _linear(task: Task) -> Any:
     return make_pipeline(StandardScaler(), last)
 
 
-def _boosted(task: Task, **options: Any) -> Any:
+def _make_boosted_trees(task: Task, **options: Any) -> Any:
     given: dict[str, Any] = {"learning_rate": 0.05, "random_state": task.seed, **options}
     # An iteration takes a moment for each feature, however few rows there are
     most = max(_FEWEST_STEPS, _STEPS_TIMES_FEATURES // task.d)
@@ -409,23 +409,25 @@ def _trees(task: Task) -> Any:
     if task.n < _MANY or task.rarest < _RARE:
         few = {"max_leaf_nodes": 8, "min_samples_leaf": 5, "max_features": 0.5}
         if not task.classes:
-            return _boosted(task, max_iter=100, learning_rate=0.1, **few)
+            return _make_boosted_trees(task, max_iter=100, learning_rate=0.1, **few)
         # With many classes an iteration is many trees, and the best of them comes sooner
-        return _boosted(task, max_iter=max(100, min(200, 6_000 // task.t)), **few)
+        return _make_boosted_trees(task, max_iter=max(100, min(200, 6_000 // task.t)), **few)
     form = {"n_iter_no_change": 20, "max_features": 0.6}
     if task.classes:  # smaller trees, and more of them, lost less on training rows of three sets
         form = {"n_iter_no_change": 30, "max_leaf_nodes": 15, "max_features": 0.5}
         form["l2_regularization"] = 5.0
     most = max(100, min(1_000, 20_000 // task.t))
-    return _boosted(task, max_iter=most, early_stopping=True, **form)
+    return _make_boosted_trees(task, max_iter=most, early_stopping=True, **form)
 
 
 def _shallow_trees(task: Task) -> Any:
-    return _boosted(task, max_iter=150, max_leaf_nodes=8, l2_regularization=5.0, max_features=0.5)
+    return _make_boosted_trees(
+        task, max_iter=150, max_leaf_nodes=8, l2_regularization=5.0, max_features=0.5
+    )
 
 
 def _deep_trees(task: Task) -> Any:
-    return _boosted(
+    return _make_boosted_trees(
         task,
         max_iter=600,
         max_leaf_nodes=63,
@@ -435,67 +437,75 @@ def _deep_trees(task: Task) -> Any:
     )
 
 
-def _of_few(task: Task) -> bool:
+def _has_few_rows(task: Task) -> bool:
     return task.n <= _FEW
 
 
 # Whatever is added here is tried, shown, blended and saved; `make` gives any estimator.
 # Chosen by what blends of out-of-fold predictions gained with them on training rows of 25 sets
 CANDIDATES = (
-    Candidate("linear", _linear, "quick"),
-    Candidate(TREES, _trees, "quick", sees=CODES),
-    Candidate(SHALLOW_TREES, _shallow_trees, "quick", suits=lambda task: task.of_table, sees=CODES),
-    Candidate("manhattan_laplace", _kernel_ridge("manhattan_laplace"), "quick", sees=LEVELS),
-    Candidate("agop", _hkrr(optimizer="agop"), "quick"),
+    MemberCandidate("linear", _linear, "quick"),
+    MemberCandidate(TREES, _trees, "quick", sees=CODES),
+    MemberCandidate(
+        SHALLOW_TREES, _shallow_trees, "quick", suits=lambda task: task.of_table, sees=CODES
+    ),
+    MemberCandidate("manhattan_laplace", _kernel_ridge("manhattan_laplace"), "quick", sees=LEVELS),
+    MemberCandidate("agop", _hkrr(optimizer="agop"), "quick"),
     # Far ahead of all others where a rough target depends on few directions; of classes, or of
     # many rows, it gained nothing
-    Candidate(
+    MemberCandidate(
         "agop_full",
         _hkrr(optimizer=_TURNED, scaling="standard"),
         suits=lambda task: not task.classes and task.n < _MANY and task.d <= _WIDE,
     ),
-    Candidate("evidence_quantile", _evidence("matern32", "quantile"), "quick"),
+    MemberCandidate("evidence_quantile", _evidence("matern32", "quantile"), "quick"),
     # The same, which learns what acts differently by level
-    Candidate(
+    MemberCandidate(
         "evidence_levels",
         _evidence("matern32", "quantile"),
         "quick",
         suits=lambda task: task.has_levels,
         sees=LEVELS,
     ),
-    Candidate("evidence_robust", _evidence("matern32", "robust"), suits=_of_few),
-    Candidate("loo_quantile", _leave_one_out("matern32", "quantile"), suits=_of_few),
-    Candidate("matern52", _kernel_ridge("matern52")),
+    MemberCandidate("evidence_robust", _evidence("matern32", "robust"), suits=_has_few_rows),
+    MemberCandidate("loo_quantile", _leave_one_out("matern32", "quantile"), suits=_has_few_rows),
+    MemberCandidate("matern52", _kernel_ridge("matern52")),
     # After the kernels that are quicker: where these are far ahead of trees, it is not begun
-    Candidate(
+    MemberCandidate(
         DEEP_TREES,
         _deep_trees,
         suits=lambda task: task.n >= _MANY and not task.classes,
         like=TREES,
         sees=CODES,
     ),
-    Candidate("agop_quantile", _hkrr(optimizer="agop", scaling="quantile"), suits=_of_few),
-    Candidate("bkernn", _bkernn(), at_once_from=_SHORT_STEPS),
-    Candidate("hkrr", _hkrr()),
-    # Of small regressions it took two fifths of the time, and gained nothing
-    Candidate(
-        "rkhs_weighting",
-        _ours(RKHSWeightingRegressor, RKHSWeightingClassifier),
-        suits=lambda task: task.classes or not _of_few(task),
+    MemberCandidate(
+        "agop_quantile", _hkrr(optimizer="agop", scaling="quantile"), suits=_has_few_rows
     ),
-    Candidate(
+    MemberCandidate("bkernn", _bkernn(), at_once_from=_SHORT_STEPS),
+    MemberCandidate("hkrr", _hkrr()),
+    # Of small regressions it took two fifths of the time, and gained nothing
+    MemberCandidate(
+        "rkhs_weighting",
+        _method_maker(RKHSWeightingRegressor, RKHSWeightingClassifier),
+        suits=lambda task: task.classes or not _has_few_rows(task),
+    ),
+    MemberCandidate(
         "regfeal",
-        _ours(RegFeaLRegressor, RegFeaLClassifier, scaling="quantile"),
+        _method_maker(RegFeaLRegressor, RegFeaLClassifier, scaling="quantile"),
         suits=lambda task: task.n <= _MOST and task.d <= _WIDE,
         like="bkernn",  # which learns directions too, in a third of the time
     ),
-    Candidate("laplace", _kernel_ridge("laplace"), "thorough"),
-    Candidate("evidence_matern52", _evidence("matern52", "standard"), "thorough", suits=_of_few),
-    Candidate("bkernn_robust", _bkernn(scaling="robust"), "thorough", at_once_from=_SHORT_STEPS),
-    Candidate("hkrr_standard", _hkrr(scaling="standard"), "thorough"),
-    Candidate(
+    MemberCandidate("laplace", _kernel_ridge("laplace"), "thorough"),
+    MemberCandidate(
+        "evidence_matern52", _evidence("matern52", "standard"), "thorough", suits=_has_few_rows
+    ),
+    MemberCandidate(
+        "bkernn_robust", _bkernn(scaling="robust"), "thorough", at_once_from=_SHORT_STEPS
+    ),
+    MemberCandidate("hkrr_standard", _hkrr(scaling="standard"), "thorough"),
+    MemberCandidate(
         "selection",
-        _ours(KernelFeatureSelector, KernelFeatureSelectorClassifier),
+        _method_maker(KernelFeatureSelector, KernelFeatureSelectorClassifier),
         "thorough",
         # It alone finds few columns among thousands, and a fit takes less than one of trees
         wide_effort="quick",
@@ -507,7 +517,7 @@ _IN_HASTE = ("linear", TREES, "evidence_levels", "bkernn", "hkrr")
 _WIDE_IN_HASTE = ("linear", "selection")
 
 
-def members_of(asked: Any, effort: str, task: Task, /, *, limited: bool = False) -> list[Member]:
+def make_members(asked: Any, effort: str, task: Task, /, *, limited: bool = False) -> list[Member]:
     """Make the members that are asked for: None, "kernels", or names and estimators.
 
     What is named is tried to the end; of the others those that are clearly behind are left.
@@ -522,19 +532,19 @@ def members_of(asked: Any, effort: str, task: Task, /, *, limited: bool = False)
             first = _WIDE_IN_HASTE if task.is_wide else _IN_HASTE
             rows = sorted(rows, key=lambda row: row.name not in first)
         shown = () if asked is None else BOOSTED
-        return [_member(row, task, blended=row.name not in shown) for row in rows]
+        return [_make_member(row, task, blended=row.name not in shown) for row in rows]
     found = []
     for k, one in enumerate(asked):
         name, what = one if isinstance(one, (tuple, list)) else (None, one)
         if isinstance(what, str):
-            own = _member(CANDIDATES[NAMES.index(what)], task)
+            own = _make_member(CANDIDATES[NAMES.index(what)], task)
             found.append(replace(own, name=name or own.name, reference=True))
         else:
             found.append(
                 Member(name or f"{type(what).__name__}, number {k + 1}", what, reference=True)
             )
     if TREES not in [member.name for member in found]:
-        found.append(_member(CANDIDATES[NAMES.index(TREES)], task, blended=False))
+        found.append(_make_member(CANDIDATES[NAMES.index(TREES)], task, blended=False))
     return found
 
 
@@ -571,12 +581,12 @@ def check_members(asked: Any, classes: bool, /) -> None:
         raise ValueError(msg)
 
 
-def constant_member(classes: bool, /) -> Member:
-    """Give what there is to fit to a target that does not vary."""
+def make_constant_member(classes: bool, /) -> Member:
+    """Return a member for a target that does not vary."""
     return Member("constant", DummyClassifier() if classes else DummyRegressor())
 
 
-def _member(row: Candidate, task: Task, *, blended: bool = True) -> Member:
+def _make_member(row: MemberCandidate, task: Task, *, blended: bool = True) -> Member:
     sees = row.sees if task.has_levels or (task.of_table and row.sees == CODES) else NUMBERS
     shown, like = row.name == TREES, row.like if task.n >= _MANY else ""
     made, from_rows = row.make(task), row.at_once_from
@@ -592,26 +602,28 @@ _FASTEST_FEWER_STEPS = 0.3  # learning rate of few steps
 _BOOSTED = HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
 
-def is_cut(estimator: Any, /) -> bool:
+def takes_any_columns(estimator: Any, /) -> bool:
     """Whether an estimator takes any of the columns, so that a part of them may be timed."""
     if isinstance(estimator, Pipeline):
         steps = [one for _, one in estimator.steps]
-        return len(steps) == 2 and isinstance(steps[0], StandardScaler) and is_cut(steps[1])
+        return (
+            len(steps) == 2 and isinstance(steps[0], StandardScaler) and takes_any_columns(steps[1])
+        )
     if isinstance(estimator, MultiOutputRegressor):
-        return is_cut(estimator.estimator)
+        return takes_any_columns(estimator.estimator)
     return isinstance(estimator, (Learner, LogisticRegression, RidgeCV, *_BOOSTED))
 
 
-def steps_of(estimator: Any, /) -> int:
+def n_steps(estimator: Any, /) -> int:
     """Return the steps of an estimator, which may be fewer; 1 of one that has none."""
-    inner = _stepped(estimator)
+    inner = _stepped_part(estimator)
     return 1 if inner is None else int(inner.max_iter)
 
 
-def with_steps(estimator: Any, steps: int, /) -> Any:
-    """Give an estimator like it with fewer steps, of boosting larger ones."""
+def clone_with_steps(estimator: Any, steps: int, /) -> Any:
+    """Return an estimator like it with fewer steps, of boosting larger ones."""
     new = clone(estimator)
-    inner = _stepped(new)
+    inner = _stepped_part(new)
     if inner is None or steps >= inner.max_iter:
         return new
     if isinstance(inner, _BOOSTED):
@@ -622,17 +634,17 @@ def with_steps(estimator: Any, steps: int, /) -> Any:
     return new
 
 
-def _stepped(estimator: Any) -> Any:
-    """Give the part of an estimator that goes in steps, None of one that has none."""
+def _stepped_part(estimator: Any) -> Any:
+    """Return the part of an estimator that goes in steps, None of one that has none."""
     if isinstance(estimator, Pipeline):
-        return _stepped(estimator.steps[-1][1])
+        return _stepped_part(estimator.steps[-1][1])
     if isinstance(estimator, MultiOutputRegressor):
-        return _stepped(estimator.estimator)
+        return _stepped_part(estimator.estimator)
     return estimator if isinstance(estimator, (LogisticRegression, *_BOOSTED)) else None
 
 
 def work_of(estimator: Any, power: float, size: Size, /) -> float:
-    """Say what the time of a fit goes with: rows to a power, columns, and steps.
+    """Return what the time of a fit goes with: rows to a power, columns, and steps.
 
     A ridge regression solves for the fewer of its rows and columns.
     """

@@ -13,23 +13,23 @@ from sklearn.base import clone, is_classifier
 
 from gpukfl.core._array import Array, to_host
 from gpukfl.core._places import Backend
-from gpukfl.core._warnings import collected, warn
-from gpukfl.estimators._classifier import label_counts
-from gpukfl.estimators._dask import client_of
+from gpukfl.core._warnings import collect_warnings, warn
+from gpukfl.estimators._classifier import count_labels
+from gpukfl.estimators._dask import find_client
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
-from gpukfl.partitioned import ClusterLostError, Collections, Parts, in_parts
+from gpukfl.partitioned import ClusterLostError, Collections, Parts, read_partitions
 from gpukfl.partitioned._rows import map_rows
 from gpukfl.portfolio._attributes import Blended
 from gpukfl.portfolio._encodings import Encodings
-from gpukfl.portfolio._folds import FEW, HALF_ENOUGH, MANY, Fold
+from gpukfl.portfolio._folds import FEW, HALF_ENOUGH, MANY, MemberFold
 from gpukfl.portfolio._train import (
-    Contest,
-    Entry,
-    at_once,
-    fits_at_once,
+    MemberResult,
+    MemberTrainer,
+    fit_in_parallel,
     is_interrupted,
     is_limited,
+    n_parallel_fits,
 )
 
 # ----------------------------------------------------------------------------------- refit
@@ -43,8 +43,8 @@ _FEW_HELD_OUT = 0.1  # of the samples: without these a fit is as good
 _SOME_HELD_OUT = 0.15  # without these several fits are
 
 
-def refit_of(asked: bool | str, contest: Contest, n: int, run: Run, /) -> Refit:
-    """Say whether members are fitted to all rows: as is asked for, or where it pays and time is.
+def choose_refit(asked: bool | str, contest: MemberTrainer, n: int, run: Run, /) -> Refit:
+    """Return whether members are fitted to all rows: as asked for, or if time allows it.
 
     It pays where folds lack a fifth of the rows, or half: a blend of their models alone errs by
     more. Where there are few rows, of which they lack an eighth, fits to all of them err in their
@@ -72,7 +72,7 @@ def refit_of(asked: bool | str, contest: Contest, n: int, run: Run, /) -> Refit:
     return BESIDE if several else "instead"
 
 
-def refitted(
+def refit_members(
     auto: Any,
     chosen: Sequence[tuple[float, Any]],
     samples: Samples,
@@ -94,10 +94,10 @@ def refitted(
     transform = auto.target_transform_
     if transform is not None:
         samples = replace(samples, Y=transform.forward(to_host(samples.Y).astype(np.float64)))
-    encodings, whole = auto.encodings_, Fold(samples, samples)
+    encodings, whole = auto.encodings_, MemberFold(samples, samples)
     if encodings is not None:
-        encodings, whole = encodings.on_all(samples, seed, beside=beside)
-    models = _all_fitted([entry for _, entry in chosen], whole, run, may_be_cut=beside)
+        encodings, whole = encodings.learn_on_all(samples, seed, beside=beside)
+    models = _fit_all([entry for _, entry in chosen], whole, run, may_be_cut=beside)
     if models is None:
         return None
     found = []
@@ -107,21 +107,21 @@ def refitted(
     return found, encodings
 
 
-def _all_fitted(
-    entries: Sequence[Entry], whole: Fold, run: Run, /, *, may_be_cut: bool
+def _fit_all(
+    entries: Sequence[MemberResult], whole: MemberFold, run: Run, /, *, may_be_cut: bool
 ) -> list[Any] | None:
     """Fit each to all rows; None where time is too short.
 
     Raises KeyboardInterrupt if a fit was interrupted.
     """
-    models: dict[Entry, Any] = {}
-    for turn in _turns(entries, whole, run):
+    models: dict[MemberResult, Any] = {}
+    for turn in _fit_turns(entries, whole, run):
         left = run.left()
-        late = turn[0].seconds_for(len(whole.inside))
+        late = turn[0].expected_seconds(len(whole.inside))
         if left is not None and (run.is_over() or late > left):
             return None
-        with collected():
-            found = at_once(partial(_fit_to_all, whole=whole, left=left), turn)
+        with collect_warnings():
+            found = fit_in_parallel(partial(_fit_to_all, whole=whole, left=left), turn)
         models |= zip(turn, found, strict=True)
         if any(map(is_interrupted, found)):
             raise KeyboardInterrupt
@@ -130,18 +130,22 @@ def _all_fitted(
     return [models[entry] for entry in entries]
 
 
-def _turns(entries: Sequence[Entry], whole: Fold, run: Run, /) -> list[list[Entry]]:
+def _fit_turns(
+    entries: Sequence[MemberResult], whole: MemberFold, run: Run, /
+) -> list[list[MemberResult]]:
     """Those that are fitted at once, turn after turn; one each where time has a limit."""
     if run.left() is not None:
         return [[one] for one in entries]
-    widths = {one: fits_at_once(one.member, whole.seen_by(one.member).inside) for one in entries}
+    widths = {
+        one: n_parallel_fits(one.member, whole.member_view(one.member).inside) for one in entries
+    }
     several, width = [one for one in entries if widths[one] > 1], max(widths.values())
     alone = [[one] for one in entries if widths[one] == 1]
     return [*alone, *(several[k : k + width] for k in range(0, len(several), width))]
 
 
-def _fit_to_all(entry: Entry, whole: Fold, left: float | None) -> Any:
-    inside = whole.seen_by(entry.member).inside
+def _fit_to_all(entry: MemberResult, whole: MemberFold, left: float | None) -> Any:
+    inside = whole.member_view(entry.member).inside
     return entry.member.fitted(inside, entry.precedent, left)[0]
 
 
@@ -153,8 +157,8 @@ def _fit_to_all(entry: Entry, whole: Fold, left: float | None) -> Any:
 _NAMED = 10  # classes that a warning names
 
 
-def fitted_to_all(
-    auto: Any, chosen: Sequence[tuple[float, Entry]], given: Collections, run: Run, /
+def fit_members_to_all(
+    auto: Any, chosen: Sequence[tuple[float, MemberResult]], given: Collections, run: Run, /
 ) -> tuple[list[Blended], bool, bool]:
     """Fit members that work where rows lie to all rows, each with the setting that it had.
 
@@ -178,10 +182,10 @@ def fitted_to_all(
             continue
         try:
             with _read(auto, given, view) as parts:
-                if is_classifier(auto) and _warned_of_new(auto.classes_, parts):
+                if is_classifier(auto) and _warn_new_classes(auto.classes_, parts):
                     known = given.only(partial(np.isin, test_elements=auto.classes_))
                     break
-                y = _targets(auto, parts)
+                y = _member_targets(auto, parts)
                 for k in ours:
                     entry = chosen[k][1]
                     if entry.member.sees == view and not stopped and _has_time(entry, given, run):
@@ -193,26 +197,26 @@ def fitted_to_all(
             return found, any_fitted, stopped
     else:
         return found, any_fitted, stopped
-    return fitted_to_all(auto, chosen, known, run)
+    return fit_members_to_all(auto, chosen, known, run)
 
 
-def _has_time(entry: Entry, given: Collections, run: Run) -> bool:
+def _has_time(entry: MemberResult, given: Collections, run: Run) -> bool:
     left = run.left()
-    return left is None or not (run.is_over() or entry.seconds_for(given.n_rows) > left)
+    return left is None or not (run.is_over() or entry.expected_seconds(given.n_rows) > left)
 
 
 def _read(auto: Any, given: Collections, view: str) -> AbstractContextManager[Parts]:
     """Read rows as some members see them."""
     encodings, read = auto.encodings_, None
     if encodings is not None:
-        read = partial(_seen, encodings, view)
+        read = partial(_encode_partition, encodings, view)
     backend, labels = Backend.of(auto.backend).name, is_classifier(auto)
-    return in_parts(given, client_of(auto), backend, labels=labels, read=read)
+    return read_partitions(given, find_client(auto), backend, labels=labels, read=read)
 
 
-def _warned_of_new(classes: np.ndarray, parts: Parts) -> bool:
+def _warn_new_classes(classes: np.ndarray, parts: Parts) -> bool:
     """Warn of classes that no row has by which members were chosen; say whether there are any."""
-    found, counts = label_counts(parts.y)
+    found, counts = count_labels(parts.y)
     new = ~np.isin(found, classes)
     if new.any():
         names = ", ".join(map(str, found[new][:_NAMED]))
@@ -223,14 +227,14 @@ def _warned_of_new(classes: np.ndarray, parts: Parts) -> bool:
     return bool(new.any())
 
 
-def _fit_in_parts(entry: Entry, parts: Parts, y: Array, run: Run) -> tuple[Any | None, bool]:
+def _fit_in_parts(entry: MemberResult, parts: Parts, y: Array, run: Run) -> tuple[Any | None, bool]:
     """Fit a member, and say whether the user stopped it; None where its model stays."""
     model = clone(entry.member.estimator)
     if entry.member.keeps_time:
         model.set_params(max_time=run.left())
     try:
-        with collected():
-            model.fitted_as(parts.X, y, parts.weights, entry.precedent, deviations=False)
+        with collect_warnings():
+            model.fit_like(parts.X, y, parts.weights, entry.precedent, deviations=False)
     except KeyboardInterrupt:
         return None, True
     except ClusterLostError:  # nor will the others be
@@ -245,12 +249,12 @@ def _fit_in_parts(entry: Entry, parts: Parts, y: Array, run: Run) -> tuple[Any |
     return None if stopped else model, stopped
 
 
-def _seen(encodings: Encodings, view: str, partition: Any) -> np.ndarray:
+def _encode_partition(encodings: Encodings, view: str, partition: Any) -> np.ndarray:
     rows: np.ndarray = encodings.seen(encodings.table.codes(partition)).by(0, view)
     return rows
 
 
-def _targets(auto: Any, parts: Parts) -> Array:
+def _member_targets(auto: Any, parts: Parts) -> Array:
     """Numbers of the classes, or targets as the members were fitted to them."""
     y: Any = parts.y
     if is_classifier(auto):

@@ -22,7 +22,7 @@ from typing import ClassVar
 import numpy as np
 
 from gpukfl.core._checks import check_choice, check_number
-from gpukfl.estimators._declared import DOUBLE, Declared, Numbers, Text, Whole
+from gpukfl.estimators._declared import DOUBLE, Declared, Int, Numbers, Text
 from gpukfl.methods import check_share, conformal_weight, unit_weights, weighted_quantile
 
 _METHODS = ("adaptive", "threshold")
@@ -53,7 +53,7 @@ class ClassScores:
         "scores": Numbers(DOUBLE, ("n_judges",)),
         "weights": Numbers(DOUBLE, ("n_judges",)),
         "method": Text(_METHODS),
-        "seed": Whole(optional=True),
+        "seed": Int(optional=True),
     }
 
     @classmethod
@@ -92,7 +92,7 @@ class ClassScores:
         """
         check_choice("method", method, _METHODS)
         check_number("seed", seed, kind=numbers.Integral, low=0, high=2**32 - 1, also=(None,))
-        p = _checked(probabilities)
+        p = _check_probabilities(probabilities)
         codes = np.asarray(codes)
         if codes.shape != p.shape[:1] or not ((codes >= 0) & (codes < p.shape[1])).all():
             msg = (
@@ -111,7 +111,7 @@ class ClassScores:
         return bool(known.all() and self.weights.any())
 
     def sets(self, probabilities: np.ndarray, /, *, coverage: float = 0.9) -> np.ndarray:
-        r"""Give the classes that new rows may have.
+        r"""Return the classes that new rows may have.
 
         Parameters
         ----------
@@ -139,7 +139,7 @@ class ClassScores:
         check_share("coverage", coverage)
         wanted = conformal_weight(coverage, float(self.weights.sum()))
         largest = weighted_quantile(self.scores, self.weights, wanted)
-        p = _checked(probabilities)
+        p = _check_probabilities(probabilities)
         inside = self._score(p) <= largest
         return inside | (p == p.max(axis=1, keepdims=True)) & ~inside.any(axis=1, keepdims=True)
 
@@ -150,7 +150,7 @@ class ClassScores:
         order = np.argsort(-p, axis=1, kind="stable")
         ranked = np.take_along_axis(p, order, axis=1)
         sums = np.cumsum(ranked, axis=1)
-        before, upto = _of_equals(ranked, sums)
+        before, upto = _tie_sums(ranked, sums)
         u = np.full((len(p), 1), 0.5)
         if self.seed is not None:
             u = np.random.RandomState(self.seed).uniform(size=(len(p), 1))
@@ -159,8 +159,8 @@ class ClassScores:
         return np.where(p > 0, scores, np.inf)
 
 
-def _of_equals(ranked: np.ndarray, sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Give sums before the first and up to the last of those equal to each, in falling rows."""
+def _tie_sums(ranked: np.ndarray, sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return sums before the first and up to the last of those equal to each, in falling rows."""
     m, k = ranked.shape
     steps = ranked[:, 1:] != ranked[:, :-1]
     index = np.broadcast_to(np.arange(k), (m, k))
@@ -172,7 +172,7 @@ def _of_equals(ranked: np.ndarray, sums: np.ndarray) -> tuple[np.ndarray, np.nda
     return before, np.take_along_axis(sums, last, axis=1)
 
 
-def _checked(probabilities: np.ndarray) -> np.ndarray:
+def _check_probabilities(probabilities: np.ndarray) -> np.ndarray:
     p = np.asarray(probabilities, dtype=np.float64)
     if p.ndim != 2 or not p.shape[1]:
         msg = f"expected probabilities (n, k) of at least one class, got shape {p.shape}"

@@ -11,22 +11,22 @@ from typing import Any, TypeVar
 import numpy as np
 from sklearn import config_context, get_config
 
-from gpukfl._accel.threads import apart, free_threads
+from gpukfl._accel.threads import free_threads, map_in_shared_threads
 from gpukfl.core._array import is_host, to_host
-from gpukfl.core._memory import memory_shared
+from gpukfl.core._memory import share_memory
 from gpukfl.core._results import History, Status
-from gpukfl.core._warnings import collected, warn
-from gpukfl.estimators._learner import Precedent
+from gpukfl.core._warnings import collect_warnings, warn
+from gpukfl.estimators._learner import WarmStart
 from gpukfl.estimators._pace import Pace, Size
-from gpukfl.estimators._run import Report, Run, current_report, reported_to
+from gpukfl.estimators._run import Report, Run, current_report, use_report
 from gpukfl.estimators._samples import Samples
-from gpukfl.estimators._search import is_behind
+from gpukfl.estimators._search import is_clearly_worse
 from gpukfl.estimators.scaling import SCALINGS
 from gpukfl.portfolio._attributes import Blended
-from gpukfl.portfolio._blend import blend_weights, residual_quantiles, temperature_of
+from gpukfl.portfolio._blend import blend_weights, choose_temperature, residual_quantiles
 from gpukfl.portfolio._evaluators import evaluator_of, of_all_classes
-from gpukfl.portfolio._folds import Fold, Judge, LogLoss
-from gpukfl.portfolio._members import Member, is_cut, steps_of, with_steps, work_of
+from gpukfl.portfolio._folds import HeldOutLoss, LogLoss, MemberFold
+from gpukfl.portfolio._members import Member, clone_with_steps, n_steps, takes_any_columns, work_of
 from gpukfl.prediction import TargetTransform, bounded, mixed, tempered
 
 # --------------------------------------------------------------------------------- at once
@@ -41,8 +41,8 @@ Given = TypeVar("Given")
 Found = TypeVar("Found")
 
 
-def fits_at_once(member: Member, samples: Samples, some: int | None = None, /) -> int:
-    """Say how many fits of a member to about such samples, or some of them, are best made at once.
+def n_parallel_fits(member: Member, samples: Samples, some: int | None = None, /) -> int:
+    """Return how many fits of a member to such samples, or some of them, run in parallel.
 
     One on a GPU, which they would share, and of members of others, which threads may not suit.
     """
@@ -54,7 +54,7 @@ def fits_at_once(member: Member, samples: Samples, some: int | None = None, /) -
     return min(free_threads(), _MOST_FITS) if apt else 1
 
 
-def at_once(
+def fit_in_parallel(
     fit: Callable[[Given], Found], given: Sequence[Given], report: Report | None = None, /
 ) -> list[Found]:
     """Call `fit` on all that is given, in a thread each; results in order, reports of the first.
@@ -64,7 +64,7 @@ def at_once(
     """
     report, settings, wanted = report or current_report(), get_config(), True
     if len(given) == 1:
-        with reported_to(report):
+        with use_report(report):
             return [fit(given[0])]
 
     def told(k: int, one: Given) -> Found:
@@ -74,11 +74,11 @@ def at_once(
             if k == 0:
                 report(stage, step, history)
 
-        with config_context(**settings), reported_to(tell), memory_shared(len(given)):
+        with config_context(**settings), use_report(tell), share_memory(len(given)):
             return fit(one)
 
     try:
-        return apart(told, range(len(given)), given)
+        return map_in_shared_threads(told, range(len(given)), given)
     finally:
         wanted = False
 
@@ -103,7 +103,7 @@ class FoldFit:
     """
 
     model: Any
-    precedent: Precedent[Any] | None
+    precedent: WarmStart[Any] | None
     predicted: np.ndarray
 
     @property
@@ -123,7 +123,7 @@ def is_limited(model: Any, /) -> bool:
 
 
 @dataclass(eq=False)
-class Entry:
+class MemberResult:
     """What a member has done so far.
 
     Attributes
@@ -166,7 +166,7 @@ class Entry:
     models: list[Any] = field(default_factory=list)
     predicted: list[np.ndarray] = field(default_factory=list)
     losses: np.ndarray = field(default_factory=lambda: np.zeros(0))
-    precedent: Precedent[Any] | None = None
+    precedent: WarmStart[Any] | None = None
     seconds: float = 0.0
     rows: int = 1
     steps: int | None = None
@@ -189,7 +189,7 @@ class Entry:
         if self.precedent is None:  # the same for all others, whatever is fitted at once
             self.precedent = fit.precedent
 
-    def seconds_for(self, n: int, /) -> float:
+    def expected_seconds(self, n: int, /) -> float:
         """Seconds that a fit to n rows may take; 0 of a member that ends when it is told to."""
         if self.member.keeps_time:
             return 0.0
@@ -201,7 +201,7 @@ class Entry:
         return self._own(np.concatenate(self.predicted))
 
     def blended(self, weight: float, /) -> Blended:
-        """Give what it becomes in a blend."""
+        """Return the member of a blend that it becomes."""
         name, sees = self.member.name, self.member.sees
         return Blended(name, weight, self.models, self.residuals, sees)
 
@@ -216,7 +216,7 @@ class Entry:
 # Members that would be what one before them is already.
 
 
-def twin_of(member: Member, finished: Iterable[Entry], /) -> str:
+def find_twin(member: Member, finished: Iterable[MemberResult], /) -> str:
     """Name the member whose own choice of a scaling is what another asks for; "" if there is none.
 
     "auto" scales features as it finds them, so that what else they have in common is known only
@@ -278,7 +278,7 @@ Affordable = tuple[int | None, FoldFit | None, Clock]  # rows, None for all; a f
 
 
 @dataclass(eq=False)
-class Contest:
+class MemberTrainer:
     """Members on the same folds, one after the other.
 
     Attributes
@@ -304,13 +304,13 @@ class Contest:
         about as long at least, as members stand in the order of their costs.
     """
 
-    folds: Sequence[Fold]
-    judge: Judge
+    folds: Sequence[MemberFold]
+    judge: HeldOutLoss
     run: Run
     floor: float
     transform: TargetTransform | None = None
     reach: np.ndarray | None = None
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[MemberResult] = field(default_factory=list)
     weights: np.ndarray = field(default_factory=lambda: np.zeros(0))
     stopped: bool = False
     cut_short: bool = False
@@ -323,7 +323,7 @@ class Contest:
         return self.judge.truth.shape[1] if isinstance(self.judge, LogLoss) else 0
 
     @property
-    def finished(self) -> list[Entry]:
+    def finished(self) -> list[MemberResult]:
         """Those that have predicted all rows, and may be blended."""
         return [one for one in self.entries if not one.note and one.member.blended]
 
@@ -336,15 +336,17 @@ class Contest:
     @cached_property
     def temperature(self) -> float:
         """Of the blend in the end, of classes."""
-        return temperature_of(self.blend, self.judge) if isinstance(self.judge, LogLoss) else 1.0
+        return (
+            choose_temperature(self.blend, self.judge) if isinstance(self.judge, LogLoss) else 1.0
+        )
 
     @property
     def calibrated(self) -> np.ndarray:
         """Predictions of the blend in the end (m, t)."""
         return to_host(tempered(self.blend, self.temperature)) if self.n_classes else self.blend
 
-    def hold(self, members: Sequence[Member], /) -> None:
-        """Let members take part until time is up or the user stops it.
+    def train(self, members: Sequence[Member], /) -> None:
+        """Fit the members until time is up or the user interrupts.
 
         Raises
         ------
@@ -360,8 +362,8 @@ class Contest:
                 left = self.run.left(SHARE)
                 share = max(1.0 / (len(members) - k), _LEAST_SHARE)
                 self._enter(member, Clock(None if left is None else left * share))
-                self._go_on(_COMPARED)
-            self._go_on(0)
+                self._continue_fits(_COMPARED)
+            self._continue_fits(0)
             self._retry()
         except KeyboardInterrupt:
             self.stopped = True
@@ -374,19 +376,19 @@ class Contest:
             raise RuntimeError(msg)
 
     def _enter(self, member: Member, clock: Clock) -> None:
-        why_not = self._why_not_begun(member)
+        why_not = self._skip_reason(member)
         if why_not:
-            self.entries.append(Entry(member, note=why_not))
+            self.entries.append(MemberResult(member, note=why_not))
             self.run.note(f"{member.name}: {why_not}")
             return
-        entry, weights = Entry(member, transform=self.transform), self.weights
+        entry, weights = MemberResult(member, transform=self.transform), self.weights
         try:
-            with collected() as entry.warnings:
+            with collect_warnings() as entry.warnings:
                 self._compete(entry, clock)
             if not entry.note and member.blended:
-                weights = self._weights_of([*self.finished, entry])
+                weights = self._blend_weights([*self.finished, entry])
         except Exception as error:  # whatever a member does, the others go on
-            entry.note = _said(error)
+            entry.note = _error_text(error)
             warn(f"the member {member.name} is left out: {entry.note}")
         except KeyboardInterrupt:
             entry.note = "interrupted"
@@ -408,7 +410,7 @@ class Contest:
             self.entries.remove(entry)
             self._enter(entry.whole, Clock(left))
 
-    def _go_on(self, ours: int) -> None:
+    def _continue_fits(self, ours: int) -> None:
         """Fit the best of the first members to more rows, or with more steps, where it had few.
 
         That gains the most. Once, when so many of ours have finished, where time is so short that
@@ -420,35 +422,35 @@ class Contest:
             return
         self.went_on = ours > 0
         few = min(self.finished, key=lambda one: one.losses.sum())
-        clock, more = Clock(left * _GOING_ON), Entry(few.whole, transform=self.transform)
+        clock, more = Clock(left * _GOING_ON), MemberResult(few.whole, transform=self.transform)
         affordable: Affordable | None = None
         if few.steps is None:
-            rows = self._rows_for(few.member, clock, few.rows, few.last_seconds)
+            rows = self._affordable_rows(few.member, clock, few.rows, few.last_seconds)
             if few.rows * _FURTHER > n or rows < _WORTH_IT * few.rows:
                 return
             affordable = (rows if rows < n else None, None, clock)
         elif clock.limit is None or clock.limit < _WORTH_IT * few.seconds:
             return
         try:
-            with collected() as more.warnings:
+            with collect_warnings() as more.warnings:
                 self._compete(more, clock, affordable)
         except Exception as error:  # whatever it does, its fits to few rows are there
-            more.note = _said(error)
+            more.note = _error_text(error)
             warn(f"the member {few.member.name} stays with few rows: {more.note}")
         better = not more.note and more.losses.sum() < few.losses.sum()
         stays = more if better else few
         stays.seconds = few.seconds + time.perf_counter() - clock.begun
         if better:
             self.entries[self.entries.index(few)] = more
-            self.weights = self._weights_of(self.finished)
+            self.weights = self._blend_weights(self.finished)
 
-    def _weights_of(self, entries: Sequence[Entry]) -> np.ndarray:
+    def _blend_weights(self, entries: Sequence[MemberResult]) -> np.ndarray:
         parts = [self.judge.part(one.outputs) for one in entries]
-        loss, n = lambda mean: self.judge.losses_of(mean).sum(), self.judge.n_effective
+        loss, n = lambda mean: self.judge.row_losses(mean).sum(), self.judge.n_effective
         return blend_weights(parts, loss, n)
 
-    def _why_not_begun(self, member: Member) -> str:
-        """Say why a member is not begun; empty where it is."""
+    def _skip_reason(self, member: Member) -> str:
+        """Return why a member is not begun; empty if it is."""
         if self.finished and self._is_late(member):
             self.cut_short = True
             return _TOO_LATE
@@ -456,7 +458,7 @@ class Contest:
             return ""
         if self._is_of_no_use(member.like):
             return f"not begun: {member.like} is clearly behind"
-        twin = twin_of(member, self.finished)
+        twin = find_twin(member, self.finished)
         if twin:
             return f"not begun: {twin} is the same"
         return SETTLED if self._is_settled() else ""
@@ -472,10 +474,12 @@ class Contest:
         """Whether the blend leaves next to nothing to explain."""
         return bool(self.finished) and self.judge.is_settled(self.blend)
 
-    def _shown(self, entry: Entry) -> str:
+    def _shown(self, entry: MemberResult) -> str:
         return f"score {self.judge.score(entry.losses):.4f}"
 
-    def _compete(self, entry: Entry, clock: Clock, affordable: Affordable | None = None) -> None:
+    def _compete(
+        self, entry: MemberResult, clock: Clock, affordable: Affordable | None = None
+    ) -> None:
         """Fit the folds until all are done, or it is clear that the rest is not worth it.
 
         The first one alone: it says how the others are fitted, which may be at once. They are
@@ -486,13 +490,13 @@ class Contest:
         if entry.note:
             return
         if affordable is None and rows is None:
-            entry.note = self._why_not_all(entry.member, clock)
+            entry.note = self._subsample_reason(entry.member, clock)
             entry.behind = bool(entry.note)
             if entry.behind:
                 return
         cut = [] if rows is None else [f"{rows} rows"]
         cut += (
-            [] if entry.steps is None else [f"{entry.steps} of {steps_of(member.estimator)} steps"]
+            [] if entry.steps is None else [f"{entry.steps} of {n_steps(member.estimator)} steps"]
         )
         if cut:
             self.cut_short = True
@@ -500,7 +504,7 @@ class Contest:
         turns = self._turns(member, rows)
         for k, folds in enumerate(turns):
             start = time.perf_counter() if probe is None or k else clock.begun
-            left = None if clock.limit is None else _share_of(clock.left, k, len(turns))
+            left = None if clock.limit is None else _fold_seconds(clock.left, k, len(turns))
             fits = [probe] if probe and k == 0 else self._fits(entry, folds, rows, left)
             entry.rows = len(self.folds[folds[0]].inside) if rows is None else rows
             entry.last_seconds = time.perf_counter() - start
@@ -512,48 +516,48 @@ class Contest:
                     return
                 if fit.interrupted:
                     raise KeyboardInterrupt
-                entry.note = self._why_not_on(entry, len(turns) - k - 1)
+                entry.note = self._stop_reason(entry, len(turns) - k - 1)
                 if entry.note:
                     return
 
     def _turns(self, member: Member, rows: int | None) -> list[range]:
         """Folds that are fitted at once, turn after turn."""
-        count, width = len(self.folds), fits_at_once(member, self.folds[0].inside, rows)
+        count, width = len(self.folds), n_parallel_fits(member, self.folds[0].inside, rows)
         turns = [range(k, min(k + width, count)) for k in range(1, count, width)]
         return [range(1), *turns]
 
     def _fits(
-        self, entry: Entry, folds: range, rows: int | None, limit: float | None
+        self, entry: MemberResult, folds: range, rows: int | None, limit: float | None
     ) -> list[FoldFit]:
         """Fit a member to folds, and tell of the first of these how far it is."""
 
         def fit(k: int) -> FoldFit:
             return self._fit(entry.member, self.folds[k], rows, entry.precedent, limit)
 
-        return at_once(fit, folds, self._report(entry.member, folds))
+        return fit_in_parallel(fit, folds, self._report(entry.member, folds))
 
     def _fit(
         self,
         member: Member,
-        fold: Fold,
+        fold: MemberFold,
         rows: int | None,
-        precedent: Precedent[Any] | None,
+        precedent: WarmStart[Any] | None,
         limit: float | None,
     ) -> FoldFit:
         """Fit a member to a fold, or to so many of its rows."""
-        data = fold.seen_by(member)
+        data = fold.member_view(member)
         inside = data.inside
         if rows is not None:
             inside = inside.draw(rows, self.run.again())
         model, precedent = member.fitted(inside, precedent, limit)
         return FoldFit(model, precedent, self.outputs(model, data.outside))
 
-    def _why_not_all(self, member: Member, clock: Clock) -> str:
-        """Say by a fit to few of very many rows why it is not fitted to all; empty if it is."""
+    def _subsample_reason(self, member: Member, clock: Clock) -> str:
+        """Return why a member is not fitted to all rows, by a fit to few; empty if it is."""
         if len(self.folds[0].inside) < _TRIED_FROM or not self._may_leave(member):
             return ""
-        trial = Entry(member, transform=self.transform)
-        with collected():  # what it warns of is not of the fit that stays
+        trial = MemberResult(member, transform=self.transform)
+        with collect_warnings():  # what it warns of is not of the fit that stays
             fit = self._fit(member, self.folds[0], _TRIED, None, clock.limit)
         if fit.interrupted:
             raise KeyboardInterrupt
@@ -564,8 +568,8 @@ class Contest:
             return ""
         return f"left after a fit to {_TRIED} rows: clearly behind"
 
-    def _why_not_on(self, entry: Entry, turns: int) -> str:
-        """Say why a member is left after some folds, with some turns to go; empty if it goes on."""
+    def _stop_reason(self, entry: MemberResult, turns: int) -> str:
+        """Return why a member is left after some folds; empty if it goes on."""
         done, left = len(entry.models), self.run.left(SHARE)
         entry.behind = self._cannot_help(entry)
         if entry.behind:
@@ -588,14 +592,14 @@ class Contest:
         within = mixed(found, self.floor) if self.n_classes else bounded(found, self.reach)
         return to_host(within)
 
-    def _judge(self, entry: Entry) -> None:
+    def _judge(self, entry: MemberResult) -> None:
         rows = slice(0, sum(map(len, entry.predicted)))
         if self.transform is not None:
             short = self.transform.forward(self.judge.truth[rows]) - np.concatenate(entry.predicted)
             entry.residuals = residual_quantiles(short, self.judge.weights[rows])
         entry.losses = self.judge.losses(entry.outputs, rows)
 
-    def _cannot_help(self, entry: Entry) -> bool:
+    def _cannot_help(self, entry: MemberResult) -> bool:
         """Whether a member that need not be tried to the end is clearly behind."""
         return self._may_leave(entry.member) and self._is_behind(entry)
 
@@ -609,20 +613,20 @@ class Contest:
         left = [entry for entry in self.entries if entry.behind and entry.member.name == name]
         return bool(left) or any(map(self._is_behind, own))
 
-    def _is_behind(self, entry: Entry) -> bool:
+    def _is_behind(self, entry: MemberResult) -> bool:
         """Whether enough rows say that a member is behind the best, and no help to the blend."""
         if len(entry.losses) < _JUDGES:
             return False
         seen = slice(0, len(entry.losses))
         best = min((one.losses[seen] for one in self.finished), key=np.sum)
-        if not is_behind(entry.losses, best):
+        if not is_clearly_worse(entry.losses, best):
             return False
         blend, own = self.blend[seen], entry.outputs
         least = self.judge.losses(blend, seen).sum()
         mixes = ((1.0 - share) * blend + share * own for share in _SHARES)
         return all(self.judge.losses(mix, seen).sum() >= least for mix in mixes)
 
-    def _affordable(self, entry: Entry, clock: Clock) -> Affordable:
+    def _affordable(self, entry: MemberResult, clock: Clock) -> Affordable:
         """Rows of a fold that there is time for, by how long some take; None is all of them.
 
         With the fit of the first fold where it was to so many rows, and the member's time. A member
@@ -630,7 +634,7 @@ class Contest:
         begun.
         """
         member = entry.member
-        inside = self.folds[0].seen_by(member).inside
+        inside = self.folds[0].member_view(member).inside
         n = len(inside)
         most = min(_PROBED, n // _FURTHER)
         if clock.limit is None:
@@ -659,7 +663,7 @@ class Contest:
             took = time.perf_counter() - start
             if probed <= _FIRST_PROBED:
                 self.least_seconds = took
-            count = self._rows_for(member, clock, probed, took)
+            count = self._affordable_rows(member, clock, probed, took)
         if count >= n:
             return None, None, clock
         return count, fit if count == probed else None, clock
@@ -669,21 +673,21 @@ class Contest:
 
         Of one that ends when it is told to, how long the least takes that it does.
         """
-        if not is_cut(member.estimator):
+        if not takes_any_columns(member.estimator):
             return None
-        inside = self.folds[0].seen_by(member).inside
+        inside = self.folds[0].member_view(member).inside
         n, d = inside.X.shape
         full, least = (
-            Size(n, d, steps_of(member.estimator)),
+            Size(n, d, n_steps(member.estimator)),
             _NO_TIME if member.keeps_time else None,
         )
 
         def timed(size: Size) -> float:
-            few = replace(member, estimator=with_steps(member.estimator, size.steps))
+            few = replace(member, estimator=clone_with_steps(member.estimator, size.steps))
             some = inside.draw(size.rows, self.run.again())
             some = replace(some, X=some.X[:, : size.columns])
             start = time.perf_counter()
-            with collected():  # what it warns of is not of a fit that stays
+            with collect_warnings():  # what it warns of is not of a fit that stays
                 model, _ = few.fitted(some, None, least)
             if is_interrupted(model):
                 raise KeyboardInterrupt
@@ -697,8 +701,8 @@ class Contest:
         except Exception:  # few rows or columns may not suit it: then nothing is known
             return None
 
-    def _cut(self, entry: Entry, pace: Pace, clock: Clock) -> Affordable:
-        """Give a member fewer steps, or rows, or a note that there is no time for any."""
+    def _cut(self, entry: MemberResult, pace: Pace, clock: Clock) -> Affordable:
+        """Reduce a member's steps, or rows, or note that there is no time for any."""
         found = pace.affordable(max(clock.left, 0.0) / len(self.folds))
         if found is None and self.finished:
             entry.note, self.cut_short = _TOO_SLOW, True
@@ -706,18 +710,18 @@ class Contest:
         least = replace(pace.full, rows=min(pace.full.rows, pace.size.rows), steps=1)
         found = found or least
         if found.steps < pace.full.steps:
-            estimator = with_steps(entry.member.estimator, found.steps)
+            estimator = clone_with_steps(entry.member.estimator, found.steps)
             entry.member, entry.steps = replace(entry.member, estimator=estimator), found.steps
         return found.rows if found.rows < pace.full.rows else None, None, clock
 
-    def _rows_for(self, member: Member, clock: Clock, few: int, took: float) -> int:
+    def _affordable_rows(self, member: Member, clock: Clock, few: int, took: float) -> int:
         """Rows of each fold that there is time for, at least a few, by how long these took."""
         left = clock.left * (_PATIENCE if member.keeps_time else 1.0)
         times = max(left, 0.0) / (took * len(self.folds))
         return max(few, int(few * times ** (1.0 / member.power)))
 
     def _report(self, member: Member, folds: range) -> Report:
-        """Tell of a member's steps, with the fold and the best so far."""
+        """Report a member's steps, with the fold and the best so far."""
         outer = current_report()
         lead = ""
         if self.finished:
@@ -732,11 +736,11 @@ class Contest:
         return lambda stage, step, history: outer(f"{place}: {stage}", step, history)
 
 
-def _said(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     return f"{type(error).__name__}: {error}".splitlines()[0]
 
 
-def _share_of(left: float, k: int, count: int) -> float:
+def _fold_seconds(left: float, k: int, count: int) -> float:
     """Seconds for a fold, of those for the rest of all: the first one searches."""
     first = _SEARCHING if k == 0 and count > 1 else 1
     return max(left, _NO_TIME) * first / (count - k + first - 1)

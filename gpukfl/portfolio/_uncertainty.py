@@ -10,8 +10,8 @@ from typing import ClassVar
 import numpy as np
 
 from gpukfl.core._array import to_host
-from gpukfl.core._random import draws_put_back
-from gpukfl.estimators._declared import DOUBLE, Declared, Fields, Items, Number, Numbers, Whole
+from gpukfl.core._random import preserve_rng_state
+from gpukfl.estimators._declared import DOUBLE, Declared, Fields, Int, Items, Number, Numbers
 from gpukfl.estimators.scaling import RobustScaling
 from gpukfl.kernels import ManhattanLaplace, median_distance
 from gpukfl.methods import (
@@ -168,7 +168,7 @@ class Residuals:
     fields: ClassVar[Mapping[str, Declared]] = {
         "scores": Numbers(DOUBLE, ("n_judges", "n_targets")),
         "groups": Numbers("i", ("n_judges",)),
-        "n_groups": Whole("n_groups"),
+        "n_groups": Int("n_groups"),
         "weights": Numbers(DOUBLE, ("n_judges",)),
     }
 
@@ -207,7 +207,7 @@ class Residuals:
             msg = f"expected residuals (n, t), groups (n,) and spreads (n, t), got {shapes}"
             raise ValueError(msg)
         groups = np.asarray(groups)
-        check_values(residuals, spreads)
+        check_target_values(residuals, spreads)
         scores = residuals / spreads
         return cls(scores, groups, int(groups.max()) + 1, unit_weights(weights, len(scores)))
 
@@ -221,7 +221,7 @@ class Residuals:
     def interval(
         self, centers: np.ndarray, spreads: np.ndarray | None = None, /, *, coverage: float
     ) -> np.ndarray:
-        r"""Give CV+ intervals.
+        r"""Return CV+ intervals.
 
         Parameters
         ----------
@@ -270,7 +270,7 @@ class Residuals:
         *,
         levels: Sequence[float],
     ) -> np.ndarray:
-        r"""Give quantiles of the cross-conformal predictive distribution.
+        r"""Return quantiles of the cross-conformal predictive distribution.
 
         Its points are :math:`\mu_{k(i)}(x) + \sigma_{k(i)}(x)\, r_i` with the signed scores
         :math:`r_i` (Vovk, Nouretdinov, Manokhin and Gammerman, "Cross-conformal predictive
@@ -331,11 +331,11 @@ class Residuals:
                 f"got {centers.shape} and {spreads.shape}"
             )
             raise ValueError(msg)
-        check_values(centers, spreads)
+        check_target_values(centers, spreads)
         return centers, spreads
 
 
-def check_values(values: np.ndarray, spreads: np.ndarray, /) -> None:
+def check_target_values(values: np.ndarray, spreads: np.ndarray, /) -> None:
     """Raise ValueError unless values are finite, and spreads positive too."""
     if not np.isfinite(values).all():
         bad = int(np.count_nonzero(~np.isfinite(values)))
@@ -459,7 +459,7 @@ class Spread:
         return finite and self.lengthscale > 0 and bool((self.size > 0).all())
 
     def __call__(self, X: np.ndarray, /) -> np.ndarray:
-        """Give the expected size of residuals (m, t) at rows (m, d), positive."""
+        """Return the expected size of residuals (m, t) at rows (m, d), positive."""
         fit = KernelRidgeFit(ManhattanLaplace(self.lengthscale), self.Z, self.alpha, "direct")
         Z = to_host(RobustScaling(*self.scaling)(X))
         roots = 1.0 + to_host(fit.predict(Rows(Z, np.empty(0))))
@@ -547,15 +547,15 @@ class Uncertainty:
         ValueError
             If shapes disagree or values are not finite.
         """
-        Y, predicted = _columns(Y), _columns(predicted)
+        Y, predicted = _as_2d(Y), _as_2d(predicted)
         if Y.shape != predicted.shape or {len(X), len(folds)} != {len(Y)}:
             shapes = X.shape, Y.shape, predicted.shape, np.shape(folds)
             msg = f"expected X (n, d), Y and predicted (n, t) and folds (n,), got {shapes}"
             raise ValueError(msg)
         left = Y - predicted
-        check_values(left, np.ones(1))
+        check_target_values(left, np.ones(1))
         n_models = int(np.max(folds)) + 1
-        groups, models = _groups(folds, n_models, rng)
+        groups, models = _spread_groups(folds, n_models, rng)
         Z, used = np.concatenate([X, predicted], axis=1), unit_weights(weights, len(Y))
         seen = (used > 0) & (groups != np.arange(len(models))[:, None])
         n_centers = min(CENTERS, int(seen.sum(axis=1).min()) // _ROWS_TO_A_CENTER)
@@ -568,12 +568,14 @@ class Uncertainty:
             few = np.flatnonzero(rows)[:: max(np.count_nonzero(rows) // _FEW, 1)]
             count = max(min(n_centers, len(few) // _ROWS_TO_A_CENTER), 1)
             begun = time.perf_counter()
-            with draws_put_back(rng):
+            with preserve_rng_state(rng):
                 learned(few, count)
             ratio = np.count_nonzero(rows) * n_centers / (len(few) * count)
             return (time.perf_counter() - begun) * max(ratio / _LESS, 1.0)
 
-        spreads = [] if len(Y) < _FEWEST else _in_time(learned, learned_of_few, seen, max_time)
+        spreads = (
+            [] if len(Y) < _FEWEST else _learn_spreads(learned, learned_of_few, seen, max_time)
+        )
         if not spreads:
             plain = Residuals.of(left, folds, weights=weights)
             return cls(plain, np.ones_like(left), [], np.arange(n_models))
@@ -600,7 +602,7 @@ class Uncertainty:
     def interval(
         self, X: np.ndarray, predictions: np.ndarray, /, *, coverage: float = 0.9
     ) -> np.ndarray:
-        """Give intervals for new rows.
+        """Return intervals for new rows.
 
         Parameters
         ----------
@@ -633,7 +635,7 @@ class Uncertainty:
     def quantiles(
         self, X: np.ndarray, predictions: np.ndarray, /, *, levels: Sequence[float]
     ) -> np.ndarray:
-        """Give quantiles for new rows.
+        """Return quantiles for new rows.
 
         Parameters
         ----------
@@ -660,7 +662,7 @@ class Uncertainty:
         return can_cover(coverage, float(self.residuals.weights.sum()))
 
     def held_out(self, predicted: np.ndarray, /, *, coverage: float = 0.9) -> np.ndarray:
-        """Give intervals for the rows of the residuals themselves, to look at.
+        """Return intervals for the rows of the residuals themselves, to look at.
 
         Parameters
         ----------
@@ -684,7 +686,7 @@ class Uncertainty:
         wanted = conformal_weight(coverage, float(weights.sum()))
         factors = [weighted_quantile(column, weights, wanted) for column in scores.T]
         reach = self.sizes * np.array(factors)
-        found = np.stack([_columns(predicted) - reach, _columns(predicted) + reach], axis=2)
+        found = np.stack([_as_2d(predicted) - reach, _as_2d(predicted) + reach], axis=2)
         return found[:, 0] if np.ndim(predicted) == 1 else found
 
     def _at(self, X: np.ndarray, predictions: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
@@ -703,7 +705,7 @@ class Uncertainty:
                 f"targets, ({n_models}, {len(X)}, {t}), got {predictions.shape}"
             )
             raise ValueError(msg)
-        check_values(predictions, np.ones(1))
+        check_target_values(predictions, np.ones(1))
         own = predictions[self.models]
         mean = sum(predictions) / n_models  # in this order, whatever the layout in memory is
         centers = np.broadcast_to(mean, own.shape)
@@ -714,7 +716,7 @@ class Uncertainty:
         return centers, np.stack(sizes)
 
 
-def _in_time(
+def _learn_spreads(
     learned: Callable[[np.ndarray], Spread],
     seconds: Callable[[np.ndarray], float],
     parts: np.ndarray,
@@ -735,16 +737,16 @@ def _in_time(
     return found
 
 
-def _groups(
+def _spread_groups(
     folds: np.ndarray, n_models: int, rng: np.random.RandomState
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Give groups whose spreads are fitted to all others, and the model that each goes with."""
+    """Return groups whose spreads are fitted to all others, and the model that each goes with."""
     if n_models > 1:
         return np.asarray(folds), np.arange(n_models)
     parts = rng.permutation(len(folds)) % _PARTS
     return parts, np.zeros(_PARTS, dtype=np.int64)
 
 
-def _columns(Y: np.ndarray) -> np.ndarray:
+def _as_2d(Y: np.ndarray) -> np.ndarray:
     Y = np.asarray(Y, dtype=np.float64)
     return Y[:, None] if Y.ndim == 1 else Y

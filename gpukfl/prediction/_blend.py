@@ -7,7 +7,7 @@ import operator
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from gpukfl.core._array import Array, array_namespace, beside
+from gpukfl.core._array import Array, array_namespace, asarray_like
 from gpukfl.prediction._transforms import TargetTransform
 
 
@@ -52,7 +52,7 @@ class Blending:
         mean = functools.reduce(operator.add, map(operator.mul, self.shares(len(found)), within))
         if self.transform is None or residuals is None:
             return mean
-        return self.transform.mean(mean, beside(residuals, mean))
+        return self.transform.mean(mean, asarray_like(residuals, mean))
 
     def total(self, members: Iterable[tuple[float, Array]], /) -> Array:
         """Blend (n, t) of members with weights."""
@@ -68,7 +68,7 @@ def mixed(probabilities: Array, floor: float, /) -> Array:
 
 
 def tempered(probabilities: Array, temperature: float, /) -> Array:
-    """Give positive probabilities (n, k) at a temperature."""
+    """Return positive probabilities (n, k) at a temperature."""
     xp = array_namespace(probabilities)
     logs = xp.log(probabilities) / temperature
     powers = xp.exp(logs - xp.max(logs, axis=1, keepdims=True))

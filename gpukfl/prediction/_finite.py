@@ -6,7 +6,7 @@ from gpukfl.core._array import Array, array_namespace
 
 
 def check_finite_prediction(predicted: Array, what: str, precision: object, /) -> Array:
-    """Give predictions back; raise ValueError where they overflowed, as far from the data."""
+    """Return predictions back; raise ValueError where they overflowed, as far from the data."""
     xp = array_namespace(predicted)
     finite = xp.isfinite(predicted)
     if not bool(xp.all(finite)):

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from gpukfl._accel.trust import has_compiled
+from gpukfl._accel.trust import has_compiled_code
 from gpukfl.core._array import Array, array_namespace, is_host
 from gpukfl.prediction._classes import proba
 
@@ -162,7 +162,7 @@ class Forest:
         if X.shape[1] != self.n_features:
             msg = f"expected rows of {self.n_features} columns, got {X.shape[1]}"
             raise ValueError(msg)
-        return self._sums_compiled(X) if has_compiled(X) else self.sums(X)
+        return self._sums_compiled(X) if has_compiled_code(X) else self.sums(X)
 
     def _sums_compiled(self, X: np.ndarray) -> np.ndarray:
         from gpukfl._accel.cpu_trees import sum_leaves
@@ -263,7 +263,7 @@ class Forest:
         )
 
     def _levels_of_nodes(self, by: np.ndarray | None = None) -> list[np.ndarray]:
-        """Give nodes of each level: all roots, then the children of each, right ones first."""
+        """Return nodes of each level: all roots, then the children of each, right ones first."""
         roots = self.trees[:, 0]
         levels = [roots if by is None else roots[by]]
         while True:

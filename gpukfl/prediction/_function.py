@@ -86,7 +86,7 @@ class Function(ABC):
         return xp.astype(found, X.dtype)
 
     def placed(self, put: Callable[[Array], Array], /) -> Self:
-        """Give the same function of arrays that `put` makes of its own."""
+        """Return the same function of arrays that `put` makes of its own."""
         found = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         own: dict[str, Any] = {
             k: put(v) for k, v in found.items() if is_array(v) and k not in self._on_host

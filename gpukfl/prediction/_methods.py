@@ -15,12 +15,12 @@ from gpukfl.core._array import (
     array_namespace,
     double_like,
     double_reference,
-    in_double,
     reference_like,
+    to_double,
     to_host,
 )
 from gpukfl.kernels import Brownian
-from gpukfl.operators import mapped
+from gpukfl.operators import apply_map
 from gpukfl.prediction._function import Constant, Function
 from gpukfl.prediction._sums import FeatureSum, HermiteSum, KernelSum, ShapeSum
 
@@ -82,13 +82,13 @@ def _bkernn(e: Any) -> Function:
 
 
 def _hkrr(e: Any) -> Function:
-    B = in_double(e.map_)
+    B = to_double(e.map_)
     return KernelSum(
         reference=double_reference(e.map_),
         intercept=e.intercept_,
         scaling=e.scaling_,
         kernel=e.kernel_,
-        centers=mapped(in_double(e.centers_), B),
+        centers=apply_map(to_double(e.centers_), B),
         coef=e.dual_coef_,
         components=B,
         bound=e.bound_,
@@ -106,14 +106,14 @@ def _selection(e: Any) -> Function:
         scaling=scaling,
         columns=used,
         kernel=e.kernel_,
-        centers=in_double(e.centers_),
+        centers=to_double(e.centers_),
         coef=e.dual_coef_,
         bounds=e.bounds_,
     )
 
 
 def _times(factors: np.ndarray) -> Callable[[Array], Array]:
-    """Give what multiplies columns by factors."""
+    """Return what multiplies columns by factors."""
     return lambda X: X * array_namespace(X).asarray(factors, **double_like(X))
 
 
@@ -123,7 +123,7 @@ def _kernel_ridge(e: Any) -> Function:
         intercept=e.intercept_,
         scaling=e.scaling_,
         kernel=e.kernel_,
-        centers=in_double(e.centers_),
+        centers=to_double(e.centers_),
         coef=e.dual_coef_,
         bounds=e.bounds_,
     )
@@ -148,9 +148,9 @@ def _regfeal(e: Any) -> Function:
             reference=double_reference(e.centers_),
             intercept=e._offset,
             kernel=e.kernel_,
-            centers=in_double(e.centers_),
+            centers=to_double(e.centers_),
             coef=e.dual_coef_,
-            components=in_double(e.retrain_components_),
+            components=to_double(e.retrain_components_),
             bounds=e.bounds_,
         )
     if e.retrained_ is not None:
@@ -189,7 +189,7 @@ def _weighting(e: Any) -> Function:
 
 
 def farthest(clip: Any, /) -> float | None:
-    """Give the standard deviations at which features of RegFeaL end."""
+    """Return the standard deviations at which features of RegFeaL end."""
     return FAR if clip == "auto" else clip
 
 

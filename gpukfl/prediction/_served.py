@@ -29,7 +29,7 @@ class Valued(Protocol):
         """Values (n, t) at rows (n, d)."""
 
     def placed(self, put: Put, /) -> Self:
-        """Give the same function of arrays that `put` makes of its own."""
+        """Return the same function of arrays that `put` makes of its own."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +57,7 @@ class Served:
     classes: Classes | None = None
 
     def predicted(self, found: Array, /) -> Array:
-        """Give predictions (n,) or (n, t) of values: of classes their numbers."""
+        """Return predictions (n,) or (n, t) of values: of classes their numbers."""
         if self.labels is None:
             return found[:, 0] if self.one_target else found
         if self.classes is None:
@@ -65,7 +65,7 @@ class Served:
         return self.classes.codes(self.classes.margins(found))
 
     def probabilities(self, found: Array, /) -> Array:
-        """Give probabilities (n, k) of the classes of values."""
+        """Return probabilities (n, k) of the classes of values."""
         if self.classes is None:
             return found
         return array_namespace(found).exp(self.classes.log_proba(found))
@@ -86,7 +86,7 @@ class Served:
         return xp.stack(columns, axis=1)
 
     def placed(self, put: Put, /) -> Self:
-        """Give the same model of arrays that `put` makes of its own."""
+        """Return the same model of arrays that `put` makes of its own."""
         return dataclasses.replace(self, values=self.values.placed(put))
 
 
@@ -107,7 +107,7 @@ class Seen(Protocol):
     """Rows of which each model sees what it takes."""
 
     def by(self, k: int, view: str, /) -> Array:
-        """Give them to a model of fold k, as it sees them."""
+        """Return the rows as a model of fold k sees them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,7 +146,7 @@ class Blend:
         return array_namespace(X).astype(self.blending.total(means), X.dtype)
 
     def _rows(self, X: Array) -> Callable[[int, str], Array]:
-        """Give what a model's rows are, by its fold and how it sees them."""
+        """Return what a model's rows are, by its fold and how it sees them."""
         return (lambda _, __: X) if self.seen is None else self.seen(X).by
 
     def _outputs(self, member: BlendedModels, by: Callable[[int, str], Array]) -> list[Array]:
@@ -156,7 +156,7 @@ class Blend:
         ]
 
     def placed(self, put: Put, /) -> Self:
-        """Give the same blend of arrays that `put` makes of its own."""
+        """Return the same blend of arrays that `put` makes of its own."""
         members = tuple(
             dataclasses.replace(
                 one,

@@ -12,7 +12,7 @@ from gpukfl.core._array import Array, array_namespace, like
 from gpukfl.instantiations import Instantiation
 from gpukfl.kernels import Kernel
 from gpukfl.linalg import interpolate_knots
-from gpukfl.operators import FeatureOperator, HermiteOperator, mapped
+from gpukfl.operators import FeatureOperator, HermiteOperator, apply_map
 from gpukfl.partitioned._rows import Rows
 from gpukfl.prediction._function import Function
 
@@ -60,7 +60,7 @@ class KernelSum(Function):
     def at(self, X: Array, /) -> Array:
         """Values (n, t)."""
         xp, B = array_namespace(X), self.components
-        U = X if B is None else mapped(xp.astype(X, B.dtype, copy=False), B)
+        U = X if B is None else apply_map(xp.astype(X, B.dtype, copy=False), B)
         K = self.kernel._evaluate(U, self.centers)
         found = xp.astype(K, self.coef.dtype, copy=False) @ self.coef
         if self.bound is not None:

@@ -107,7 +107,7 @@ class RankTransform(TargetTransform):
         return cls([knots.tolist() for knots, _ in found], [s.tolist() for _, s in found])
 
     def forward(self, Y: np.ndarray, /) -> np.ndarray:
-        """Give normal scores of targets."""
+        """Return normal scores of targets."""
         parts = zip(Y.T, self.knots, self.scores, strict=True)
         return np.stack([np.interp(y, knots, scores) for y, knots, scores in parts], axis=1)
 

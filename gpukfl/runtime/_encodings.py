@@ -67,7 +67,7 @@ class FoldEncodings:
         return blocks
 
     def with_gaps(self, codes: np.ndarray, encoded: Callable[[], np.ndarray], /) -> np.ndarray:
-        """Give rows (n, F, d), or (n, 1, d), as trees take them: see `gpukfl.tables._seen`."""
+        """Return rows (n, F, d), or (n, 1, d), as trees take them: see `gpukfl.tables._seen`."""
         kept = codes.take(self._kept, axis=1)[:, None]
         if not len(self._statistics):
             return kept
@@ -77,7 +77,7 @@ class FoldEncodings:
         return found
 
     def with_levels(self, codes: np.ndarray, encoded: np.ndarray, /) -> np.ndarray:
-        """Give rows (n, F, d) with a column for each level of some columns of codes."""
+        """Return rows (n, F, d) with a column for each level of some columns of codes."""
         rows = with_levels(self._by_fold[0], self._some, codes, np.empty((len(codes), 0)))
         levels = np.broadcast_to(rows[:, None], (len(codes), len(self._by_fold), rows.shape[1]))
         return np.concatenate([encoded, levels], axis=2)

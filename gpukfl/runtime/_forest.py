@@ -24,7 +24,7 @@ class ForestStack:
 
     @staticmethod
     def sort_of(model: Served, place: Place, /) -> Hashable:
-        """Say what models of one forest have in common; None of others."""
+        """Return what models of one forest have in common; None of others."""
         values = model.values
         if not isinstance(values, Forest) or len(values.subsets):
             return None

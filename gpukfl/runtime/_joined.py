@@ -80,7 +80,7 @@ class JoinedBlend:
         return np.mean(np.reshape(np.asarray(found), every.shape), axis=1)
 
     def placed(self, put: Any, /) -> Self:
-        """Give itself: its arrays are of NumPy."""
+        """Return itself: its arrays are of NumPy."""
         del put
         return self
 
@@ -138,7 +138,7 @@ def _stacked(blend: Blend, views: Views) -> tuple[list[Stack | Alone], np.ndarra
 
 
 def _sort_of(model: Served, place: Place, n_classes: int) -> tuple[type[Stack], Hashable] | None:
-    """Say what stacks a model, with models of the same sort; None of one that knows few classes."""
+    """Return what stacks a model with others of its sort; None of one that knows few classes."""
     if n_classes and (model.labels is None or not 1 < len(model.labels) == n_classes):
         return None
     sorts = ((stack, stack.sort_of(model, place)) for stack in _STACKS)

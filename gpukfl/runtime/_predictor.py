@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gpukfl._accel.trust import numpy_alone
+from gpukfl._accel.trust import use_numpy_only
 from gpukfl._archive import FAULTS, Archive, RefusedError, check_version
 from gpukfl.core._array import Array
 from gpukfl.core._frames import NotANumberError, numbers_of_rows
@@ -136,9 +136,9 @@ class Predictor:
         return self._evaluated(self._served.probabilities, X, "probability")
 
     def _evaluated(self, said: Callable[[Array], Array], X: Any, what: str) -> np.ndarray:
-        """Give what is said of the values, by blocks of rows."""
+        """Return what is said of the values, by blocks of rows."""
         parts = []
-        with numpy_alone(), np.errstate(over="ignore", invalid="ignore"):  # reported just below
+        with use_numpy_only(), np.errstate(over="ignore", invalid="ignore"):  # reported just below
             rows = self._rows(X)
             size = max(_AT_ONCE // max(self._served.values.width, rows.shape[1]), 1)
             for start in range(0, len(rows), size):
@@ -151,7 +151,7 @@ class Predictor:
         return found
 
     def _rows(self, X: Any) -> np.ndarray:
-        """Give rows of numbers, or the codes of a table."""
+        """Return rows of numbers, or the codes of a table."""
         if self._table is None:
             return self._numbers(X)
         if not (isinstance(X, list) and len(X) == 1):  # a dict a row has a quick way
@@ -204,7 +204,7 @@ class Predictor:
             raise ValueError(msg) from None
 
     def _stacked(self, X: Any) -> np.ndarray:
-        """Give columns of numbers in the order of the fit."""
+        """Return columns of numbers in the order of the fit."""
         frame = frame_of(X, besides=self.target_name, known=self.feature_names)
         lacking = [name for name in self.feature_names if name not in frame.names]
         if lacking:
@@ -280,7 +280,7 @@ def _assembled(archive: Archive) -> Predictor:
 
 
 def _table_of(e: Parts, read: Any, archive: Archive) -> tuple[Table | None, Encoding | None]:
-    """Give what reads tables, and what makes numbers for a model that takes nothing else."""
+    """Return what reads tables, and what makes numbers for a model that takes nothing else."""
     if read is not None:
         reader = decoded(read, archive)
         _check_encodings(reader.table, [reader.encoding])
@@ -304,7 +304,7 @@ def _numbers_of(frame: Frame, k: int) -> np.ndarray:
 
 
 def _medians_of(e: Parts) -> np.ndarray | None:
-    """Give what stands for gaps, of a blend that was fitted to complete numbers."""
+    """Return what stands for gaps, of a blend that was fitted to complete numbers."""
     if e.kind not in BLENDS or e.encodings_ is not None:
         return None
     return medians_of(e.out_of_fold_.rows, e.out_of_fold_.weights)
@@ -318,6 +318,6 @@ def _check_encodings(table: Table, encodings: Sequence[Encoding]) -> None:
 
 def _check_shapes(found: Predictor) -> None:
     """Predict for a row of zeros, whatever they mean."""
-    with numpy_alone(), np.errstate(all="ignore"):
+    with use_numpy_only(), np.errstate(all="ignore"):
         width = found._served.n_features
         found._served.predicted(found._served.values(np.zeros((1, width))))

@@ -69,7 +69,7 @@ class Encodings:
     some: list[int]
 
     def seen(self, codes: Array, /) -> Seen:
-        """Give rows, of which each model sees what it takes."""
+        """Return rows, of which each model sees what it takes."""
         return Seen(codes, self.by_fold, self.some)
 
 

@@ -17,7 +17,7 @@ class Stack(Protocol):
 
     @staticmethod
     def sort_of(model: Served, place: Place, /) -> Hashable:
-        """Say what models of one stack have in common; None of others."""
+        """Return what models of one stack have in common; None of others."""
 
     @classmethod
     def of(cls, models: Sequence[Served], places: Sequence[Place], views: Views, /) -> Self:
@@ -44,7 +44,7 @@ class LinearStack:
 
     @staticmethod
     def sort_of(model: Served, place: Place, /) -> Hashable:
-        """Say what they have in common."""
+        """Return what they have in common."""
         values = model.values
         if not isinstance(values, LinearValues):
             return None

@@ -8,13 +8,13 @@ from typing import Any, Self
 
 import numpy as np
 
-from gpukfl.core._array import Array, clipped
+from gpukfl.core._array import Array, clip
 from gpukfl.estimators._calibration import Calibration
 from gpukfl.estimators.scaling import ColumnScaling
 from gpukfl.kernels import Manhattan, PowerExponential
 from gpukfl.kernels._radial import Radial
 from gpukfl.linalg import interpolate_columns
-from gpukfl.linalg._distances import power_of
+from gpukfl.linalg._distances import fast_power
 from gpukfl.prediction import Classes, Function, KernelSum, Served, ShapeSum, inside
 from gpukfl.runtime._blocks import near_blocks, unbuffered
 from gpukfl.runtime._views import Place, View, Views
@@ -33,7 +33,7 @@ class Prepared:
 
     @staticmethod
     def sort_of(model: Served, place: Place, /) -> Hashable:
-        """Say what functions have in common; None of those that prepare rows in another way."""
+        """Return what functions have in common; None of those that prepare rows in another way."""
         f, classes = model.values, model.classes
         if not isinstance(f, Function) or f.leading_ones or f.columns is not None:
             return None
@@ -58,15 +58,15 @@ class Prepared:
         )
 
     def rows(self, view: View, /) -> np.ndarray:
-        """Give rows (M, n, d)."""
+        """Return rows (M, n, d)."""
         X = view.scaled(self.sees).take(self.places, axis=1).transpose(1, 0, 2)
         if self.clip is not None:
-            X = np.asarray(clipped(X, low=-self.clip, high=self.clip))
+            X = np.asarray(clip(X, low=-self.clip, high=self.clip))
         # Products of matrices whose rows are a power of two apart take thirty times as long
         return np.ascontiguousarray(X, dtype=self.dtype)
 
     def said(self, found: Array, /) -> np.ndarray:
-        """Give what models say (M, n, t) of values: of classes, probabilities."""
+        """Return what models say (M, n, t) of values: of classes, probabilities."""
         if self.classes is None:
             return np.asarray(found)
         return np.exp(np.asarray(self.classes.log_proba(found)))
@@ -100,7 +100,7 @@ class KernelStack:
 
     @staticmethod
     def sort_of(model: Served, place: Place, /) -> Hashable:
-        """Say what they have in common."""
+        """Return what they have in common."""
         f, prepared = model.values, Prepared.sort_of(model, place)
         if prepared is None or not isinstance(f, KernelSum) or _way(f.kernel) is None:
             return None
@@ -214,14 +214,14 @@ class Powers:
         return self.profile(found)
 
     def _powers(self, gaps: np.ndarray) -> np.ndarray:
-        """Give powers of their sizes, mostly in their place."""
+        """Return powers of their sizes, mostly in their place."""
         if self.power == 2:
             return np.multiply(gaps, gaps, out=gaps)
         sizes = np.abs(gaps, out=gaps)
         if self.power > 1:
-            rest = np.asarray(power_of(sizes, self.power - 1.0))
+            rest = np.asarray(fast_power(sizes, self.power - 1.0))
             return np.multiply(sizes, rest, out=sizes)
-        return sizes if self.power == 1 else np.asarray(power_of(sizes, self.power))
+        return sizes if self.power == 1 else np.asarray(fast_power(sizes, self.power))
 
 
 def _filled(centers: Sequence[np.ndarray]) -> np.ndarray:
@@ -231,7 +231,7 @@ def _filled(centers: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def _way(kernel: Any) -> type[Squares] | type[Powers] | None:
-    """Say how a kernel is evaluated; None of one that is no function of scaled distances."""
+    """Return how a kernel is evaluated; None of one that is no function of scaled distances."""
     if isinstance(kernel, Radial) and kernel.smooth:
         return Squares
     return Powers if isinstance(kernel, (Radial, Manhattan, PowerExponential)) else None
@@ -251,7 +251,7 @@ class ShapeStack:
 
     @staticmethod
     def sort_of(model: Served, place: Place, /) -> Hashable:
-        """Say what they have in common."""
+        """Return what they have in common."""
         f, prepared = model.values, Prepared.sort_of(model, place)
         if prepared is None or not isinstance(f, ShapeSum):
             return None

@@ -73,17 +73,17 @@ class Views:
         self.scalings: defaultdict[str, Scalings] = defaultdict(Scalings)  # by view
 
     def shape(self, view: str, /) -> tuple[int, int]:
-        """Give the numbers of folds that differ, and of columns."""
+        """Return the numbers of folds that differ, and of columns."""
         if self.encodings is None:
             return 1, self._n_features
         return self.encodings.shapes[view]
 
     def fold_of(self, place: Place, /) -> int:
-        """Give the number of a model's fold, 0 where folds do not differ."""
+        """Return the number of a model's fold, 0 where folds do not differ."""
         return place.fold if self.shape(place.sees)[0] > 1 else 0
 
     def place_of(self, scaling: ColumnScaling | None, place: Place, /) -> int:
-        """Give where rows will be among all that are scaled for models that see them so."""
+        """Return where rows will be among all that are scaled for models that see them so."""
         return self.scalings[place.sees].place_of(scaling, self.fold_of(place))
 
 

@@ -1,12 +1,12 @@
 """Whether this machine's GPU computes what it should, and how fast.
 
-`trusted` stands between the choice of a place and the fit: at the first use of a GPU it compares
-CuPy and every CUDA kernel with the host. `report` is what ``gpukfl selftest`` prints.
+`trusted_place` stands between the choice of a place and the fit: at the first use of a GPU it
+compares CuPy and every CUDA kernel with the host. `report` is what ``gpukfl selftest`` prints.
 """
 
-from gpukfl.selftest._checks import record
+from gpukfl.selftest._checks import write_recorded
 from gpukfl.selftest._report import PREDICTED, report
 from gpukfl.selftest._timings import SECTOR, Card, Work
-from gpukfl.selftest._trust import trusted
+from gpukfl.selftest._trust import trusted_place
 
-__all__ = ["PREDICTED", "SECTOR", "Card", "Work", "record", "report", "trusted"]
+__all__ = ["PREDICTED", "SECTOR", "Card", "Work", "report", "trusted_place", "write_recorded"]

@@ -24,7 +24,7 @@ from gpukfl._accel import (
 from gpukfl.core._array import (
     Array,
     array_namespace,
-    beside,
+    asarray_like,
     double_like,
     like,
     sample_dot,
@@ -78,7 +78,7 @@ class Operation:
     rounding: float
 
 
-def inputs(dtype: str, /) -> tuple[np.ndarray, np.ndarray]:
+def draw_inputs(dtype: str, /) -> tuple[np.ndarray, np.ndarray]:
     """Draw a well-conditioned matrix (n, n), and rows (rows, n)."""
     rng = np.random.RandomState(19)
     B = rng.standard_normal((_ROWS, _SIZE))
@@ -96,24 +96,24 @@ def _running_sums(_: Array, B: Array) -> Array:
     return xp.cumulative_sum(B, axis=0, dtype=xp.float64)
 
 
-def _erf_of(_: np.ndarray, B: np.ndarray) -> np.ndarray:
+def _reference_erf(_: np.ndarray, B: np.ndarray) -> np.ndarray:
     from scipy.special import erf as reference
 
     return reference(B)
 
 
 def _large(B: Array) -> Array:
-    """Give a positive definite matrix from rows."""
+    """Return a positive definite matrix from rows."""
     xp, few = array_namespace(B), B[:_OF_SPECTRUM, :]
     return few @ few.T / _SIZE + xp.eye(_OF_SPECTRUM, **like(B))
 
 
-def _from_eigenvectors(_: Array, B: Array) -> Array:
+def _rebuild_by_eigenvectors(_: Array, B: Array) -> Array:
     s, Q = eigh(_large(B))
     return (Q * s[None, :]) @ Q.T
 
 
-def _eigenvalues_of(_: np.ndarray, B: np.ndarray) -> np.ndarray:
+def _reference_eigenvalues(_: np.ndarray, B: np.ndarray) -> np.ndarray:
     return np.linalg.eigvalsh(to_host(_large(B)))
 
 
@@ -121,33 +121,37 @@ def _twice(B: Array) -> Array:
     return array_namespace(B).concat([B, B], axis=0)
 
 
-def _from_singular_values(_: Array, B: Array) -> Array:
+def _rebuild_by_singular_values(_: Array, B: Array) -> Array:
     U, s, Vt = svd(_twice(B))
     return (U * s[None, :]) @ Vt
 
 
-def _projected(_: Array, B: Array) -> Array:
+def _project_rows(_: Array, B: Array) -> Array:
     Q = orthonormal_range(B)
     return Q @ (Q.T @ B)
 
 
-COPIES = Operation("copies there and back", lambda _, B: beside(to_host(B), B), lambda _, B: B, 0)
+COPIES = Operation(
+    "copies there and back", lambda _, B: asarray_like(to_host(B), B), lambda _, B: B, 0
+)
 OPERATIONS = (
     COPIES,
     Operation("product", lambda A, B: B @ A, lambda A, B: B @ A, 200),
     Operation("sums over samples", _sums, lambda _, B: np.sum(B * B, axis=0), 200),
     Operation("running sums", _running_sums, lambda _, B: np.cumsum(B, axis=0), 200),
-    Operation("erf", lambda _, B: erf(B), _erf_of, 8),
+    Operation("erf", lambda _, B: erf(B), _reference_erf, 8),
     Operation(
         "Cholesky solves",
         lambda A, B: CholeskyFactor.of(A).solve(B[:5, :].T),
         lambda A, B: np.linalg.solve(A, B[:5].T),
         4000,
     ),
-    Operation("eigenvectors", _from_eigenvectors, lambda _, B: to_host(_large(B)), 2000),
-    Operation("eigenvalues", lambda _, B: eigvalsh(_large(B)), _eigenvalues_of, 2000),
-    Operation("singular values", _from_singular_values, lambda _, B: to_host(_twice(B)), 2000),
-    Operation("QR", _projected, lambda _, B: B, 2000),
+    Operation("eigenvectors", _rebuild_by_eigenvectors, lambda _, B: to_host(_large(B)), 2000),
+    Operation("eigenvalues", lambda _, B: eigvalsh(_large(B)), _reference_eigenvalues, 2000),
+    Operation(
+        "singular values", _rebuild_by_singular_values, lambda _, B: to_host(_twice(B)), 2000
+    ),
+    Operation("QR", _project_rows, lambda _, B: B, 2000),
 )
 
 
@@ -259,7 +263,7 @@ def _codes_weights_and_gaps(rng: np.random.RandomState, dtype: str, exact: bool)
     return *given, np.array([0.25, 2.0, 1.0]) if exact else rng.uniform(0.5, 2.0, M)
 
 
-def _codes_alone(rng: np.random.RandomState, _: str, exact: bool) -> Inputs:  # noqa: ARG001
+def _few_codes(rng: np.random.RandomState, _: str, exact: bool) -> Inputs:  # noqa: ARG001
     return (_codes(rng, _FEW_KNOTS, True),)
 
 
@@ -323,8 +327,8 @@ def _product_and_columns(rng: np.random.RandomState, dtype: str, exact: bool) ->
 # ---------------------------------------------------------------------- both forms
 
 
-def _sorted(A: Array, values: Array, order: Array, rank: Array) -> Arrays:
-    """Give what does not depend on the order of ties."""
+def _sort_results(A: Array, values: Array, order: Array, rank: Array) -> Arrays:
+    """Return what does not depend on the order of ties."""
     xp = array_namespace(A)
     order, rank = xp.astype(order, xp.int64), xp.astype(rank, xp.int64)
     return values, xp.take_along_axis(A, order, axis=1), xp.take_along_axis(order, rank, axis=1)
@@ -333,25 +337,25 @@ def _sorted(A: Array, values: Array, order: Array, rank: Array) -> Arrays:
 def _sort_form(A: Array, _: Array) -> Arrays:
     rows = _ridge_sums._sort_rows(A)
     assert rows.rank is not None
-    return _sorted(A, rows.values, rows.order, rows.rank)
+    return _sort_results(A, rows.values, rows.order, rows.rank)
 
 
-def _at(shift: int, codes: Array, n_knots: int) -> _bins.Positions:
+def _make_positions(shift: int, codes: Array, n_knots: int) -> _bins.Positions:
     return _bins.Positions(codes, shift, n_knots)
 
 
 def _whole(shift: int, codes: Array) -> list[tuple[int, int, _bins.Positions]]:
     """All samples in one part."""
-    return [(0, N, _at(shift, codes, _KNOTS))]
+    return [(0, N, _make_positions(shift, codes, _KNOTS))]
 
 
-def _recorded_by(write: Callable[..., None], *vectors: Array) -> Arrays:
+def _run_record(write: Callable[..., None], *vectors: Array) -> Arrays:
     log = array_namespace(*vectors).zeros((2, 3, T), **double_like(vectors[0]))
     write(log, 1, *vectors)
     return (log,)
 
 
-def _wide(x: Array) -> Array:
+def _to_float64(x: Array) -> Array:
     xp = array_namespace(x)
     return xp.astype(x, xp.float64)
 
@@ -361,12 +365,12 @@ def _bin_sums(name: str, n_knots: int) -> Primitive:
         name,
         "brownian",
         _codes_and_weights(n_knots),
-        lambda shift, codes, V: (_bins._bin_sums(_at(shift, codes, n_knots), V),),
+        lambda shift, codes, V: (_bins._bin_sums(_make_positions(shift, codes, n_knots), V),),
         lambda shift, codes, V: (cuda.bin_sums(codes, shift, n_knots, V),),
     )
 
 
-def _distances_in(norm: str) -> Primitive:
+def _distances_primitive(norm: str) -> Primitive:
     return Primitive(
         f"distances, {norm}",
         "distances",
@@ -383,7 +387,7 @@ PRIMITIVES = (
         "brownian",
         _rows_and_weights,
         _sort_form,
-        lambda A, _: _sorted(A, *cuda.sort_rows(A)),
+        lambda A, _: _sort_results(A, *cuda.sort_rows(A)),
     ),
     Primitive(
         "ridge_sums",
@@ -413,7 +417,9 @@ PRIMITIVES = (
         "brownian",
         _codes_weights_and_gaps,
         lambda shift, codes, V, gap: (
-            _bins.levels_of_sums(_bins._bin_sums(_at(shift, codes, _KNOTS), V), gap, _OVER),
+            _bins.levels_of_sums(
+                _bins._bin_sums(_make_positions(shift, codes, _KNOTS), V), gap, _OVER
+            ),
         ),
         lambda shift, codes, V, gap: (
             cuda.knot_levels(_whole(shift, codes), V, gap, _KNOTS, _OVER),
@@ -423,32 +429,40 @@ PRIMITIVES = (
         "interpolate_bins",
         "brownian",
         _codes_and_values,
-        lambda shift, codes, U, _: (_bins._interpolate_bins(_at(shift, codes, _KNOTS), U),),
+        lambda shift, codes, U, _: (
+            _bins._interpolate_bins(_make_positions(shift, codes, _KNOTS), U),
+        ),
         lambda shift, codes, U, _: (cuda.interpolate_bins(codes, shift, U),),
     ),
     Primitive(
         "interpolate_knots",
         "knots",
         _points_and_knots,
-        lambda A, knots, values: (_knots._interpolate_knots(_wide(A), _wide(knots), values),),
+        lambda A, knots, values: (
+            _knots._interpolate_knots(_to_float64(A), _to_float64(knots), values),
+        ),
         lambda A, knots, values: (cuda_knots.interpolate_knots(A, knots, values),),
     ),
     Primitive(
         "bin_products",
         "brownian",
         _codes_and_values,
-        lambda shift, codes, S, Z: (_bins._bin_products(_at(shift, codes, _KNOTS), S, Z),),
+        lambda shift, codes, S, Z: (
+            _bins._bin_products(_make_positions(shift, codes, _KNOTS), S, Z),
+        ),
         lambda shift, codes, S, Z: (cuda.bin_products(codes, shift, S, Z),),
     ),
     Primitive(
         "pair_sums",
         "brownian",
-        _codes_alone,
-        lambda codes: (_bins._pair_sums(_at(_COARSE, codes, _FEW_KNOTS), None, len(codes)),),
+        _few_codes,
+        lambda codes: (
+            _bins._pair_sums(_make_positions(_COARSE, codes, _FEW_KNOTS), None, len(codes)),
+        ),
         lambda codes: (cuda.pair_sums(codes, _COARSE, _FEW_KNOTS, len(codes)),),
     ),
-    _distances_in("euclidean"),
-    _distances_in("manhattan"),
+    _distances_primitive("euclidean"),
+    _distances_primitive("manhattan"),
     Primitive(
         "sign_sums",
         "distances",
@@ -474,15 +488,15 @@ PRIMITIVES = (
         "column_dots",
         "vectors",
         _vectors,
-        lambda u, v, plus, *_: (sample_dot(_wide(u + plus), _wide(v)),),
+        lambda u, v, plus, *_: (sample_dot(_to_float64(u + plus), _to_float64(v)),),
         lambda u, v, plus, *_: (cuda_vectors.column_dots(u, v, plus),),
     ),
     Primitive(
         "record",
         "vectors",
         _vectors,
-        lambda *given: _recorded_by(_steps._record, *given[-3:]),
-        lambda *given: _recorded_by(cuda_vectors.record, *given[-3:]),
+        lambda *given: _run_record(_steps._record, *given[-3:]),
+        lambda *given: _run_record(cuda_vectors.record, *given[-3:]),
     ),
     Primitive(
         "center_columns",
@@ -532,7 +546,7 @@ PRIMITIVES = (
 _FILE = "recorded.npz"
 
 
-def computed() -> dict[str, np.ndarray]:
+def compute_recorded() -> dict[str, np.ndarray]:
     """Compute what is recorded: exact inputs through array operations of NumPy."""
     found = {}
     for dtype in DTYPES:
@@ -543,23 +557,23 @@ def computed() -> dict[str, np.ndarray]:
     return found
 
 
-def record(folder: Path, /) -> Path:
+def write_recorded(folder: Path, /) -> Path:
     """Write the file anew."""
     path = folder / _FILE
-    np.savez_compressed(path, allow_pickle=False, **computed())
+    np.savez_compressed(path, allow_pickle=False, **compute_recorded())
     return path
 
 
 @functools.cache
-def _kept() -> Mapping[str, np.ndarray]:
+def _read_recorded() -> Mapping[str, np.ndarray]:
     source = importlib.resources.files(__package__).joinpath(_FILE)
     with importlib.resources.as_file(source) as path, np.load(path, allow_pickle=False) as file:
         return dict(file)
 
 
-def recorded(name: str, dtype: str, /) -> tuple[np.ndarray, ...]:
-    """Give what a primitive's kernels must return."""
-    kept, key = _kept(), f"{name}/{dtype}/"
+def recorded_results(name: str, dtype: str, /) -> tuple[np.ndarray, ...]:
+    """Return what a primitive's kernels must return."""
+    kept, key = _read_recorded(), f"{name}/{dtype}/"
     return tuple(kept[f"{key}{k}"] for k in range(sum(found.startswith(key) for found in kept)))
 
 
@@ -623,13 +637,13 @@ def quick_checks(put: Put, /) -> Iterator[Check]:
     """Check CuPy first, then every kernel, and then whether the device is still alive."""
     for dtype in DTYPES:
         for operation in OPERATIONS:
-            yield _of_library(operation, dtype, put)
+            yield _library_check(operation, dtype, put)
         for primitive in PRIMITIVES:
-            yield _of_primitive(primitive, dtype, put, primitive.form, CUPY)
+            yield _primitive_check(primitive, dtype, put, primitive.form, CUPY)
     for dtype in DTYPES:
         for primitive in PRIMITIVES:
-            yield _of_primitive(primitive, dtype, put, primitive.twin, primitive.file)
-    yield _of_library(COPIES, "float64", put)
+            yield _primitive_check(primitive, dtype, put, primitive.twin, primitive.file)
+    yield _library_check(COPIES, "float64", put)
 
 
 def recorded_checks(put: Put, /) -> Iterator[Check]:
@@ -640,8 +654,8 @@ def recorded_checks(put: Put, /) -> Iterator[Check]:
                 primitive.name,
                 dtype,
                 primitive.file,
-                _computed(primitive, primitive.twin, dtype, put, exact=True),
-                _looked_up(primitive, dtype),
+                _make_computation(primitive, primitive.twin, dtype, put, exact=True),
+                _make_lookup(primitive, dtype),
                 0.0,
             )
 
@@ -667,7 +681,7 @@ def _outcome(check: Check) -> Outcome:
     begun = time.perf_counter()
     error, problem = None, ""
     try:
-        error, problem = _judged(check)
+        error, problem = _judge_check(check)
     except Exception as failure:  # a broken CUDA set-up may raise anything
         if is_out_of_memory(failure):
             raise MemoryError(str(failure)) from failure
@@ -676,7 +690,7 @@ def _outcome(check: Check) -> Outcome:
     return Outcome(check.what, check.dtype, check.part, check.allowed, error, problem, spent)
 
 
-def _judged(check: Check) -> tuple[float | None, str]:
+def _judge_check(check: Check) -> tuple[float | None, str]:
     pairs = zip(check.actual(), check.expected(), strict=True)
     errors = [_error(to_host(actual), to_host(expected)) for actual, expected in pairs]
     error = float(np.max(errors, initial=0.0))  # NaN if one of them is, wherever it stands
@@ -694,29 +708,29 @@ def _error(actual: np.ndarray, expected: np.ndarray) -> float:
     return float(np.max(np.abs(actual - expected), initial=0.0)) / scale
 
 
-def _of_library(operation: Operation, dtype: str, put: Put) -> Check:
+def _library_check(operation: Operation, dtype: str, put: Put) -> Check:
     def actual() -> Arrays:
-        A, B = inputs(dtype)
+        A, B = draw_inputs(dtype)
         return (operation.run(put(A), put(B)),)
 
     def expected() -> Arrays:
-        A, B = (x.astype(np.float64) for x in inputs(dtype))
+        A, B = (x.astype(np.float64) for x in draw_inputs(dtype))
         return (operation.expected(A, B),)
 
     allowed = operation.rounding * float(np.finfo(dtype).eps)
     return Check(operation.name, dtype, CUPY, actual, expected, allowed)
 
 
-def _of_primitive(
+def _primitive_check(
     primitive: Primitive, dtype: str, put: Put, function: Callable[..., Arrays], part: str
 ) -> Check:
     allowed = _SUMS + (float(np.finfo(dtype).eps) if dtype == "float32" else 0.0)
-    actual = _computed(primitive, function, dtype, put, exact=False)
-    expected = _computed(primitive, primitive.form, dtype, lambda x: x, exact=False)
+    actual = _make_computation(primitive, function, dtype, put, exact=False)
+    expected = _make_computation(primitive, primitive.form, dtype, lambda x: x, exact=False)
     return Check(primitive.name, dtype, part, actual, expected, allowed)
 
 
-def _computed(
+def _make_computation(
     primitive: Primitive, function: Callable[..., Arrays], dtype: str, put: Put, *, exact: bool
 ) -> Callable[[], Arrays]:
     def compute() -> Arrays:
@@ -726,5 +740,5 @@ def _computed(
     return compute
 
 
-def _looked_up(primitive: Primitive, dtype: str) -> Callable[[], Arrays]:
-    return lambda: recorded(primitive.name, dtype)
+def _make_lookup(primitive: Primitive, dtype: str) -> Callable[[], Arrays]:
+    return lambda: recorded_results(primitive.name, dtype)

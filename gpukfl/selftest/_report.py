@@ -8,10 +8,10 @@ import time
 from typing import Any
 
 from gpukfl.core._array import array_namespace, device_of
-from gpukfl.core._cuda import cuda_devices, is_installed, why_not_cupy
+from gpukfl.core._cuda import cuda_devices, cupy_problem, is_installed
 from gpukfl.selftest._checks import quick_checks, recorded_checks, run
-from gpukfl.selftest._timings import card, facts, memory, timings
-from gpukfl.selftest._trust import put_beside
+from gpukfl.selftest._timings import card, device_memory, environment_facts, timings
+from gpukfl.selftest._trust import make_put
 
 PREDICTED = (
     "predicted_seconds are predictions of a model from bytes, operations and calls, with the "
@@ -19,11 +19,11 @@ PREDICTED = (
 )
 
 
-def missing() -> str:
-    """Say why there is nothing to test, and nothing where there is."""
+def missing_reason() -> str:
+    """Return why there is nothing to test; empty where there is something."""
     if not is_installed("cupy"):
         return "CuPy is not installed: `pip install 'gpukfl[cuda13]'` (or cuda12)"
-    return why_not_cupy()
+    return cupy_problem()
 
 
 def report(*, full: bool, n_timed: int) -> dict[str, Any]:
@@ -50,20 +50,20 @@ def report(*, full: bool, n_timed: int) -> dict[str, Any]:
     -----
     Without CuPy or a GPU it holds the ``reason`` alone, and ``right`` is None.
     """
-    reason = missing()
+    reason = missing_reason()
     if reason:
         return {"right": None, "reason": reason, "devices": cuda_devices()}
     import cupy
 
     begun, reference = time.perf_counter(), cupy.empty(0)
-    put = put_beside(reference)
+    put = make_put(reference)
     outcomes, _ = run(quick_checks(put), seconds=math.inf)
     bits, _ = run(recorded_checks(put) if full else (), seconds=math.inf)
     found: dict[str, Any] = {
         "right": not any(outcome.problem for outcome in (*outcomes, *bits)),
         "devices": cuda_devices(),
-        **facts(),
-        "memory": memory(),
+        **environment_facts(),
+        "memory": device_memory(),
         "card": dataclasses.asdict(card()),
         "checks": [dataclasses.asdict(outcome) for outcome in outcomes],
         "recorded": [dataclasses.asdict(outcome) for outcome in bits],

@@ -17,7 +17,7 @@ import numpy as np
 from gpukfl._accel import cuda, cuda_distances
 from gpukfl._version import __version__
 from gpukfl.core._array import Namespace, to_host
-from gpukfl.core._cuda import Attribute, attribute
+from gpukfl.core._cuda import Attribute, device_attribute
 
 # ----------------------------------------------------------------------------------- model
 
@@ -119,7 +119,7 @@ class Card:
 _CORES = {(7, 0): 64, (7, 2): 64, (7, 5): 64, (8, 0): 64}
 
 
-def facts() -> dict[str, Any]:
+def environment_facts() -> dict[str, Any]:
     """Name what results may depend on: device, driver, libraries and kernels."""
     import cupy
 
@@ -150,19 +150,19 @@ def card() -> Card:
     import cupy
 
     device = cupy.cuda.runtime.getDevice()
-    given = {which: attribute(which, device) for which in Attribute}
+    given = {which: device_attribute(which, device) for which in Attribute}
     capability = given[Attribute.MAJOR], given[Attribute.MINOR]
     cores = _CORES.get(capability, 128) * given[Attribute.MULTIPROCESSORS]
     flops = 2e3 * given[Attribute.CLOCK_KHZ] * cores  # a fused product and sum a core and cycle
     return Card(
-        facts()["gpu"],
+        environment_facts()["gpu"],
         bandwidth=2e3 * given[Attribute.MEMORY_CLOCK_KHZ] * given[Attribute.MEMORY_BITS] / 8,
         flops32=flops,
         flops64=flops / max(given[Attribute.SINGLE_TO_DOUBLE], 1),
     )
 
 
-def memory() -> dict[str, int]:
+def device_memory() -> dict[str, int]:
     """Bytes of the device that are free, and all."""
     import cupy
 
@@ -199,7 +199,7 @@ def timings(xp: Namespace, device: Any, card: Card, n: int, /) -> list[dict[str,
             "seconds": _seconds(timed.run, xp, device),
             "predicted_seconds": card.seconds(timed.work),
         }
-        for timed in (*_simple(xp, device, n), *_kernels(xp, device, n))
+        for timed in (*_simple_timings(xp, device, n), *_kernel_timings(xp, device, n))
     ]
 
 
@@ -220,7 +220,7 @@ def _seconds(run: Callable[[], Any], xp: Namespace, device: Any) -> float:
     return statistics.median(found)
 
 
-def _simple(xp: Namespace, device: Any, n: int) -> list[Timed]:
+def _simple_timings(xp: Namespace, device: Any, n: int) -> list[Timed]:
     rng = np.random.RandomState(0)
     host = rng.standard_normal(n)
     x, little = (xp.asarray(a, device=device) for a in (host, host[:1]))
@@ -244,7 +244,7 @@ def _simple(xp: Namespace, device: Any, n: int) -> list[Timed]:
     ]
 
 
-def _kernels(xp: Namespace, device: Any, n: int) -> list[Timed]:
+def _kernel_timings(xp: Namespace, device: Any, n: int) -> list[Timed]:
     rng, m = np.random.RandomState(0), _ROWS_EACH
     A, v, X = (
         xp.asarray(rng.standard_normal(shape), device=device)

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from gpukfl._accel.trust import distrust
-from gpukfl.core._array import Array, array_namespace, device_of, is_cupy, on_device_of
+from gpukfl.core._array import Array, array_namespace, device_context, device_of, is_cupy
 from gpukfl.core._places import Place, resolve_place
 from gpukfl.core._warnings import warn
 from gpukfl.selftest._checks import CUPY, Outcome, Put, quick_checks, run
-from gpukfl.selftest._timings import facts
+from gpukfl.selftest._timings import environment_facts
 
 # ------------------------------------------------------------------------------ remembered
 
@@ -30,7 +30,7 @@ _MOST = 20  # set-ups that are kept
 _VERSION = 1  # of what is kept
 
 
-def file() -> Path | None:
+def results_file() -> Path | None:
     """Where it is kept; None without a home. ``GPUKFL_CACHE_DIR`` names another folder."""
     given = os.environ.get("GPUKFL_CACHE_DIR")
     if given:
@@ -47,19 +47,19 @@ def file() -> Path | None:
 
 
 def look_up(facts: dict[str, Any], /) -> dict[str, str] | None:
-    """Say what was wrong on this set-up, by the part at fault; None where it was not tested."""
-    for row in _rows():
+    """Return what was wrong on this set-up, by the part at fault; None if it was not tested."""
+    for row in _read_results():
         if row["facts"] == facts:
             return row["wrong"]
     return None
 
 
-def keep(facts: dict[str, Any], wrong: dict[str, str], /) -> None:
+def store_results(facts: dict[str, Any], wrong: dict[str, str], /) -> None:
     """Remember what was wrong; where nothing can be written, the next process tests anew."""
-    path = file()
+    path = results_file()
     if path is None:
         return
-    others = [row for row in _rows() if row["facts"] != facts]
+    others = [row for row in _read_results() if row["facts"] != facts]
     text = json.dumps(
         {"version": _VERSION, "rows": [{"facts": facts, "wrong": wrong}, *others][:_MOST]}
     )
@@ -72,9 +72,9 @@ def keep(facts: dict[str, Any], wrong: dict[str, str], /) -> None:
             os.replace(written, path)
 
 
-def _rows() -> list[dict[str, Any]]:
-    """Give what is kept, nothing where the file is missing or damaged."""
-    path = file()
+def _read_results() -> list[dict[str, Any]]:
+    """Return what is stored, or nothing if the file is missing or damaged."""
+    path = results_file()
     try:
         kept = {} if path is None else json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -93,8 +93,8 @@ def _rows() -> list[dict[str, Any]]:
 AT_MOST = 20.0  # seconds
 
 
-def trusted(place: Place, X: Array, /) -> Place:
-    """Give a place that computes right: `place`, or NumPy where CuPy does not.
+def trusted_place(place: Place, X: Array, /) -> Place:
+    """Return a place that computes correctly: `place`, or NumPy where CuPy does not.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ def trusted(place: Place, X: Array, /) -> Place:
     """
     if not is_cupy(place.reference):
         return place
-    with on_device_of(place.reference):
+    with device_context(place.reference):
         wrong = _wrong_parts(os.getpid(), int(getattr(place.reference.device, "id", 0)))
     if CUPY not in wrong:
         return place
@@ -130,14 +130,14 @@ def trusted(place: Place, X: Array, /) -> Place:
     return resolve_place("numpy", np.empty(0), dtype=place.dtype, work=0)
 
 
-def put_beside(reference: Array, /) -> Put:
-    """Give a function that copies host arrays, of whatever dtype, beside `reference`."""
+def make_put(reference: Array, /) -> Put:
+    """Return a function that copies host arrays, of whatever dtype, beside `reference`."""
     xp, device = array_namespace(reference), device_of(reference)
     return lambda x: xp.asarray(x, device=device)
 
 
-def faults(outcomes: Sequence[Outcome], /) -> dict[str, str]:
-    """Say of each part at fault what is wrong with it."""
+def faulty_parts(outcomes: Sequence[Outcome], /) -> dict[str, str]:
+    """Return what is wrong with each part at fault, in words."""
     wrong: dict[str, list[str]] = {}
     for outcome in outcomes:
         if outcome.problem:
@@ -151,8 +151,8 @@ def faults(outcomes: Sequence[Outcome], /) -> dict[str, str]:
 
 @functools.lru_cache(maxsize=64)
 def _wrong_parts(process: int, device: int) -> dict[str, str]:  # noqa: ARG001
-    """Say what is wrong on the current device, remembered or tested; warn of it, distrust it."""
-    here = facts()
+    """Return what is wrong on this device, remembered or tested; warn of it, and distrust it."""
+    here = environment_facts()
     wrong = look_up(here)
     if wrong is None:
         wrong = _test(here)
@@ -173,10 +173,10 @@ def _test(here: dict[str, object]) -> dict[str, str]:
     import cupy
 
     try:
-        outcomes, all_run = run(quick_checks(put_beside(cupy.empty(0))), seconds=AT_MOST)
+        outcomes, all_run = run(quick_checks(make_put(cupy.empty(0))), seconds=AT_MOST)
     except MemoryError:  # no room to test in: the fit itself will say so
         return {}
-    wrong = faults(outcomes)
+    wrong = faulty_parts(outcomes)
     if all_run:
-        keep(here, wrong)
+        store_results(here, wrong)
     return wrong

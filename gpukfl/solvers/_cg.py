@@ -10,14 +10,20 @@ from gpukfl.core._array import (
     Array,
     array_namespace,
     as_columns,
-    clipped,
+    clip,
     double_like,
     like,
     sample_norm,
     to_host,
 )
 from gpukfl.core._results import Solution, Status
-from gpukfl.linalg import column_dots, conjugate_direction, conjugate_step, dots_together, record
+from gpukfl.linalg import (
+    column_dots,
+    column_dots_in_one_pass,
+    conjugate_direction,
+    conjugate_step,
+    record,
+)
 
 _HARMLESS = 3  # steps after which rounding has not yet grown
 _BLOCK = 2**16  # elements of directions that are kept together, ...
@@ -131,7 +137,7 @@ class ConjugateGradient:
         size = xp.sqrt(column_dots(b, b))
         # Of what cannot be measured NaN, which no residual is below
         lost = (size == 0.0) & xp.any(b != 0.0, axis=0) | ~xp.isfinite(size)
-        tol = xp.where(lost, xp.full_like(size, math.nan), clipped(self.rtol * size, low=self.atol))
+        tol = xp.where(lost, xp.full_like(size, math.nan), clip(self.rtol * size, low=self.atol))
         log = _Log(self.read_every, tol, measure, enough)
         return replace(self._iterate(A, b, tol, start, precondition, log), size=size)
 
@@ -245,7 +251,7 @@ class _Log:
         """Inner products of a checked step: ``r z``, ``r r`` if that is another, the measure."""
         squares = [] if z is r else [(r, r, None)]
         measured = [] if self.measure is None else [self.measure(x, r)]
-        return dots_together((r, z, None), *squares, *measured)
+        return column_dots_in_one_pass((r, z, None), *squares, *measured)
 
     def add(
         self, k: int, worst: Array, rz: Array, others: Sequence[Array], x: Array, r: Array
@@ -258,7 +264,7 @@ class _Log:
         return len(self._states) == self.length
 
     def read(self) -> tuple[Status, int, Array, Array] | None:
-        """Give the first step at which it has ended: how, its number, x and r."""
+        """Return the first step at which it has ended: how, its number, x and r."""
         host, states = to_host(self._numbers), self._states
         self._states = []
         for numbers, state in zip(host, states, strict=False):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from gpukfl.core._array import Array, array_namespace, clipped, epsilon, like, to_host
+from gpukfl.core._array import Array, array_namespace, clip, epsilon, like, to_host
 from gpukfl.core._results import Solution, Status
 
 # Long vectors with known inner products: solution, residual, direction, what the last pass gave,
@@ -29,7 +29,7 @@ class OnSums(Protocol):
 
     @property
     def shift(self) -> float:
-        """Give mu."""
+        """Return mu."""
 
     def begin(self, start: Array | None, /) -> tuple[Any, list[Array], Array]:
         """Take x = p = `start`, r = b, u = 0: vectors, sums of s, b and x, inner products.
@@ -47,13 +47,13 @@ class OnSums(Protocol):
         """
 
     def levels(self, sums: Array, /) -> Any:
-        """Give G times the sums of a vector."""
+        """Return G times the sums of a vector."""
 
     def coarse(self, sums: Array, /) -> Any:
-        r"""Give what E takes to w: the preconditioned r is :math:`(r - \Pi w) / \mu`; or None."""
+        r"""Return what E takes to w: the preconditioned r is :math:`(r - \Pi w) / \mu`; or None."""
 
     def vector(self, vectors: Any, coordinates: Array, /) -> Array:
-        """Give a long vector by its coordinates (6, t)."""
+        """Return a long vector by its coordinates (6, t)."""
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ class _Walk:
 
     def norm(self) -> Array:
         """Size of the residual (t,)."""
-        return array_namespace(self.r).sqrt(clipped(self.dot(self.r, self.r), low=0.0))
+        return array_namespace(self.r).sqrt(clip(self.dot(self.r, self.r), low=0.0))
 
     def measured(self) -> Array:
         """Inner products of x and b + r (t,)."""
@@ -209,7 +209,7 @@ class _Walk:
         return z, (self.sums_r - sums) / self.A.shift, self.dot(self.r, z)
 
     def _centered(self, sums_u: Array) -> tuple[Array, Array]:
-        r"""Give coordinates and sums of :math:`\Pi u`."""
+        r"""Return coordinates and sums of :math:`\Pi u`."""
         share = self.gram[S, U, :] / self.gram[S, S, :]
         return self.unit[U, ...] - share * self.unit[S, ...], sums_u - share * self.sums_s
 

@@ -242,7 +242,7 @@ class _Sums:
         return cls(H, c, float(square))
 
     def first(self, penalty: float, start: np.ndarray | None) -> _Point:
-        """Give the better of `start` and 0."""
+        """Return the better of `start` and 0."""
         zero = self.point(np.zeros(len(self.c)), penalty)
         if start is None:
             return zero
@@ -295,7 +295,7 @@ class _Point:
         return self.objective + self.rounding
 
     def fit(self, n_iter: int, status: Status) -> LassoFit:
-        """Give the point back as a result."""
+        """Return the point back as a result."""
         share = (self.gap + self.rounding) / (self.square or 1.0)
         return LassoFit(self.b, self.penalty, self.objective, share, n_iter, status)
 

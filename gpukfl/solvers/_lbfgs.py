@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.optimize import minimize
 
-from gpukfl.core._array import Array, beside, to_host
+from gpukfl.core._array import Array, asarray_like, to_host
 from gpukfl.core._checks import check_steps
 from gpukfl.core._results import History, Status
 
@@ -103,7 +103,7 @@ class _Run:
         self.known: tuple[np.ndarray, tuple[float, np.ndarray]] | None = None
 
     def array(self, flat: np.ndarray) -> Array:
-        return beside(flat.reshape(tuple(self.start.shape)), self.start)
+        return asarray_like(flat.reshape(tuple(self.start.shape)), self.start)
 
     def __call__(self, flat: np.ndarray) -> tuple[float, np.ndarray]:
         if self.known is None or not np.array_equal(self.known[0], flat):

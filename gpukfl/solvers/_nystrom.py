@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpukfl.core._array import Array, array_namespace, as_columns, beside, clipped, epsilon
+from gpukfl.core._array import Array, array_namespace, as_columns, asarray_like, clip, epsilon
 from gpukfl.linalg import CholeskyFactor, eigh, orthonormal_range
 
 
@@ -54,7 +54,7 @@ class NystromPreconditioner:
         """
         xp = array_namespace(like_this)
         n = like_this.shape[0]
-        test = beside(rng.standard_normal((n, min(rank, n))), like_this)
+        test = asarray_like(rng.standard_normal((n, min(rank, n))), like_this)
         test = orthonormal_range(test)
         sketch = A(test)
         # A small multiple of the identity keeps the core positive definite; taken off again below.
@@ -66,9 +66,9 @@ class NystromPreconditioner:
         B = CholeskyFactor.of((core + core.T) / 2).solve_lower(sketch.T)  # (rank, n)
         squares, V = eigh(B @ B.T)
         squares, V = xp.flip(squares), xp.flip(V, axis=1)
-        roots = xp.sqrt(clipped(squares, low=jitter))
+        roots = xp.sqrt(clip(squares, low=jitter))
         U = B.T @ (V / roots[None, :])
-        return cls(U, clipped(squares - jitter, low=0.0), shift)
+        return cls(U, clip(squares - jitter, low=0.0), shift)
 
     def __call__(self, r: Array, /) -> Array:
         """Apply to `r` (n,) or (n, t)."""

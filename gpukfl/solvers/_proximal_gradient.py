@@ -195,18 +195,18 @@ class ProximalGradient:
         if status not in (Status.CONVERGED, Status.STALLED):
             return found
         try:
-            return self._or_zero(smooth, penalty, found, state.objective)
+            return self._compare_with_zero(smooth, penalty, found, state.objective)
         except KeyboardInterrupt:
             return replace(found, status=Status.INTERRUPTED)
 
-    def _or_zero(
+    def _compare_with_zero(
         self,
         smooth: Smooth[E],
         penalty: Callable[[Array], float],
         found: Trace[E],
         objective: float,
     ) -> Trace[E]:
-        """Give zero where it is no worse than the point that was found."""
+        """Return zero where it is no worse than the point that was found."""
         zero = array_namespace(found.W).zeros_like(found.W)
         at_zero = smooth.evaluate(zero, None, math.inf)
         if at_zero.upper + penalty(zero) <= objective:

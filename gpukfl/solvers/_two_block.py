@@ -143,7 +143,7 @@ class _TwoBlockSolver(ABC):
     def _improve_alpha(
         self, function: TwoBlockFunction, B: Array, alpha: Array, value: float, steps: dict
     ) -> tuple[Array, float]:
-        """Give an α at `B` that is no worse, and its value; `steps` remembers step sizes."""
+        """Return an α at `B` that is no worse, and its value; `steps` remembers step sizes."""
 
     def minimize(
         self,
@@ -215,7 +215,7 @@ class _TwoBlockSolver(ABC):
     def _iterate(
         self, function: TwoBlockFunction, state: tuple[Array, Array, float], steps: dict
     ) -> tuple[tuple[Array, Array, float], float]:
-        """Give the next point, the same where nothing gains, and the gradient's norm in B."""
+        """Return the next point, the same where nothing gains, and the gradient's norm in B."""
         B, alpha, value = state
         gradient = function.gradient_B(B, alpha)
         slope = math.sqrt(_inner(gradient, gradient))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpukfl.core._lazy import imported_when_used
+from gpukfl.core._lazy import lazy_getattr
 
 if TYPE_CHECKING:
     from gpukfl.tables._column import KINDS, Coded, Column
@@ -28,7 +28,7 @@ _HOMES = {
 __all__ = ["IMPUTE", "KINDS", "Coded", "Column", "Encoding", "Table", "TableEncoder"]
 
 
-__getattr__ = imported_when_used(__name__, _HOMES)
+__getattr__ = lazy_getattr(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

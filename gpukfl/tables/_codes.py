@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from gpukfl.core._frames import parts_of_name
-from gpukfl.core._warnings import collected, warn
+from gpukfl.core._warnings import collect_warnings, warn
 from gpukfl.tables import _values
 from gpukfl.tables._column import TOLD_SO, Coded, Column
 from gpukfl.tables._dates import PERIODS, days_since, order_of, part_of, zones_of
@@ -292,7 +292,7 @@ def _is_kept(value: Any) -> bool:
 
 def _coded(coder: Coder, value: Any) -> tuple[list[float], list[str]]:
     """Return the codes of a column of one value, and what is warned of."""
-    with collected() as told:
+    with collect_warnings() as told:
         with told_of(coder.column.name):
             values = read_objects([value])
         return [float(codes[0]) for codes in coder(iter([values]), 1)], told

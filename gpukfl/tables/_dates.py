@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
 
-from gpukfl._accel.trust import only_numpy
+from gpukfl._accel.trust import is_numpy_only
 from gpukfl.tables._numerals import is_gap
 
 MOMENT = "datetime64[us]"
@@ -245,7 +245,7 @@ def looks_like_date(label: str, /) -> bool:
 
 
 def order_of(labels: np.ndarray, day_first: bool | None = None, /) -> tuple[bool | None, str]:
-    """Say whether days stand before months, unless that is known, and what is doubtful in it.
+    """Return whether days stand before months, unless that is known, and what is doubtful in it.
 
     By what exceeds 12, else wherever no slashes are; None where no label begins with either.
     """
@@ -298,7 +298,7 @@ def dates_of(labels: np.ndarray, day_first: bool, zone: str = "", /) -> np.ndarr
 
 
 def _as_written(labels: np.ndarray, day_first: bool) -> np.ndarray:
-    if only_numpy():
+    if is_numpy_only():
         return moments_of(labels, day_first)
     import pandas as pd
 

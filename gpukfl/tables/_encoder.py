@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from gpukfl.core._array import is_array, to_host
-from gpukfl.core._warnings import collected
+from gpukfl.core._warnings import collect_warnings
 from gpukfl.tables._encoding import Encoding
 from gpukfl.tables._table import Table
 from gpukfl.tables._target import read_target
@@ -222,7 +222,7 @@ def _coded_targets(y: Any) -> tuple[np.ndarray | None, int]:
     """Targets as numbers, or as codes of classes and how many there are."""
     if y is None:
         return None, 0
-    with collected():  # in doubt they are numbers, whose means say much the same
+    with collect_warnings():  # in doubt they are numbers, whose means say much the same
         target = read_target(y)
     if target.task == "regression":
         return _on_host(target.y), 0

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from gpukfl.core._array import Array, array_namespace, beside, is_host
+from gpukfl.core._array import Array, array_namespace, asarray_like, is_host
 from gpukfl.core._checks import check_choice
 from gpukfl.core._warnings import warn
 from gpukfl.tables._column import Coded, Listed
@@ -336,11 +336,11 @@ class Encoding(Listed):
         xp, groups = array_namespace(codes), self._groups
         if groups.numbers:
             X = columns_of(codes, groups.numbers)
-            yield xp.where(xp.isnan(X), beside(self.medians[groups.numbers], codes), X)
+            yield xp.where(xp.isnan(X), asarray_like(self.medians[groups.numbers], codes), X)
         if groups.rounds:
-            angles = columns_of(codes, groups.rounds) * beside(self._turns, codes)
+            angles = columns_of(codes, groups.rounds) * asarray_like(self._turns, codes)
             for wave in waves(angles):
-                yield xp.where(xp.isnan(angles), beside(np.zeros(()), codes), wave)
+                yield xp.where(xp.isnan(angles), asarray_like(np.zeros(()), codes), wave)
         if groups.gaps:
             yield xp.astype(xp.isnan(columns_of(codes, groups.gaps)), codes.dtype)
         for j, lookup in zip(groups.levels, self.lookups, strict=True):

@@ -26,7 +26,7 @@ def data_facts(
     targets: Sequence[str] = (),
     rows_are: str = "",
 ) -> DataFacts:
-    """Say what is known of the data of a fit.
+    """Return what is known of the data of a fit.
 
     Parameters
     ----------

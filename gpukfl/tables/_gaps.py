@@ -7,7 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from gpukfl.core._array import Array, array_namespace, beside, is_array, lies_in_parts, to_host
+from gpukfl.core._array import (
+    Array,
+    array_namespace,
+    asarray_like,
+    is_array,
+    lies_in_parts,
+    to_host,
+)
 from gpukfl.core._frames import holds_float32, is_frame, numeric_frame
 from gpukfl.core._warnings import warn
 from gpukfl.tables._frame import listed
@@ -22,11 +29,11 @@ def filled(X: Array, medians: np.ndarray, names: Sequence[str], /) -> Array:
         return X
     where = listed([names[j] for j in lacking.tolist()])
     warn(f"X has gaps in {where}, where the rows of the fit had none: their medians stand for them")
-    return xp.where(known, X, beside(medians, X)[None, :])
+    return xp.where(known, X, asarray_like(medians, X)[None, :])
 
 
 def without_gaps(X: Any, medians: Callable[[], np.ndarray], names: Sequence[str], /) -> Any:
-    """Return rows (m, d) of numbers with medians of the fit for their gaps; warns of these.
+    """Replace missing values in rows (m, d) by medians of the fit, with a warning.
 
     What medians cannot mend, and what is too large to be copied, stays what it is.
 

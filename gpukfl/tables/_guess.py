@@ -131,7 +131,7 @@ def _hashed(data: np.ndarray, *words: str) -> bytes:
 
 
 def guess(name: str, values: Values, named: bool, /) -> Column:
-    """Say what a column is and why; numbers of arrays without names are numbers."""
+    """Return what a column is and why; numbers of arrays without names are numbers."""
     if values.missing.all():
         return Column(name, "empty", "no value in any row", missing=1.0)
     if values.form == _values.NUMBERS and not named:

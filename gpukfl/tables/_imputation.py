@@ -9,7 +9,7 @@ import numpy as np
 
 from gpukfl import estimators
 from gpukfl.core._array import Array, array_namespace
-from gpukfl.core._warnings import collected
+from gpukfl.core._warnings import collect_warnings
 from gpukfl.prediction import function_of
 from gpukfl.tables._column import Listed
 from gpukfl.tables._lookups import columns_of
@@ -64,7 +64,7 @@ def learn_imputation(
     if len(rows) < _FEWEST or not np.ptp(truth[rows]) or not np.ptp(X[rows], axis=0)[inputs].any():
         return None
     model = estimators.KernelRidgeRegressor(random_state=int(rng.integers(2**31)))
-    with collected():  # of a fit that is a part of another one
+    with collect_warnings():  # of a fit that is a part of another one
         w = None if weights is None else weights[rows]
         model.fit(X[rows][:, inputs], truth[rows], sample_weight=w)
     return Imputation(column, tuple(inputs), model)

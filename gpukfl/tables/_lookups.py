@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gpukfl.core._array import Array, array_namespace, beside, index_like, is_host
+from gpukfl.core._array import Array, array_namespace, asarray_like, index_like, is_host
 from gpukfl.tables._column import Coded, Listed
 
 _SMOOTH = 10.0  # rows that the mean of all counts for
@@ -101,13 +101,13 @@ class Lookup(Listed):
     def __call__(self, codes: Array, /) -> Any:
         """Look up codes (n,): (n, width)."""
         rows = rows_of(codes, len(self.values))
-        return array_namespace(codes).take(beside(self.values, codes), rows, axis=0)
+        return array_namespace(codes).take(asarray_like(self.values, codes), rows, axis=0)
 
 
 def rows_of(codes: Array, size: int, /) -> Any:
     """Rows of a lookup: the last one for NaN."""
     xp = array_namespace(codes)
-    last = beside(np.asarray(size - 1.0), codes)
+    last = asarray_like(np.asarray(size - 1.0), codes)
     return xp.astype(xp.where(xp.isnan(codes), last, codes), xp.int64)
 
 
@@ -120,7 +120,7 @@ def columns_of(X: Array, columns: list[int], /) -> Array:
 
 
 def width_of(coded: Coded, t: int, /) -> int:
-    """Say how many numbers stand for a level of a column, where there are t targets."""
+    """Return how many numbers stand for a level of a column, where there are t targets."""
     return coded.levels + coded.gaps if coded.levels <= FEW else 1 + t
 
 
@@ -172,7 +172,7 @@ def _one_hot(coded: Coded, mass: np.ndarray) -> Lookup:
 
 
 def _folds(n: int, random_state: int) -> np.ndarray:
-    """Return the fold (n,) of each row, as `KFold` draws it, in a quarter of its time."""
+    """Return the fold (n,) of each row, as `KFold` draws it, in a quarter of the time."""
     from sklearn.utils import check_random_state
 
     order, fold = np.arange(n), np.empty(n, dtype=np.int8)

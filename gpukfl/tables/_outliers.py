@@ -105,7 +105,7 @@ class Range:
 
 
 def outliers_text(values: np.ndarray, rows: np.ndarray, kept: np.ndarray, labels: Any, /) -> str:
-    """Say which targets (n, t) are left out, by the labels of their rows."""
+    """Return in words which targets (n, t) are left out, by the labels of their rows."""
     names = [str(row if labels is None else labels[row]) for row in rows[:_NAMED]]
     names += ["..."] if len(rows) > _NAMED else []
     column = int(np.argmax([find_outliers(one[np.r_[kept, rows]]).sum() for one in values.T]))

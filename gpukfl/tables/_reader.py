@@ -25,7 +25,7 @@ from gpukfl.core._warnings import warn
 from gpukfl.estimators._declared import Declared, Record
 from gpukfl.estimators._validation import validate_weights
 from gpukfl.inspection import Description, Importances
-from gpukfl.partitioned import Collections, Read, partition_named
+from gpukfl.partitioned import Collections, Read, name_partition_in_errors
 from gpukfl.tables._column import Coded, Column
 from gpukfl.tables._encoding import Encoding, fits
 from gpukfl.tables._imputation import Imputation
@@ -254,7 +254,7 @@ def _sums_in(
     table: Table, classes: np.ndarray | None, number: int, X: Any, y: Any, weights: Any
 ) -> list[LevelSums]:
     """Sum over a partition: for each column of levels."""
-    with partition_named(number):
+    with name_partition_in_errors(number):
         codes, Y = table.codes(X), _targets(y, classes)
     w = None if weights is None else np.asarray(weights, dtype=np.float64)
     fold, found = _folds(len(codes)), []

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from gpukfl._accel.trust import only_numpy
+from gpukfl._accel.trust import is_numpy_only
 from gpukfl.core._frames import WHOLE, NotANumberError, array_of, is_gap, numbers_in, values_in
 from gpukfl.core._memory import release_arrow
 from gpukfl.tables._dates import as_moments, known_zone
@@ -153,7 +153,7 @@ def _read_array(array: np.ndarray) -> Values:
 
 def _read_text(column: Any) -> Values:
     """Read text, that of polars and Arrow in parts: objects of all rows would take much memory."""
-    if hasattr(column, "iloc") and not only_numpy():
+    if hasattr(column, "iloc") and not is_numpy_only():
         return labels(column)
     return labels_of_parts(map(np.asarray, _parts(column)), len(column))
 

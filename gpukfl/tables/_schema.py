@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from gpukfl.core._frames import check_size, is_frame, is_numeric
-from gpukfl.partitioned import Collections, computed, partition_named
+from gpukfl.partitioned import Collections, compute_values, name_partition_in_errors
 from gpukfl.tables import _values
 from gpukfl.tables._column import LEVELLED, Column
 from gpukfl.tables._frame import frame_of, read_column, told_of
@@ -89,7 +89,7 @@ class ColumnCounts:
         return column
 
     def _varied(self, column: Column) -> Column:
-        """Say what a column is that seemed to have one value, or none."""
+        """Return what a column is that seemed to have one value, or none."""
         if len(self.levels) > 1:
             return replace(column, kind=_VARIED[self.form], reason=_RARE, levels=())
         if not self.levels:
@@ -132,7 +132,7 @@ def _most(levels: dict[str, int], at_most: int) -> tuple[str, ...]:
 def infer_schema(
     X: Any, columns: Mapping[str, str] | None = None, everything: Collections | None = None, /
 ) -> Table | None:
-    """Say what the columns of a frame are; None of arrays, and of complete columns of numbers.
+    """Return what the columns of a frame are; None of arrays, and of complete columns of numbers.
 
     Parameters
     ----------
@@ -162,7 +162,7 @@ def infer_schema(
 
 
 def _of_rows(X: Any, columns: Mapping[str, str]) -> Table:
-    """Say what the columns x0, x1, ... of an array or a list of rows are."""
+    """Return what the columns x0, x1, ... of an array or a list of rows are."""
     if not isinstance(X, (np.ndarray, list, tuple)):
         _refuse_columns(type(X).__name__)
     table = replace(Table.of(X, columns=columns), named=True)
@@ -178,7 +178,7 @@ def _refuse_columns(kind: str) -> NoReturn:
 def _of_everything(
     everything: Collections, X: Any, columns: Mapping[str, str] | None
 ) -> Table | None:
-    """Say what columns are by some rows, and count their gaps and levels in all."""
+    """Return what columns are by some rows, and count their gaps and levels in all."""
     if everything.names is None:
         if columns:
             _refuse_columns("one in parts")
@@ -197,11 +197,11 @@ def _are_complete(given: Collections) -> bool:
     """Whether columns of numbers have no gap in any partition."""
     from dask import delayed
 
-    return all(computed(*(delayed(is_numeric, pure=False)(X) for X in given.X)))
+    return all(compute_values(*(delayed(is_numeric, pure=False)(X) for X in given.X)))
 
 
 def _counts_in(table: Table, number: int, X: Any) -> list[ColumnCounts]:
-    with partition_named(number):
+    with name_partition_in_errors(number):
         return counts_of(table, X)
 
 
@@ -219,7 +219,7 @@ def sum_partitions(given: Collections, of: Any, /, *beside: Sequence[Any]) -> li
     while len(found) > 1:
         pairs = [found[k : k + 2] for k in range(0, len(found), 2)]
         found = [delayed(_added, pure=False)(*pair) if pair[1:] else pair[0] for pair in pairs]
-    return list(computed(*found)[0])
+    return list(compute_values(*found)[0])
 
 
 def _added(a: list[Any], b: list[Any]) -> list[Any]:

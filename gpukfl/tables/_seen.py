@@ -52,7 +52,7 @@ def columns_with_gaps(encoding: Encoding) -> tuple[list[int], list[int]]:
 
 
 def some_levels(codes: np.ndarray, coded: Sequence[Coded], /) -> tuple[int, ...]:
-    """Say which columns of codes (n, c) have levels that some models see, those of few first."""
+    """Return which columns of codes (n, c) have levels that some models see, those of few first."""
     known = len(codes) - np.count_nonzero(np.isnan(codes), axis=0)
     found = [j for j, one in enumerate(coded) if FEW < one.levels <= _SOME]
     found = [j for j in found if known[j] >= _ROWS * coded[j].levels]

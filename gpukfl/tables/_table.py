@@ -253,7 +253,7 @@ class Table(Listed):
         return {k: index[self.columns[k].name] for k in used}
 
     def described(self) -> Any:
-        """Return a frame of what columns are taken for: column, kind, reason, missing, levels."""
+        """Return a frame of what each column is taken for: kind, reason, missing, levels."""
         import pandas as pd
 
         rows = [(c.name, c.kind, c.reason, c.missing, len(c.levels)) for c in self.columns]
@@ -267,7 +267,7 @@ class Table(Listed):
         return self.described().to_html(index=False)
 
     def lines(self) -> list[str]:
-        """Say what columns are taken for, in lines: counts of kinds, and what is left out."""
+        """Return what columns are taken for, in lines: counts of kinds, and what is left out."""
         kinds = [column.kind for column in self.columns]
         counts = {kind: kinds.count(kind) for kind in KINDS if kind in kinds}
         told = [", ".join(f"{count} {kind}" for kind, count in counts.items())]

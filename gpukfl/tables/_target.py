@@ -58,7 +58,7 @@ class Target:
 
 
 def read_target(y: Any, task: str = "auto", /) -> Target:
-    """Say what `y` is; warn where that is in doubt, which no order of the rows changes.
+    """Return what `y` is; warn where that is in doubt, which no order of the rows changes.
 
     Parameters
     ----------

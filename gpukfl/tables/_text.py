@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gpukfl._accel.trust import only_numpy
+from gpukfl._accel.trust import is_numpy_only
 
 _WORD = re.compile(r"\b\w\w+\b")
 _ALL, _LEAST = 0xFFFFFFFF, -(2**31)
@@ -106,7 +106,7 @@ def text_parts(texts: np.ndarray, components: np.ndarray | None, /) -> np.ndarra
         return lengths[:, None]
     if not len(texts):
         return np.empty((0, 1 + len(components)))
-    if only_numpy():
+    if is_numpy_only():
         return np.column_stack([lengths, shares_of(texts, components)])
     parts = [
         _hashing().transform(texts[start : start + _ROWS]) @ components.T

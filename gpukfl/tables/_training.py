@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from gpukfl.core._array import as_columns, is_array, is_host, lies_in_parts, take, to_host
+from gpukfl.core._array import as_columns, is_array, is_host, lies_in_parts, to_host
+from gpukfl.core._array import take_rows as take
 from gpukfl.core._frames import (
     as_frame,
     check_container,

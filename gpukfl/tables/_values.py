@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gpukfl._accel.trust import only_numpy
+from gpukfl._accel.trust import is_numpy_only
 from gpukfl.core._frames import WHOLE
 from gpukfl.tables._dates import (
     MOMENT,
@@ -248,7 +248,7 @@ def _at(time: Any, zone: Any) -> Any:
 
 def _numbered(data: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return numbers (n,) of different values, -1 of those that are missing, and the values."""
-    if not only_numpy():
+    if not is_numpy_only():
         import pandas as pd
 
         return pd.factorize(data)

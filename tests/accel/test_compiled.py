@@ -28,14 +28,14 @@ TWINS = [
     (cpu_differences.difference_sums, cpu_differences._difference_sums, (Q.T @ Q, Z)),
     (
         cpu_differences.factored_difference_sums,
-        cpu_differences._factored,
+        cpu_differences._add_factored_sums,
         (X, *cpu_differences.sort_columns(X)),
     ),
     (cpu_decay.decay, cpu_decay._decay, (abs(X), (1.0, 1.0), 3.0, True)),
-    (cpu_distances.squares_of_few, cpu_distances._of_few, (X[:2], Z)),
+    (cpu_distances.squares_of_few, cpu_distances._fill_few_rows, (X[:2], Z)),
     (cpu_distances.sign_sums, cpu_distances._sign_sums, (Q, X, Z)),
     (cpu_distances.power_sums, cpu_distances._power_sums, (Q, X, Z, 1.5)),
-    (cpu_distances.distances, cpu_distances._of_few, (X[:2], Z, "manhattan")),
+    (cpu_distances.distances, cpu_distances._fill_few_rows, (X[:2], Z, "manhattan")),
 ]
 
 

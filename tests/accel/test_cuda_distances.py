@@ -146,7 +146,7 @@ def test_only_cupy_on_such_a_device_takes_pairs(monkeypatch):
     monkeypatch.setattr(_launch, "is_cupy", lambda one: one is x)
     for ratio, slow in ((2, False), (32, True), (64, True)):
         monkeypatch.setattr(
-            _launch, "attribute", lambda _, device, r=ratio: asked.append(device) or r
+            _launch, "device_attribute", lambda _, device, r=ratio: asked.append(device) or r
         )
         assert _launch.double_is_slow(x) == slow
         assert not _launch.double_is_slow(np.empty(0))

@@ -188,7 +188,7 @@ def test_pair_sums(emulated, case, table_bytes, n_knots, shift, some):
     emulated.setattr(_launch, "_MULTIPROCESSORS", 1)
     A, _, _ = make(case)
     at = positions(A, n_knots, shift=shift)
-    assert cuda.sums_pairs(at.codes, shift, n_knots)
+    assert cuda.can_sum_pairs(at.codes, shift, n_knots)
     rows = (len(A) + 1) // 2 if some else len(A)
     actual = cuda.pair_sums(at.codes, shift, n_knots, rows)
     np.testing.assert_array_equal(actual, _pair_sums(at, None, rows))
@@ -196,9 +196,9 @@ def test_pair_sums(emulated, case, table_bytes, n_knots, shift, some):
 
 def test_pair_sums_know_what_they_have_room_for():
     codes = np.zeros((1, 1), dtype=np.int32)
-    assert cuda.sums_pairs(codes, 4, 129)
-    assert not cuda.sums_pairs(codes, 11, 129)
-    assert not cuda.sums_pairs(codes, 4, 20_000)
+    assert cuda.can_sum_pairs(codes, 4, 129)
+    assert not cuda.can_sum_pairs(codes, 11, 129)
+    assert not cuda.can_sum_pairs(codes, 4, 20_000)
 
 
 @pytest.mark.each

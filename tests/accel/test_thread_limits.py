@@ -179,14 +179,14 @@ def test_limits_inside_limits_hold_to_the_end_of_the_outer(several, monkeypatch)
         with one_blas_thread():
             assert blas_threads() == {1}
         assert blas_threads() == {1}
-        assert pool.in_threads(lambda _: blas_threads(), range(4)) == [{1}] * 4
+        assert pool.map_in_pool(lambda _: blas_threads(), range(4)) == [{1}] * 4
         assert blas_threads() == {1}
     assert blas_threads() == {SEVERAL}
 
 
 def test_work_in_the_pool_has_one_blas_thread_each(several, monkeypatch):
     monkeypatch.setenv("GPUKFL_NUM_THREADS", "2")
-    assert pool.in_threads(lambda _: blas_threads(), range(4)) == [{1}] * 4
+    assert pool.map_in_pool(lambda _: blas_threads(), range(4)) == [{1}] * 4
     assert blas_threads() == {SEVERAL}
 
 
@@ -314,7 +314,7 @@ def test_torch_has_one_thread_though_it_is_imported_later():
 
 @pytest.mark.usefixtures("several_threads")
 def test_torch_is_left_alone_where_it_does_not_compute(torch, data):
-    with _threads.few_threads(data[0], len(data[0]), "numpy"):
+    with _threads.limit_threads(data[0], len(data[0]), "numpy"):
         assert torch.get_num_threads() == SEVERAL
 
 

@@ -14,7 +14,7 @@ import pytest
 import gpukfl
 from gpukfl._version import __version__
 from gpukfl.cli import main
-from gpukfl.cli._fit import split
+from gpukfl.cli._fit import split_rows
 from gpukfl.inference import _result
 from gpukfl.tables._target import read_target
 
@@ -64,7 +64,9 @@ def test_fit_prints_a_summary_and_the_test_score(capsys, csv):
 def test_a_class_of_few_rows_is_fitted_and_tested():
     frame = FRAME.assign(price=["rare" if row < 4 else "common" for row in range(60)])
     for seed in range(5):
-        inside, outside = split(frame[["a", "b", "c"]], read_target(frame["price"]), 0.25, seed)
+        inside, outside = split_rows(
+            frame[["a", "b", "c"]], read_target(frame["price"]), 0.25, seed
+        )
         assert [(frame["price"].iloc[rows] == "rare").sum() for rows in (inside, outside)] == [3, 1]
 
 
@@ -72,7 +74,7 @@ def test_a_row_that_is_given_twice_is_not_fitted_and_tested():
     twice = pd.concat([FRAME, FRAME.iloc[:30]], ignore_index=True)
     X, y = twice[["a", "b", "c"]], read_target(twice["price"])
     for seed in range(5):
-        inside, outside = split(X, y, 0.2, seed)
+        inside, outside = split_rows(X, y, 0.2, seed)
         assert len(inside) + len(outside) == 90
         assert len(outside) >= 12
         assert not set(X["a"].iloc[inside]) & set(X["a"].iloc[outside])
@@ -454,5 +456,5 @@ def test_info_prints_the_libraries(capsys):
 
 
 def test_info_says_how_to_install_cupy(capsys, monkeypatch):
-    monkeypatch.setattr("gpukfl.cli._options._version_of", lambda _: "not installed")
+    monkeypatch.setattr("gpukfl.cli._options._installed_version", lambda _: "not installed")
     assert "pip install 'gpukfl[cuda13]'" in run(capsys, "info")[1]

@@ -14,8 +14,8 @@ import pytest
 import gpukfl
 from gpukfl import _fit
 from gpukfl.cli import main
-from gpukfl.cli._files import ends_at_sigterm
-from gpukfl.core._files import replacing
+from gpukfl.cli._files import exit_on_sigterm
+from gpukfl.core._files import atomic_write
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
@@ -47,7 +47,7 @@ def pressed(times):
     """What presses Ctrl-C while a model is written."""
 
     def save(model, path):
-        with replacing(path) as file:
+        with atomic_write(path) as file:
             file.write(b"half")
             for _ in range(times):
                 os.kill(os.getpid(), signal.SIGINT)
@@ -155,11 +155,11 @@ def test_the_command_starts_before_libraries_are_imported():
 
 
 def test_a_command_that_is_terminated_leaves_no_part_of_a_file(tmp_path, monkeypatch):
-    monkeypatch.setattr("gpukfl.core._files._without_name", lambda _: None)  # as on other systems
+    monkeypatch.setattr("gpukfl.core._files._open_unnamed", lambda _: None)  # as on other systems
     before = signal.getsignal(signal.SIGTERM)
 
     def end_while_writing():
-        with ends_at_sigterm(), replacing(tmp_path / "m") as file:
+        with exit_on_sigterm(), atomic_write(tmp_path / "m") as file:
             file.write(b"half of a model")
             assert [one.suffix for one in tmp_path.iterdir()] == [".part"]
             os.kill(os.getpid(), signal.SIGTERM)
@@ -176,7 +176,7 @@ def test_files_are_whole_where_they_cannot_be_named_later(tmp_path, monkeypatch)
         raise OSError
 
     monkeypatch.setattr(os, "link", refuse)
-    with replacing(tmp_path / "m") as file:
+    with atomic_write(tmp_path / "m") as file:
         file.write(b"all of a model")
     assert (tmp_path / "m").read_bytes() == b"all of a model"
     assert len(list(tmp_path.iterdir())) == 1

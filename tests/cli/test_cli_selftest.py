@@ -9,7 +9,7 @@ from gpukfl.cli import main
 
 @pytest.fixture
 def no_gpu(monkeypatch):
-    monkeypatch.setattr("gpukfl.selftest._report.missing", lambda: "there is no driver")
+    monkeypatch.setattr("gpukfl.selftest._report.missing_reason", lambda: "there is no driver")
 
 
 def test_the_reason_is_said_without_a_gpu(no_gpu, capsys, tmp_path):

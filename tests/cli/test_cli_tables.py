@@ -12,7 +12,7 @@ import pytest
 
 import gpukfl
 from gpukfl.cli import main
-from gpukfl.cli._fit import split
+from gpukfl.cli._fit import split_rows
 from gpukfl.tables._target import read_target
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -256,7 +256,7 @@ def test_copies_of_a_row_with_text_and_gaps_are_on_one_side():
     twice = pd.concat([gaps, gaps.iloc[:30]], ignore_index=True)
     target = read_target(twice.pop("price"))
     for seed in range(3):
-        inside, outside = split(twice, target, 0.2, seed)
+        inside, outside = split_rows(twice, target, 0.2, seed)
         both = {json.dumps(row) for row in twice.iloc[inside].values.tolist()} & {
             json.dumps(row) for row in twice.iloc[outside].values.tolist()
         }

@@ -80,8 +80,8 @@ def test_rows_that_memory_does_not_hold_are_read_from_disk(monkeypatch, folder):
     frame = dd.read_parquet(folder)[["a", "b", "y"]]
     monkeypatch.setattr("gpukfl.estimators._dask.SAMPLE", 0)
     monkeypatch.setattr("gpukfl.tables._training.SAMPLE", 0)
-    moved, on_disk, found = [], _collections._on_disk, []
-    monkeypatch.setattr(_collections, "_on_disk", lambda x: moved.append(x) or on_disk(x))
+    moved, on_disk, found = [], _collections._move_to_disk, []
+    monkeypatch.setattr(_collections, "_move_to_disk", lambda x: moved.append(x) or on_disk(x))
     for share in (0.25, 0.0):
         monkeypatch.setattr(_collections, "_SHARE", share)
         model = gpukfl.KernelRidgeRegressor(n_centers=20, ridge=1e-3, lengthscale=1.0)

@@ -6,7 +6,7 @@ import pytest
 from cupy.cuda import runtime
 
 from gpukfl._accel import cuda
-from gpukfl.core._cuda import Attribute, attribute
+from gpukfl.core._cuda import Attribute, device_attribute
 from gpukfl.core._memory import memory_budget
 from gpukfl.linalg import (
     Positions,
@@ -43,13 +43,13 @@ def card(monkeypatch):
     """Let the device be another; what was known of it is asked for anew."""
 
     def put(properties):
-        attribute.cache_clear()
+        device_attribute.cache_clear()
         for which, value in properties.items():
             monkeypatch.setitem(runtime._ATTRIBUTES, int(which), value)
 
     yield put
     monkeypatch.undo()
-    attribute.cache_clear()
+    device_attribute.cache_clear()
 
 
 def sums(launched):
@@ -70,7 +70,7 @@ def test_grids_follow_the_card_and_bits_do_not(launched, card, name):
     assert before != after
     for one, other in zip(expected, found, strict=True):
         np.testing.assert_array_equal(one, other)
-    assert all(shared <= attribute(Attribute.SHARED_BYTES, 0) for *_, shared in after)
+    assert all(shared <= device_attribute(Attribute.SHARED_BYTES, 0) for *_, shared in after)
     if name == "few multiprocessors":
         blocks = [sum(np.prod(grid) for _, grid, _ in launches) for launches in (before, after)]
         assert blocks[1] < blocks[0] / 2

@@ -8,7 +8,7 @@ from brief import bkernn, hkrr, regfeal
 from sklearn.base import clone, is_classifier
 
 import gpukfl
-from gpukfl.estimators._samples import Samples, Splits, copies_of
+from gpukfl.estimators._samples import Samples, Splits, find_duplicates
 from gpukfl.methods import folds
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -43,7 +43,7 @@ def test_copies_are_those_of_all_pairs(on, seed):
     A = table[rng.integers(0, 40, 80)]
     y = A @ [1.0, 2.0, 3.0, 4.0]
     y[rng.random(80) < 0.1] += 1.0  # measured again, with another result
-    firsts, group = copies_of(on.put(A), y)
+    firsts, group = find_duplicates(on.put(A), y)
     expected, first_of = brute_force(on.rounded(A), y)
     np.testing.assert_array_equal(firsts, expected)
     np.testing.assert_array_equal(firsts[group], first_of)
@@ -52,12 +52,12 @@ def test_copies_are_those_of_all_pairs(on, seed):
 @pytest.mark.parametrize("y", [Y, np.stack([Y, -Y], axis=1), LABELS, LABELS.astype(object)])
 def test_targets_of_every_kind_are_compared(y):
     order = np.concatenate([np.arange(N), np.arange(N)])
-    firsts, group = copies_of(X[order], y[order])
+    firsts, group = find_duplicates(X[order], y[order])
     np.testing.assert_array_equal(firsts, np.arange(N))
     np.testing.assert_array_equal(group, order)
     other = y[order].copy()
     other[N:] = np.roll(y, 1, axis=0)
-    kept, _ = copies_of(X[order], other) or (np.arange(2 * N), None)
+    kept, _ = find_duplicates(X[order], other) or (np.arange(2 * N), None)
     assert set(range(N)) <= set(kept.tolist())
     assert len(kept) == 2 * N - int(np.sum(np.all(np.atleast_2d((other[N:] == y).T), axis=0)))
 
@@ -77,7 +77,7 @@ def test_targets_of_every_kind_are_compared(y):
 def test_rows_are_copies_only_if_every_value_is_equal(A, copies):
     others = np.stack([np.arange(30) + 5, np.arange(30)], axis=1).astype(A.dtype)
     A = np.concatenate([others, A])
-    assert (copies_of(A, np.zeros(len(A))) is not None) is copies
+    assert (find_duplicates(A, np.zeros(len(A))) is not None) is copies
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_rows_are_copies_only_if_every_value_is_equal(A, copies):
 def test_rows_of_few_values_are_cells_of_a_table(values, times, merged):
     """Equal by chance: new rows will repeat them too, and one of them tells of the others."""
     A = np.stack([np.arange(values), np.arange(values) % 3], axis=1).astype(np.float64)
-    found = copies_of(np.tile(A, (times, 1)), np.tile(A[:, 0], times))
+    found = find_duplicates(np.tile(A, (times, 1)), np.tile(A[:, 0], times))
     assert (found is not None) is merged
 
 
@@ -94,7 +94,7 @@ def test_memory_maps_are_left_as_they_are_but_not_what_is_held_out_of_them(tmp_p
     twice = np.memmap(tmp_path / "X", dtype=np.float64, mode="w+", shape=(2 * N, D))
     twice[:] = np.repeat(X, 2, axis=0)
     y = np.repeat(Y, 2)[:, None]
-    assert copies_of(twice, y) is None
+    assert find_duplicates(twice, y) is None
     samples, rng = Samples.of(twice, y, None, labels=False), np.random.RandomState(0)
     for inside, outside in samples.splits(rng, Splits(at_most=80)):
         rows = np.concatenate([inside.X, outside.X])

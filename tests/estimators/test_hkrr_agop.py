@@ -239,8 +239,8 @@ def test_of_many_rows_the_map_of_another_fit_is_kept(monkeypatch):
     y = np.sin(2.0 * X[:, 0])
     make = functools.partial(gpukfl.HKRRRegressor, optimizer="agop", scaling=None, random_state=0)
     first, second, alone = make(), make(), make()
-    precedent = first.fitted_as(X[:200], y[:200], None, None)
-    second.fitted_as(X[100:], y[100:], None, precedent)
+    precedent = first.fit_like(X[:200], y[:200], None, None)
+    second.fit_like(X[100:], y[100:], None, precedent)
     alone.fit(X[100:], y[100:])
     np.testing.assert_allclose(second.B_, first.B_, rtol=1e-12)
     assert second.learned_
@@ -254,9 +254,9 @@ def test_of_few_rows_as_many_maps_are_learned_as_another_fit_kept():
     y = np.sin(2.0 * X[:, 0]) + 0.1 * rng.standard_normal(300)
     make = functools.partial(gpukfl.HKRRRegressor, optimizer="agop", scaling=None, random_state=0)
     first, second, same, alone = make(), make(), make(), make()
-    precedent = first.fitted_as(X[:200], y[:200], None, None)
-    second.fitted_as(X[100:], y[100:], None, precedent)
-    same.fitted_as(X[:200], y[:200], None, precedent)
+    precedent = first.fit_like(X[:200], y[:200], None, None)
+    second.fit_like(X[100:], y[100:], None, precedent)
+    same.fit_like(X[:200], y[:200], None, precedent)
     alone.fit(X[100:], y[100:])
     np.testing.assert_array_equal(same.B_, first.B_)
     assert second.learned_
@@ -285,9 +285,9 @@ def test_of_many_rows_lengthscale_and_ridge_of_another_last_fit_are_kept(optimiz
         n_centers=Centers(40, 60),
     )
     first, second, more = make(), make(), make()
-    precedent = first.fitted_as(X[:200], y[:200], None, None)
-    second.fitted_as(X[100:300], y[100:300], None, precedent)
-    more.fitted_as(X, y, None, precedent)
+    precedent = first.fit_like(X[:200], y[:200], None, None)
+    second.fit_like(X[100:300], y[100:300], None, precedent)
+    more.fit_like(X, y, None, precedent)
     assert chosen[-2].n_samples == 200
     assert second.ridge_ == first.ridge_
     assert chosen[-1] is None or chosen[-1].n_samples == 500  # too many for a ridge of 200
@@ -297,13 +297,13 @@ def test_last_lengthscale_and_ridge_are_chosen_on_some_of_many_rows(monkeypatch)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 3))
     y = np.sin(X[:, 0]) + 0.1 * rng.normal(size=300)
-    seen, left_out_path = [], _problem.left_out_path
+    seen, left_out_path = [], _problem.leave_one_out_path
 
     def watched(system, *given):
         seen.append(system.operator.shape[0])
         return left_out_path(system, *given)
 
-    monkeypatch.setattr(_problem, "left_out_path", watched)
+    monkeypatch.setattr(_problem, "leave_one_out_path", watched)
     monkeypatch.setattr(_problem, "_STRETCH_ROWS", 100)
     monkeypatch.setattr(_problem, "_PATH_ROWS", 200)
     centers = Centers(fit=40, refit=60)

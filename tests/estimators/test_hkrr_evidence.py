@@ -330,7 +330,7 @@ def test_bad_fields_of_holding_out_are_named(options, error, match):
 
 def after(known, X, y, **options):
     model = regressor(**{"structure": "diagonal", **options})
-    known = model.fitted_as(X, y, None, known)
+    known = model.fit_like(X, y, None, known)
     return model, known
 
 
@@ -421,7 +421,7 @@ def test_targets_that_do_not_vary_say_nothing_of_others(criterion, structure):
 
 
 def test_no_more_pairs_are_looked_at_than_of_a_part_of_many_rows(monkeypatch):
-    seen, original = [], _metric.exact
+    seen, original = [], _metric.exact_criterion
     monkeypatch.setattr(_metric, "EXACT_ROWS", 60)
     monkeypatch.setattr(_by_evidence, "EXACT_ROWS", 60)
 
@@ -429,7 +429,7 @@ def test_no_more_pairs_are_looked_at_than_of_a_part_of_many_rows(monkeypatch):
         seen.append(part.n)
         return original(part, how)
 
-    monkeypatch.setattr(_metric, "exact", exact)
+    monkeypatch.setattr(_metric, "exact_criterion", exact)
     options = hkrr(criterion="evidence", structure="low_rank", n_components="auto", n_centers=40)
     HKRRRegressor(**options).fit(X, Y)
     assert seen
@@ -439,7 +439,7 @@ def test_no_more_pairs_are_looked_at_than_of_a_part_of_many_rows(monkeypatch):
 def test_noise_that_rounding_exceeds_is_told(monkeypatch):
     monkeypatch.setattr(_by_evidence, "EXACT_ROWS", 60)
     fixed = MetricFit(np.full(D, 1e-3), 1e-14, 0.0, Status.CONVERGED, History())
-    monkeypatch.setattr(_by_evidence.ByEvidence, "metric", lambda *_: fixed)
+    monkeypatch.setattr(_by_evidence.EvidenceHKRR, "metric", lambda *_: fixed)
     model = regressor(kernel="matern32", structure="diagonal", n_centers=Centers(refit=50))
     linear = X[:, 0]
     with pytest.warns(ConvergenceWarning, match=r"noise of 1\.0e-14 .* below the rounding"):

@@ -15,7 +15,12 @@ from gpukfl.estimators._samples import Splits
 from gpukfl.estimators._search import Trial
 from gpukfl.estimators.hkrr import _fit as _search
 from gpukfl.estimators.hkrr._data import FINE_RIDGES, HyperKernelProblem
-from gpukfl.estimators.hkrr._fit import HKRR, Setting, Tuner, components_grid
+from gpukfl.estimators.hkrr._fit import (
+    HKRR,
+    HyperKernelSetting,
+    HyperKernelTuner,
+    n_components_grid,
+)
 from gpukfl.kernels import median_distance
 from gpukfl.methods import ExactCriterion, HyperKernelObjective, resized_map
 
@@ -48,7 +53,7 @@ def test_enough_components_are_chosen():
     assert model.n_iter_ <= 15
     gain = 0.005 * (1 - best["score"])
     assert all(t["score"] <= best["score"] + gain + 1e-12 for t in trials)
-    assert {t["n_components"] for t in trials} <= set(components_grid(4))
+    assert {t["n_components"] for t in trials} <= set(n_components_grid(4))
     names = {"n_components", "ridge", "learned", "score", "standard_error", "seconds", "chosen"}
     assert all(set(t) == names for t in trials)
 
@@ -84,18 +89,18 @@ def test_a_map_is_optimised_where_that_gains_more_than_a_standard_error(gain, le
     gains = np.random.default_rng(0).standard_normal(100)  # the mean's error is a tenth
     gains += gain - gains.mean()
     start, optimised = (
-        Trial(Setting(1, 1e-3, steps), 1.0 - losses.mean() / 10, [None], losses)
+        Trial(HyperKernelSetting(1, 1e-3, steps), 1.0 - losses.mean() / 10, [None], losses)
         for steps, losses in ((0, np.full(100, 9.0)), (10, 9.0 - gains))
     )
-    tuner = Tuner(None, [], [None])
+    tuner = HyperKernelTuner(None, [], [None])
     assert tuner.choose([start, optimised]) is (optimised if learned else start)
 
 
 def test_components_to_choose_among():
-    assert components_grid(1) == [1]
-    assert components_grid(3) == [1, 2, 3]
-    assert components_grid(25) == [1, 2, 4, 8, 16, 20, 25]
-    assert components_grid(200) == [1, 2, 4, 8, 16, 20, 32, 64]
+    assert n_components_grid(1) == [1]
+    assert n_components_grid(3) == [1, 2, 3]
+    assert n_components_grid(25) == [1, 2, 4, 8, 16, 20, 25]
+    assert n_components_grid(200) == [1, 2, 4, 8, 16, 20, 32, 64]
 
 
 def test_one_set_is_held_out_of_many_rows(monkeypatch):
@@ -211,7 +216,7 @@ def test_an_interruption_while_the_time_is_measured_is_not_lost(monkeypatch):
 def test_gradients_are_the_start_unless_another_is_better_beyond_chance(monkeypatch, behind):
     known = np.array([[1.0, 0.0, 0.0], [0.0, 0.5, 0.0]])[:, :D]
     monkeypatch.setattr(HyperKernelProblem, "_average_gradients", lambda *_: known)
-    monkeypatch.setattr(_search, "is_behind", lambda *_: behind)
+    monkeypatch.setattr(_search, "is_clearly_worse", lambda *_: behind)
     options = {"n_components": 2, "ridge": 1e-3, "max_iter": 0, "refit_centers": None}
     options |= {"lengthscale": 1.0}  # which the evidence would learn
     model = regressor(n_starts=2, scaling=None, **options).fit(X[:, :3], Y)
@@ -222,7 +227,7 @@ def test_the_order_of_the_columns_does_not_choose_the_axes(monkeypatch):
     """A map of fewer rows is cut from all features by gradients, not from the first of them."""
     kept = []
     for order in (np.arange(D), np.arange(D)[::-1]):
-        monkeypatch.setattr(_search, "is_behind", lambda *_: True)  # the last that is tried
+        monkeypatch.setattr(_search, "is_clearly_worse", lambda *_: True)  # the last that is tried
         model = regressor(n_components=D, n_starts=0, ridge=1e-3, max_iter=0, refit_centers=None)
         B = model.fit(X[:, order], Y).B_[:, np.argsort(order)]
         kept.append(np.abs(resized_map(B, 1, rng=None)))

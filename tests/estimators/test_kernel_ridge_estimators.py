@@ -295,8 +295,8 @@ def test_the_lengthscale_predicts_left_out_samples(weighted):
 
 def test_fits_to_about_the_same_rows_share_a_lengthscale():
     one, other = KernelRidgeRegressor(random_state=0), KernelRidgeRegressor(random_state=0)
-    known = one.fitted_as(X[10:], Y[10:], None, None)
-    other.fitted_as(X[:-10] * 3.0, Y[:-10], None, known)
+    known = one.fit_like(X[10:], Y[10:], None, None)
+    other.fit_like(X[:-10] * 3.0, Y[:-10], None, known)
     assert other.lengthscale_ == one.lengthscale_
     assert other.ridge_path_ is not None  # the ridge is its own
     same = KernelRidgeRegressor(lengthscale=one.lengthscale_, random_state=0)
@@ -307,8 +307,8 @@ def test_fits_to_about_the_same_rows_share_a_lengthscale():
 def test_of_many_rows_a_ridge_of_another_fit_is_kept(monkeypatch):
     monkeypatch.setattr("gpukfl.estimators.kernel_ridge._estimator._KEPT_FROM", len(X) - 10)
     one, other = KernelRidgeRegressor(random_state=0), KernelRidgeRegressor(random_state=0)
-    known = one.fitted_as(X[10:], Y[10:], None, None)
-    other.fitted_as(X[:-10] * 3.0, Y[:-10], None, known)
+    known = one.fit_like(X[10:], Y[10:], None, None)
+    other.fit_like(X[:-10] * 3.0, Y[:-10], None, known)
     assert other.ridge_ == one.ridge_
     assert other.ridge_path_ is None
     given = {"lengthscale": one.lengthscale_, "ridge": one.ridge_}
@@ -318,9 +318,9 @@ def test_of_many_rows_a_ridge_of_another_fit_is_kept(monkeypatch):
 
 def test_a_classifiers_calibration_measures_no_other_lengthscale(monkeypatch):
     asked = []
-    measured = _method.lengthscale_left_out
+    measured = _method.leave_one_out_lengthscale
     monkeypatch.setattr(
-        _method, "lengthscale_left_out", lambda *a, **k: asked.append(1) or measured(*a, **k)
+        _method, "leave_one_out_lengthscale", lambda *a, **k: asked.append(1) or measured(*a, **k)
     )
     KernelRidgeClassifier(random_state=0).fit(X, LABELS)
     assert len(asked) == 1

@@ -14,8 +14,8 @@ from gpukfl import (
     RegFeaLClassifier,
     RKHSWeightingClassifier,
 )
-from gpukfl.cli._fit import split
-from gpukfl.estimators._samples import Samples, by_appearance
+from gpukfl.cli._fit import split_rows
+from gpukfl.estimators._samples import Samples, number_by_appearance
 from gpukfl.methods import Reweighting
 from gpukfl.tables._target import read_target
 
@@ -62,7 +62,7 @@ def test_probabilities_follow_the_names(monkeypatch, name, n_classes, held_out):
 
 
 def test_classes_are_numbered_by_where_they_are_first():
-    np.testing.assert_array_equal(by_appearance(np.array([2, 2, 0, 1, 0])), [0, 0, 1, 2, 1])
+    np.testing.assert_array_equal(number_by_appearance(np.array([2, 2, 0, 1, 0])), [0, 0, 1, 2, 1])
 
 
 def test_held_out_rows_of_the_command_line_do_not_go_by_names():
@@ -71,7 +71,8 @@ def test_held_out_rows_of_the_command_line_do_not_go_by_names():
     X, codes = _data(200, 3)
     frame = pd.DataFrame(X)
     parts = [
-        split(frame, read_target(np.array(list(names))[codes]), 0.2, 0) for names in ("abc", "bca")
+        split_rows(frame, read_target(np.array(list(names))[codes]), 0.2, 0)
+        for names in ("abc", "bca")
     ]
     for one, other in zip(*parts, strict=True):
         np.testing.assert_array_equal(one, other)

@@ -32,10 +32,10 @@ from gpukfl.estimators._search import Search
 from gpukfl.estimators.regfeal._fit import (
     MEAN_DEGREES,
     STRENGTHS,
-    Fold,
+    RegFeaLFold,
     RegFeaLMethod,
-    Setting,
-    Tuner,
+    RegFeaLSetting,
+    RegFeaLTuner,
     _neighbours,
 )
 from gpukfl.estimators.regfeal._retraining import Coordinates, leading_columns
@@ -89,7 +89,7 @@ def test_the_coordinates_are_those_of_the_leading_directions():
 
 def errors_of_directions(monkeypatch, error):
     """Let directions have these errors on held-out rows, in units of the spread."""
-    predict = Fold.predict
+    predict = RegFeaLFold.predict
 
     def wrong(fold, learned):
         if learned.retrained is None:
@@ -98,7 +98,7 @@ def errors_of_directions(monkeypatch, error):
         squares = error(fold, learned) * held.spread / float(held.weights.sum())
         return held.Y + np.sqrt(squares / held.Y.shape[1])
 
-    monkeypatch.setattr(Fold, "predict", wrong)
+    monkeypatch.setattr(RegFeaLFold, "predict", wrong)
 
 
 def errors_of_numbers(monkeypatch, errors):
@@ -318,12 +318,12 @@ DECAYS = [k / (k + D) for k in MEAN_DEGREES]
 
 def test_neighbours_are_one_step_away():
     laws, law = [DegreeLaw(decay) for decay in DECAYS], DegreeLaw(0.3)
-    at = Setting(laws[2], STRENGTHS[0])
+    at = RegFeaLSetting(laws[2], STRENGTHS[0])
     expected = {(laws[2], STRENGTHS[1]), (laws[1], STRENGTHS[0]), (laws[3], STRENGTHS[0])}
-    assert set(_neighbours(at, laws, STRENGTHS)) == {Setting(*point) for point in expected}
-    last = Setting(law, STRENGTHS[-1])
-    assert _neighbours(last, None, STRENGTHS) == [Setting(law, STRENGTHS[-2])]
-    assert _neighbours(Setting(law, 0.7), None, None) == []
+    assert set(_neighbours(at, laws, STRENGTHS)) == {RegFeaLSetting(*point) for point in expected}
+    last = RegFeaLSetting(law, STRENGTHS[-1])
+    assert _neighbours(last, None, STRENGTHS) == [RegFeaLSetting(law, STRENGTHS[-2])]
+    assert _neighbours(RegFeaLSetting(law, 0.7), None, None) == []
 
 
 def test_many_rows_are_chosen_on_a_sample(monkeypatch):
@@ -491,8 +491,8 @@ def test_points_far_behind_see_fewer_rows(monkeypatch, retrain):
         error = errors[min(list(counts).index(setting), 2)]
         return fold.held_out.Y + np.sqrt(error * fold.held_out.spread / len(fold.held_out.Y))
 
-    monkeypatch.setattr(Fold, "predict", predict)
-    monkeypatch.setattr(Tuner, "_ways", lambda *_: [])
+    monkeypatch.setattr(RegFeaLFold, "predict", predict)
+    monkeypatch.setattr(RegFeaLTuner, "_ways", lambda *_: [])
     regressor(retrain=retrain, degrees="auto", strength="auto").fit(X, Y)
     first, second, *others = counts.values()
     assert (first, second) == (5, 5)

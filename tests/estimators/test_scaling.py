@@ -18,7 +18,7 @@ from gpukfl.estimators.scaling import (
     RobustScaling,
     StandardScaling,
     has_heavy_tails,
-    learned_scaling,
+    learn_scaling,
 )
 from gpukfl.partitioned._rows import Rows
 
@@ -194,7 +194,7 @@ def test_auto_bounds_only_where_tails_are_heavy():
     heavy = np.column_stack([light, np.exp(2.0 * RNG.standard_normal(N))])
     for samples, word in ((light, "standard"), (heavy, "robust")):
         rows = Rows(samples, np.empty(0))
-        found = learned_scaling("auto", rows, None)
+        found = learn_scaling("auto", rows, None)
         assert type(found) is SCALINGS[word]
         np.testing.assert_array_equal(found(samples), learned(SCALINGS[word], samples)(samples))
 

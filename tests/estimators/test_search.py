@@ -10,10 +10,17 @@ from sklearn.base import clone
 from gpukfl import BKerNNRegressor, KernelRidgeRegressor
 from gpukfl.core._places import Place
 from gpukfl.estimators._data import HeldOut
-from gpukfl.estimators._learner import held_out_folds
-from gpukfl.estimators._run import Run, reported_to
+from gpukfl.estimators._learner import make_folds
+from gpukfl.estimators._run import Run, use_report
 from gpukfl.estimators._samples import Samples
-from gpukfl.estimators._search import Search, Trial, climbed, explained, is_behind, untried
+from gpukfl.estimators._search import (
+    Search,
+    Trial,
+    explained_variance,
+    first_untried,
+    hill_climb,
+    is_clearly_worse,
+)
 
 RNG = np.random.default_rng(0)
 
@@ -45,7 +52,7 @@ class Listed:
     first: bool = False  # whether the first is the choice, whatever the scores
 
     def propose(self, trials):
-        return untried(self.settings, trials)
+        return first_untried(self.settings, trials)
 
     def starts(self, _, trials):
         return trials[-1].learned if trials and trials[-1].learned else [None, None]
@@ -118,10 +125,10 @@ def test_nothing_runs_against_what_has_overflowed():
 def test_behind_is_by_more_than_the_standard_error_of_the_difference():
     best = np.zeros(100)
     even = np.tile([1.0, -1.0], 50)
-    assert not is_behind(even + 0.09, best)
-    assert is_behind(even + 0.11, best)
-    assert not is_behind(best, best)
-    assert is_behind(np.full(100, np.nan), best)
+    assert not is_clearly_worse(even + 0.09, best)
+    assert is_clearly_worse(even + 0.11, best)
+    assert not is_clearly_worse(best, best)
+    assert is_clearly_worse(np.full(100, np.nan), best)
 
 
 def test_an_interruption_keeps_the_trials_that_are_whole():
@@ -140,25 +147,25 @@ def test_one_setting_is_tried_however_late_it_is(monkeypatch):
 
 def test_targets_that_do_not_vary_are_judged_by_their_errors():
     flat = [Shrunk(HeldOut(Y, Y, np.ones((4, 1)))) for Y in [np.ones((4, 1))]]
-    assert explained(0.5, flat) == -0.5
-    assert explained(np.nan, flat) == -np.inf
+    assert explained_variance(0.5, flat) == -0.5
+    assert explained_variance(np.nan, flat) == -np.inf
 
 
 def test_a_climb_goes_up_by_more_than_the_gain_only():
     trials = [Trial(k, score) for k, score in enumerate([0.2, 0.5, 0.505, 0.52, 0.1])]
-    assert climbed(trials, lambda _: 0.01).setting == 3
-    assert climbed(trials, lambda _: 0.1).setting == 1
-    assert climbed(trials, lambda score: 0.5 * (1.0 - score)).setting == 0
-    assert climbed(trials, lambda _: 0.01, first=3).setting == 3
-    assert climbed(trials, lambda _: 0.1, first=3).setting == 2
-    assert untried([1, 7], trials) == 7
-    assert untried([1], trials) is None
+    assert hill_climb(trials, lambda _: 0.01).setting == 3
+    assert hill_climb(trials, lambda _: 0.1).setting == 1
+    assert hill_climb(trials, lambda score: 0.5 * (1.0 - score)).setting == 0
+    assert hill_climb(trials, lambda _: 0.01, first=3).setting == 3
+    assert hill_climb(trials, lambda _: 0.1, first=3).setting == 2
+    assert first_untried([1, 7], trials) == 7
+    assert first_untried([1], trials) is None
 
 
 def test_reports_go_to_those_who_asked_last_and_only_while_they_ask(capfd):
     seen = []
     history = type("Steps", (), {"objective": [2.0], "seconds": [0.5]})()
-    with reported_to(lambda *_: seen.append("outer")), reported_to(lambda *a: seen.append(a)):
+    with use_report(lambda *_: seen.append("outer")), use_report(lambda *a: seen.append(a)):
         inside = Run(None, 0, 1)
     inside.tell("fit", 2, history)
     Run(None, 0, 0).tell("fit", 2, history)
@@ -199,4 +206,4 @@ def test_a_large_fold_is_the_only_one_whatever_the_clock_says(limit, expected):
     samples = Samples(RNG.standard_normal((60, 3)), RNG.standard_normal((60, 1)), None)
     place, run = Place(np, "cpu", "float64"), Run(limit, 0, 0)
 
-    assert len(held_out_folds(method, samples, place, run, method.splits)) == expected
+    assert len(make_folds(method, samples, place, run, method.splits)) == expected

@@ -10,7 +10,7 @@ from selection_cases import THREE, classifier, found, selector
 import gpukfl
 from gpukfl.estimators.selection import Knockoffs, Stability
 from gpukfl.estimators.selection import _control as _discoveries
-from gpukfl.knockoffs import GaussianKnockoffs, KnockoffSampler, found_at, level_of
+from gpukfl.knockoffs import GaussianKnockoffs, KnockoffSampler, select_by_e_values, selection_level
 
 N, P = 120, 6
 RNG = np.random.default_rng(11)
@@ -34,9 +34,9 @@ def test_variables_that_beat_their_copies_are_selected(model):
     values = model.e_values_
     assert values.shape == (P,)
     assert values.dtype == np.float64
-    np.testing.assert_array_equal(model.get_support(), found_at(values, 0.1))
+    np.testing.assert_array_equal(model.get_support(), select_by_e_values(values, 0.1))
     np.testing.assert_array_equal(model.selected_at(0.1), model.get_support())
-    assert model.fdr_ == level_of(values, model.get_support())
+    assert model.fdr_ == selection_level(values, model.get_support())
     assert 0 < model.fdr_ <= 0.1
     assert model.selected_at(model.fdr_).sum() == 2
     assert not model.selected_at(0.9 * model.fdr_).any()

@@ -98,7 +98,7 @@ def test_all_rows_are_centres_or_few_are(monkeypatch, seconds, low, high):
 
     problem = Problem(n=6000, kernel=SimpleNamespace(stretched=lambda _: None))
     at = SimpleNamespace(lengthscale=1.0, B=None)
-    found = _search.affordable_refit(problem, at, Run(seconds, 0, 0), 6000)
+    found = _search.affordable_refit_centers(problem, at, Run(seconds, 0, 0), 6000)
     assert low <= found <= high
 
 

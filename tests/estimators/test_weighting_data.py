@@ -32,7 +32,7 @@ from weighting_cases import (
 from gpukfl import RKHSWeightingRegressor
 from gpukfl.core._places import resolve_place
 from gpukfl.estimators._data import HeldOut
-from gpukfl.estimators._learner import choose
+from gpukfl.estimators._learner import choose_setting
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators.weighting import Descent, Pruning
@@ -322,7 +322,7 @@ def test_a_trial_is_judged_by_its_predictions(learner):
     run = Run(None, 0, 0)
     samples = Samples.of(X, Y[:, None], np.arange(N) % 3, labels=False)
     place = resolve_place("numpy", X, dtype="float64", work=0)
-    choice = choose(method, method.problem(samples, place, run), samples, place, run)
+    choice = choose_setting(method, method.problem(samples, place, run), samples, place, run)
     assert len({trial.setting.instantiation for trial in choice.trials}) == 4
     truth = np.concatenate([fold.held_out.Y for fold in choice.folds])
     weights = np.concatenate([fold.held_out.weights for fold in choice.folds])[:, 0]

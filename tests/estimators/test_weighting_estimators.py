@@ -31,9 +31,9 @@ from weighting_cases import (
     truth,
 )
 
-from gpukfl.estimators.weighting._fit import described
+from gpukfl.estimators.weighting._fit import instantiation_text
 from gpukfl.instantiations import GaussianSign, Stumps
-from gpukfl.methods import LOSSES, cross_validated, generalization_gap
+from gpukfl.methods import LOSSES, cross_validate, generalization_gap
 from gpukfl.operators import FeatureOperator
 
 learners = pytest.mark.parametrize("learner", LEARNERS)
@@ -80,7 +80,7 @@ def test_instantiations_are_chosen(instantiation, ridge):
     assert isinstance(model.instantiation_, kinds[instantiation])
     tried = {trial["instantiation"] for trial in model.tuning_}
     assert len(tried) == (8 if instantiation == "auto" else 4)
-    assert described(model.instantiation_) in tried
+    assert instantiation_text(model.instantiation_) in tried
     assert sum(trial["chosen"] for trial in model.tuning_) == 1
     assert model.score(NEW, Y_NEW) > 0.5
     if ridge != "auto":
@@ -404,17 +404,17 @@ def test_profiles_are_predictions(make, scaling):
 def test_the_ridge_is_looked_for_around_that_of_about_the_same_rows(monkeypatch, learner):
     def fitted(rows, known):
         model = regressor(learner=learner, ridge="auto")
-        return model, model.fitted_as(X[rows], Y[rows], None, known)
+        return model, model.fit_like(X[rows], Y[rows], None, known)
 
     tried = []
 
     def counted(sums, solve, ridges):
         tried.append(len(ridges))
-        return cross_validated(sums, solve, ridges)
+        return cross_validate(sums, solve, ridges)
 
     first, known = fitted(slice(None, -10), None)
-    monkeypatch.setattr("gpukfl.methods._weighting.cross_validated", counted)
-    monkeypatch.setattr("gpukfl.estimators.weighting._data.cross_validated", counted)
+    monkeypatch.setattr("gpukfl.methods._weighting.cross_validate", counted)
+    monkeypatch.setattr("gpukfl.estimators.weighting._data.cross_validate", counted)
     model, _ = fitted(slice(10, None), known)
     anew, _ = fitted(slice(10, None), replace(known, setting=replace(known.setting, ridge=None)))
     assert model.ridge_ == pytest.approx(anew.ridge_)

@@ -51,7 +51,7 @@ def test_gradients_are_projected_on_the_span_of_the_data(data, rng, monkeypatch,
     _, sizes, rows = np.linalg.svd(inside / unit, full_matrices=False)
     assert np.sum(sizes > 1e-4) == 5
     Q, _ = np.linalg.qr((rows[:5] * unit).T)
-    monkeypatch.setattr(_gradients, "_along_data", lambda _problem, G, _first: G)
+    monkeypatch.setattr(_gradients, "_project_on_data", lambda _problem, G, _first: G)
     whole = fitted(X, y, scaling=scaling).feature_matrix_
     expected = Q @ Q.T @ whole @ Q @ Q.T
     scale = np.abs(expected).max()
@@ -61,7 +61,7 @@ def test_gradients_are_projected_on_the_span_of_the_data(data, rng, monkeypatch,
 
 def test_where_the_data_span_everything_gradients_stay_as_they_are(data, monkeypatch):
     projected = fitted(*data).feature_matrix_
-    monkeypatch.setattr(_gradients, "_along_data", lambda _problem, G, _first: G)
+    monkeypatch.setattr(_gradients, "_project_on_data", lambda _problem, G, _first: G)
     np.testing.assert_array_equal(projected, fitted(*data).feature_matrix_)
 
 

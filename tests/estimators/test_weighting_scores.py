@@ -11,8 +11,8 @@ from gpukfl import RKHSWeightingClassifier, RKHSWeightingRegressor
 from gpukfl.estimators.weighting._data import WeightingProblem
 from gpukfl.instantiations import GaussianSign, Stumps
 from gpukfl.methods import (
-    cross_validated,
-    cross_validated_near,
+    cross_validate,
+    cross_validate_locally,
     fold_sums,
     least_squares,
     scored_rows,
@@ -97,7 +97,7 @@ def test_coefficients_are_not_the_inverse_of_rounding(seed, dtype):
     W = stumps.draw(300, rows.shape[1], np.random.RandomState(0)).astype(dtype)
     operator = FeatureOperator(stumps, rows, W, common_scale(stumps, W, rows.shape[1]))
     sums = fold_sums(operator, y[:, None] / y.std(), None, np.arange(len(y)) % FOLDS)
-    found = cross_validated(
+    found = cross_validate(
         sums, lambda *some: least_squares(sums, *some)[0], np.geomspace(1e-9, 1.0, 10).tolist()
     )
     assert max(np.abs(A).max() for along in found.coefs for A in along) < 1e6
@@ -115,7 +115,7 @@ def test_large_coefficients_that_cancel_are_scored_by_their_predictions():
     small, large = np.full((11, 1), 0.01), np.full((11, 1), 0.01)
     large[0] += 3e7
     large[-1] -= 3e7
-    found = cross_validated(sums, lambda *_: [small, large], [1.0, 1e-3])
+    found = cross_validate(sums, lambda *_: [small, large], [1.0, 1e-3])
     assert found.scores[1] == pytest.approx(found.scores[0], abs=1e-6)
     quadratic, rounding = sums.whole.squared_error(large), sums.whole.rounding(large)
     exact = np.sum((Y - operator.dense() @ small) ** 2)
@@ -149,11 +149,11 @@ def test_ridges_are_tried_around_the_best_of_the_fit_before(monkeypatch, learner
     tried = []
 
     def noting(sums, solve, ridges, *at):
-        found = (cross_validated_near if at else cross_validated)(sums, solve, ridges, *at)
+        found = (cross_validate_locally if at else cross_validate)(sums, solve, ridges, *at)
         tried.append((len(ridges), *at, found.ridges[found.best]))
         return found
 
-    for name in ("cross_validated", "cross_validated_near"):
+    for name in ("cross_validate", "cross_validate_locally"):
         monkeypatch.setattr(f"gpukfl.estimators.weighting._data.{name}", noting)
     options = {"instantiation": "stumps", "learner": learner, "random_state": 0}
     model = RKHSWeightingRegressor(310, **options).fit(X, y)

@@ -23,8 +23,8 @@ from gpukfl.estimators import KernelRidgeRegressor
 from gpukfl.inference import Band, _bands, bands
 from gpukfl.inference import _bands as _kernel_bands
 from gpukfl.inference._bands import largest_deviation
-from gpukfl.inference._evaluation import Subject
-from gpukfl.inference._kernels import kernel_of
+from gpukfl.inference._evaluation import InferenceData
+from gpukfl.inference._kernels import learned_kernel
 
 plt = pytest.importorskip("matplotlib.pyplot")
 
@@ -71,11 +71,11 @@ def test_the_models_own_curve_is_beside(found, model):
 
 
 def test_a_shortened_kernel_compares_points_that_are_as_much_nearer():
-    kernel = kernel_of(KernelRidgeRegressor(random_state=0).fit(X, Y))
+    kernel = learned_kernel(KernelRidgeRegressor(random_state=0).fit(X, Y))
     middle = X.mean(axis=0)
     near, far = (middle + step * (X[:5] - middle) for step in (0.5, 1.0))
     at = middle[None, :]
-    np.testing.assert_allclose(kernel.shortened(0.5)(near, at), kernel(far, at))
+    np.testing.assert_allclose(kernel.shorten(0.5)(near, at), kernel(far, at))
 
 
 def test_a_kernel_without_a_lengthscale_has_a_lower_ridge(model, monkeypatch):
@@ -271,20 +271,20 @@ def test_a_class_of_one_row_has_its_own_curves(fit):
 
 
 def test_a_fit_to_fewer_classes_gives_the_others_nothing():
-    subject = Subject.of(RandomForestClassifier(5, random_state=0).fit(X, RARE), X, RARE)
+    subject = InferenceData.of(RandomForestClassifier(5, random_state=0).fit(X, RARE), X, RARE)
     fit = RandomForestClassifier(5, random_state=0).fit(X[RARE != "rare"], RARE[RARE != "rare"])
     found = subject.functions(X[:9], fit)
     np.testing.assert_array_equal(found[:, :2], fit.predict_proba(X[:9]))
     assert not found[:, 2].any()
     two = np.where(RARE == "rare", "rare", "low")
-    subject = Subject.of(RandomForestClassifier(5, random_state=0).fit(X, two), X, two)
+    subject = InferenceData.of(RandomForestClassifier(5, random_state=0).fit(X, two), X, two)
     alone = RandomForestClassifier(5, random_state=0).fit(X, np.full(100, "low"))
     np.testing.assert_array_equal(subject.functions(X[:9], alone), np.zeros((9, 1)))
 
 
 def test_slopes_of_a_half_are_those_of_all_classes():
-    subject = Subject.of(HKRRClassifier(1, ridge=1e-2, random_state=0).fit(X, RARE), X, RARE)
-    slopes = subject.kernel_from(np.flatnonzero(RARE != "rare")).slopes(X[:9])
+    subject = InferenceData.of(HKRRClassifier(1, ridge=1e-2, random_state=0).fit(X, RARE), X, RARE)
+    slopes = subject.learn_kernel(np.flatnonzero(RARE != "rare")).slopes(X[:9])
     assert slopes.shape == (9, 1, 3)
     np.testing.assert_array_equal(slopes[..., 0], -slopes[..., 1])
     assert not slopes[..., 2].any()
@@ -292,13 +292,13 @@ def test_slopes_of_a_half_are_those_of_all_classes():
 
 def test_folds_have_their_share_of_every_class(monkeypatch):
     seen, y = [], np.repeat(["a", "b"], [90, 10])
-    subject_refitted = Subject.refitted
+    subject_refitted = InferenceData.refit
 
     def spied(self, rows):
         seen.append(np.count_nonzero(self.y[rows] == "b"))
         return subject_refitted(self, rows)
 
-    monkeypatch.setattr(Subject, "refitted", spied)
+    monkeypatch.setattr(InferenceData, "refit", spied)
     bands(RandomForestClassifier(2, random_state=0).fit(X, y), X, y, features=[0], points=3)
     assert seen == [9] * 10
 

@@ -10,7 +10,7 @@ from sklearn.preprocessing import StandardScaler
 
 import gpukfl
 from gpukfl.inference import Imputer, conditional_importance, correlated_groups
-from gpukfl.inference._conditional import Drawn, Permuted
+from gpukfl.inference._conditional import DrawnLevels, Permuted
 
 LINEAR = Imputer(regressor=LinearRegression(), classifier=LogisticRegression())
 
@@ -116,7 +116,7 @@ def test_drawn_levels_have_their_probabilities():
     levels = np.array([0, 1, 2, 1, 0])
     values = np.array([5.0, 7.0, 9.0])[levels][:, None]
     shares = rng.dirichlet(np.ones(3), 5)
-    found = Drawn.of(values, levels, shares, np.arange(5))
+    found = DrawnLevels.of(values, levels, shares, np.arange(5))
     np.testing.assert_array_equal(found.values[np.arange(5), found.own], values)
     table = rng.standard_normal((5, 3))
     sums = found.sums(table, 4000, np.random.RandomState(0))

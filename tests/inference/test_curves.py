@@ -7,8 +7,8 @@ from sklearn.inspection import partial_dependence as oracle
 from gpukfl import BKerNNRegressor, HKRRRegressor, KernelFeatureSelector
 from gpukfl.estimators import KernelRidgeRegressor, RegFeaLRegressor, RKHSWeightingRegressor
 from gpukfl.inference import _bands as _curves
-from gpukfl.inference._bands import accumulated_effects, partial_dependence, profile
-from gpukfl.inference._kernels import kernel_of
+from gpukfl.inference._bands import accumulated_effects, direction_profile, partial_dependence
+from gpukfl.inference._kernels import learned_kernel
 
 RNG = np.random.default_rng(1)
 X = RNG.uniform(-1.0, 1.0, (120, 3))
@@ -33,7 +33,7 @@ def fit(request):
 
 def test_predictions_are_sums_of_the_kernel(fit):
     """They are linear in it: what is left of any kernel regression on few rows is nothing."""
-    kernel = kernel_of(fit)
+    kernel = learned_kernel(fit)
     K = kernel(X, X)
     assert np.allclose(K, K.T)
     centered = K - K.mean(axis=0) - K.mean(axis=1)[:, None] + K.mean()
@@ -46,14 +46,14 @@ def test_predictions_are_sums_of_the_kernel(fit):
 
 
 def test_the_kernel_says_what_was_turned(fit):
-    found = kernel_of(fit).directions
+    found = learned_kernel(fit).directions
     if isinstance(fit, (KernelFeatureSelector, KernelRidgeRegressor)):
         assert found.shape == (0, 3)
     assert np.allclose(found @ found.T, np.eye(len(found)), atol=1e-8)
 
 
 def test_slopes_are_derivatives_along_directions():
-    kernel = kernel_of(FITS["low rank"].fit(X, Y))
+    kernel = learned_kernel(FITS["low rank"].fit(X, Y))
     Z = kernel.scale(X)
     found = kernel.slopes(Z)
     h = 0.05
@@ -64,11 +64,11 @@ def test_slopes_are_derivatives_along_directions():
 
 
 def test_what_has_no_kernel_says_so():
-    assert kernel_of(RKHSWeightingRegressor(n_parameters=20, random_state=0).fit(X, Y)) is None
+    assert learned_kernel(RKHSWeightingRegressor(n_parameters=20, random_state=0).fit(X, Y)) is None
     nothing = KernelFeatureSelector(sparsity=100.0, random_state=0)
     with pytest.warns(UserWarning, match="no variable"):
         nothing.fit(X, Y)
-    assert kernel_of(nothing) is None
+    assert learned_kernel(nothing) is None
 
 
 # ---------------------------------------------------------------------- curves
@@ -194,9 +194,9 @@ def test_curves_of_sums_do_not_vary_with_their_rows(make):
 
 def test_a_profile_is_straight_in_scaled_features():
     model = HKRRRegressor(2, criterion="evidence", scaling="robust", random_state=0).fit(X, Y)
-    kernel = kernel_of(model)
+    kernel = learned_kernel(model)
     scaled = kernel.scale(X)
-    curve = profile(X, scaled, kernel.directions, 0, ("a", "b", "c"), points=11)
+    curve = direction_profile(X, scaled, kernel.directions, 0, ("a", "b", "c"), points=11)
     away = kernel.scale(curve.points) - scaled.mean(axis=0)
     expected = curve.steps[:, None] * kernel.directions[0]
     assert np.abs(away - expected).max() < 0.02

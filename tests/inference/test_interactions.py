@@ -11,7 +11,7 @@ from sklearn.preprocessing import PolynomialFeatures
 
 import gpukfl
 from gpukfl.inference import interactions
-from gpukfl.inference._interactions import ByPrediction, Score, dependence_of, score_p_values
+from gpukfl.inference._interactions import ByPrediction, Score, make_dependence, score_p_values
 from gpukfl.kernels import Gaussian
 
 PAIRS = 300  # rows to fit, and as many that are held out
@@ -72,7 +72,7 @@ def test_closed_forms_are_averages_of_predictions(name):
         return model.predict(Z)[:, None]
 
     rows, background = X[:40] / 2, X[40:70] / 2
-    closed = dependence_of(model, rows, background, values, np.ones(30))
+    closed = make_dependence(model, rows, background, values, np.ones(30))
     assert closed.exact
     by_prediction = ByPrediction(rows, background, values, np.ones(30))
     for columns in ([], [0], [0, 1], [2, 3], [0, 1, 2, 3]):

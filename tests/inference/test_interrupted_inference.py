@@ -10,7 +10,7 @@ from interruption import interrupt
 from sklearn.exceptions import ConvergenceWarning
 
 from gpukfl import KernelRidgeRegressor
-from gpukfl.estimators._run import reported_to
+from gpukfl.estimators._run import use_report
 from gpukfl.inference import (
     _conditional,
     _interactions,
@@ -20,7 +20,7 @@ from gpukfl.inference import (
     infer,
     interactions,
 )
-from gpukfl.inference._stepwise import all_of, each_of
+from gpukfl.inference._stepwise import map_all_or_nothing, map_with_progress
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((120, 4))
@@ -41,8 +41,8 @@ def test_items_before_an_interruption_are_kept(count, stop):
         return k * k
 
     def run():
-        with reported_to(lambda stage, *_: seen.append(stage)):
-            return each_of("squares", range(count), work)
+        with use_report(lambda stage, *_: seen.append(stage)):
+            return map_with_progress("squares", range(count), work)
 
     if stop == 0:
         with pytest.raises(KeyboardInterrupt):
@@ -57,9 +57,9 @@ def test_items_before_an_interruption_are_kept(count, stop):
 
 
 def test_items_that_are_of_no_use_alone_are_all_done_or_none():
-    assert all_of("doubles", range(3), lambda k: 2 * k) == [0, 2, 4]
+    assert map_all_or_nothing("doubles", range(3), lambda k: 2 * k) == [0, 2, 4]
     with pytest.raises(KeyboardInterrupt):
-        all_of("doubles", range(3), lambda k: [][k] if k < 0 else _stop(k))
+        map_all_or_nothing("doubles", range(3), lambda k: [][k] if k < 0 else _stop(k))
 
 
 def _stop(k):
@@ -89,7 +89,7 @@ def test_an_interruption_before_the_first_group_raises(monkeypatch):
 
 def test_pairs_before_an_interruption_are_those_of_the_whole(monkeypatch):
     whole = interactions(MODEL, *NEW, **SMALL)
-    make = _interactions.dependence_of
+    make = _interactions.make_dependence
 
     def dependence_of(*given):
         found = make(*given)
@@ -97,7 +97,7 @@ def test_pairs_before_an_interruption_are_those_of_the_whole(monkeypatch):
         interrupt(monkeypatch, one, "on", 1 + 4 + 2)  # the mean, single features, two pairs
         return one
 
-    monkeypatch.setattr(_interactions, "dependence_of", dependence_of)
+    monkeypatch.setattr(_interactions, "make_dependence", dependence_of)
     with pytest.warns(ConvergenceWarning, match="interrupted, 2 of 6"):
         found = interactions(MODEL, *NEW, **SMALL)
     assert (found.sets, found.unfinished) == (whole.sets[:2], whole.sets[2:])
@@ -155,7 +155,7 @@ def test_steps_are_shown_when_asked(capfd):
     assert out == ""
     assert err.count("\n") <= 2  # a live line, which is gone in the end
     stages = []
-    with reported_to(lambda stage, *_: stages.append(stage)):
+    with use_report(lambda stage, *_: stages.append(stage)):
         infer(MODEL, *NEW, held_out=True)
     assert "conditional importance, 4 of 4" in stages
     assert "interactions, 6 of 6" in stages

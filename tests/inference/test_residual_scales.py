@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gpukfl.inference._conditional import residual_scales
+from gpukfl.inference._conditional import estimate_residual_scales
 
 
 def test_scales_of_residuals_are_found_where_they_differ():
@@ -13,11 +13,11 @@ def test_scales_of_residuals_are_found_where_they_differ():
     # Not of one law: those of the second column do not differ
     residuals = np.stack([true, np.ones(600)], axis=1) * rng.standard_normal((600, 2))
     residuals[:5, 0] = np.nan
-    found = residual_scales(others, residuals, 0)
+    found = estimate_residual_scales(others, residuals, 0)
     assert np.corrcoef(np.log(found[5:, 0]), np.log(true[5:]))[0, 1] > 0.9
     np.testing.assert_array_equal(found[:5, 0], 1.0)
     assert np.log(found[:, 1]).std() < 0.1
-    twice = residual_scales(others, 2.0 * residuals, 0)
+    twice = estimate_residual_scales(others, 2.0 * residuals, 0)
     np.testing.assert_allclose(twice, found, rtol=1e-3)
 
 
@@ -26,7 +26,7 @@ def test_rows_that_are_far_out_have_larger_residuals():
     rng = np.random.default_rng(1)
     sizes = 1.0 / np.sqrt(rng.chisquare(3, 600) / 3.0)
     rows = sizes[:, None] * rng.standard_normal((600, 6))
-    found = residual_scales(rows[:, 1:], rows[:, :1], 0)
+    found = estimate_residual_scales(rows[:, 1:], rows[:, :1], 0)
     assert np.corrcoef(np.log(found[:, 0]), np.log(sizes))[0, 1] > 0.6
 
 
@@ -41,4 +41,4 @@ def test_rows_that_are_far_out_have_larger_residuals():
     ids=["no others", "few rows", "no residuals", "others that say nothing"],
 )
 def test_scales_are_one_where_nothing_is_learned(others, residuals):
-    np.testing.assert_allclose(residual_scales(others, residuals, 0), 1.0)
+    np.testing.assert_allclose(estimate_residual_scales(others, residuals, 0), 1.0)

@@ -5,7 +5,7 @@ import pytest
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
-from gpukfl.inference._kernels import Smoother, mixed_share, restricted_ratio
+from gpukfl.inference._kernels import Smoother, best_kernel_share, reml_noise_ratio
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-2.0, 2.0, (60, 2))
@@ -47,7 +47,7 @@ def test_the_ratio_is_that_of_the_highest_restricted_likelihood():
         logs = np.linalg.slogdet(V)[1] + np.linalg.slogdet(middle)[1]
         return 57 * np.log(left @ P @ left) + logs
 
-    found = restricted_ratio(K, H, Y)
+    found = reml_noise_ratio(K, H, Y)
     tried = found * np.exp(np.linspace(-3.0, 3.0, 61))
     assert loss(found) <= min(map(loss, tried)) + 1e-6
 
@@ -56,9 +56,9 @@ def test_the_share_of_another_kernel_is_what_the_data_ask_for():
     """Of a kernel of the first feature alone, where the second one matters, and where not."""
     first, other = kernel(X[:, :1], X[:, :1]), kernel(X[:, 1:], X[:, 1:])
     H, shares = np.ones((60, 1)), (0.0, 0.1, 1.0)
-    assert mixed_share(first, other, H, Y, ONES, shares) == 0.0
+    assert best_kernel_share(first, other, H, Y, ONES, shares) == 0.0
     both = Y + np.cos(2.0 * X[:, 1])
-    assert mixed_share(first, other, H, both, ONES, shares) == 1.0
+    assert best_kernel_share(first, other, H, both, ONES, shares) == 1.0
 
 
 def test_another_kernel_must_be_clearly_better():
@@ -66,7 +66,7 @@ def test_another_kernel_must_be_clearly_better():
     H, shares = np.ones((60, 1)), (0.0, 0.1, 1.0)
     first, other = kernel(X[:, :1], X[:, :1]), kernel(X[:, 1:], X[:, 1:])
     draws = np.random.default_rng(0).standard_normal((20, 60))
-    taken = [mixed_share(first, other, H, y, ONES, shares) > 0 for y in draws]
+    taken = [best_kernel_share(first, other, H, y, ONES, shares) > 0 for y in draws]
     assert np.mean(taken) <= 0.1
 
 

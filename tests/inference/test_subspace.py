@@ -9,7 +9,7 @@ import gpukfl
 from gpukfl import BKerNNRegressor, HKRRRegressor, KernelFeatureSelector, RKHSWeightingRegressor
 from gpukfl.estimators import KernelRidgeRegressor
 from gpukfl.inference import Subspace, bands, subspace
-from gpukfl.inference._kernels import leading_directions
+from gpukfl.inference._kernels import complete_directions
 
 plt = pytest.importorskip("matplotlib.pyplot")
 
@@ -108,7 +108,7 @@ def test_blends_have_the_directions_of_their_member():
 @pytest.mark.parametrize("model", (DIAGONAL | TURNED).values(), ids=DIAGONAL | TURNED)
 def test_the_directions_of_the_model_come_first(model):
     model.fit(X, Y)
-    found, known = leading_directions(model), model.components_
+    found, known = complete_directions(model), model.components_
     np.testing.assert_allclose(found[: len(known)], known)
     np.testing.assert_allclose(found @ found.T, np.eye(len(found)), atol=1e-8)
 
@@ -124,7 +124,7 @@ def test_the_others_are_in_the_order_of_the_slopes(name):
     steps = 1e-5 * np.eye(4)
     slopes = [(model.predict(X + step) - model.predict(X - step)) / 2e-5 for step in steps]
     expected = np.linalg.svd(np.transpose(slopes))[2]
-    found = leading_directions(model)
+    found = complete_directions(model)
     shared = np.abs(np.sum(found * expected[: len(found)], axis=1))
     np.testing.assert_allclose(shared, 1.0, atol=1e-3)
 
@@ -132,7 +132,7 @@ def test_the_others_are_in_the_order_of_the_slopes(name):
 def test_the_unit_of_a_target_orders_nothing():
     both = np.column_stack([Y, X[:, 3] + 0.1 * Y])
     one, other = (
-        leading_directions(
+        complete_directions(
             HKRRRegressor(2, criterion="evidence", random_state=0).fit(X, both * unit)
         )
         for unit in ([1.0, 1.0], [1.0, 1e4])

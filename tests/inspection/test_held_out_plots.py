@@ -19,7 +19,7 @@ from gpukfl.inspection import (
     plot_reliability,
     plot_residuals,
 )
-from gpukfl.inspection._held_out import equal_parts
+from gpukfl.inspection._held_out import split_by_value
 
 matplotlib = pytest.importorskip("matplotlib")
 from matplotlib.figure import Figure  # noqa: E402
@@ -148,7 +148,7 @@ def test_of_two_classes_one_is_drawn_and_of_many_six(rng):
 )
 def test_parts_hold_every_row_once_and_keep_equal_values_together(rng, n, values):
     x = rng.integers(0, values, n).astype(float)
-    parts = equal_parts(x)
+    parts = split_by_value(x)
     np.testing.assert_array_equal(np.sort(np.concatenate(parts)), np.arange(n))
     assert all(len(part) for part in parts)
     edges = [(x[part].min(), x[part].max()) for part in parts]

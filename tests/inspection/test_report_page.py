@@ -30,7 +30,7 @@ from gpukfl.inspection import (
     summarize,
     write_report,
 )
-from gpukfl.inspection._report import on_dark
+from gpukfl.inspection._report import dark_color
 
 pytest.importorskip("matplotlib")
 RNG = np.random.default_rng(0)
@@ -177,9 +177,9 @@ def test_every_colour_of_pictures_has_a_twin_on_dark_pages(odd):
     assert used
     for name in used:
         assert f"{name}:#{name[3:]}" in light
-        assert f"{name}:{on_dark('#' + name[3:])}" in dark
-    assert on_dark("#000000") == "#ededed"
-    assert on_dark("#ffffff") == "#191919"
+        assert f"{name}:{dark_color('#' + name[3:])}" in dark
+    assert dark_color("#000000") == "#ededed"
+    assert dark_color("#ffffff") == "#191919"
     drawn = re.sub(
         r"<text.*?</text>|aria-label=\"[^\"]*\"",
         "",

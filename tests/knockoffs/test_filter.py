@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from gpukfl.knockoffs import (
     contest,
     e_values,
-    fewest_found,
-    found_at,
-    level_of,
+    min_discoveries,
+    select_by_e_values,
+    selection_level,
     smallest_level,
 )
 
@@ -40,7 +40,7 @@ def e_bh(values, level):
 
 @given(W=STATISTICS, level=st.sampled_from([0.1, 0.25, 0.5, 0.9]))
 def test_one_draw_of_one_copy_is_the_knockoff_filter(W, level):
-    found = found_at(e_values(W, level=level), level)
+    found = select_by_e_values(e_values(W, level=level), level)
     np.testing.assert_array_equal(found, knockoff_filter(W, level))
 
 
@@ -51,7 +51,9 @@ def test_one_draw_finds_what_hidimstat_finds(level):
     for _ in range(20):
         W = rng.standard_normal(60) + 2.5 * (np.arange(60) < 25)
         threshold = ModelXKnockoff.knockoff_threshold(W, fdr=level)
-        np.testing.assert_array_equal(found_at(e_values(W, level=level), level), threshold <= W)
+        np.testing.assert_array_equal(
+            select_by_e_values(e_values(W, level=level), level), threshold <= W
+        )
 
 
 @pytest.mark.parametrize("level", [0.1, 0.3])
@@ -71,8 +73,8 @@ def test_e_values_and_their_procedure_are_those_of_hidimstat(level):
     np.testing.assert_allclose(ours, theirs)
     values = np.mean(ours, axis=0)
     threshold = fdr_threshold(values, fdr=level, method="ebh")
-    assert found_at(values, level).any()  # of nothing, hidimstat takes the largest
-    np.testing.assert_array_equal(found_at(values, level), values >= threshold)
+    assert select_by_e_values(values, level).any()  # of nothing, hidimstat takes the largest
+    np.testing.assert_array_equal(select_by_e_values(values, level), values >= threshold)
 
 
 @given(
@@ -80,14 +82,14 @@ def test_e_values_and_their_procedure_are_those_of_hidimstat(level):
     level=st.sampled_from([0.01, 0.1, 0.5, 1.0]),
 )
 def test_what_is_found_by_e_values(values, level):
-    found = found_at(values, level)
+    found = select_by_e_values(values, level)
     np.testing.assert_array_equal(found, e_bh(values, level))
     if found.any():
-        own = level_of(values, found)
+        own = selection_level(values, found)
         assert own <= level * (1 + 1e-8)
-        np.testing.assert_array_equal(found_at(values, own), found)
+        np.testing.assert_array_equal(select_by_e_values(values, own), found)
     else:
-        assert level_of(values, found) == 0.0
+        assert selection_level(values, found) == 0.0
 
 
 @given(weights=WEIGHTS, variable=st.integers(0, 6), copy=st.integers(1, 3))
@@ -106,24 +108,24 @@ def test_ties_say_nothing():
     np.testing.assert_array_equal(contest(np.zeros((3, 4))), 0.0)
     np.testing.assert_array_equal(contest(np.array([[2.0, 1.0], [2.0, 0.0], [0.0, 0.0]])), [0, 1])
     np.testing.assert_array_equal(e_values(np.zeros(5), level=0.1, copies=10), 0.0)
-    assert not found_at(np.zeros(5), 1.0).any()
+    assert not select_by_e_values(np.zeros(5), 1.0).any()
 
 
 @pytest.mark.parametrize("copies", [1, 2, 10])
 @pytest.mark.parametrize("level", [0.05, 0.2, 0.5])
 def test_the_fewest_that_can_be_found_are_found(copies, level):
-    fewest = fewest_found(level, copies)
+    fewest = min_discoveries(level, copies)
     for count in (fewest - 1, fewest):
         W = np.where(np.arange(50) < count, 1.0, 0.0)
-        found = found_at(e_values(W, level=level, copies=copies), level)
+        found = select_by_e_values(e_values(W, level=level, copies=copies), level)
         assert found.sum() == (count if count == fewest else 0)
 
 
 def test_the_smallest_level_is_one_at_which_all_can_be_found():
     level = smallest_level(7, 3)
     values = e_values(np.ones(7), level=level, copies=3)
-    assert found_at(values, level).all()
-    assert not found_at(values, 0.99 * level).any()
+    assert select_by_e_values(values, level).all()
+    assert not select_by_e_values(values, 0.99 * level).any()
 
 
 @pytest.mark.parametrize("copies", [1, 3, 10])
@@ -139,7 +141,7 @@ def test_the_share_of_false_ones_is_bounded(copies, true):
             draws.append(np.where(wins, sizes, -sizes))
         target = level if len(draws) == 1 else level / 2
         values = np.mean([e_values(W, level=target, copies=copies) for W in draws], axis=0)
-        found = found_at(values, level)
+        found = select_by_e_values(values, level)
         shares.append(found[true:].sum() / max(found.sum(), 1))
     assert np.mean(shares) <= level + 2.0 * np.std(shares) / 20.0
 

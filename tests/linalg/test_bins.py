@@ -176,7 +176,7 @@ def test_compiled_bins_equal_the_array_api_form(case, shift):
 def test_positions_among_fewer_knots_are_shares_rounded_down(on, rng, kind):
     for at, _, (_, _, q, _) in cases(on, rng, kind):
         factor = 5.0 / (q - 1) * 2.0 ** (4 - at.shift)
-        few = at.rescaled(factor, 4, 6)
+        few = at.rescale(factor, 4, 6)
         expected = np.floor(on.host(at.codes).astype(np.float64) * factor)
         np.testing.assert_array_equal(on.host(few.codes), expected)
         assert np.max(expected) <= 5 << 4

@@ -170,7 +170,7 @@ def test_blocks_inside_blocks_stay_in_their_thread(on, monkeypatch):
 def test_threads_of_the_pool_know_that_they_are(monkeypatch):
     monkeypatch.setenv("GPUKFL_NUM_THREADS", "3")
     assert pool.free_threads() == 3
-    assert pool.in_threads(lambda _: pool.free_threads(), range(5)) == [1] * 5
+    assert pool.map_in_pool(lambda _: pool.free_threads(), range(5)) == [1] * 5
     assert pool.free_threads() == 3
 
 
@@ -181,28 +181,28 @@ def test_threads_apart_share_what_is_free(threads, calls, share, monkeypatch):
     monkeypatch.setenv("GPUKFL_NUM_THREADS", str(threads))
 
     def work(k):
-        inner = pool.in_threads(lambda j: (k * j, pool.free_threads()), range(6))
-        nested = pool.apart(lambda _: threading.get_ident(), range(3))
+        inner = pool.map_in_pool(lambda j: (k * j, pool.free_threads()), range(6))
+        nested = pool.map_in_shared_threads(lambda _: threading.get_ident(), range(3))
         assert set(nested) == {threading.get_ident()}  # no thread waits for another of its kind
         return pool.free_threads(), inner
 
-    done = run_in_time(lambda: pool.apart(work, range(calls)))
+    done = run_in_time(lambda: pool.map_in_shared_threads(work, range(calls)))
     assert done == [(share, [(k * j, 1) for j in range(6)]) for k in range(calls)]
     assert pool.free_threads() == threads
 
 
 def test_a_single_call_apart_has_all_threads(monkeypatch):
     monkeypatch.setenv("GPUKFL_NUM_THREADS", "3")
-    assert pool.apart(lambda k: (k, pool.free_threads()), [5]) == [(5, 3)]
-    assert pool.apart(lambda k: k, []) == []
+    assert pool.map_in_shared_threads(lambda k: (k, pool.free_threads()), [5]) == [(5, 3)]
+    assert pool.map_in_shared_threads(lambda k: k, []) == []
 
 
 def test_what_fails_apart_is_raised_and_threads_go_on(monkeypatch):
     monkeypatch.setenv("GPUKFL_NUM_THREADS", "2")
     with pytest.raises(ZeroDivisionError):
-        pool.apart(lambda k: 1 // k, [1, 0])
+        pool.map_in_shared_threads(lambda k: 1 // k, [1, 0])
     assert pool.free_threads() == 2
-    assert pool.apart(lambda k: k, range(4)) == [0, 1, 2, 3]
+    assert pool.map_in_shared_threads(lambda k: k, range(4)) == [0, 1, 2, 3]
 
 
 def test_sums_do_not_depend_on_timing(rng, monkeypatch):

@@ -11,11 +11,11 @@ from gpukfl.linalg import (
     _factor,
     add_to_diagonal,
     eigh,
-    eigh_and_read,
+    eigh_and_measure,
     eigvalsh,
     map_singular_values,
     orthonormal_range,
-    solve_and_read,
+    solve_and_measure,
     svd,
 )
 
@@ -73,7 +73,7 @@ def test_cholesky_raises_linalgerror_everywhere(on, A):
 @pytest.mark.parametrize("n", [1, 2, 30])
 def test_what_is_solved_is_read(on, rng, n):
     A, b = on.rounded(positive_definite(rng, n)), on.rounded(rng.standard_normal((n, 3)))
-    x, numbers = solve_and_read(on.put(A), on.put(b), lambda x: x[:, 0])
+    x, numbers = solve_and_measure(on.put(A), on.put(b), lambda x: x[:, 0])
     on.assert_close(x, np.linalg.solve(A, b), ulps=100 * n)
     assert isinstance(numbers, np.ndarray)
     np.testing.assert_array_equal(numbers, on.host(x)[:, 0])
@@ -104,13 +104,13 @@ def test_what_is_not_solved_is_noticed_everywhere(on, rng, name):
     A = NOT_FACTORED[name](rng)
     b = on.put(np.ones((len(A), 1)))
     with pytest.raises(np.linalg.LinAlgError):
-        solve_and_read(on.put(A), b, lambda x: x[:, 0])
+        solve_and_measure(on.put(A), b, lambda x: x[:, 0])
 
 
 def test_nearly_singular_matrices_are_solved_with_where_they_have_a_factor(on, rng):
     B = rng.standard_normal((40, 10))
     A = on.rounded(B @ B.T + 1e3 * on.eps * np.eye(40))
-    x, numbers = solve_and_read(on.put(A), on.put(np.ones((40, 1))), lambda x: x[:, 0])
+    x, numbers = solve_and_measure(on.put(A), on.put(np.ones((40, 1))), lambda x: x[:, 0])
     np.testing.assert_array_equal(numbers, on.host(x)[:, 0])
 
 
@@ -198,7 +198,7 @@ def test_singular_values_are_mapped(on, rng):
 
 
 def test_small_matrices_of_a_gpu_are_factored_on_the_host(on, rng, monkeypatch):
-    monkeypatch.setattr(_factor, "on_gpu", lambda x: not isinstance(x, np.ndarray))
+    monkeypatch.setattr(_factor, "is_on_gpu", lambda x: not isinstance(x, np.ndarray))
     hosts = []
 
     def same(s):
@@ -246,7 +246,7 @@ def test_a_factor_may_take_the_place_of_its_matrix(on, rng):
 
 def test_what_is_decomposed_is_read(on, rng):
     A = on.rounded(positive_definite(rng, 150))  # more than the host takes from a GPU
-    s, Q, numbers = eigh_and_read(on.put(A), lambda s, Q: s + Q[0, :])
+    s, Q, numbers = eigh_and_measure(on.put(A), lambda s, Q: s + Q[0, :])
     on.assert_close(s, np.linalg.eigvalsh(A), ulps=150, scale=np.linalg.norm(A))
     assert isinstance(numbers, np.ndarray)
     np.testing.assert_array_equal(numbers, on.host(s + Q[0, :]))

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from gpukfl.core._array import on_gpu
+from gpukfl.core._array import is_on_gpu
 from gpukfl.kernels import Gaussian, Laplace, ManhattanLaplace, Matern32, Matern52, PowerExponential
-from gpukfl.linalg import without_traces
+from gpukfl.linalg import drop_negligible
 
 DECAYING = [
     Gaussian(0.1),
@@ -20,9 +20,9 @@ DECAYING = [
 def test_values_below_the_squared_epsilon_are_0(on):
     least = on.eps**2
     given = np.array([1.0, 0.3, 2.0 * least, 0.5 * least, 1e-37, 0.0, np.nan])
-    found = without_traces(1.0 * on.put(given))  # it is given what has just been computed
+    found = drop_negligible(1.0 * on.put(given))  # it is given what has just been computed
     on.assert_lives_here(found)
-    kept = given if on_gpu(found) else np.where(given < least, 0.0, given)
+    kept = given if is_on_gpu(found) else np.where(given < least, 0.0, given)
     np.testing.assert_array_equal(on.host(found), on.rounded(kept))
 
 

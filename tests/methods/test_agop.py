@@ -146,14 +146,14 @@ def test_maps_are_powers_of_the_outer_product(structure, seed, exponent, shrinka
     A = np.random.default_rng(seed).standard_normal((6, 4))
     G = A.T @ A if structure == "full" else np.sum(A**2, axis=0)
     how = AverageGradientOuterProduct(exponent=exponent, structure=structure, shrinkage=shrinkage)
-    B = diagonal_map(how.map_of(G, 4))
+    B = diagonal_map(how.make_map(G, 4))
     kept = G if structure == "full" else np.diag(G)
     shrunk = kept + shrinkage * np.trace(kept) / 4 * np.eye(4)
     values, Q = np.linalg.eigh(shrunk)
     expected = (Q * (values / values[-1]) ** (2 * exponent)) @ Q.T
     np.testing.assert_allclose(B.T @ B, expected, atol=1e-12)
     assert np.linalg.norm(B, 2) == pytest.approx(1.0)
-    two = how.map_of(G, 2)
+    two = how.make_map(G, 2)
     largest = np.sort(np.linalg.svd(B, compute_uv=False))[::-1][:2]
     np.testing.assert_allclose(np.linalg.svd(two, compute_uv=False), largest, atol=1e-12)
 
@@ -162,7 +162,7 @@ def test_maps_are_powers_of_the_outer_product(structure, seed, exponent, shrinka
 def test_no_gradients_leave_the_features_as_they_are(on_double, structure):
     how = AverageGradientOuterProduct(structure=structure)
     nothing = np.zeros((3, 3) if structure == "full" else 3)
-    B = diagonal_map(how.map_of(on_double.put(nothing), 3))
+    B = diagonal_map(how.make_map(on_double.put(nothing), 3))
     on_double.assert_close(B, np.eye(3), ulps=0)
 
 
@@ -237,7 +237,7 @@ def test_weights_count_as_copies_of_the_gradients(on_double, rng, structure, noi
         fits = [each.at(B) for each in (weighted, copied)]
         one, other = (each.gradients(each.ridge, noise, diagonal=alone) for each in fits)
         on.assert_close(one, on.host(other), ulps=1e6)
-        B = how.map_of(one, 5)
+        B = how.make_map(one, 5)
 
 
 def test_left_out_predictions_have_the_score(on, rng):
@@ -311,7 +311,7 @@ def test_ridges_of_another_fit_give_as_many_maps_of_their_own(on_double, rng, st
     B = on.put(np.ones(5) if structure == "diagonal" else np.eye(5))
     for ridge in first.ridges:
         gradients = placed.at(B).gradients(ridge, how.noise, diagonal=how.is_diagonal)
-        B = how.map_of(gradients, 5)
+        B = how.make_map(gradients, 5)
     other = fit_gradient_maps(placed, how, ridges=first.ridges)
     on.assert_close(other.best.B, on.host(B), ulps=10)
     assert other.best.ridge == placed.at(B).ridge

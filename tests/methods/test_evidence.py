@@ -420,7 +420,7 @@ def test_the_slope_of_what_ended_is_the_priors(rng):
     prior = MetricPrior(2.0)
     descent = _Descent(ExactCriterion(Matern32(), X, y), prior, np.array([1e4, 1.0]), 0.1, True)
     x = descent.start
-    np.testing.assert_allclose(descent.unpacked(x)[0], [500.0, 1.0])
+    np.testing.assert_allclose(descent.unpack(x)[0], [500.0, 1.0])
     slopes = oracles.slopes(lambda v: descent.function(v)[0], x, 1e-6)
     np.testing.assert_allclose(descent.function(x)[1], slopes, rtol=1e-3)
 

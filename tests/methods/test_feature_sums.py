@@ -15,8 +15,8 @@ from gpukfl.core._results import Status
 from gpukfl.instantiations import GaussianSign, Stumps
 from gpukfl.methods import (
     LassoFits,
-    cross_validated,
-    cross_validated_near,
+    cross_validate,
+    cross_validate_locally,
     fold_sums,
     least_squares,
 )
@@ -342,7 +342,7 @@ def test_cross_validation_is_refitting_on_the_rows(on, rng, weighted):
     def solve(some, ridges):
         return least_squares(sums, some, ridges)[0]
 
-    found = cross_validated(sums, solve, ridges)
+    found = cross_validate(sums, solve, ridges)
     assert found.ridges == ridges
     assert [len(one) for one in found.coefs] == [4, 4, 4]
     for k, ridge in enumerate(ridges):
@@ -359,10 +359,10 @@ def test_ridges_near_one_are_tried_until_the_best_has_neighbours(on_double, rng)
         asked.extend(ridges)
         return least_squares(sums, some, ridges)[0]
 
-    whole = cross_validated(sums, solve, ridges)
+    whole = cross_validate(sums, solve, ridges)
     for at in (0, 1, 6, 11, 12):
         asked.clear()
-        found = cross_validated_near(sums, solve, ridges, at)
+        found = cross_validate_locally(sums, solve, ridges, at)
         first = ridges.index(found.ridges[0])
         assert found.ridges == ridges[first : first + len(found.ridges)]
         assert first <= at < first + len(found.ridges)
@@ -378,7 +378,7 @@ def test_ridges_near_one_are_tried_until_the_best_has_neighbours(on_double, rng)
 def test_cross_validation_of_the_lasso(on_double, rng):
     case = Case(on_double, rng, t=1, count=10)
     sums = case.sums()
-    found = cross_validated(sums, LassoFits(Lasso(1e-12)), [0.1, 0.02])
+    found = cross_validate(sums, LassoFits(Lasso(1e-12)), [0.1, 0.02])
 
     def solve(penalty):
         twin = linear_model.Lasso(penalty, fit_intercept=False, tol=1e-10, max_iter=100_000)
@@ -392,7 +392,7 @@ def test_of_equal_scores_the_largest_ridge_is_best(on_double, rng):
     case = Case(on_double, rng)
     sums = case.sums()
     zero = on_double.put(np.zeros((T, 2)))
-    found = cross_validated(sums, lambda _, ridges: [zero for _ in ridges], [1.0, 3.0, 2.0])
+    found = cross_validate(sums, lambda _, ridges: [zero for _ in ridges], [1.0, 3.0, 2.0])
     assert len(set(found.scores)) == 1
     assert found.best == 1
 
@@ -402,7 +402,7 @@ def test_targets_without_spread_are_scored_by_their_error(on_double, rng):
     case.placed = on_double.put(np.zeros((N, 2)))
     sums = case.sums()
     zero = on_double.put(np.zeros((T, 2)))
-    found = cross_validated(sums, lambda *_: [zero, zero + 1.0], [1.0, 2.0])
+    found = cross_validate(sums, lambda *_: [zero, zero + 1.0], [1.0, 2.0])
     assert found.scores[0] == 0.0
     assert found.scores[1] < 0.0
     assert found.best == 0

@@ -213,9 +213,9 @@ def test_a_large_fit_judges_its_trials_on_a_sample_first(monkeypatch):
     monkeypatch.setattr(_bkernn_problem, "_SAMPLE_SHARE", 3)
     monkeypatch.setattr(_bkernn_problem, "_FIRST_SHARE", 2)
     seen = []
-    sampled = _bkernn_problem.Problem._sample_system
+    sampled = _bkernn_problem.BKerNNProblem._sample_system
     monkeypatch.setattr(
-        _bkernn_problem.Problem,
+        _bkernn_problem.BKerNNProblem,
         "_sample_system",
         lambda self, *given: seen.append(sampled(self, *given)) or seen[-1],
     )
@@ -235,7 +235,7 @@ def test_a_large_fit_judges_its_trials_on_a_sample_first(monkeypatch):
 @pytest.mark.parametrize("status", ["TIME_LIMIT", "INTERRUPTED"])
 def test_a_fit_that_ends_among_its_first_steps_is_solved_on_all_rows(monkeypatch, status):
     from gpukfl import BKerNNRegressor
-    from gpukfl.estimators._run import reported_to
+    from gpukfl.estimators._run import use_report
     from gpukfl.estimators.bkernn import _fit as _bkernn_problem
 
     monkeypatch.setattr(_bkernn_problem, "_COLD_FROM", 500)
@@ -251,7 +251,7 @@ def test_a_fit_that_ends_among_its_first_steps_is_solved_on_all_rows(monkeypatch
         if status == "INTERRUPTED" and k == 2:
             raise KeyboardInterrupt
 
-    with reported_to(report):
+    with use_report(report):
         model.fit(X, y)
     assert model.status_ == status
     assert 1 <= model.n_iter_ <= 3

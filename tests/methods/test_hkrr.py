@@ -11,8 +11,8 @@ from gpukfl.kernels import Gaussian, Matern52
 from gpukfl.methods import (
     HyperKernelObjective,
     average_gradient_outer_product,
+    choose_jitter,
     fit_hkrr,
-    jitter_for,
     resized_map,
 )
 from gpukfl.methods._hkrr import _Ball
@@ -56,7 +56,7 @@ class Problem:
     def matrices(self, B):
         U, V = self.X @ B.T, self.Z @ B.T
         core = self.formula(V, V)
-        share = jitter_for(self.objective.operator(self.placed()[0]), RIDGE)
+        share = choose_jitter(self.objective.operator(self.placed()[0]), RIDGE)
         return self.formula(U, V), core + share * np.trace(core) / len(core) * np.eye(len(core))
 
     def value(self, B, alpha):

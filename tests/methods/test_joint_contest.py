@@ -5,7 +5,7 @@ import pytest
 from selection_signals import hierarchy, main_effects, objective_of
 
 from gpukfl.core._results import Status
-from gpukfl.knockoffs import GaussianKnockoffs, contest, joined
+from gpukfl.knockoffs import GaussianKnockoffs, combine_weights, contest
 from gpukfl.methods import (
     DenseSelection,
     FactoredSelection,
@@ -42,7 +42,7 @@ def test_the_kernel_counts_where_not_all_is_linear(signal, count, seed):
     columns, y = drawn(signal, seed)
     fits = fits_of(columns, y)
     assert len(fits) == count
-    W = contest(joined(*fits))
+    W = contest(combine_weights(*fits))
     assert W[:2].min() > np.abs(W[2:]).max()
 
 

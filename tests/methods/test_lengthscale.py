@@ -5,7 +5,7 @@ import oracles
 import pytest
 
 from gpukfl.kernels import Gaussian, Linear
-from gpukfl.methods import STRETCHES, lengthscale_left_out, lowest_nearby
+from gpukfl.methods import STRETCHES, leave_one_out_lengthscale, lowest_nearby
 
 RIDGES = [1e-4, 1e-3, 1e-2, 1e-1]
 
@@ -37,7 +37,7 @@ def test_it_is_that_of_the_lowest_left_out_error(on, rng, weighted, wiggles):
     Y = on.rounded(Y - Y.mean())
     D = on.rounded(rng.uniform(0.5, 2.0, (40, 1)) if weighted else np.ones((40, 1)))
     placed = on.put(X), on.put(Y), on.put(D) if weighted else None
-    found = lengthscale_left_out(Gaussian(), *placed, typical=0.5, ridges=RIDGES)
+    found = leave_one_out_lengthscale(Gaussian(), *placed, typical=0.5, ridges=RIDGES)
 
     def error(stretch):
         K = oracles.gaussian(X, X, 0.5 * stretch)
@@ -55,5 +55,7 @@ def test_a_kernel_without_a_scale_keeps_the_start(on, rng):
     Y = on.put(X[:, :1] - X[:, :1].mean())
     ridges = [4.0**k for k in range(-12, 3)]
     noise = on.put(on.rounded(rng.standard_normal((40, 1))))
-    found = lengthscale_left_out(Linear(), on.put(X), Y + noise, None, typical=1.0, ridges=ridges)
+    found = leave_one_out_lengthscale(
+        Linear(), on.put(X), Y + noise, None, typical=1.0, ridges=ridges
+    )
     assert found == 2.0

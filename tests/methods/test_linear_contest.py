@@ -5,7 +5,7 @@ import pytest
 from sklearn.linear_model import Lasso
 from sklearn.preprocessing import StandardScaler
 
-from gpukfl.knockoffs import GaussianKnockoffs, contest, joined
+from gpukfl.knockoffs import GaussianKnockoffs, combine_weights, contest
 from gpukfl.methods import _selection_contest as linear
 from gpukfl.methods import linear_weights
 
@@ -20,7 +20,7 @@ SHARES = np.full((N, 1), 1.0 / N)
 def test_a_lasso_of_another_library_agrees():
     columns = linear.StandardColumns.of(X, SHARES)
     y = Y[:, 0] - Y.mean()
-    coef, left = linear.lasso_on(columns, y, 0.08, np.zeros(X.shape[1]), y)
+    coef, left = linear.fit_lasso(columns, y, 0.08, np.zeros(X.shape[1]), y)
     Z = StandardScaler().fit_transform(X)
     other = Lasso(0.08, tol=1e-10, max_iter=100_000).fit(Z, y)
     np.testing.assert_allclose(coef, other.coef_, atol=1e-3)
@@ -46,8 +46,8 @@ def test_changing_places_changes_only_signs(copy):
     after = linear_weights(X[:, order.ravel()], Y, SHARES, P)
     np.testing.assert_allclose(after.ravel(), before.ravel()[order.ravel()], atol=1e-4)
     other = RNG.random((COPIES + 1, P))
-    moved = joined(other.ravel()[order.ravel()].reshape(-1, P), after)
-    same = joined(other, before).ravel()[order.ravel()]
+    moved = combine_weights(other.ravel()[order.ravel()].reshape(-1, P), after)
+    same = combine_weights(other, before).ravel()[order.ravel()]
     np.testing.assert_allclose(moved.ravel(), same, atol=1e-4)
 
 

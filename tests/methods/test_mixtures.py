@@ -5,7 +5,7 @@ import oracles
 import pytest
 
 from gpukfl.kernels import Gaussian
-from gpukfl.methods import RidgeSystem, fit_bkernn, mixtures_of
+from gpukfl.methods import RidgeSystem, fit_bkernn, mix_targets
 from gpukfl.methods._kernel_ridge import DenseSystem
 from gpukfl.methods._nystrom import NystromSystem
 from gpukfl.operators import BrownianKernel, KernelOperator
@@ -16,20 +16,20 @@ from gpukfl.solvers import ProximalGradient
 
 def test_few_targets_are_themselves(on, rng):
     Y = on.put(rng.standard_normal((5, 10)))
-    assert mixtures_of(Y) is Y
+    assert mix_targets(Y) is Y
 
 
 @pytest.mark.parametrize("t", [11, 60])
 def test_weights_of_mixtures_are_orthogonal_and_as_long_on_average(on, t):
-    omega = on.host(mixtures_of(on.put(np.eye(t))))
+    omega = on.host(mix_targets(on.put(np.eye(t))))
     assert omega.shape == (t, 10)
     np.testing.assert_allclose(omega.T @ omega, t / 10 * np.eye(10), atol=100 * t * on.eps)
 
 
 def test_mixing_is_linear_and_always_the_same(on_double, rng):
     Y = rng.standard_normal((7, 30))
-    omega = on_double.host(mixtures_of(on_double.put(np.eye(30))))
-    on_double.assert_close(mixtures_of(on_double.put(Y)), Y @ omega, ulps=1e3)
+    omega = on_double.host(mix_targets(on_double.put(np.eye(30))))
+    on_double.assert_close(mix_targets(on_double.put(Y)), Y @ omega, ulps=1e3)
 
 
 def test_sums_over_targets_are_about_theirs(rng):
@@ -38,7 +38,7 @@ def test_sums_over_targets_are_about_theirs(rng):
     found = []
     for _ in range(200):
         Y = rng.standard_normal((6, 50))
-        mixed = mixtures_of(Y)
+        mixed = mix_targets(Y)
         found.append(np.trace(mixed.T @ A @ mixed) / np.trace(Y.T @ A @ Y))
     assert np.mean(found) == pytest.approx(1.0, abs=0.05)
 
@@ -63,7 +63,7 @@ def test_left_out_errors_of_many_targets_are_about_exact(rng):
 def test_a_network_learned_by_mixtures_solves_for_all_targets(rng):
     X, Y = rng.standard_normal((60, 3)), rng.standard_normal((60, 12))
     W = rng.standard_normal((3, 4))
-    system, mixed = RidgeSystem(Y, 0.02), RidgeSystem(mixtures_of(Y), 0.02)
+    system, mixed = RidgeSystem(Y, 0.02), RidgeSystem(mix_targets(Y), 0.02)
 
     def fit(W, steps, **more):
         optimizer = ProximalGradient(max_iter=steps)

@@ -13,12 +13,12 @@ from scipy.special import comb, gammaln, logsumexp
 from gpukfl.linalg import hermite_table
 from gpukfl.methods import DegreeLaw, DerivativePenalty, MultiIndices, draw_tuples, equal_eta
 from gpukfl.methods._multi_indices import (
-    _cut,
+    _draw_uniform_tuples,
     _GroupLaw,
+    _largest_degree,
     _log_count,
-    _reach,
     _SingleVariables,
-    _spread,
+    _trim_tail,
     _UniformLaw,
     _upper_group,
 )
@@ -179,7 +179,7 @@ def test_tuples_up_to_a_degree_are_uniform(d, largest):
 @pytest.mark.parametrize(("k", "d"), [(1, 5), (4, 3), (6, 2), (2, 6), (3, 1), (0, 4), (0, 1)])
 def test_spreads_are_uniform_over_compositions(k, d):
     total = comb(k + d - 1, d - 1, exact=True)
-    tuples = _spread(np.full(100 * total, k), d, np.random.RandomState(5))
+    tuples = _draw_uniform_tuples(np.full(100 * total, k), d, np.random.RandomState(5))
     assert tuples.shape == (100 * total, d)
     assert tuples.min() >= 0
     np.testing.assert_array_equal(tuples.sum(axis=1), k)
@@ -190,7 +190,7 @@ def test_spreads_are_uniform_over_compositions(k, d):
 
 def test_spreads_of_mixed_degrees_keep_their_rows():
     degrees = np.random.RandomState(0).randint(0, 9, 500)
-    tuples = _spread(degrees, 4, np.random.RandomState(1))
+    tuples = _draw_uniform_tuples(degrees, 4, np.random.RandomState(1))
     np.testing.assert_array_equal(tuples.sum(axis=1), degrees)
 
 
@@ -246,7 +246,7 @@ def test_the_cut_leaves_out_at_most_a_thousandth(d, rho):
     k = np.arange(401)
     logs = _log_count(k, d) + k * math.log(rho)
     logs[0] = -np.inf
-    kept = _cut(logs[:, None], k[:, None])[:, 0]
+    kept = _trim_tail(logs[:, None], k[:, None])[:, 0]
     share = math.exp(logsumexp(kept) - logsumexp(logs))
     last = int(np.flatnonzero(np.isfinite(kept)).max())
     assert 1.0 - share <= 1e-3
@@ -262,7 +262,7 @@ def test_the_cut_leaves_out_at_most_a_thousandth(d, rho):
 @pytest.mark.parametrize("strength", [0.0, 1e-3, 1e6])
 def test_tables_have_room_for_what_is_drawn(d, rho, strength):
     law, k = DegreeLaw(rho), np.arange(401)
-    reach = _reach(law, d)
+    reach = _largest_degree(law, d)
     for first in {1, max(1, d - 1)}:  # of so many, with the smallest denominators
         k1, k2 = np.meshgrid(k, k if d > first else k[:1], indexing="ij")
         logs = _log_count(k1, first) + _log_count(k2, d - first) + law.log_c(k1 + k2)
@@ -275,7 +275,7 @@ def test_tables_have_room_for_what_is_drawn(d, rho, strength):
 
 def test_the_cut_is_of_the_total_degree():
     degrees = np.add.outer(np.arange(30), np.arange(30))
-    kept = np.isfinite(_cut(degrees * math.log(0.3), degrees))
+    kept = np.isfinite(_trim_tail(degrees * math.log(0.3), degrees))
     assert len(np.unique(degrees[kept])) == degrees[kept].max() + 1
     assert not kept[degrees > degrees[kept].max()].any()
 

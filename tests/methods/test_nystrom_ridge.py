@@ -9,7 +9,14 @@ import pytest
 import gpukfl
 from gpukfl.core._results import Status
 from gpukfl.kernels import Gaussian
-from gpukfl.methods import DenseSystem, NystromFactor, NystromSystem, RidgePath, falkon, jitter_for
+from gpukfl.methods import (
+    DenseSystem,
+    NystromFactor,
+    NystromSystem,
+    RidgePath,
+    choose_jitter,
+    falkon,
+)
 from gpukfl.operators import KernelOperator
 from gpukfl.partitioned._rows import Rows
 from gpukfl.solvers import ConjugateGradient
@@ -45,7 +52,7 @@ class Data:
 
     def penalty(self, ridge):
         """Kernel among the centres, whose diagonal is 1, with the jitter."""
-        return self.core + jitter_for(self.operator, ridge) * np.eye(len(self.core))
+        return self.core + choose_jitter(self.operator, ridge) * np.eye(len(self.core))
 
     def matrices(self, ridge, smallest):
         left = self.K.T @ (self.D * self.K) + self.total * ridge * self.penalty(smallest)
@@ -106,7 +113,7 @@ def test_repeated_centres_predict_as_if_they_were_there_once(on, rng, weighted, 
         on, np.random.default_rng(0), weighted=weighted, centers=np.tile(np.arange(15), 3)
     )
     (few, _), (many, _) = once.system().solve(ridge), thrice.system().solve(ridge)
-    jitter = jitter_for(once.operator, ridge)  # of which a third is left on each
+    jitter = choose_jitter(once.operator, ridge)  # of which a third is left on each
     thrice.assert_predicts(many, once.predicted(few), ulps=300 * jitter / on.eps + 1e6)
 
 
@@ -207,7 +214,7 @@ def test_jitter_is_raised_as_far_as_needed(on):
 
 def test_jitter_follows_precision_and_ridge(on, rng):
     operator = Data(on, rng).operator
-    jitters = [jitter_for(operator, ridge) for ridge in (1.0, 1e-4, 1e-8, 1e-300)]
+    jitters = [choose_jitter(operator, ridge) for ridge in (1.0, 1e-4, 1e-8, 1e-300)]
     assert jitters == sorted(jitters)
     assert 1e-10 <= jitters[0] <= on.eps + 1e-10  # squares of roundings: far below the precision
     assert jitters[-1] <= 1e-2

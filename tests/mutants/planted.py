@@ -77,8 +77,8 @@ ARRAYS = [
     Mutant(
         "NumPy inside an algorithm",
         "penalties/_particles.py",
-        "root = xp.sqrt(clipped(discriminant, low=0.0))",
-        'root = __import__("numpy").sqrt(clipped(discriminant, low=0.0))',
+        "root = xp.sqrt(clip(discriminant, low=0.0))",
+        'root = __import__("numpy").sqrt(clip(discriminant, low=0.0))',
         f"tests/penalties {BKERNN}",
     ),
     Mutant(
@@ -105,7 +105,7 @@ ARRAYS = [
     Mutant(
         "booleans as numbers",
         "penalties/_particles.py",
-        "return clipped(r - float(threshold), low=0.0)",
+        "return clip(r - float(threshold), low=0.0)",
         "return (r - threshold) * (r > threshold)",
         f"tests/penalties {BKERNN}",
     ),
@@ -256,8 +256,8 @@ METHODS = [
     Mutant(
         "only a part of a sample is left out",
         "methods/_nystrom.py",
-        "clipped(1.0 - (leverage if w is None else w * leverage), low=1e-12)",
-        "clipped(1.0 - (leverage if w is None else clipped(w, high=1.0) * leverage), low=1e-12)",
+        "clip(1.0 - (leverage if w is None else w * leverage), low=1e-12)",
+        "clip(1.0 - (leverage if w is None else clip(w, high=1.0) * leverage), low=1e-12)",
         f"tests/methods/test_nystrom_ridge.py {RIDGE}",
     ),
     Mutant(
@@ -404,7 +404,7 @@ METHODS = [
     Mutant(
         "missing directions are not counted",
         "inspection/_scores.py",
-        "U = U[:, : min(count, _rank(singular))]",
+        "U = U[:, : min(count, _numerical_rank(singular))]",
         "U = U[:, :count]",
         "tests/inspection/test_scores.py",
     ),
@@ -443,8 +443,8 @@ PLACES = [
     Mutant(
         "numbers of NumPy widen a kernel",
         "kernels/_base.py",
-        'keep_python_numbers(self)\n        check_positive("lengthscale"',
-        'check_positive("lengthscale"',
+        'keep_python_numbers(self)\n        check_positive_number("lengthscale"',
+        'check_positive_number("lengthscale"',
         PARITY,
     ),
 ]

@@ -6,11 +6,11 @@ import pytest
 from gpukfl.kernels import Matern52
 from gpukfl.operators import (
     KernelOperator,
+    apply_map,
     diagonal_map,
     leading_rows,
-    mapped,
-    mapped_back,
-    unmapped,
+    map_gradient,
+    map_row_gradient,
 )
 from gpukfl.partitioned._rows import Rows
 
@@ -25,9 +25,9 @@ def test_rows_and_slopes_of_a_diagonal_map(on, rng, factors):
     short, whole = on.put(factors), diagonal_map(on.put(factors))
     on.assert_close(whole, np.diag(factors), ulps=0)
     for B, gradient in ((short, np.sum(dU * X, axis=0)), (whole, dU.T @ X)):
-        on.assert_close(mapped(on.put(X), B), X * factors, ulps=8)
-        on.assert_close(mapped_back(on.put(dU), B), dU * factors, ulps=8)
-        on.assert_close(unmapped(on.put(dU), on.put(X), B), gradient, ulps=100)
+        on.assert_close(apply_map(on.put(X), B), X * factors, ulps=8)
+        on.assert_close(map_row_gradient(on.put(dU), B), dU * factors, ulps=8)
+        on.assert_close(map_gradient(on.put(dU), on.put(X), B), gradient, ulps=100)
     assert diagonal_map(whole) is whole
 
 

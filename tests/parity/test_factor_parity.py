@@ -11,11 +11,11 @@ from gpukfl.linalg import (
     CholeskyFactor,
     add_to_diagonal,
     eigh,
-    eigh_and_read,
+    eigh_and_measure,
     eigvalsh,
     mean_diagonal,
     orthonormal_range,
-    solve_and_read,
+    solve_and_measure,
     svd,
 )
 
@@ -51,7 +51,7 @@ def test_cholesky_factors(on, drawn):
             factor.solve_lower(b),
             factor.solve_upper(b),
             mean_diagonal(A),
-            *solve_and_read(A + 0.0, b, lambda x: (x * x)[:, 0]),
+            *solve_and_measure(A + 0.0, b, lambda x: (x * x)[:, 0]),
         )
 
     def symmetric(A, b):
@@ -69,7 +69,7 @@ def test_spectra(on, drawn):
     def call(A):
         A = (A + A.T) / 2
         s, Q = eigh(A)
-        _, _, read = eigh_and_read(A, lambda s, _: s * s)
+        _, _, read = eigh_and_measure(A, lambda s, _: s * s)
         return s, eigvalsh(A), (Q * s[None, :]) @ Q.T, Q.T @ Q, read
 
     dtypes = [None] * 4 + ["host"]

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from partitioned.rows import in_parts, whole
 
-from gpukfl.core._array import array_namespace, beside, sample_dot, take, to_host
+from gpukfl.core._array import array_namespace, asarray_like, sample_dot, take_rows, to_host
 from gpukfl.partitioned import Holder, ThreadHolders, _program
-from gpukfl.partitioned._rows import made_anew, map_rows
+from gpukfl.partitioned._rows import map_rows, recompute
 
 SIZES = [7, 1, 30, 12]
 N = sum(SIZES)
@@ -120,7 +120,7 @@ def test_sums_have_the_same_bits_whoever_holds_the_parts(sizes, n_holders):
 def test_rows_at_indices_come_here_in_their_order(index):
     x = np.arange(2.0 * N).reshape(N, 2)
     (P,) = in_parts([x], SIZES)
-    np.testing.assert_array_equal(take(P, np.array(index, dtype=np.int64)), x[index])
+    np.testing.assert_array_equal(take_rows(P, np.array(index, dtype=np.int64)), x[index])
 
 
 def test_what_is_here_is_not_made_partitioned(drawn):
@@ -128,7 +128,7 @@ def test_what_is_here_is_not_made_partitioned(drawn):
     xp = array_namespace(P)
     assert isinstance(xp.zeros((2, 2)), np.ndarray)
     assert isinstance(xp.sqrt(drawn[2] ** 2), np.ndarray)
-    assert beside(P, np.empty(0, dtype=np.float32)).dtype == np.float32
+    assert asarray_like(P, np.empty(0, dtype=np.float32)).dtype == np.float32
 
 
 BAD = {
@@ -192,7 +192,7 @@ def test_what_is_missing_is_said(drawn, monkeypatch):
 
 def test_what_is_kept_instead_of_another_takes_its_place_part_by_part(monkeypatch):
     (x,) = in_parts([np.arange(10.0)], [4, 3, 3], n_holders=1)
-    rows, run_on, there = x.partitioning, Holder._run_on, []
+    rows, run_on, there = x.partitioning, Holder._run_pass, []
     first = rows.keep(lambda start, stop: [x[start:stop]])
     rows.reduce(lambda *_: [first[0][0]])
 
@@ -200,7 +200,7 @@ def test_what_is_kept_instead_of_another_takes_its_place_part_by_part(monkeypatc
         there.append([first.key in values for values in self.values.values()])
         return run_on(self, work, part, edges)
 
-    monkeypatch.setattr(Holder, "_run_on", noted)
+    monkeypatch.setattr(Holder, "_run_pass", noted)
     second = rows.keep(lambda *_: [2.0 * first[0]], instead_of=first)
     (total,) = rows.reduce(lambda *_: [second[0].sum()])
     assert there == [[True, True, True], [False, True, True], [False, False, True]]
@@ -235,7 +235,7 @@ def test_what_is_made_anew_is_not_kept(drawn):
     a, b, small = drawn
     P, Q = in_parts([a, b], SIZES)
     xp = array_namespace(P)
-    centered = made_anew((P - small) / 2.0 + Q)
+    centered = recompute((P - small) / 2.0 + Q)
     expected = (a - small) / 2.0 + b
     for _ in range(2):
         np.testing.assert_allclose(xp.sum(centered, axis=0), expected.sum(axis=0))
@@ -251,18 +251,18 @@ def test_what_is_made_anew_is_not_kept(drawn):
 def test_what_is_made_anew_for_others_alone_is_there_for_them(drawn):
     a, b, _ = drawn
     P, Q = in_parts([a, b], SIZES)
-    other = made_anew(P + 1.0) * Q
+    other = recompute(P + 1.0) * Q
     np.testing.assert_array_equal(whole(other), (a + 1.0) * b)
     assert kept(P) == {P.key, Q.key, other.key}
 
 
 def test_what_is_kept_or_in_one_place_stays_so(drawn):
     a, _, _ = drawn
-    assert made_anew(a) is a
+    assert recompute(a) is a
     (P,) = in_parts([a], SIZES)
     double = 2.0 * P
     np.testing.assert_array_equal(whole(double), 2.0 * a)
-    made_anew(double)
+    recompute(double)
     assert kept(P) == {P.key, double.key}
     np.testing.assert_array_equal(whole(double), 2.0 * a)
 

@@ -15,7 +15,7 @@ import gpukfl
 from gpukfl import KernelRidgeClassifier, KernelRidgeRegressor
 from gpukfl.core._cuda import is_installed
 from gpukfl.core._places import cupy_is_usable
-from gpukfl.estimators._run import reported_to
+from gpukfl.estimators._run import use_report
 from gpukfl.partitioned import ClusterLostError
 
 da = pytest.importorskip("dask.array")
@@ -248,7 +248,9 @@ def test_weights_have_two_that_are_positive(frame, count):
 def test_classes_that_no_row_has_by_which_a_portfolio_is_chosen(monkeypatch, frame, name):
     fitted_where_they_lie(monkeypatch, 0)
     monkeypatch.setattr("gpukfl.portfolio._base.FEWEST", 200)
-    monkeypatch.setattr("gpukfl.partitioned._collections.drawn", lambda _, __, k: np.arange(k))
+    monkeypatch.setattr(
+        "gpukfl.partitioned._collections.draw_indices", lambda _, __, k: np.arange(k)
+    )
     others = sorted({"a", "b", "c"} - {name})
     y = np.where(frame["a"] > 0, others[1], others[0]).astype(object)
     X, new = frame[["a", "b"]].to_numpy().copy(), slice(N - 8, N)
@@ -268,14 +270,14 @@ def test_classes_that_no_row_has_by_which_a_portfolio_is_chosen(monkeypatch, fra
 def test_a_portfolio_of_some_rows_stays_where_a_fit_to_all_fails(monkeypatch, frame, error):
     fitted_where_they_lie(monkeypatch, 0)
     monkeypatch.setattr("gpukfl.portfolio._base.FEWEST", 200)
-    learn = KernelRidgeRegressor.fitted_as
+    learn = KernelRidgeRegressor.fit_like
 
     def failing(model, X, *args, **options):
         if len(X) == N:
             raise error
         return learn(model, X, *args, **options)
 
-    monkeypatch.setattr(KernelRidgeRegressor, "fitted_as", failing)
+    monkeypatch.setattr(KernelRidgeRegressor, "fit_like", failing)
     model = gpukfl.AutoRegressor([("ridge", regressor())], random_state=0)
     stopped = error is KeyboardInterrupt
     with pytest.warns(UserWarning, match="interrupted" if stopped else "ridge .*no memory"):
@@ -288,7 +290,7 @@ def test_a_portfolio_of_some_rows_stays_where_a_fit_to_all_fails(monkeypatch, fr
 def test_a_portfolio_stays_as_it_was_chosen_where_the_cluster_is_lost(monkeypatch, frame):
     fitted_where_they_lie(monkeypatch, 0)
     monkeypatch.setattr("gpukfl.portfolio._base.FEWEST", 200)
-    learn, tried = KernelRidgeRegressor.fitted_as, []
+    learn, tried = KernelRidgeRegressor.fit_like, []
 
     def failing(model, X, *args, **options):
         if len(X) == N:
@@ -297,7 +299,7 @@ def test_a_portfolio_stays_as_it_was_chosen_where_the_cluster_is_lost(monkeypatc
             raise ClusterLostError(msg)
         return learn(model, X, *args, **options)
 
-    monkeypatch.setattr(KernelRidgeRegressor, "fitted_as", failing)
+    monkeypatch.setattr(KernelRidgeRegressor, "fit_like", failing)
     members = [("ridge", regressor()), ("another", regressor(max_iter=900))]
     model = gpukfl.AutoRegressor(members, random_state=0)
     with pytest.warns(UserWarning, match="some of the rows: the cluster has no worker"):
@@ -316,7 +318,7 @@ def test_what_is_stopped_in_its_last_steps_is_not_taken(monkeypatch, frame):
             raise KeyboardInterrupt
 
     model = gpukfl.AutoRegressor([("bkernn", member)], random_state=0)
-    with pytest.warns(ConvergenceWarning, match="interrupted"), reported_to(report):
+    with pytest.warns(ConvergenceWarning, match="interrupted"), use_report(report):
         model.fit(*arrays(frame[["a"]], frame["y"].to_numpy()))
     assert (model.status_, model.whole_) == ("INTERRUPTED", False)
     assert model.members_[0].models[0].status_ == "CONVERGED"

@@ -18,7 +18,7 @@ from gpukfl import AutoRegressor, BKerNNClassifier, BKerNNRegressor
 from gpukfl.core._places import cupy_is_usable
 from gpukfl.estimators.bkernn import Knots
 from gpukfl.inference import conditional_importance
-from gpukfl.partitioned import ClusterLostError, Collections, Partitioning, in_parts
+from gpukfl.partitioned import ClusterLostError, Collections, Partitioning, read_partitions
 from gpukfl.solvers import ProximalGradient
 
 da = pytest.importorskip("dask.array")
@@ -248,7 +248,7 @@ def test_rows_are_let_go_at_once_after_a_long_pass(client, lazy, monkeypatch):
         rows.reduce(lambda *_: [time.sleep(0.2) or kept[0]])
         return weakref.ref(kept)
 
-    with in_parts(Collections.of(*lazy), client, "numpy", labels=False) as parts:
+    with read_partitions(Collections.of(*lazy), client, "numpy", labels=False) as parts:
         gc.disable()  # it would take a while, and workers hold the rows until then
         try:
             assert kept_for_a_long_pass(parts.X.partitioning)() is None
@@ -393,7 +393,9 @@ def first_rows(monkeypatch):
     monkeypatch.setattr("gpukfl.tables._reader.SAMPLE", 0)
     monkeypatch.setattr("gpukfl.portfolio._base.FEWEST", 200)
     monkeypatch.setattr("gpukfl.portfolio._base.SAMPLE", 0)
-    monkeypatch.setattr("gpukfl.partitioned._collections.drawn", lambda _, __, k: np.arange(k))
+    monkeypatch.setattr(
+        "gpukfl.partitioned._collections.draw_indices", lambda _, __, k: np.arange(k)
+    )
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")

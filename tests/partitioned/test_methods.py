@@ -20,7 +20,7 @@ from gpukfl import (
     RKHSWeightingClassifier,
     RKHSWeightingRegressor,
 )
-from gpukfl.core._random import scattered
+from gpukfl.core._random import hash_folds
 from gpukfl.estimators.bkernn import Knots
 from gpukfl.estimators.hkrr import Centers, HoldOut
 from gpukfl.estimators.selection._data import SelectionProblem
@@ -404,11 +404,11 @@ def test_what_takes_all_rows_in_one_place_cannot_be_retrained(data):
 
 
 def test_numbers_are_scattered_the_same_in_any_pieces():
-    every = scattered(0, 10_000, 5, 7)
-    pieces = [scattered(a, b, 5, 7) for a, b in ((0, 17), (17, 9_000), (9_000, 10_000))]
+    every = hash_folds(0, 10_000, 5, 7)
+    pieces = [hash_folds(a, b, 5, 7) for a, b in ((0, 17), (17, 9_000), (9_000, 10_000))]
     np.testing.assert_array_equal(np.concatenate(pieces), every)
     assert np.all(np.abs(np.bincount(every, minlength=5) - 2_000) < 200)
-    assert np.mean(every == scattered(0, 10_000, 5, 8)) < 0.25
+    assert np.mean(every == hash_folds(0, 10_000, 5, 8)) < 0.25
     assert abs(np.corrcoef(every[1:], every[:-1])[0, 1]) < 0.05
 
 

@@ -97,7 +97,7 @@ class Held:
 def session(monkeypatch):
     monkeypatch.setattr(_dask, "_Held", Held)
     monkeypatch.setattr(_dask, "_HERE", {})
-    monkeypatch.setattr(_dask, "gathered", lambda client, loaded: client.gather(loaded))
+    monkeypatch.setattr(_dask, "gather_values", lambda client, loaded: client.gather(loaded))
     return Session(3)
 
 

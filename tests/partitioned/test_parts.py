@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from gpukfl.linalg import Positions
 from gpukfl.partitioned import Collections, Holder, Pass
 from gpukfl.partitioned import _dask as allocator
-from gpukfl.partitioned._dask import WorkerHolder, put
-from gpukfl.partitioned._program import add_in, add_up
+from gpukfl.partitioned._dask import WorkerHolder, put_values
+from gpukfl.partitioned._program import add_halves, add_part
 
 
 def of_lengths(lengths):
@@ -56,29 +56,29 @@ def test_an_allocator_is_told_to_keep_and_then_what_was_before(monkeypatch):
     monkeypatch.setitem(os.environ, "MALLOC_TRIM_THRESHOLD_", "65536")
     monkeypatch.delitem(os.environ, "MALLOC_TOP_PAD_", raising=False)
     monkeypatch.delitem(os.environ, "MALLOC_MMAP_THRESHOLD_", raising=False)
-    allocator.keep_memory()
+    allocator.keep_freed_memory()
     assert told == [(-1, 2**28), (-2, 2**26), (-3, 2**24)]
     del told[:]
-    allocator.give_memory_back()
+    allocator.restore_allocator()
     assert told == [(-1, 65536), (-2, 2**17), (-3, 2**17), 0]
 
 
 def test_without_glibc_nothing_is_told(monkeypatch):
     monkeypatch.setattr(allocator, "_glibc", lambda: None)
-    allocator.keep_memory()
-    allocator.give_memory_back()
+    allocator.keep_freed_memory()
+    allocator.restore_allocator()
 
 
 @given(st.integers(1, 40), st.randoms(use_true_random=False))
 def test_totals_that_are_put_together_at_once_are_those_at_the_end(count, random):
     parts = [part for part in range(count) if random.random() < 0.8]
     late = {(part, part + 1): str(part) for part in parts}
-    add_up(late, 0, count, "({} {})".format)
+    add_halves(late, 0, count, "({} {})".format)
     random.shuffle(parts)
     early: dict[tuple[int, int], str] = {}
     for part in parts:
         early[part, part + 1] = str(part)
-        add_in(early, part, count, "({} {})".format)
+        add_part(early, part, count, "({} {})".format)
     assert early == late
 
 
@@ -145,8 +145,8 @@ def test_pyarrow_gives_back_what_it_keeps_where_a_part_was_read(monkeypatch):
     arrow = SimpleNamespace(default_memory_pool=lambda: pool)
     monkeypatch.setattr("gpukfl.partitioned._dask._HERE", {"one": Holder(np.empty(0))})
     monkeypatch.setitem(sys.modules, "pyarrow", arrow)
-    put("one", 0, {0: np.ones(3)})
+    put_values("one", 0, {0: np.ones(3)})
     assert released == [threading.get_ident()]
     monkeypatch.delitem(sys.modules, "pyarrow")
-    put("one", 1, {0: np.ones(3)})
+    put_values("one", 1, {0: np.ones(3)})
     assert len(released) == 1

@@ -15,17 +15,17 @@ from sklearn.linear_model import Ridge
 
 import gpukfl
 from gpukfl import HKRRRegressor
-from gpukfl._accel.threads import apart
+from gpukfl._accel.threads import map_in_shared_threads
 from gpukfl.core._memory import available_memory
 from gpukfl.core._results import History
-from gpukfl.estimators._run import current_report, reported_to
+from gpukfl.estimators._run import current_report, use_report
 from gpukfl.estimators._samples import Samples
 from gpukfl.portfolio import AutoClassifier, AutoRegressor, _refit
 from gpukfl.portfolio import _members as _candidates
 from gpukfl.portfolio import _train as _at_once
 from gpukfl.portfolio import _train as _contest
-from gpukfl.portfolio._members import Member, Task, members_of
-from gpukfl.portfolio._train import at_once, fits_at_once
+from gpukfl.portfolio._members import Member, Task, make_members
+from gpukfl.portfolio._train import fit_in_parallel, n_parallel_fits
 
 OURS = ["manhattan_laplace", "agop", "matern52"]  # of which all fits are at once
 N = 480
@@ -48,10 +48,10 @@ def widths(monkeypatch):
 
     def seen(fit, given, *more):
         found.append(len(given))
-        return at_once(fit, given, *more)
+        return fit_in_parallel(fit, given, *more)
 
     for module in (_contest, _refit):
-        monkeypatch.setattr(module, "at_once", seen)
+        monkeypatch.setattr(module, "fit_in_parallel", seen)
     return found
 
 
@@ -66,7 +66,7 @@ def regressor(**options):
 
 def member_of(name, n):
     task = Task.of(Samples(np.zeros((n, 3)), np.zeros((n, 1)), None), 3, "numpy", 0)
-    return members_of([name], "normal", task)[0]
+    return make_members([name], "normal", task)[0]
 
 
 @pytest.mark.parametrize(
@@ -159,36 +159,39 @@ def test_how_many_fits_are_at_once(name, n, d, several, threads):
     threads(6)
     samples = Samples(np.broadcast_to(0.0, (n, d)), np.zeros((n, 1)), None)
     member = member_of(name, n)
-    assert fits_at_once(member, samples) == (4 if several else 1)
-    assert fits_at_once(member, samples, 200) == 1  # of so many, where time is short
+    assert n_parallel_fits(member, samples) == (4 if several else 1)
+    assert n_parallel_fits(member, samples, 200) == 1  # of so many, where time is short
 
 
 def test_fits_are_one_after_the_other_elsewhere_than_on_the_host(on, threads):
     threads(4)
     samples = Samples(on.put(np.zeros((400, 3))), np.zeros((400, 1)), None)
-    assert fits_at_once(member_of("agop", 400), samples) == (4 if on.package == "numpy" else 1)
+    assert n_parallel_fits(member_of("agop", 400), samples) == (4 if on.package == "numpy" else 1)
 
 
 def test_an_estimator_of_ones_own_is_never_at_once(threads):
     threads(4)
     samples = Samples(np.zeros((400, 3)), np.zeros((400, 1)), None)
-    assert fits_at_once(Member("mine", HKRRRegressor()), samples) == 1
+    assert n_parallel_fits(Member("mine", HKRRRegressor()), samples) == 1
 
 
 def test_fits_at_once_share_the_memory(threads):
     threads(2)
     with gpukfl.memory_budget(1_001):
-        assert at_once(lambda _: available_memory(X), [0, 1]) == [500, 500]
-        assert at_once(lambda _: available_memory(X), [0]) == [1_001]
+        assert fit_in_parallel(lambda _: available_memory(X), [0, 1]) == [500, 500]
+        assert fit_in_parallel(lambda _: available_memory(X), [0]) == [1_001]
         assert available_memory(X) == 1_001
 
 
 def test_settings_of_scikit_learn_are_those_of_the_caller(threads):
     threads(2)
     with sklearn.config_context(assume_finite=True):
-        found = at_once(lambda _: sklearn.get_config()["assume_finite"], [0, 1])
+        found = fit_in_parallel(lambda _: sklearn.get_config()["assume_finite"], [0, 1])
     assert found == [True, True]
-    assert at_once(lambda _: sklearn.get_config()["assume_finite"], [0, 1]) == [False, False]
+    assert fit_in_parallel(lambda _: sklearn.get_config()["assume_finite"], [0, 1]) == [
+        False,
+        False,
+    ]
 
 
 def test_what_fits_at_once_warn_of_is_kept(rows, target, threads):
@@ -232,15 +235,15 @@ def test_fits_that_nobody_waits_for_end_at_their_next_step(error, threads, monke
             ended.set()
 
     def waited(*given):
-        worker = threading.Thread(target=lambda: apart(*given), daemon=True)
+        worker = threading.Thread(target=lambda: map_in_shared_threads(*given), daemon=True)
         worker.start()
         assert begun.wait(10.0)
         assert not ended.is_set()
         raise error
 
-    monkeypatch.setattr(_at_once, "apart", waited)
+    monkeypatch.setattr(_at_once, "map_in_shared_threads", waited)
     with pytest.raises(error):
-        at_once(endless, [0, 1])
+        fit_in_parallel(endless, [0, 1])
     assert ended.wait(10.0)
     left.set()
 
@@ -270,7 +273,9 @@ def test_a_fit_that_fails_among_others_leaves_the_member_out(rows, target, threa
 def test_a_member_is_left_by_the_folds_in_their_order(rows, target, threads, monkeypatch):
     """Whoever ends first: folds beyond that which says that a member is behind do not count."""
     monkeypatch.setattr(_candidates, "CANDIDATES", _candidates.CANDIDATES[:4])
-    monkeypatch.setattr(_contest.Contest, "_is_behind", lambda _, entry: len(entry.models) == 2)
+    monkeypatch.setattr(
+        _contest.MemberTrainer, "_is_behind", lambda _, entry: len(entry.models) == 2
+    )
     found = []
     for count in (1, 4):
         threads(count)
@@ -282,7 +287,7 @@ def test_a_member_is_left_by_the_folds_in_their_order(rows, target, threads, mon
 def test_progress_tells_which_folds_are_at_once(rows, target, threads):
     threads(2)
     said = []
-    with reported_to(lambda stage, *_: said.append(stage)):
+    with use_report(lambda stage, *_: said.append(stage)):
         AutoRegressor(members=["agop"], random_state=0).fit(rows, target)
     for folds in ("fold 1", "folds 2 to 3", "folds 4 to 5", "folds 6 to 7", "fold 8"):
         assert any(f"agop, {folds} of 8: " in stage for stage in said)

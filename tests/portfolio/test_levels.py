@@ -14,7 +14,7 @@ from gpukfl._archive import RefusedError
 from gpukfl.inspection import described
 from gpukfl.inspection._panels import Directions
 from gpukfl.portfolio._encodings import Encodings
-from gpukfl.portfolio._members import Task, members_of
+from gpukfl.portfolio._members import Task, make_members
 from gpukfl.runtime._joined import Alone
 from gpukfl.tables import Encoding, Table
 from gpukfl.tables._seen import LEVELS, NUMBERS, outputs_of, some_levels, with_levels
@@ -184,7 +184,7 @@ def test_members_of_collections_see_levels_too(monkeypatch, model):
 
 def test_levels_are_learned_first_where_time_is_short():
     task = Task(False, 4_000, 5, 1, 4_000, "numpy", 0, of_table=True, has_levels=True)
-    names = [member.name for member in members_of(None, "normal", task, limited=True)]
+    names = [member.name for member in make_members(None, "normal", task, limited=True)]
     assert names[:5] == ["linear", "trees", "evidence_levels", "bkernn", "hkrr"]
 
 

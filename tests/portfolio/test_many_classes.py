@@ -37,7 +37,7 @@ def test_parts_of_predictions_are_mixed_as_these_are(rng, judged):
     first, second = rng.uniform(0.1, 1.0, (2, 20, 5))
     whole = judge.losses(0.3 * first + 0.7 * second)
     mixed = 0.3 * judge.part(first) + 0.7 * judge.part(second)
-    np.testing.assert_allclose(judge.losses_of(mixed), whole, rtol=1e-13)
+    np.testing.assert_allclose(judge.row_losses(mixed), whole, rtol=1e-13)
 
 
 @pytest.mark.usefixtures("all_steps")

@@ -18,7 +18,7 @@ from gpukfl.estimators._pace import Pace, Size
 from gpukfl.estimators._samples import Samples
 from gpukfl.portfolio._description import permutation_importances
 from gpukfl.portfolio._folds import SquaredError
-from gpukfl.portfolio._members import Member, is_cut, steps_of, with_steps, work_of
+from gpukfl.portfolio._members import Member, clone_with_steps, n_steps, takes_any_columns, work_of
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::sklearn.exceptions.ConvergenceWarning", "ignore:.*time is left:UserWarning"
@@ -65,24 +65,24 @@ def test_what_is_affordable_takes_no_longer_than_it_may(full, limit, each, start
     [(BOOSTED, 500), (MultiOutputRegressor(BOOSTED), 500), (LOGISTIC, 300), (RidgeCV(), 1)],
 )
 def test_fewer_steps_are_longer_ones(estimator, steps):
-    assert is_cut(estimator)
-    assert steps_of(estimator) == steps
-    assert str(with_steps(estimator, steps)) == str(estimator)
-    few = with_steps(estimator, 1)
-    assert steps_of(few) == 1
-    assert steps_of(estimator) == steps  # which stays as it was
+    assert takes_any_columns(estimator)
+    assert n_steps(estimator) == steps
+    assert str(clone_with_steps(estimator, steps)) == str(estimator)
+    few = clone_with_steps(estimator, 1)
+    assert n_steps(few) == 1
+    assert n_steps(estimator) == steps  # which stays as it was
 
 
 def test_few_steps_of_boosting_have_a_bounded_rate():
-    assert with_steps(BOOSTED, 250).learning_rate == pytest.approx(0.04)
-    assert with_steps(BOOSTED, 5).learning_rate == 0.3
-    assert not with_steps(BOOSTED, 5).early_stopping
+    assert clone_with_steps(BOOSTED, 250).learning_rate == pytest.approx(0.04)
+    assert clone_with_steps(BOOSTED, 5).learning_rate == 0.3
+    assert not clone_with_steps(BOOSTED, 5).early_stopping
 
 
 def test_estimators_that_may_know_their_columns_are_not_cut():
-    assert not is_cut(SVR())
-    assert not is_cut(make_pipeline(StandardScaler(), SVR()))
-    assert is_cut(BKerNNRegressor())
+    assert not takes_any_columns(SVR())
+    assert not takes_any_columns(make_pipeline(StandardScaler(), SVR()))
+    assert takes_any_columns(BKerNNRegressor())
 
 
 def test_a_ridge_regression_solves_for_the_fewer_of_rows_and_columns():
@@ -101,7 +101,7 @@ class Dear:
 
         def dear(member, samples, precedent, max_time, /):
             n, d = samples.X.shape
-            takes = 0.0 if member.keeps_time else each * n * d * steps_of(member.estimator)
+            takes = 0.0 if member.keeps_time else each * n * d * n_steps(member.estimator)
             self.clock.now += takes
             return fitted(member, samples, precedent, max_time)
 

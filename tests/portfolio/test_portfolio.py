@@ -29,8 +29,8 @@ from gpukfl.inspection import Directions, Leaderboard
 from gpukfl.portfolio import _members as _candidates
 from gpukfl.portfolio import _train as _contest
 from gpukfl.portfolio._folds import SquaredError
-from gpukfl.portfolio._members import Candidate, Member
-from gpukfl.portfolio._refit import refit_of
+from gpukfl.portfolio._members import Member, MemberCandidate
+from gpukfl.portfolio._refit import choose_refit
 
 EXPECTED = {
     "check_sample_weight_equivalence_on_dense_data": (
@@ -67,7 +67,7 @@ def test_predictions_are_of_rows_that_were_not_seen():
 
 def test_a_member_is_left_by_many_rows_only(monkeypatch):
     rows = [row for row in _candidates.CANDIDATES if row.name == "linear"]
-    rows.append(Candidate("memory", lambda _: Memory(), "quick"))
+    rows.append(MemberCandidate("memory", lambda _: Memory(), "quick"))
     monkeypatch.setattr(_candidates, "CANDIDATES", rows)
     assert notes(regressor(members=None).fit(X, Y))["memory"] == ""
     monkeypatch.setattr(_contest, "_JUDGES", 2 * N // 3)
@@ -80,8 +80,8 @@ def test_a_member_is_left_by_many_rows_only(monkeypatch):
 def test_what_is_like_a_member_that_is_clearly_behind_is_not_begun(monkeypatch, behind, few):
     model = Memory if behind else Nearly
     rows = [row for row in _candidates.CANDIDATES if row.name == "linear"]
-    rows.append(Candidate("first", lambda _: model(), "quick"))
-    rows.append(Candidate("second", lambda _: model(), "quick", like="first"))
+    rows.append(MemberCandidate("first", lambda _: model(), "quick"))
+    rows.append(MemberCandidate("second", lambda _: model(), "quick", like="first"))
     monkeypatch.setattr(_candidates, "CANDIDATES", rows)
     monkeypatch.setattr(_candidates, "_MANY", N + few)
     monkeypatch.setattr(_contest, "_JUDGES", 2 * N // 3 if behind == "left" else N)
@@ -208,7 +208,7 @@ def test_a_whole_model_is_begun_where_there_is_time(left, how):
         stopped=False, cut_short=False, folds=[fold] * 5, weights=np.ones(1), finished=[entry]
     )
     run = SimpleNamespace(left=lambda: left)
-    assert refit_of("auto", contest, 2_000, run) == how  # 2 seconds a fold, of four fifths
+    assert choose_refit("auto", contest, 2_000, run) == how  # 2 seconds a fold, of four fifths
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
@@ -232,7 +232,7 @@ def test_settings_are_searched_once(monkeypatch):
     found = []
     monkeypatch.setattr(
         gpukfl.estimators._learner,
-        "choose",
+        "choose_setting",
         lambda *given: found.append(given) or original(*given),
     )
     model = regressor(members=["bkernn"]).fit(X, Y)
@@ -240,7 +240,7 @@ def test_settings_are_searched_once(monkeypatch):
     assert len({member.ridge_ / 1.0 for member in model.members_[0].models}) >= 1
 
 
-original = gpukfl.estimators._learner.choose
+original = gpukfl.estimators._learner.choose_setting
 
 
 # ---------------------------------------------------------------------- classes

@@ -41,8 +41,8 @@ from gpukfl.portfolio import AutoClassifier, AutoRegressor
 from gpukfl.portfolio import _base as _kept
 from gpukfl.portfolio import _members as _candidates
 from gpukfl.portfolio import _train as _contest
-from gpukfl.portfolio._folds import n_folds_of
-from gpukfl.portfolio._members import Candidate, Member, Task, _copies, members_of
+from gpukfl.portfolio._folds import choose_n_folds
+from gpukfl.portfolio._members import Member, MemberCandidate, Task, _integer_weights, make_members
 from gpukfl.solvers import ProximalGradient
 
 # ---------------------------------------------------------------------- members that fail
@@ -69,13 +69,13 @@ def test_a_member_that_fails_is_left_out_and_named(bad):
 def test_where_nothing_is_left_to_explain_no_member_is_begun(monkeypatch, make, settled):
     one, of_classes = make(), isinstance(make(), Knowing)
     rows = [row for row in _candidates.CANDIDATES if row.name == "linear"]
-    rows = [Candidate("first", lambda _: one, "quick"), *rows]
+    rows = [MemberCandidate("first", lambda _: one, "quick"), *rows]
     monkeypatch.setattr(_candidates, "CANDIDATES", rows)
     kind, y = (classifier, TWO) if of_classes else (regressor, Y)
     model = kind(members=None).fit(X, y)
     begun = "not begun: those before leave nothing to explain"
     assert notes(model)["linear"] == (begun if settled else "")
-    assert "linear" not in " ".join(model._described_as(None, "y").warnings)
+    assert "linear" not in " ".join(model._describe_columns(None, "y").warnings)
     seconds = dict(zip(*(model.leaderboard()[key] for key in ("member", "seconds")), strict=True))
     assert (seconds["linear"] == 0.0) is settled
     monkeypatch.undo()
@@ -222,7 +222,7 @@ def test_of_many_rows_some_are_fitted_where_time_is_short(monkeypatch):
     ],
 )
 def test_folds_are_fewer_where_time_is_short(n, max_time, n_folds):
-    assert n_folds_of(n, 1, max_time) == n_folds
+    assert choose_n_folds(n, 1, max_time) == n_folds
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ def test_folds_are_fewer_where_time_is_short(n, max_time, n_folds):
     [(400, 3_000, None, 8), (400, 3_000, 41.0, 8), (400, 3_000, 10.0, 3), (400, 3_000, 3.0, 2)],
 )
 def test_rows_of_many_columns_have_fewer_folds(n, d, max_time, n_folds):
-    assert n_folds_of(n, d, max_time) == n_folds
+    assert choose_n_folds(n, d, max_time) == n_folds
 
 
 @pytest.mark.parametrize(
@@ -238,7 +238,7 @@ def test_rows_of_many_columns_have_fewer_folds(n, d, max_time, n_folds):
     [(400, None, 4), (999, None, 4), (1_000, None, 2), (20_000, None, 1), (400, 3.9, 3)],
 )
 def test_folds_are_fewer_where_it_is_quick(n, max_time, n_folds):
-    assert n_folds_of(n, 1, max_time, quick=True) == n_folds
+    assert choose_n_folds(n, 1, max_time, quick=True) == n_folds
 
 
 def test_members_that_time_cuts_off_are_said(monkeypatch):
@@ -264,7 +264,7 @@ def test_without_time_to_fit_all_samples_the_models_of_the_folds_stay(rng):
 @pytest.mark.usefixtures("asleep")
 def test_rows_that_say_how_long_all_take_are_fitted_once(rng, monkeypatch):
     rows = rng.standard_normal((8_000, 2))
-    made = [Candidate(name, lambda _: Slow(0.5), "quick") for name in ("slow", "late")]
+    made = [MemberCandidate(name, lambda _: Slow(0.5), "quick") for name in ("slow", "late")]
     monkeypatch.setattr(_candidates, "CANDIDATES", (_candidates.CANDIDATES[0], *made))
     Slow.sizes.clear()
     with pytest.warns(ConvergenceWarning):
@@ -279,10 +279,10 @@ class Compiled(KernelRidgeRegressor):
 
     sizes: list = []  # noqa: RUF012
 
-    def fitted_as(self, X, *given, **named):
+    def fit_like(self, X, *given, **named):
         time.sleep(0.0 if self.sizes else 0.5)
         self.sizes.append(len(X))
-        return super().fitted_as(X, *given, **named)
+        return super().fit_like(X, *given, **named)
 
 
 @pytest.mark.usefixtures("asleep")
@@ -310,11 +310,11 @@ def test_where_time_is_limited_those_that_take_many_rows_are_first():
         Task(False, 1_999, 5, 1, 1_999, "auto", 0),
         Task(False, 2_000, 5, 1, 2_000, "auto", 0),
     )
-    names = [[one.name for one in members_of(None, "normal", many, limited=on)] for on in (0, 1)]
+    names = [[one.name for one in make_members(None, "normal", many, limited=on)] for on in (0, 1)]
     assert names[1][:4] == ["linear", "trees", "bkernn", "hkrr"]
     assert sorted(names[0]) == sorted(names[1])
     assert names[0] != names[1]
-    small = [[one.name for one in members_of(None, "normal", few, limited=on)] for on in (0, 1)]
+    small = [[one.name for one in make_members(None, "normal", few, limited=on)] for on in (0, 1)]
     assert small[0] == small[1]
 
 
@@ -340,7 +340,7 @@ def test_what_is_named_is_tried_to_the_end(rng, monkeypatch):
 
 
 def test_an_interruption_keeps_the_members_that_are_done(monkeypatch):
-    interrupt(monkeypatch, _contest.Contest, "_compete", 1)
+    interrupt(monkeypatch, _contest.MemberTrainer, "_compete", 1)
     with pytest.warns(ConvergenceWarning, match="blended of linear"):
         model = regressor(members=["linear", "laplace"]).fit(X, Y)
     assert weights(model) == {"linear": 1.0}
@@ -371,25 +371,25 @@ def test_an_interruption_between_members_and_weights_keeps_the_blend(monkeypatch
 
 
 def test_an_interruption_before_any_member_is_one(monkeypatch):
-    interrupt(monkeypatch, _contest.Contest, "_compete", 0)
+    interrupt(monkeypatch, _contest.MemberTrainer, "_compete", 0)
     with pytest.raises(KeyboardInterrupt):
         regressor().fit(X, Y)
 
 
 def test_an_interruption_within_our_members_is_heard(monkeypatch):
-    from gpukfl.estimators.bkernn._fit import Problem
+    from gpukfl.estimators.bkernn._fit import BKerNNProblem
 
-    interrupt(monkeypatch, Problem, "fit", 2)
+    interrupt(monkeypatch, BKerNNProblem, "fit", 2)
     with pytest.warns(ConvergenceWarning, match="blended of linear"):
         model = regressor(members=["linear", "bkernn"]).fit(X, Y)
     assert weights(model) == {"linear": 1.0}
 
 
 def test_progress_tells_of_members_and_folds():
-    from gpukfl.estimators._run import reported_to
+    from gpukfl.estimators._run import use_report
 
     said = []
-    with reported_to(lambda stage, *_: said.append(stage)):
+    with use_report(lambda stage, *_: said.append(stage)):
         regressor(members=["linear", "bkernn"], n_folds=3).fit(X, Y)
     assert any("blend" in stage and "bkernn, fold 3 of 3: " in stage for stage in said)
 
@@ -409,9 +409,9 @@ def test_members_of_others_are_cloned():
     [(100, 300, True), (100, 301, False), (200_000, 5, True), (200_001, 5, False)],
 )
 def test_many_features_are_formed_where_rows_and_variables_are_few_enough(n, d, suits):
-    tried = members_of(None, "normal", Task(False, n, d, 1, n, "auto", 0))
+    tried = make_members(None, "normal", Task(False, n, d, 1, n, "auto", 0))
     assert ("regfeal" in [member.name for member in tried]) == suits
-    named = members_of(["regfeal"], "normal", Task(False, n, d, 1, n, "auto", 0))
+    named = make_members(["regfeal"], "normal", Task(False, n, d, 1, n, "auto", 0))
     assert named[0].name == "regfeal"
 
 
@@ -425,9 +425,9 @@ def test_many_features_are_formed_where_rows_and_variables_are_few_enough(n, d, 
     ],
 )
 def test_features_are_turned_where_rows_and_variables_are_few(classes, n, d, suits):
-    tried = members_of(None, "normal", Task(classes, n, d, 2, n, "auto", 0))
+    tried = make_members(None, "normal", Task(classes, n, d, 2, n, "auto", 0))
     assert ("agop_full" in [member.name for member in tried]) == suits
-    assert members_of(["agop_full"], "quick", Task(classes, n, d, 2, n, "auto", 0))[0].reference
+    assert make_members(["agop_full"], "quick", Task(classes, n, d, 2, n, "auto", 0))[0].reference
 
 
 # ---------------------------------------------------------------------- weights
@@ -451,7 +451,10 @@ def test_a_member_without_weights_takes_rows_that_are_there_twice():
 def test_copies_are_counted_whatever_the_unit_of_weights(counts):
     relative = relative_weights(np.array(counts, dtype=np.float64))
     if relative is not None:
-        assert _copies(relative).tolist() == (np.array(counts) // np.gcd.reduce(counts)).tolist()
+        assert (
+            _integer_weights(relative).tolist()
+            == (np.array(counts) // np.gcd.reduce(counts)).tolist()
+        )
 
 
 def test_many_copies_of_few_rows_leave_nobody_out():

@@ -8,8 +8,8 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 
 import gpukfl
-from gpukfl.estimators._samples import copies_of
-from gpukfl.portfolio._description import groups_of
+from gpukfl.estimators._samples import find_duplicates
+from gpukfl.portfolio._description import group_columns
 from gpukfl.portfolio._encodings import Encodings
 from gpukfl.tables import Encoding, Table
 from gpukfl.tables._seen import with_gaps
@@ -136,15 +136,15 @@ def test_importances_are_one_for_each_column(model):
 def test_columns_of_one_source_are_shuffled_together():
     X = np.random.default_rng(0).normal(size=(60, 4))
     X[::3, 1] = np.nan
-    assert groups_of(X) == [[0], [1], [2], [3]]
-    assert groups_of(X, [0, 1, 0, 2]) == [[0, 2], [1], [3]]
+    assert group_columns(X) == [[0], [1], [2], [3]]
+    assert group_columns(X, [0, 1, 0, 2]) == [[0, 2], [1], [3]]
 
 
 def test_gaps_do_not_hide_a_correlation():
     x = np.arange(50.0)
     X = np.stack([x, 2.0 * x], axis=1)
     X[24:26, 1] = np.nan
-    assert groups_of(X) == [[0, 1]]
+    assert group_columns(X) == [[0, 1]]
 
 
 # ---------------------------------------------------------------------- the rest of a fit
@@ -152,14 +152,14 @@ def test_gaps_do_not_hide_a_correlation():
 
 def test_rows_with_gaps_are_copies_of_each_other():
     rows = np.array([[1.0, np.nan], [2.0, 0.0], [1.0, np.nan], [3.0, 1.0], [1.0, 0.0]])
-    firsts, group = copies_of(rows, np.array([1.0, 2.0, 1.0, 3.0, 1.0]))
+    firsts, group = find_duplicates(rows, np.array([1.0, 2.0, 1.0, 3.0, 1.0]))
     np.testing.assert_array_equal(firsts, [0, 1, 3, 4])
     np.testing.assert_array_equal(group, [0, 1, 0, 2, 3])
 
 
 def test_gaps_are_one_value_of_a_cell():
     rows = np.repeat([[1.0, np.nan], [2.0, 0.0], [np.nan, np.nan]], 20, axis=0)
-    assert copies_of(rows, np.repeat([1.0, 2.0, 3.0], 20)) is None
+    assert find_duplicates(rows, np.repeat([1.0, 2.0, 3.0], 20)) is None
 
 
 @pytest.mark.parametrize("transform", ["log", "rank"])

@@ -8,7 +8,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import log_loss
 
 import gpukfl
-from gpukfl.portfolio._blend import temperature_of, tempered
+from gpukfl.portfolio._blend import choose_temperature, tempered
 from gpukfl.portfolio._folds import LogLoss
 
 RNG = np.random.default_rng(0)
@@ -24,22 +24,24 @@ def judge(rows=slice(None), weights=None):
 
 @pytest.mark.parametrize("hidden", [0.5, 1.0, 2.0])
 def test_a_wrong_temperature_is_undone(hidden):
-    found = temperature_of(softmax(LOGITS / hidden, axis=1), judge())
+    found = choose_temperature(softmax(LOGITS / hidden, axis=1), judge())
     assert found == pytest.approx(1.0 / hidden, rel=0.1)
 
 
 def test_few_rows_say_little():
     few, many = slice(0, 8), slice(0, 4000)
     sure = softmax(4.0 * LOGITS, axis=1)
-    assert 1.0 < temperature_of(sure[few], judge(few)) < temperature_of(sure[many], judge())
+    assert 1.0 < choose_temperature(sure[few], judge(few)) < choose_temperature(sure[many], judge())
 
 
 def test_weights_count_as_copies():
     rows, counts = slice(0, 200), RNG.integers(1, 4, 200)
     p = softmax(3.0 * LOGITS[rows], axis=1)
     copied = LogLoss(np.repeat(TRUTH[rows], counts, axis=0), np.ones(counts.sum()))
-    weighted = temperature_of(p, judge(rows, counts.astype(float)))
-    assert weighted == pytest.approx(temperature_of(np.repeat(p, counts, axis=0), copied), rel=1e-4)
+    weighted = choose_temperature(p, judge(rows, counts.astype(float)))
+    assert weighted == pytest.approx(
+        choose_temperature(np.repeat(p, counts, axis=0), copied), rel=1e-4
+    )
 
 
 def test_the_order_of_classes_stays(on):

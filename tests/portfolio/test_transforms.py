@@ -166,8 +166,8 @@ def test_a_scale_is_chosen_on_fewer_rows_where_time_is_short(monkeypatch, max_ti
         time.sleep(0.01)
         return 1.0
 
-    monkeypatch.setattr(_transforms, "_error", error)
+    monkeypatch.setattr(_transforms, "_kernel_ridge_error", error)
     Y = np.exp(2.0 * np.random.default_rng(0).normal(size=(1_200, 1)))
     samples = Samples(np.zeros((1_200, 1)), Y, None, ())
-    assert _transforms.transform_of("auto", samples, Run(max_time, 0, 0)) is None
+    assert _transforms.choose_transform("auto", samples, Run(max_time, 0, 0)) is None
     assert seen[-3:] == [rows] * 3

@@ -8,7 +8,7 @@ from sklearn.linear_model import Ridge
 from gpukfl.core._warnings import warn
 from gpukfl.portfolio import _members as _candidates
 from gpukfl.portfolio import _train as _contest
-from gpukfl.portfolio._members import Candidate
+from gpukfl.portfolio._members import MemberCandidate
 
 INSIDE, FEW = 2 * N // 3, 20
 
@@ -29,7 +29,7 @@ def fitted(monkeypatch, kind, named=False):
             return super().fit(X, y)
 
     rows = [row for row in _candidates.CANDIDATES if row.name == "linear"]
-    rows.append(Candidate("other", lambda _: Counting(), "quick"))
+    rows.append(MemberCandidate("other", lambda _: Counting(), "quick"))
     monkeypatch.setattr(_candidates, "CANDIDATES", rows)
     monkeypatch.setattr(_contest, "_JUDGES", 10)
     monkeypatch.setattr(_contest, "_TRIED", FEW)

@@ -7,7 +7,7 @@ from sklearn.neighbors import KNeighborsRegressor
 
 from gpukfl import AutoRegressor, KernelRidgeRegressor
 from gpukfl.portfolio import _members as _candidates
-from gpukfl.portfolio._members import Candidate
+from gpukfl.portfolio._members import MemberCandidate
 
 TAILS = X**61
 RIDGES = {
@@ -25,7 +25,7 @@ def notes_of(model, rows):
 @pytest.mark.parametrize(("rows", "twin"), [(X, "standard"), (TAILS, "robust")])
 def test_what_another_has_chosen_is_not_fitted_again(monkeypatch, rows, twin):
     mine = [row for row in _candidates.CANDIDATES if row.name == "linear"]
-    mine += [Candidate(name, lambda _, one=one: one, "quick") for name, one in RIDGES.items()]
+    mine += [MemberCandidate(name, lambda _, one=one: one, "quick") for name, one in RIDGES.items()]
     monkeypatch.setattr(_candidates, "CANDIDATES", mine)
     notes = notes_of(AutoRegressor(n_folds=3, random_state=0), rows)
     begun = {name for name, note in notes.items() if "the same" not in note}

@@ -18,9 +18,9 @@ from gpukfl.estimators import (
 )
 from gpukfl.estimators._pace import Pace, Size, work_of
 from gpukfl.portfolio import _description as _importances
-from gpukfl.portfolio._description import groups_of
-from gpukfl.portfolio._members import Task, _trees, members_of
-from gpukfl.portfolio._train import Contest
+from gpukfl.portfolio._description import group_columns
+from gpukfl.portfolio._members import Task, _trees, make_members
+from gpukfl.portfolio._train import MemberTrainer
 
 N, D = 40, 600
 RNG = np.random.default_rng(0)
@@ -78,20 +78,20 @@ def test_groups_are_those_of_single_linkage(seed, n, d):
     parts = rng.standard_normal((n, 2)) @ rng.standard_normal((2, d))
     rows = parts + 0.3 * rng.standard_normal((n, d))
     if d == 1:
-        assert groups_of(rows) == [[0]]
+        assert group_columns(rows) == [[0]]
         return
     gaps = 1.0 - np.abs(np.corrcoef(rows, rowvar=False))
     np.fill_diagonal(gaps, 0.0)
     tree = linkage(squareform(gaps, checks=False), "single")
     labels = fcluster(tree, 0.1, "distance")
     expected = sorted(np.flatnonzero(labels == label).tolist() for label in set(labels))
-    assert groups_of(rows) == expected
+    assert group_columns(rows) == expected
 
 
 @pytest.mark.parametrize("scale", [1e300, 1e-300, 1.0])
 def test_columns_that_do_not_vary_belong_to_nothing(scale):
     rows = np.stack([np.full(9, 0.1), np.full(9, 0.3), np.arange(9.0), np.arange(9.0) ** 2], axis=1)
-    assert groups_of(scale * rows) == [[0], [1], [2, 3]]
+    assert group_columns(scale * rows) == [[0], [1], [2, 3]]
 
 
 def test_of_too_many_columns_the_strongest_are_shuffled(monkeypatch):
@@ -130,14 +130,14 @@ def test_selection_is_tried_where_columns_are_more_than_rows(n, d, classes):
     task = Task(classes, n, d, 1, n, "numpy", 0)
     for effort in ("quick", "normal"):
         free, limited = (
-            [member.name for member in members_of(None, effort, task, limited=limited)]
+            [member.name for member in make_members(None, effort, task, limited=limited)]
             for limited in (False, True)
         )
         wide = d > n and d > 300
         assert ("selection" in free) == wide
         assert sorted(free) == sorted(limited)
         assert (limited[:2] == ["linear", "selection"]) == wide
-    assert "selection" in [member.name for member in members_of(None, "thorough", task)]
+    assert "selection" in [member.name for member in make_members(None, "thorough", task)]
 
 
 def slow_members(monkeypatch, each):
@@ -149,7 +149,7 @@ def slow_members(monkeypatch, each):
         full = Size(*inside.X.shape)
         return Pace(full, work_of, full, least, 0.0)
 
-    monkeypatch.setattr(Contest, "_pace", paced)
+    monkeypatch.setattr(MemberTrainer, "_pace", paced)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore::UserWarning")

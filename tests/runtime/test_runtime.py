@@ -126,7 +126,7 @@ def test_a_row_takes_no_work_of_a_thousand(name, tmp_path):
 
 
 def test_operations_without_compiled_code_are_the_same():
-    from gpukfl._accel.trust import numpy_alone
+    from gpukfl._accel.trust import use_numpy_only
 
     rng = np.random.default_rng(0)
     A, knots = rng.normal(size=(5, 30)), np.sort(rng.normal(size=(5, 9)), axis=1)
@@ -144,18 +144,18 @@ def test_operations_without_compiled_code_are_the_same():
     )
     for call in calls:
         expected = call()
-        with numpy_alone():
+        with use_numpy_only():
             np.testing.assert_allclose(call(), expected, rtol=1e-13, atol=1e-13)
 
 
 def test_many_points_are_interpolated_as_few_are():
-    from gpukfl._accel.trust import numpy_alone
+    from gpukfl._accel.trust import use_numpy_only
 
     rng = np.random.default_rng(0)
     A, knots = rng.normal(size=(2, 20_000)), np.sort(rng.normal(size=(2, 9)), axis=1)
     values = rng.normal(size=(2, 9, 1))
     expected = sum(np.interp(a, k, v[:, 0]) for a, k, v in zip(A, knots, values, strict=True))
-    with numpy_alone():
+    with use_numpy_only():
         for n in (30, 20_000):
             found = interpolate_knots(A[:, :n], knots, values)[:, 0]
             np.testing.assert_allclose(found, expected[:n], rtol=0, atol=1e-12)

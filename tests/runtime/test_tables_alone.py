@@ -22,8 +22,8 @@ from sklearn.utils import murmurhash3_32
 
 import gpukfl
 from gpukfl import runtime
-from gpukfl._accel.trust import numpy_alone
-from gpukfl.core._warnings import collected
+from gpukfl._accel.trust import use_numpy_only
+from gpukfl.core._warnings import collect_warnings
 from gpukfl.tables import Table
 from gpukfl.tables._dates import dates_of
 from gpukfl.tables._frame import frame_of
@@ -175,7 +175,7 @@ ODD = {
 
 def told(rows, code):
     """Give the codes of rows, or what is wrong with them, and what is warned of."""
-    with numpy_alone(), collected() as warned:
+    with use_numpy_only(), collect_warnings() as warned:
         try:
             found = code(rows)
         except (TypeError, ValueError, OverflowError) as error:
@@ -279,7 +279,7 @@ def test_values_are_read_as_by_the_package(name):
     values = np.empty(len(VALUES[name]), dtype=object)
     values[:] = VALUES[name]
     expected = read_values(values)
-    with numpy_alone():
+    with use_numpy_only():
         for given_as in (VALUES[name], values, pd.Series(values)):
             found = read_values(given_as)
             assert (found.form, found.note) == (expected.form, expected.note)
@@ -293,7 +293,7 @@ def test_values_are_read_as_by_the_package(name):
 
 
 def test_arrays_are_read_as_they_are():
-    with numpy_alone():
+    with use_numpy_only():
         assert read_values(np.array([True, False])).form == "booleans"
         assert read_values(np.array(["2021-03-04", "NaT"], "M8[D]")).missing.tolist() == [
             False,
@@ -340,7 +340,7 @@ WRITTEN = [
 def test_dates_in_text_are_those_of_pandas(day_first):
     labels = np.array(WRITTEN, dtype=object)
     expected = dates_of(labels, day_first)
-    with numpy_alone():
+    with use_numpy_only():
         np.testing.assert_array_equal(dates_of(labels, day_first), expected)
 
 
@@ -349,9 +349,9 @@ def test_dates_in_text_are_those_of_pandas(day_first):
 )
 def test_the_order_of_days_and_months_is_found_as_by_the_package(light, rows):
     built = Table((next(c for c in light._table.columns if c.name == "built"),))
-    with collected() as warned:
+    with collect_warnings() as warned:
         expected = built.codes(pd.DataFrame({"built": rows}))
-    with numpy_alone(), collected() as told:
+    with use_numpy_only(), collect_warnings() as told:
         found = built.codes(frame_of({"built": rows}))
     np.testing.assert_array_equal(found, expected)
     assert told == warned

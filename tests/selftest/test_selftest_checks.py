@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from gpukfl.selftest import _checks, record
+from gpukfl.selftest import _checks, write_recorded
 from gpukfl.selftest import _checks as _recorded
 from gpukfl.selftest._checks import CUPY, PRIMITIVES, Check, quick_checks, run
 
@@ -97,17 +97,17 @@ def test_array_operations_pass_on_every_place(on):
 
 
 def test_what_is_recorded_is_what_numpy_computes():
-    for name, expected in _recorded.computed().items():
+    for name, expected in _recorded.compute_recorded().items():
         primitive, dtype, k = name.split("/")
-        actual = _recorded.recorded(primitive, dtype)[int(k)]
+        actual = _recorded.recorded_results(primitive, dtype)[int(k)]
         assert actual.dtype == expected.dtype
         np.testing.assert_array_equal(actual, expected)
 
 
 def test_everything_is_recorded_and_small(tmp_path):
-    names = {(name.split("/")[0], name.split("/")[1]) for name in _recorded.computed()}
+    names = {(name.split("/")[0], name.split("/")[1]) for name in _recorded.compute_recorded()}
     assert names == {(one.name, dtype) for one in PRIMITIVES for dtype in _checks.DTYPES}
-    assert record(tmp_path).stat().st_size < MOST
+    assert write_recorded(tmp_path).stat().st_size < MOST
 
 
 @pytest.mark.parametrize("primitive", PRIMITIVES, ids=lambda one: one.name)

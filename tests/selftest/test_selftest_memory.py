@@ -14,7 +14,7 @@ from gpukfl._accel import trust
 from gpukfl.core._places import resolve_place
 from gpukfl.selftest import _trust as _remembered
 from gpukfl.selftest import _trust as _trusted
-from gpukfl.selftest import trusted
+from gpukfl.selftest import trusted_place
 from gpukfl.selftest._checks import Outcome
 
 FACTS = {"gpu": "stand-in", "driver": 13000}
@@ -45,7 +45,7 @@ def gpu(monkeypatch):
         fake = SimpleNamespace(empty=np.empty, ndarray=type("ndarray", (), {}))
         monkeypatch.setitem(sys.modules, "cupy", fake)
         monkeypatch.setattr(_trusted, "run", run)
-        monkeypatch.setattr(_trusted, "facts", lambda: dict(facts))
+        monkeypatch.setattr(_trusted, "environment_facts", lambda: dict(facts))
         monkeypatch.setattr(
             _trusted,
             "is_cupy",
@@ -69,16 +69,16 @@ X = np.ones((2, 2))
 def test_other_places_are_not_tested(gpu, monkeypatch):
     tests = gpu()
     monkeypatch.setattr(_trusted, "is_cupy", lambda _: False)
-    assert trusted(PLACE, X) is PLACE
+    assert trusted_place(PLACE, X) is PLACE
     assert tests == []
 
 
 def test_a_right_gpu_is_tested_once_and_remembered(gpu, folder):
     tests = gpu()
     for _ in range(2):
-        assert trusted(PLACE, X) is PLACE
+        assert trusted_place(PLACE, X) is PLACE
     again()
-    assert trusted(PLACE, X) is PLACE
+    assert trusted_place(PLACE, X) is PLACE
     assert tests == [20.0]
     kept = json.loads((folder / "selftest.json").read_text())
     assert kept["rows"] == [{"facts": FACTS, "wrong": {}}]
@@ -87,13 +87,13 @@ def test_a_right_gpu_is_tested_once_and_remembered(gpu, folder):
 @pytest.mark.parametrize("changed", ["gpu", "driver"])
 def test_another_driver_or_device_is_tested_anew(gpu, changed):
     tests = gpu()
-    trusted(PLACE, X)
+    trusted_place(PLACE, X)
     again()
     gpu(facts={**FACTS, changed: "other"})
-    trusted(PLACE, X)
+    trusted_place(PLACE, X)
     again()
     gpu()  # the first is still known
-    trusted(PLACE, X)
+    trusted_place(PLACE, X)
     assert len(tests) == 2
 
 
@@ -103,10 +103,10 @@ def test_wrong_kernels_are_replaced_with_one_warning(gpu):
     for process in range(2):  # in the second it is remembered
         expected = r"array operations compute instead: brownian: sums in float32: is wrong \(and 1"
         with pytest.warns(RuntimeWarning, match=expected):
-            assert trusted(PLACE, X) is PLACE
+            assert trusted_place(PLACE, X) is PLACE
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            assert trusted(PLACE, X) is PLACE
+            assert trusted_place(PLACE, X) is PLACE
         assert not trust.has_kernels(X, "brownian")
         assert trust.has_kernels(X, "distances")
         if process == 0:
@@ -117,7 +117,7 @@ def test_wrong_kernels_are_replaced_with_one_warning(gpu):
 def test_numpy_computes_where_cupy_is_wrong(gpu):
     gpu("CuPy")
     with pytest.warns(RuntimeWarning, match="and NumPy computes instead: CuPy: sums"):
-        place = trusted(PLACE, X)
+        place = trusted_place(PLACE, X)
     assert place is not PLACE
     assert place.xp is PLACE.xp
     assert place.dtype == "float32"
@@ -126,14 +126,14 @@ def test_numpy_computes_where_cupy_is_wrong(gpu):
 def test_arrays_of_a_wrong_cupy_are_refused(gpu):
     gpu("CuPy", X_is_cupy=True)
     with pytest.warns(RuntimeWarning), pytest.raises(RuntimeError, match="take NumPy arrays"):
-        trusted(PLACE, X)
+        trusted_place(PLACE, X)
 
 
 def test_an_unfinished_test_is_not_remembered(gpu, folder):
     tests = gpu(all_run=False)
-    trusted(PLACE, X)
+    trusted_place(PLACE, X)
     again()
-    trusted(PLACE, X)
+    trusted_place(PLACE, X)
     assert len(tests) == 2
     assert not list(folder.iterdir())
 
@@ -145,7 +145,7 @@ def test_no_room_for_the_test_says_nothing(gpu, monkeypatch, folder):
         raise MemoryError
 
     monkeypatch.setattr(_trusted, "run", fails)
-    assert trusted(PLACE, X) is PLACE
+    assert trusted_place(PLACE, X) is PLACE
     assert not list(folder.iterdir())
 
 
@@ -153,14 +153,14 @@ def test_no_room_for_the_test_says_nothing(gpu, monkeypatch, folder):
 def test_a_damaged_file_is_as_none(folder, text):
     (folder / "selftest.json").write_text(text)
     assert _remembered.look_up(FACTS) is None
-    _remembered.keep(FACTS, {"CuPy": "sums"})
+    _remembered.store_results(FACTS, {"CuPy": "sums"})
     assert _remembered.look_up(FACTS) == {"CuPy": "sums"}
 
 
 def test_a_folder_that_cannot_be_made_fails_nothing(monkeypatch, folder):
     (folder / "file").write_text("")
     monkeypatch.setenv("GPUKFL_CACHE_DIR", str(folder / "file"))
-    _remembered.keep(FACTS, {})
+    _remembered.store_results(FACTS, {})
     assert _remembered.look_up(FACTS) is None
 
 
@@ -169,7 +169,7 @@ def test_a_file_that_cannot_be_replaced_fails_nothing(monkeypatch, folder):
         raise PermissionError
 
     monkeypatch.setattr(os, "replace", fails)
-    _remembered.keep(FACTS, {})
+    _remembered.store_results(FACTS, {})
     assert _remembered.look_up(FACTS) is None
     assert not list(folder.iterdir())
 
@@ -180,8 +180,8 @@ def test_a_user_without_a_home_is_tested_every_time(monkeypatch):
 
     monkeypatch.delenv("GPUKFL_CACHE_DIR")
     monkeypatch.setattr("pathlib.Path.home", fails)
-    assert _remembered.file() is None
-    _remembered.keep(FACTS, {})
+    assert _remembered.results_file() is None
+    _remembered.store_results(FACTS, {})
     assert _remembered.look_up(FACTS) is None
 
 
@@ -189,12 +189,12 @@ def test_the_cache_folder_is_the_users(monkeypatch, tmp_path):
     monkeypatch.delenv("GPUKFL_CACHE_DIR")
     monkeypatch.setattr("sys.platform", "linux")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert _remembered.file() == tmp_path / "gpukfl" / "selftest.json"
+    assert _remembered.results_file() == tmp_path / "gpukfl" / "selftest.json"
 
 
 def test_only_the_latest_set_ups_are_kept():
     for driver in range(30):
-        _remembered.keep({"driver": driver}, {})
+        _remembered.store_results({"driver": driver}, {})
     assert _remembered.look_up({"driver": 29}) == {}
     assert _remembered.look_up({"driver": 5}) is None
 
@@ -206,7 +206,7 @@ def test_a_fit_asks_whether_its_place_is_trusted(monkeypatch):
         asked.append(type(X))
         return place
 
-    monkeypatch.setattr("gpukfl.estimators._learner.trusted", trusting)
+    monkeypatch.setattr("gpukfl.estimators._learner.trusted_place", trusting)
     rng = np.random.default_rng(0)
     data, y = rng.standard_normal((30, 2)), rng.standard_normal(30)
     gpukfl.KernelRidgeRegressor(ridge=0.1, lengthscale=1.0).fit(data, y)

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 from table_cases import makers
 
-from gpukfl._accel.trust import numpy_alone
-from gpukfl.core._warnings import collected
+from gpukfl._accel.trust import use_numpy_only
+from gpukfl.core._warnings import collect_warnings
 from gpukfl.tables import Table
 from gpukfl.tables._frame import frame_of
 
@@ -21,9 +21,9 @@ def table_of(values, name="zip", **told):
 
 def both(table, later, name="zip"):
     """Codes of a column, the same of the package and of the runtime, and what is warned of."""
-    with collected() as told:
+    with collect_warnings() as told:
         found = table.codes(pd.DataFrame({name: later}))
-    with numpy_alone(), collected() as alone:
+    with use_numpy_only(), collect_warnings() as alone:
         again = table.codes(frame_of({name: list(later)}))
     np.testing.assert_array_equal(again, found)
     assert alone == told

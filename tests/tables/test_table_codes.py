@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from table_cases import COLUMNS, N, arrow_table, empty, makers, polars_frame
 
-from gpukfl._accel.trust import numpy_alone
+from gpukfl._accel.trust import use_numpy_only
 from gpukfl.tables import Encoding, Table
 from gpukfl.tables._frame import frame_of, read_column
 from gpukfl.tables._values import labels
@@ -225,7 +225,7 @@ def test_times_of_the_day_in_any_library_and_unit_are_seconds(nanoseconds):
     for name, frame in arrays.items():
         found = table.codes(frame)[:, 0]
         np.testing.assert_allclose(found, expected, rtol=0.0, atol=1.1e-6, err_msg=name)
-        with numpy_alone():
+        with use_numpy_only():
             alone = table.codes(frame_of(frame))[:, 0]
         np.testing.assert_allclose(alone, expected, rtol=0.0, atol=1.1e-6, err_msg=name)
 

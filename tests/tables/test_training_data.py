@@ -6,7 +6,7 @@ import pytest
 from table_cases import arrow_table, polars_frame
 
 import gpukfl
-from gpukfl.core._warnings import collected
+from gpukfl.core._warnings import collect_warnings
 from gpukfl.tables._reading import read_values
 from gpukfl.tables._training import read_test_data, read_training_data
 
@@ -31,7 +31,7 @@ def given(request):
 
 
 def test_rows_are_kept_or_dropped_for_a_reason(given):
-    with collected() as told:
+    with collect_warnings() as told:
         data = read_training_data(given, "price", WEIGHTS)
     assert len(data) + sum(data.n_dropped.values()) == N
     assert list(data.n_dropped.values()) == [1, 1, 1]
@@ -42,7 +42,7 @@ def test_rows_are_kept_or_dropped_for_a_reason(given):
 
 
 def test_a_judgement_keeps_outliers(given):
-    with collected():
+    with collect_warnings():
         data = read_test_data(given, "price", WEIGHTS, target="other")
     assert data.n_dropped.keys() == {"of weight 0", "without a target"}
     assert len(data) == N - 2

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from table_cases import MAKERS, column
 
 import gpukfl
-from gpukfl._accel.trust import numpy_alone
+from gpukfl._accel.trust import use_numpy_only
 from gpukfl.core._frames import is_numeric
 from gpukfl.tables import Table
 from gpukfl.tables._frame import frame_of
@@ -39,7 +39,7 @@ WITH_MISSING = {name: make for name, make in FRAMES.items() if name != "pandas"}
 
 
 def alone(table, X):
-    with numpy_alone():
+    with use_numpy_only():
         return table.codes(frame_of(X))
 
 

@@ -10,17 +10,17 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from gpukfl.core._array import Array, array_namespace, to_host
-from gpukfl.core._checks import check_choice, check_kind, check_number, check_switch
+from gpukfl.core._checks import check_bool, check_choice, check_kind, check_number
 from gpukfl.core._places import Backend
 from gpukfl.core._results import Status
 from gpukfl.core._warnings import warn
-from gpukfl.estimators._base import OF_EVERY_FIT, ArrayRegressor, coordinate
+from gpukfl.estimators._base import OF_EVERY_FIT, ArrayRegressor, coordinate_text
 from gpukfl.estimators._classifier import CLASS_WEIGHT, OneHotClassifier
-from gpukfl.estimators._declared import FLOAT, Declared, Number, Numbers, Record, Rule, Text, Whole
+from gpukfl.estimators._declared import FLOAT, Declared, Int, Number, Numbers, Record, Rule, Text
 from gpukfl.estimators._features import LinearFeatures
-from gpukfl.estimators._learner import Choice, SteppedLearner
+from gpukfl.estimators._learner import SearchResult, SteppedLearner
 from gpukfl.estimators._validation import check_finite_result
-from gpukfl.estimators.bkernn._fit import BKerNN, Knots, Problem, Setting, name_of
+from gpukfl.estimators.bkernn._fit import BKerNN, BKerNNProblem, BKerNNSetting, Knots, penalty_name
 from gpukfl.inspection import (
     Curves,
     Description,
@@ -57,20 +57,20 @@ ATTRIBUTES: dict[str, Declared] = {
         },
     ),
     "ridge_": Number(),
-    "n_knots_": Whole(optional=True),
+    "n_knots_": Int(optional=True),
     "knots_error_": Number(any_value=True),
     "solve_residual_": Number(any_value=True),
 }
 
 
-def _shapes(e: Any) -> bool:
+def _has_valid_shapes(e: Any) -> bool:
     shapes = e.shape_functions_
     return bool(shapes.knots.size) and bool(
         np.isfinite(shapes.values).all() and (np.diff(shapes.knots, axis=1) >= 0).all()
     )
 
 
-RULES: dict[str, Rule] = {"shape functions with ascending knots": _shapes}
+RULES: dict[str, Rule] = {"shape functions with ascending knots": _has_valid_shapes}
 
 
 # ----------------------------------------------------------------------------- description
@@ -105,13 +105,13 @@ def describe(e: Any, names: Names, /) -> Description:
         panels=(
             Importances(features, importances, "row norms of W"),
             Directions(features, e.components_, importances),
-            _curves(e, names),
+            _direction_curves(e, names),
             Objective(tuple(e.history_.objective), tuple(e.history_.validation_score)),
         ),
     )
 
 
-def _curves(e: Any, names: Names) -> Curves:
+def _direction_curves(e: Any, names: Names) -> Curves:
     r"""Add up, along each learned direction, what its particles do to the prediction.
 
     Particle j belongs to the direction u_r with the largest ``|u_r' w_j|``. The function is
@@ -131,7 +131,7 @@ def _curves(e: Any, names: Names) -> Curves:
         own = np.flatnonzero((leading == rank) & (norms > 0))
         label = direction_name(names.features, components, rank)
         if len(own):
-            found[label] = _along(e.shape_functions_, along[rank], norms, own)
+            found[label] = _sum_along(e.shape_functions_, along[rank], norms, own)
         else:
             missing.append(str(rank + 1))
     which = f"direction{'' if len(missing) == 1 else 's'} {' and '.join(missing)}"
@@ -142,12 +142,12 @@ def _curves(e: Any, names: Names) -> Curves:
         names.outputs,
         one_unit=names.one_unit,
         title="Functions along the learned directions",
-        xlabel=coordinate(e),
+        xlabel=coordinate_text(e),
         remark=f"no particle leads along {which}" if missing else "",
     )
 
 
-def _along(
+def _sum_along(
     shapes: Any, along: np.ndarray, norms: np.ndarray, own: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Coordinates (points,), and the sum of some particles' functions at them (points, t)."""
@@ -231,7 +231,7 @@ class BKerNNBase(LinearFeatures, SteppedLearner):
         check_kind("optimizer", self.optimizer, (ProximalGradient, type(None)))
         also = (True, False)
         check_number("early_stopping", self.early_stopping, low=0, high=0.9, also=also)
-        check_switch("warm_start", self.warm_start)
+        check_bool("warm_start", self.warm_start)
         early = self.early_stopping
         return BKerNN(
             n_particles=None if self.n_particles == "auto" else int(self.n_particles),
@@ -247,7 +247,7 @@ class BKerNNBase(LinearFeatures, SteppedLearner):
         )
 
     def _penalties(self) -> list[Penalty]:
-        """Give those to choose among."""
+        """Return the penalties to choose among."""
         if isinstance(self.penalty, Penalty):
             return [self.penalty]
         check_choice("penalty", self.penalty, (*PENALTIES, "tune"))
@@ -257,9 +257,9 @@ class BKerNNBase(LinearFeatures, SteppedLearner):
 
     def _keep(
         self,
-        problem: Problem,
+        problem: BKerNNProblem,
         fit: BKerNNFit,
-        choice: Choice[Setting, Any],
+        choice: SearchResult[BKerNNSetting, Any],
         back: Callable[[Array], Array],
     ) -> None:
         xp = array_namespace(problem.reference)
@@ -276,7 +276,10 @@ class BKerNNBase(LinearFeatures, SteppedLearner):
         self.intercept_, self.dual_coef_ = intercept, dual_coef
         self.shape_functions_ = ShapeFunctions(back(shapes.knots), values)
         self._keep_directions(to_host(fit.W), self.W_)
-        self.penalty_, self.ridge_ = name_of(choice.setting.penalty), problem.ridge(choice.setting)
+        self.penalty_, self.ridge_ = (
+            penalty_name(choice.setting.penalty),
+            problem.ridge(choice.setting),
+        )
         self.n_knots_ = problem.n_knots
         self.knots_error_ = problem.knots_error(fit)
         self.solve_residual_ = fit.solve_residual

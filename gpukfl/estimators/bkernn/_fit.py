@@ -11,15 +11,22 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gpukfl.core._array import Array, array_namespace, beside, lies_in_parts, take, to_host
+from gpukfl.core._array import (
+    Array,
+    array_namespace,
+    asarray_like,
+    lies_in_parts,
+    take_rows,
+    to_host,
+)
 from gpukfl.core._checks import check_number
 from gpukfl.core._memory import available_memory
 from gpukfl.core._places import Place
-from gpukfl.core._random import drawn
+from gpukfl.core._random import draw_indices
 from gpukfl.core._results import History, Status
 from gpukfl.core._warnings import warn
 from gpukfl.estimators._data import Data, HeldOut
-from gpukfl.estimators._learner import Choice
+from gpukfl.estimators._learner import SearchResult
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples, Splits
 from gpukfl.estimators._search import Search, Trial
@@ -29,7 +36,7 @@ from gpukfl.methods import (
     RidgeSystem,
     ShapeFunctions,
     fit_bkernn,
-    mixtures_of,
+    mix_targets,
     paper_ridge,
 )
 from gpukfl.operators import BinnedBrownianKernel, BrownianKernel, CenteredKernel, center
@@ -86,7 +93,7 @@ class Knots:
 
 
 @dataclass(frozen=True)
-class Setting:
+class BKerNNSetting:
     """Penalty, and the ridge: a number, or the formula's times three to some power."""
 
     penalty: Penalty
@@ -95,7 +102,7 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Settings:
+class BKerNNSettings:
     """The parameters of the estimators.
 
     Attributes
@@ -124,7 +131,7 @@ class Settings:
     scaling: str | None
 
 
-class Problem(Data):
+class BKerNNProblem(Data):
     """One data set of BKerNN: everything a fit needs and its result is read with.
 
     Attributes
@@ -133,8 +140,8 @@ class Problem(Data):
         Held out from the fit: early stopping watches them.
     """
 
-    def __init__(self, settings: Settings, samples: Samples, place: Place, run: Run) -> None:
-        inside, self.watched = _split(samples, settings.held_out_share, run)
+    def __init__(self, settings: BKerNNSettings, samples: Samples, place: Place, run: Run) -> None:
+        inside, self.watched = _hold_out(samples, settings.held_out_share, run)
         super().__init__(settings, inside, place)
         d = self.rows.shape[1]
         self.settings, self.m = settings, settings.n_particles or max(50, min(2 * d, 200))
@@ -147,7 +154,7 @@ class Problem(Data):
         n = self.rows.shape[0]
         index = np.arange(n)
         if n > min(_LOOKED_AT, _BROUGHT):
-            index = np.sort(drawn(np.random.RandomState(0), n, min(_LOOKED_AT, _BROUGHT)))
+            index = np.sort(draw_indices(np.random.RandomState(0), n, min(_LOOKED_AT, _BROUGHT)))
         S = to_host(self.rows.at(index)).astype(np.float64)
         S -= S.mean(axis=0)
         lead = S[:, np.argmax(np.linalg.norm(S, axis=0))]
@@ -158,8 +165,8 @@ class Problem(Data):
     def _formula(self) -> float:
         return paper_ridge(self.rows, self.n_effective)
 
-    def ridge(self, setting: Setting, /) -> float:
-        """Give λ; where all rows are at the origin, any gives the same constant model."""
+    def ridge(self, setting: BKerNNSetting, /) -> float:
+        """Return λ; where all rows are at the origin, any gives the same constant model."""
         if setting.ridge is not None:
             return setting.ridge or 1.0 / self.n_effective
         return FACTOR**setting.power * self._formula or 1.0 / self.n_effective
@@ -176,13 +183,13 @@ class Problem(Data):
         n = self.rows.shape[0]
         if n < above:
             return None
-        index = np.sort(drawn(rng, n, self._brought(count)))
-        X, Y, s = self.rows.at(index), take(system.Y, index), system.root_weights
-        s = None if s is None else take(s, index)
+        index = np.sort(draw_indices(rng, n, self._n_brought(count)))
+        X, Y, s = self.rows.at(index), take_rows(system.Y, index), system.root_weights
+        s = None if s is None else take_rows(s, index)
         ridge = times_ridge * system.ridge
         return lambda W: BrownianKernel.of(X, W), RidgeSystem(Y, ridge, s, rng=rng)
 
-    def _brought(self, count: int) -> int:
+    def _n_brought(self, count: int) -> int:
         """Rows of a sample of `count` in one place; fewer where they must be brought there."""
         return count if self.rows.partitioning is None else min(count, _BROUGHT)
 
@@ -191,11 +198,11 @@ class Problem(Data):
     ) -> tuple[Callable[[Array], BrownianKernel], RidgeSystem] | None:
         """Kernel and system of the rows that the first steps see."""
         n = self.rows.shape[0]
-        few = self._brought(min(max(n // _FIRST_SHARE, _FEWEST_FIRST), _FIRST_ROWS))
+        few = self._n_brought(min(max(n // _FIRST_SHARE, _FEWEST_FIRST), _FIRST_ROWS))
         # The formula's ridge goes with 1/n: fewer rows need a larger one
         return self._sample_system(system, rng, few, above, n / few)
 
-    def _solved_for(self) -> tuple[Array, Array | None]:
+    def _right_hand_sides(self) -> tuple[Array, Array | None]:
         """Targets and root weights of the linear systems.
 
         In float64 with knots: systems of tens of millions of rows are too ill-conditioned for
@@ -225,8 +232,8 @@ class Problem(Data):
     def _first_particles(self, known: Array | None, rng: np.random.RandomState) -> Array:
         d = self.rows.shape[1]
         if known is not None and tuple(known.shape) == (d, self.m) and np.any(to_host(known)):
-            return beside(to_host(known), self.reference)
-        return beside(rng.normal(0.0, math.sqrt(1.0 / d), (d, self.m)), self.reference)
+            return asarray_like(to_host(known), self.reference)
+        return asarray_like(rng.normal(0.0, math.sqrt(1.0 / d), (d, self.m)), self.reference)
 
     def kernel(self, W: Array, /) -> BrownianKernel | BinnedBrownianKernel:
         """Kernel operator at the particles `W`."""
@@ -242,7 +249,7 @@ class Problem(Data):
 
     def fit(
         self,
-        setting: Setting,
+        setting: BKerNNSetting,
         rng: np.random.RandomState,
         run: Run,
         /,
@@ -257,9 +264,9 @@ class Problem(Data):
         settings, tol = self.settings, times_tol * self.settings.optimizer.tol
         optimizer = replace(settings.optimizer, tol=tol, max_time=run.left(share))
         steps = optimizer.max_iter if max_iter is None else max_iter
-        Y, s = self._solved_for()
+        Y, s = self._right_hand_sides()
         system = RidgeSystem(Y, self.ridge(setting), s, rng=rng)
-        by = _of_few_targets(system)
+        by = _mix_targets(system)
         W = self._first_particles(start, rng)
         # Different rows: those that particles were fitted to judge every trial worse
         sample = self._sample_system(by, rng, self.rows.shape[0] // _SAMPLE_SHARE, _SAMPLE_FROM)
@@ -293,7 +300,7 @@ class Problem(Data):
                 watch=watcher,
                 learned=begun,
             )
-        fit = fit if first is None else _joined(first, fit)
+        fit = fit if first is None else _join_fits(first, fit)
         if self.constant and fit.status is not Status.INTERRUPTED:
             return replace(fit, status=Status.CONVERGED)  # there were no steps to take
         return watcher.best(fit)
@@ -316,10 +323,10 @@ class Problem(Data):
         """Relative error of the binned product with the dual coefficients, on a sample of rows."""
         if self.n_knots is None or self.constant:
             return 0.0
-        n = self._brought(min(self.rows.shape[0], _PROBE_ROWS))
+        n = self._n_brought(min(self.rows.shape[0], _PROBE_ROWS))
         index = np.arange(n)
         rows = Rows(self.rows.at(index), self.reference)
-        v = center(take(fit.alpha, index))
+        v = center(take_rows(fit.alpha, index))
         xp = array_namespace(v)
         binned = BinnedBrownianKernel.of(rows, fit.W, n_knots=self.n_knots)
         exact = CenteredKernel(BrownianKernel.of(rows.whole(), fit.W)) @ v
@@ -328,13 +335,13 @@ class Problem(Data):
         return float(gap) / scale if scale > 0 else 0.0
 
 
-def _of_few_targets(system: RidgeSystem) -> RidgeSystem:
-    """Give the system of few mixtures of many targets; itself where they are few."""
-    mixed = mixtures_of(system.Y)
+def _mix_targets(system: RidgeSystem) -> RidgeSystem:
+    """Return the system of few mixtures of many targets, or itself if they are few."""
+    mixed = mix_targets(system.Y)
     return system if mixed is system.Y else replace(system, Y=mixed)
 
 
-def _split(samples: Samples, share: float, run: Run) -> tuple[Samples, Samples | None]:
+def _hold_out(samples: Samples, share: float, run: Run) -> tuple[Samples, Samples | None]:
     """Hold out a share of the samples: of a memory map the last ones, else some by lot."""
     if not share:
         return samples, None
@@ -347,16 +354,16 @@ def _split(samples: Samples, share: float, run: Run) -> tuple[Samples, Samples |
         )
         raise ValueError(msg)
     if lies_in_parts(samples.X):
-        return _by_parts(samples, n_out, run)
+        return _hold_out_in_parts(samples, n_out, run)
     if isinstance(samples.X, np.memmap):  # a shuffled split would copy them
         return samples.taken(slice(n - n_out)), samples.taken(slice(n - n_out, None))
     inside, outside = np.split(run.again().permutation(n), [n - n_out])
     return samples.taken(inside), samples.taken(outside)
 
 
-def _by_parts(samples: Samples, n_out: int, run: Run) -> tuple[Samples, Samples]:
+def _hold_out_in_parts(samples: Samples, n_out: int, run: Run) -> tuple[Samples, Samples]:
     """Hold out some of the rows that lie in parts, which stay with no weight."""
-    index = np.sort(drawn(run.again(), len(samples), min(n_out, _WATCHED)))
+    index = np.sort(draw_indices(run.again(), len(samples), min(n_out, _WATCHED)))
     given, X = samples.weights, samples.X
 
     def part(start: int, stop: int) -> Array:
@@ -369,8 +376,8 @@ def _by_parts(samples: Samples, n_out: int, run: Run) -> tuple[Samples, Samples]
     return replace(samples, weights=weights), samples.taken(index)
 
 
-def _joined(first: BKerNNFit, last: BKerNNFit) -> BKerNNFit:
-    """Give the last fit with the steps of both, and the first's end where that ended all."""
+def _join_fits(first: BKerNNFit, last: BKerNNFit) -> BKerNNFit:
+    """Return the last fit with the history of both, and the first's end if that ended all."""
     history, before = History(), first.history
     for name in ("objective", "step", "residual"):
         setattr(history, name, getattr(before, name) + getattr(last.history, name))
@@ -385,7 +392,7 @@ class Watcher:
 
     def __init__(
         self,
-        problem: Problem,
+        problem: BKerNNProblem,
         held_out: Samples | None,
         tell: Callable[[int, History], None],
     ) -> None:
@@ -444,7 +451,7 @@ _JUDGES = 600  # held-out rows that are enough: no more folds than these take
 
 
 @dataclass(frozen=True, eq=False)
-class Learned:
+class BKerNNLearned:
     """What a fold gives: its particles, and predictions of its held-out rows."""
 
     W: Array
@@ -452,14 +459,16 @@ class Learned:
 
 
 @dataclass(eq=False)
-class Fold:
+class BKerNNFold:
     """Rows to fit, and rows held out."""
 
-    problem: Problem
+    problem: BKerNNProblem
     held_out: HeldOut
     reached: Array | None = None  # particles of the last fit, however it ended
 
-    def learn(self, setting: Setting, start: Learned | None, run: Run, /) -> Learned:
+    def learn(
+        self, setting: BKerNNSetting, start: BKerNNLearned | None, run: Run, /
+    ) -> BKerNNLearned:
         """Fit, with draws that are the same for every setting."""
         problem = self.problem
         fit = problem.fit(
@@ -469,61 +478,61 @@ class Fold:
             start=None if start is None else start.W,
             times_tol=_LOOSE if problem.rows.shape[0] >= _LOOSE_FROM else 1.0,
             share=SHARE,
-            stage=f"tune {name_of(setting.penalty)} x{FACTOR**setting.power:.3g}",
+            stage=f"tune {penalty_name(setting.penalty)} x{FACTOR**setting.power:.3g}",
         )
         self.reached = fit.W
         if fit.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
-        return Learned(fit.W, problem.predict(fit, self.held_out.X))
+        return BKerNNLearned(fit.W, problem.predict(fit, self.held_out.X))
 
-    def predict(self, learned: Learned, /) -> Array:
-        """Give the predictions, of which the kernel's sorted positions are not kept."""
+    def predict(self, learned: BKerNNLearned, /) -> Array:
+        """Return the predictions, of which the kernel's sorted positions are not kept."""
         return learned.predicted
 
 
-Trials = Sequence[Trial[Setting, Learned]]
+Trials = Sequence[Trial[BKerNNSetting, BKerNNLearned]]
 
 
 @dataclass(frozen=True, eq=False)
-class Tuner:
+class BKerNNTuner:
     """Goes, for every penalty, from the paper's ridge to where the score rises."""
 
     penalties: Sequence[Penalty]
     ridge: float | None  # a number that was given
     climbs: bool  # or the formula's alone
-    folds: Sequence[Fold]
+    folds: Sequence[BKerNNFold]
 
-    def propose(self, trials: Trials, /) -> Setting | None:
-        """Give the next ridge of a penalty."""
+    def propose(self, trials: Trials, /) -> BKerNNSetting | None:
+        """Return the next ridge of a penalty."""
         for penalty in self.penalties:
             mine = [trial for trial in trials if trial.setting.penalty == penalty]
             power = next_power({trial.setting.power: trial.score for trial in mine})
             if power is not None and (power == 0 or self.climbs):
-                return Setting(penalty, self.ridge, power)
+                return BKerNNSetting(penalty, self.ridge, power)
         return None
 
-    def starts(self, setting: Setting, trials: Trials, /) -> Sequence[Learned | None]:
-        """Give the particles of the last fits, of the same penalty."""
+    def starts(self, setting: BKerNNSetting, trials: Trials, /) -> Sequence[BKerNNLearned | None]:
+        """Return the particles of the last fits, of the same penalty."""
         if trials and trials[-1].setting.penalty == setting.penalty and trials[-1].learned:
             return trials[-1].learned
         return [None] * len(self.folds)
 
-    def choose(self, trials: Trials, /) -> Trial[Setting, Learned]:
-        """Give the first of the best score."""
+    def choose(self, trials: Trials, /) -> Trial[BKerNNSetting, BKerNNLearned]:
+        """Return the first of the best score."""
         return max(trials, key=lambda trial: trial.score)
 
-    def described(self, trial: Trial[Setting, Learned], /) -> dict[str, Any]:
+    def described(self, trial: Trial[BKerNNSetting, BKerNNLearned], /) -> dict[str, Any]:
         """Name penalty and ridge, that also as a multiple of the formula's."""
         setting = trial.setting
         return {
-            "penalty": name_of(setting.penalty),
+            "penalty": penalty_name(setting.penalty),
             "ridge": self.folds[-1].problem.ridge(setting),
             "multiple": FACTOR**setting.power,
         }
 
 
 def next_power(scores: dict[int, float], /) -> int | None:
-    """Say which ridge to try, by the scores at powers of the factor; None past the best."""
+    """Return the power of the next ridge to try, by the scores so far; None past the best."""
     for direction in (-1, 1):
         k = 0
         while abs(k) <= _REACH:
@@ -537,7 +546,7 @@ def next_power(scores: dict[int, float], /) -> int | None:
     return None
 
 
-class BKerNN(Settings):
+class BKerNN(BKerNNSettings):
     """BKerNN with its settings."""
 
     splits: ClassVar[Splits] = Splits(_ROWS, _FOLDS_BELOW, fewest=5, judges=_JUDGES)
@@ -546,33 +555,39 @@ class BKerNN(Settings):
         """Projections."""
         return n * (self.n_particles or 2 * d)
 
-    def problem(self, samples: Samples, place: Place, run: Run, /) -> Problem:
+    def problem(self, samples: Samples, place: Place, run: Run, /) -> BKerNNProblem:
         """Place samples, and hold out what early stopping watches."""
-        return Problem(self, samples, place, run)
+        return BKerNNProblem(self, samples, place, run)
 
-    def given(self, problem: Problem, /) -> Setting:
-        """Give the only penalty or the usual one, at the ridge that is given or the formula's."""
+    def given(self, problem: BKerNNProblem, /) -> BKerNNSetting:
+        """Return the only penalty or the usual one, at the ridge that is given or the formula's."""
         penalty = self.penalties[0] if len(self.penalties) == 1 else ConcaveFeature()
-        return Setting(_bounding([penalty], problem)[0], self.ridge)
+        return BKerNNSetting(_convexify_on_line([penalty], problem)[0], self.ridge)
 
-    def fold(self, problem: Problem, held_out: HeldOut, /) -> Fold:
+    def fold(self, problem: BKerNNProblem, held_out: HeldOut, /) -> BKerNNFold:
         """Join rows to fit and rows that judge."""
-        return Fold(problem, held_out)
+        return BKerNNFold(problem, held_out)
 
     def search(
         self,
-        folds: Callable[[], Sequence[Fold]],
-        problem: Problem,
+        folds: Callable[[], Sequence[BKerNNFold]],
+        problem: BKerNNProblem,
         run: Run,
         /,
-    ) -> Search[Setting, Learned] | None:
+    ) -> Search[BKerNNSetting, BKerNNLearned] | None:
         """Search where there are several penalties, or a ridge to choose."""
         if not self.climbs and len(self.penalties) == 1:
             return None
-        found, penalties = folds(), _bounding(self.penalties, problem)
-        return Search(found, Tuner(penalties, self.ridge, self.climbs, found), run, SHARE)
+        found, penalties = folds(), _convexify_on_line(self.penalties, problem)
+        return Search(found, BKerNNTuner(penalties, self.ridge, self.climbs, found), run, SHARE)
 
-    def learn(self, problem: Problem, choice: Choice[Setting, Learned], run: Run, /) -> BKerNNFit:
+    def learn(
+        self,
+        problem: BKerNNProblem,
+        choice: SearchResult[BKerNNSetting, BKerNNLearned],
+        run: Run,
+        /,
+    ) -> BKerNNFit:
         """Fit all rows; without a step after an interruption."""
         _warn_at_edge(choice.setting.power)
         goes_on = choice.trial is not None and problem.rows.shape[0] > _ROWS
@@ -587,17 +602,17 @@ class BKerNN(Settings):
         )
         return replace(fit, status=Status.INTERRUPTED) if choice.stopped else fit
 
-    def _start(self, choice: Choice[Setting, Learned]) -> Array | None:
+    def _start(self, choice: SearchResult[BKerNNSetting, BKerNNLearned]) -> Array | None:
         """Particles to go on from: those of the best trial, or that were reached before any."""
         if choice.trial is not None and choice.trial.learned:
             return choice.trial.learned[-1].W
-        reached = [fold.reached for fold in choice.folds if isinstance(fold, Fold)]
+        reached = [fold.reached for fold in choice.folds if isinstance(fold, BKerNNFold)]
         reached = [W for W in reached if W is not None]
         return reached[-1] if reached else self.start
 
 
-def _bounding(penalties: Sequence[Penalty], problem: Problem) -> list[Penalty]:
-    """Give penalties, convex where samples are on a line, each once.
+def _convexify_on_line(penalties: Sequence[Penalty], problem: BKerNNProblem) -> list[Penalty]:
+    """Return penalties, convex where samples are on a line, each once.
 
     There the others grow as the logarithm of the only direction's length, with which the objective
     falls without end: what is fitted would be the noise.
@@ -608,7 +623,7 @@ def _bounding(penalties: Sequence[Penalty], problem: Problem) -> list[Penalty]:
     return list(dict.fromkeys(convex))
 
 
-def name_of(penalty: Penalty, /) -> str:
+def penalty_name(penalty: Penalty, /) -> str:
     """Name by which estimators take a penalty."""
     names = (name for name, kind in PENALTIES.items() if kind is type(penalty))
     return next(names, type(penalty).__name__)  # a penalty of the user's own has no other name

@@ -8,26 +8,26 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from gpukfl.core._array import Array, array_namespace, beside, double_reference, like, to_host
+from gpukfl.core._array import Array, array_namespace, asarray_like, double_reference, like, to_host
 from gpukfl.core._places import Place
 from gpukfl.core._results import History, Status
-from gpukfl.estimators._data import HeldOut, truncated
-from gpukfl.estimators._learner import Choice
+from gpukfl.estimators._data import HeldOut, truncate
+from gpukfl.estimators._learner import SearchResult
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples, Splits
-from gpukfl.estimators._search import Search, Trial, untried
-from gpukfl.estimators.hkrr._data import FINE_RIDGES, HyperKernelProblem, Jitter, Solved
+from gpukfl.estimators._search import Search, Trial, first_untried
+from gpukfl.estimators.hkrr._data import FINE_RIDGES, HyperKernelProblem, Jitter, SolvedModel
 from gpukfl.estimators.hkrr._fit import (
     FIT_SHARE,
     HKRR,
     LEARN_ROWS,
     TUNE_SHARE,
-    Fitted,
-    Learned,
-    affordable,
-    affordable_refit,
+    HKRRFitted,
+    LearnedMap,
+    affordable_centers,
+    affordable_refit_centers,
 )
-from gpukfl.estimators.hkrr._settings import Tuned
+from gpukfl.estimators.hkrr._settings import TunedRefit
 from gpukfl.kernels import PowerExponential
 from gpukfl.methods import (
     STRETCHES,
@@ -50,7 +50,7 @@ _FEW_CENTERS = 200  # after an interruption
 
 
 @dataclass(frozen=True)
-class Setting:
+class GradientSetting:
     """The lengthscale, in units of the median distance of the mapped rows, and what is known.
 
     From another fit to about the same rows.
@@ -59,58 +59,64 @@ class Setting:
     stretch: float
     ridges: tuple[float, ...] | None = None  # of the fits on the way to the best map
     map: Array | None = None
-    tuned: Tuned | None = field(default=None, compare=False)
+    tuned: TunedRefit | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, eq=False)
-class Fold:
+class GradientFold:
     """All rows, each judged by the others."""
 
     method: GradientHKRR
     problem: HyperKernelProblem
     held_out: HeldOut
 
-    def learn(self, setting: Setting, start: GradientFit | None, run: Run, /) -> GradientFit:  # noqa: ARG002
+    def learn(
+        self,
+        setting: GradientSetting,
+        start: GradientFit | None,  # noqa: ARG002
+        run: Run,
+        /,
+    ) -> GradientFit:
         """Fit maps, until the time is over."""
         return self.method.maps(self.problem, setting, run)
 
     def predict(self, learned: GradientFit, /) -> Array:
         """Predict every row by the others, at the best map."""
         xp = array_namespace(self.problem.bound)
-        return truncated(learned.best.left_out(), xp.astype(self.problem.bound, xp.float64))
+        return truncate(learned.best.left_out(), xp.astype(self.problem.bound, xp.float64))
 
 
-Trials = Sequence[Trial[Setting, GradientFit]]
+Trials = Sequence[Trial[GradientSetting, GradientFit]]
 
 
 @dataclass(frozen=True, eq=False)
-class Tuner:
+class GradientTuner:
     """Goes from a lengthscale to its neighbours while they predict left-out rows better."""
 
     stretches: Sequence[float]  # ascending
 
     @property
-    def first(self) -> Setting:
-        """Give what is tried first: in the middle."""
-        return Setting(self.stretches[len(self.stretches) // 2])
+    def first(self) -> GradientSetting:
+        """Return what is tried first: in the middle."""
+        return GradientSetting(self.stretches[len(self.stretches) // 2])
 
-    def propose(self, trials: Trials, /) -> Setting | None:
-        """Give the next neighbour of the best."""
+    def propose(self, trials: Trials, /) -> GradientSetting | None:
+        """Return the next neighbour of the best."""
         if not trials:
             return self.first
         at = self.stretches.index(self.choose(trials).setting.stretch)
         near = self.stretches[max(at - 1, 0) : at + 2]
-        return untried([Setting(stretch) for stretch in near], trials)
+        return first_untried([GradientSetting(stretch) for stretch in near], trials)
 
-    def starts(self, setting: Setting, trials: Trials, /) -> Sequence[None]:  # noqa: ARG002
+    def starts(self, setting: GradientSetting, trials: Trials, /) -> Sequence[None]:  # noqa: ARG002
         """Begin from nothing."""
         return [None]
 
-    def choose(self, trials: Trials, /) -> Trial[Setting, GradientFit]:
-        """Give the best, the first of such."""
+    def choose(self, trials: Trials, /) -> Trial[GradientSetting, GradientFit]:
+        """Return the best, the first of such."""
         return max(trials, key=lambda trial: trial.score)
 
-    def described(self, trial: Trial[Setting, GradientFit], /) -> dict[str, Any]:
+    def described(self, trial: Trial[GradientSetting, GradientFit], /) -> dict[str, Any]:
         """Name the map's size, the ridge that left-out rows ask for, and whether it was learned."""
         if not trial.learned:  # it overflowed
             return {"n_components": 0, "ridge": 1.0, "learned": False}
@@ -161,31 +167,37 @@ class GradientHKRR:
         """Place and scale samples."""
         return self.settings.problem(samples, place, run)
 
-    def given(self, problem: HyperKernelProblem, /) -> Setting:  # noqa: ARG002
-        """Give the lengthscale in the middle: it is seldom far off."""
-        return Tuner(self.stretches).first
+    def given(self, problem: HyperKernelProblem, /) -> GradientSetting:  # noqa: ARG002
+        """Return the lengthscale in the middle: it is seldom far off."""
+        return GradientTuner(self.stretches).first
 
-    def fold(self, problem: HyperKernelProblem, held_out: HeldOut, /) -> Fold:
+    def fold(self, problem: HyperKernelProblem, held_out: HeldOut, /) -> GradientFold:
         """Judge rows by the others; where some are held out by another, they are not among them."""
-        return Fold(self, problem, held_out)
+        return GradientFold(self, problem, held_out)
 
     def search(
         self,
-        folds: Callable[[], Sequence[Fold]],  # noqa: ARG002
+        folds: Callable[[], Sequence[GradientFold]],  # noqa: ARG002
         problem: HyperKernelProblem,
         run: Run,
         /,
-    ) -> Search[Setting, GradientFit]:
+    ) -> Search[GradientSetting, GradientFit]:
         """Try lengthscales on all rows, or many: each is judged by the others."""
         part = problem.part(LEARN_ROWS)
         xp = array_namespace(part.reference)
         weights = xp.ones_like(part.Y[:, :1]) if part.weights is None else part.weights
         wide = [xp.astype(values, xp.float64) for values in (part.Y, weights)]
-        fold = Fold(self, part, HeldOut(part.rows.whole(), *wide))
-        return Search([fold], Tuner(self.stretches), run, TUNE_SHARE)
+        fold = GradientFold(self, part, HeldOut(part.rows.whole(), *wide))
+        return Search([fold], GradientTuner(self.stretches), run, TUNE_SHARE)
 
     def maps(
-        self, problem: HyperKernelProblem, setting: Setting, run: Run, /, *, quick: bool = False
+        self,
+        problem: HyperKernelProblem,
+        setting: GradientSetting,
+        run: Run,
+        /,
+        *,
+        quick: bool = False,
     ) -> GradientFit:
         """Fit maps from the identity, with as many centres as there is time for; or a known one."""
         settings, known = self.settings, setting.map
@@ -219,9 +231,9 @@ class GradientHKRR:
         return fit
 
     def _moved(self, known: Array, problem: HyperKernelProblem) -> Array:
-        """Give a map of another fit, in float64, beside these rows."""
+        """Return a map of another fit, in float64, beside these rows."""
         there = double_reference(problem.Y)
-        return beside(to_host(known).astype(np.float64), there)
+        return asarray_like(to_host(known).astype(np.float64), there)
 
     def _centers(
         self,
@@ -231,7 +243,7 @@ class GradientHKRR:
         *,
         quick: bool,
     ) -> Array | None:
-        """Give the centres while maps are learned; None are all rows."""
+        """Return the centres while maps are learned; None are all rows."""
         wanted = self.settings.centers.fit
         exact = _ALL_CENTERS if isinstance(wanted, str) else int(wanted)
         if problem.n <= (_FEW_CENTERS if quick else exact):
@@ -241,22 +253,26 @@ class GradientHKRR:
         q = self.settings.centers.wanted
         if isinstance(wanted, str):
             identity = array_namespace(sample[0]).ones(problem.d, **like(sample[0]))
-            begin = Learned(identity, problem.lengthscale(identity, *sample))
-            q = affordable(problem, begin, run, q, _FIT_WORKS * self.optimizer.max_iter)
+            begin = LearnedMap(identity, problem.lengthscale(identity, *sample))
+            q = affordable_centers(problem, begin, run, q, _FIT_WORKS * self.optimizer.max_iter)
         return problem.centers(q)
 
     def learn(
-        self, problem: HyperKernelProblem, choice: Choice[Setting, GradientFit], run: Run, /
-    ) -> Fitted:
+        self,
+        problem: HyperKernelProblem,
+        choice: SearchResult[GradientSetting, GradientFit],
+        run: Run,
+        /,
+    ) -> HKRRFitted:
         """Solve at the best map, with all rows and more centres."""
         stopped, trial = choice.stopped, choice.trial
-        if trial is not None and trial.learned and isinstance(choice.folds[0], Fold):
+        if trial is not None and trial.learned and isinstance(choice.folds[0], GradientFold):
             part, fit = choice.folds[0].problem, trial.learned[0]
         else:
             quick = stopped or problem.constant
             part = problem.part(LEARN_ROWS)
             fit = self.maps(part, choice.setting, run, quick=quick)
-        model = _solved(part, fit.best)
+        model = _solve_at_best(part, fit.best)
         try:
             model = self._refit(problem, part, model, choice.setting.tuned, run, stopped=stopped)
         except KeyboardInterrupt:  # the model of the best map is there
@@ -264,18 +280,18 @@ class GradientHKRR:
         steps = HKRRFit(model.B, model.lengthscale, fit.status, fit.best.score, fit.history)
         learned = fit.n_steps > 0 or choice.setting.map is not None
         ended = self._ended(fit, stopped=stopped)
-        return Fitted(steps, model, ended, learned, ridges=fit.ridges)
+        return HKRRFitted(steps, model, ended, learned, ridges=fit.ridges)
 
     def _refit(
         self,
         problem: HyperKernelProblem,
         part: HyperKernelProblem,
-        model: Solved,
-        tuned: Tuned | None,
+        model: SolvedModel,
+        tuned: TunedRefit | None,
         run: Run,
         *,
         stopped: bool,
-    ) -> Solved:
+    ) -> SolvedModel:
         """Solve with more centres, where there are more; ridge and lengthscale are tuned anew."""
         refit, used = self.settings.centers.refit, model.Z.shape[0]
         if refit is None:
@@ -286,22 +302,22 @@ class GradientHKRR:
         if stopped:  # nobody waits for more
             return problem.refit(model, min(wanted, _FEW_CENTERS), model.tuned)
         if refit == "auto":
-            wanted = affordable_refit(problem, model, run, wanted)
+            wanted = affordable_refit_centers(problem, model, run, wanted)
         known = tuned is not None and tuned.serves(problem.n)
         return problem.refit(model, wanted, tuned if known else None)
 
     def _ended(self, fit: GradientFit, *, stopped: bool) -> Status:
-        """Say how the fit ended: with as many maps as are asked for, it is done."""
+        """Return how the fit ended: with as many maps as are asked for, it is done."""
         if stopped:
             return Status.INTERRUPTED
         return Status.DECIDED if fit.status is Status.MAX_ITER else fit.status
 
 
-def _solved(problem: HyperKernelProblem, best: MappedRidge) -> Solved:
+def _solve_at_best(problem: HyperKernelProblem, best: MappedRidge) -> SolvedModel:
     """Solve at the best map; the model is in the precision of the rows."""
     dtype = problem.reference.dtype
     xp = array_namespace(problem.reference)
     alpha, factor = best.solve()
     B, Z = xp.astype(best.B, dtype), xp.astype(best.operator.Z, dtype)
-    tuned = Tuned(1.0, best.path, problem.n)
-    return Solved(B, best.lengthscale, Z, alpha, best.ridge, Jitter.of(factor), tuned)
+    tuned = TunedRefit(1.0, best.path, problem.n)
+    return SolvedModel(B, best.lengthscale, Z, alpha, best.ridge, Jitter.of(factor), tuned)

@@ -14,19 +14,19 @@ import numpy as np
 from gpukfl.core._array import (
     Array,
     array_namespace,
-    beside,
+    asarray_like,
     double_like,
     double_reference,
-    in_double,
+    to_double,
     to_host,
 )
 from gpukfl.core._memory import available_memory
 from gpukfl.core._places import Place
 from gpukfl.core._results import History, Status
-from gpukfl.estimators._data import Data, HeldOut, drawn_of_weight, truncated
+from gpukfl.estimators._data import Data, HeldOut, draw_weighted_rows, truncate
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
-from gpukfl.estimators.hkrr._settings import Settings, Tuned, largest_size
+from gpukfl.estimators.hkrr._settings import HKRRSettings, TunedRefit, largest_n_components
 from gpukfl.kernels import Kernel, median_distance
 from gpukfl.methods import (
     AverageGradientOuterProduct,
@@ -45,13 +45,13 @@ from gpukfl.methods import (
     fit_hkrr,
     fit_metric,
     folds,
-    left_out_path,
+    leave_one_out_path,
     principal_gradients,
     resized_map,
     right_singular_vectors,
-    weight_of,
+    total_weight,
 )
-from gpukfl.operators import KernelOperator, diagonal_map, mapped
+from gpukfl.operators import KernelOperator, apply_map, diagonal_map
 from gpukfl.partitioned._rows import Rows
 from gpukfl.solvers import LBFGS
 
@@ -89,13 +89,13 @@ class Jitter:
 
     @classmethod
     def of(cls, factor: NystromFactor | None, /) -> Self:
-        """Give that of a factor."""
+        """Return that of a factor."""
         assert factor is not None
         return cls(factor.jitter, factor.raised)
 
 
 @dataclass(frozen=True, eq=False)
-class Solved:
+class SolvedModel:
     """A model: dual coefficients of centres seen through a map."""
 
     B: Array  # (k, d), or (d,) of a diagonal map
@@ -104,11 +104,11 @@ class Solved:
     alpha: Array  # (q, t), float64
     ridge: float
     jitter: Jitter
-    tuned: Tuned | None = None  # by which the ridge of the last fit was chosen
+    tuned: TunedRefit | None = None  # by which the ridge of the last fit was chosen
 
 
 @dataclass(frozen=True, eq=False)
-class Belief:
+class GPPosterior:
     r"""What a Gaussian process says beside its mean, on the scale of the problem.
 
     Attributes
@@ -134,7 +134,7 @@ class HyperKernelProblem(Data):
 
     def __init__(
         self,
-        settings: Settings,
+        settings: HKRRSettings,
         samples: Samples,
         place: Place,
         rng: np.random.RandomState,
@@ -142,7 +142,7 @@ class HyperKernelProblem(Data):
         super().__init__(settings, samples, place)
         self.settings, self.rng, self.kernel = settings, rng, settings.kernel
         self.n, self.d = self.rows.shape
-        self.weight = weight_of(self.Y, self.weights)
+        self.weight = total_weight(self.Y, self.weights)
         xp = array_namespace(self.Y)
         self.varies = xp.max(self.Y, axis=0) > xp.min(self.Y, axis=0)  # (t,)
         self.Y = self.Y * xp.astype(self.varies, self.Y.dtype)  # no rounding of what does not
@@ -177,19 +177,19 @@ class HyperKernelProblem(Data):
         return self.rows.in_memory()
 
     def part(self, at_most: int) -> HyperKernelProblem:
-        """Give some of the rows, by lot, on the same scale; all where they are no more.
+        """Return some of the rows, by lot, on the same scale; all where they are no more.
 
         Without those of weight 0, of which memory maps alone may have some. In one place.
         """
         w, some = self.weights, copy(self)
-        index = drawn_of_weight(w, self.n, at_most, self.rng)
+        index = draw_weighted_rows(w, self.n, at_most, self.rng)
         if self.rows.partitioning is None and len(index) == self.n:
             return self
-        some.rows, some.Y, some.weights, some.root_weights = self.rows.taken_with(
+        some.rows, some.Y, some.weights, some.root_weights = self.rows.take_with(
             index, self.Y, w, self.root_weights
         )
         some.n = len(index)
-        some.weight = weight_of(some.Y, some.weights)
+        some.weight = total_weight(some.Y, some.weights)
         return some
 
     def operator(self, X: Rows, B: Array, lengthscale: float, Z: Array) -> KernelOperator:
@@ -207,28 +207,28 @@ class HyperKernelProblem(Data):
         )
 
     def _wide_targets(self) -> tuple[Array, Array | None]:
-        return in_double(self.Y), None if self.weights is None else in_double(self.weights)
+        return to_double(self.Y), None if self.weights is None else to_double(self.weights)
 
-    def predict(self, model: Solved, X: Array) -> Array:
+    def predict(self, model: SolvedModel, X: Array) -> Array:
         """Predict at placed rows, truncated to the range of the targets (Section 4.3)."""
         operator = self.operator(Rows(X, self.reference), model.B, model.lengthscale, model.Z)
         xp = array_namespace(X)
         fitted = operator @ xp.astype(model.alpha, X.dtype)
-        return truncated(fitted, self.bound)
+        return truncate(fitted, self.bound)
 
-    def gradients(self, model: Solved) -> np.ndarray:
-        """Give orthogonal rows (r, d), longest first: the average gradient outer product's root.
+    def gradients(self, model: SolvedModel) -> np.ndarray:
+        """Return orthogonal rows (r, d), longest first: the average gradient outer product's root.
 
         They say in which directions the function varies. The map alone says too much of features
         along which it is smooth, or of which hardly a row tells: a lengthscale costs little there.
         """
         count = min(_GRADIENTS, self._gradient_rows())
-        index = drawn_of_weight(self.root_weights, self.n, count, self.rng)
-        rows, s = self.rows.taken_with(index, self.root_weights)
-        X, B = in_double(rows.whole()), in_double(model.B)
-        operator = self.operator(Rows(X, X[:0, 0]), B, model.lengthscale, in_double(model.Z))
-        weights = None if s is None else in_double(s) ** 2
-        found = principal_gradients(operator, in_double(model.alpha), weights)
+        index = draw_weighted_rows(self.root_weights, self.n, count, self.rng)
+        rows, s = self.rows.take_with(index, self.root_weights)
+        X, B = to_double(rows.whole()), to_double(model.B)
+        operator = self.operator(Rows(X, X[:0, 0]), B, model.lengthscale, to_double(model.Z))
+        weights = None if s is None else to_double(s) ** 2
+        found = principal_gradients(operator, to_double(model.alpha), weights)
         squares, directions = map(to_host, found)
         return np.sqrt(squares)[:, None] * directions
 
@@ -239,14 +239,14 @@ class HyperKernelProblem(Data):
     # ------------------------------------------------------------------ starting maps
 
     def starts(self, k: int) -> list[Array]:
-        """Give maps (k, d) to start from: random ones, principal axes, and average gradients."""
+        """Return maps (k, d) to start from: random ones, principal axes, and average gradients."""
         sample, weights = self.sample(self.rng)
         known = self.settings.start
         if known is not None and known.shape[1] == self.d:
-            return [resized_map(beside(to_host(known), self.reference), k, rng=self.rng)]
+            return [resized_map(asarray_like(to_host(known), self.reference), k, rng=self.rng)]
         draws = [self.rng.standard_normal((k, self.d)) for _ in range(self.settings.n_starts)]
         host = [draw / np.linalg.norm(draw, 2) for draw in draws]
-        maps = [beside(B, self.reference) for B in host]
+        maps = [asarray_like(B, self.reference) for B in host]
         gradients = self._average_gradients(sample, weights, k)
         return [*maps, self.axes(sample, k, gradients), gradients]
 
@@ -258,13 +258,13 @@ class HyperKernelProblem(Data):
         hang on the order of the columns, and on rounding.
         """
         if k < self.d:
-            some = sample if self.d <= _MOST_GRADIENTS else _spaced(sample, _MOST_GRADIENTS)
-            return beside(_principal_axes(to_host(some), k), self.reference)
+            some = sample if self.d <= _MOST_GRADIENTS else _take_evenly(sample, _MOST_GRADIENTS)
+            return asarray_like(_principal_axes(to_host(some), k), self.reference)
         if along is None or self.kernel.norm != "euclidean":
-            return beside(np.eye(k), self.reference)
+            return asarray_like(np.eye(k), self.reference)
         basis = np.linalg.svd(to_host(along).astype(np.float64))[2]
         lengths = 1.0 - _LONGER * np.arange(k) / k
-        return beside(lengths[:, None] * basis, self.reference)
+        return asarray_like(lengths[:, None] * basis, self.reference)
 
     def _average_gradients(self, sample: Array, weights: np.ndarray | None, k: int) -> Array:
         """Square root of the average gradient outer product of a fit without a map."""
@@ -273,23 +273,23 @@ class HyperKernelProblem(Data):
         kernel = self.kernel.stretched(typical)
         system = self.system(kernel, Z)
         alpha, _ = system.solve(system.path(RIDGES).best)
-        at = _spaced(sample, self._gradient_rows())
+        at = _take_evenly(sample, self._gradient_rows())
         operator = KernelOperator(kernel, Rows(at, self.reference), Z)
         values, rows = map(to_host, principal_gradients(operator, alpha))
         if not values[0] > 0:
-            return beside(np.eye(k, self.d), self.reference)
+            return asarray_like(np.eye(k, self.d), self.reference)
         # Directions without a gradient stay in, weakly: the objective may want them
         roots = np.full(k, _WEAK)
         strong = np.maximum((values[:k] / values[0]) ** 0.25, _WEAK)
         roots[: len(strong)] = strong
-        return beside(roots[:, None] * _completed(rows, k), self.reference)
+        return asarray_like(roots[:, None] * _complete_basis(rows, k), self.reference)
 
     def lengthscale(self, B: Array, sample: Array, weights: np.ndarray | None) -> float:
-        """Give that to begin with: what is known, or the median distance of the mapped rows."""
+        """Return that to begin with: what is known, or the median distance of the mapped rows."""
         known = self.settings.lengthscale or self.settings.start_lengthscale
         if known is not None:
             return known
-        return median_distance(mapped(sample, B), norm=self.kernel.norm, weights=weights)
+        return median_distance(apply_map(sample, B), norm=self.kernel.norm, weights=weights)
 
     # ------------------------------------------------------------------ fits
 
@@ -303,7 +303,7 @@ class HyperKernelProblem(Data):
         max_iter: int,
         max_time: float | None = None,
         watch: Callable[[int, Array, History], Status | None] = lambda *_: None,
-    ) -> tuple[HKRRFit, Solved]:
+    ) -> tuple[HKRRFit, SolvedModel]:
         """Optimise the map."""
         optimizer = self.settings.optimizer
         assert not isinstance(optimizer, AverageGradientOuterProduct)  # which minimises nothing
@@ -321,22 +321,22 @@ class HyperKernelProblem(Data):
         )
         alpha = objective.minimize_alpha(fit.B / fit.lengthscale)
         jitter = Jitter.of(objective.factor)
-        return fit, Solved(fit.B, fit.lengthscale, Z, alpha, ridge, jitter)
+        return fit, SolvedModel(fit.B, fit.lengthscale, Z, alpha, ridge, jitter)
 
     def _shortest(self, Z: Array) -> float:
-        """Give a lengthscale by which distances among centres are more than their rounding."""
+        """Return a lengthscale by which distances among centres are more than their rounding."""
         if self._typical is None:  # once: a GPU is waited for
             some = Z[: min(Z.shape[0], _TYPICAL), :]
             self._typical = median_distance(some, norm=self.kernel.norm)
         return self._typical / _SHARPEST
 
-    def solved(self, model: Solved) -> Solved:
+    def solved(self, model: SolvedModel) -> SolvedModel:
         """Solve with the rows of this problem at the map and the centres of a part's model."""
         objective = self.objective(model.Z, model.ridge)
         alpha = objective.minimize_alpha(model.B / model.lengthscale)
         return replace(model, alpha=alpha, jitter=Jitter.of(objective.factor))
 
-    def refit(self, model: Solved, n_centers: int, tuned: Tuned | None) -> Solved:
+    def refit(self, model: SolvedModel, n_centers: int, tuned: TunedRefit | None) -> SolvedModel:
         """Solve with more centres at the learned map, ridge and lengthscale tuned anew.
 
         As rows held out ask for that have `tuned` them (Appendix D.1). Without, rows are left out
@@ -346,47 +346,55 @@ class HyperKernelProblem(Data):
         if tuned is None:
             few, judging = self._few(_STRETCH_ROWS, parts)
             at_most = min(n_centers, _STRETCH_CENTERS)
-            stretch, _ = few._tuned(model, self.stretches, at_most, judging)
+            stretch, _ = few._tune(model, self.stretches, at_most, judging)
             few, judging = self._few(_PATH_ROWS, parts)
-            _, path = few._tuned(model, (stretch,), min(n_centers, PATH_CENTERS), judging)
-            tuned = Tuned(stretch, path, self.n)
+            _, path = few._tune(model, (stretch,), min(n_centers, PATH_CENTERS), judging)
+            tuned = TunedRefit(stretch, path, self.n)
         # The largest that is about as good: left-out samples say little of points outside them
         ridge, lengthscale = tuned.path.largest_good(), tuned.stretch * model.lengthscale
         if n_centers >= self.n and self.rows.partitioning is None:
             Z = self.rows.whole()
-            alpha, jitter = self._with_all(in_double(model.B) / lengthscale, ridge)
+            alpha, jitter = self._solve_with_all(to_double(model.B) / lengthscale, ridge)
         else:
             Z = self.centers(n_centers, model.B)
-            alpha, factor = self._system_at(model, tuned.stretch, Z).solve(ridge)
+            alpha, factor = self._system_at_stretch(model, tuned.stretch, Z).solve(ridge)
             jitter = Jitter.of(factor)
-        return Solved(model.B, lengthscale, Z, alpha, ridge, jitter, tuned)
+        return SolvedModel(model.B, lengthscale, Z, alpha, ridge, jitter, tuned)
 
     def _few(
         self, at_most: int, parts: Sequence[np.ndarray]
     ) -> tuple[HyperKernelProblem, Sequence[np.ndarray]]:
-        """Give so many rows, and parts of them to leave out; itself and `parts` where all fit."""
+        """Return so many rows, and parts of them to leave out; itself and `parts` where all fit."""
         few = self if self.n <= at_most else self.part(at_most)
         return few, parts if few is self else folds(few.n, few.rng)
 
-    def _system_at(self, model: Solved, stretch: float, Z: Array) -> NystromSystem:
+    def _system_at_stretch(self, model: SolvedModel, stretch: float, Z: Array) -> NystromSystem:
         """Set up the normal equations at a multiple of a model's lengthscale."""
-        return self.system(self.kernel, Z, in_double(model.B) / (stretch * model.lengthscale))
+        return self.system(self.kernel, Z, to_double(model.B) / (stretch * model.lengthscale))
 
-    def _tuned(
-        self, model: Solved, stretches: Sequence[float], n_centers: int, parts: Sequence[np.ndarray]
+    def _tune(
+        self,
+        model: SolvedModel,
+        stretches: Sequence[float],
+        n_centers: int,
+        parts: Sequence[np.ndarray],
     ) -> tuple[float, RidgePath]:
-        """Give the best lengthscale at the map of a model, and its ridges, by rows left out."""
+        """Return the best lengthscale at the map of a model, and its ridges, by rows left out."""
         Z, (Y, weights) = self.centers(n_centers, model.B), self._wide_targets()
 
         def left_out(stretch: float) -> RidgePath:
-            return left_out_path(self._system_at(model, stretch, Z), Y, weights, FINE_RIDGES)
+            return leave_one_out_path(
+                self._system_at_stretch(model, stretch, Z), Y, weights, FINE_RIDGES
+            )
 
         def held_out(stretch: float) -> RidgePath:
-            return self._system_at(model, stretch, Z).held_out(Y, weights, parts, FINE_RIDGES)
+            return self._system_at_stretch(model, stretch, Z).held_out(
+                Y, weights, parts, FINE_RIDGES
+            )
 
         return best_path(stretches, left_out, held_out)
 
-    def _with_all(self, B: Array, ridge: float) -> tuple[Array, Jitter]:
+    def _solve_with_all(self, B: Array, ridge: float) -> tuple[Array, Jitter]:
         """Solve with all rows for centres: a third of n³ operations, in float64."""
         Y, weights = self._wide_targets()
         X = array_namespace(Y).astype(self.rows.whole(), Y.dtype)
@@ -399,7 +407,7 @@ class HyperKernelProblem(Data):
         """Lengthscales of the last fit, in units of the learned one."""
         return _STRETCHES if self.settings.lengthscale is None else (1.0,)
 
-    def errors_outside(self, model: Solved, stretch: float, held_out: HeldOut) -> list[float]:
+    def errors_outside(self, model: SolvedModel, stretch: float, held_out: HeldOut) -> list[float]:
         """Errors along the ridges on other rows, of models with more centres at a map."""
         xp = array_namespace(self.reference)
         B = xp.astype(model.B, xp.float64) / (stretch * model.lengthscale)
@@ -421,8 +429,8 @@ class HyperKernelProblem(Data):
         return min(REFIT_CENTERS, fitting)
 
 
-def placed_problem(
-    settings: Settings, samples: Samples, place: Place, run: Run, /
+def place_problem(
+    settings: HKRRSettings, samples: Samples, place: Place, run: Run, /
 ) -> HyperKernelProblem:
     """Place and scale samples."""
     d = samples.X.shape[1]
@@ -433,7 +441,7 @@ def placed_problem(
     return HyperKernelProblem(settings, samples, place, run.rng)
 
 
-def _spaced(sample: Array, at_most: int) -> Array:
+def _take_evenly(sample: Array, at_most: int) -> Array:
     """Return at most so many rows, evenly spaced: the order of rows may mean something."""
     return sample[:: -(-sample.shape[0] // at_most), :]
 
@@ -442,12 +450,12 @@ def _principal_axes(sample: np.ndarray, k: int) -> np.ndarray:
     centred = sample.astype(np.float64) - sample.mean(axis=0)
     n, d = centred.shape
     if n < d:
-        return _completed(to_host(right_singular_vectors(centred)[1]), k)
-    return _completed(np.linalg.svd(centred, full_matrices=False)[2], k)
+        return _complete_basis(to_host(right_singular_vectors(centred)[1]), k)
+    return _complete_basis(np.linalg.svd(centred, full_matrices=False)[2], k)
 
 
-def _completed(rows: np.ndarray, k: int) -> np.ndarray:
-    """Give k of some orthonormal rows, or these and others that make so many."""
+def _complete_basis(rows: np.ndarray, k: int) -> np.ndarray:
+    """Return k of some orthonormal rows, or these and others that make so many."""
     if k <= len(rows):
         return rows[:k]
     basis = np.linalg.qr(np.concatenate([rows, np.eye(k, rows.shape[1])]).T)[0].T
@@ -473,13 +481,13 @@ Watch = Callable[[int, Array, History], Status | None]
 
 
 @dataclass(frozen=True, eq=False)
-class Learned:
+class LearnedMap:
     """What a fold gives: the map, and a model of it."""
 
     B: Array  # (k, d)
     lengthscale: float
-    model: Solved | None = None
-    start: Learned | None = None  # what it went on from
+    model: SolvedModel | None = None
+    start: LearnedMap | None = None  # what it went on from
     metric: MetricFit | None = None  # whose map it is, where the evidence gave it
 
 
@@ -515,18 +523,18 @@ class MetricSearch:
         starts = [(at.C, at.ratio)] if at is not None else self.first(part)
         return self._fit(part, starts)
 
-    def begun_from(self, known: MetricFit, problem: HyperKernelProblem, /) -> MetricFit:
-        """Give where to begin, by the diagonal metric of a fit to about the same rows.
+    def start_metric(self, known: MetricFit, problem: HyperKernelProblem, /) -> MetricFit:
+        """Return where to begin, by the diagonal metric of a fit to about the same rows.
 
         Which features matter would tell of samples that were among those rows and are held out now:
         of few rows only the mean lengthscale and the noise are taken.
         """
-        xp, C = array_namespace(problem.reference), _placed(known.C, problem)
+        xp, C = array_namespace(problem.reference), _place_map(known.C, problem)
         if problem.n <= FIRST_ROWS:
             C = xp.exp(xp.zeros_like(C) + xp.mean(xp.log(C)))
-        return replace(known, C=C, ratio=self._ratio_of(known))
+        return replace(known, C=C, ratio=self._noise_ratio(known))
 
-    def _ratio_of(self, known: MetricFit) -> float:
+    def _noise_ratio(self, known: MetricFit) -> float:
         return known.ratio if self.ratio is None else self.ratio
 
     def again(self, problem: HyperKernelProblem, at_most: int, known: MetricFit, /) -> MetricFit:
@@ -534,25 +542,29 @@ class MetricSearch:
 
         Kept as it is, a map of many numbers would tell of samples that are held out now.
         """
-        start = _placed(known.C, problem)
-        return self._fit(problem.part(at_most), [(start, self._ratio_of(known))])
+        start = _place_map(known.C, problem)
+        return self._fit(problem.part(at_most), [(start, self._noise_ratio(known))])
 
     def first(self, part: HyperKernelProblem) -> Sequence[tuple[Array, float]]:
-        """Give equal lengthscales, short and long."""
-        typical = metric_prior(part).lengthscale
+        """Return equal lengthscales, short and long."""
+        typical = make_metric_prior(part).lengthscale
         ones = array_namespace(part.reference).ones(part.d, **double_like(part.reference))
         ratio = _RATIO if self.ratio is None else self.ratio
         return [(ones / (stretch * typical), ratio) for stretch in _METRIC_STRETCHES]
 
     def _fit(self, part: HyperKernelProblem, starts: Sequence[tuple[Array, float]]) -> MetricFit:
         by_pairs = part.n <= EXACT_ROWS
-        criterion = exact(part, self.criterion) if by_pairs else bound(part, self.n_centers)
+        criterion = (
+            exact_criterion(part, self.criterion)
+            if by_pairs
+            else bound_criterion(part, self.n_centers)
+        )
         if self.ratio is None and isinstance(criterion, BoundCriterion):
             starts = [(C, criterion.ratio_nearby(C, ratio)) for C, ratio in starts]
         return fit_metric(
             criterion,
             starts,
-            prior=metric_prior(part),
+            prior=make_metric_prior(part),
             learn_ratio=self.ratio is None,
             optimizer=LBFGS(max_iter=_STEPS, max_time=self.left()),
             watch=self.watch,
@@ -564,46 +576,48 @@ class MetricSearch:
         """Learn a map of k rows on some rows, from a diagonal one; None are chosen, `d` is all."""
         part = problem.part(at_most)
         if k != part.d:
-            C = turned(part if part.n <= EXACT_ROWS else problem.part(EXACT_ROWS), at)
+            C = average_gradient_map(part if part.n <= EXACT_ROWS else problem.part(EXACT_ROWS), at)
         else:
             C = diagonal_map(at.C)
         if k is None:
-            k = effective_rows(to_host(C))
+            k = n_leading_directions(to_host(C))
         start = resized_map(C, k, rng=part.rng) if k < part.d else C
         return self._fit(part, [(start, at.ratio)])
 
 
-def _placed(C: Array, problem: HyperKernelProblem) -> Array:
+def _place_map(C: Array, problem: HyperKernelProblem) -> Array:
     """Put a map of another fit beside a problem, in float64."""
     there = double_reference(problem.reference)
-    return beside(to_host(C), there)
+    return asarray_like(to_host(C), there)
 
 
-def exact(part: HyperKernelProblem, criterion: str, /) -> ExactCriterion:
-    """Give the criterion of all pairs of rows."""
+def exact_criterion(part: HyperKernelProblem, criterion: str, /) -> ExactCriterion:
+    """Return the criterion of all pairs of rows."""
     X = part.rows.whole()
     w, count = part.weights, part.n_varying
     return ExactCriterion(part.kernel, X, part.Y, criterion=criterion, weights=w, count=count)
 
 
-def bound(part: HyperKernelProblem, n_centers: int, B: Array | None = None, /) -> BoundCriterion:
-    """Give the bound on the evidence by some rows as centres."""
+def bound_criterion(
+    part: HyperKernelProblem, n_centers: int, B: Array | None = None, /
+) -> BoundCriterion:
+    """Return the bound on the evidence by some rows as centres."""
     Z = part.centers(n_centers, B)
     w, count = part.weights, part.n_varying
     return BoundCriterion(part.kernel, part.rows, Z, part.Y, weights=w, count=count)
 
 
-def metric_prior(problem: HyperKernelProblem, /) -> MetricPrior:
+def make_metric_prior(problem: HyperKernelProblem, /) -> MetricPrior:
     """Expect lengthscales with which rows are as far apart as they typically are."""
     sample, weights = problem.sample(problem.rng)
     return MetricPrior(median_distance(sample, norm=problem.kernel.norm, weights=weights))
 
 
-def turned(part: HyperKernelProblem, at: MetricFit, /) -> Array:
-    """Give the map of the average gradients of the fit at a diagonal one, in units of distance."""
+def average_gradient_map(part: HyperKernelProblem, at: MetricFit, /) -> Array:
+    """Return the map of the average gradients of the fit at a diagonal one."""
     xp, C = array_namespace(at.C), at.C
     X = xp.astype(part.rows.whole(), xp.float64)
-    coef = exact(part, "evidence").posterior(at.C, at.ratio).dual_coef
+    coef = exact_criterion(part, "evidence").posterior(at.C, at.ratio).dual_coef
     operator = KernelOperator(part.kernel, Rows(X, X[:0, 0]), X, C)
     w = None if part.weights is None else xp.astype(part.weights, xp.float64)
     values, rows = map(to_host, principal_gradients(operator, coef, w))
@@ -611,36 +625,38 @@ def turned(part: HyperKernelProblem, at: MetricFit, /) -> Array:
     # As far apart as they are at the diagonal one, which knows the lengthscale
     sample = X[: min(part.n, FIRST_ROWS), :]
     norm = part.kernel.norm
-    known = median_distance(mapped(sample, C), norm=norm)
-    own = median_distance(sample @ beside(start, sample).T, norm=norm)
-    return beside(start * (known / own), at.C)
+    known = median_distance(apply_map(sample, C), norm=norm)
+    own = median_distance(sample @ asarray_like(start, sample).T, norm=norm)
+    return asarray_like(start * (known / own), at.C)
 
 
-def effective_rows(C: np.ndarray, /) -> int:
+def n_leading_directions(C: np.ndarray, /) -> int:
     """Directions that hold nearly all of the squares of a map's singular values."""
     squares = np.linalg.svd(C, compute_uv=False) ** 2
     share = np.cumsum(squares) / max(float(squares.sum()), 1e-300)
     return min(int(np.searchsorted(share, _SHARE)) + 1, _MOST_DIRECTIONS, len(squares))
 
 
-def metric_map(problem: HyperKernelProblem, metric: MetricFit, k: int, /) -> tuple[Array, float]:
-    """Give a map of norm 1 and at most k rows, or a diagonal one, and its lengthscale."""
+def normalise_metric(
+    problem: HyperKernelProblem, metric: MetricFit, k: int, /
+) -> tuple[Array, float]:
+    """Return a map of norm 1 and at most k rows, or a diagonal one, and its lengthscale."""
     C = to_host(metric.C)
     lengthscale = 1.0 / (float(np.max(C)) if C.ndim == 1 else float(np.linalg.norm(C, 2)))
-    B = beside(C * lengthscale, problem.reference)
+    B = asarray_like(C * lengthscale, problem.reference)
     return B if k >= B.shape[0] else resized_map(B, k, rng=problem.rng), lengthscale
 
 
-def by_evidence(
+def learn_map_by_evidence(
     problem: HyperKernelProblem, at: MetricFit | None, max_time: float | None, /
-) -> Learned:
-    """Give the map of the highest evidence of some rows, beginning where another ended.
+) -> LearnedMap:
+    """Return the map of the highest evidence of some rows, beginning where another ended.
 
     KeyboardInterrupt where the user stops it.
     """
     metric = MetricSearch(left=lambda: max_time).diagonal(problem, FIRST_ROWS, at)
     if metric.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
-    k = problem.settings.n_components or largest_size(problem.d)
-    B, lengthscale = metric_map(problem, metric, k)
-    return Learned(diagonal_map(B), lengthscale, metric=metric)
+    k = problem.settings.n_components or largest_n_components(problem.d)
+    B, lengthscale = normalise_metric(problem, metric, k)
+    return LearnedMap(diagonal_map(B), lengthscale, metric=metric)

@@ -11,37 +11,44 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from gpukfl.core._array import Array, array_namespace, beside, double_reference, in_double, to_host
+from gpukfl.core._array import (
+    Array,
+    array_namespace,
+    asarray_like,
+    double_reference,
+    to_double,
+    to_host,
+)
 from gpukfl.core._checks import check_choice, check_kind, check_number
 from gpukfl.core._places import Backend
 from gpukfl.core._results import Status
 from gpukfl.core._warnings import warn
 from gpukfl.estimators._base import OF_EVERY_FIT, ArrayRegressor
 from gpukfl.estimators._classifier import CLASS_WEIGHT, OneHotClassifier
-from gpukfl.estimators._dask import on_its_device
-from gpukfl.estimators._data import dual_coefficients, truncated
+from gpukfl.estimators._dask import run_on_data_device
+from gpukfl.estimators._data import rescale_dual_coefficients, truncate
 from gpukfl.estimators._declared import (
     DOUBLE,
     FLOAT,
+    Bool,
     Declared,
+    Int,
     Number,
     Numbers,
     Record,
-    Switch,
-    Whole,
 )
 from gpukfl.estimators._features import LinearFeatures, profile_curves
-from gpukfl.estimators._learner import Choice, SteppedLearner
+from gpukfl.estimators._learner import SearchResult, SteppedLearner
 from gpukfl.estimators._validation import check_finite_result, validate_samples
-from gpukfl.estimators.hkrr._agop import GradientHKRR, Setting
-from gpukfl.estimators.hkrr._data import KEPT_ROWS, Belief, HyperKernelProblem
-from gpukfl.estimators.hkrr._fit import HKRR, ByEvidence, Fitted
+from gpukfl.estimators.hkrr._agop import GradientHKRR, GradientSetting
+from gpukfl.estimators.hkrr._data import KEPT_ROWS, GPPosterior, HyperKernelProblem
+from gpukfl.estimators.hkrr._fit import HKRR, EvidenceHKRR, HKRRFitted
 from gpukfl.estimators.hkrr._settings import Centers, HoldOut, Optimizer
 from gpukfl.inspection import Description, Directions, Importances, Names, Objective
 from gpukfl.kernels import Kernel, make_kernel
 from gpukfl.linalg import eigvalsh
 from gpukfl.methods import CRITERIA, AverageGradientOuterProduct, variances
-from gpukfl.operators import KernelOperator, diagonal_map, mapped
+from gpukfl.operators import KernelOperator, apply_map, diagonal_map
 from gpukfl.solvers import LBFGS, AlternatingGradient, ArmijoSearch, VariableProjection
 
 # ------------------------------------------------------------------------------ attributes
@@ -50,9 +57,9 @@ from gpukfl.solvers import LBFGS, AlternatingGradient, ArmijoSearch, VariablePro
 
 
 TRIED: dict[str, Declared] = {
-    "n_components": Whole(),
+    "n_components": Int(),
     "ridge": Number(),
-    "learned": Switch(),
+    "learned": Bool(),
 }
 
 ATTRIBUTES: dict[str, Declared] = {
@@ -64,7 +71,7 @@ ATTRIBUTES: dict[str, Declared] = {
     "lengthscale_": Number(),
     "ridge_": Number(),
     "jitter_": Number(any_value=True),
-    "learned_": Switch(),
+    "learned_": Bool(),
     "evidence_": Number(optional=True),
     "amplitude_": Numbers(FLOAT, ("n_targets",), optional=True),
     "noise_": Numbers(FLOAT, ("n_targets",), optional=True),
@@ -92,7 +99,7 @@ def describe(e: Any, names: Names, /) -> Description:
         text=(
             f"{kernel} kernel of {e.map_.shape[0]} components{start}, "
             f"{e.centers_.shape[0]} centres, ridge {e.ridge_:.3g}"
-            + "".join(f", {name} {value}" for name, value in _belief(e).items())
+            + "".join(f", {name} {value}" for name, value in _posterior_facts(e).items())
         ),
         products="by blocks",
         facts={
@@ -103,7 +110,7 @@ def describe(e: Any, names: Names, /) -> Description:
             "ridge": f"{e.ridge_:.4g}",
             "lengthscale": f"{e.lengthscale_:.4g}",
             "jitter": f"{e.jitter_:.1e}",
-            **_belief(e),
+            **_posterior_facts(e),
         },
         note=(
             "A direction's loadings say how much each feature weighs in it. A profile is the "
@@ -118,8 +125,8 @@ def describe(e: Any, names: Names, /) -> Description:
     )
 
 
-def _belief(e: Any) -> dict[str, str]:
-    """Say what a Gaussian process knows of noise and evidence, where there is one."""
+def _posterior_facts(e: Any) -> dict[str, str]:
+    """Return what a Gaussian process knows of noise and evidence, where there is one."""
     if e.evidence_ is None:
         return {}
     ends = ", ".join(f"{value:.4g}" for value in e.noise_.tolist()[:_FEW])
@@ -128,7 +135,7 @@ def _belief(e: Any) -> dict[str, str]:
 
 
 def map_text(e: Any, /) -> str:
-    """Say where the linear map comes from."""
+    """Return in words where the linear map comes from."""
     if e.evidence_ is not None and e.learned_:
         return ("diagonal, " if e.map_.ndim == 1 else "") + _MAPS[e.criterion]
     if e.learned_:
@@ -201,7 +208,7 @@ class HKRRBase(LinearFeatures, SteppedLearner):
 
     # ------------------------------------------------------------------ fitting
 
-    def _method(self) -> HKRR | ByEvidence | GradientHKRR:
+    def _method(self) -> HKRR | EvidenceHKRR | GradientHKRR:
         whole = numbers.Integral
         check_number("n_components", self.n_components, kind=whole, low=1, also=("auto",))
         check_number("ridge", self.ridge, low=0, low_allowed=False, also=("auto",))
@@ -209,7 +216,7 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         held_out = self._hold_out()
         warm = held_out is not None and held_out.warm_start
         any_kernel = isinstance(self.kernel, str) and self.kernel == "auto"
-        settings = (ByEvidence if held_out is None else HKRR)(
+        settings = (EvidenceHKRR if held_out is None else HKRR)(
             n_components=None if isinstance(self.n_components, str) else int(self.n_components),
             kernel=make_kernel("gaussian" if any_kernel else self.kernel),
             ridge=None if isinstance(self.ridge, str) else float(self.ridge),
@@ -235,7 +242,7 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         return GradientHKRR.of(settings, any_kernel=any_kernel)
 
     def _hold_out(self) -> HoldOut | None:
-        """Give how to start where held-out rows judge, None where the evidence does."""
+        """Return how to start where held-out rows judge, None where the evidence does."""
         if isinstance(self.criterion, HoldOut):
             return self.criterion
         check_kind("criterion", self.criterion, (HoldOut, str))
@@ -285,15 +292,15 @@ class HKRRBase(LinearFeatures, SteppedLearner):
     def _keep(
         self,
         problem: HyperKernelProblem,
-        fitted: Fitted,
-        choice: Choice[Any, Any],  # noqa: ARG002
+        fitted: HKRRFitted,
+        choice: SearchResult[Any, Any],  # noqa: ARG002
         back: Callable[[Array], Array],
     ) -> None:
         xp, model = array_namespace(problem.reference), fitted.model
         # What does not vary plays no part, whatever the map says
-        model = replace(model, B=model.B * beside(problem.rows.varying() * 1.0, model.B))
+        model = replace(model, B=model.B * asarray_like(problem.rows.varying() * 1.0, model.B))
         self.intercept_ = intercept = back(problem.y_mean)
-        self.dual_coef_ = dual_coefficients(model.alpha, problem, intercept)
+        self.dual_coef_ = rescale_dual_coefficients(model.alpha, problem, intercept)
         check_finite_result(back(self.dual_coef_), intercept, back(model.B))
         self.map_, self.centers_ = back(model.B), back(model.Z)
         self.bound_ = back(xp.astype(problem.bound, xp.float64) * problem.y_scale)
@@ -306,18 +313,21 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         self._keep_steps(fitted.steps.history, fitted.status, _QUIET)
         self._warn(problem, fitted)
 
-    def _settled(self, choice: Choice[Any, Any], fitted: Fitted) -> Any:
+    def _settled(self, choice: SearchResult[Any, Any], fitted: HKRRFitted) -> Any:
         if fitted.metric is not None:
             return fitted.metric
         found, few = choice.setting, self._n_samples < KEPT_ROWS
-        if isinstance(found, Setting):  # of gradients, not of the grid
+        if isinstance(found, GradientSetting):  # of gradients, not of the grid
             found = replace(found, ridges=fitted.ridges, map=None if few else fitted.model.B)
         elif few:
             return found
         return replace(found, tuned=fitted.model.tuned)
 
     def _keep_belief(
-        self, problem: HyperKernelProblem, belief: Belief | None, back: Callable[[Array], Array]
+        self,
+        problem: HyperKernelProblem,
+        belief: GPPosterior | None,
+        back: Callable[[Array], Array],
     ) -> None:
         """Set what variances are made of, in the units of the targets."""
         self.factor_: Array | None = None
@@ -332,14 +342,14 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         scales = float(xp.sum(xp.log(problem.y_scale)))
         self.evidence_ = belief.evidence - problem.n * scales
 
-    def _keep_deviations(self, fitted: Fitted, back: Callable[[Array], Array], /) -> None:  # noqa: ARG002
+    def _keep_deviations(self, fitted: HKRRFitted, back: Callable[[Array], Array], /) -> None:  # noqa: ARG002
         """Set matrices that are larger than all else together, in float64 as they were made."""
         if fitted.belief is None:
             return
         there = double_reference(self.map_)
         # In the order of a file's, so that what is loaded gives the same to the last bit
         self.factor_, self.inner_factor_ = (
-            None if L is None else beside(np.ascontiguousarray(to_host(L)), there)
+            None if L is None else asarray_like(np.ascontiguousarray(to_host(L)), there)
             for L in fitted.belief.factors
         )
 
@@ -358,7 +368,7 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         """Smallest eigenvalue of the centres' kernel matrix, in float64, when it is asked for."""
         return _smallest_eigenvalue(self.kernel_, self.centers_, self.map_)
 
-    def _warn(self, problem: HyperKernelProblem, fitted: Fitted) -> None:
+    def _warn(self, problem: HyperKernelProblem, fitted: HKRRFitted) -> None:
         model, asked = fitted.model, self._centers.fit
         if not isinstance(asked, str) and asked > problem.n:
             warn(f"n_centers={asked} is more than the {problem.n} samples: all of them are centres")
@@ -413,15 +423,15 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         along = (centers - middle) @ directions.T
         steps = np.linspace(along.min(axis=0), along.max(axis=0), points, axis=1)
         X = middle + steps[:, :, None] * directions[:, None, :]
-        K = self.kernel_(mapped(X.reshape(-1, X.shape[-1]), B), mapped(centers, B))
-        fitted = truncated(K @ to_host(self.dual_coef_), to_host(self.bound_))
+        K = self.kernel_(apply_map(X.reshape(-1, X.shape[-1]), B), apply_map(centers, B))
+        fitted = truncate(K @ to_host(self.dual_coef_), to_host(self.bound_))
         values = to_host(self.intercept_) + fitted
         return steps, values.reshape(len(steps), points, fitted.shape[1])
 
     # ------------------------------------------------------------------ prediction
 
     def _deviations(self, X: Any) -> Array:
-        """Give the root mean squares (n, t) of new targets at `X` less the predictions.
+        """Return the root mean squares (n, t) of new targets at `X` less the predictions.
 
         These are cut off: how much of the mean is lost by that counts beside the variance.
         """
@@ -436,33 +446,33 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         operator, factor, inner = self._operator_at(X), self.factor_, self.inner_factor_
         xp, parts = array_namespace(factor), []
         given = *self._spreads(), self.dual_coef_, self.bound_
-        amplitude, noise, alpha, bound = map(in_double, given)
+        amplitude, noise, alpha, bound = map(to_double, given)
 
         def compute(start: int, stop: int) -> Array:
             U = operator.project(operator.rows.block(start, stop))
             K = operator.values(start, stop, U)
             variance = variances(self.kernel_.diagonal(U), K, factor, inner)[:, None]
             mean = K @ alpha
-            lost = mean - truncated(mean, bound)
+            lost = mean - truncate(mean, bound)
             return xp.sqrt(amplitude**2 * variance + noise**2 + lost**2)
 
-        operator.over_blocks(compute, lambda _start, _stop, part: parts.append(part))
+        operator.for_each_block(compute, lambda _start, _stop, part: parts.append(part))
         return xp.astype(xp.concat(parts, axis=0), X.dtype)
 
     def _spreads(self) -> tuple[Array, Array]:
-        """Give the deviations of functions and noise of a model that has them."""
+        """Return the deviations of functions and noise of a model that has them."""
         assert self.amplitude_ is not None
         assert self.noise_ is not None
         return self.amplitude_, self.noise_
 
     def _operator_at(self, X: Array) -> KernelOperator:
         rows = self._scaled_rows(X, double_reference(self.map_))
-        return KernelOperator(self.kernel_, rows, in_double(self.centers_), in_double(self.map_))
+        return KernelOperator(self.kernel_, rows, to_double(self.centers_), to_double(self.map_))
 
 
 def _smallest_eigenvalue(kernel: Kernel, Z: Array, B: Array, /) -> float:
     """Smallest eigenvalue of the kernel matrix of centres `Z` under the map `B`, in float64."""
-    U = mapped(in_double(Z), in_double(B))
+    U = apply_map(to_double(Z), to_double(B))
     return float(eigvalsh(kernel(U, U))[0])
 
 
@@ -620,7 +630,7 @@ class HKRRRegressor(ArrayRegressor, HKRRBase):
     True
     """
 
-    @on_its_device
+    @run_on_data_device
     def predict(self, X: Any, return_std: bool = False) -> Array | tuple[Array, Array]:  # type: ignore[override]
         """Predict the targets.
 

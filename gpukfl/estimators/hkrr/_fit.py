@@ -13,10 +13,10 @@ from gpukfl.core._array import Array, array_namespace
 from gpukfl.core._places import Place
 from gpukfl.core._results import History, Status
 from gpukfl.estimators._data import HeldOut
-from gpukfl.estimators._learner import Choice
+from gpukfl.estimators._learner import SearchResult
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples, Splits
-from gpukfl.estimators._search import Search, Trial, climbed, is_behind, untried
+from gpukfl.estimators._search import Search, Trial, first_untried, hill_climb, is_clearly_worse
 from gpukfl.estimators.hkrr._data import (
     EXACT_ROWS,
     FINE_RIDGES,
@@ -26,27 +26,27 @@ from gpukfl.estimators.hkrr._data import (
     REFIT_CENTERS,
     RIDGES,
     TUNE_CENTERS,
-    Belief,
+    GPPosterior,
     HyperKernelProblem,
     Jitter,
-    Learned,
+    LearnedMap,
     MetricSearch,
-    Solved,
-    bound,
-    by_evidence,
-    exact,
-    metric_map,
-    placed_problem,
+    SolvedModel,
+    bound_criterion,
+    exact_criterion,
+    learn_map_by_evidence,
+    normalise_metric,
+    place_problem,
 )
 from gpukfl.estimators.hkrr._settings import (
-    Setting,
-    Settings,
-    Tuned,
-    components_grid,
-    start_components,
+    HKRRSettings,
+    HyperKernelSetting,
+    TunedRefit,
+    n_components_grid,
+    start_n_components,
 )
 from gpukfl.methods import HKRRFit, MetricFit, RidgePath, resized_map
-from gpukfl.operators import mapped
+from gpukfl.operators import apply_map
 
 # ---------------------------------------------------------------------------------- search
 
@@ -80,9 +80,11 @@ class HyperKernelFold:
 
     problem: HyperKernelProblem
     held_out: HeldOut
-    starts: tuple[Learned, ...] = ()
+    starts: tuple[LearnedMap, ...] = ()
 
-    def learn(self, setting: Setting, start: Learned | None, run: Run, /) -> Learned:
+    def learn(
+        self, setting: HyperKernelSetting, start: LearnedMap | None, run: Run, /
+    ) -> LearnedMap:
         """Go some steps on from the start; from the fold's best one, where none is given."""
         problem, share = self.problem, TUNE_SHARE
         if start is None:
@@ -101,22 +103,22 @@ class HyperKernelFold:
         if fit.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
         metric = None if setting.steps else start.metric
-        return Learned(fit.B, fit.lengthscale, model, Learned(B, start.lengthscale), metric)
+        return LearnedMap(fit.B, fit.lengthscale, model, LearnedMap(B, start.lengthscale), metric)
 
-    def predict(self, learned: Learned, /) -> Array:
+    def predict(self, learned: LearnedMap, /) -> Array:
         """Predict the held-out rows."""
         assert learned.model is not None
         return self.problem.predict(learned.model, self.held_out.X)
 
-    def best_starts(self, run: Run, /) -> tuple[Learned, ...]:
-        """Give the evidence's map, and the other start that predicts the held-out rows well.
+    def best_starts(self, run: Run, /) -> tuple[LearnedMap, ...]:
+        """Return the evidence's map, and the other start that predicts the held-out rows well.
 
         With their ridges in their models. Only the better where no search is to compare them.
         """
         problem, settings = self.problem, self.problem.settings
         (sample, weights), Z = problem.sample(problem.rng), problem.centers(TUNE_CENTERS)
-        maps = problem.starts(settings.n_components or start_components(problem.d))
-        others = [Learned(B, problem.lengthscale(B, sample, weights)) for B in reversed(maps)]
+        maps = problem.starts(settings.n_components or start_n_components(problem.d))
+        others = [LearnedMap(B, problem.lengthscale(B, sample, weights)) for B in reversed(maps)]
         # Gradients first: another map is taken where it is better beyond chance, as it says less
         best = self._best(others, Z, run)
         if (
@@ -125,54 +127,54 @@ class HyperKernelFold:
             or run.is_over(TUNE_SHARE)
         ):
             return (best,)
-        own = self._judged(by_evidence(problem, None, run.left(TUNE_SHARE)), Z)
+        own = self._judged(learn_map_by_evidence(problem, None, run.left(TUNE_SHARE)), Z)
         return (self._best([own, best], Z, run),) if settings.is_given else (own, best)
 
-    def _best(self, starts: Sequence[Learned], Z: Array, run: Run) -> Learned:
-        """Give the first of some starts, or one that is better beyond chance."""
-        best: Learned | None = None
+    def _best(self, starts: Sequence[LearnedMap], Z: Array, run: Run) -> LearnedMap:
+        """Return the first of some starts, or one that is better beyond chance."""
+        best: LearnedMap | None = None
         losses = np.zeros(0)
         for start in starts:
             judged = self._judged(start, Z)
             found = self.held_out.losses(self.predict(judged))
-            if best is None or is_behind(losses, found):
+            if best is None or is_clearly_worse(losses, found):
                 best, losses = judged, found
             if run.is_over(TUNE_SHARE):
                 break
         assert best is not None
         return best
 
-    def _judged(self, start: Learned, Z: Array) -> Learned:
-        """Give a start with its model of some centres, at the ridge that is best for it."""
+    def _judged(self, start: LearnedMap, Z: Array) -> LearnedMap:
+        """Return a start with its model of some centres, at the ridge that is best for it."""
         if start.model is not None:
             return start
         system = self.problem.system(self.problem.kernel, Z, start.B / start.lengthscale)
         ridge = self.problem.settings.ridge or system.path(RIDGES).largest_good()
         alpha, factor = system.solve(ridge)
-        model = Solved(start.B, start.lengthscale, Z, alpha, ridge, Jitter.of(factor))
+        model = SolvedModel(start.B, start.lengthscale, Z, alpha, ridge, Jitter.of(factor))
         return replace(start, model=model)
 
-    def begun_at(self, starts: Sequence[Learned], run: Run, /) -> HyperKernelFold:
-        """Give the fold that begins at some starts, with the evidence of its own rows."""
+    def start_from(self, starts: Sequence[LearnedMap], run: Run, /) -> HyperKernelFold:
+        """Return the fold that begins at some starts, with the evidence of its own rows."""
         own = tuple(
             start
             if start.metric is None
-            else by_evidence(self.problem, start.metric, run.left(TUNE_SHARE))
+            else learn_map_by_evidence(self.problem, start.metric, run.left(TUNE_SHARE))
             for start in starts
         )
         return replace(self, starts=own)
 
-    def errors_outside(self, learned: Learned, stretch: float, /) -> list[float]:
+    def errors_outside(self, learned: LearnedMap, stretch: float, /) -> list[float]:
         """Errors on the held-out rows along the ridges of the last fit."""
         assert learned.model is not None
         return self.problem.errors_outside(learned.model, stretch, self.held_out)
 
 
-Trials = Sequence[Trial[Setting, Learned]]
+Trials = Sequence[Trial[HyperKernelSetting, LearnedMap]]
 
 
 @dataclass(frozen=True, eq=False)
-class Tuner:
+class HyperKernelTuner:
     """Goes from the best start to neighbours on the grid while that gains.
 
     Each fit begins from the best so far, so that the same setting with more steps goes on from
@@ -180,35 +182,37 @@ class Tuner:
     tried: on small noisy data learning a map may gain nothing, or no more than chance does.
     """
 
-    settings: Settings
+    settings: HKRRSettings
     folds: Sequence[HyperKernelFold]
-    starting: Sequence[Learned]  # on the first fold
+    starting: Sequence[LearnedMap]  # on the first fold
 
-    def propose(self, trials: Trials, /) -> Setting | None:
-        """Give the starts, then the next neighbour of the best; None where all is given."""
+    def propose(self, trials: Trials, /) -> HyperKernelSetting | None:
+        """Return the starts, then the next neighbour of the best; None where all is given."""
         if self.settings.is_given:
             return None
         if len(trials) < len(self.starting):
-            return given_start(self.starting, len(trials))
-        return untried(self._neighbours(self.choose(trials).setting), trials)
+            return fixed_start_setting(self.starting, len(trials))
+        return first_untried(self._neighbours(self.choose(trials).setting), trials)
 
-    def starts(self, setting: Setting, trials: Trials, /) -> Sequence[Learned]:
+    def starts(self, setting: HyperKernelSetting, trials: Trials, /) -> Sequence[LearnedMap]:
         """Begin every fold from its best map."""
         begun = len(trials) >= len(self.starting)
         best = self.choose(trials).learned if begun else []
         return best or [fold.starts[setting.start] for fold in self.folds]
 
-    def choose(self, trials: Trials, /) -> Trial[Setting, Learned]:
-        """Give where the climb has come to; a start, unless that is worse beyond chance."""
+    def choose(self, trials: Trials, /) -> Trial[HyperKernelSetting, LearnedMap]:
+        """Return where the climb has come to; a start, unless that is worse beyond chance."""
         first, *others = trials[: len(self.starting)]
         for other in others:
-            if other.learned and (not first.learned or is_behind(first.losses, other.losses)):
+            if other.learned and (
+                not first.learned or is_clearly_worse(first.losses, other.losses)
+            ):
                 first = other
         steps = [first, *trials[len(self.starting) :]]
-        best = climbed(steps, lambda score: _GAIN * (1.0 - score))
-        return first if first.learned and not is_behind(first.losses, best.losses) else best
+        best = hill_climb(steps, lambda score: _GAIN * (1.0 - score))
+        return first if first.learned and not is_clearly_worse(first.losses, best.losses) else best
 
-    def described(self, trial: Trial[Setting, Learned], /) -> dict[str, Any]:
+    def described(self, trial: Trial[HyperKernelSetting, LearnedMap], /) -> dict[str, Any]:
         """Name the grid's point, and whether the map was optimised."""
         setting = trial.setting
         return {
@@ -217,7 +221,7 @@ class Tuner:
             "learned": setting.steps > 0,
         }
 
-    def _neighbours(self, at: Setting) -> list[Setting]:
+    def _neighbours(self, at: HyperKernelSetting) -> list[HyperKernelSetting]:
         most = self.settings.optimizer.max_iter
         steps = min(at.steps or _FIRST_STEPS, most)
         around = [replace(at, steps=min(2 * at.steps or steps, most))]
@@ -226,7 +230,7 @@ class Tuner:
             near = RIDGES[max(k - 1, 0) : k + 2]
             around += [replace(at, ridge=r, steps=steps) for r in reversed(near)]
         if self.settings.n_components is None:
-            sizes = components_grid(self.folds[0].problem.d)
+            sizes = n_components_grid(self.folds[0].problem.d)
             k = sizes.index(at.components)
             near = sizes[max(k - 1, 0) : k + 2]
             around += [replace(at, components=size, steps=steps) for size in near]
@@ -234,19 +238,19 @@ class Tuner:
 
 
 @dataclass(frozen=True, eq=False)
-class Fitted:
+class HKRRFitted:
     """The last fit: how the map was optimised, and the model at it."""
 
     steps: HKRRFit
-    model: Solved
+    model: SolvedModel
     status: Status
     learned: bool  # whether the map is an optimised one
-    belief: Belief | None = None
+    belief: GPPosterior | None = None
     metric: MetricFit | None = None  # where the evidence gave the map
     ridges: tuple[float, ...] = ()  # of the fits whose gradients gave it
 
 
-class HKRR(Settings):
+class HKRR(HKRRSettings):
     """HKRR with its settings."""
 
     splits: ClassVar[Splits] = Splits(at_most=_TUNE_ROWS)
@@ -257,14 +261,14 @@ class HKRR(Settings):
 
     def problem(self, samples: Samples, place: Place, run: Run, /) -> HyperKernelProblem:
         """Place and scale samples."""
-        return placed_problem(self, samples, place, run)
+        return place_problem(self, samples, place, run)
 
-    def given(self, problem: HyperKernelProblem, /) -> Setting:
-        """Give what is given; else as many components as there are few features, a small ridge."""
+    def given(self, problem: HyperKernelProblem, /) -> HyperKernelSetting:
+        """Return what is given; else as many components as few features, and a small ridge."""
         few = problem.constant or problem.n < self.splits.fewest
-        k = self.n_components or (problem.d if few else start_components(problem.d))
+        k = self.n_components or (problem.d if few else start_n_components(problem.d))
         steps = 0 if problem.constant else self.optimizer.max_iter
-        return Setting(k, self.ridge or _NO_RIDGE, steps)
+        return HyperKernelSetting(k, self.ridge or _NO_RIDGE, steps)
 
     def fold(self, problem: HyperKernelProblem, held_out: HeldOut, /) -> HyperKernelFold:
         """Join rows to fit and rows that judge."""
@@ -276,27 +280,31 @@ class HKRR(Settings):
         problem: HyperKernelProblem,  # noqa: ARG002
         run: Run,
         /,
-    ) -> Search[Setting, Learned]:
+    ) -> Search[HyperKernelSetting, LearnedMap]:
         """Look for the best start; there is one to choose also where all else is given."""
         found = folds()
         starts = found[0].best_starts(run)
-        found = [replace(found[0], starts=starts), *(f.begun_at(starts, run) for f in found[1:])]
-        return Search(found, Tuner(self, found, starts), run, TUNE_SHARE, racing=True)
+        found = [replace(found[0], starts=starts), *(f.start_from(starts, run) for f in found[1:])]
+        return Search(found, HyperKernelTuner(self, found, starts), run, TUNE_SHARE, racing=True)
 
     def learn(
-        self, problem: HyperKernelProblem, choice: Choice[Setting, Learned], run: Run, /
-    ) -> Fitted:
+        self,
+        problem: HyperKernelProblem,
+        choice: SearchResult[HyperKernelSetting, LearnedMap],
+        run: Run,
+        /,
+    ) -> HKRRFitted:
         """Optimise the map on some rows, and solve with all; from the start, once interrupted."""
         setting, start = self._begun(problem, choice)
         stopped, learned = choice.stopped, setting.steps > 0
         part = problem.part(LEARN_ROWS)
         try:
             if start.metric is not None and not learned and not stopped:
-                start = by_evidence(part, start.metric, run.left(FIT_SHARE))
-            fit, model = self._optimized(part, setting, start, run, stopped=stopped)
+                start = learn_map_by_evidence(part, start.metric, run.left(FIT_SHARE))
+            fit, model = self._optimize(part, setting, start, run, stopped=stopped)
         except KeyboardInterrupt:  # before the first step: the start is there
             stopped, learned = True, False
-            fit, model = self._optimized(part, setting, start, run, stopped=True, quick=True)
+            fit, model = self._optimize(part, setting, start, run, stopped=True, quick=True)
         refit = self.centers.refit
         if refit is None and part.n != problem.n:
             model = problem.solved(model)
@@ -306,17 +314,17 @@ class HKRR(Settings):
                 if stopped:  # nobody waits for more
                     n_centers = min(n_centers, _FEW_CENTERS)
                 elif refit == "auto":
-                    n_centers = affordable_refit(problem, model, run, n_centers)
-                tuned = None if stopped else tuned_by(choice, problem.n)
+                    n_centers = affordable_refit_centers(problem, model, run, n_centers)
+                tuned = None if stopped else tuned_settings(choice, problem.n)
                 model = problem.refit(model, n_centers, tuned)
             except KeyboardInterrupt:  # the model of the optimisation is there
                 stopped = True
-        return Fitted(fit, model, self._ended(setting, fit, stopped=stopped), learned)
+        return HKRRFitted(fit, model, self._ended(setting, fit, stopped=stopped), learned)
 
     def _begun(
-        self, problem: HyperKernelProblem, choice: Choice[Setting, Learned]
-    ) -> tuple[Setting, Learned]:
-        """Give what to learn with, and the map to go on from."""
+        self, problem: HyperKernelProblem, choice: SearchResult[HyperKernelSetting, LearnedMap]
+    ) -> tuple[HyperKernelSetting, LearnedMap]:
+        """Return what to learn with, and the map to go on from."""
         setting, trial = choice.setting, choice.trial
         known = [
             fold.starts
@@ -330,11 +338,11 @@ class HKRR(Settings):
             start = replace(begun, metric=learned.metric)
         elif known:
             start = known[0][0]
-            setting = replace(given_start(known[0]), steps=setting.steps)
+            setting = replace(fixed_start_setting(known[0]), steps=setting.steps)
         else:
             k, sample = setting.components, problem.sample(problem.rng)
             B = problem.axes(sample[0], k) if choice.stopped else problem.starts(k)[-1]
-            start = Learned(B, problem.lengthscale(B, *sample))
+            start = LearnedMap(B, problem.lengthscale(B, *sample))
         if choice.stopped:
             return replace(setting, steps=0 if trial is None else setting.steps), start
         if trial is not None and not any(one.setting.steps for one in choice.trials):
@@ -342,20 +350,20 @@ class HKRR(Settings):
             setting = replace(setting, steps=self.optimizer.max_iter)
         return setting, start
 
-    def _optimized(
+    def _optimize(
         self,
         problem: HyperKernelProblem,
-        setting: Setting,
-        start: Learned,
+        setting: HyperKernelSetting,
+        start: LearnedMap,
         run: Run,
         *,
         stopped: bool,
         quick: bool = False,
-    ) -> tuple[HKRRFit, Solved]:
+    ) -> tuple[HKRRFit, SolvedModel]:
         """Go on from the start, with as many of the centres wanted as there is time for."""
         n_centers = _FEW_CENTERS if quick else self.centers.wanted
         if self.centers.fit == "auto" and not stopped:
-            n_centers = affordable(problem, start, run, n_centers, _STEP_WORKS)
+            n_centers = affordable_centers(problem, start, run, n_centers, _STEP_WORKS)
         return problem.learn(
             start.B,
             start.lengthscale,
@@ -366,24 +374,24 @@ class HKRR(Settings):
             watch=lambda k, _, history: run.tell("fit", k, history),
         )
 
-    def _ended(self, setting: Setting, fit: HKRRFit, *, stopped: bool) -> Status:
-        """Say how the fit ended: with as many steps as rows held out asked for, it is done."""
+    def _ended(self, setting: HyperKernelSetting, fit: HKRRFit, *, stopped: bool) -> Status:
+        """Return how the fit ended: with as many steps as rows held out asked for, it is done."""
         if stopped:
             return Status.INTERRUPTED
         done = fit.status is Status.MAX_ITER and setting.steps < self.optimizer.max_iter
         return Status.CONVERGED if done or not setting.steps else fit.status
 
 
-def given_start(starts: Sequence[Learned], k: int = 0, /) -> Setting:
-    """Give the setting of one of some starts that have their models."""
+def fixed_start_setting(starts: Sequence[LearnedMap], k: int = 0, /) -> HyperKernelSetting:
+    """Return the setting of one of some starts that have their models."""
     model = starts[k].model
     assert model is not None
-    return Setting(starts[k].B.shape[0], model.ridge, start=k)
+    return HyperKernelSetting(starts[k].B.shape[0], model.ridge, start=k)
 
 
-def affordable(
+def affordable_centers(
     problem: HyperKernelProblem,
-    at: Learned | Solved,
+    at: LearnedMap | SolvedModel,
     run: Run,
     wanted: int,
     times: float | Callable[[int], float],
@@ -398,25 +406,29 @@ def affordable(
     return run.affordable(wanted, form, times=times, few=_FEWEST_CENTERS)
 
 
-def affordable_refit(problem: HyperKernelProblem, at: Solved, run: Run, wanted: int, /) -> int:
+def affordable_refit_centers(
+    problem: HyperKernelProblem, at: SolvedModel, run: Run, wanted: int, /
+) -> int:
     """As many of the centres wanted as there is time for in the last fit.
 
     All rows where there is time for a solve with them; else as many as of more rows, at most.
     """
     if wanted == problem.n:
         alike = max(min(wanted, PATH_CENTERS), math.ceil(wanted / _SUMS_OF_ALL))
-        if affordable(problem, at, run, alike, _refit_works) == alike:
+        if affordable_centers(problem, at, run, alike, _n_refit_works) == alike:
             return wanted
         wanted = min(wanted, REFIT_CENTERS)
-    return affordable(problem, at, run, wanted, _refit_works)
+    return affordable_centers(problem, at, run, wanted, _n_refit_works)
 
 
-def _refit_works(q: int) -> float:
+def _n_refit_works(q: int) -> float:
     """Count the works in a last fit with q centres, of which fewer choose the ridge."""
     return _LAST_WORKS + _TUNE_WORKS * (min(q, PATH_CENTERS) / q) ** 2
 
 
-def tuned_by(choice: Choice[Setting, Learned], n: int, /) -> Tuned | None:
+def tuned_settings(
+    choice: SearchResult[HyperKernelSetting, LearnedMap], n: int, /
+) -> TunedRefit | None:
     """Stretch of the lengthscale and ridges of the last fit, by the folds' rows held out.
 
     Or those of another fit to about n samples. None where the folds have learned no maps: rows that
@@ -436,7 +448,7 @@ def tuned_by(choice: Choice[Setting, Learned], n: int, /) -> Tuned | None:
     enough = _ENOUGH * min(path.lowest for path in paths.values())
     good = [stretch for stretch, path in paths.items() if path.lowest <= enough]
     stretch = min(good, key=lambda stretch: abs(math.log(stretch)))
-    return Tuned(stretch, paths[stretch], n)
+    return TunedRefit(stretch, paths[stretch], n)
 
 
 # ----------------------------------------------------------------------------- by evidence
@@ -448,35 +460,35 @@ _STOPPED = (Status.INTERRUPTED, Status.TIME_LIMIT)
 
 
 @dataclass(frozen=True, eq=False)
-class Believed:
+class EvidenceModel:
     """A model, and where its map comes from."""
 
     metric: MetricFit
-    model: Solved
-    belief: Belief
+    model: SolvedModel
+    belief: GPPosterior
 
 
 @dataclass(frozen=True, eq=False)
 class EvidenceFold:
     """Rows to fit, and rows held out."""
 
-    settings: ByEvidence
+    settings: EvidenceHKRR
     problem: HyperKernelProblem
     held_out: HeldOut
 
-    def learn(self, known: MetricFit | None, start: None, run: Run, /) -> Believed:  # noqa: ARG002
+    def learn(self, known: MetricFit | None, start: None, run: Run, /) -> EvidenceModel:  # noqa: ARG002
         """Learn the map, or begin with one of about the same rows, and solve."""
         found = self.settings.fit(self.problem, run, known)
         if found.metric.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
         return found
 
-    def predict(self, learned: Believed, /) -> Array:
+    def predict(self, learned: EvidenceModel, /) -> Array:
         """Predict the held-out rows."""
         return self.problem.predict(learned.model, self.held_out.X)
 
 
-class ByEvidence(Settings):
+class EvidenceHKRR(HKRRSettings):
     """HKRR with its settings, where nothing is chosen by held-out rows."""
 
     splits: ClassVar[Splits] = Splits(fewest=2)
@@ -487,10 +499,10 @@ class ByEvidence(Settings):
 
     def problem(self, samples: Samples, place: Place, run: Run, /) -> HyperKernelProblem:
         """Place and scale samples."""
-        return placed_problem(self, samples, place, run)
+        return place_problem(self, samples, place, run)
 
     def given(self, problem: HyperKernelProblem, /) -> None:
-        """Give nothing: all is learned, or fixed."""
+        """Return nothing: all is learned, or fixed."""
 
     def fold(self, problem: HyperKernelProblem, held_out: HeldOut, /) -> EvidenceFold:
         """Join rows to fit and rows that judge."""
@@ -502,21 +514,21 @@ class ByEvidence(Settings):
         problem: HyperKernelProblem,
         run: Run,
         /,
-    ) -> Search[MetricFit | None, Believed] | None:
-        """Give no search."""
+    ) -> Search[MetricFit | None, EvidenceModel] | None:
+        """Return None: nothing is searched."""
 
     def learn(
         self,
         problem: HyperKernelProblem,
-        choice: Choice[MetricFit | None, Believed],
+        choice: SearchResult[MetricFit | None, EvidenceModel],
         run: Run,
         /,
-    ) -> Fitted:
+    ) -> HKRRFitted:
         """Learn the map on some rows, and solve with all."""
         found = self.fit(problem, run, choice.setting)
         metric, model = found.metric, found.model
         steps = HKRRFit(model.B, model.lengthscale, metric.status, metric.value, metric.history)
-        return Fitted(
+        return HKRRFitted(
             steps,
             model,
             metric.status,
@@ -527,15 +539,15 @@ class ByEvidence(Settings):
 
     def fit(
         self, problem: HyperKernelProblem, run: Run, known: MetricFit | None = None, /
-    ) -> Believed:
+    ) -> EvidenceModel:
         """Learn a metric on some rows, or begin with a known one; solve with all that count."""
         together = problem.rows.partitioning is None
         problem = problem.part(problem.n) if together else problem
         metric = self.metric(problem, run, known)
         count = problem.n_refit_centers()
         if together and problem.n <= max(EXACT_ROWS, count):
-            return solved(problem, metric)
-        return solved_by_centers(problem, metric, count)
+            return solve_exactly(problem, metric)
+        return solve_by_centers(problem, metric, count)
 
     def metric(
         self, problem: HyperKernelProblem, run: Run, known: MetricFit | None = None, /
@@ -572,7 +584,7 @@ class ByEvidence(Settings):
     ) -> MetricFit:
         found = None
         if known is not None and known.C.ndim == 1:
-            found = search.begun_from(known, problem)
+            found = search.start_metric(known, problem)
             if problem.n >= KEPT_ROWS and self.structure == "diagonal":
                 return found
         if found is None or problem.n <= FIRST_ROWS:
@@ -582,33 +594,35 @@ class ByEvidence(Settings):
         return found if problem.n <= FIRST_ROWS else search.diagonal(problem, most, found)
 
 
-def solved(problem: HyperKernelProblem, metric: MetricFit, /) -> Believed:
+def solve_exactly(problem: HyperKernelProblem, metric: MetricFit, /) -> EvidenceModel:
     """Solve with all pairs of rows."""
-    posterior = exact(problem, "evidence").posterior(metric.C, metric.ratio)
+    posterior = exact_criterion(problem, "evidence").posterior(metric.C, metric.ratio)
     Z = problem.rows.whole()
     xp = array_namespace(Z)
-    own = float(xp.mean(problem.kernel.diagonal(mapped(Z, xp.astype(metric.C, Z.dtype)))))
+    own = float(xp.mean(problem.kernel.diagonal(apply_map(Z, xp.astype(metric.C, Z.dtype)))))
     jitter = Jitter(metric.ratio / own, raised=False)
-    model = model_at(problem, metric, Z, posterior.dual_coef, jitter)
+    model = model_from_metric(problem, metric, Z, posterior.dual_coef, jitter)
     value = float(posterior.evidence())
-    belief = Belief(value, metric.ratio, posterior.squares, posterior.factors)
-    return Believed(metric, model, belief)
+    belief = GPPosterior(value, metric.ratio, posterior.squares, posterior.factors)
+    return EvidenceModel(metric, model, belief)
 
 
-def solved_by_centers(problem: HyperKernelProblem, metric: MetricFit, count: int, /) -> Believed:
+def solve_by_centers(
+    problem: HyperKernelProblem, metric: MetricFit, count: int, /
+) -> EvidenceModel:
     """Solve with all rows, through some of them."""
-    criterion = bound(problem, count, metric.C)
+    criterion = bound_criterion(problem, count, metric.C)
     posterior, value = criterion.evaluated(metric.C, metric.ratio)
     jitter, taken = Jitter.of(posterior.factor), replace(metric, ratio=posterior.ratio)
-    model = model_at(problem, taken, criterion.Z, posterior.dual_coef, jitter)
-    belief = Belief(value, taken.ratio, posterior.squares, posterior.factors)
-    return Believed(metric, model, belief)
+    model = model_from_metric(problem, taken, criterion.Z, posterior.dual_coef, jitter)
+    belief = GPPosterior(value, taken.ratio, posterior.squares, posterior.factors)
+    return EvidenceModel(metric, model, belief)
 
 
-def model_at(
+def model_from_metric(
     problem: HyperKernelProblem, metric: MetricFit, Z: Array, alpha: Array, jitter: Jitter
-) -> Solved:
-    """Give the model at a metric, with its ridge in the words of HKRR."""
-    B, lengthscale = metric_map(problem, metric, problem.d)
+) -> SolvedModel:
+    """Return the model at a metric, with its ridge in the words of HKRR."""
+    B, lengthscale = normalise_metric(problem, metric, problem.d)
     ridge = metric.ratio / problem.weight
-    return Solved(B, lengthscale, Z, alpha, ridge, jitter)
+    return SolvedModel(B, lengthscale, Z, alpha, ridge, jitter)

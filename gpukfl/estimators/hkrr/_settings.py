@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from numbers import Integral
 
 from gpukfl.core._array import Array
-from gpukfl.core._checks import check_choice, check_number, check_switch
+from gpukfl.core._checks import check_bool, check_choice, check_number
 from gpukfl.kernels import Kernel
 from gpukfl.methods import SELECTIONS, AverageGradientOuterProduct, RidgePath
 from gpukfl.solvers import LBFGS, AlternatingGradient, VariableProjection
@@ -74,11 +74,11 @@ class HoldOut:
 
     def __post_init__(self) -> None:
         check_number("n_starts", self.n_starts, kind=Integral, low=0)
-        check_switch("warm_start", self.warm_start)
+        check_bool("warm_start", self.warm_start)
 
 
 @dataclass(frozen=True)
-class Settings:
+class HKRRSettings:
     """The parameters of the estimators.
 
     Attributes
@@ -119,7 +119,7 @@ class Settings:
 
 
 @dataclass(frozen=True, eq=False)
-class Tuned:
+class TunedRefit:
     """What the lengthscale and the ridge of a last fit were chosen by."""
 
     stretch: float  # of the learned lengthscale
@@ -132,26 +132,26 @@ class Tuned:
 
 
 @dataclass(frozen=True)
-class Setting:
+class HyperKernelSetting:
     """A point of the grid; without steps the map is that of the start."""
 
     components: int
     ridge: float
     steps: int = 0
     start: int = 0  # which of the starts it goes on from
-    tuned: Tuned | None = field(default=None, compare=False)  # of a fit to about the same rows
+    tuned: TunedRefit | None = field(default=None, compare=False)  # of a fit to about the same rows
 
 
-def largest_size(d: int, /) -> int:
+def largest_n_components(d: int, /) -> int:
     return min(d, _MOST_COMPONENTS)
 
 
-def start_components(d: int, /) -> int:
+def start_n_components(d: int, /) -> int:
     """Rows of the maps to start from, where their number is chosen."""
     return min(d, _START_COMPONENTS)
 
 
-def components_grid(d: int) -> list[int]:
+def n_components_grid(d: int) -> list[int]:
     """Numbers of components to choose among: powers of two, the paper's 20, and d."""
-    sizes = {2**k for k in range(7)} | {min(d, _START_COMPONENTS), largest_size(d)}
+    sizes = {2**k for k in range(7)} | {min(d, _START_COMPONENTS), largest_n_components(d)}
     return sorted(size for size in sizes if size <= min(d, _MOST_COMPONENTS))

@@ -11,32 +11,36 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from gpukfl.core._array import Array, array_namespace, epsilon, in_double, sample_norm, to_host
+from gpukfl.core._array import Array, array_namespace, epsilon, sample_norm, to_double, to_host
 from gpukfl.core._checks import check_choice, check_number
 from gpukfl.core._places import Backend, Place
-from gpukfl.core._random import drawn
+from gpukfl.core._random import draw_indices
 from gpukfl.core._results import Status
 from gpukfl.core._warnings import warn
-from gpukfl.estimators._base import OF_EVERY_FIT, ArrayRegressor, ended_text
+from gpukfl.estimators._base import OF_EVERY_FIT, ArrayRegressor, status_text
 from gpukfl.estimators._classifier import CLASS_WEIGHT, OneHotClassifier
-from gpukfl.estimators._data import BoundedPredictions, Data, dual_coefficients
+from gpukfl.estimators._data import BoundedPredictions, Data, rescale_dual_coefficients
 from gpukfl.estimators._declared import (
     DOUBLE,
     FLOAT,
     SCORE,
     Declared,
+    Int,
     Items,
     Number,
     Numbers,
     Record,
     Text,
-    Whole,
 )
-from gpukfl.estimators._learner import Choice, Learner
+from gpukfl.estimators._learner import Learner, SearchResult
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples, Splits
 from gpukfl.estimators._validation import check_finite_result
-from gpukfl.estimators.kernel_ridge._fit import KernelRidgeProblem, KernelRidgeSettings, Setting
+from gpukfl.estimators.kernel_ridge._fit import (
+    KernelRidgeProblem,
+    KernelRidgeSetting,
+    KernelRidgeSettings,
+)
 from gpukfl.inspection import Description, Names, Panel, Ridges
 from gpukfl.kernels import Brownian, Kernel, make_kernel
 from gpukfl.methods import (
@@ -69,7 +73,7 @@ def describe(e: Any, names: Names, /) -> Description:
         n_samples=e._n_samples,
         place=e.place_,
         n_steps=e.n_iter_,
-        ended=ended_text(e.status_),
+        ended=status_text(e.status_),
         facts={
             "kernel": kernel,
             "lengthscale": f"{e.lengthscale_:.4g}",
@@ -113,7 +117,7 @@ ATTRIBUTES: dict[str, Declared] = {
         RidgePath, {"ridges": Items(SCORE), "scores": Items(SCORE)}, optional=True
     ),
     "solver_": Text(SOLVERS),
-    "n_iter_": Whole(),
+    "n_iter_": Int(),
     "solve_residual_": Number(any_value=True),
     "jitter_": Number(any_value=True),
     "condition_": Number(any_value=True, optional=True),
@@ -182,11 +186,11 @@ class KernelRidgeBase(BoundedPredictions, Learner):
         self,
         problem: KernelRidgeProblem,
         fit: KernelRidgeFit,
-        choice: Choice[Setting, Any],
+        choice: SearchResult[KernelRidgeSetting, Any],
         back: Callable[[Array], Array],
     ) -> None:
         self.intercept_ = intercept = back(problem.y_mean)
-        self.dual_coef_ = dual_coefficients(fit.alpha, problem, intercept)
+        self.dual_coef_ = rescale_dual_coefficients(fit.alpha, problem, intercept)
         check_finite_result(back(self.dual_coef_), intercept)
         self.centers_ = back(fit.Z)
         self._keep_bounds(problem, back)
@@ -199,7 +203,9 @@ class KernelRidgeBase(BoundedPredictions, Learner):
         self.jitter_, self.condition_ = fit.jitter, fit.condition
         self._warn(problem, fit)
 
-    def _settled(self, choice: Choice[Setting, Any], fitted: KernelRidgeFit) -> Setting:
+    def _settled(
+        self, choice: SearchResult[KernelRidgeSetting, Any], fitted: KernelRidgeFit
+    ) -> KernelRidgeSetting:
         # One number of a coarse grid tells nothing of single samples, as a ridge of few may
         found = replace(choice.setting, lengthscale=self.lengthscale_)
         return replace(found, ridge=fitted.ridge) if self._n_samples >= _KEPT_FROM else found
@@ -210,7 +216,7 @@ class KernelRidgeBase(BoundedPredictions, Learner):
             warn(
                 f"n_centers={self.n_centers} is more than the {n} samples: all of them are centres"
             )
-        warn_of_solution(fit, problem)
+        warn_bad_solution(fit, problem)
         if fit.path is not None and not fit.path.brackets:
             _warn_at_edge(fit.ridge, fit.path.ridges)
 
@@ -225,8 +231,8 @@ class KernelRidgeBase(BoundedPredictions, Learner):
         return tags
 
 
-def warn_of_solution(fit: KernelRidgeFit, data: Data, /) -> None:
-    """Say what is wrong with a solution."""
+def warn_bad_solution(fit: KernelRidgeFit, data: Data, /) -> None:
+    """Warn of a singular kernel matrix, or of a solver that has not converged."""
     if fit.raised:
         msg = (
             f"the kernel matrix is singular in this precision: {fit.jitter:.1e} of its mean "
@@ -434,7 +440,7 @@ class BrownianSettings:
         return BrownianProblem(self, samples, place, run)
 
     def given(self, problem: BrownianProblem, /) -> float:
-        """Give the ridge."""
+        """Return the ridge."""
         n = problem.n_effective
         ridge = paper_ridge(problem.rows, n) if self.ridge is None else self.ridge
         return ridge or 1.0 / n  # where all rows are at the origin
@@ -443,7 +449,7 @@ class BrownianSettings:
         """Search nothing: the ridge is given."""
 
     def learn(
-        self, problem: BrownianProblem, choice: Choice[float, Any], run: Run, /
+        self, problem: BrownianProblem, choice: SearchResult[float, Any], run: Run, /
     ) -> BrownianFit:
         """Fit all rows by conjugate gradients; an interruption before has nothing to give.
 
@@ -452,7 +458,7 @@ class BrownianSettings:
         if choice.stopped:
             raise KeyboardInterrupt
         if problem.rows.partitioning is not None:
-            return _fit_by_centers(problem, choice.setting)
+            return _fit_centers(problem, choice.setting)
         X = problem.rows.whole()
         system = RidgeSystem(problem.Y, choice.setting, problem.root_weights, rng=run.rng)
         kernel = KernelMatrix(Brownian(), X)
@@ -469,13 +475,13 @@ class BrownianSettings:
         )
 
 
-def _fit_by_centers(problem: BrownianProblem, ridge: float) -> BrownianFit:
+def _fit_centers(problem: BrownianProblem, ridge: float) -> BrownianFit:
     """Fit by normal equations of some rows as centres, in one pass."""
-    rows = replace(problem.rows, reference=in_double(problem.reference))
-    index = np.sort(drawn(problem.rng, rows.shape[0], min(rows.shape[0], _CENTERS)))
+    rows = replace(problem.rows, reference=to_double(problem.reference))
+    index = np.sort(draw_indices(problem.rng, rows.shape[0], min(rows.shape[0], _CENTERS)))
     operator = KernelOperator(Brownian(), rows, rows.at(index))
-    weights = None if problem.weights is None else in_double(problem.weights)
-    Y = in_double(problem.Y)
+    weights = None if problem.weights is None else to_double(problem.weights)
+    Y = to_double(problem.Y)
     alpha, intercept, factor = solve_with_intercept(operator, Y, weights, ridge=ridge)
     if factor.raised:
         warn(
@@ -578,7 +584,7 @@ class BrownianKernelRidge(ArrayRegressor, Learner):
         self,
         problem: BrownianProblem,
         fit: BrownianFit,
-        choice: Choice[Any, Any],  # noqa: ARG002
+        choice: SearchResult[Any, Any],  # noqa: ARG002
         back: Callable[[Array], Array],
     ) -> None:
         xp = array_namespace(problem.reference)

@@ -8,20 +8,20 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gpukfl.core._array import Array, in_double, to_host
+from gpukfl.core._array import Array, to_double, to_host
 from gpukfl.core._places import Place
-from gpukfl.estimators._data import Data, HeldOut, some_rows, truncated
-from gpukfl.estimators._learner import Choice
+from gpukfl.estimators._data import Data, HeldOut, draw_rows, truncate
+from gpukfl.estimators._learner import SearchResult
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples, Splits
 from gpukfl.kernels import Kernel, make_kernel, median_distance
-from gpukfl.methods import RIDGES, KernelRidge, KernelRidgeFit, lengthscale_left_out
+from gpukfl.methods import RIDGES, KernelRidge, KernelRidgeFit, leave_one_out_lengthscale
 from gpukfl.partitioned._rows import Rows
 from gpukfl.solvers import ConjugateGradient
 
 
 @dataclass(frozen=True)
-class Setting:
+class KernelRidgeSetting:
     """What is given or known of a fit; None is chosen."""
 
     ridge: float | None
@@ -47,33 +47,33 @@ class KernelRidgeProblem(Data):
         # A kernel given as a value has the lengthscale that its maker gave it
         if isinstance(settings.kernel, Kernel):
             return 1.0
-        index = some_rows(self.rows.shape[0], self.rng)
-        rows, Y, s = self.rows.taken_with(index, self.Y, self.root_weights)
+        index = draw_rows(self.rows.shape[0], self.rng)
+        rows, Y, s = self.rows.take_with(index, self.Y, self.root_weights)
         X, D = rows.whole(), None if s is None else s**2
         weights = None if D is None else to_host(D)[:, 0].astype(np.float64)
         typical = median_distance(X, norm=kernel.norm, weights=weights)
         if given == "median" or self.constant or len(index) < settings.splits.fewest:
             return typical
         ridges = RIDGES if settings.ridge is None else [settings.ridge]
-        return lengthscale_left_out(kernel, X, Y, D, typical=typical, ridges=ridges)
+        return leave_one_out_lengthscale(kernel, X, Y, D, typical=typical, ridges=ridges)
 
 
 @dataclass(frozen=True, eq=False)
-class Fold:
+class KernelRidgeFold:
     """Rows to fit, and rows held out."""
 
     settings: KernelRidgeSettings
     problem: KernelRidgeProblem
     held_out: HeldOut
 
-    def learn(self, setting: Setting, start: None, run: Run, /) -> KernelRidgeFit:  # noqa: ARG002
+    def learn(self, setting: KernelRidgeSetting, start: None, run: Run, /) -> KernelRidgeFit:  # noqa: ARG002
         """Fit; what is None is chosen anew."""
         return self.settings.fit(self.problem, setting)
 
     def predict(self, fit: KernelRidgeFit, /) -> Array:
         """Predict the held-out rows."""
         found = fit.predict(Rows(self.held_out.X, self.problem.reference))
-        return truncated(found, self.problem.bound)
+        return truncate(found, self.problem.bound)
 
 
 @dataclass(frozen=True)
@@ -98,13 +98,13 @@ class KernelRidgeSettings:
         """Place and scale samples."""
         return KernelRidgeProblem(self, samples, place, run)
 
-    def given(self, problem: KernelRidgeProblem, /) -> Setting:
-        """Give the ridge; any is as good for a constant."""
-        return Setting(1.0 if self.ridge is None and problem.constant else self.ridge)
+    def given(self, problem: KernelRidgeProblem, /) -> KernelRidgeSetting:
+        """Return the ridge; any is as good for a constant."""
+        return KernelRidgeSetting(1.0 if self.ridge is None and problem.constant else self.ridge)
 
-    def fold(self, problem: KernelRidgeProblem, held_out: HeldOut, /) -> Fold:
+    def fold(self, problem: KernelRidgeProblem, held_out: HeldOut, /) -> KernelRidgeFold:
         """Join rows to fit and rows that judge."""
-        return Fold(self, problem, held_out)
+        return KernelRidgeFold(self, problem, held_out)
 
     def search(self, *_: Any) -> None:
         """Search nothing: the ridge is chosen in closed form."""
@@ -112,7 +112,7 @@ class KernelRidgeSettings:
     def learn(
         self,
         problem: KernelRidgeProblem,
-        choice: Choice[Setting, Any],
+        choice: SearchResult[KernelRidgeSetting, Any],
         run: Run,  # noqa: ARG002
         /,
     ) -> KernelRidgeFit:
@@ -121,7 +121,7 @@ class KernelRidgeSettings:
             raise KeyboardInterrupt
         return self.fit(problem, choice.setting)
 
-    def fit(self, problem: KernelRidgeProblem, setting: Setting, /) -> KernelRidgeFit:
+    def fit(self, problem: KernelRidgeProblem, setting: KernelRidgeSetting, /) -> KernelRidgeFit:
         """Choose the solver and what the setting leaves open, and solve."""
         known = setting.lengthscale
         method = KernelRidge(
@@ -133,5 +133,5 @@ class KernelRidgeSettings:
             self.conjugate_gradient,
         )
         s = problem.root_weights
-        weights = None if s is None else in_double(s) ** 2
+        weights = None if s is None else to_double(s) ** 2
         return method.fit(problem.rows, problem.Y, weights, problem.rng)

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from gpukfl.core._array import (
     Array,
     array_namespace,
-    beside,
+    asarray_like,
     double_like,
     double_reference,
     index_like,
@@ -22,15 +22,20 @@ from gpukfl.core._array import (
 )
 from gpukfl.core._checks import check_choice, check_kind, check_number
 from gpukfl.core._places import Backend
-from gpukfl.core._random import drawn
+from gpukfl.core._random import draw_indices
 from gpukfl.core._results import Status
 from gpukfl.estimators._base import OF_EVERY_FIT, ArrayRegressor
 from gpukfl.estimators._classifier import CLASS_WEIGHT, OneHotClassifier
 from gpukfl.estimators._data import BoundedPredictions
 from gpukfl.estimators._features import DirectionProfiles, profile_curves
-from gpukfl.estimators._learner import Choice, SteppedLearner
+from gpukfl.estimators._learner import SearchResult, SteppedLearner
 from gpukfl.estimators._validation import check_finite_result
-from gpukfl.estimators.regfeal._fit import Fitted, Problem, RegFeaLMethod, Setting
+from gpukfl.estimators.regfeal._fit import (
+    RegFeaLFitted,
+    RegFeaLMethod,
+    RegFeaLProblem,
+    RegFeaLSetting,
+)
 from gpukfl.estimators.regfeal._retraining import (
     ATTRIBUTES,
     RULES,
@@ -81,21 +86,21 @@ def describe(e: Any, names: Names, /) -> Description:
             Importances(features, importances, "root mean squares of the derivatives"),
             Directions(features, e.components_, importances),
             profile_curves(e, names),
-            _eta(e, names),
-            _degrees(e),
+            _eta_panel(e, names),
+            _degrees_panel(e),
             Objective(tuple(e.history_.objective)),
         ),
     )
 
 
-def _eta(e: Any, names: Names) -> Eta:
+def _eta_panel(e: Any, names: Names) -> Eta:
     r = e._reweighting.exponent
     shares = e.eta_path_ ** (r / (2.0 - r))
     shares = shares / shares.sum(axis=1, keepdims=True)
     return Eta(shares, names.features if e.selection == "variables" else None)
 
 
-def _degrees(e: Any) -> Degrees:
+def _degrees_panel(e: Any) -> Degrees:
     degrees = e.multi_indices_.sum(axis=1)
     squares = np.bincount(degrees, weights=(e.coef_**2).sum(axis=1).astype(np.float64))
     counts, total = np.bincount(degrees), squares.sum()
@@ -186,7 +191,7 @@ class RegFeaLBase(DirectionProfiles, Retraining, BoundedPredictions, SteppedLear
         )
 
     def _law(self) -> DegreeLaw | None:
-        """Give the law of the degrees; None where it is chosen."""
+        """Return the law of the degrees; None where it is chosen."""
         given = self.degrees
         if isinstance(given, DegreeLaw):
             check_number(
@@ -207,9 +212,9 @@ class RegFeaLBase(DirectionProfiles, Retraining, BoundedPredictions, SteppedLear
 
     def _keep(
         self,
-        problem: Problem,
-        fitted: Fitted,
-        choice: Choice[Setting, Any],
+        problem: RegFeaLProblem,
+        fitted: RegFeaLFitted,
+        choice: SearchResult[RegFeaLSetting, Any],
         back: Callable[[Array], Array],
     ) -> None:
         fit, exponent = fitted.fit, self._reweighting.exponent
@@ -226,13 +231,13 @@ class RegFeaLBase(DirectionProfiles, Retraining, BoundedPredictions, SteppedLear
         self.multi_indices_ = xp.asarray(fit.indices.tuples, **index_like(coef))
         # What the last regression says of the directions, beside those it was made with
         R, eta = fitted.directions
-        self._rotation = beside(fit.R, there)
-        self.R_, self.eta_ = beside(R, coef), beside(eta, there)
-        self.importances_ = beside(eta_shares(eta, exponent), there)
-        self.eta_path_ = beside(np.stack([*fit.etas, eta]), there)
+        self._rotation = asarray_like(fit.R, there)
+        self.R_, self.eta_ = asarray_like(R, coef), asarray_like(eta, there)
+        self.importances_ = asarray_like(eta_shares(eta, exponent), there)
+        self.eta_path_ = asarray_like(np.stack([*fit.etas, eta]), there)
         in_units = fit.f_hat * to_host(problem.y_scale)[None, :]
         M = derivative_products(fit.indices.tuples, in_units)
-        self.feature_matrix_ = beside(fit.of_features(M), coef)
+        self.feature_matrix_ = asarray_like(fit.of_features(M), coef)
         # Where no feature was learned, or none varies, all directions weigh alike and none is one
         found = bool(M.any()) and bool(problem.rows.varying().any())
         roots = derivative_weights(eta, exponent, 0.5) * float(found)
@@ -242,14 +247,14 @@ class RegFeaLBase(DirectionProfiles, Retraining, BoundedPredictions, SteppedLear
         self.ridge_ = fitted.method.ridge
         self._keep_retrained(fitted.retrained, problem, back)
         n, rng = problem.rows.shape[0], np.random.RandomState(0)
-        index = np.arange(n) if n <= _RANGE_ROWS else drawn(rng, n, _RANGE_ROWS)
+        index = np.arange(n) if n <= _RANGE_ROWS else draw_indices(rng, n, _RANGE_ROWS)
         self._keep_range(to_host(problem.rows.at(np.sort(index))))
         self._keep_steps(fit.history, fitted.status, _QUIET)
 
     def _keep_directions(self, W: np.ndarray, there: Array) -> None:
         super()._keep_directions(leading_columns(W), there)
         norms = np.linalg.norm(W, axis=1)  # of all columns
-        self.feature_importances_ = beside(norms / (norms.sum() or 1.0), there)
+        self.feature_importances_ = asarray_like(norms / (norms.sum() or 1.0), there)
 
     # ------------------------------------------------------------------ prediction
 
@@ -261,7 +266,7 @@ class RegFeaLBase(DirectionProfiles, Retraining, BoundedPredictions, SteppedLear
     def _of_its_regressor(self, X: Array) -> Array:
         reference = reference_like(self.coef_)
         rows = replace(self._scaled_rows(X, reference), clip=farthest(self.clip))
-        return array_namespace(X).astype(self._of_another(rows), X.dtype)
+        return array_namespace(X).astype(self._predict_by_regressor(rows), X.dtype)
 
     # ------------------------------------------------------------------ description
 

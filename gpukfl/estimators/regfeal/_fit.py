@@ -12,25 +12,25 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from gpukfl.core._array import Array, array_namespace, double_like, in_double, to_host
+from gpukfl.core._array import Array, array_namespace, double_like, to_double, to_host
 from gpukfl.core._places import Place
 from gpukfl.core._results import Status
 from gpukfl.core._warnings import warn
-from gpukfl.estimators._data import Data, HeldOut, truncated
-from gpukfl.estimators._learner import Choice
+from gpukfl.estimators._data import Data, HeldOut, truncate
+from gpukfl.estimators._learner import SearchResult
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples, Splits
-from gpukfl.estimators._search import Search, Trial, climbed, is_behind, untried
+from gpukfl.estimators._search import Search, Trial, first_untried, hill_climb, is_clearly_worse
 from gpukfl.estimators.regfeal._retraining import (
     LEAST,
     Coordinates,
     Retrained,
-    check_in_parts,
-    check_weighted,
-    kernel_ridge,
+    check_retrain_in_parts,
+    check_retrain_weights,
+    fit_kernel_ridge,
+    fit_retrained,
     leading_columns,
-    project,
-    retrained,
+    project_rows,
 )
 from gpukfl.inspection import effective_rank
 from gpukfl.methods import (
@@ -54,7 +54,7 @@ _TERMS = 10  # of the kernel for each random feature, from which these tell litt
 
 
 @dataclass(frozen=True)
-class Setting:
+class RegFeaLSetting:
     """Law of the degrees, μ, and what is retrained on: None where Hermite features predict."""
 
     law: DegreeLaw
@@ -63,7 +63,7 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Settings:
+class RegFeaLSettings:
     """The parameters of the estimators.
 
     Attributes
@@ -97,8 +97,8 @@ class Settings:
         """Whether the law or μ is to be chosen."""
         return self.law is None or self.strength is None
 
-    def at(self, setting: Setting, /) -> RegFeaL:
-        """Give the method at a setting."""
+    def at(self, setting: RegFeaLSetting, /) -> RegFeaL:
+        """Return the method at a setting."""
         by = self.reweighting
         return RegFeaL(
             self.n_random_features,
@@ -112,7 +112,7 @@ class Settings:
         )
 
 
-class Problem(Data):
+class RegFeaLProblem(Data):
     """One data set of RegFeaL.
 
     Attributes
@@ -121,13 +121,13 @@ class Problem(Data):
         Sample weights; where rows lie in parts, theirs do.
     """
 
-    def __init__(self, settings: Settings, samples: Samples, place: Place) -> None:
+    def __init__(self, settings: RegFeaLSettings, samples: Samples, place: Place) -> None:
         super().__init__(settings, samples, place, clip=farthest(settings.clip))
         self.settings, self.given_weights = settings, samples.weights
         if self.rows.partitioning is not None:
-            check_in_parts(settings.retrain)
+            check_retrain_in_parts(settings.retrain)
         if samples.weights is not None:
-            check_weighted(settings.retrain)
+            check_retrain_weights(settings.retrain)
 
     @cached_property
     def kept_rows(self) -> Rows:
@@ -146,9 +146,9 @@ class Problem(Data):
                 size = xp.abs(block)
                 beyond = xp.sum(xp.astype(size > edge, xp.float64), axis=0)
                 found.append((float(xp.max(size)), to_host(beyond)))
-            return [functools.reduce(_farther, found)]
+            return [functools.reduce(_merge_extremes, found)]
 
-        ((largest, beyond),) = reduce_rows(rows.source, part, combine=_farther)
+        ((largest, beyond),) = reduce_rows(rows.source, part, combine=_merge_extremes)
         return largest, beyond / rows.shape[0]
 
     @property
@@ -196,7 +196,7 @@ class Problem(Data):
             warn(msg)
 
 
-def _farther(a: tuple[float, np.ndarray], b: tuple[float, np.ndarray], /) -> Any:
+def _merge_extremes(a: tuple[float, np.ndarray], b: tuple[float, np.ndarray], /) -> Any:
     """Largest value of two sets of rows, and the number of values beyond an edge."""
     return max(a[0], b[0]), a[1] + b[1]
 
@@ -214,7 +214,7 @@ _PATH_CENTERS = 300  # on which their ridge is chosen, where there are more rows
 
 
 @dataclass(eq=False)
-class Learned:
+class RegFeaLLearned:
     """What a fold gives."""
 
     method: RegFeaL
@@ -229,10 +229,10 @@ class Learned:
 
 
 @dataclass(frozen=True, eq=False)
-class Fold:
+class RegFeaLFold:
     """Rows to fit, and rows held out."""
 
-    problem: Problem
+    problem: RegFeaLProblem
     held_out: HeldOut
 
     @property
@@ -240,7 +240,9 @@ class Fold:
         """Rows held out."""
         return Rows(self.held_out.X, self.problem.reference)
 
-    def learn(self, setting: Setting, start: Learned | None, run: Run, /) -> Learned:
+    def learn(
+        self, setting: RegFeaLSetting, start: RegFeaLLearned | None, run: Run, /
+    ) -> RegFeaLLearned:
         """Fit the rows, with draws that are the same for every setting; or retrain a fit."""
         if setting.way is None:
             return self._fitted(setting, start, run)
@@ -249,14 +251,16 @@ class Fold:
         directions = setting.way.of(R, eta, base.method.exponent)
         return replace(base, first=None, retrained=self._retrained(directions))
 
-    def predict(self, learned: Learned, /) -> Array:
+    def predict(self, learned: RegFeaLLearned, /) -> Array:
         """Predict the rows held out, by Hermite features or by what is retrained."""
         again = learned.retrained
         if again is None or again.fit is None:
-            return truncated(learned.fit.predict(self.rows), self.problem.bound)
-        return again.fit.predict(project(self.rows, self._placed(again.directions)))
+            return truncate(learned.fit.predict(self.rows), self.problem.bound)
+        return again.fit.predict(project_rows(self.rows, self._placed(again.directions)))
 
-    def _fitted(self, setting: Setting, start: Learned | None, run: Run) -> Learned:
+    def _fitted(
+        self, setting: RegFeaLSetting, start: RegFeaLLearned | None, run: Run
+    ) -> RegFeaLLearned:
         first = (start and start.first) or FirstTurn()
         problem, rng = self.problem, np.random.RandomState(0)
         method = problem.settings.at(setting)
@@ -267,13 +271,13 @@ class Fold:
             raise KeyboardInterrupt
         name = f"tune {setting.law.described}, strength {setting.strength:g}"
         run.tell(name, len(fit.history) - 1, fit.history)
-        return Learned(method, fit, first)
+        return RegFeaLLearned(method, fit, first)
 
     def _retrained(self, directions: np.ndarray) -> Retrained:
         """Kernel ridge regression on coordinates along some directions."""
         problem, weights = self.problem, self.problem.given_weights
-        rows, Y = project(problem.kept_rows, self._placed(directions)), in_double(problem.Y)
-        fit = kernel_ridge(rows, Y, weights, centers=_CENTERS, few=_PATH_CENTERS)
+        rows, Y = project_rows(problem.kept_rows, self._placed(directions)), to_double(problem.Y)
+        fit = fit_kernel_ridge(rows, Y, weights, centers=_CENTERS, few=_PATH_CENTERS)
         return Retrained(directions, fit)
 
     def _placed(self, directions: np.ndarray) -> Array:
@@ -304,64 +308,68 @@ _FIT_WORKS = 3  # iterations for which there should be time
 _FIT_SHARE = 0.8  # of max_time after which the fit has ended
 _QUICK_FEATURES, _QUICK_ITERATIONS = 300, 2  # after an interruption, with nothing to go on
 
-OneTrial = Trial[Setting, Learned]
+OneTrial = Trial[RegFeaLSetting, RegFeaLLearned]
 Trials = Sequence[OneTrial]
 
 
 @dataclass(frozen=True, eq=False)
-class Tuner:
+class RegFeaLTuner:
     """Goes from neighbour to neighbour on the grid of laws and μ, from the best of some scouts.
 
     Then the directions of the best points are retrained on, in several ways.
     """
 
-    scouts: list[Setting]
+    scouts: list[RegFeaLSetting]
     laws: list[DegreeLaw] | None  # to choose among
     strengths: Sequence[float] | None
     retrain: Any
     n_folds: int
 
-    def propose(self, trials: Trials, /) -> Setting | None:
-        """Give the next scout, the next neighbour of the best point, or the next way."""
+    def propose(self, trials: Trials, /) -> RegFeaLSetting | None:
+        """Return the next scout, the next neighbour of the best point, or the next way."""
         points = _points(trials)
-        _let_go(points)
-        scout = untried(self.scouts, points)
+        _release_models(points)
+        scout = first_untried(self.scouts, points)
         if scout is not None:
             return scout
-        best = climbed(points, lambda _: _GAIN, first=len(self.scouts))
-        near = untried(_neighbours(best.setting, self.laws, self.strengths), points)
+        best = hill_climb(points, lambda _: _GAIN, first=len(self.scouts))
+        near = first_untried(_neighbours(best.setting, self.laws, self.strengths), points)
         if near is not None or self.retrain is None:
             return near
-        finalists = in_order(points)[:_FINALISTS]
-        return untried((one for point in finalists for one in self._ways(point)), trials)
+        finalists = rank_trials(points)[:_FINALISTS]
+        return first_untried((one for point in finalists for one in self._ways(point)), trials)
 
-    def starts(self, setting: Setting, trials: Trials, /) -> Sequence[Learned | None]:
-        """Give the fits to retrain, or the first regressions of the best point of the same law."""
+    def starts(self, setting: RegFeaLSetting, trials: Trials, /) -> Sequence[RegFeaLLearned | None]:
+        """Return fits to retrain, or the first regressions of the best point of the same law."""
         points = _points(trials)
         if setting.way is not None:
             base = replace(setting, way=None)
             return next(trial.learned for trial in points if trial.setting == base)
         if points:
-            leader = in_order(points)[0]
+            leader = rank_trials(points)[0]
             if leader.setting.law == setting.law and leader.learned:
                 return leader.learned
         return [None] * self.n_folds
 
     def choose(self, trials: Trials, /) -> OneTrial:
-        """Give the best, by what predicts in the end; of its ways the fewest directions.
+        """Return the best, by what predicts in the end; of its ways the fewest directions.
 
         Of those that were not left on the way, and with which the error is about as small.
         """
         points = _points(trials)
         looked: list[tuple[float, OneTrial]] = []
         for point in points:
-            ways = [t for t in trials if _is_way_of(t, point) and len(t.predicted) == self.n_folds]
+            ways = [
+                t
+                for t in trials
+                if _is_retraining_of(t, point) and len(t.predicted) == self.n_folds
+            ]
             if ways:
                 mine = [*ways, point] if self.retrain == "kernel_ridge" else ways
                 best = max(mine, key=lambda trial: trial.score)
                 enough = best.score - _WORTH * (1.0 - best.score)
-                few = [t for t in ways if _number(t) and t.score >= enough]
-                looked.append((best.score, min(few, key=_number, default=best)))
+                few = [t for t in ways if _n_leading(t) and t.score >= enough]
+                looked.append((best.score, min(few, key=_n_leading, default=best)))
         if not looked:
             return max(points, key=lambda trial: trial.score)
         return max(looked, key=lambda pair: pair[0])[1]
@@ -376,19 +384,19 @@ class Tuner:
             "prediction": "Hermite features" if way is None else way.described,
         }
 
-    def _ways(self, point: OneTrial) -> list[Setting]:
+    def _ways(self, point: OneTrial) -> list[RegFeaLSetting]:
         """Ways to retrain on a point's directions."""
         if not point.learned:
             return []
         etas = [learned.directions[1] for learned in point.learned]
-        ways = _leading(etas, point.learned[0].method.exponent)
+        ways = _candidate_coordinates(etas, point.learned[0].method.exponent)
         if self.retrain == "kernel_ridge":  # other regressors may not see weights
             # First, for they are seldom far from the best, so that what is worse is left early
             ways = [*(Coordinates(power=power) for power in _POWERS), *ways]
         return [replace(point.setting, way=way) for way in ways]
 
 
-class RegFeaLSearch(Search[Setting, Learned]):
+class RegFeaLSearch(Search[RegFeaLSetting, RegFeaLLearned]):
     """A search that leaves ways to retrain once another one is clearly better.
 
     And points once they are much worse than another; directions that are a little worse for
@@ -402,11 +410,11 @@ class RegFeaLSearch(Search[Setting, Learned]):
         if not rivals:
             return False
         best = max(rivals, key=lambda one: one.score).losses[: len(trial.losses)]
-        return is_behind(trial.losses, (_MUCH if is_point else 1.0 + _WORTH) * best)
+        return is_clearly_worse(trial.losses, (_MUCH if is_point else 1.0 + _WORTH) * best)
 
 
-def in_order(trials: Trials, /) -> list[OneTrial]:
-    """Points that were tried, best first."""
+def rank_trials(trials: Trials, /) -> list[OneTrial]:
+    """Return the points that were tried, best first."""
     return sorted(trials, key=lambda trial: -trial.score)
 
 
@@ -414,25 +422,25 @@ def _points(trials: Trials) -> list[OneTrial]:
     return [trial for trial in trials if trial.setting.way is None]
 
 
-def _is_way_of(trial: OneTrial, point: OneTrial) -> bool:
+def _is_retraining_of(trial: OneTrial, point: OneTrial) -> bool:
     return trial is not point and replace(trial.setting, way=None) == point.setting
 
 
-def _number(trial: OneTrial) -> int:
+def _n_leading(trial: OneTrial) -> int:
     """Count the leading directions; 0 where all have weights."""
     return (trial.setting.way and trial.setting.way.number) or 0
 
 
-def _let_go(points: Trials) -> None:
+def _release_models(points: Trials) -> None:
     """Forget what is large of points that fell behind."""
-    for trial in in_order(points)[1:]:
+    for trial in rank_trials(points)[1:]:
         for learned in trial.learned:
             learned.first = None
-    for trial in in_order(points)[_FINALISTS:]:
+    for trial in rank_trials(points)[_FINALISTS:]:
         trial.learned.clear()
 
 
-def _leading(etas: list[np.ndarray], exponent: float) -> list[Coordinates]:
+def _candidate_coordinates(etas: list[np.ndarray], exponent: float) -> list[Coordinates]:
     """Numbers of directions to look at: up to twice as many as have a share of 1/d.
 
     Not those along which the function is all but constant, of which rounding chooses the basis.
@@ -446,22 +454,22 @@ def _leading(etas: list[np.ndarray], exponent: float) -> list[Coordinates]:
     return [Coordinates(k) for k in _NUMBERS if k <= most]
 
 
-def _neighbours(at: Setting, laws: Any, strengths: Any) -> list[Setting]:
+def _neighbours(at: RegFeaLSetting, laws: Any, strengths: Any) -> list[RegFeaLSetting]:
     """Points one step away on the grid."""
     points = []
     if strengths:
         k = strengths.index(at.strength)
         near = [strengths[j] for j in (k - 1, k + 1) if 0 <= j < len(strengths)]
-        points += [Setting(at.law, strength) for strength in near]
+        points += [RegFeaLSetting(at.law, strength) for strength in near]
     if laws:
         k = laws.index(at.law)
         near = [laws[j] for j in (k - 1, k + 1) if 0 <= j < len(laws)]
-        points += [Setting(law, at.strength) for law in near]
+        points += [RegFeaLSetting(law, at.strength) for law in near]
     return points
 
 
-def law_of(mean_degree: float, d: int, /) -> DegreeLaw:
-    """Give the law of the ρ with which the kernel's terms have this degree, on average.
+def degree_law(mean_degree: float, d: int, /) -> DegreeLaw:
+    """Return the law of the ρ with which the kernel's terms have this degree, on average.
 
     There are as many of degree k as terms of (1 - ρ)^-d, so that k is negative binomial.
     """
@@ -469,7 +477,7 @@ def law_of(mean_degree: float, d: int, /) -> DegreeLaw:
 
 
 @dataclass(frozen=True, eq=False)
-class Fitted:
+class RegFeaLFitted:
     """The last fit, and what was retrained on its directions."""
 
     method: RegFeaL
@@ -479,7 +487,7 @@ class Fitted:
     status: Status
 
 
-class RegFeaLMethod(Settings):
+class RegFeaLMethod(RegFeaLSettings):
     """RegFeaL with its settings."""
 
     splits: ClassVar[Splits] = Splits(at_most=_ROWS)
@@ -488,52 +496,62 @@ class RegFeaLMethod(Settings):
         """Random features of all rows."""
         return n * self.n_random_features
 
-    def problem(self, samples: Samples, place: Place, run: Run, /) -> Problem:  # noqa: ARG002
+    def problem(self, samples: Samples, place: Place, run: Run, /) -> RegFeaLProblem:  # noqa: ARG002
         """Place and scale samples."""
-        return Problem(self, samples, place)
+        return RegFeaLProblem(self, samples, place)
 
-    def given(self, problem: Problem, /) -> Setting:
-        """Give what is given, and the middle of the grid."""
+    def given(self, problem: RegFeaLProblem, /) -> RegFeaLSetting:
+        """Return what is given, and the middle of the grid."""
         problem.check_scale()
-        law = self.law or law_of(START[0], problem.rows.shape[1])
-        return Setting(law, self.strength or START[1])
+        law = self.law or degree_law(START[0], problem.rows.shape[1])
+        return RegFeaLSetting(law, self.strength or START[1])
 
-    def fold(self, problem: Problem, held_out: HeldOut, /) -> Fold:
+    def fold(self, problem: RegFeaLProblem, held_out: HeldOut, /) -> RegFeaLFold:
         """Join rows to fit and rows that judge."""
-        return Fold(problem, held_out)
+        return RegFeaLFold(problem, held_out)
 
     def search(
-        self, folds: Callable[[], Sequence[Fold]], problem: Problem, run: Run, /
-    ) -> Search[Setting, Learned] | None:
+        self, folds: Callable[[], Sequence[RegFeaLFold]], problem: RegFeaLProblem, run: Run, /
+    ) -> Search[RegFeaLSetting, RegFeaLLearned] | None:
         """Search where law or μ is chosen, or something is retrained and there is time for it."""
         start = self.given(problem)
         if not self.is_open and (self.retrain is None or run.is_over(SHARE)):
             return None
         d = problem.rows.shape[1]
-        laws = None if self.law else [law_of(degree, d) for degree in MEAN_DEGREES]
+        laws = None if self.law else [degree_law(degree, d) for degree in MEAN_DEGREES]
         strengths, scouts = None if self.strength else STRENGTHS, [start]
         if laws and strengths:
-            scouts = [Setting(law_of(degree, d), strength) for degree, strength in SCOUTS]
+            scouts = [
+                RegFeaLSetting(degree_law(degree, d), strength) for degree, strength in SCOUTS
+            ]
         # Random tuples hardly cover those of degree 2, which ρ^2 makes rare besides
         if laws and self.n_random_features < _COVERED * math.comb(d + 2, 2):
             laws.insert(0, SQUARES)
-            scouts.append(Setting(SQUARES, SQUARES_STRENGTH if strengths else start.strength))
+            scouts.append(
+                RegFeaLSetting(SQUARES, SQUARES_STRENGTH if strengths else start.strength)
+            )
         found = folds()
-        tuner = Tuner(scouts, laws, strengths, self.retrain, len(found))
+        tuner = RegFeaLTuner(scouts, laws, strengths, self.retrain, len(found))
         return RegFeaLSearch(found, tuner, run, SHARE)
 
-    def learn(self, problem: Problem, choice: Choice[Setting, Learned], run: Run, /) -> Fitted:
+    def learn(
+        self,
+        problem: RegFeaLProblem,
+        choice: SearchResult[RegFeaLSetting, RegFeaLLearned],
+        run: Run,
+        /,
+    ) -> RegFeaLFitted:
         """Fit all rows, and retrain; with few features, once interrupted before any trial."""
         problem.warn_of_scale()
         problem.warn_of_many_terms()
         method, stopped = self.at(choice.setting), choice.stopped
         if stopped and choice.trial is None:  # next to nothing is known
-            method = quick(method)
+            method = quick_method(method)
         try:
-            method, fit = run_in_time(method, problem, run)
+            method, fit = fit_in_time(method, problem, run)
         except KeyboardInterrupt:  # before the first iteration was done
             stopped = True
-            method, fit = run_in_time(quick(method), problem, run)
+            method, fit = fit_in_time(quick_method(method), problem, run)
         stopped = stopped or fit.status is Status.INTERRUPTED
         R, eta = method.directions(fit)
         again = None
@@ -542,19 +560,19 @@ class RegFeaLMethod(Settings):
             try:
                 if way is not None:
                     at = way.of(R, eta, method.exponent)
-                    again = retrained(self.retrain, problem, problem.given_weights, at, run)
+                    again = fit_retrained(self.retrain, problem, problem.given_weights, at, run)
             except KeyboardInterrupt:  # the Hermite features predict
                 stopped = True
         status = Status.INTERRUPTED if stopped else fit.status
-        return Fitted(method, fit, (R, eta), again, status)
+        return RegFeaLFitted(method, fit, (R, eta), again, status)
 
     def _way(
-        self, choice: Choice[Setting, Learned], R: np.ndarray, eta: np.ndarray
+        self, choice: SearchResult[RegFeaLSetting, RegFeaLLearned], R: np.ndarray, eta: np.ndarray
     ) -> Coordinates | None:
-        """Give what to retrain on; the important directions, where none were looked at."""
+        """Return what to retrain on; the important directions, where none were looked at."""
         way, trial = choice.setting.way, choice.trial
         looked = choice.settled or (
-            trial is not None and any(_is_way_of(one, trial) for one in choice.trials)
+            trial is not None and any(_is_retraining_of(one, trial) for one in choice.trials)
         )
         if way is not None or (looked and self.retrain == "kernel_ridge"):
             return way
@@ -562,9 +580,11 @@ class RegFeaLMethod(Settings):
         return Coordinates(effective_rank(leading_columns(R * roots[None, :])))
 
 
-def run_in_time(method: RegFeaL, problem: Problem, run: Run, /) -> tuple[RegFeaL, RegFeaLFit]:
+def fit_in_time(
+    method: RegFeaL, problem: RegFeaLProblem, run: Run, /
+) -> tuple[RegFeaL, RegFeaLFit]:
     """Fit with as many random features as there is time for; give the method with these."""
-    method = affordable(method, problem, run)
+    method = affordable_method(method, problem, run)
     method = replace(method, max_time=run.left(_FIT_SHARE))
     fit = method.run(
         problem.kept_rows,
@@ -576,14 +596,14 @@ def run_in_time(method: RegFeaL, problem: Problem, run: Run, /) -> tuple[RegFeaL
     return method, fit
 
 
-def quick(method: RegFeaL, /) -> RegFeaL:
-    """Give the method with what takes a moment."""
+def quick_method(method: RegFeaL, /) -> RegFeaL:
+    """Return the method with few features and iterations, which takes a moment."""
     few = min(method.n_random_features, _QUICK_FEATURES)
     return method.with_effort(few, min(method.n_iter, _QUICK_ITERATIONS))
 
 
-def affordable(method: RegFeaL, problem: Problem, run: Run, /) -> RegFeaL:
-    """Give the method with as many random features as there is time for."""
+def affordable_method(method: RegFeaL, problem: RegFeaLProblem, run: Run, /) -> RegFeaL:
+    """Return the method with as many random features as there is time for."""
     asked = method.n_random_features
 
     def iterate(count: int) -> None:

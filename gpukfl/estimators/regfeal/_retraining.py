@@ -13,27 +13,27 @@ from sklearn.utils.validation import has_fit_parameter
 from gpukfl.core._array import (
     Array,
     array_namespace,
-    beside,
+    asarray_like,
+    concat_rows,
     double_like,
-    in_double,
-    joined,
     reference_like,
-    take,
+    take_rows,
+    to_double,
     to_host,
 )
-from gpukfl.estimators._data import Data, dual_coefficients, some_rows
+from gpukfl.estimators._data import Data, draw_rows, rescale_dual_coefficients
 from gpukfl.estimators._declared import (
     DOUBLE,
     FLOAT,
     Declared,
-    Nothing,
+    Int,
+    NoneValue,
     Number,
     Numbers,
     Record,
     Rule,
     Text,
-    Whole,
-    together,
+    all_or_none,
 )
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._validation import check_finite_result
@@ -48,7 +48,7 @@ from gpukfl.partitioned._rows import Rows, map_rows
 
 TRIED: dict[str, Declared] = {
     "degree_decay": Number(optional=True),
-    "max_degree": Whole(optional=True),
+    "max_degree": Int(optional=True),
     "strength": Number(),
     "prediction": Text(),
 }
@@ -63,7 +63,7 @@ ATTRIBUTES: dict[str, Declared] = {
     "feature_matrix_": Numbers(FLOAT, ("n_features", "n_features")),
     "coef_": Numbers(FLOAT, ("n_tuples", "n_targets")),
     "degree_decay_": Number(optional=True),
-    "max_degree_": Whole(optional=True),
+    "max_degree_": Int(optional=True),
     "strength_": Number(),
     "ridge_": Number(),
 }
@@ -75,22 +75,22 @@ OF_RETRAINING: dict[str, Declared] = {
     "dual_coef_": Numbers(DOUBLE, ("n_centers", "n_targets"), optional=True),
     "_offset": Numbers(FLOAT, ("n_targets",), optional=True),
     # Of a regressor of another library, which a file cannot hold
-    "retrained_": Nothing(),
-    "_y_scale": Nothing(),
-    "_y_mean": Nothing(),
+    "retrained_": NoneValue(),
+    "_y_scale": NoneValue(),
+    "_y_mean": NoneValue(),
 }
 
 
-def _degrees(e: Any) -> bool:
+def _has_valid_degrees(e: Any) -> bool:
     tuples = e.multi_indices_
     return (e.degree_decay_ is None) != (e.max_degree_ is None) and bool(
         np.all((tuples >= 0) & (tuples <= LARGEST_DEGREE))
     )
 
 
-RULES: dict[str, Rule] = {"degrees of a law": _degrees}
+RULES: dict[str, Rule] = {"degrees of a law": _has_valid_degrees}
 RULES_OF_RETRAINING: dict[str, Rule] = {
-    "all of a retrained model": together(
+    "all of a retrained model": all_or_none(
         "kernel_", "centers_", "dual_coef_", "retrain_components_", "_offset"
     )
 }
@@ -134,7 +134,7 @@ class Coordinates:
 
 
 def leading_columns(W: np.ndarray, /) -> np.ndarray:
-    """Give the columns of host W (d, m) among which its directions are, as all are orthogonal.
+    """Return the columns of host W (d, m) among which its directions are, as all are orthogonal.
 
     Where features are many, a decomposition of all of them takes longer than all of the fit.
     """
@@ -159,7 +159,7 @@ def check_retrain(value: Any, /) -> None:
         raise ValueError(msg)
 
 
-def check_in_parts(value: Any, /) -> None:
+def check_retrain_in_parts(value: Any, /) -> None:
     """Raise ValueError if this, to be retrained, needs all rows in one place."""
     if not (value is None or isinstance(value, str)):
         msg = (
@@ -169,7 +169,7 @@ def check_in_parts(value: Any, /) -> None:
         raise ValueError(msg)
 
 
-def check_weighted(value: Any, /) -> None:
+def check_retrain_weights(value: Any, /) -> None:
     """Raise ValueError if this, to be retrained, takes no weights."""
     own = value is None or isinstance(value, str)
     if not own and not has_fit_parameter(value, "sample_weight"):
@@ -179,20 +179,20 @@ def check_weighted(value: Any, /) -> None:
         raise ValueError(msg)
 
 
-def retrained(
+def fit_retrained(
     regressor: Any, data: Data, weights: Array | None, directions: np.ndarray, run: Run, /
 ) -> Retrained:
     """Fit kernel ridge regression, or a copy of the regressor, to coordinates along directions."""
     xp = array_namespace(data.reference)
-    rows = project(data.rows, xp.asarray(directions, **double_like(data.reference)))
+    rows = project_rows(data.rows, xp.asarray(directions, **double_like(data.reference)))
     if regressor == "kernel_ridge":
-        Y = in_double(data.Y)
+        Y = to_double(data.Y)
 
         def solve(q: int) -> KernelRidgeFit:
-            return kernel_ridge(rows, Y, weights, centers=q)
+            return fit_kernel_ridge(rows, Y, weights, centers=q)
 
         return Retrained(
-            directions, solve(run.affordable(_centers(Y.shape[0]), solve, times=_WORKS))
+            directions, solve(run.affordable(_n_centers(Y.shape[0]), solve, times=_WORKS))
         )
     Y = to_host(data.Y).astype(np.float64)
     given = {} if weights is None else {"sample_weight": weights}
@@ -227,14 +227,14 @@ class Retraining:
         self._offset, self._y_scale, self._y_mean = None, None, None
         if found is None:
             return
-        self.retrain_components_ = beside(found.directions, self.coef_)
+        self.retrain_components_ = asarray_like(found.directions, self.coef_)
         if found.fit is None:
             self.retrained_ = found.regressor
             self._y_scale, self._y_mean = to_host(data.y_scale), to_host(data.y_mean)
             return
         fit = found.fit
         self._offset = offset = back(data.y_mean)
-        self.dual_coef_ = dual_coefficients(fit.alpha, data, offset)
+        self.dual_coef_ = rescale_dual_coefficients(fit.alpha, data, offset)
         check_finite_result(back(self.dual_coef_), offset)
         self.kernel_, self.centers_ = fit.kernel, back(fit.Z)
 
@@ -242,16 +242,16 @@ class Retraining:
     def _is_retrained(self) -> bool:
         return self.kernel_ is not None or self.retrained_ is not None
 
-    def _of_another(self, rows: Rows) -> Array:
+    def _predict_by_regressor(self, rows: Rows) -> Array:
         """Predictions of the regressor that was given, at scaled rows: (n, t)."""
         assert self.retrained_ is not None
-        Z = project(rows, self.retrain_components_).whole()
+        Z = project_rows(rows, self.retrain_components_).whole()
         predicted = np.asarray(self.retrained_.predict(to_host(Z).astype(np.float64)))
         predicted = predicted.reshape(len(predicted), -1) * self._y_scale + self._y_mean
-        return beside(predicted, self.coef_)
+        return asarray_like(predicted, self.coef_)
 
     def _last_text(self) -> str:
-        """Say what predicts."""
+        """Return in words what predicts."""
         if not self._is_retrained:
             return "Hermite features"
         model = self.retrained_ if self.kernel_ is None else self.kernel_
@@ -264,7 +264,7 @@ class Retraining:
         return f"{type(model).__name__}{suffix} on {what}"
 
 
-def kernel_ridge(
+def fit_kernel_ridge(
     rows: Rows,
     Y: Array,
     weights: Array | None,
@@ -278,32 +278,32 @@ def kernel_ridge(
     The ridge is chosen with `few` centres, where rows are more than twice as many.
     """
     rng = np.random.RandomState(0)
-    index = some_rows(Y.shape[0], rng)
+    index = draw_rows(Y.shape[0], rng)
     lengthscale = median_distance(
-        rows.at(index), weights=None if weights is None else to_host(take(weights, index))
+        rows.at(index), weights=None if weights is None else to_host(take_rows(weights, index))
     )
     n_centers = None if Y.shape[0] <= centers else centers
     method = KernelRidge(Gaussian(lengthscale), n_centers=n_centers, cautious=True)
-    placed = None if weights is None else beside(weights[:, None], rows.reference)
+    placed = None if weights is None else asarray_like(weights[:, None], rows.reference)
     given = rows, Y, placed, rng
     if few is not None and Y.shape[0] > 2 * few:
         method = replace(method, ridge=replace(method, n_centers=few).fit(*given).ridge)
     return method.fit(*given)
 
 
-def _centers(n: int) -> int:
+def _n_centers(n: int) -> int:
     if n <= _EXACT:
         return _EXACT
     return _CENTERS if n <= _MANY else _FEW_CENTERS
 
 
-def project(rows: Rows, components: Array, /) -> Rows:
+def project_rows(rows: Rows, components: Array, /) -> Rows:
     """Coordinates of rows along `components` (s, d): (n, s), in the precision of these."""
     xp, dtype = array_namespace(components), components.dtype
 
     def part(start: int, stop: int) -> Array:
         blocks = rows.blocks(start=start, stop=stop)
-        return joined([xp.astype(X, dtype, copy=False) @ components.T for _, _, X in blocks])
+        return concat_rows([xp.astype(X, dtype, copy=False) @ components.T for _, _, X in blocks])
 
     Z = map_rows(rows.source, part, columns=components.shape[:1], dtype=dtype)
     return Rows(Z, reference_like(components))

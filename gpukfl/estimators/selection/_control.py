@@ -10,13 +10,25 @@ import numpy as np
 
 from gpukfl.core._array import Array, array_namespace, lies_in_parts, to_host
 from gpukfl.core._memory import available_memory
-from gpukfl.core._random import drawn
+from gpukfl.core._random import draw_indices
 from gpukfl.core._results import Status
 from gpukfl.core._warnings import warn
 from gpukfl.estimators._run import Run
 from gpukfl.estimators.selection._data import Predictor, SelectionProblem
-from gpukfl.estimators.selection._settings import DEFAULT_RIDGE, Knockoffs, Settings, Stability
-from gpukfl.knockoffs import Copies, contest, e_values, found_at, joined, smallest_level
+from gpukfl.estimators.selection._settings import (
+    DEFAULT_RIDGE,
+    Knockoffs,
+    SelectionSettings,
+    Stability,
+)
+from gpukfl.knockoffs import (
+    Copies,
+    combine_weights,
+    contest,
+    e_values,
+    select_by_e_values,
+    smallest_level,
+)
 from gpukfl.methods import Selection, competing_fits
 
 # ----------------------------------------------------------------------------- discoveries
@@ -61,7 +73,7 @@ class Discoveries:
     status: Status | None = None
 
 
-def discover(
+def run_knockoffs(
     problem: SelectionProblem,
     ridge: float,
     control: Knockoffs,
@@ -89,18 +101,18 @@ def discover(
     none = Discoveries(np.zeros(problem.p), level, 0, copies, 0.0, problem.n)
     if problem.constant:
         return none
-    rng, status, sampled = _own(run), None, none
+    rng, status, sampled = _independent_rng(run), None, none
     try:
-        some = _affordable(problem, copies, rng)
+        some = _limit_to_memory(problem, copies, rng)
         sampler = control.drawn_by.of(some.X, copies)
-        _say(sampler, some)
+        _warn_weak_knockoffs(sampler, some)
         sampled = replace(none, n_samples=some.n, shrinkage=float(sampler.correlation.shrinkage))
         for k in range(control.draws):
             if found and run.is_over(share):
                 status = Status.TIME_LIMIT
                 break
             run.note(f"knockoffs: draw {k + 1} of {control.draws}")
-            W = _one_contest(some, sampler, ridge, rng)
+            W = _run_contest(some, sampler, ridge, rng)
             target = level if control.draws == 1 else 0.5 * level
             found.append(e_values(W, level=target, copies=copies))
     except KeyboardInterrupt:
@@ -110,15 +122,15 @@ def discover(
     return replace(sampled, e_values=np.mean(found, axis=0), draws=len(found), status=status)
 
 
-def _own(run: Run) -> np.random.RandomState:
-    """Give draws of their own: data that were drawn from the same seed must not be their copies."""
+def _independent_rng(run: Run) -> np.random.RandomState:
+    """Return a generator of its own: data drawn from the same seed must not be their copies."""
     return np.random.RandomState(run.rng.randint(0, 2**32, size=8, dtype=np.uint32))
 
 
-def _affordable(
+def _limit_to_memory(
     problem: SelectionProblem, copies: int, rng: np.random.RandomState
 ) -> SelectionProblem:
-    """Give as many rows as there is memory for, with all copies."""
+    """Return as many rows as there is memory for, with all copies."""
     fitting = int(
         _MEMORY_SHARE * available_memory(problem.X) // (_BYTES * (copies + 1) * problem.p)
     )
@@ -130,10 +142,10 @@ def _affordable(
     return problem.part(np.sort(rng.choice(problem.n, count, replace=False)))
 
 
-def _one_contest(
+def _run_contest(
     problem: SelectionProblem, sampler: Copies, ridge: float, rng: np.random.RandomState
 ) -> np.ndarray:
-    """Give W of one draw of copies."""
+    """Return W of one draw of copies."""
     copies = sampler.draw(rng)
     columns = array_namespace(copies).concat([problem.X, copies], axis=1)
     rounds = _ROUNDS if problem.settings.hierarchical else 1
@@ -146,7 +158,7 @@ def _one_contest(
     # Of equal columns a fit may weigh the first alone, which is the variable
     untold = _has_equal_copy(problem.X, copies)
     untold[[column for pair in sampler.correlation.equal for column in pair]] = True
-    return np.where(untold, 0.0, contest(joined(*fits)))
+    return np.where(untold, 0.0, contest(combine_weights(*fits)))
 
 
 def _has_equal_copy(X: Array, copies: Array) -> np.ndarray:
@@ -156,7 +168,7 @@ def _has_equal_copy(X: Array, copies: Array) -> np.ndarray:
     return np.any([to_host(xp.all(one == X, axis=0)) for one in each], axis=0)
 
 
-def _say(sampler: Copies, problem: SelectionProblem) -> None:
+def _warn_weak_knockoffs(sampler: Copies, problem: SelectionProblem) -> None:
     """Warn of data that knockoffs can say little of."""
     correlation, n, p = sampler.correlation, problem.n, problem.p
     if n < p:
@@ -258,7 +270,7 @@ QUIET = (Status.CONVERGED, Status.STALLED)  # no further progress is where a fit
 
 
 @dataclass(frozen=True)
-class Setting:
+class SelectionSetting:
     """A pair of λ and γ; γ is "auto" where permutations give it."""
 
     ridge: float
@@ -267,7 +279,7 @@ class Setting:
 
 
 @dataclass(frozen=True, eq=False)
-class Fitted:
+class SelectionFitted:
     """What is kept of a fit: the selection, the last fit, what bounds its errors, the path."""
 
     selection: Selection
@@ -279,17 +291,17 @@ class Fitted:
     missed: float | None = None  # R² of all variables together, where none was selected
 
 
-def most_rows(problem: SelectionProblem, /) -> int:
-    """Give how many rows variables are selected on, at most."""
+def max_selection_rows(problem: SelectionProblem, /) -> int:
+    """Return how many rows variables are selected on, at most."""
     return _MOST_JUDGED_ROWS if problem.rows.partitioning is None else _MOST_BROUGHT
 
 
-def stopped(selection: Selection, /) -> Selection:
-    """Say that a selection was interrupted."""
+def mark_interrupted(selection: Selection, /) -> Selection:
+    """Return the selection, marked as interrupted."""
     return replace(selection, status=Status.INTERRUPTED)
 
 
-def check_knockoffs(settings: Settings, X: Array, /) -> None:
+def check_knockoffs(settings: SelectionSettings, X: Array, /) -> None:
     """Raise ValueError where knockoffs of X (n, p) cannot be drawn, or find nothing."""
     control, p = settings.error_control, X.shape[1]
     if not isinstance(control, Knockoffs):
@@ -310,60 +322,66 @@ def check_knockoffs(settings: Settings, X: Array, /) -> None:
         raise ValueError(msg)
 
 
-def controlled(
-    problem: SelectionProblem, setting: Setting, selection: Selection, run: Run, /
-) -> Fitted:
+def control_errors(
+    problem: SelectionProblem, setting: SelectionSetting, selection: Selection, run: Run, /
+) -> SelectionFitted:
     """Keep of a selection what the settings ask for."""
     control = problem.settings.error_control
     if isinstance(control, Knockoffs):
-        return _with_few_false(problem, selection, control, run)
+        return _select_by_knockoffs(problem, selection, control, run)
     if control is None or problem.constant:
-        return Fitted(selection, None)
+        return SelectionFitted(selection, None)
     if selection.status not in QUIET:
-        return _without_halves(selection)
-    return _stable(problem, setting, selection, control, run)
+        return _select_without_bound(selection)
+    return _select_by_stability(problem, setting, selection, control, run)
 
 
-def _with_few_false(
+def _select_by_knockoffs(
     problem: SelectionProblem,
     selection: Selection,
     control: Knockoffs,
     run: Run,
-) -> Fitted:
+) -> SelectionFitted:
     """Keep the variables that beat their copies."""
     found = None
     if problem.constant or selection.status in QUIET:
         # A λ that these data chose could tell variables from their copies
         ridge = problem.settings.ridge or DEFAULT_RIDGE
-        found = discover(problem, ridge, control, run, SELECT_SHARE)
+        found = run_knockoffs(problem, ridge, control, run, SELECT_SHARE)
     if found is None:
         msg = (
             "the fit ended before knockoffs were compared: the share of false variables among "
             "those selected has no bound"
         )
         warn(msg, UserWarning)
-        return Fitted(selection if selection.status not in QUIET else stopped(selection), None)
-    kept = _keeping(selection, found_at(found.e_values, control.level))
+        return SelectionFitted(
+            selection if selection.status not in QUIET else mark_interrupted(selection), None
+        )
+    kept = _keep_variables(selection, select_by_e_values(found.e_values, control.level))
     kept = kept if found.status is None else replace(kept, status=found.status)
-    return Fitted(kept, None, discoveries=found)
+    return SelectionFitted(kept, None, discoveries=found)
 
 
-def _keeping(selection: Selection, kept: np.ndarray) -> Selection:
-    """Give weight to the variables that are kept, a typical one to those that had none."""
+def _keep_variables(selection: Selection, kept: np.ndarray) -> Selection:
+    """Assign weights to the variables that are kept, a typical one to those that had none."""
     weights = selection.beta[selection.support]
     typical = float(weights.mean()) if len(weights) else 1.0
     beta = np.where(selection.support, selection.beta, typical)
     return replace(selection, beta=np.where(kept, beta, 0.0))
 
 
-def _stable(
-    problem: SelectionProblem, setting: Setting, selection: Selection, control: Stability, run: Run
-) -> Fitted:
+def _select_by_stability(
+    problem: SelectionProblem,
+    setting: SelectionSetting,
+    selection: Selection,
+    control: Stability,
+    run: Run,
+) -> SelectionFitted:
     """Keep the variables that are selected on enough halves of the samples."""
     n, index = problem.n, None
-    if problem.rows.partitioning is not None and n > most_rows(problem):
-        n = most_rows(problem)
-        index = np.sort(drawn(run.again(), problem.n, n))
+    if problem.rows.partitioning is not None and n > max_selection_rows(problem):
+        n = max_selection_rows(problem)
+        index = np.sort(draw_indices(run.again(), problem.n, n))
 
     def select(rows: np.ndarray) -> np.ndarray:
         half = problem.part(rows if index is None else index[rows])
@@ -381,25 +399,25 @@ def _stable(
             lambda: run.is_over(SELECT_SHARE),
         )
     except KeyboardInterrupt:
-        return _without_halves(stopped(selection))
-    threshold = _promised(mean, problem.p, control.max_false)
-    kept = _keeping(selection, shares >= threshold)
+        return _select_without_bound(mark_interrupted(selection))
+    threshold = _check_threshold(mean, problem.p, control.max_false)
+    kept = _keep_variables(selection, shares >= threshold)
     status = selection.status if whole else Status.TIME_LIMIT
-    return Fitted(replace(kept, status=status), None, shares, threshold)
+    return SelectionFitted(replace(kept, status=status), None, shares, threshold)
 
 
-def _without_halves(selection: Selection) -> Fitted:
-    """Keep what is selected, of which there may be any number of false ones, and say so."""
+def _select_without_bound(selection: Selection) -> SelectionFitted:
+    """Keep what is selected, and warn that the number of false variables has no bound."""
     msg = (
         "the fit ended before halves of the samples were compared: the number of false variables "
         "among those selected has no bound"
     )
     warn(msg, UserWarning)
-    return Fitted(selection, None)
+    return SelectionFitted(selection, None)
 
 
-def _promised(mean: float, p: int, most: float) -> float:
-    """Give the threshold of stability selection; 1, and say so, where it would be more."""
+def _check_threshold(mean: float, p: int, most: float) -> float:
+    """Return the threshold of stability selection; 1, with a warning, where it would be more."""
     threshold = stability_threshold(mean, p, most)
     if threshold <= 1.0:
         return threshold

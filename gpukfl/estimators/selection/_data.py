@@ -12,7 +12,7 @@ import numpy as np
 from gpukfl.core._array import (
     Array,
     array_namespace,
-    beside,
+    asarray_like,
     double_like,
     index_like,
     like,
@@ -20,12 +20,12 @@ from gpukfl.core._array import (
 )
 from gpukfl.core._memory import available_memory
 from gpukfl.core._places import Place
-from gpukfl.core._random import drawn, draws_put_back
+from gpukfl.core._random import draw_indices, preserve_rng_state
 from gpukfl.core._results import History, Status
-from gpukfl.estimators._data import Data, HeldOut, truncated
+from gpukfl.estimators._data import Data, HeldOut, truncate
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
-from gpukfl.estimators.selection._settings import Settings
+from gpukfl.estimators.selection._settings import SelectionSettings
 from gpukfl.kernels import (
     Gaussian,
     InverseManhattan,
@@ -90,8 +90,8 @@ Some = tuple[Array, Array, Array | None]  # samples, targets and weights
 Candidate = tuple[np.ndarray, Kernel]  # weights (p,), and a kernel of the variables they stretch
 
 
-def selection_kernel(kernel: str | Kernel, /) -> Radial | Manhattan:
-    """Give a kernel that can weigh variables, by its name or as it is.
+def make_selection_kernel(kernel: str | Kernel, /) -> Radial | Manhattan:
+    """Return a kernel that can weigh variables, by its name or as it is.
 
     Raises
     ------
@@ -128,7 +128,7 @@ class SelectionProblem(Data):
 
     def __init__(
         self,
-        settings: Settings,
+        settings: SelectionSettings,
         samples: Samples,
         place: Place,
         run: Run,
@@ -140,7 +140,7 @@ class SelectionProblem(Data):
         self.anchor = self._anchor()
 
     def part(self, rows: np.ndarray, /) -> SelectionProblem:
-        """Give the problem of some of the samples, which are scaled anew."""
+        """Return the problem of some of the samples, which are scaled anew."""
         samples, place, run = self._made_of
         return SelectionProblem(self.settings, samples.taken(rows), place, run)
 
@@ -198,7 +198,7 @@ class SelectionProblem(Data):
         """
         if not isinstance(objective, FactoredSelection):
             return 0.0
-        with draws_put_back(self.rng):
+        with preserve_rng_state(self.rng):
             X, Y, D = self._some(_CHECKED_ROWS)
             given = self.kernel, X, Y, objective.ridge, D
             coarse = FactoredSelection(*given, n_centers=objective.n_centers, rng=self.rng)
@@ -242,10 +242,10 @@ class SelectionProblem(Data):
         return algorithm.select(objective, gamma, start, watch=watch)
 
     def affordable_rows(self, ridge: float, max_time: float | None, /) -> int:
-        """Give how many samples the variables can be selected on in some seconds."""
+        """Return how many samples the variables can be selected on in some seconds."""
         if max_time is None or self.n <= _TIMED_ROWS:
             return self.n
-        with draws_put_back(self.rng):
+        with preserve_rng_state(self.rng):
             X, Y, D = self._some(_TIMED_ROWS)
             given = self.kernel, X, Y, ridge, D
             few = FactoredSelection(*given, n_centers=self._n_centers(X.shape[0]), rng=self.rng)
@@ -269,7 +269,7 @@ class SelectionProblem(Data):
         solver = replace(settings.optimizer, first_move=move)
         return FeatureSelection(float(settings.weights.radius), self.anchor, solver)
 
-    def refined(
+    def refine_weights(
         self,
         objective: SelectionObjective,
         support: np.ndarray,
@@ -304,7 +304,7 @@ class SelectionProblem(Data):
                 break
             objective = DenseSelection(self.kernel, *some[:2], share * ridge, some[2])
             left = run.left(_REFINE_SHARE)
-            start = self.refined(objective, selection.support, start, max_time=left)
+            start = self.refine_weights(objective, selection.support, start, max_time=left)
             weights.append(start)
         count = _HASTY_FIT_ROWS if hasty else self._affordable_choice(weights, run)
         beta, kernel = self._best_kernel(
@@ -334,7 +334,7 @@ class SelectionProblem(Data):
         if last is None:
             return array_namespace(X).zeros((X.shape[0], self.Y.shape[1]), **like(X))
         found = last.fit.predict(Rows(self._stretched(X, last.beta), self.reference))
-        return truncated(found, self.bound)
+        return truncate(found, self.bound)
 
     def glance(self, support: np.ndarray, held_out: HeldOut, /) -> np.ndarray:
         """Losses of other samples (m,) by a quick fit to some, with these variables at τ."""
@@ -346,7 +346,7 @@ class SelectionProblem(Data):
         return held_out.losses(fit.predict(Rows(self._stretched(held_out.X, beta), self.reference)))
 
     def _affordable_choice(self, weights: Sequence[np.ndarray], run: Run) -> int:
-        """Give how many samples there is time to choose the kernel on."""
+        """Return how many samples there is time to choose the kernel on."""
 
         def judge(q: int) -> None:
             self._system((weights[0], self.kernel), *self._some(q)).leave_one_out(RIDGES)
@@ -355,7 +355,7 @@ class SelectionProblem(Data):
         return run.affordable(_FIT_ROWS, judge, times=times, few=_HASTY_FIT_ROWS)
 
     def _affordable_centers(self, beta: np.ndarray, kernel: Kernel, run: Run) -> int:
-        """Give how many centres of the last fit there is time for; n without a limit.
+        """Return how many centres of the last fit there is time for; n without a limit.
 
         Of rows in parts a fixed number at most.
         """
@@ -395,8 +395,8 @@ class SelectionProblem(Data):
         """Draw samples, targets and weights of at most `count` samples."""
         index = np.arange(self.n)
         if self.n > count:
-            index = np.sort(drawn(self.rng, self.n, count))
-        rows, Y, weights = self._everyone.taken_with(index, self.Y, self.weights)
+            index = np.sort(draw_indices(self.rng, self.n, count))
+        rows, Y, weights = self._everyone.take_with(index, self.Y, self.weights)
         return rows.whole(), Y, weights
 
     @property
@@ -405,14 +405,14 @@ class SelectionProblem(Data):
         return self.rows if self.rows.partitioning is not None else Rows(self.X, self.reference)
 
     def _stretched(self, X: Array, beta: np.ndarray) -> Array:
-        return _stretched(X, beta, self.kernel.power)
+        return _stretch(X, beta, self.kernel.power)
 
     def _stretched_rows(self, rows: Rows, beta: np.ndarray) -> Rows:
         """Rows of the variables that have weight, times the root of it."""
         power = self.kernel.power
         Z = map_rows(
             rows.source,
-            lambda start, stop: _stretched(rows.block(start, stop), beta, power),
+            lambda start, stop: _stretch(rows.block(start, stop), beta, power),
             columns=(int(np.count_nonzero(beta)),),
             dtype=self.reference.dtype,
         )
@@ -441,7 +441,7 @@ class SelectionProblem(Data):
         return best
 
     def _system(self, candidate: Candidate, X: Array, Y: Array, D: Array | None) -> DenseSystem:
-        """Give the normal equations of variables as weights stretch them."""
+        """Return the normal equations of variables as weights stretch them."""
         (beta, kernel), xp = candidate, array_namespace(X)
         Z = self._stretched(X, beta)
         K = xp.astype(kernel(Z, Z), xp.float64)
@@ -455,9 +455,9 @@ class SelectionProblem(Data):
         return [kernel.stretched(factor) for kernel in both for factor in _STRETCHES]
 
 
-def _stretched(X: Array, beta: np.ndarray, power: int) -> Array:
+def _stretch(X: Array, beta: np.ndarray, power: int) -> Array:
     """Variables that have weight, times the root of it."""
     xp = array_namespace(X)
     used = np.flatnonzero(beta)
     Z = xp.take(X, xp.asarray(used, **index_like(X)), axis=1)
-    return Z * beside(beta[used] ** (1.0 / power), X)
+    return Z * asarray_like(beta[used] ** (1.0 / power), X)

@@ -14,42 +14,47 @@ from sklearn.utils.validation import check_is_fitted
 from gpukfl.core._array import (
     Array,
     array_namespace,
-    beside,
+    asarray_like,
     index_like,
     is_array,
     is_host,
     like,
     to_host,
 )
-from gpukfl.core._checks import check_kind, check_number, check_switch
+from gpukfl.core._checks import check_bool, check_kind, check_number
 from gpukfl.core._places import Backend
 from gpukfl.core._warnings import warn
 from gpukfl.estimators._base import OF_EVERY_FIT, SCORES, ArrayRegressor, DescribedMethod
 from gpukfl.estimators._classifier import CLASS_WEIGHT, OneHotClassifier
-from gpukfl.estimators._dask import on_its_device
-from gpukfl.estimators._data import BoundedPredictions, dual_coefficients
+from gpukfl.estimators._dask import run_on_data_device
+from gpukfl.estimators._data import BoundedPredictions, rescale_dual_coefficients
 from gpukfl.estimators._declared import (
     DOUBLE,
     FLOAT,
     Declared,
-    Either,
     Entries,
+    Int,
     Items,
     Number,
     Numbers,
     Record,
     Rule,
     Text,
-    Whole,
-    together,
+    Union,
+    all_or_none,
 )
 from gpukfl.estimators._features import profile_curves
-from gpukfl.estimators._learner import Choice, SteppedLearner
+from gpukfl.estimators._learner import SearchResult, SteppedLearner
 from gpukfl.estimators._validation import check_finite_result, validate_samples
-from gpukfl.estimators.kernel_ridge._estimator import warn_of_solution
-from gpukfl.estimators.selection._control import Fitted
-from gpukfl.estimators.selection._data import SelectionProblem, selection_kernel
-from gpukfl.estimators.selection._fit import QUIET, KernelSelection, Learned, Setting
+from gpukfl.estimators.kernel_ridge._estimator import warn_bad_solution
+from gpukfl.estimators.selection._control import SelectionFitted
+from gpukfl.estimators.selection._data import SelectionProblem, make_selection_kernel
+from gpukfl.estimators.selection._fit import (
+    QUIET,
+    KernelSelection,
+    SelectionLearned,
+    SelectionSetting,
+)
 from gpukfl.estimators.selection._settings import (
     DEFAULT_RIDGE,
     Knockoffs,
@@ -61,7 +66,13 @@ from gpukfl.estimators.selection._settings import (
 from gpukfl.inspection import Description, Importances, Names, Objective, Panel, Rounds
 from gpukfl.inspection import Path as PathPanel
 from gpukfl.kernels import Kernel
-from gpukfl.knockoffs import GaussianKnockoffs, RankKnockoffs, fewest_found, found_at, level_of
+from gpukfl.knockoffs import (
+    GaussianKnockoffs,
+    RankKnockoffs,
+    min_discoveries,
+    select_by_e_values,
+    selection_level,
+)
 from gpukfl.methods import Selection
 from gpukfl.solvers import ArmijoSearch, ProjectedGradient
 
@@ -72,7 +83,7 @@ from gpukfl.solvers import ArmijoSearch, ProjectedGradient
 
 TRIED: dict[str, Declared] = {
     "ridge": Number(),
-    "sparsity": Either(Number(), Text(("auto",))),
+    "sparsity": Union(Number(), Text(("auto",))),
     "n_selected": Number(),
 }
 
@@ -82,7 +93,7 @@ ATTRIBUTES: dict[str, Declared] = {
     "beta_": Numbers(DOUBLE, ("n_features",)),
     "feature_importances_": Numbers(DOUBLE, ("n_features",)),
     "components_": Numbers(FLOAT, ("n_used", "n_features")),
-    "n_effective_features_": Whole(),
+    "n_effective_features_": Int(),
     "intercept_": Numbers(FLOAT, ("n_targets",)),
     "kernel_": Record(Kernel),
     "centers_": Numbers(FLOAT, ("n_centers", "n_used"), optional=True),
@@ -96,9 +107,9 @@ ATTRIBUTES: dict[str, Declared] = {
     "rounds_": Items(
         Entries(
             {
-                "level": Whole(),
+                "level": Int(),
                 "sparsity": Number(),
-                "entered": Items(Whole()),
+                "entered": Items(Int()),
                 "scores": Items(Number()),
                 "highest_left": Number(),
             }
@@ -119,38 +130,38 @@ ATTRIBUTES: dict[str, Declared] = {
     "knockoffs_": Entries(
         {
             "level": Number(),
-            "draws": Whole(),
-            "copies": Whole(),
+            "draws": Int(),
+            "copies": Int(),
             "shrinkage": Number(),
-            "n_samples": Whole(),
+            "n_samples": Int(),
         },
         optional=True,
     ),
 }
 
 
-def _selected(e: Any) -> bool:
+def _has_valid_support(e: Any) -> bool:
     used = e._used
     inside = bool(np.all((used >= 0) & (used < e.n_features_in_)) and np.all(e.levels_ >= 0))
     return inside and len(np.unique(used)) == len(used) and bool(np.all(e._stretch > 0))
 
 
-def _entered(e: Any) -> bool:
+def _has_valid_rounds(e: Any) -> bool:
     return all(k < e.n_features_in_ for one in e.rounds_ for k in one["entered"]) and (
         int(e._support.sum()) == e.n_effective_features_
     )
 
 
-def _enough(e: Any) -> bool:
+def _has_valid_e_values(e: Any) -> bool:
     return e.e_values_ is None or bool(np.all(e.e_values_ >= 0))
 
 
 RULES: dict[str, Rule] = {
-    "centres with their coefficients": together("centers_", "dual_coef_"),
-    "indices of variables": _selected,
-    "e-values with their share of false ones": together("e_values_", "fdr_", "knockoffs_"),
-    "e-values": _enough,
-    "rounds of the selected variables": _entered,
+    "centres with their coefficients": all_or_none("centers_", "dual_coef_"),
+    "indices of variables": _has_valid_support,
+    "e-values with their share of false ones": all_or_none("e_values_", "fdr_", "knockoffs_"),
+    "e-values": _has_valid_e_values,
+    "rounds of the selected variables": _has_valid_rounds,
 }
 
 
@@ -169,19 +180,19 @@ def describe(e: Any, names: Names, /) -> Description:
     return Description(
         **about | {"dimension": (e.n_effective_features_, "selected variable")},
         text=(
-            f"{selected}{_in_rounds(e, len(found))}, then "
+            f"{selected}{_rounds_text(e, len(found))}, then "
             f"{last if e.dual_coef_ is None else f'{last} kernel'}"
         ),
         products="by blocks",
         facts={
-            "selection by": type(selection_kernel(e.kernel)).__name__,
+            "selection by": type(make_selection_kernel(e.kernel)).__name__,
             "selected": selected,
             "variables by round": ", ".join(str(len(r["entered"])) for r in found) or "none",
             "thresholds γ": ", ".join(f"{r['sparsity']:.3g}" for r in e.rounds_) or "none",
             "ridge λ": f"{e.ridge_:.3g}",
             "prediction by": last,
         }
-        | _discoveries(e),
+        | _knockoff_facts(e),
         note=(
             "A variable enters in the first round in which its score stays above the threshold γ "
             "until it has weight; scores are those at the start of a round. A "
@@ -192,19 +203,19 @@ def describe(e: Any, names: Names, /) -> Description:
     )
 
 
-def _in_rounds(e: Any, count: int) -> str:
-    """Say in how many rounds, unless it was not these that selected."""
+def _rounds_text(e: Any, count: int) -> str:
+    """Return in words how many rounds selected, unless others did."""
     if e.error_control is not None:
         return ""
     return f" in {count} round{'' if count == 1 else 's'}"
 
 
-def _discoveries(e: Any) -> dict[str, str]:
-    """Say what knockoffs promise; nothing without them."""
+def _knockoff_facts(e: Any) -> dict[str, str]:
+    """Return what knockoffs promise, as facts; nothing without them."""
     if e.knockoffs_ is None:
         return {}
     level, draws, copies = (e.knockoffs_[key] for key in ("level", "draws", "copies"))
-    times, fewest = f"{draws} draw{'' if draws == 1 else 's'}", fewest_found(level, copies)
+    times, fewest = f"{draws} draw{'' if draws == 1 else 's'}", min_discoveries(level, copies)
     return {
         "false discoveries": f"at most {level:.3g} of those selected, on average",
         "knockoffs": f"{times} of {copies} copies, {e.knockoffs_['n_samples']} rows",
@@ -252,7 +263,7 @@ class SelectedVariables(DescribedMethod, SelectorMixin):
         check_is_fitted(self)
         return to_host(self._support)
 
-    @on_its_device
+    @run_on_data_device
     def transform(self, X: Any) -> Array:
         """Keep the selected columns.
 
@@ -287,7 +298,7 @@ class SelectedVariables(DescribedMethod, SelectorMixin):
         xp = array_namespace(whole)
         return xp.take(whole, xp.asarray(index, device=like(whole)["device"]), axis=1)
 
-    @on_its_device
+    @run_on_data_device
     def inverse_transform(self, X: Any) -> Array:
         """Put the selected columns back in their places, among columns of zeros.
 
@@ -344,7 +355,7 @@ class SelectedVariables(DescribedMethod, SelectorMixin):
                 f"without e-values, of error_control={self.error_control!r}"
             )
             raise ValueError(msg)
-        return found_at(to_host(self.e_values_), float(level))
+        return select_by_e_values(to_host(self.e_values_), float(level))
 
     # ------------------------------------------------------------------ description
 
@@ -463,11 +474,11 @@ class SelectionBase(SelectedVariables, BoundedPredictions, SteppedLearner):
     # ------------------------------------------------------------------ fitting
 
     def _method(self) -> KernelSelection:
-        kernel, whole = selection_kernel(self.kernel), numbers.Integral
+        kernel, whole = make_selection_kernel(self.kernel), numbers.Integral
         check_number("ridge", self.ridge, low=0, low_allowed=False, also=("auto",))
         check_number("n_centers", self.n_centers, kind=whole, low=1, also=("auto", "all"))
         check_kind("optimizer", self.optimizer, (ProjectedGradient, type(None)))
-        check_switch("hierarchical", self.hierarchical)
+        check_bool("hierarchical", self.hierarchical)
         return KernelSelection(
             kernel=kernel,
             ridge=None if isinstance(self.ridge, str) else float(self.ridge),
@@ -504,8 +515,8 @@ class SelectionBase(SelectedVariables, BoundedPredictions, SteppedLearner):
     def _keep(
         self,
         problem: SelectionProblem,
-        fitted: Fitted,
-        choice: Choice[Setting, Learned],
+        fitted: SelectionFitted,
+        choice: SearchResult[SelectionSetting, SelectionLearned],
         back: Callable[[Array], Array],
     ) -> None:
         selection, last = fitted.selection, fitted.last
@@ -516,42 +527,42 @@ class SelectionBase(SelectedVariables, BoundedPredictions, SteppedLearner):
         self._keep_bounds(problem, back)
         self.kernel_, self.dual_coef_, self.centers_ = problem.kernel, None, None
         if last is not None:
-            self.dual_coef_ = dual_coefficients(last.fit.alpha, problem, there)
+            self.dual_coef_ = rescale_dual_coefficients(last.fit.alpha, problem, there)
             check_finite_result(back(self.dual_coef_))
             self.centers_, self.kernel_ = back(last.fit.Z), last.fit.kernel
-            warn_of_solution(last.fit, problem)
+            warn_bad_solution(last.fit, problem)
             stretch = beta[used] ** (1.0 / problem.kernel.power)
         self._support, self._used, self._stretch = (
-            _beside(values, there) for values in (selection.support, used, stretch)
+            _copy_keeping_dtype(values, there) for values in (selection.support, used, stretch)
         )
-        self.beta_ = _beside(beta, there)
+        self.beta_ = _copy_keeping_dtype(beta, there)
         self._keep_rounds(selection, there)
         shares = fitted.frequencies
-        self.selection_frequencies_ = None if shares is None else _beside(shares, there)
+        self.selection_frequencies_ = None if shares is None else _copy_keeping_dtype(shares, there)
         self.stability_threshold_ = fitted.threshold
         self._keep_discoveries(fitted, there)
         importances = np.zeros(problem.p) if last is None else last.importances
-        self.feature_importances_ = _beside(importances, there)
+        self.feature_importances_ = _copy_keeping_dtype(importances, there)
         order = used[np.argsort(-importances[used], kind="stable")]
         components = np.zeros((len(order), problem.p))
         components[np.arange(len(order)), order] = 1.0
-        self.components_ = beside(components, there)
+        self.components_ = asarray_like(components, there)
         self.n_effective_features_ = int(selection.support.sum())
         self.sparsity_ = selection.rounds[-1].sparsity if selection.rounds else 0.0
         self.anchor_, self.ridge_ = problem.anchor, choice.setting.ridge
         self.path_ = fitted.path
         self._keep_steps(selection.history, selection.status, QUIET)
         if not self.n_effective_features_ and not problem.constant:
-            warn(_nothing_selected(fitted.missed, problem.n))
+            warn(_nothing_selected_text(fitted.missed, problem.n))
 
-    def _keep_discoveries(self, fitted: Fitted, there: Array) -> None:
+    def _keep_discoveries(self, fitted: SelectionFitted, there: Array) -> None:
         """Set what knockoffs found; None of all of it without them."""
         found = fitted.discoveries
         self.e_values_, self.fdr_, self.knockoffs_ = None, None, None
         if found is None:
             return
-        self.e_values_ = _beside(found.e_values, there)
-        self.fdr_ = level_of(found.e_values, fitted.selection.support)
+        self.e_values_ = _copy_keeping_dtype(found.e_values, there)
+        self.fdr_ = selection_level(found.e_values, fitted.selection.support)
         self.knockoffs_ = {
             "level": found.level,
             "draws": found.draws,
@@ -581,7 +592,10 @@ class SelectionBase(SelectedVariables, BoundedPredictions, SteppedLearner):
         # What bounds errors may leave out what entered, and keep what no round found
         levels[~selection.support] = 0
         levels[selection.support & (levels == 0)] = len(selection.rounds) + 1
-        self.levels_, self.scores_ = _beside(levels, there), _beside(scores, there)
+        self.levels_, self.scores_ = (
+            _copy_keeping_dtype(levels, there),
+            _copy_keeping_dtype(scores, there),
+        )
 
     # ------------------------------------------------------------------ prediction
 
@@ -594,13 +608,13 @@ class SelectionBase(SelectedVariables, BoundedPredictions, SteppedLearner):
         return tags
 
 
-def _beside(host: np.ndarray, there: Array) -> Array:
+def _copy_keeping_dtype(host: np.ndarray, there: Array) -> Array:
     """Copy to a library and device, and keep the dtype."""
     return array_namespace(there).asarray(host, device=like(there)["device"])
 
 
-def _nothing_selected(missed: float | None, n: int) -> str:
-    """Say so, and what all of the variables together explain of n samples, where that is much."""
+def _nothing_selected_text(missed: float | None, n: int) -> str:
+    """Return a warning that nothing was selected, and what all variables together explain."""
     said = "no variable was selected: the model predicts the mean of y"
     if missed is None or missed < _MUCH + 2.0 / n**0.5:
         return said

@@ -11,26 +11,26 @@ import numpy as np
 
 from gpukfl.core._array import Array, array_namespace
 from gpukfl.core._places import Place
-from gpukfl.core._random import drawn
+from gpukfl.core._random import draw_indices
 from gpukfl.core._results import Status
 from gpukfl.core._warnings import warn
 from gpukfl.estimators._data import HeldOut
-from gpukfl.estimators._learner import Choice
+from gpukfl.estimators._learner import SearchResult
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples, Splits
-from gpukfl.estimators._search import Search, Trial, is_behind
+from gpukfl.estimators._search import Search, Trial, is_clearly_worse
 from gpukfl.estimators.selection._control import (
     QUIET,
     SELECT_SHARE,
-    Fitted,
-    Setting,
+    SelectionFitted,
+    SelectionSetting,
     check_knockoffs,
-    controlled,
-    most_rows,
-    stopped,
+    control_errors,
+    mark_interrupted,
+    max_selection_rows,
 )
 from gpukfl.estimators.selection._data import SelectionProblem
-from gpukfl.estimators.selection._settings import DEFAULT_RIDGE, Path, Settings
+from gpukfl.estimators.selection._settings import DEFAULT_RIDGE, Path, SelectionSettings
 from gpukfl.methods import (
     DenseSelection,
     FactoredSelection,
@@ -50,18 +50,18 @@ _STOPPED = (Status.INTERRUPTED, Status.TIME_LIMIT)
 
 
 @dataclass(frozen=True, eq=False)
-class Learned:
+class SelectionLearned:
     """What a fold gives: the variables, and predictions of its held-out rows by them."""
 
     selection: Selection
     predicted: Array
 
 
-Trials = Sequence[Trial[Setting, Learned]]
+Trials = Sequence[Trial[SelectionSetting, SelectionLearned]]
 
 
 @dataclass(eq=False)
-class Fold:
+class SelectionFold:
     """Rows to fit as the estimators do, and rows held out."""
 
     problem: SelectionProblem
@@ -69,11 +69,11 @@ class Fold:
 
     def learn(
         self,
-        setting: Setting,
-        start: Learned | None,  # noqa: ARG002
+        setting: SelectionSetting,
+        start: SelectionLearned | None,  # noqa: ARG002
         run: Run,
         /,
-    ) -> Learned:
+    ) -> SelectionLearned:
         """Select, and fit kernel ridge regression on what was selected."""
         problem, left = self.problem, run.left()
         objective = problem.objective(setting.ridge)
@@ -82,15 +82,15 @@ class Fold:
             raise KeyboardInterrupt
         hasty = run.is_over(SELECT_SHARE)
         last = problem.fit_selected(selection, setting.ridge, run, hasty=hasty)
-        return Learned(selection, problem.predict(last, self.held_out.X))
+        return SelectionLearned(selection, problem.predict(last, self.held_out.X))
 
-    def predict(self, learned: Learned, /) -> Array:
-        """Give the predictions of the held-out rows."""
+    def predict(self, learned: SelectionLearned, /) -> Array:
+        """Return the predictions of the held-out rows."""
         return learned.predicted
 
 
 @dataclass(eq=False)
-class SearchFold(Fold):
+class SelectionSearchFold(SelectionFold):
     """Few rows, on which many settings are tried and judged by the f of J(β)."""
 
     count: int = 1  # settings with one λ
@@ -106,7 +106,9 @@ class SearchFold(Fold):
             self._known.clear()
         return self._at[1]
 
-    def learn(self, setting: Setting, start: Learned | None, run: Run, /) -> Learned:
+    def learn(
+        self, setting: SelectionSetting, start: SelectionLearned | None, run: Run, /
+    ) -> SelectionLearned:
         """Select, and relearn the weights of what was selected."""
         objective = self.objective(setting.ridge)
         stage = f"λ = {setting.ridge:g}, {setting.number} of {self.count}"
@@ -122,67 +124,69 @@ class SearchFold(Fold):
         key = selection.support.tobytes()
         if key not in self._known:  # a set of variables is judged once
             given, left = (objective, selection.support, selection.beta), run.left(_SHARE)
-            beta = self.problem.refined(*given, max_time=left)
-            self._known[key] = _predicted(objective, beta, self.held_out.X)
-        return Learned(selection, self._known[key])
+            beta = self.problem.refine_weights(*given, max_time=left)
+            self._known[key] = _predict_objective(objective, beta, self.held_out.X)
+        return SelectionLearned(selection, self._known[key])
 
 
 @dataclass(frozen=True, eq=False)
-class Tuner:
+class SelectionTuner:
     """Tries every λ, and for each the thresholds of permutations or a path over γ."""
 
     ridges: Sequence[float]
     sparsities: Callable[[float], Sequence[float | str]]  # at λ, descending
     n_folds: int
 
-    def propose(self, trials: Trials, /) -> Setting | None:
-        """Give the next γ of a λ; smaller λ that are worse than larger ones fit noise."""
+    def propose(self, trials: Trials, /) -> SelectionSetting | None:
+        """Return the next γ of a λ; smaller λ that are worse than larger ones fit noise."""
         lowest = np.inf
         for ridge in self.ridges:
             mine = [trial for trial in trials if trial.setting.ridge == ridge]
             sparsities = self.sparsities(ridge)
             if len(mine) < len(sparsities):
-                return Setting(ridge, sparsities[len(mine)], len(mine) + 1)
-            error = min(_error(trial) for trial in mine)
+                return SelectionSetting(ridge, sparsities[len(mine)], len(mine) + 1)
+            error = min(_total_loss(trial) for trial in mine)
             if error > lowest:
                 return None
             lowest = min(lowest, error)
         return None
 
-    def starts(self, setting: Setting, trials: Trials, /) -> Sequence[Learned | None]:
+    def starts(
+        self, setting: SelectionSetting, trials: Trials, /
+    ) -> Sequence[SelectionLearned | None]:
         """Begin from the weights of the last γ, which was larger."""
         if trials and trials[-1].setting.ridge == setting.ridge and trials[-1].learned:
             return trials[-1].learned
         return [None] * self.n_folds
 
-    def choose(self, trials: Trials, /) -> Trial[Setting, Learned]:
-        """Give fewest variables, of the trials within one standard error of the lowest loss.
+    def choose(self, trials: Trials, /) -> Trial[SelectionSetting, SelectionLearned]:
+        """Return fewest variables, of the trials within one standard error of the lowest loss.
 
         The lowest loss itself where there is more to try: the search has been stopped.
         """
-        lowest = min(trials, key=_error)
+        lowest = min(trials, key=_total_loss)
         if self.propose(trials) is not None:
             return lowest
 
-        def close(trial: Trial[Setting, Learned]) -> bool:
+        def close(trial: Trial[SelectionSetting, SelectionLearned]) -> bool:
             excess = trial.losses - lowest.losses
             return bool(excess.sum() <= len(excess) ** 0.5 * excess.std())
 
         good = [trial for trial in trials if trial.learned and close(trial)] or [lowest]
-        fewest = min(n_selected(trial) for trial in good)
-        return min((trial for trial in good if n_selected(trial) == fewest), key=_error)
+        fewest = min(mean_n_selected(trial) for trial in good)
+        return min((trial for trial in good if mean_n_selected(trial) == fewest), key=_total_loss)
 
-    def described(self, trial: Trial[Setting, Learned], /) -> dict[str, Any]:
-        """Say λ, γ and how many variables these select."""
+    def described(self, trial: Trial[SelectionSetting, SelectionLearned], /) -> dict[str, Any]:
+        """Return λ, γ and how many variables these select."""
         setting = trial.setting
         return {
             "ridge": setting.ridge,
             "sparsity": setting.sparsity,
-            "n_selected": n_selected(trial),
+            "n_selected": mean_n_selected(trial),
         }
 
 
-class KernelSelection(Settings):
+class KernelSelection(SelectionSettings):
     """Kernel feature selection with its settings."""
 
     splits: ClassVar[Splits] = Splits(at_most=_ROWS)
@@ -202,28 +206,28 @@ class KernelSelection(Settings):
         check_knockoffs(self, samples.X)
         return SelectionProblem(self, samples, place, run)
 
-    def given(self, problem: SelectionProblem, /) -> Setting:  # noqa: ARG002
-        """Give γ as it is, or of permutations, and λ or the paper's."""
+    def given(self, problem: SelectionProblem, /) -> SelectionSetting:  # noqa: ARG002
+        """Return γ as it is, or of permutations, and λ or the paper's."""
         sparsity = self.sparsity if isinstance(self.sparsity, float) else "auto"
-        return Setting(self.ridge or DEFAULT_RIDGE, sparsity)
+        return SelectionSetting(self.ridge or DEFAULT_RIDGE, sparsity)
 
-    def fold(self, problem: SelectionProblem, held_out: HeldOut, /) -> Fold:
+    def fold(self, problem: SelectionProblem, held_out: HeldOut, /) -> SelectionFold:
         """Join rows to fit and rows that judge."""
-        return Fold(problem, held_out)
+        return SelectionFold(problem, held_out)
 
     def search(
         self,
-        folds: Callable[[], Sequence[Fold]],
+        folds: Callable[[], Sequence[SelectionFold]],
         problem: SelectionProblem,
         run: Run,
         /,
-    ) -> Search[Setting, Learned] | None:
+    ) -> Search[SelectionSetting, SelectionLearned] | None:
         """Search where λ is to be chosen, or γ along a path."""
         path = self.sparsity if isinstance(self.sparsity, Path) else None
         if self.ridge is not None and path is None:
             return None
         count = 1 if path is None else path.number
-        found = [SearchFold(fold.problem, fold.held_out, count) for fold in folds()]
+        found = [SelectionSearchFold(fold.problem, fold.held_out, count) for fold in folds()]
         given = self.given(problem).sparsity
 
         @functools.cache
@@ -233,34 +237,43 @@ class KernelSelection(Settings):
             top = max(largest_sparsity(fold.objective(ridge)) for fold in found)
             return [float(g) for g in top * np.geomspace(1.0, _LOWEST, count)]
 
-        tuner = Tuner(RIDGES if self.ridge is None else (self.ridge,), sparsities, len(found))
+        tuner = SelectionTuner(
+            RIDGES if self.ridge is None else (self.ridge,), sparsities, len(found)
+        )
         enough = bool if path is None else _has_left_zero
         return Search(found, tuner, run, _SHARE, enough=enough)
 
     def learn(
-        self, problem: SelectionProblem, choice: Choice[Setting, Learned], run: Run, /
-    ) -> Fitted:
+        self,
+        problem: SelectionProblem,
+        choice: SearchResult[SelectionSetting, SelectionLearned],
+        run: Run,
+        /,
+    ) -> SelectionFitted:
         """Select on all samples and fit; hastily after an interruption, or where time is short."""
         ridge = choice.setting.ridge
         if choice.stopped:
-            selection = self._in_want(problem, choice, Status.INTERRUPTED)
+            selection = self._fallback_selection(problem, choice, Status.INTERRUPTED)
         elif problem.constant:
             selection = Selection(np.zeros(problem.p), Status.CONVERGED)
         else:
             selection = self._selected(problem, choice, run)
-        found = controlled(problem, choice.setting, selection, run)
+        found = control_errors(problem, choice.setting, selection, run)
         try:
             hasty = found.selection.status is Status.INTERRUPTED or run.is_over(SELECT_SHARE)
             last = problem.fit_selected(found.selection, ridge, run, hasty=hasty)
             if last is None and not (problem.constant or hasty):
                 found = replace(found, missed=problem.explained_by_all())
         except KeyboardInterrupt:  # the quickest fit, which another one ends
-            found = replace(found, selection=stopped(found.selection))
+            found = replace(found, selection=mark_interrupted(found.selection))
             last = problem.fit_selected(found.selection, ridge, run, hasty=True)
         return replace(found, last=last, path=self._path(choice))
 
     def _selected(
-        self, problem: SelectionProblem, choice: Choice[Setting, Learned], run: Run
+        self,
+        problem: SelectionProblem,
+        choice: SearchResult[SelectionSetting, SelectionLearned],
+        run: Run,
     ) -> Selection:
         """Select on all samples, or on as many as there is time for.
 
@@ -270,13 +283,17 @@ class KernelSelection(Settings):
         try:
             left, some = run.left(SELECT_SHARE), problem
             if choice.trials and run.is_over(SELECT_SHARE):
-                return self._in_want(problem, choice, Status.TIME_LIMIT)
-            wanted = problem.n if self._sees_all(problem) else min(problem.n, most_rows(problem))
+                return self._fallback_selection(problem, choice, Status.TIME_LIMIT)
+            wanted = (
+                problem.n
+                if self._sees_all(problem)
+                else min(problem.n, max_selection_rows(problem))
+            )
             count = min(problem.affordable_rows(ridge, left), wanted)
             if count < min(problem.n, _FEWEST_ROWS):  # the search has seen as many
-                return self._in_want(problem, choice, Status.TIME_LIMIT)
+                return self._fallback_selection(problem, choice, Status.TIME_LIMIT)
             if count < problem.n:
-                some = problem.part(np.sort(drawn(run.rng, problem.n, count)))
+                some = problem.part(np.sort(draw_indices(run.rng, problem.n, count)))
             elif problem.rows.partitioning is not None:
                 some = problem.part(np.arange(count))
             objective = some.objective(ridge)
@@ -288,9 +305,9 @@ class KernelSelection(Settings):
                 repeats=some.repeats,
             )
         except KeyboardInterrupt:
-            return self._in_want(problem, choice, Status.INTERRUPTED)
+            return self._fallback_selection(problem, choice, Status.INTERRUPTED)
         if found.status in _STOPPED:
-            return self._in_want(problem, choice, found.status, found)
+            return self._fallback_selection(problem, choice, found.status, found)
         if not run.is_over(SELECT_SHARE):
             _warn_of_centers(some, objective, found)
         if count < wanted and found.status in QUIET:
@@ -301,31 +318,33 @@ class KernelSelection(Settings):
         """Whether variables are selected on all samples: their differences meet in one place."""
         return self.n_centers != "auto" and problem.rows.partitioning is None
 
-    def _in_want(
+    def _fallback_selection(
         self,
         problem: SelectionProblem,
-        choice: Choice[Setting, Learned],
+        choice: SearchResult[SelectionSetting, SelectionLearned],
         status: Status,
         reached: Selection | None = None,
     ) -> Selection:
-        """Give what was `reached` until it was stopped, or what the search has selected, or all.
+        """Return what was `reached` until it was stopped, or what the search has selected, or all.
 
         The first of these that no later one predicts clearly better than, in quick fits to a fold.
         """
-        trial = min(choice.trials, key=_error, default=None)
+        trial = min(choice.trials, key=_total_loss, default=None)
         searched = trial.learned[0].selection if trial is not None and trial.learned else None
         options = [one for one in (reached, searched) if one is not None and one.support.any()]
         options.append(Selection(problem.everything, status))
         if len(options) > 1 and choice.folds:
             fold = choice.folds[0]
-            assert isinstance(fold, Fold)
+            assert isinstance(fold, SelectionFold)
             losses = [fold.problem.glance(one.support, fold.held_out) for one in options]
-            while any(is_behind(losses[0], other) for other in losses[1:]):
+            while any(is_clearly_worse(losses[0], other) for other in losses[1:]):
                 options, losses = options[1:], losses[1:]
         return replace(options[0], status=status)
 
-    def _path(self, choice: Choice[Setting, Learned], /) -> dict[str, np.ndarray] | None:
-        """Give what the path at the chosen λ selected on the first fold, if there was one."""
+    def _path(
+        self, choice: SearchResult[SelectionSetting, SelectionLearned], /
+    ) -> dict[str, np.ndarray] | None:
+        """Return what the path at the chosen λ selected on the first fold, if there was one."""
         ridge = choice.setting.ridge
         mine = [one for one in choice.trials if one.setting.ridge == ridge and one.learned]
         if not isinstance(self.sparsity, Path) or not mine:
@@ -351,23 +370,23 @@ def _warn_of_centers(
         )
 
 
-def n_selected(trial: Trial[Setting, Learned], /) -> float:
+def mean_n_selected(trial: Trial[SelectionSetting, SelectionLearned], /) -> float:
     """Count the variables, on average over the folds; 0 of a trial that failed."""
     counts = [learned.selection.support.sum() for learned in trial.learned]
     return float(np.mean(counts)) if counts else 0.0
 
 
-def _error(trial: Trial[Setting, Learned]) -> float:
+def _total_loss(trial: Trial[SelectionSetting, SelectionLearned]) -> float:
     """Sum of the held-out losses; infinite of a trial that failed."""
     return float(trial.losses.sum()) if trial.learned else np.inf
 
 
 def _has_left_zero(trials: Trials) -> bool:
     """Whether the path has left β = 0, before which it tells nothing."""
-    return bool(trials) and n_selected(trials[-1]) > 0
+    return bool(trials) and mean_n_selected(trials[-1]) > 0
 
 
-def _predicted(objective: DenseSelection, beta: np.ndarray, X: Array) -> Array:
+def _predict_objective(objective: DenseSelection, beta: np.ndarray, X: Array) -> Array:
     """Values at `X` (m, p) of the f of J(β)."""
     xp = array_namespace(X)
     u = objective.distances(objective.scaled(X, beta), objective.scaled(objective.X, beta))

@@ -144,7 +144,7 @@ class Weights:
 
 
 @dataclass(frozen=True)
-class Settings:
+class SelectionSettings:
     """The parameters of the estimators.
 
     Attributes

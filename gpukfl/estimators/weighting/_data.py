@@ -14,20 +14,20 @@ import numpy as np
 from gpukfl.core._array import (
     Array,
     array_namespace,
-    beside,
+    asarray_like,
     double_like,
-    in_double,
     like,
-    take,
+    take_rows,
+    to_double,
     to_host,
 )
 from gpukfl.core._places import Place
-from gpukfl.core._random import scattered
+from gpukfl.core._random import hash_folds
 from gpukfl.core._results import History, Status
-from gpukfl.estimators._data import Data, HeldOut, drawn_of_weight
+from gpukfl.estimators._data import Data, HeldOut, draw_weighted_rows
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
-from gpukfl.estimators.weighting._settings import Descent, Settings
+from gpukfl.estimators.weighting._settings import Descent, WeightingSettings
 from gpukfl.instantiations import Instantiation
 from gpukfl.linalg import host_eigh
 from gpukfl.methods import (
@@ -37,8 +37,8 @@ from gpukfl.methods import (
     LassoFits,
     Sums,
     Validated,
-    cross_validated,
-    cross_validated_near,
+    cross_validate,
+    cross_validate_locally,
     fold_sums,
     least_squares,
     scored_rows,
@@ -55,28 +55,28 @@ from gpukfl.solvers import Lasso, largest_penalty
 _DEALT = 2**22  # rows up to which folds are dealt out, and not drawn for each row by itself
 
 
-def fold_of_each(
+def assign_folds(
     rows: Rows, samples: Samples, weights: Array | None, count: int, rng: np.random.RandomState, /
 ) -> Array:
     """Draw one of `count` folds for each row (n,), int8; every class spread evenly."""
     n = rows.shape[0]
     if n > _DEALT:
         seed = rng.randint(2**31)
-        return _mapped(rows, lambda start, stop: scattered(start, stop, count, seed))
-    folds = _dealt(rows, samples, weights, min(count, n), rng)
-    return _mapped(rows, lambda start, stop: folds[start:stop])
+        return _map_to_int8(rows, lambda start, stop: hash_folds(start, stop, count, seed))
+    folds = _deal_folds(rows, samples, weights, min(count, n), rng)
+    return _map_to_int8(rows, lambda start, stop: folds[start:stop])
 
 
-def one_fold(rows: Rows, /) -> Array:
-    """Give the same fold (n,) to all rows."""
-    return _mapped(rows, lambda start, stop: np.zeros(stop - start, dtype=np.int8))
+def assign_one_fold(rows: Rows, /) -> Array:
+    """Return the same fold (n,) to all rows."""
+    return _map_to_int8(rows, lambda start, stop: np.zeros(stop - start, dtype=np.int8))
 
 
-def _mapped(rows: Rows, part: Callable[[int, int], np.ndarray]) -> Array:
+def _map_to_int8(rows: Rows, part: Callable[[int, int], np.ndarray]) -> Array:
     return map_rows(rows.source, part, columns=(), dtype=np.int8)
 
 
-def _dealt(
+def _deal_folds(
     rows: Rows, samples: Samples, weights: Array | None, count: int, rng: np.random.RandomState
 ) -> np.ndarray:
     order = rng.permutation(rows.shape[0])
@@ -168,7 +168,7 @@ _CERTAIN = 1e-6  # rounding of a sum of squared errors, relative, above which ro
 
 
 @dataclass(frozen=True, eq=False)
-class Learned:
+class WeightingLearned:
     """Coefficients, and how they were found."""
 
     operator: FeatureOperator
@@ -188,10 +188,10 @@ class Learned:
         """Logarithm of λ for other fits to begin with, where it was chosen."""
         if self.validated is None:
             return None
-        return log_share(self.log_ridge, self.operator)
+        return log_relative_ridge(self.log_ridge, self.operator)
 
 
-def log_share(log_ridge: float, operator: FeatureOperator, /) -> float:
+def log_relative_ridge(log_ridge: float, operator: FeatureOperator, /) -> float:
     """Logarithm of λ of least squares in units of the mean square of the features."""
     return log_ridge - 2.0 * operator.log_scale
 
@@ -199,21 +199,23 @@ def log_share(log_ridge: float, operator: FeatureOperator, /) -> float:
 class WeightingProblem(Data):
     """One data set of an RKHS weighting; classes are -1 and 1."""
 
-    def __init__(self, settings: Settings, samples: Samples, place: Place, run: Run) -> None:
+    def __init__(
+        self, settings: WeightingSettings, samples: Samples, place: Place, run: Run
+    ) -> None:
         self.settings, self.labels, self._samples = settings, samples.labels, samples
-        super().__init__(settings, _with_signs(samples), place, raw_targets=self.labels)
+        super().__init__(settings, _encode_signs(samples), place, raw_targets=self.labels)
         self.rows = replace(self.rows, leading_ones=settings.bias)
         self.rng, self.loss = run.rng, settings.loss
         self.n, self.d = self.rows.shape
 
     def scaled(self, samples: Samples, /) -> tuple[Array, Array]:
         """Other samples, without the column of ones, and their targets, scaled like these."""
-        return super().scaled(_with_signs(samples))
+        return super().scaled(_encode_signs(samples))
 
     def part(self, index: np.ndarray) -> WeightingProblem:
         """Keep the rows at ascending host indices only, scaled and in folds as they are here."""
         one = copy.copy(self)
-        one.rows, one.Y, one.weights, one.root_weights, folds = self.rows.taken_with(
+        one.rows, one.Y, one.weights, one.root_weights, folds = self.rows.take_with(
             index, self.Y, self.weights, self.root_weights, self.drawn_folds
         )
         one.n, one.drawn_folds = len(index), to_host(folds)
@@ -233,18 +235,18 @@ class WeightingProblem(Data):
                 f"for each parameter, got shape {W.shape}"
             )
             raise ValueError(msg)
-        placed = beside(W, self.reference)
+        placed = asarray_like(W, self.reference)
         scale = common_scale(instantiation, placed, self.d)
         return FeatureOperator(instantiation, self.rows, placed, scale)
 
-    def operator_at(self, learned: Learned, X: Array, /) -> FeatureOperator:
+    def operator_at(self, learned: WeightingLearned, X: Array, /) -> FeatureOperator:
         """Features of a fit at other scaled rows (m, d), without the column of ones."""
         rows = Rows(X, self.reference, leading_ones=self.settings.bias)
         return replace(learned.operator, rows=rows)
 
     def folds(self) -> Array:
         """Draw the fold of each row (n,): on the host, or where the rows lie."""
-        return fold_of_each(self.rows, self._samples, self.weights, N_FOLDS, self.rng)
+        return assign_folds(self.rows, self._samples, self.weights, N_FOLDS, self.rng)
 
     @cached_property
     def drawn_folds(self) -> Array:
@@ -254,20 +256,24 @@ class WeightingProblem(Data):
     @property
     def _host_folds(self) -> np.ndarray:
         """The same on the host, for draws of batches."""
-        return to_host(take(self.drawn_folds, np.arange(self.n)))
+        return to_host(take_rows(self.drawn_folds, np.arange(self.n)))
 
     def held_out_folds(self) -> list[HeldOut]:
         """Rows of each fold that predictions are looked at on."""
         rows = scored_rows(self.n)
-        plain, targets, weights, found_folds = replace(self.rows, leading_ones=False).taken_with(
+        plain, targets, weights, found_folds = replace(self.rows, leading_ones=False).take_with(
             rows, self.Y, self.weights, self.drawn_folds
         )
-        folds, every = to_host(found_folds), in_double(targets)
-        weights, found = None if weights is None else in_double(weights), []
+        folds, every = to_host(found_folds), to_double(targets)
+        weights, found = None if weights is None else to_double(weights), []
         for k in range(int(folds.max()) + 1):
             own = np.flatnonzero(folds == k)
-            Y = take(every, own)
-            w = array_namespace(Y).ones_like(Y[:, :1]) if weights is None else take(weights, own)
+            Y = take_rows(every, own)
+            w = (
+                array_namespace(Y).ones_like(Y[:, :1])
+                if weights is None
+                else take_rows(weights, own)
+            )
             found.append(HeldOut(plain.at(own), Y, w))
         return found
 
@@ -289,13 +295,13 @@ class WeightingProblem(Data):
         tell: Callable[[str, int, History], None] = lambda *_: None,
         validate: bool = False,
         near: float | None = None,
-    ) -> Learned:
+    ) -> WeightingLearned:
         """Learn the coefficients, and the ridge if it is to be chosen.
 
         `late` says whether time is up, `left` how many seconds there are for one descent. With
         `validate` ridges are scored on folds, also one that is given; without, one in the middle is
-        taken where none is. That of least squares is looked for around one whose `log_share` is
-        `near`.
+        taken where none is. That of least squares is looked for around one whose
+        `log_relative_ridge` is `near`.
         """
         learner = self.settings.learner
         if isinstance(learner, Descent):
@@ -309,12 +315,12 @@ class WeightingProblem(Data):
         tell: Callable[..., None],
         validate: bool,
         near: float | None,
-    ) -> Learned:
+    ) -> WeightingLearned:
         begun, history = time.perf_counter(), History()
-        folds = self.drawn_folds if validate else one_fold(self.rows)
+        folds = self.drawn_folds if validate else assign_one_fold(self.rows)
 
         def watch(seen: int) -> bool:
-            _note(history, 1.0, seen / self.n, begun)
+            _record_step(history, 1.0, seen / self.n, begun)
             tell("sums, share of rows", len(history) - 1, history)
             return late()
 
@@ -326,14 +332,14 @@ class WeightingProblem(Data):
         validated, chosen = None, ridges[len(ridges) // 2]
         if sum(one.count > 0 for one in sums.folds) > 1:
             try:
-                validated = self._validated(sums, solve, ridges, near)
+                validated = self._validate_ridges(sums, solve, ridges, near)
                 ridges = validated.ridges
                 chosen = ridges[validated.best]
             except KeyboardInterrupt:
                 status = Status.INTERRUPTED
         A = solve.last(whole, ridges, chosen)
-        history = _one_entry(self._objective(operator, whole, A, chosen), begun)
-        return Learned(
+        history = _one_step_history(self._objective(operator, whole, A, chosen), begun)
+        return WeightingLearned(
             operator,
             A,
             math.log(chosen) + unit,
@@ -344,20 +350,20 @@ class WeightingProblem(Data):
             gap=solve.gap,
             n_seen=sums.n_seen,
             sums=whole,
-            validated=_in_units(validated, unit),
+            validated=_rescale_ridges(validated, unit),
         )
 
-    def _validated(
+    def _validate_ridges(
         self, sums: FoldSums, solve: LearnerOnSums, ridges: list[float], near: float | None
     ) -> Validated:
         """Score all ridges, or those around the best one of another fit."""
         if near is None or self.settings.learner == "lasso":
-            return cross_validated(sums, solve, ridges)
+            return cross_validate(sums, solve, ridges)
         gaps = np.abs(np.log(ridges) - near)
-        return cross_validated_near(sums, solve, ridges, int(gaps.argmin()))
+        return cross_validate_locally(sums, solve, ridges, int(gaps.argmin()))
 
     def _ridges(self, operator: FeatureOperator, whole: Sums) -> tuple[list[float], float]:
-        """Give ridges for the scaled features, and the logarithm of their unit."""
+        """Return ridges for the scaled features, and the logarithm of their unit."""
         lasso = self.settings.learner == "lasso"
         unit = operator.log_scale * (1.0 if lasso else 2.0)
         if self.settings.ridge is not None:
@@ -376,7 +382,7 @@ class WeightingProblem(Data):
             return risk + ridge * float(xp.sum(xp.abs(A)))
         return risk + 0.5 * ridge * float(xp.sum(A * (operator.core @ A)))
 
-    def training_risk(self, learned: Learned, A: Array) -> tuple[float, int]:
+    def training_risk(self, learned: WeightingLearned, A: Array) -> tuple[float, int]:
         """Mean loss of coefficients `A` on the rows seen, or on some of them, and their number."""
         return self._risk(learned.operator, learned.sums, A)
 
@@ -387,10 +393,10 @@ class WeightingProblem(Data):
             if float(xp.sum(sums.rounding(A))) <= _CERTAIN * error:
                 return error / (2.0 * sums.weight), sums.count
         rows = scored_rows(self.n if sums is None else sums.count)
-        some, Y, w = self.rows.taken_with(rows, self.Y, self.weights)
+        some, Y, w = self.rows.take_with(rows, self.Y, self.weights)
         F = xp.astype(operator.at(some.whole()), xp.float64) @ A
-        Y = in_double(Y)
-        w = xp.ones_like(Y[:, :1]) if w is None else in_double(w)
+        Y = to_double(Y)
+        w = xp.ones_like(Y[:, :1]) if w is None else to_double(w)
         return float(xp.sum(w * self.loss.value(F, Y)) / xp.sum(w)), len(rows)
 
     # ------------------------------------------------------------------ descent
@@ -402,7 +408,7 @@ class WeightingProblem(Data):
         left: Callable[[], float | None],
         tell: Callable[..., None],
         validate: bool,
-    ) -> Learned:
+    ) -> WeightingLearned:
         """Algorithms 1 and 2: all ridges side by side, once without each fold, once with all."""
         unit = 2.0 * operator.log_scale
         if self.settings.ridge is None:
@@ -423,7 +429,7 @@ class WeightingProblem(Data):
         k = len(logs) // 2 if validated is None else validated.best
         fit = walk(np.arange(self.n), [logs[k]])
         ended = fit.status if status is Status.CONVERGED else status
-        return Learned(
+        return WeightingLearned(
             operator, fit.A, logs[k], ended, fit.history, n_seen=self.n, validated=validated
         )
 
@@ -440,7 +446,7 @@ class WeightingProblem(Data):
         xp, t = array_namespace(self.reference), self.Y.shape[1]
         shares = None
         if self.root_weights is not None:
-            shares = to_host(take(self.root_weights, rows))[:, 0].astype(np.float64) ** 2
+            shares = to_host(take_rows(self.root_weights, rows))[:, 0].astype(np.float64) ** 2
             shares = shares / shares.sum()
         size = (operator.shape[1], descent.batch_size)
         batches = self.rng.choice(rows, size=size, p=shares)
@@ -497,29 +503,29 @@ class WeightingProblem(Data):
         return self._loss(held, np.split(constant, ends))
 
 
-def _in_units(validated: Validated | None, log_unit: float) -> Validated | None:
-    """Give the ridges of the true features."""
+def _rescale_ridges(validated: Validated | None, log_unit: float) -> Validated | None:
+    """Return the ridges of the true features."""
     if validated is None:
         return None
     ridges = [math.exp(min(math.log(r) + log_unit, _LARGEST_LOG)) for r in validated.ridges]
     return replace(validated, ridges=ridges)
 
 
-def _with_signs(samples: Samples) -> Samples:
-    """Give samples whose indicators of classes are -1 and 1."""
+def _encode_signs(samples: Samples) -> Samples:
+    """Return samples whose indicators of classes are -1 and 1."""
     return replace(samples, Y=2.0 * samples.Y - 1.0) if samples.labels else samples
 
 
-def _note(history: History, step: float, objective: float, begun: float) -> None:
+def _record_step(history: History, step: float, objective: float, begun: float) -> None:
     history.objective.append(objective)
     history.step.append(step)
     history.residual.append(0.0)
     history.seconds.append(time.perf_counter() - begun)
 
 
-def _one_entry(objective: float, begun: float) -> History:
+def _one_step_history(objective: float, begun: float) -> History:
     history = History()
-    _note(history, 1.0, objective, begun)
+    _record_step(history, 1.0, objective, begun)
     return history
 
 
@@ -537,7 +543,7 @@ _ALIKE = 1e-10  # variance, of columns with 1, below which a direction's is roun
 _STILL = 1e-6  # deviation of a scaled column, of the largest, that is rounding of a constant
 
 
-def principal_gradients(
+def feature_principal_gradients(
     problem: WeightingProblem, operator: FeatureOperator, A: Array, /
 ) -> tuple[np.ndarray, float, np.ndarray]:
     """Average outer product of the gradients along directions in which rows differ.
@@ -561,11 +567,11 @@ def principal_gradients(
         over its square; and the rows at which gradients were taken.
     """
     at_most = _GRADIENTS if operator.features.differentiable else _DIFFERENCES
-    rows = drawn_of_weight(problem.root_weights, problem.n, at_most, problem.rng)
+    rows = draw_weighted_rows(problem.root_weights, problem.n, at_most, problem.rng)
     X, w = problem.rows.at(rows), np.ones(len(rows))
     xp = array_namespace(X)
     if problem.root_weights is not None:
-        w = to_host(take(problem.root_weights, rows))[:, 0].astype(np.float64) ** 2
+        w = to_host(take_rows(problem.root_weights, rows))[:, 0].astype(np.float64) ** 2
     first = 1 if problem.settings.bias else 0
     parts, scales = [], to_host(problem.y_scale)
     unit = float(scales.max())  # whose square may be beyond numbers
@@ -574,11 +580,11 @@ def principal_gradients(
         P = xp.ones((len(rows), 1), **like(X)) * b[None, :]
         g = to_host(operator.features.pullback(X, P)).astype(np.float64)[:, first:]
         parts.append(float(scales[j] / unit) * np.sqrt(w / w.sum())[:, None] * g)
-    root = _principal_rows(_along_data(problem, np.concatenate(parts), first))
+    root = _principal_rows(_project_on_data(problem, np.concatenate(parts), first))
     return root, unit, to_host(X)[:, first:].astype(np.float64)
 
 
-def _along_data(problem: WeightingProblem, G: np.ndarray, first: int) -> np.ndarray:
+def _project_on_data(problem: WeightingProblem, G: np.ndarray, first: int) -> np.ndarray:
     """Project rows of `G` (m, d) on the span of the centred data, which are some rows of them.
 
     Of more than 1000 columns only those that do not vary are left out.
@@ -586,8 +592,8 @@ def _along_data(problem: WeightingProblem, G: np.ndarray, first: int) -> np.ndar
     d = G.shape[1]
     at_most = min(_SPAN_ROWS, max(_SPAN_CELLS // d, 2))
     rng = np.random.RandomState(0)
-    rows = drawn_of_weight(problem.root_weights, problem.n, at_most, rng)
-    X = in_double(problem.rows.at(rows))[:, first:]
+    rows = draw_weighted_rows(problem.root_weights, problem.n, at_most, rng)
+    X = to_double(problem.rows.at(rows))[:, first:]
     xp = array_namespace(X)
     X = X - X[:1, :]  # equal values have a mean of just that
     X = X - xp.mean(X, axis=0)
@@ -608,7 +614,7 @@ def _along_data(problem: WeightingProblem, G: np.ndarray, first: int) -> np.ndar
 
 
 def _principal_rows(G: np.ndarray) -> np.ndarray:
-    """Give orthogonal rows R, longest first and at most d, with RᵀR = GᵀG."""
+    """Return orthogonal rows R, longest first and at most d, with RᵀR = GᵀG."""
     used = G.any(axis=0)  # what is 0 in all rows stays just that
     H = G[:, used]
     if len(H) < H.shape[1]:

@@ -12,46 +12,50 @@ from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from gpukfl.core._array import Array, array_namespace, beside, take, to_host
-from gpukfl.core._checks import check_choice, check_number, check_switch
+from gpukfl.core._array import Array, array_namespace, asarray_like, take_rows, to_host
+from gpukfl.core._checks import check_bool, check_choice, check_number
 from gpukfl.core._places import Backend
-from gpukfl.core._random import drawn
+from gpukfl.core._random import draw_indices
 from gpukfl.core._results import Status
 from gpukfl.core._warnings import warn
-from gpukfl.estimators._base import OF_EVERY_FIT, ArrayRegressor, in_unit
+from gpukfl.estimators._base import OF_EVERY_FIT, ArrayRegressor, unit_text
 from gpukfl.estimators._classifier import CLASS_WEIGHT, OneHotClassifier
-from gpukfl.estimators._dask import on_its_device
-from gpukfl.estimators._data import mover
+from gpukfl.estimators._dask import run_on_data_device
+from gpukfl.estimators._data import make_mover
 from gpukfl.estimators._declared import (
     DOUBLE,
     FLOAT,
     SCORE,
     Declared,
     Entries,
+    Int,
     Items,
     Number,
     Numbers,
     Record,
     Rule,
     Text,
-    Whole,
 )
 from gpukfl.estimators._features import DirectionProfiles, profile_curves
-from gpukfl.estimators._learner import Choice, SteppedLearner
+from gpukfl.estimators._learner import SearchResult, SteppedLearner
 from gpukfl.estimators._validation import (
     check_finite_result,
     validate_labels,
     validate_samples,
     validate_targets,
 )
-from gpukfl.estimators.weighting._data import Learned, WeightingProblem, principal_gradients
+from gpukfl.estimators.weighting._data import (
+    WeightingLearned,
+    WeightingProblem,
+    feature_principal_gradients,
+)
 from gpukfl.estimators.weighting._fit import (
     CHOICES,
+    PrunedWeighting,
     RKHSWeighting,
-    Setting,
-    Weighting,
-    candidates,
-    described,
+    WeightingSetting,
+    instantiation_candidates,
+    instantiation_text,
 )
 from gpukfl.estimators.weighting._settings import LEARNERS, Descent, Pruning
 from gpukfl.inspection import (
@@ -78,8 +82,8 @@ from gpukfl.operators import FeatureOperator
 
 TRIED: dict[str, Declared] = {
     "instantiation": Text(),
-    "n_parameters": Whole(),
-    "n_samples": Whole(),
+    "n_parameters": Int(),
+    "n_samples": Int(),
     "ridge": Number(any_value=True),
 }
 
@@ -88,7 +92,7 @@ ATTRIBUTES: dict[str, Declared] = {
     "_gradients": Numbers(FLOAT, ("n_gradients", "n_features")),
     "coef_": Numbers(DOUBLE, ("n_parameters", "n_targets")),
     "intercept_": Numbers(DOUBLE, ("n_targets",)),
-    "n_parameters_": Whole("n_parameters"),
+    "n_parameters_": Int("n_parameters"),
     "log_scale_": Number(),
     "instantiation_": Record(Instantiation),
     "log_rkhs_norm_": Numbers(DOUBLE, ("n_targets",)),
@@ -98,7 +102,7 @@ ATTRIBUTES: dict[str, Declared] = {
     "gap_": Number(any_value=True),
     "expectation_error_": Number(any_value=True),
     "pruning_": Items(
-        Entries({"n_parameters": Whole(), "degradation": SCORE, "penalty": SCORE}),
+        Entries({"n_parameters": Int(), "degradation": SCORE, "penalty": SCORE}),
         optional=True,
     ),
 }
@@ -109,7 +113,7 @@ OF_CLASSES: dict[str, Declared] = {
             "risk": SCORE,
             "error": SCORE,
             "training_risk": SCORE,
-            "n_samples": Whole(),
+            "n_samples": Int(),
             "unit": Number(),
         },
         optional=True,
@@ -117,7 +121,7 @@ OF_CLASSES: dict[str, Declared] = {
 }
 
 
-def _parameters(e: Any) -> bool:
+def _has_valid_parameters(e: Any) -> bool:
     instantiation, n_columns = e.instantiation_, e.n_features_in_ + e.bias
     drawn = instantiation.draw(1, n_columns, np.random.RandomState(0))
     if drawn.shape[1] != e.parameters_.shape[1]:
@@ -129,7 +133,7 @@ def _parameters(e: Any) -> bool:
     return not isinstance(instantiation, Stumps) or bool(inside.all())
 
 
-RULES: dict[str, Rule] = {"parameters of its instantiation": _parameters}
+RULES: dict[str, Rule] = {"parameters of its instantiation": _has_valid_parameters}
 
 
 # ----------------------------------------------------------------------------- description
@@ -144,7 +148,7 @@ _DELTA = 0.05
 
 def describe(e: Any, names: Names, /) -> Description:
     """Describe a fitted estimator whose arrays are NumPy's."""
-    instantiation, learner = described(e.instantiation_), _learner(e.learner)
+    instantiation, learner = instantiation_text(e.instantiation_), _learner_name(e.learner)
     facts = {
         "instantiation": instantiation,
         "learner": learner,
@@ -165,12 +169,12 @@ def describe(e: Any, names: Names, /) -> Description:
         ),
         products="by blocks",
         facts=facts,
-        note=f"A direction's loadings say how much each feature weighs in it. {_note(e)}",
+        note=f"A direction's loadings say how much each feature weighs in it. {_caption(e)}",
         panels=_panels(e, names, about["tuning"]),
     )
 
 
-def _note(e: Any) -> str:
+def _caption(e: Any) -> str:
     if isinstance(e.instantiation_, Stumps):
         return "Stumps of a feature add up to a curve: what they do to the prediction along it."
     return (
@@ -185,23 +189,23 @@ def _panels(e: Any, names: Names, tuning: Tuning) -> tuple[Panel, ...]:
     panels: list[Panel] = [
         Importances(features, importances, "root mean squares of the derivatives"),
         Directions(features, e.components_, importances),
-        _stumps(e, names) if by_stumps else profile_curves(e, names),
-        _sparsity(e),
+        _stump_panel(e, names) if by_stumps else profile_curves(e, names),
+        _sparsity_panel(e),
         tuning,
     ]
     if is_classifier(e) and e.validation_ is not None and e.coef_.shape[1] == 1 and _has_theta(e):
-        panels.append(_bound(e))
+        panels.append(_bound_panel(e))
     return (*panels, Objective(tuple(e.history_.objective)))
 
 
-def _learner(learner: str | Descent) -> str:
+def _learner_name(learner: str | Descent) -> str:
     """Name of a learner, in words."""
     if isinstance(learner, Descent):
         learner = "optimal_step" if learner.optimal_step else "sfgd"
     return learner.replace("_", " ")
 
 
-def _sparsity(e: Any) -> Sparsity:
+def _sparsity_panel(e: Any) -> Sparsity:
     prune = Pruning(e.prune) if isinstance(e.prune, str) else e.prune
     steps = () if e.pruning_ is None else e.pruning_
     pruned = tuple((step["n_parameters"], step["degradation"]) for step in steps)
@@ -209,7 +213,7 @@ def _sparsity(e: Any) -> Sparsity:
     return Sparsity(np.abs(e.coef_).sum(axis=1), e.n_parameters, pruned, tolerance, rule)
 
 
-def _stumps(e: Any, names: Names) -> Curves:
+def _stump_panel(e: Any, names: Names) -> Curves:
     """Sum of the stumps of each leading feature, along it."""
     first = int(e.bias)
     n_columns = e.n_features_in_ + first
@@ -233,12 +237,12 @@ def _stumps(e: Any, names: Names) -> Curves:
         names.outputs,
         one_unit=names.one_unit,
         title="Decision stumps, summed (ticks: thresholds)",
-        xlabel="feature" + in_unit(e),
+        xlabel="feature" + unit_text(e),
         thresholds=tuple(thresholds),
     )
 
 
-def _bound(e: Any) -> Bound:
+def _bound_panel(e: Any) -> Bound:
     known = e.validation_
     bounds = {}
     for radius, name in (("norm", "bound, B = norm"), ("doubling", "bound, any B")):
@@ -319,7 +323,7 @@ class WeightingBase(DirectionProfiles, SteppedLearner):
         if not isinstance(self.instantiation, Instantiation):
             check_choice("instantiation", self.instantiation, CHOICES)
         check_number("ridge", self.ridge, low=0, low_allowed=False, also=("auto",))
-        check_switch("bias", self.bias)
+        check_bool("bias", self.bias)
         learner = self._learner()
         check_choice("loss", self.loss, tuple(LOSSES))
         if self.loss != "squared" and not isinstance(learner, Descent):
@@ -334,7 +338,7 @@ class WeightingBase(DirectionProfiles, SteppedLearner):
         return RKHSWeighting(
             n_parameters=int(self.n_parameters),
             learner=learner,
-            candidates=candidates(self.instantiation),
+            candidates=instantiation_candidates(self.instantiation),
             loss=LOSSES[self.loss],
             ridge=None if isinstance(self.ridge, str) else float(self.ridge),
             prune=self._pruning(),
@@ -361,28 +365,28 @@ class WeightingBase(DirectionProfiles, SteppedLearner):
     def _keep(
         self,
         problem: WeightingProblem,
-        fitted: Weighting,
-        choice: Choice[Setting, Learned],
+        fitted: PrunedWeighting,
+        choice: SearchResult[WeightingSetting, WeightingLearned],
         back: Callable[[Array], Array],
     ) -> None:
         xp = array_namespace(problem.reference)
         learned, A, operator = fitted.learned, fitted.A, fitted.learned.operator
         W = back(operator.W)
-        exact = mover(W, "float64")
+        exact = make_mover(W, "float64")
         kept = np.flatnonzero(np.any(to_host(A) != 0, axis=1))
         with np.errstate(over="ignore"):
             # Large coefficients cancel in predictions: they are rounded only after that
             coef = exact(xp.astype(A, xp.float64) * problem.y_scale[None, :])
         intercept = exact(problem.y_mean)
         check_finite_result(coef, intercept)
-        self.coef_, self.intercept_ = take(coef, kept), intercept
-        self.parameters_ = take(W, kept)
+        self.coef_, self.intercept_ = take_rows(coef, kept), intercept
+        self.parameters_ = take_rows(W, kept)
         self.instantiation_, self.log_scale_ = operator.instantiation, operator.log_scale
         self.n_parameters_ = len(kept)
         self._keep_norms(problem, fitted, exact)
         self.ridge_ = math.exp(min(learned.log_ridge, 700.0))
         self.jitter_, self.gap_ = learned.jitter, learned.gap
-        sample = problem.rows.at(drawn(problem.rng, problem.n, min(problem.n, 200)))
+        sample = problem.rows.at(draw_indices(problem.rng, problem.n, min(problem.n, 200)))
         self.expectation_error_ = operator.features.standard_error(sample)
         self.pruning_ = fitted.pruning
         self._n_samples = learned.n_seen or problem.n
@@ -392,7 +396,7 @@ class WeightingBase(DirectionProfiles, SteppedLearner):
         self._warn(problem, learned)
 
     def _keep_norms(
-        self, problem: WeightingProblem, fitted: Weighting, exact: Callable[[Array], Array]
+        self, problem: WeightingProblem, fitted: PrunedWeighting, exact: Callable[[Array], Array]
     ) -> None:
         """Set the norm of each target's weighting, and its logarithm."""
         A, operator, xp = fitted.A, fitted.learned.operator, array_namespace(fitted.A)
@@ -404,11 +408,14 @@ class WeightingBase(DirectionProfiles, SteppedLearner):
         with np.errstate(divide="ignore", over="ignore"):
             roots = 0.5 * np.log(np.clip(squares, 0.0, None))
             logs = roots + np.log(unit) - operator.log_scale
-            self.log_rkhs_norm_ = beside(logs, there)
-            self.rkhs_norm_ = beside(np.exp(logs), there)
+            self.log_rkhs_norm_ = asarray_like(logs, there)
+            self.rkhs_norm_ = asarray_like(np.exp(logs), there)
 
     def _keep_validation(
-        self, problem: WeightingProblem, fitted: Weighting, choice: Choice[Setting, Learned]
+        self,
+        problem: WeightingProblem,
+        fitted: PrunedWeighting,
+        choice: SearchResult[WeightingSetting, WeightingLearned],
     ) -> None:
         """Set what only some targets have."""
 
@@ -416,9 +423,9 @@ class WeightingBase(DirectionProfiles, SteppedLearner):
         self, problem: WeightingProblem, operator: FeatureOperator, A: Array
     ) -> None:
         """Set the average outer product of gradients, and the directions that it shows."""
-        root, unit, reach = principal_gradients(problem, operator, A)
+        root, unit, reach = feature_principal_gradients(problem, operator, A)
         with np.errstate(over="ignore"):
-            self._gradients = beside(root * unit, self.parameters_)
+            self._gradients = asarray_like(root * unit, self.parameters_)
         self._keep_directions(root.T, self.parameters_)
         self._keep_range(reach)
 
@@ -427,7 +434,7 @@ class WeightingBase(DirectionProfiles, SteppedLearner):
         """Average outer product of gradients (n_features, n_features), when it is asked for."""
         return self._gradients.T @ self._gradients
 
-    def _warn(self, problem: WeightingProblem, learned: Learned) -> None:
+    def _warn(self, problem: WeightingProblem, learned: WeightingLearned) -> None:
         if learned.status not in _QUIET:
             seen = self._n_samples
             part = "" if seen == problem.n else f" (fitted on {seen} of {problem.n} rows)"
@@ -606,7 +613,7 @@ class RKHSWeightingRegressor(ArrayRegressor, WeightingBase):
     True
     """
 
-    @on_its_device
+    @run_on_data_device
     def bound(
         self, X: Any, y: Any, delta: float = 0.05, *, radius: str | float = "doubling"
     ) -> float:
@@ -678,7 +685,10 @@ class RKHSWeightingClassifier(OneHotClassifier, WeightingBase):
     _attributes = OF_CLASSES
 
     def _keep_validation(
-        self, problem: WeightingProblem, fitted: Weighting, choice: Choice[Setting, Learned]
+        self,
+        problem: WeightingProblem,
+        fitted: PrunedWeighting,
+        choice: SearchResult[WeightingSetting, WeightingLearned],
     ) -> None:
         """Set what held-out folds show, which bounds are compared with."""
         self.validation_ = None
@@ -702,9 +712,9 @@ class RKHSWeightingClassifier(OneHotClassifier, WeightingBase):
             "unit": unit,
         }
 
-    @on_its_device
+    @run_on_data_device
     def decision_function(self, X: Any) -> Array:
-        """Give scores, of which the largest is predicted.
+        """Return scores, of which the largest is predicted.
 
         Parameters
         ----------
@@ -718,7 +728,7 @@ class RKHSWeightingClassifier(OneHotClassifier, WeightingBase):
         """
         return super().decision_function(X)
 
-    @on_its_device
+    @run_on_data_device
     def bound(
         self, X: Any, y: Any, delta: float = 0.05, *, radius: str | float = "doubling"
     ) -> float:

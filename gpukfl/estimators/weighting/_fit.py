@@ -11,17 +11,17 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gpukfl.core._array import Array, array_namespace, beside, to_host
+from gpukfl.core._array import Array, array_namespace, asarray_like, to_host
 from gpukfl.core._places import Place
-from gpukfl.core._random import drawn
+from gpukfl.core._random import draw_indices
 from gpukfl.core._results import Status
 from gpukfl.estimators._data import HeldOut
-from gpukfl.estimators._learner import Choice
+from gpukfl.estimators._learner import SearchResult
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples, Splits
 from gpukfl.estimators._search import Search, Trial
-from gpukfl.estimators.weighting._data import Learned, WeightingProblem, log_share
-from gpukfl.estimators.weighting._settings import Settings
+from gpukfl.estimators.weighting._data import WeightingLearned, WeightingProblem, log_relative_ridge
+from gpukfl.estimators.weighting._settings import WeightingSettings
 from gpukfl.instantiations import INSTANTIATIONS, GaussianSign, Instantiation, Stumps
 from gpukfl.methods import (
     Candidate,
@@ -41,8 +41,8 @@ _DELTA = 0.05  # with which Theorem 8 may fail
 _LARGEST_LOG = 300.0  # beyond this a bound says nothing anyway
 
 
-def degradation_of(
-    problem: WeightingProblem, learned: Learned, found: list[Candidate], rule: str, /
+def candidate_degradations(
+    problem: WeightingProblem, learned: WeightingLearned, found: list[Candidate], rule: str, /
 ) -> list[float]:
     """Bound or measure how much worse each candidate is than the whole model.
 
@@ -58,7 +58,7 @@ def degradation_of(
         pairs = [(gap, unit * rho) for gap, rho in zip(gaps, slopes, strict=True)]
     if rule == "norm":
         return [degradation(gap, rho) for gap, rho in pairs]
-    risks, errors = _on_rows(problem, learned, found)
+    risks, errors = _evaluate_candidates(problem, learned, found)
     if rule == "error":
         return (errors[1:] - errors[0]).tolist()
     changes = (unit * (risks[1:] - risks[0])).tolist()
@@ -71,7 +71,7 @@ def degradation_of(
 
 
 def _capacities(
-    problem: WeightingProblem, learned: Learned, found: list[Candidate]
+    problem: WeightingProblem, learned: WeightingLearned, found: list[Candidate]
 ) -> tuple[list[float], list[float]]:
     """θ times the distance of each candidate, and the loss's slope for predictions of both."""
     operator, xp = learned.operator, array_namespace(problem.Y)
@@ -86,14 +86,14 @@ def _capacities(
     return gaps, [problem.loss.lipschitz(largest + gap, largest_y) for gap in gaps]
 
 
-def _on_rows(
-    problem: WeightingProblem, learned: Learned, found: list[Candidate]
+def _evaluate_candidates(
+    problem: WeightingProblem, learned: WeightingLearned, found: list[Candidate]
 ) -> tuple[np.ndarray, np.ndarray]:
     """Mean loss and share of wrong labels of the whole model and each candidate: one pass."""
     operator, t = learned.operator, problem.Y.shape[1]
     xp = array_namespace(problem.Y)
     models = [to_host(learned.A), *(one.B for one in found)]
-    stacked = beside(np.concatenate(models, axis=1), learned.A)
+    stacked = asarray_like(np.concatenate(models, axis=1), learned.A)
     Y, weights, loss = problem.Y, problem.weights, problem.loss
 
     def compute(start: int, stop: int) -> tuple[Array, ...]:
@@ -139,7 +139,7 @@ CHOICES = ("auto", *INSTANTIATIONS)
 
 
 @dataclass(frozen=True)
-class Setting:
+class WeightingSetting:
     """What is weighted, by how many parameters, on all rows or on some, and with which λ.
 
     Where λ is None all ridges are tried, or the one that was given.
@@ -152,35 +152,35 @@ class Setting:
 
 
 @dataclass(eq=False)
-class Fold:
+class WeightingFold:
     """Rows of one fold, and those that are fitted: in a search all others of the problem."""
 
     problem: WeightingProblem
     held_out: HeldOut
-    reached: Learned | None = None  # the last fit of all rows, however it ended
+    reached: WeightingLearned | None = None  # the last fit of all rows, however it ended
 
     def learn(
         self,
-        setting: Setting,
-        start: Learned | None,  # noqa: ARG002
+        setting: WeightingSetting,
+        start: WeightingLearned | None,  # noqa: ARG002
         run: Run,
         /,
-    ) -> Learned:
+    ) -> WeightingLearned:
         """Fit all rows of the problem."""
         problem = self.problem
         W = setting.instantiation.draw(setting.n_parameters, problem.d, run.again())
         return problem.learn(problem.operator(setting.instantiation, W))
 
-    def predict(self, learned: Learned, /) -> Array:
+    def predict(self, learned: WeightingLearned, /) -> Array:
         """Predict the held-out rows."""
         return self.problem.operator_at(learned, self.held_out.X) @ learned.A
 
 
-Trials = Sequence[Trial[Setting, Learned]]
+Trials = Sequence[Trial[WeightingSetting, WeightingLearned]]
 
 
 @dataclass(frozen=True)
-class Tuner:
+class WeightingTuner:
     """Tries every instantiation, and then the best one with all parameters on all rows."""
 
     candidates: Sequence[Instantiation]
@@ -188,39 +188,41 @@ class Tuner:
     n: int  # rows in all
     on_all_rows: bool  # whether instantiations are tried on all
 
-    def propose(self, trials: Trials, /) -> Setting | None:
-        """Give the next instantiation, where there is a choice."""
+    def propose(self, trials: Trials, /) -> WeightingSetting | None:
+        """Return the next instantiation, where there is a choice."""
         if len(self.candidates) == 1:
             return None
         few = min(self.n_parameters, _PARAMETERS)
         tried = [trial.setting.instantiation for trial in trials]
         untried = (one for one in self.candidates if one not in tried)
-        return next((Setting(one, few, self.on_all_rows) for one in untried), None)
+        return next((WeightingSetting(one, few, self.on_all_rows) for one in untried), None)
 
-    def last(self, trials: Trials, /) -> Setting | None:
-        """Give what is fitted in the end; None where the best trial is that already."""
+    def last(self, trials: Trials, /) -> WeightingSetting | None:
+        """Return what is fitted in the end; None where the best trial is that already."""
         best = self.choose(trials).setting.instantiation if trials else self.candidates[0]
-        setting = Setting(best, self.n_parameters, on_all_rows=True)
+        setting = WeightingSetting(best, self.n_parameters, on_all_rows=True)
         tried = [replace(trial.setting, ridge=None) for trial in trials]
         return None if setting in tried else setting
 
-    def starts(self, setting: Setting, trials: Trials, /) -> Sequence[Learned | None]:
-        """Give the fit whose ridge is likely: of the same instantiation, or the last one."""
+    def starts(
+        self, setting: WeightingSetting, trials: Trials, /
+    ) -> Sequence[WeightingLearned | None]:
+        """Return the fit whose ridge is likely: of the same instantiation, or the last one."""
         if not trials:
             return [None]
         same = [one for one in trials if one.setting.instantiation == setting.instantiation]
         return [(same or trials)[-1].learned[0]]
 
-    def choose(self, trials: Trials, /) -> Trial[Setting, Learned]:
-        """Give the best of the fits that saw all rows, or of all where none did."""
+    def choose(self, trials: Trials, /) -> Trial[WeightingSetting, WeightingLearned]:
+        """Return the best of the fits that saw all rows, or of all where none did."""
         whole = [trial for trial in trials if trial.learned[0].n_seen == self.n]
         return max(whole or trials, key=lambda trial: (trial.score, trial.setting.ridge))
 
-    def described(self, trial: Trial[Setting, Learned], /) -> dict[str, Any]:
+    def described(self, trial: Trial[WeightingSetting, WeightingLearned], /) -> dict[str, Any]:
         """Name instantiation and ridge, and of how much the fit was."""
         setting = trial.setting
         return {
-            "instantiation": described(setting.instantiation),
+            "instantiation": instantiation_text(setting.instantiation),
             "n_parameters": setting.n_parameters,
             "n_samples": trial.learned[0].n_seen,
             "ridge": setting.ridge,
@@ -228,11 +230,11 @@ class Tuner:
 
 
 @dataclass
-class WeightingSearch(Search[Setting, Learned]):
+class WeightingSearch(Search[WeightingSetting, WeightingLearned]):
     """Fits that score all ridges at once, in folds that are the same for search and last fit."""
 
     problem: WeightingProblem = field(kw_only=True)
-    tuner: Tuner
+    tuner: WeightingTuner
 
     def go(self) -> None:
         """Try instantiations, and fit the best one."""
@@ -258,19 +260,21 @@ class WeightingSearch(Search[Setting, Learned]):
         few = setting.n_parameters
         return min(wanted, max(few, int(few * (left / max(took, 1e-9)) ** (1.0 / _GROWTH))))
 
-    def evaluate(self, setting: Setting, /) -> Trial[Setting, Learned]:
+    def evaluate(self, setting: WeightingSetting, /) -> Trial[WeightingSetting, WeightingLearned]:
         """Fit once without each fold and once with all, and add a trial for every ridge."""
         return self._judge(setting, self._first)
 
     def _judge(
-        self, setting: Setting, fit: Callable[[Setting, Learned | None], Learned]
-    ) -> Trial[Setting, Learned]:
+        self,
+        setting: WeightingSetting,
+        fit: Callable[[WeightingSetting, WeightingLearned | None], WeightingLearned],
+    ) -> Trial[WeightingSetting, WeightingLearned]:
         begun = time.perf_counter()
         (near,) = self.tuner.starts(setting, self.trials)
         learned = fit(setting, near)
         if not self.folds:
             held = self.problem.held_out_folds()
-            self.folds = [Fold(self.problem, one) for one in held]
+            self.folds = [WeightingFold(self.problem, one) for one in held]
         if setting.on_all_rows:
             self.folds[0].reached = learned  # type: ignore[attr-defined]
         found = self._trials(setting, learned)
@@ -281,7 +285,7 @@ class WeightingSearch(Search[Setting, Learned]):
             raise KeyboardInterrupt
         return self.tuner.choose(found)
 
-    def _first(self, setting: Setting, near: Learned | None) -> Learned:
+    def _first(self, setting: WeightingSetting, near: WeightingLearned | None) -> WeightingLearned:
         """Fit some parameters, the same for all candidates of one kind."""
         problem = self._part
         W = setting.instantiation.draw(
@@ -290,10 +294,10 @@ class WeightingSearch(Search[Setting, Learned]):
         operator = problem.operator(setting.instantiation, W)
         learned = problem.learn(operator, validate=True, near=near.likely if near else None)
         tried = len({trial.setting.instantiation for trial in self.trials})
-        self.run.tell(f"tune {described(setting.instantiation)}", tried, learned.history)
+        self.run.tell(f"tune {instantiation_text(setting.instantiation)}", tried, learned.history)
         return learned
 
-    def _last(self, setting: Setting, near: Learned | None) -> Learned:
+    def _last(self, setting: WeightingSetting, near: WeightingLearned | None) -> WeightingLearned:
         """Fit all parameters, with those of the best trial among them, until time is up."""
         problem, run = self.problem, self.run
         first = [] if near is None else [to_host(near.operator.W)]
@@ -309,7 +313,9 @@ class WeightingSearch(Search[Setting, Learned]):
             near=near.likely if near else None,
         )
 
-    def _trials(self, setting: Setting, learned: Learned) -> list[Trial[Setting, Learned]]:
+    def _trials(
+        self, setting: WeightingSetting, learned: WeightingLearned
+    ) -> list[Trial[WeightingSetting, WeightingLearned]]:
         """Judge every ridge; one trial of no score where too few rows were seen for that."""
         known = learned.validated
         if known is None:
@@ -341,15 +347,15 @@ class WeightingSearch(Search[Setting, Learned]):
 
 
 @dataclass(frozen=True, eq=False)
-class Weighting:
+class PrunedWeighting:
     """What is kept of a fit: coefficients that may be pruned, and what pruning came by."""
 
-    learned: Learned
+    learned: WeightingLearned
     A: Array  # (T, t), 0 for parameters that are left out
     pruning: list[dict[str, Any]] | None = None
 
 
-class RKHSWeighting(Settings):
+class RKHSWeighting(WeightingSettings):
     """RKHS weightings with their settings."""
 
     splits: ClassVar[Splits] = Splits(fewest=2)
@@ -362,18 +368,18 @@ class RKHSWeighting(Settings):
         """Place samples."""
         return WeightingProblem(self, samples, place, run)
 
-    def given(self, problem: WeightingProblem, /) -> Setting:
-        """Give the only instantiation, or stumps of middling width."""
+    def given(self, problem: WeightingProblem, /) -> WeightingSetting:
+        """Return the only instantiation, or stumps of middling width."""
         one = self.candidates[0] if len(self.candidates) == 1 else Stumps(1.0, 1.0)
-        return Setting(one.resolved(problem.d), self.n_parameters, on_all_rows=True)
+        return WeightingSetting(one.resolved(problem.d), self.n_parameters, on_all_rows=True)
 
-    def fold(self, problem: WeightingProblem, held_out: HeldOut, /) -> Fold:
+    def fold(self, problem: WeightingProblem, held_out: HeldOut, /) -> WeightingFold:
         """Join rows to fit and rows that judge."""
-        return Fold(problem, held_out)
+        return WeightingFold(problem, held_out)
 
     def search(
         self,
-        folds: Callable[[], Sequence[Fold]],  # noqa: ARG002
+        folds: Callable[[], Sequence[WeightingFold]],  # noqa: ARG002
         problem: WeightingProblem,
         run: Run,
         /,
@@ -386,12 +392,16 @@ class RKHSWeighting(Settings):
             return None
         candidates = [one.resolved(problem.d) for one in self.candidates]
         on_all_rows = len(scored_rows(problem.n)) == problem.n
-        tuner = Tuner(candidates, self.n_parameters, problem.n, on_all_rows)
+        tuner = WeightingTuner(candidates, self.n_parameters, problem.n, on_all_rows)
         return WeightingSearch((), tuner, run, _SHARE, problem=problem)
 
     def learn(
-        self, problem: WeightingProblem, choice: Choice[Setting, Learned], run: Run, /
-    ) -> Weighting:
+        self,
+        problem: WeightingProblem,
+        choice: SearchResult[WeightingSetting, WeightingLearned],
+        run: Run,
+        /,
+    ) -> PrunedWeighting:
         """Take the fit that was chosen, and prune it."""
         learned = self._learned(problem, choice, run)
         if choice.stopped:
@@ -399,39 +409,42 @@ class RKHSWeighting(Settings):
         elif learned.status in _WELL and (learned.n_seen < problem.n or self._lacks(choice)):
             learned = replace(learned, status=Status.TIME_LIMIT)
         if self.prune is None:
-            return Weighting(learned, learned.A)
+            return PrunedWeighting(learned, learned.A)
         try:
             found = pruning_candidates(to_host(learned.operator.core), to_host(learned.A))
-            worse = degradation_of(problem, learned, found, self.prune.rule)
+            worse = candidate_degradations(problem, learned, found, self.prune.rule)
         except KeyboardInterrupt:  # the whole model is there
-            return Weighting(replace(learned, status=Status.INTERRUPTED), learned.A)
+            return PrunedWeighting(replace(learned, status=Status.INTERRUPTED), learned.A)
         steps = [
             {"n_parameters": one.n_kept, "degradation": more, "penalty": one.penalty}
             for one, more in zip(found, worse, strict=True)
         ]
         tolerance = self.prune.tolerance
         chosen = last_accepted(found, lambda k, _: worse[k] < tolerance)
-        return Weighting(
-            learned, learned.A if chosen is None else beside(chosen.B, learned.A), steps
+        return PrunedWeighting(
+            learned, learned.A if chosen is None else asarray_like(chosen.B, learned.A), steps
         )
 
-    def _lacks(self, choice: Choice[Setting, Learned]) -> bool:
+    def _lacks(self, choice: SearchResult[WeightingSetting, WeightingLearned]) -> bool:
         """Whether there was no time to try all parameters."""
         tried = [trial.setting.n_parameters for trial in choice.trials]
         return bool(tried) and max(tried) < self.n_parameters
 
     def _learned(
-        self, problem: WeightingProblem, choice: Choice[Setting, Learned], run: Run
-    ) -> Learned:
+        self,
+        problem: WeightingProblem,
+        choice: SearchResult[WeightingSetting, WeightingLearned],
+        run: Run,
+    ) -> WeightingLearned:
         if choice.trial is not None:
             return choice.trial.learned[0]
-        reached = [fold.reached for fold in choice.folds if isinstance(fold, Fold)]
+        reached = [fold.reached for fold in choice.folds if isinstance(fold, WeightingFold)]
         if reached and reached[0] is not None:  # interrupted while its ridges were compared
             return reached[0]
         setting, count = choice.setting, self.n_parameters
         if choice.stopped:
             n, few = problem.n, min(problem.n, _HASTY_ROWS)
-            problem = problem.part(np.sort(drawn(run.rng, n, few)))
+            problem = problem.part(np.sort(draw_indices(run.rng, n, few)))
             count = min(count, _HASTY_PARAMETERS)
         W = setting.instantiation.draw(count, problem.d, run.rng)
         operator = problem.operator(setting.instantiation, W)
@@ -442,12 +455,12 @@ class RKHSWeighting(Settings):
             left=lambda: run.left(_FIT_SHARE),
             tell=run.tell,
             validate=choice.settled and self.ridge is None,
-            near=log_share(math.log(known), operator) if known else None,
+            near=log_relative_ridge(math.log(known), operator) if known else None,
         )
 
 
-def candidates(instantiation: str | Instantiation, /) -> list[Instantiation]:
-    """Give what a parameter leaves to choose from."""
+def instantiation_candidates(instantiation: str | Instantiation, /) -> list[Instantiation]:
+    """Return the instantiations that a parameter leaves to choose from."""
     if isinstance(instantiation, Instantiation):
         return [instantiation]
     if instantiation == "auto":
@@ -455,7 +468,7 @@ def candidates(instantiation: str | Instantiation, /) -> list[Instantiation]:
     return CANDIDATES[instantiation]
 
 
-def described(instantiation: Instantiation, /) -> str:
+def instantiation_text(instantiation: Instantiation, /) -> str:
     """Name and widths of an instantiation, in words."""
     shown = [
         f"{name} {value:.3g}"

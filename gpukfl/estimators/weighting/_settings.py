@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral
 
-from gpukfl.core._checks import check_choice, check_number, check_switch
+from gpukfl.core._checks import check_bool, check_choice, check_number
 from gpukfl.instantiations import Instantiation
 from gpukfl.methods import PRUNING_RULES, Loss
 
@@ -33,7 +33,7 @@ class Descent:
     batch_size: int = 50
 
     def __post_init__(self) -> None:
-        check_switch("optimal_step", self.optimal_step)
+        check_bool("optimal_step", self.optimal_step)
         check_number("radius", self.radius, low=0, low_allowed=False)
         check_number("batch_size", self.batch_size, kind=Integral, low=1)
 
@@ -68,7 +68,7 @@ LEARNERS: dict[str, str | Descent] = {
 
 
 @dataclass(frozen=True)
-class Settings:
+class WeightingSettings:
     """The parameters of the estimators.
 
     Attributes
