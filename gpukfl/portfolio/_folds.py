@@ -210,9 +210,8 @@ def choose_n_folds(
     """Return how many folds rows are split into; 1 is one held-out part.
 
     They are fewer where there is little time: more members, fitted to as many rows, say more. Rows
-    of many columns take longer in proportion. One
-    part takes longer than two folds, of 2000 to 4000 rows: to learn a metric of four fifths of the
-    rows takes four times as long as of a half.
+    of many columns take longer in proportion. One part takes longer than two folds, of 2000 to 4000
+    rows: to learn a metric of four fifths of the rows takes four times as long as of a half.
     """
     each = math.inf if max_time is None else max_time / n / max(d / _WIDE, 1.0)
     if n >= _FOLDS_BELOW or (n >= MANY and each < _HASTE):
