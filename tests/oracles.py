@@ -25,7 +25,7 @@ def projections(rng, kind, m, n):
 def zero_sum(rng, n, t):
     """Weights (n, t) whose columns sum to zero exactly: numbers and their negatives, mixed."""
     half = rng.standard_normal((n // 2, t)).astype(np.float32).astype(np.float64)
-    return rng.permute_rows(np.concatenate([half, -half, np.zeros((n % 2, t))]), axis=0)
+    return rng.permuted(np.concatenate([half, -half, np.zeros((n % 2, t))]), axis=0)
 
 
 def centered(V, s=None):

@@ -145,7 +145,7 @@ def test_partitions_leave_them_out_too():
 def test_estimators_leave_them_out_of_partitions(estimator, few, monkeypatch):
     dd = pytest.importorskip("dask.dataframe")
     if not few:  # rows stay where they are
-        for module in ("estimators._dask", "estimators._learner", "portfolio._base"):
+        for module in ("estimators._dask", "tables._training", "portfolio._base"):
             monkeypatch.setattr(f"gpukfl.{module}.SAMPLE", 150)
             if module != "estimators._dask":
                 monkeypatch.setattr(f"gpukfl.{module}.FEWEST", 150)

@@ -107,9 +107,9 @@ def test_the_whole_of_a_tuned_fit_is_limited(several, data, monkeypatch):
     seen = []
 
     class Spy(gpukfl.RKHSWeightingRegressor):
-        def fit(self, *args, **kwargs):
+        def _read_targets(self, *args):
             seen.append(blas_threads())
-            return super().fit(*args, **kwargs)
+            return super()._read_targets(*args)
 
     method = replace(METHODS["rkhs_weighting"], regression=Spy)
     monkeypatch.setitem(METHODS, "rkhs_weighting", method)
@@ -304,8 +304,8 @@ def test_torch_has_one_thread_for_few_samples(given, torch, data, monkeypatch):
 @pytest.mark.usefixtures("torch")
 def test_torch_has_one_thread_though_it_is_imported_later():
     code = (
-        "from gpukfl._accel.limits import one_openmp_thread, one_openmp_thread_of_sklearn\n"
-        "with one_openmp_thread_of_sklearn(): pass\n"
+        "from gpukfl._accel.limits import one_openmp_thread, one_sklearn_openmp_thread\n"
+        "with one_sklearn_openmp_thread(): pass\n"
         "import torch; torch.set_num_threads(2)\n"
         "with one_openmp_thread(): print(torch.get_num_threads())"
     )

@@ -182,7 +182,7 @@ def assert_all_variables(model):
 
 
 @interrupted
-@pytest.mark.parametrize("name", ["run", "refined"])
+@pytest.mark.parametrize("name", ["run", "refine_weights"])
 def test_an_interruption_before_anything_is_selected_leaves_all_variables(monkeypatch, name):
     interrupt_within(monkeypatch, name, 3, 0)
     model = selector(ridge="auto").fit(X, Y)
@@ -206,7 +206,7 @@ def interrupt_within(monkeypatch, name, number, after):
 # The first ridge is tried on 5 folds; a descent notes an interruption, what is around it raises it
 @pytest.mark.pairs
 @unbounded
-@pytest.mark.parametrize("name", ["run", "refined"])
+@pytest.mark.parametrize("name", ["run", "refine_weights"])
 @pytest.mark.parametrize(("number", "after"), [(6, 0), (6, 1), (9, 0), (9, 1)])
 def test_an_interruption_while_tuning_is_a_usable_model(monkeypatch, name, number, after):
     interrupt_within(monkeypatch, name, number, after)
@@ -256,7 +256,7 @@ def test_an_interruption_of_stability_selection_is_a_usable_model(monkeypatch, n
 
 @pytest.mark.parametrize(("number", "after"), [(1, 0), (2, 1)])
 def test_an_interruption_of_the_last_fit_ends_with_a_quicker_one(monkeypatch, number, after):
-    interrupt_within(monkeypatch, "refined", number, after)
+    interrupt_within(monkeypatch, "refine_weights", number, after)
     with pytest.warns(ConvergenceWarning, match="interrupted"):
         model = selector().fit(X, Y)
     assert (model.status_, found(model)) == ("INTERRUPTED", TRUE)

@@ -74,7 +74,7 @@ def reader():
 
 @pytest.fixture(scope="module")
 def graph(reader):
-    inputs, codes = tables.inputs_of(reader.table, ndonnx)
+    inputs, codes = tables.make_inputs(reader.table, ndonnx)
     outputs = {"codes": codes, "encoded": reader.encoding.transform(codes)}
     return ndonnx.build(inputs, outputs).SerializeToString()
 
@@ -128,7 +128,7 @@ def test_parts_of_dates_are_those_of_numpy():
     times = np.concatenate([times, edges, np.array(["NaT"], "M8[us]")])
     table = Table.of(pd.DataFrame({"at": times}), columns={"at": "date"})
     assert table.columns[0].parts == ("year", *PERIODS)
-    inputs, codes = tables.inputs_of(table, ndonnx)
+    inputs, codes = tables.make_inputs(table, ndonnx)
     found = run(
         ndonnx.build(inputs, {"codes": codes}).SerializeToString(), {"at": times.astype(np.int64)}
     )["codes"]
@@ -146,12 +146,12 @@ def test_columns_that_files_cannot_read_are_named(tmp_path):
         single("one target").to_onnx(path)
     frame = pd.DataFrame({"label": FRAME["width"], "of": FRAME["colour"]})
     with pytest.raises(ValueError, match="no column with the name of an output, got 'label'"):
-        tables.inputs_of(Table.of(frame), ndonnx)
+        tables.make_inputs(Table.of(frame), ndonnx)
     with pytest.raises(ValueError, match="a name for every input of an ONNX graph, got a column"):
-        tables.inputs_of(Table.of(frame.rename(columns={"label": ""})), ndonnx)
+        tables.make_inputs(Table.of(frame.rename(columns={"label": ""})), ndonnx)
     odd = pd.DataFrame({"code": [0.5, 1.5] * 40})
     with pytest.raises(TypeError, match="expected codes that are integers in an ONNX file"):
-        tables.inputs_of(Table.of(odd, columns={"code": "code"}), ndonnx)
+        tables.make_inputs(Table.of(odd, columns={"code": "code"}), ndonnx)
     assert not path.exists()
 
 
