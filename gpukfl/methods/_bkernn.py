@@ -181,7 +181,7 @@ def fit_bkernn(
     Notes
     -----
     A step costs a sort of the n m projections and about ten products of O(n m) for each trial.
-    Budget on a GPU, an iteration: 440 launches, 7 waits, 1 uploads of 2.5 kB, 130 MB read and
+    Budget on a GPU, an iteration: 460 launches, 7 waits, 1 uploads of 2.5 kB, 130 MB read and
     written, for 3200 samples; most of them in preconditioned conjugate gradients, of which six
     are made from wait to wait. The exact kernel takes half of the launches.
 

@@ -131,7 +131,7 @@ class ConjugateGradient:
         Waits for the device at every reading, for which the iterates since the last are kept.
         Budget on a GPU, an iteration: 11.5 launches, 0.1 waits, 0 uploads of 0 kB, 2.5 MB read and
         written, with a product by a centred Brownian kernel of 4000 samples and 8 particles (7 of
-        them) and a check every 10. With directions kept, 8 launches more.
+        them) and a check every 10. With directions kept, 9 launches more.
         """
         xp = array_namespace(b)
         size = xp.sqrt(column_dots(b, b))
