@@ -47,7 +47,7 @@ from gpukfl.solvers import ConjugateGradient, ConjugateGradientOnSums, NystromPr
 # then differ by rounding alone
 DIRECT_UP_TO = 250
 # Directions of a solve that are kept, so that rounding does not grow; and elements of all of them
-_KEPT, _KEPT_ELEMENTS = 64, 2**25
+_KEPT, _KEPT_ELEMENTS = 64, 2**23
 # On a GPU a wait costs as much as two launches, and a step a dozen; up to so many elements of the
 # targets its kernels take less time than their launches
 _READ_TOGETHER, _QUICK = 6, 2**16

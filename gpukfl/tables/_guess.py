@@ -37,7 +37,6 @@ from gpukfl.tables._numerals import (
 from gpukfl.tables._text import components_of
 from gpukfl.tables._values import Values
 
-_PARTITIONS = ("category", "boolean", "code")  # kinds that tell rows apart, by whatever names
 MOST_LEVELS = 2**16  # that are kept, the most frequent; the others count as one
 CONSTANT, ONE_VALUE = "the same in every row", "one value, and gaps"  # reasons
 _CODES = 8  # different integers up to which they may be codes ...
