@@ -327,14 +327,15 @@ class RegFeaL:
                 f"which η underflows, got {self.exponent}"
             )
             raise ValueError(msg)
-        fit = RegFeaLFit(rows, np.eye(d), equal_eta(d, self.exponent))
+        fit = RegFeaLFit(rows, None, equal_eta(d, self.exponent))
         weights = None if weights is None else to_double(weights)
+        turn = turned = 0.0  # seconds that finding directions takes, and when they were found
         try:
             for k in range(self.n_iter):
-                R, eta = self.directions(fit) if k else (fit.R, fit.eta)
+                R, eta = fit.turn or (fit.rotation, fit.eta)
                 new = self._regression(rows, R, eta, Y, weights, rng, None if k else first)
                 # Together: coefficients belong to the directions of their own iteration
-                fit.R, fit.eta = R, eta
+                fit.rotation, fit.eta, fit.turn = R, eta, None
                 (fit.indices, fit.f_hat, fit.intercept, objective) = new
                 fit.etas.append(eta)
                 fit.history.objective.append(objective)
@@ -342,7 +343,16 @@ class RegFeaL:
                 fit.history.residual.append(0.0)
                 fit.history.seconds.append(time.perf_counter() - begun)
                 watch(k, fit)
-                if self._is_late(fit.history.seconds) and k + 1 < self.n_iter:
+                if k + 1 == self.n_iter:
+                    break
+                # Another iteration, as long as the last; the directions it asks for are found, too
+                now = fit.history.seconds[-1]
+                regression = now - turned
+                if not self._is_late(now + turn + regression + turn):
+                    fit.turn = self._turn(fit)
+                    turned = time.perf_counter() - begun
+                    turn = turned - now
+                if fit.turn is None or self._is_late(turned + regression + turn):
                     fit.status = Status.TIME_LIMIT
                     break
         except KeyboardInterrupt:
@@ -351,10 +361,8 @@ class RegFeaL:
             fit.status = Status.INTERRUPTED
         return fit
 
-    def _is_late(self, seconds: list[float]) -> bool:
-        """Whether another iteration, as long as the last, would end too late."""
-        last = seconds[-1] - (seconds[-2] if len(seconds) > 1 else 0.0)
-        return self.max_time is not None and seconds[-1] + last > self.max_time
+    def _is_late(self, seconds: float) -> bool:
+        return self.max_time is not None and seconds > self.max_time
 
     def operator(self, fit: RegFeaLFit, rows: Rows, scales: np.ndarray) -> HermiteOperator:
         """Features of the fit's tuples at some rows."""
@@ -364,7 +372,7 @@ class RegFeaL:
     def _regression(
         self,
         rows: Rows,
-        R: np.ndarray,
+        R: np.ndarray | None,
         eta: np.ndarray,
         Y: Array,
         weights: Array | None,
@@ -388,27 +396,51 @@ class RegFeaL:
 
     def directions(self, fit: RegFeaLFit) -> tuple[np.ndarray, np.ndarray]:
         """Minimise over R and η for fixed f: eq. (3.3), or (3.1) for variables."""
-        d = fit.R.shape[0]
+        R, eta = fit.turn or self._turn(fit)
+        return _identity(len(eta)) if R is None else R, eta
+
+    def _turn(self, fit: RegFeaLFit) -> tuple[np.ndarray | None, np.ndarray]:
+        """Find these directions, None for the identity.
+
+        Coordinates that no tuples couple are eigenvectors by themselves. Where d is large most are:
+        O(b³ + d b²) for the b largest number that are coupled, beside O(d²).
+        """
+        M = self._derivatives(fit)
+        squares, d = M.diagonal(), len(fit.eta)
         if not self.rotate:
-            u = np.diag(self.derivatives(fit)) + _FLOOR
-            return fit.R, optimal_eta(u, self.exponent)
-        M = self.derivatives(fit)
+            return None, optimal_eta(squares + _FLOOR, self.exponent)
         # Any basis would do for directions along which f is constant: rounding shall not choose it
-        _, U = host_eigh(M + np.diag(_TIES * np.arange(d) / d))
-        U = U[:, ::-1]
-        squares = np.sum(U * (M @ U), axis=0)
+        ties = _TIES * np.arange(d) / d
+        values, turns = squares + ties, []
+        for own in _coupled_coordinates(M):
+            block = M[own][:, own].toarray()
+            values[own], U = host_eigh(block + np.diag(ties[own]))
+            squares[own] = np.sum(U * (block @ U), axis=0)
+            turns.append((own, U))
         squares[squares < _TIES] = 0.0
-        order = np.argsort(-squares, kind="stable")
-        R = U[:, order] if _is_identity(fit.R) else fit.R @ U[:, order]
-        return R, optimal_eta(squares[order] + _FLOOR, self.exponent)
+        # Nor the order of equal ones: those of a tuple that meets no other are equal
+        descending = np.argsort(values, kind="stable")[::-1]
+        order = descending[np.argsort(-np.round(squares[descending] / _TIES), kind="stable")]
+        return fit.turned(turns, order), optimal_eta(squares[order] + _FLOOR, self.exponent)
 
     def derivatives(self, fit: RegFeaLFit) -> np.ndarray:
         r"""Return :math:`E[\nabla f \nabla f^\top]` under N(0, I), in rotated coordinates."""
+        return self._derivatives(fit).toarray()
+
+    def _derivatives(self, fit: RegFeaLFit) -> sparse.csr_array:
         assert fit.indices is not None
         f_hat = fit.f_hat
         if self.over_c:
             f_hat = f_hat * np.exp(-0.5 * self.law.log_c(fit.indices.degrees))[:, None]
-        return derivative_products(fit.indices.tuples, f_hat)
+        return _sparse_derivative_products(fit.indices.tuples, f_hat)
+
+
+def _coupled_coordinates(pattern: sparse.sparray, at_least: int = 2, /) -> list[np.ndarray]:
+    """Return the sets of so many coordinates that a matrix couples, each in ascending order."""
+    _, label = sparse.csgraph.connected_components(pattern, directed=False)
+    sizes = np.bincount(label)
+    sets = np.split(np.argsort(label, kind="stable"), np.cumsum(sizes)[:-1])
+    return [own for own, size in zip(sets, sizes, strict=True) if size >= at_least]
 
 
 @dataclass(eq=False)
@@ -466,7 +498,7 @@ class RegFeaLFit:
     """What was learned so far."""
 
     rows: Rows
-    R: np.ndarray  # (d, d), most important directions first
+    rotation: np.ndarray | None  # R (d, d), most important directions first; None: the identity
     eta: np.ndarray  # (d,), of the columns of R
     indices: MultiIndices | None = None
     f_hat: np.ndarray = field(default_factory=lambda: np.zeros((0, 1)))  # (m', t)
@@ -474,14 +506,44 @@ class RegFeaLFit:
     status: Status = Status.CONVERGED
     history: History = field(default_factory=History)
     etas: list[np.ndarray] = field(default_factory=list)
+    # R, or None, and η that the last regression asks for, where they are known
+    turn: tuple[np.ndarray | None, np.ndarray] | None = None
+
+    @property
+    def R(self) -> np.ndarray:  # noqa: N802 - the name in the paper
+        """The rotation (d, d)."""
+        return _identity(len(self.eta)) if self.rotation is None else self.rotation
 
     def placed_rotation(self) -> Array | None:
         """R beside the rows; None for the identity."""
-        return _place_rotation(self.R, self.rows.reference)
+        return _place_rotation(self.rotation, self.rows.reference)
+
+    def turned(self, turns: list[tuple[np.ndarray, np.ndarray]], order: np.ndarray) -> np.ndarray:
+        """Return R times a rotation, its columns in some order.
+
+        The rotation turns some sets of coordinates among themselves, and leaves the others.
+        """
+        place, before = np.argsort(order), self.rotation
+        R = _identity(len(order), order) if before is None else before[:, order]
+        for own, U in turns:
+            rows = own if before is None else np.flatnonzero(before[:, own].any(axis=1))
+            turned = U if before is None else before[np.ix_(rows, own)] @ U
+            R[np.ix_(rows, place[own])] = turned
+        return R
 
     def of_features(self, M: np.ndarray, /) -> np.ndarray:
         """Return a matrix in rotated coordinates (d, d) in those of the features."""
-        return M if _is_identity(self.R) else self.R @ M @ self.R.T
+        if self.rotation is None:
+            return M
+        d, R = len(M), self.rotation
+        found = np.diag(R**2 @ np.diag(M))  # of what is coupled to nothing else
+        nothing = sparse.csr_array((d, d))
+        couples = [[nothing, sparse.csr_array(R)], [nothing, sparse.csr_array(M)]]
+        for own in _coupled_coordinates(sparse.block_array(couples), 3):
+            features, directions = own[own < d], own[own >= d] - d
+            turn = R[np.ix_(features, directions)]
+            found[np.ix_(features, features)] = turn @ M[np.ix_(directions, directions)] @ turn.T
+        return found
 
     def predict(self, rows: Rows, /) -> Array:
         """Fitted functions at rows (n, t)."""
@@ -493,15 +555,18 @@ class RegFeaLFit:
         return xp.asarray(self.intercept, **double_like(rows.reference)) + operator @ f_hat
 
 
-def _place_rotation(R: np.ndarray, reference: Array) -> Array | None:
+def _identity(d: int, order: np.ndarray | None = None) -> np.ndarray:
+    """Return the identity (d, d), or its columns in some order."""
+    R = np.zeros((d, d))
+    R[np.arange(d) if order is None else order, np.arange(d)] = 1.0
+    return R
+
+
+def _place_rotation(R: np.ndarray | None, reference: Array) -> Array | None:
     """R beside `reference`; None for the identity."""
-    if _is_identity(R):
+    if R is None:
         return None
     return array_namespace(reference).asarray(R, **double_like(reference))
-
-
-def _is_identity(R: np.ndarray) -> bool:
-    return bool(R[0, 0] == 1.0) and np.array_equal(R, np.eye(len(R)))
 
 
 def eta_shares(eta: np.ndarray, exponent: float, /) -> np.ndarray:
@@ -563,18 +628,22 @@ def derivative_products(tuples: np.ndarray, f_hat: np.ndarray, /) -> np.ndarray:
     by a random 64-bit hash that is linear in the tuple: O(m s + d² · tuples met) for s positive
     entries a tuple. The matrix is positive semidefinite by construction.
     """
+    return _sparse_derivative_products(tuples, f_hat).toarray()
+
+
+def _sparse_derivative_products(tuples: np.ndarray, f_hat: np.ndarray) -> sparse.csr_array:
     d = tuples.shape[1]
     keys, words = hash_tuples(tuples)
     rows, coordinates = np.nonzero(tuples)
     below = keys[rows] - words[coordinates]  # of the tuple one step down; wraps around
     _, met = np.unique(below, return_inverse=True)
     values = np.sqrt(tuples[rows, coordinates])[:, None] * f_hat[rows]
-    M = np.zeros((d, d))
+    M = sparse.csr_array((d, d))
     for target in range(f_hat.shape[1]):
         G = sparse.coo_array(
             (values[:, target], (met.ravel(), coordinates)), shape=(met.max(initial=0) + 1, d)
         )
-        M += (G.T @ G.tocsr()).toarray() if d > 1 else np.array([[float(np.sum(G.data**2))]])
+        M = M + (G.T @ G.tocsr())
     return M
 
 

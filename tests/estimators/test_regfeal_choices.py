@@ -359,8 +359,8 @@ def test_settings_whose_features_overflow_are_left_out(monkeypatch):
 
 @pytest.mark.parametrize("weights", [[1.0, 0.9, 0.21, 0.19, 1e-3, 0.0], [0.0] * 6])
 def test_short_columns_are_no_directions(rng, weights):
-    W = np.linalg.qr(rng.standard_normal((6, 6)))[0] * np.array(weights)
-    few = leading_columns(W)
+    R = np.linalg.qr(rng.standard_normal((6, 6)))[0]
+    W, few = R * np.array(weights), leading_columns(R, np.array(weights))
     assert few.shape[1] == (4 if any(weights) else 1)
     assert effective_rank(few) == effective_rank(W)
     np.testing.assert_allclose(leading_directions(few), leading_directions(W), atol=1e-12)

@@ -270,8 +270,8 @@ METHODS = [
     Mutant(
         "directions in ascending order",
         "methods/_regfeal.py",
-        'order = np.argsort(-squares, kind="stable")',
-        'order = np.argsort(squares, kind="stable")',
+        "np.argsort(-np.round(squares[descending] / _TIES)",
+        "np.argsort(np.round(squares[descending] / _TIES)",
         f"tests/methods/test_regfeal.py {REGFEAL}",
     ),
     Mutant(

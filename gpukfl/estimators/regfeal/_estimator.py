@@ -241,7 +241,9 @@ class RegFeaLBase(DirectionProfiles, Retraining, BoundedPredictions, SteppedLear
         # Where no feature was learned, or none varies, all directions weigh alike and none is one
         found = bool(M.any()) and bool(problem.rows.varying().any())
         roots = derivative_weights(eta, exponent, 0.5) * float(found)
-        self._keep_directions(R * roots[None, :], coef)
+        self._keep_directions(leading_columns(R, roots), coef)
+        norms = np.sqrt(np.einsum("ij,ij,j->i", R, R, roots**2))  # of the rows, of all columns
+        self.feature_importances_ = asarray_like(norms / (norms.sum() or 1.0), coef)
         law, self.strength_ = choice.setting.law, choice.setting.strength
         self.degree_decay_, self.max_degree_ = law.decay, law.largest
         self.ridge_ = fitted.method.ridge
@@ -250,11 +252,6 @@ class RegFeaLBase(DirectionProfiles, Retraining, BoundedPredictions, SteppedLear
         index = np.arange(n) if n <= _RANGE_ROWS else draw_indices(rng, n, _RANGE_ROWS)
         self._keep_range(to_host(problem.rows.at(np.sort(index))))
         self._keep_steps(fit.history, fitted.status, _QUIET)
-
-    def _keep_directions(self, W: np.ndarray, there: Array) -> None:
-        super()._keep_directions(leading_columns(W), there)
-        norms = np.linalg.norm(W, axis=1)  # of all columns
-        self.feature_importances_ = asarray_like(norms / (norms.sum() or 1.0), there)
 
     # ------------------------------------------------------------------ prediction
 

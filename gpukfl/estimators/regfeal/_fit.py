@@ -577,7 +577,7 @@ class RegFeaLMethod(RegFeaLSettings):
         if way is not None or (looked and self.retrain == "kernel_ridge"):
             return way
         roots = derivative_weights(eta, self.reweighting.exponent, 0.5)
-        return Coordinates(effective_rank(leading_columns(R * roots[None, :])))
+        return Coordinates(effective_rank(leading_columns(R, roots)))
 
 
 def fit_in_time(

@@ -133,13 +133,14 @@ class Coordinates:
         return f"{self.number} direction" + ("" if self.number == 1 else "s")
 
 
-def leading_columns(W: np.ndarray, /) -> np.ndarray:
-    """Return the columns of host W (d, m) among which its directions are, as all are orthogonal.
+def leading_columns(R: np.ndarray, lengths: np.ndarray, /) -> np.ndarray:
+    """Return the columns of orthogonal host R (d, d), of some lengths, among the longest.
 
-    Where features are many, a decomposition of all of them takes longer than all of the fit.
+    The directions are among these. Where features are many, a decomposition of all columns takes
+    longer than all of the fit.
     """
-    lengths = np.linalg.norm(W, axis=0)
-    return W[:, lengths >= _SHORT * lengths.max()] if lengths.any() else W[:, :1]
+    long = lengths >= _SHORT * lengths.max() if lengths.any() else np.arange(len(lengths)) == 0
+    return R[:, long] * lengths[long]
 
 
 @dataclass(frozen=True, eq=False)
