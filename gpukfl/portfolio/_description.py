@@ -127,14 +127,15 @@ def group_columns(
 ) -> list[list[int]]:
     """Join columns (n, d) that are correlated by `alike` or more, also by way of others.
 
-    Those of one source in any case; missing values count as what is usual. O(n d²) time; of many
-    columns the last ones are joined with none where it `is_over` before.
+    Those of one source in any case; missing values count as what is usual. O(n d²) time; of
+    thousands of columns the last ones are joined with none where it `is_over` before.
     """
-    U, d = _standardise(X), X.shape[1]
+    d = X.shape[1]
     pairs = [np.zeros((2, 0), dtype=np.int64)]
     step = max(1, _ELEMENTS // d)
+    U = np.zeros((0, d)) if step < d and is_over() else _standardise(X)
     for start in range(0, d, step):  # never all d² of them
-        if start > 0 and is_over():
+        if step < d and is_over():
             break
         close = np.abs(U[:, start : start + step].T @ U) >= alike
         here, there = np.nonzero(close)
@@ -208,7 +209,7 @@ def permutation_importances(
     rows = [_draw_some(len(part), -(-_ROWS // len(held_out)), rng) for part in held_out]
     some = [part.taken(index) for part, index in zip(held_out, rows, strict=True)]
     seen = np.concatenate([to_host(part.X) for part in some])
-    joined = group_columns(seen, sources, is_over=lambda: left() <= 0.0)
+    joined = group_columns(seen, sources, is_over=lambda: left() <= _MOMENT)
     predicted = predict(0, some[0].X)
     groups = _leading_groups(joined, to_host(some[0].X), predicted)
     n_folds = max(1, min(len(some), _PASSES // len(groups)))
@@ -217,7 +218,8 @@ def permutation_importances(
     for k in range(n_folds):
         begun = time.perf_counter()
         X, judged = some[k].X, begins[k] + rows[k]
-        least = judge.losses(predict(k, X), judged)
+        alike = _shuffle_columns(X, groups[0], np.arange(len(rows[k])))  # as long as a shuffle takes
+        least = judge.losses(predict(k, alike), judged)
         took = repeats * max(time.perf_counter() - begun, _TINY)
         there_is = left() if k > 0 else max(left(), _MOMENT)
         if len(groups) * took > there_is:
