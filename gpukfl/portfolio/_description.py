@@ -218,7 +218,7 @@ def permutation_importances(
     for k in range(n_folds):
         begun = time.perf_counter()
         X, judged = some[k].X, begins[k] + rows[k]
-        alike = _shuffle_columns(X, groups[0], np.arange(len(rows[k])))  # as long as a shuffle takes
+        alike = _shuffle_columns(X, groups[0], np.arange(len(rows[k])))  # as long as any shuffle
         least = judge.losses(predict(k, alike), judged)
         took = repeats * max(time.perf_counter() - begun, _TINY)
         there_is = left() if k > 0 else max(left(), _MOMENT)
