@@ -165,6 +165,17 @@ def test_directions_diagonalise_the_derivatives(d, m, factors, turned, seed):
     np.testing.assert_allclose(eta, optimal_eta(np.maximum(squares, 0.0) + 1e-8, R), rtol=0.02)
 
 
+def test_many_features_are_turned_by_few_at_a_time(monkeypatch):
+    sizes, whole = [], gpukfl.methods._regfeal.host_eigh
+    monkeypatch.setattr(
+        "gpukfl.methods._regfeal.host_eigh", lambda A: sizes.append(len(A)) or whole(A)
+    )
+    X = np.random.default_rng(0).standard_normal((100, 800))
+    fit = run(learner(300, rho=0.005, n_iter=3), X, X[:, :1])
+    assert fit.R.shape == (800, 800)
+    assert 1 < max(sizes) < 200
+
+
 def test_rounding_orders_no_equal_directions():
     """Those of a tuple that meets no other are equal: their order is that of the coordinates."""
     tuples = np.kron(np.eye(20, dtype=int), np.ones((1, 5), dtype=int))

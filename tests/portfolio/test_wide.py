@@ -88,6 +88,13 @@ def test_groups_are_those_of_single_linkage(seed, n, d):
     assert group_columns(rows) == expected
 
 
+@pytest.mark.parametrize("d", [100, 3_000])
+def test_only_few_columns_are_joined_when_time_is_over(rng, d):
+    half = rng.standard_normal((40, d // 2))
+    found = group_columns(np.concatenate([half, half], axis=1), is_over=lambda: True)
+    assert len(found) == (d // 2 if d == 100 else d)
+
+
 @pytest.mark.parametrize("scale", [1e300, 1e-300, 1.0])
 def test_columns_that_do_not_vary_belong_to_nothing(scale):
     rows = np.stack([np.full(9, 0.1), np.full(9, 0.3), np.arange(9.0), np.arange(9.0) ** 2], axis=1)
