@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -285,17 +285,106 @@ class Objective(Panel):
         return ax
 
 
-# ---------------------------------------------------------------------------------- curves
+# --------------------------------------------------------------------------------- outputs
 
-# Panels of functions of one coordinate: a picture for each class or target.
+# Panels of several small pictures, one for each class or target.
 
 
-_OUTPUTS = 6  # classes or targets that are drawn
+OUTPUTS = 6  # classes or targets that are drawn
 _ACROSS = 3  # of them in a row
 
 
+class OutputsPanel(Panel):
+    """A panel with a small picture for each class or target, of which six are drawn at most."""
+
+    outputs: tuple[str, ...]
+    title: str
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns of small pictures."""
+        count = min(len(self.outputs), OUTPUTS)
+        across = count if count <= _ACROSS else -(-count // 2)
+        return -(-count // across), across
+
+    def of(self, output: int | str, /) -> Self:
+        """Return the panel of one class or target, by its number or its name.
+
+        Raises
+        ------
+        ValueError
+            If there is no such output.
+        """
+        names = self.outputs
+        known = output in names if isinstance(output, str) else -len(names) <= output < len(names)
+        if not known:
+            msg = f"expected output to be one of {', '.join(names)}, or its number, got {output!r}"
+            raise ValueError(msg)
+        return self._only(names.index(output) if isinstance(output, str) else output % len(names))
+
+    def apart(self) -> list[tuple[str, Panel]]:
+        """Return a panel for each of the outputs that are drawn."""
+        if len(self.outputs) == 1:
+            return [("", self)]
+        return [(self.outputs[k], self._only(k)) for k in self._shown]
+
+    def draw(self, ax: Any, /) -> Any:
+        """Draw one picture, or one for each of several outputs in the place of the axes."""
+        if len(self.outputs) == 1:
+            self._draw_output(ax, 0)
+            ax.set_title(self.title)
+            return ax
+        return self._draw_several(ax)
+
+    @property
+    def _shown(self) -> list[int]:
+        """Numbers of the outputs that are drawn."""
+        return list(range(min(len(self.outputs), OUTPUTS)))
+
+    @abstractmethod
+    def _only(self, k: int) -> Self:
+        """Return the panel of output k."""
+
+    @abstractmethod
+    def _draw_output(self, ax: Any, k: int) -> None:
+        """Draw output k."""
+
+    def _draw_several(self, ax: Any) -> np.ndarray:
+        count = len(self.outputs)
+        more = f" (the first {OUTPUTS} of {count})" if count > OUTPUTS else ""
+        _, cells = split_axes(ax, self.title + more, self.shape, len(self._shown))
+        self._draw_cells(cells)
+        return cells
+
+    def _draw_cells(self, cells: np.ndarray) -> None:
+        for cell, k in zip(cells, self._shown, strict=True):
+            self._draw_output(cell, k)
+            cell.set_title(shorten_label(self.outputs[k]), fontsize="medium")
+
+
+def split_axes(
+    ax: Any, title: str, shape: tuple[int, int], count: int, /, *, instead: str = "", **shared: Any
+) -> tuple[Any, np.ndarray]:
+    """Put so many small pictures in the place of an axes: their figure, and their axes.
+
+    ValueError names what may be drawn `instead` where the axes has no place of its own.
+    """
+    place = ax.get_subplotspec()
+    if place is None:
+        instead = instead or "several outputs, or output=..."
+        msg = f"expected an axes that plt.subplots made for {instead}"
+        raise ValueError(msg)
+    figure = ax.figure.add_subfigure(place)
+    ax.remove()
+    figure.suptitle(title, fontsize="large")
+    cells = figure.subplots(*shape, squeeze=False, **shared).ravel()
+    for cell in cells[count:]:
+        cell.remove()
+    return figure, cells[:count]
+
+
 @dataclass(frozen=True, eq=False)
-class Curves(Panel):
+class Curves(OutputsPanel):
     """Functions of one coordinate each: what the model does along what it has learned.
 
     Each is drawn less its mean. Several classes or targets are small pictures beside each other
@@ -342,36 +431,13 @@ class Curves(Panel):
         return "" if any(np.ptp(v, axis=0).any() for v in self.values) else "every function is flat"
 
     @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and columns of small pictures."""
-        count = min(len(self.outputs), _OUTPUTS)
-        across = count if count <= _ACROSS else -(-count // 2)
-        return -(-count // across), across
-
-    def of(self, output: int | str, /) -> Curves:
-        """Return the curves of one class or target, by its number or its name.
-
-        Raises
-        ------
-        ValueError
-            If there is no such output.
-        """
-        names = self.outputs
-        known = output in names if isinstance(output, str) else -len(names) <= output < len(names)
-        if not known:
-            msg = f"expected output to be one of {', '.join(names)}, or its number, got {output!r}"
-            raise ValueError(msg)
-        k = names.index(output) if isinstance(output, str) else output % len(names)
-        return replace(self, values=tuple(v[:, [k]] for v in self.values), outputs=(names[k],))
-
-    @property
     def words(self) -> str:
         """Return in words what the curves are of, and how far the first one reaches."""
         drawn = self._drawn(0)
         ends = drawn.min(), drawn.max()
         of = ", ".join(self.labels)
         first = f"the first from {ends[0]:.3g} to {ends[1]:.3g}"
-        return f"functions of {', '.join(self.outputs[:_OUTPUTS])} along {of}{self._less}; {first}"
+        return f"functions of {', '.join(self.outputs[:OUTPUTS])} along {of}{self._less}; {first}"
 
     @property
     def _less(self) -> str:
@@ -383,60 +449,53 @@ class Curves(Panel):
         return values - values.mean(axis=0) if self.centered else values
 
     def apart(self) -> list[tuple[str, Panel]]:
-        """Return a panel for each of the leading outputs."""
-        if len(self.outputs) == 1:
-            return [("", self)]
-        shown = self._leading()
-        if not self.one_unit:
-            return [(self.outputs[k], self.of(k)) for k in shown]
+        """Return a panel for each of the leading outputs, all on one scale where units are one."""
+        if len(self.outputs) == 1 or not self.one_unit:
+            return super().apart()
+        shown = self._shown
         spans = [self._drawn(rank)[:, shown] for rank in range(len(self.values))]
         ends = min(v.min() for v in spans), max(v.max() for v in spans)
         room = 0.05 * (ends[1] - ends[0])
         limits = float(ends[0] - room), float(ends[1] + room)
-        return [(self.outputs[k], replace(self.of(k), limits=limits)) for k in shown]
+        return [(self.outputs[k], replace(self._only(k), limits=limits)) for k in shown]
+
+    def _only(self, k: int) -> Self:
+        some = tuple(values[:, [k]] for values in self.values)
+        return replace(self, values=some, outputs=(self.outputs[k],))
+
+    @property
+    def _shown(self) -> list[int]:
+        """Numbers of the outputs that vary most, in their order."""
+        spans = sum(np.ptp(values, axis=0) for values in self.values)
+        return sorted(np.argsort(-spans, kind="stable")[:OUTPUTS].tolist())
 
     def draw(self, ax: Any, /) -> Any:
         """Draw one picture, or one for each of several outputs in the place of the axes."""
-        if len(self.outputs) == 1:
-            self._draw_output(ax, 0)
-            label = f"{self.ylabel} {shorten_label(self.outputs[0])}{self._less}"
-            ax.set(title=self.title, xlabel=self.xlabel, ylabel=label)
-            if self.limits is not None:
-                ax.set_ylim(self.limits)
-            self._finish(ax, ax)
-            return ax
-        place = ax.get_subplotspec()
-        if place is None:
-            msg = "expected an axes that plt.subplots made for several outputs, or output=..."
-            raise ValueError(msg)
-        figure = ax.figure
-        ax.remove()
-        return self._draw_several(figure.add_subfigure(place))
+        if len(self.outputs) > 1:
+            return self._draw_several(ax)
+        super().draw(ax)
+        label = f"{self.ylabel} {shorten_label(self.outputs[0])}{self._less}"
+        ax.set(xlabel=self.xlabel, ylabel=label)
+        if self.limits is not None:
+            ax.set_ylim(self.limits)
+        self._finish(ax, ax)
+        return ax
 
-    def _draw_several(self, figure: Any) -> np.ndarray:
-        shown = self._leading()
-        left = len(self.outputs) - len(shown)
+    def _draw_several(self, ax: Any) -> np.ndarray:
+        count = len(self._shown)
+        left = len(self.outputs) - count
         more = f" ({left} of {len(self.outputs)} left out, which vary less)" if left else ""
-        figure.suptitle(self.title + more, fontsize="large")
+        title = self.title + more
+        figure, cells = split_axes(ax, title, self.shape, count, sharex=True, sharey=self.one_unit)
         figure.supylabel(f"{self.ylabel} it{self._less}", fontsize="medium")
-        shared = {"sharex": True, "sharey": self.one_unit, "squeeze": False}
-        cells = figure.subplots(*self.shape, **shared).ravel()
-        for cell, k in zip(cells, shown, strict=False):
-            self._draw_output(cell, k)
-            cell.set_title(shorten_label(self.outputs[k]), fontsize="medium")
-        for cell in cells[len(shown) :]:
-            cell.remove()
-        lowest = cells[: len(shown)][-self.shape[1] :]
+        self._draw_cells(cells)
+        lowest = cells[-self.shape[1] :]
         for cell in lowest:
             cell.tick_params(labelbottom=True)
         for cell in lowest[1:2] if len(lowest) == _ACROSS else lowest:
             cell.set_xlabel(self.xlabel, fontsize="small")
         self._finish(cells[0], figure, loc="outside lower center", ncol=min(len(self.labels), 4))
-        return cells[: len(shown)]
-
-    def _leading(self) -> list[int]:
-        spans = sum(np.ptp(values, axis=0) for values in self.values)
-        return sorted(np.argsort(-spans, kind="stable")[:_OUTPUTS].tolist())
+        return cells
 
     def _draw_output(self, ax: Any, k: int) -> None:
         for rank, (label, t) in enumerate(zip(self.labels, self.steps, strict=True)):

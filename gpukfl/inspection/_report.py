@@ -19,7 +19,6 @@ import numpy as np
 
 from gpukfl._version import __version__
 from gpukfl.core._files import atomic_write
-from gpukfl.inspection._blends import Leaderboard
 from gpukfl.inspection._description import (
     Described,
     Description,
@@ -44,7 +43,7 @@ from gpukfl.inspection._style import (
     table_html,
     to_sentence,
 )
-from gpukfl.inspection._tuning import Compared, Tuning, trial_error
+from gpukfl.inspection._tuning import Compared, Leaderboard, Tuning, trial_error
 
 # -------------------------------------------------------------------------------- sections
 
