@@ -147,7 +147,7 @@ def _band_panels(model: Any, pairs: ReportData) -> tuple[list[Panel], str]:
     if not found:
         return [], ""
     how = _BY_HALVES if few else _BY_HELD_OUT
-    return [found.panel()], (
+    return [found], (
         f"Bands of {found.coverage:.0%} hold a whole curve of the mean of the target; they are "
         f"made of {how}. {' '.join(map(to_sentence, found.remarks))}"
     ).strip()

@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 
 import gpukfl
 from gpukfl._held_out import ReportData, add_error_panels
-from gpukfl.inference._band_results import BandPictures
+from gpukfl.inference import Bands
 from gpukfl.inspection import (
     HeldOutImportances,
     Importances,
@@ -305,12 +305,12 @@ def test_curves_have_bands_of_halves_or_of_rows_held_out(single, monkeypatch):
     known, new = (TWINS[:INSIDE], Y[:INSIDE]), (TWINS[INSIDE:], Y[INSIDE:])
     told = shown(single, new, known)
     assert "the halves of the fit's rows" in told.note
-    halves = told.panel(BandPictures).bands
+    halves = told.panel(Bands)
     assert halves.basis == f"the learned kernel and {INSIDE} rows"
     monkeypatch.setattr("gpukfl._held_out._HALVED", INSIDE - 1)
     told = shown(single, new, known)
     assert "the held-out rows" in told.note
-    assert told.panel(BandPictures).bands.basis == f"the learned kernel and {N - INSIDE} rows"
+    assert told.panel(Bands).basis == f"the learned kernel and {N - INSIDE} rows"
     few = shown(single, (TWINS[:10], Y[:10]), None)
     assert [one.name for one in few.panels][-1] == "held_out_importances"
 

@@ -14,7 +14,6 @@ from sklearn.utils import check_random_state
 from gpukfl.core._array import to_host
 from gpukfl.core._checks import check_bool, check_choice, check_kind, check_number
 from gpukfl.estimators._progress import show_progress
-from gpukfl.inference._band_results import Band, Bands
 from gpukfl.inference._evaluation import InferenceData, mean_squared_change
 from gpukfl.inference._kernels import (
     LearnedKernel,
@@ -24,6 +23,7 @@ from gpukfl.inference._kernels import (
     has_directions,
     make_scaler,
 )
+from gpukfl.inference._results import Band, Bands
 from gpukfl.inference._stepwise import map_all_or_nothing, map_with_progress
 from gpukfl.inspection import direction_name
 from gpukfl.linalg import host_eigh

@@ -24,8 +24,8 @@ from gpukfl.estimators import KernelRidgeClassifier, KernelRidgeRegressor
 from gpukfl.estimators._progress import show_progress
 from gpukfl.inference._evaluation import EvaluationData, Part, make_evaluation_data
 from gpukfl.inference._groups import read_groups
-from gpukfl.inference._importances import ConditionalImportance
 from gpukfl.inference._stepwise import map_with_progress
+from gpukfl.inference._test_results import ConditionalImportance
 from gpukfl.portfolio._folds import HeldOutLoss
 
 # ------------------------------------------------------------------------------ imputation

@@ -23,8 +23,8 @@ from gpukfl.estimators.kernel_ridge._estimator import KernelRidgeBase
 from gpukfl.estimators.selection._estimator import SelectionBase
 from gpukfl.inference._evaluation import EvaluationData, make_evaluation_data, mean_squared_change
 from gpukfl.inference._groups import feature_index
-from gpukfl.inference._importances import Interactions
 from gpukfl.inference._stepwise import map_with_progress
+from gpukfl.inference._test_results import Interactions
 from gpukfl.methods import ProductExpansion, product_terms
 
 # ------------------------------------------------------------------------------ score test
