@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import gpukfl
-from gpukfl._held_out import ReportData, add_error_panels
+from gpukfl._held_out import add_error_panels
 from gpukfl.inference import Bands
 from gpukfl.inspection import (
     HeldOutImportances,
@@ -273,9 +273,7 @@ def single():
 
 
 def shown(model, held_out, fitted_to, *, with_bands=True):
-    return add_error_panels(
-        model, model.describe(), ReportData(held_out, fitted_to), with_bands=with_bands
-    )
+    return add_error_panels(model, model.describe(), held_out, fitted_to, with_bands=with_bands)
 
 
 def test_importances_have_errors_of_rows_held_out(single):

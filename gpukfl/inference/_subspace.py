@@ -97,18 +97,16 @@ def subspace(
     check_number("max_directions", max_directions, kind=Integral, low=1, also=(None,))
     check_kind("progress", progress, (bool, type(None)))
     subject = InferenceData.of(model, X, y, sample_weight)
-    with show_progress(progress):
-        return compute_subspace(subject, n_folds, max_directions, random_state)
-
-
-def compute_subspace(
-    subject: InferenceData, n_folds: int, max_directions: int | None, random_state: Any, /
-) -> Subspace:
-    """Do what `subspace` does for a model that is read, by options that are checked."""
-    _check(subject, n_folds)
+    if not has_directions(subject.estimator):
+        kind = type(subject.estimator).__name__
+        msg = f"expected a model with learned directions, got {kind}, which has learned none"
+        raise ValueError(msg)
+    if len(subject) < 4 * n_folds:
+        msg = f"expected at least {4 * n_folds} rows for {n_folds} folds, got {len(subject)}"
+        raise ValueError(msg)
     rng = check_random_state(random_state)
-    kind = StratifiedKFold if subject.classes else KFold
-    folds = list(kind(n_folds, shuffle=True, random_state=rng).split(subject.X, subject.y))
+    splitter = StratifiedKFold if subject.classes else KFold
+    folds = list(splitter(n_folds, shuffle=True, random_state=rng).split(subject.X, subject.y))
     own = complete_directions(subject.estimator)
     known = int(subject.estimator.n_effective_features_)
     most = min(known + 1, _MOST) if max_directions is None else max_directions
@@ -122,25 +120,13 @@ def compute_subspace(
         losses[outside] = _direction_losses(subject, make_scaler(fit), basis, most, inside, outside)
         return basis
 
-    bases = map_all_or_nothing("directions", folds, basis_of)
+    with show_progress(progress):
+        bases = map_all_or_nothing("directions", folds, basis_of)
     angles = _principal_angles(bases, most)
     remarks = (subject.remark,) if subject.remark else ()
     return Subspace(
         own[:most], subject.names, angles, losses, subject.weights, n_folds, known, remarks
     )
-
-
-def _check(subject: InferenceData, n_folds: int) -> None:
-    """Raise ValueError without directions, or with too few rows."""
-    if not has_directions(subject.estimator):
-        msg = (
-            "expected a model with learned directions, got "
-            f"{type(subject.estimator).__name__}, which has learned none"
-        )
-        raise ValueError(msg)
-    if len(subject) < 4 * n_folds:
-        msg = f"expected at least {4 * n_folds} rows for {n_folds} folds, got {len(subject)}"
-        raise ValueError(msg)
 
 
 def _direction_losses(

@@ -212,6 +212,9 @@ class Reliability(Panel):
         return ax
 
 
+HELD_OUT = (Predictions, ResidualPlot, Reliability)
+
+
 def split_by_value(values: np.ndarray, /) -> list[np.ndarray]:
     """Return indices of rows by value, in at most ten parts of about five rows or more.
 

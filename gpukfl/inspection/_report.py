@@ -28,7 +28,7 @@ from gpukfl.inspection._description import (
     warning_texts,
 )
 from gpukfl.inspection._figures import draw_unmanaged
-from gpukfl.inspection._held_out import Predictions, Reliability, ResidualPlot
+from gpukfl.inspection._held_out import HELD_OUT
 from gpukfl.inspection._panels import Directions, Importances, Objective, Panel
 from gpukfl.inspection._style import (
     PAGE,
@@ -455,7 +455,6 @@ def dark_color(color: str, /) -> str:
     return "#" + "".join(f"{round(255 * one):02x}" for one in shown)
 
 
-_HELD_OUT = (Predictions, ResidualPlot, Reliability)
 _ABSENT = "There are no pictures here: they need matplotlib, `pip install 'gpukfl[plot]'`."
 
 
@@ -511,7 +510,7 @@ def render_page(d: Description, scores: Mapping[str, float], inference: Inferred
     body = [
         leaderboard_html(d, drawn.of(Leaderboard)),
         comparison_html(d),
-        section_html("Predictions of rows that were held out", drawn.of(*_HELD_OUT)),
+        section_html("Predictions of rows that were held out", drawn.of(*HELD_OUT)),
         section_html(
             "What was learned",
             drawn.rest(),
@@ -553,7 +552,7 @@ class _Drawn:
 
     def rest(self) -> str:
         """Draw the panels that are of no section of their own."""
-        kinds = (*_HELD_OUT, Leaderboard, Objective, Tuning)
+        kinds = (*HELD_OUT, Leaderboard, Objective, Tuning)
         return self.panels([p for p in self._d.panels if not isinstance(p, kinds)])
 
     def panels(self, some: Sequence[Panel], of: Description | None = None) -> str:
