@@ -17,7 +17,6 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from gpukfl._compression import Compression, compressed, measured_again, own_score
-from gpukfl._held_out import evaluate_held_out, headline_scores
 from gpukfl._persistence import read, write
 from gpukfl._registry import METHODS, known_methods
 from gpukfl._source import import_lines
@@ -28,7 +27,8 @@ from gpukfl.core._warnings import keep_warnings
 from gpukfl.estimators._base import feature_names, task_text
 from gpukfl.estimators._dask import defer_for_dask
 from gpukfl.inference import infer
-from gpukfl.inspection import Description, Inferred, Shown, write_report
+from gpukfl.inference._held_out import evaluate_held_out, headline_scores
+from gpukfl.inspection import Description, Importances, Inferred, Shown, write_report
 from gpukfl.tables import Table
 from gpukfl.tables._facts import data_facts
 from gpukfl.tables._reader import Reader, encode_training_data, read_new_rows
@@ -436,10 +436,7 @@ class Model(Shown):
     def most_important(self, count: int = 10) -> list[tuple[str, float]]:
         """Names and importances of the leading features that have any, or of the first."""
         check_number("count", count, kind=Integral, low=0)
-        importances = self.feature_importances_
-        order = np.argsort(-importances, kind="stable")[:count]
-        order = order[importances[order] > 0] if importances.any() else order
-        return [(self.feature_names[k], float(importances[k])) for k in order]
+        return Importances(tuple(self.feature_names), self.feature_importances_).leading(count)
 
     # ------------------------------------------------------------------ shown and reported
 

@@ -147,12 +147,28 @@ def _data_from_rows(
     weights = validate_weights(data.sample_weight, rows)
     weights = np.ones(len(rows)) if weights is None else weights
     kept = np.flatnonzero(weights > 0)
-    judge = _make_loss(estimator, truth[kept], weights[kept])
-    part = Part(np.arange(len(kept)), predict)
-    finite, finite_sources = _make_imputation(estimator, sources)
-    return EvaluationData(
-        rows[kept], tuple(names), tuple(sources), judge, (part,), finite, tuple(finite_sources)
-    )
+    parts = (Part(np.arange(len(kept)), predict),)
+    return _make_data(estimator, rows[kept], names, sources, truth[kept], weights[kept], parts)
+
+
+def _make_data(
+    estimator: Any,
+    rows: np.ndarray,
+    names: Sequence[str],
+    sources: Sequence[int],
+    truth: np.ndarray,
+    weights: np.ndarray,
+    parts: tuple[Part, ...],
+) -> EvaluationData:
+    """Add what judges predictions, and the imputation that does not see targets."""
+    if is_classifier(estimator):
+        judge: HeldOutLoss = FlooredLogLoss(truth, weights)
+    else:
+        judge = _make_squared_error(truth, weights)
+    encodings = getattr(estimator, "encodings_", None)
+    finite: Predict = (lambda X: X) if encodings is None else encodings.finite
+    finite_sources = tuple(sources if encodings is None else encodings.blind.sources)
+    return EvaluationData(rows, tuple(names), tuple(sources), judge, parts, finite, finite_sources)
 
 
 def _prediction_inputs(estimator: Any, X: Any) -> tuple[Predict, np.ndarray, tuple[str, ...]]:
@@ -200,21 +216,7 @@ def _make_blend_predict(estimator: AutoBase, there: Any, fold: int | None) -> Pr
     return lambda rows: _to_float64(estimator._outputs(asarray_like(rows, there), fold))
 
 
-def _make_imputation(estimator: Any, sources: Sequence[int]) -> tuple[Predict, Sequence[int]]:
-    """Return the imputation that does not see targets, and the features of its columns."""
-    encodings = getattr(estimator, "encodings_", None)
-    if encodings is None:
-        return (lambda rows: rows), sources
-    return encodings.finite, encodings.blind.sources
-
-
 # ---------------------------------------------------------------------- targets
-
-
-def _make_loss(estimator: Any, truth: np.ndarray, weights: np.ndarray) -> HeldOutLoss:
-    if is_classifier(estimator):
-        return FlooredLogLoss(truth, weights)
-    return _make_squared_error(truth, weights)
 
 
 def _make_squared_error(truth: np.ndarray, weights: np.ndarray) -> SquaredError:
@@ -250,18 +252,9 @@ def _data_from_folds(model: Any, estimator: Any, X: Any, y: Any) -> EvaluationDa
         Part(np.flatnonzero(kept.fold == k), _make_blend_predict(estimator, kept.rows, k))
         for k in range(kept.n_folds)
     )
-    judge = _make_loss(estimator, kept.truth, kept.weights)
-    finite, finite_sources = _make_imputation(estimator, estimator._sources)
     names = feature_names(estimator, getattr(model, "feature_names", None))
-    return EvaluationData(
-        _to_float64(kept.rows),
-        names,
-        tuple(estimator._sources),
-        judge,
-        parts,
-        finite,
-        tuple(finite_sources),
-    )
+    rows, sources = _to_float64(kept.rows), estimator._sources
+    return _make_data(estimator, rows, names, sources, kept.truth, kept.weights, parts)
 
 
 # ---------------------------------------------------------------------- arrays

@@ -19,6 +19,7 @@ from gpukfl.inspection._style import (
     GREY,
     ORANGE,
     add_legend,
+    add_twin,
     clean_text,
     shorten_label,
     shorten_text,
@@ -40,6 +41,10 @@ class Result(Told, Panel):
     @abstractmethod
     def in_words(self) -> str:
         """Return a paragraph on what may be concluded, and what not."""
+
+    def panel(self) -> Panel:
+        """Return what draws it, which is the result itself."""
+        return self
 
     def _plot(self, ax: Any, figsize: Size) -> Any:
         d = Description(name=type(self).__name__, panels=(self,))
@@ -539,14 +544,12 @@ class Subspace(Result):
         style_axes(ax)
         add_legend(ax)
         if len(self.angles):
-            twin = ax.twinx()
+            twin = add_twin(ax, "angle between fits, degrees", color=ORANGE)
             numbers = np.arange(1, len(self.angles) + 1)
             low, middle, high = np.quantile(self.angles, [0.0, 0.5, 1.0], axis=1)
             reach = np.stack([middle - low, high - middle])
             twin.errorbar(numbers, middle, reach, fmt="s", ms=4, capsize=3, color=ORANGE)
-            twin.set_ylabel("angle between fits, degrees", color=ORANGE)
             twin.set_ylim(0.0, 90.0)
-            twin.spines[["top"]].set_visible(False)
         return ax
 
 

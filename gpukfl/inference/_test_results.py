@@ -17,6 +17,7 @@ from gpukfl.inspection._style import (
     PALE,
     add_legend,
     clean_text,
+    name_rows,
     shorten_label,
     shorten_text,
     style_axes,
@@ -283,11 +284,10 @@ class ConditionalImportance(Tested):
         errors = 2 * self.standard_errors[order]
         style: dict[str, Any] = {"ecolor": "#444444", "elinewidth": 1, "capsize": 2}
         ax.errorbar(self.importances[order], at, xerr=errors, fmt="none", **style)
-        ax.set_yticks(at, [shorten_label(self.groups[k]) for k in order])
+        name_rows(ax, [self.groups[k] for k in order])
         ax.set(title="Conditional importances", xlabel=f"loss of {self.unit}")
         add_legend(ax, loc="lower right")
-        style_axes(ax)
-        return ax
+        return style_axes(ax)
 
 
 _LISTED_SETS = 12
@@ -445,8 +445,7 @@ class Interactions(Tested):
             self._draw_map(ax, found)
         else:
             order = self._draw_bars(ax, self.h, found, level, _LISTED_SETS)
-            names = [shorten_label(self._names[k], 36) for k in order]
-            ax.set_yticks(np.arange(len(order)), names)
+            name_rows(ax, [self._names[k] for k in order], 36)
             ax.set_xlabel("H")
             add_legend(ax, loc="lower right")
             style_axes(ax)

@@ -437,5 +437,4 @@ def plot_roc(
         title="True variables found", xlabel="false-positive rate", ylabel="share of true variables"
     )
     add_legend(ax, loc="lower right")
-    style_axes(ax)
-    return ax
+    return style_axes(ax)

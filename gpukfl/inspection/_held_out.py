@@ -208,8 +208,7 @@ class Reliability(Panel):
             ylabel="share of rows that were held out",
         )
         add_legend(ax, loc="upper left")
-        style_axes(ax)
-        return ax
+        return style_axes(ax)
 
 
 HELD_OUT = (Predictions, ResidualPlot, Reliability)

@@ -17,7 +17,9 @@ from gpukfl.inspection._style import (
     PALE,
     RED,
     add_legend,
+    add_twin,
     level_color,
+    name_rows,
     shorten_label,
     style_axes,
     use_integer_ticks,
@@ -134,7 +136,7 @@ class Importances(Panel):
         if self.errors is not None:
             bars |= {"xerr": self.errors[order], "ecolor": GREY, "capsize": 2}
         ax.barh(np.arange(len(order)), self.values[order], **bars)
-        ax.set_yticks(np.arange(len(order)), [shorten_label(self.features[k]) for k in order])
+        name_rows(ax, [self.features[k] for k in order])
         ax.set_ylim(min(len(order) - _FEWEST_BARS, 0) - 0.5, len(order) - 0.5)
         if levels.max(initial=0) > 1:
             for level in range(1, int(levels.max()) + 1):
@@ -151,8 +153,7 @@ class Importances(Panel):
             said = {"ha": "center", "va": "center", "transform": ax.transAxes}
             box = {"fc": "white", "ec": RED, "alpha": 0.9, "boxstyle": "round"}
             ax.text(0.5, 0.5, textwrap.fill(caveat, _LINE), color=RED, fontsize=9, bbox=box, **said)
-        style_axes(ax)
-        return ax
+        return style_axes(ax)
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,7 +227,7 @@ class Directions(Panel):
         """Draw the loadings of the leading directions on the leading features."""
         loadings, order = self.loadings[:_DIRECTIONS], self._shown
         image = ax.imshow(loadings[:, order].T, cmap="RdBu_r", vmin=-1, vmax=1, aspect="auto")
-        ax.set_yticks(range(len(order)), [shorten_label(self.features[k]) for k in order])
+        name_rows(ax, [self.features[k] for k in order])
         ax.set_xticks(range(len(loadings)), [f"{k + 1}" for k in range(len(loadings))])
         left = len(self.loadings) - len(loadings)
         more = f" ({left} more)" if left else ""
@@ -277,12 +278,9 @@ class Objective(Panel):
         ax.set(title="Optimisation of the final fit", xlabel="step", ylabel="objective")
         use_integer_ticks(ax.xaxis)
         if self.validation_score:
-            twin = ax.twinx()
+            twin = add_twin(ax, "validation R²", color=ORANGE)
             twin.plot(steps, self.validation_score, "s--", ms=3, color=ORANGE)
-            twin.set_ylabel("validation R²", color=ORANGE)
-            twin.spines[["top"]].set_visible(False)
-        style_axes(ax)
-        return ax
+        return style_axes(ax)
 
 
 # --------------------------------------------------------------------------------- outputs
@@ -589,14 +587,12 @@ class Sparsity(Panel):
             ylim=(0.0, 1.02),
         )
         if self.pruned:
-            twin = ax.twinx()
+            label = f"degradation when pruned, by “{self.rule}”"
+            twin = add_twin(ax, label, color=ORANGE)
             twin.plot(*zip(*self.pruned, strict=True), "s", ms=4, color=ORANGE)
             twin.axhline(self.tolerance, color=ORANGE, ls=":", lw=1.2)
-            twin.set_ylabel(f"degradation when pruned, by “{self.rule}”", color=ORANGE)
             twin.set_yscale("symlog", linthresh=self.tolerance)
-            twin.spines[["top"]].set_visible(False)
-        style_axes(ax)
-        return ax
+        return style_axes(ax)
 
 
 @dataclass(frozen=True, eq=False)
@@ -627,8 +623,7 @@ class Bound(Panel):
         ax.set_xlim(0.5 * floor, 8.0 * max(*values, 1.0))
         ax.axvline(1.0, color="#999999", ls=":", lw=1.2)
         ax.set(title="Bound (71) against the truth", xlabel="risk (1: says nothing about labels)")
-        style_axes(ax)
-        return ax
+        return style_axes(ax)
 
 
 # ---------------------------------------------------------------------------------- rounds
@@ -673,7 +668,7 @@ class Rounds(Panel):
         order = order[self.scores[order] > 0][:BARS][::-1]
         colors = [level_color(int(self.levels[k])) for k in order]
         ax.scatter(self.scores[order], range(len(order)), c=colors, zorder=3)
-        ax.set_yticks(range(len(order)), [shorten_label(self.features[k]) for k in order])
+        name_rows(ax, [self.features[k] for k in order])
         for level, sparsity in self.thresholds:
             if sparsity > 0:
                 color, label = level_color(level), f"γ of round {level}"
@@ -681,8 +676,7 @@ class Rounds(Panel):
         ax.set_xscale("log")
         ax.set(title="Scores where variables entered", xlabel="score (grey: not selected)")
         add_legend(ax, loc="lower right")
-        style_axes(ax)
-        return ax
+        return style_axes(ax)
 
 
 @dataclass(frozen=True, eq=False)
@@ -720,15 +714,12 @@ class Path(Panel):
         ax.plot(self.sparsity, self.weights[:, rest], color=PALE, lw=0.8)
         for k in leading[self.weights[:, leading].any(axis=0)]:
             ax.plot(self.sparsity, self.weights[:, k], "o-", ms=3, label=self.features[k])
-        twin = ax.twinx()
+        twin = add_twin(ax, f"hold-out {self.score} (dashed)")
         twin.plot(self.sparsity, self.scores, "k--", lw=1.2)
-        twin.set_ylabel(f"hold-out {self.score} (dashed)")
-        twin.spines[["top"]].set_visible(False)
         ax.axvline(self.chosen, color="#555555", lw=0.8)
         ax.set(title="Path over γ", xlabel="γ", ylabel="weight β", xscale="log")
         add_legend(ax)
-        style_axes(ax)
-        return ax
+        return style_axes(ax)
 
 
 # ---------------------------------------------------------------------------------- shares
@@ -774,8 +765,7 @@ class Eta(Panel):
         )
         use_integer_ticks(ax.xaxis)
         add_legend(ax, ncol=2, reverse=True)
-        style_axes(ax)
-        return ax
+        return style_axes(ax)
 
 
 @dataclass(frozen=True, eq=False)
@@ -802,5 +792,4 @@ class Degrees(Panel):
         ax.set(title="Degrees of the Hermite features", xlabel="total degree", ylabel="share")
         use_integer_ticks(ax.xaxis)
         add_legend(ax, fontsize=8)
-        style_axes(ax)
-        return ax
+        return style_axes(ax)

@@ -179,8 +179,7 @@ class Tuning(Panel):
             ylabel=f"hold-out {self.score}",
         )
         add_legend(ax)
-        style_axes(ax)
-        return ax
+        return style_axes(ax)
 
     def _scale(self, ax: Any, values: list[float]) -> None:
         """Make the scale logarithmic, with ticks at the values themselves within two decades."""
@@ -244,8 +243,7 @@ class Ridges(Panel):
         if min(self.errors) > 0:
             ax.set_yscale("log")
         add_legend(ax)
-        style_axes(ax)
-        return ax
+        return style_axes(ax)
 
 
 # --------------------------------------------------------------------------------- members
@@ -305,8 +303,7 @@ class Leaderboard(Panel):
         ]
         ax.set_yticks(places, labels)
         ax.set(title="Members and their blend", xlabel=f"{self.score} on held-out rows")
-        style_axes(ax)
-        return ax
+        return style_axes(ax)
 
 
 # ------------------------------------------------------------------------------ comparison
