@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import inspect
 import time
-from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from numbers import Integral
@@ -18,8 +17,6 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from gpukfl._compression import Compression, compressed, measured_again, own_score
-from gpukfl._held_out import evaluate_held_out, headline_scores
-from gpukfl._inferring import infer
 from gpukfl._persistence import read, write
 from gpukfl._registry import METHODS, known_methods
 from gpukfl._source import import_lines
@@ -29,203 +26,14 @@ from gpukfl.core._frames import check_in_memory
 from gpukfl.core._warnings import keep_warnings
 from gpukfl.estimators._base import feature_names, task_text
 from gpukfl.estimators._dask import defer_for_dask
-from gpukfl.inspection import Description, Inferred, Shown, write_report
+from gpukfl.inference import infer
+from gpukfl.inference._held_out import evaluate_held_out, headline_scores
+from gpukfl.inspection import Description, Importances, Inferred, Shown, write_report
 from gpukfl.tables import Table
 from gpukfl.tables._facts import data_facts
 from gpukfl.tables._reader import Reader, encode_training_data, read_new_rows
 from gpukfl.tables._target import host_target, order_targets
 from gpukfl.tables._training import read_test_data, read_training_data, split_target, take_rows
-
-# -------------------------------------------------------------------------------- deployed
-
-# How a fitted model leaves: as a file, as an ONNX graph, or as a smaller model.
-
-
-class DeployMixin:
-    """The part of a model that makes others of it, and files; the other part predicts."""
-
-    estimator: Any
-    method: str
-    feature_names: list[str]
-    target_name: str
-    reader: Reader | None
-    score: Callable[..., float]
-    _rows: Callable[[Any], Any]
-
-    @abstractmethod
-    def _about(self) -> dict[str, Any]:
-        """Return what is known beside the estimator."""
-
-    def save(self, path: str | Path) -> None:
-        """Write the model to one file that `gpukfl.load` reads anywhere.
-
-        Parameters
-        ----------
-        path : str or Path
-            The file; an older one is replaced when the new one is complete.
-
-        Raises
-        ------
-        NotFittedError
-            If the model is a copy that was not fitted.
-        TypeError
-            If the model holds something that is neither an array nor JSON.
-        ValueError
-            If it is not as `gpukfl.fit` made it.
-        OSError
-            If the file cannot be written; an older one stays as it was.
-        """
-        check_is_fitted(self.estimator)
-        write(path, self.estimator, self._about())
-
-    def to_onnx(self, path: str | Path) -> None:
-        """Write what predicts to an ONNX file: see `BKerNNRegressor.to_onnx`.
-
-        Parameters
-        ----------
-        path : str or Path
-            The file; an older one is replaced when the new one is complete.
-
-        Raises
-        ------
-        TypeError
-            If predictions are not array operations alone, as of a table with text; says what to
-            fit instead.
-        ValueError
-            If a column of a table has the name of an output.
-        ImportError
-            If ndonnx is missing: ``pip install 'gpukfl[onnx]'``.
-        OSError
-            If the file cannot be written; an older one stays as it was.
-        """
-        self.estimator._to_onnx(path, self.feature_names, self.target_name, self.reader)
-
-    def compress(
-        self, tolerance: float = 0.01, X: Any = None, y: Any = None, sample_weight: Any = None
-    ) -> Self:
-        """Return a smaller model whose score is about `tolerance` lower at most.
-
-        Of knots, centres, features or members the fewest are kept, among sizes that grow, with
-        which the score holds on one half of the rows. The other half says what the model lost.
-        Learned directions and importances stay as they are.
-
-        Parameters
-        ----------
-        tolerance : float, default=0.01
-            Largest loss of the score that is taken: R², or the share of correct labels; at least 0.
-        X, y : as for `score`, optional
-            Rows that the fit has not seen, at least 4: a half that is drawn chooses, and the
-            scores of `compression` are those of the other half. A blend of folds' models has such
-            rows by itself; of one whose members were fitted to all rows these are also what
-            intervals and sets are made of.
-        sample_weight : array of shape (n_samples,), optional
-            Of these rows.
-
-        Returns
-        -------
-        Model
-            A new one; its attribute `compression` has the scores and the loss on the rows that
-            have not chosen, their numbers, and the sizes. There the loss may be more than
-            `tolerance`, as the rows are a sample. With no smaller one that is as good it is equal
-            to this one, and its loss is 0.
-
-        Raises
-        ------
-        ValueError
-            If `tolerance` is negative, or X and y are missing where they are needed, or too few.
-        TypeError
-            If predictions are those of another library's estimator.
-
-        Notes
-        -----
-        Centres are chosen by pivoted Cholesky, O(q³) for the q ≤ 4000 of them with the largest
-        coefficients, and coefficients by least squares on the old function at the centres. A model
-        with standard deviations loses these.
-        """
-        check_number("tolerance", tolerance, low=0)
-        if (X is None) != (y is None) or (X is None and self.method != "auto"):
-            msg = (
-                "expected rows X, and their y, that the fit has not seen, on which scores are "
-                f"compared, got {'no X' if X is None else 'X'} and {'no y' if y is None else 'y'}"
-            )
-            raise ValueError(msg)
-
-        if X is None:
-            n_rows, score = len(self.estimator.out_of_fold_.truth), own_score
-        else:
-            X, y, _ = split_target(X, y)
-            y = order_targets(y, self.target_name)
-            n_rows = y.shape[0] if hasattr(y, "shape") else len(y)
-            score = self._score_at(X, y, sample_weight)
-        estimator, what = compressed(self.estimator, float(tolerance), n_rows, score)
-        if what.unit == "members" and what.size < what.size_before:
-            rows = None if X is None else self._rows(X)
-            estimator = measured_again(estimator, rows, y, sample_weight)
-        return self._with(estimator=estimator, compression=what)
-
-    def _score_at(self, X: Any, y: Any, weights: Any) -> Callable[[Any, np.ndarray], float]:
-        """Return what scores an estimator in place of the model's at some of the rows."""
-
-        def score(estimator: Any, rows: np.ndarray) -> float:
-            some = [None if one is None else take_rows(one, rows) for one in (X, y, weights)]
-            return self._with(estimator=estimator).score(*some)
-
-        return score
-
-    @abstractmethod
-    def _with(self, **changes: Any) -> Self:
-        """Return a copy with other fields."""
-
-
-# ---------------------------------------------------------------------------- as estimator
-
-# What scikit-learn's tools ask of an estimator, of a model that holds one.
-
-
-class SklearnMixin:
-    """A model whose parameters are those of its estimator, and the time of its next fit."""
-
-    estimator: Any
-    max_time: float | None
-
-    @property
-    def _limit(self) -> dict[str, float | None]:
-        """The time of the next fit, where the estimator keeps to one."""
-        return {"max_time": self.max_time} if hasattr(self.estimator, "max_time") else {}
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the estimator's parameters, with which `fit` fits again."""
-        return {**self.estimator.get_params(deep=deep), **self._limit}
-
-    def set_params(self, **params: Any) -> Self:
-        """Set parameters for the next `fit`.
-
-        Raises
-        ------
-        ValueError
-            If the estimator has no such parameter.
-        """
-        if self._limit:
-            self.max_time = params.pop("max_time", self.max_time)
-        self.estimator.set_params(**params)
-        return self
-
-    def __sklearn_clone__(self) -> Self:
-        model: Any = self
-        blank = {"n_samples": 0, "tuning": [], "seconds": 0.0, "reader": None, "warnings_": []}
-        copy: Self = replace(model, estimator=clone(self.estimator), **blank)
-        return copy
-
-    def __sklearn_is_fitted__(self) -> bool:
-        try:
-            check_is_fitted(self.estimator)
-        except NotFittedError:
-            return False
-        return True
-
-    def __sklearn_tags__(self) -> Any:
-        return self.estimator.__sklearn_tags__()
-
 
 # ------------------------------------------------------------------------------------ call
 
@@ -238,17 +46,9 @@ _BESIDE = {"random_state", "max_time", "columns", "impute"}  # said of the model
 
 
 def call_text(model: Any, /) -> str:
-    """Return the call of `gpukfl.fit` that a model came from.
+    """Return the call of `gpukfl.fit` that a model came from, with what is not the default.
 
-    Parameters
-    ----------
-    model : Model
-        Fitted, or loaded.
-
-    Returns
-    -------
-    str
-        Python, with what is not the default, and always the method, the task and the seed.
+    It always names the method, the task and the seed.
     """
     given = {"method": model.method, "task": model.task} | _given_options(model)
     given["random_state"] = model.estimator.random_state
@@ -281,119 +81,6 @@ def _given_options(model: Any) -> dict[str, Any]:
     }
 
 
-# -------------------------------------------------------------------------------- reported
-
-# How a model tells of itself: as one value, and as a page with rows that it has not seen.
-
-
-class ReportMixin(Shown):
-    """The part of a model that describes and reports it; the other part predicts."""
-
-    estimator: Any
-    method: str
-    n_samples: int
-    feature_names: list[str]
-    target_name: str
-    target_kind: str
-    seconds: float
-    warnings_: list[str]
-    reader: Reader | None
-    __sklearn_is_fitted__: Callable[[], bool]
-
-    @property
-    @abstractmethod
-    def table(self) -> Table | None:
-        """What the columns of the frame are that the model reads."""
-
-    def describe(self) -> Description:
-        """Return a description of what was learned.
-
-        Returns
-        -------
-        Description
-            Words, names and host arrays, made when it is asked for.
-        """
-        names: Sequence[str] = self.feature_names
-        names = names if self.reader is None else self.reader.encoding.names
-        told = self.estimator._describe_columns(names, self.target_name)
-        if self.reader is not None:
-            told = self.reader.told(told)
-        return replace(
-            told.add_warnings(self.warnings_),
-            task=task_text(self.estimator, self.target_kind),
-            n_samples=self.n_samples,
-            seconds=self.seconds or None,
-            data=told.data or data_facts(self.table, self.feature_names, None),
-            call=call_text(self) if self.method in METHODS else told.call,
-        )
-
-    def _repr_html_(self) -> str:
-        """Return a short HTML description, as notebooks show it."""
-        if not self.__sklearn_is_fitted__():
-            return f"<pre>{html.escape(repr(self))}</pre>"
-        return super()._repr_html_()
-
-    def report(
-        self,
-        path: str | Path,
-        *,
-        scores: dict[str, float] | None = None,
-        inference: Inferred | None = None,
-        held_out: tuple[Any, Any] | None = None,
-        fitted_to: tuple[Any, Any] | None = None,
-    ) -> None:
-        """Write one HTML file that says and shows what was learned, for phones and paper too.
-
-        Parameters
-        ----------
-        path : str or Path
-            Where to write; an older file is replaced when the new one is complete.
-        scores : dict, optional
-            Named scores to show, for example on held-out rows.
-        inference : gpukfl.inference.Inference, optional
-            What may be concluded, for a section of its own: curves with bands, importances with
-            errors, how sure directions are.
-        held_out : tuple (X, y), optional
-            Rows that the model has not seen, with their targets, or the name of the target's
-            column: for scores, pictures of predictions, residuals or calibration, and what
-            shuffling each feature costs, with errors.
-        fitted_to : tuple (X, y), optional
-            The rows of the fit. They tell the ranges of the columns; and a linear model and boosted
-            trees are fitted to them, at most 20 000, to be compared on the rows of `held_out`. Of a
-            single method with a kernel they give curves bands: at most 1000 rows by two fits to
-            half of them; of more the bands are made of at most 500 rows of `held_out`.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If rows or targets are not such as the model knows; says what was expected.
-        OSError
-            If the page cannot be written; an older one stays as it was.
-
-        Notes
-        -----
-        Without matplotlib the page has no pictures, and says so. A blend has kept the rows that its
-        members were judged by: it shows these where none are given.
-        """
-        rows = {"held_out": held_out, "fitted_to": fitted_to}
-        write = self._page(scores, with_bands=inference is None, **rows)
-        write(path, inference)
-
-    def _page(
-        self,
-        scores: dict[str, float] | None,
-        /,
-        *,
-        with_bands: bool,
-        held_out: tuple[Any, Any] | None = None,
-        fitted_to: tuple[Any, Any] | None = None,
-    ) -> Callable[[str | Path, Inferred | None], None]:
-        """Make all of a report but the inference, and return what writes it with one or without."""
-        told = evaluate_held_out(self, self.describe(), held_out, fitted_to, with_bands=with_bands)
-        known = headline_scores(told, held_out) | (scores or {})
-        return lambda path, inference: write_report(told, path, scores=known, inference=inference)
-
-
 # ----------------------------------------------------------------------------------- model
 
 # A fitted model as `gpukfl.fit` returns it: predictions, a summary, pictures, a file.
@@ -403,7 +90,7 @@ _NOT_SAVED = ("estimator", "max_time", "columns", "impute", "compression", "weig
 
 
 @dataclass(eq=False, repr=False)
-class Model(SklearnMixin, DeployMixin, ReportMixin):
+class Model(Shown):
     """A tuned and fitted estimator, and how it came about.
 
     It is an estimator of scikit-learn too, for its tools: `fit` fits again, with the options that
@@ -545,6 +232,43 @@ class Model(SklearnMixin, DeployMixin, ReportMixin):
         self.tuning, self.seconds = estimator.tuning_, time.perf_counter() - begun
         self.__post_init__()
         return self
+
+    @property
+    def _limit(self) -> dict[str, float | None]:
+        """The time of the next fit, where the estimator keeps to one."""
+        return {"max_time": self.max_time} if hasattr(self.estimator, "max_time") else {}
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the estimator's parameters, with which `fit` fits again."""
+        return {**self.estimator.get_params(deep=deep), **self._limit}
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters for the next `fit`.
+
+        Raises
+        ------
+        ValueError
+            If the estimator has no such parameter.
+        """
+        if self._limit:
+            self.max_time = params.pop("max_time", self.max_time)
+        self.estimator.set_params(**params)
+        return self
+
+    def __sklearn_clone__(self) -> Self:
+        blank: dict[str, Any] = {"n_samples": 0, "seconds": 0.0, "reader": None}
+        blank |= {"tuning": [], "warnings_": []}
+        return replace(self, estimator=clone(self.estimator), **blank)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        try:
+            check_is_fitted(self.estimator)
+        except NotFittedError:
+            return False
+        return True
+
+    def __sklearn_tags__(self) -> Any:
+        return self.estimator.__sklearn_tags__()
 
     @property
     def n_features_in_(self) -> int:
@@ -712,10 +436,97 @@ class Model(SklearnMixin, DeployMixin, ReportMixin):
     def most_important(self, count: int = 10) -> list[tuple[str, float]]:
         """Names and importances of the leading features that have any, or of the first."""
         check_number("count", count, kind=Integral, low=0)
-        importances = self.feature_importances_
-        order = np.argsort(-importances, kind="stable")[:count]
-        order = order[importances[order] > 0] if importances.any() else order
-        return [(self.feature_names[k], float(importances[k])) for k in order]
+        return Importances(tuple(self.feature_names), self.feature_importances_).leading(count)
+
+    # ------------------------------------------------------------------ shown and reported
+
+    def describe(self) -> Description:
+        """Return a description of what was learned.
+
+        Returns
+        -------
+        Description
+            Words, names and host arrays, made when it is asked for.
+        """
+        names: Sequence[str] = self.feature_names
+        names = names if self.reader is None else self.reader.encoding.names
+        told = self.estimator._describe_columns(names, self.target_name)
+        if self.reader is not None:
+            told = self.reader.told(told)
+        return replace(
+            told.add_warnings(self.warnings_),
+            task=task_text(self.estimator, self.target_kind),
+            n_samples=self.n_samples,
+            seconds=self.seconds or None,
+            data=told.data or data_facts(self.table, self.feature_names, None),
+            call=call_text(self) if self.method in METHODS else told.call,
+        )
+
+    def _repr_html_(self) -> str:
+        """Return a short HTML description, as notebooks show it."""
+        if not self.__sklearn_is_fitted__():
+            return f"<pre>{html.escape(repr(self))}</pre>"
+        return super()._repr_html_()
+
+    def report(
+        self,
+        path: str | Path,
+        *,
+        scores: dict[str, float] | None = None,
+        inference: Inferred | None = None,
+        held_out: tuple[Any, Any] | None = None,
+        fitted_to: tuple[Any, Any] | None = None,
+    ) -> None:
+        """Write one HTML file that says and shows what was learned, for phones and paper too.
+
+        Parameters
+        ----------
+        path : str or Path
+            Where to write; an older file is replaced when the new one is complete.
+        scores : dict, optional
+            Named scores to show, for example on held-out rows.
+        inference : gpukfl.inference.Inference, optional
+            What may be concluded, for a section of its own: curves with bands, importances with
+            errors, how sure directions are.
+        held_out : tuple (X, y), optional
+            Rows that the model has not seen, with their targets, or the name of the target's
+            column: for scores, pictures of predictions, residuals or calibration, and what
+            shuffling each feature costs, with errors.
+        fitted_to : tuple (X, y), optional
+            The rows of the fit. They tell the ranges of the columns; and a linear model and boosted
+            trees are fitted to them, at most 20 000, to be compared on the rows of `held_out`. Of a
+            single method with a kernel they give curves bands: at most 1000 rows by two fits to
+            half of them; of more the bands are made of at most 500 rows of `held_out`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If rows or targets are not such as the model knows; says what was expected.
+        OSError
+            If the page cannot be written; an older one stays as it was.
+
+        Notes
+        -----
+        Without matplotlib the page has no pictures, and says so. A blend has kept the rows that its
+        members were judged by: it shows these where none are given.
+        """
+        rows = {"held_out": held_out, "fitted_to": fitted_to}
+        write = self._page(scores, with_bands=inference is None, **rows)
+        write(path, inference)
+
+    def _page(
+        self,
+        scores: dict[str, float] | None,
+        /,
+        *,
+        with_bands: bool,
+        held_out: tuple[Any, Any] | None = None,
+        fitted_to: tuple[Any, Any] | None = None,
+    ) -> Callable[[str | Path, Inferred | None], None]:
+        """Make all of a report but the inference, and return what writes it with one or without."""
+        told = evaluate_held_out(self, self.describe(), held_out, fitted_to, with_bands=with_bands)
+        known = headline_scores(told, held_out) | (scores or {})
+        return lambda path, inference: write_report(told, path, scores=known, inference=inference)
 
     def inference(self, X: Any, y: Any, **options: Any) -> Any:
         """Return confidence bands, tests and errors: see `gpukfl.inference.infer`.
@@ -741,15 +552,6 @@ class Model(SklearnMixin, DeployMixin, ReportMixin):
         """
         return infer(self, X, y, **options)
 
-    def _with(self, **changes: Any) -> Self:
-        """Return a copy with other fields."""
-        return replace(self, **changes)
-
-    def _about(self) -> dict[str, Any]:
-        """Return what is known beside the estimator."""
-        names = [one.name for one in fields(self) if one.name not in _NOT_SAVED]
-        return {name: getattr(self, name) for name in names}
-
     def __repr__(self) -> str:
         if not self.__sklearn_is_fitted__():
             return f"Model({self.method}, {self.task}, not fitted)"
@@ -757,6 +559,129 @@ class Model(SklearnMixin, DeployMixin, ReportMixin):
             f"Model({self.method}, {self.task}, {self.n_samples} samples, "
             f"{len(self.feature_names)} features)"
         )
+
+    # ------------------------------------------------------------------ files and smaller models
+
+    def save(self, path: str | Path) -> None:
+        """Write the model to one file that `gpukfl.load` reads anywhere.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file; an older one is replaced when the new one is complete.
+
+        Raises
+        ------
+        NotFittedError
+            If the model is a copy that was not fitted.
+        TypeError
+            If the model holds something that is neither an array nor JSON.
+        ValueError
+            If it is not as `gpukfl.fit` made it.
+        OSError
+            If the file cannot be written; an older one stays as it was.
+        """
+        check_is_fitted(self.estimator)
+        write(path, self.estimator, self._about())
+
+    def _about(self) -> dict[str, Any]:
+        """Return what is known beside the estimator."""
+        names = [one.name for one in fields(self) if one.name not in _NOT_SAVED]
+        return {name: getattr(self, name) for name in names}
+
+    def to_onnx(self, path: str | Path) -> None:
+        """Write what predicts to an ONNX file: see `BKerNNRegressor.to_onnx`.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file; an older one is replaced when the new one is complete.
+
+        Raises
+        ------
+        TypeError
+            If predictions are not array operations alone, as of a table with text; says what to
+            fit instead.
+        ValueError
+            If a column of a table has the name of an output.
+        ImportError
+            If ndonnx is missing: ``pip install 'gpukfl[onnx]'``.
+        OSError
+            If the file cannot be written; an older one stays as it was.
+        """
+        self.estimator._to_onnx(path, self.feature_names, self.target_name, self.reader)
+
+    def compress(
+        self, tolerance: float = 0.01, X: Any = None, y: Any = None, sample_weight: Any = None
+    ) -> Self:
+        """Return a smaller model whose score is about `tolerance` lower at most.
+
+        Of knots, centres, features or members the fewest are kept, among sizes that grow, with
+        which the score holds on one half of the rows. The other half says what the model lost.
+        Learned directions and importances stay as they are.
+
+        Parameters
+        ----------
+        tolerance : float, default=0.01
+            Largest loss of the score that is taken: R², or the share of correct labels; at least 0.
+        X, y : as for `score`, optional
+            Rows that the fit has not seen, at least 4: a half that is drawn chooses, and the
+            scores of `compression` are those of the other half. A blend of folds' models has such
+            rows by itself; of one whose members were fitted to all rows these are also what
+            intervals and sets are made of.
+        sample_weight : array of shape (n_samples,), optional
+            Of these rows.
+
+        Returns
+        -------
+        Model
+            A new one; its attribute `compression` has the scores and the loss on the rows that
+            have not chosen, their numbers, and the sizes. There the loss may be more than
+            `tolerance`, as the rows are a sample. With no smaller one that is as good it is equal
+            to this one, and its loss is 0.
+
+        Raises
+        ------
+        ValueError
+            If `tolerance` is negative, or X and y are missing where they are needed, or too few.
+        TypeError
+            If predictions are those of another library's estimator.
+
+        Notes
+        -----
+        Centres are chosen by pivoted Cholesky, O(q³) for the q ≤ 4000 of them with the largest
+        coefficients, and coefficients by least squares on the old function at the centres. A model
+        with standard deviations loses these.
+        """
+        check_number("tolerance", tolerance, low=0)
+        if (X is None) != (y is None) or (X is None and self.method != "auto"):
+            msg = (
+                "expected rows X, and their y, that the fit has not seen, on which scores are "
+                f"compared, got {'no X' if X is None else 'X'} and {'no y' if y is None else 'y'}"
+            )
+            raise ValueError(msg)
+
+        if X is None:
+            n_rows, score = len(self.estimator.out_of_fold_.truth), own_score
+        else:
+            X, y, _ = split_target(X, y)
+            y = order_targets(y, self.target_name)
+            n_rows = y.shape[0] if hasattr(y, "shape") else len(y)
+            score = self._score_at(X, y, sample_weight)
+        estimator, what = compressed(self.estimator, float(tolerance), n_rows, score)
+        if what.unit == "members" and what.size < what.size_before:
+            rows = None if X is None else self._rows(X)
+            estimator = measured_again(estimator, rows, y, sample_weight)
+        return replace(self, estimator=estimator, compression=what)
+
+    def _score_at(self, X: Any, y: Any, weights: Any) -> Callable[[Any, np.ndarray], float]:
+        """Return what scores an estimator in place of the model's at some of the rows."""
+
+        def score(estimator: Any, rows: np.ndarray) -> float:
+            some = [None if one is None else take_rows(one, rows) for one in (X, y, weights)]
+            return replace(self, estimator=estimator).score(*some)
+
+        return score
 
 
 def load(path: str | Path, /) -> Model:

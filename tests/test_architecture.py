@@ -32,7 +32,7 @@ estimators
 tables._imputation tables._reader
 portfolio
 runtime inference _registry
-_compression _persistence _held_out
+_compression _persistence
 _model
 _fit
 cli

@@ -13,8 +13,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import gpukfl
-from gpukfl._held_out import ReportData, add_error_panels
-from gpukfl.inference._band_results import BandPictures
+from gpukfl.inference import Bands
+from gpukfl.inference._held_out import add_error_panels
 from gpukfl.inspection import (
     HeldOutImportances,
     Importances,
@@ -59,7 +59,7 @@ def page_of(model, path, **options):
 def compared(model, y, rows, *, known=True):
     """Scores of a model and of simple ones, by their names."""
     table = FRAME if model.table is None else TABLE
-    from gpukfl._held_out import evaluate_held_out
+    from gpukfl.inference._held_out import evaluate_held_out
 
     given = (table[:INSIDE], y[:INSIDE]) if known else None
     told = evaluate_held_out(
@@ -106,7 +106,7 @@ def test_classes_of_a_table_are_compared_by_the_log_loss(models):
 def test_several_targets_are_judged_together(models):
     both = np.stack([Y, X[:, 2]], axis=1)
     told = models["targets"].describe()
-    from gpukfl._held_out import evaluate_held_out
+    from gpukfl.inference._held_out import evaluate_held_out
 
     rows = (X[INSIDE:], both[INSIDE:]), (X[:INSIDE], both[:INSIDE])
     told = evaluate_held_out(models["targets"], told, *rows, with_bands=False)
@@ -119,7 +119,7 @@ def test_several_targets_are_judged_together(models):
 
 
 def test_wide_tables_have_no_trees(models, monkeypatch):
-    monkeypatch.setattr("gpukfl._held_out._WIDE", 2)
+    monkeypatch.setattr("gpukfl.inference._held_out._WIDE", 2)
     found, told = compared(models["regression"], Y, slice(INSIDE, None))
     assert list(found) == ["the mean", "linear model", "AutoRegressor"]
     assert "No boosted trees: there are more than 2 columns." in told.comparison.remarks
@@ -273,9 +273,7 @@ def single():
 
 
 def shown(model, held_out, fitted_to, *, with_bands=True):
-    return add_error_panels(
-        model, model.describe(), ReportData(held_out, fitted_to), with_bands=with_bands
-    )
+    return add_error_panels(model, model.describe(), held_out, fitted_to, with_bands=with_bands)
 
 
 def test_importances_have_errors_of_rows_held_out(single):
@@ -305,12 +303,12 @@ def test_curves_have_bands_of_halves_or_of_rows_held_out(single, monkeypatch):
     known, new = (TWINS[:INSIDE], Y[:INSIDE]), (TWINS[INSIDE:], Y[INSIDE:])
     told = shown(single, new, known)
     assert "the halves of the fit's rows" in told.note
-    halves = told.panel(BandPictures).bands
+    halves = told.panel(Bands)
     assert halves.basis == f"the learned kernel and {INSIDE} rows"
-    monkeypatch.setattr("gpukfl._held_out._HALVED", INSIDE - 1)
+    monkeypatch.setattr("gpukfl.inference._held_out._HALVED", INSIDE - 1)
     told = shown(single, new, known)
     assert "the held-out rows" in told.note
-    assert told.panel(BandPictures).bands.basis == f"the learned kernel and {N - INSIDE} rows"
+    assert told.panel(Bands).basis == f"the learned kernel and {N - INSIDE} rows"
     few = shown(single, (TWINS[:10], Y[:10]), None)
     assert [one.name for one in few.panels][-1] == "held_out_importances"
 

@@ -35,13 +35,7 @@ def _exit(number: int, _: Any) -> None:
 
 @contextlib.contextmanager
 def delay_interrupt() -> Iterator[None]:
-    """Let Ctrl-C wait until a file is written; a second one does not wait.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        At the end, if it came.
-    """
+    """Let Ctrl-C wait until a file is written, and raise it then; a second one does not wait."""
     came = []
 
     def note(number: int, frame: Any) -> None:
@@ -57,15 +51,9 @@ def delay_interrupt() -> Iterator[None]:
 
 @dataclass
 class Stop:
-    """What stopped the work.
+    """What stopped the work."""
 
-    Attributes
-    ----------
-    status : int
-        Exit status that shells expect of it; 0 where nothing did.
-    """
-
-    status: int = 0
+    status: int = 0  # that shells expect of it; 0 where nothing did
 
 
 @contextlib.contextmanager
@@ -109,13 +97,7 @@ TABLES = (*PARQUET, ".feather", ".arrow", *_TEXT)  # of what lies in a folder
 
 
 def expand_files(given: Sequence[str], endings: tuple[str, ...], /, *, what: str) -> list[str]:
-    """Files as they are given, and those of folders that end as `what` does, by name.
-
-    Raises
-    ------
-    ValueError
-        If a folder has none: says what it has.
-    """
+    """Files as they are given, and those of folders that end as `what` does, by name."""
     files = list[str]()
     for path in map(Path, given):
         inside = sorted(path.iterdir()) if path.is_dir() else [path]
@@ -132,18 +114,16 @@ def check_writable(option: str, path: str | None, /, *, source: str) -> None:
     """Raise ValueError where `path` cannot be written, or is the file `source` that is read."""
     if path is None:
         return
-    file = Path(path)
+    file, msg = Path(path), ""
     if file.is_dir():
         msg = f"expected a file for {option}, got the folder {path}"
-        raise ValueError(msg)
-    if not file.parent.is_dir():
+    elif not file.parent.is_dir():
         msg = f"expected a file in a folder that exists for {option}, got {path}"
-        raise ValueError(msg)
-    if not os.access(file if file.exists() else file.parent, os.W_OK):
+    elif not os.access(file if file.exists() else file.parent, os.W_OK):
         msg = f"expected a file that may be written for {option}, got {path}"
-        raise ValueError(msg)
-    if file.exists() and Path(source).exists() and file.samefile(source):
+    elif file.exists() and Path(source).exists() and file.samefile(source):
         msg = f"expected another file than the one that is read for {option}, got {path}"
+    if msg:
         raise ValueError(msg)
 
 

@@ -42,13 +42,6 @@ if TYPE_CHECKING:
 _FEWEST = 2  # different rows that a fit takes
 
 
-def check_fraction(fraction: float) -> None:
-    """Raise ValueError unless a share of the rows can be held out, and others are left."""
-    if not 0 <= fraction < 1:
-        msg = f"expected --test-fraction of at least 0 and below 1, got {fraction}"
-        raise ValueError(msg)
-
-
 def split_rows(X: Any, target: Target, fraction: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Rows to fit and to test: copies of a row on one side, a share of every class on each."""
     from sklearn.model_selection import train_test_split
@@ -118,14 +111,7 @@ def fit_files(
 ) -> tuple[Any, dict[str, float]]:
     """Fit to a part of the rows, and score on the others: the model, and scores by their names.
 
-    ``run_fit(frame, target)`` takes a Dask frame and the name of a column.
-
-    Raises
-    ------
-    ImportError
-        If Dask is not installed.
-    ValueError
-        If there is no Parquet file, or a column does not exist.
+    `fit` takes a Dask frame and the name of a column.
     """
     frame = _dask_frame(options)
     known = f"one of {join_names(frame.columns)}, got "
@@ -175,13 +161,7 @@ def _held_out_scores(model: Any, outside: Any, target: str) -> dict[str, float]:
 
 
 def load_target_table(options: argparse.Namespace, /, *, needs_target: bool = True) -> LoadedTable:
-    """Read the table, and check what is said of its columns.
-
-    Raises
-    ------
-    ValueError
-        If there is no such table or column, or something else is said than a column's kind.
-    """
+    """Read the table, and check what is said of its columns."""
     from gpukfl.datasets import LoadedTable, load_frame, load_table
 
     kinds = parse_kinds(options)
@@ -220,8 +200,15 @@ def parse_kinds(options: argparse.Namespace, /) -> dict[str, str]:
 def run_fit(options: argparse.Namespace) -> int:
     """Fit to a part of the rows, score on the others, and write what is asked for."""
     given = _method_options(options)
-    check_fraction(options.test_fraction)
-    _check_outputs(options)
+    if not 0 <= options.test_fraction < 1:
+        msg = f"expected --test-fraction of at least 0 and below 1, got {options.test_fraction}"
+        raise ValueError(msg)
+    # What could not be written after the fit is found out before it
+    check_writable("--out", options.out, source=options.data)
+    check_writable("--report", options.report, source=options.data)
+    if options.inference and (options.report is None or is_many(options)):
+        msg = "expected one table and --report FILE.html with --inference, which the report shows"
+        raise ValueError(msg)
     rows: dict[str, Any] = {}  # for the report, of a table that is here
     if is_many(options):
         model, scores = fit_files(
@@ -265,8 +252,10 @@ def _report(
     if options.inference and not outcomes[-1][0]:
         ended, outcome = _add_inference(options.report, model, rows["fitted_to"], page())
         outcomes.append(outcome)
-    said = [f"  test        {_score_text(name, score)}" for name, score in scores.items()]
-    lines = [model.summary(), *said]
+    lines = [model.summary()]
+    for name, score in scores.items():
+        measure, rows_text = name.split(" ", 1)
+        lines.append(f"  test        {measure} {score:.4f} {rows_text}")
     print_output("\n".join([*lines, *(said for failed, said in outcomes if said and not failed)]))
     return ended
 
@@ -303,22 +292,22 @@ def _fit_table(
     options: argparse.Namespace, given: dict[str, Any]
 ) -> tuple[Model, dict[str, float], dict[str, Any]]:
     """Fit to a part of the rows of a table, and score on the others; gives both parts too."""
-    X, target, name = _read_table(options)
+    from gpukfl.tables._target import read_target
+
+    table = load_target_table(options)
+    if table.y is None:
+        msg = f"expected a target in {options.data}: give --target"
+        raise ValueError(msg)
+    X, target = table.X, read_target(table.y, options.task)  # judged by all rows
     inside, outside = split_rows(X, target, options.test_fraction, options.random_state)
     model = _fit_model(options, X.iloc[inside], target.y[inside], target.task, given)
-    model.target_name = name
+    model.target_name = table.target or "y"
     rows = {"fitted_to": (X.iloc[inside], target.y[inside])}
     if not len(outside):
         return model, {}, rows
     rows["held_out"] = X.iloc[outside], target.y[outside]
     score = model.score(*rows["held_out"])
     return model, {score_name(model, len(outside)): score}, rows
-
-
-def _score_text(name: str, score: float) -> str:
-    """Put a score behind its measure: "R² 0.5000 on 10 held-out rows"."""
-    measure, rows = name.split(" ", 1)
-    return f"{measure} {score:.4f} {rows}"
 
 
 def _fit_model(
@@ -343,17 +332,6 @@ def _fit_model(
     )
 
 
-def _read_table(options: argparse.Namespace) -> tuple[Any, Target, str]:
-    """Features, target, and the target's name; the target is judged by all rows."""
-    from gpukfl.tables._target import read_target
-
-    table = load_target_table(options)
-    if table.y is None:
-        msg = f"expected a target in {options.data}: give --target"
-        raise ValueError(msg)
-    return table.X, read_target(table.y, options.task), table.target or "y"
-
-
 def _method_options(options: argparse.Namespace) -> dict[str, Any]:
     from gpukfl._registry import METHODS
 
@@ -373,15 +351,6 @@ def _method_options(options: argparse.Namespace) -> dict[str, Any]:
             raise ValueError(msg)
         given["effort"] = options.effort
     return given
-
-
-def _check_outputs(options: argparse.Namespace) -> None:
-    """Find out before the fit what could not be written after it."""
-    check_writable("--out", options.out, source=options.data)
-    check_writable("--report", options.report, source=options.data)
-    if options.inference and (options.report is None or is_many(options)):
-        msg = "expected one table and --report FILE.html with --inference, which the report shows"
-        raise ValueError(msg)
 
 
 # -------------------------------------------------------------------------------- describe
@@ -404,7 +373,7 @@ def run_describe(options: argparse.Namespace) -> int:
         (
             one.name,
             one.kind,
-            _percent_text(one.missing),
+            f"{one.missing:.1%}" if one.missing else "",
             _reason_text(one) + _missing_words_text(one, words),
         )
         for one in columns
@@ -425,10 +394,6 @@ def _task_text(y: np.ndarray) -> str:
     except ValueError as error:
         return f"none that can be predicted: {error}"
     return f"{target.task} ({target.kind})"
-
-
-def _percent_text(missing: float) -> str:
-    return f"{missing:.1%}" if missing else ""
 
 
 def _reason_text(column: Column) -> str:

@@ -51,7 +51,9 @@ def run_info(_: argparse.Namespace) -> int:
     table.add_row("CuPy", _cupy_version())
     table.add_row("CUDA devices", " - ".join(filter(None, [str(cuda_devices()), driver().reason])))
     table.add_row("fast path, NumPy", "Numba kernels, threads over particles")
-    table.add_row("fast path, CuPy", "CUDA kernels" if cupy_is_usable() else _inactive_reason())
+    reason = (cupy_problem() if cuda_devices() else "no GPU") or "CuPy is not installed"
+    active = "CUDA kernels" if cupy_is_usable() else f"not active: {reason}"
+    table.add_row("fast path, CuPy", active)
     torch = "not installed"
     if is_installed("torch"):
         torch = "cuda" if torch_cuda_is_usable() else "cpu"
@@ -66,11 +68,6 @@ def _installed_version(name: str) -> str:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
         return "not installed"
-
-
-def _inactive_reason() -> str:
-    reason = cupy_problem() if cuda_devices() else "no GPU"
-    return f"not active: {reason or 'CuPy is not installed'}"
 
 
 def _cupy_version() -> str:
@@ -126,14 +123,16 @@ def make_parser() -> argparse.ArgumentParser:
     commands = made.add_subparsers(required=True, metavar="COMMAND")
     _add_fit(commands.add_parser("fit", help="train on a table, score on held-out rows, report"))
     _add_predict(commands.add_parser("predict", help="predict with a saved model"))
-    _add_describe(commands.add_parser("describe", help="say what each column of a table is"))
+    describe = commands.add_parser("describe", help="say what each column of a table is")
+    _add_table(describe, "none: all are described alike")
+    describe.set_defaults(run=run_describe)
     _add_selftest(
         commands.add_parser(
             "selftest", help="whether the GPU computes right, and how fast: a JSON for bug reports"
         )
     )
-    made_info = commands.add_parser("info", help="libraries, devices and active fast paths")
-    made_info.set_defaults(run=run_info)
+    info = commands.add_parser("info", help="libraries, devices and active fast paths")
+    info.set_defaults(run=run_info)
     return made
 
 
@@ -215,11 +214,6 @@ def _add_predict(predict_parser: argparse.ArgumentParser) -> None:
         help="write here: .csv, .csv.gz or .parquet (default: standard output, as CSV)",
     )
     predict_parser.set_defaults(run=run_predict)
-
-
-def _add_describe(describe_parser: argparse.ArgumentParser) -> None:
-    _add_table(describe_parser, "none: all are described alike")
-    describe_parser.set_defaults(run=run_describe)
 
 
 def _add_selftest(selftest_parser: argparse.ArgumentParser) -> None:

@@ -88,15 +88,7 @@ def _as_2d(of_rows: Any) -> np.ndarray:
 
 
 def _make_writer(path: str | None) -> Callable[[Any], None]:
-    """Find what writes a frame: as Parquet or CSV, by the name of the file.
-
-    Raises
-    ------
-    ValueError
-        If the name says something else.
-    ImportError
-        If it says Parquet, and pyarrow is not installed.
-    """
+    """Find what writes a frame: as Parquet or CSV, by the name of the file."""
     if path is None:
         if sys.stdout is None:
             msg = "standard output is closed: expected --out for the predictions"

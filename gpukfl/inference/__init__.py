@@ -4,14 +4,14 @@ Functions of any fitted model and of rows; they give frozen results with `summar
 `plot`. P-values of importances and interactions take rows that the model has not seen.
 """
 
-from gpukfl.inference._band_results import Band, Bands
 from gpukfl.inference._bands import bands
 from gpukfl.inference._conditional import Imputer, conditional_importance
 from gpukfl.inference._groups import correlated_groups
-from gpukfl.inference._importances import ConditionalImportance, Interactions
+from gpukfl.inference._infer import Inference, infer
 from gpukfl.inference._interactions import interactions
-from gpukfl.inference._result import Inference, infer
-from gpukfl.inference._subspace import Subspace, subspace
+from gpukfl.inference._results import Band, Bands, Subspace
+from gpukfl.inference._subspace import subspace
+from gpukfl.inference._test_results import ConditionalImportance, Interactions
 
 __all__ = [
     "Band",

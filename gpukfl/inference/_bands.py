@@ -14,7 +14,6 @@ from sklearn.utils import check_random_state
 from gpukfl.core._array import to_host
 from gpukfl.core._checks import check_bool, check_choice, check_kind, check_number
 from gpukfl.estimators._progress import show_progress
-from gpukfl.inference._band_results import Band, Bands
 from gpukfl.inference._evaluation import InferenceData, mean_squared_change
 from gpukfl.inference._kernels import (
     LearnedKernel,
@@ -24,6 +23,7 @@ from gpukfl.inference._kernels import (
     has_directions,
     make_scaler,
 )
+from gpukfl.inference._results import Band, Bands
 from gpukfl.inference._stepwise import map_all_or_nothing, map_with_progress
 from gpukfl.inspection import direction_name
 from gpukfl.linalg import host_eigh
@@ -56,32 +56,16 @@ _AT_ONCE = 2_000  # points at which a function is asked, so that kernels with al
 class Curve:
     """Values at some points, averaged with weights: what of a function a picture shows.
 
-    Attributes
-    ----------
-    name : str
-        Of the feature or direction.
-    steps : array, shape (g,)
-        Where it is.
-    points : array, shape (p, d)
-        Rows at which the function is evaluated.
-    weights : array, shape (g, p)
-        What of each makes the curve.
-    centered : bool
-        Whether a constant of the function drops out.
-    strata : array of int, shape (b,), or None
-        Of curves that are means over rows, which of these are drawn alike: all, or those of an
-        interval. Points are those of all rows, for one value after the other.
-    labels : tuple of str
-        Of the steps, where these are levels of a category.
+    Of curves that are means over rows, `strata` (b,) says which of these are drawn alike: all, or
+    those of an interval. Points are those of all rows, for one value after the other.
     """
 
-    name: str
-    steps: np.ndarray
-    points: np.ndarray
-    weights: np.ndarray
-    centered: bool = True
+    name: str  # of the feature or direction
+    steps: np.ndarray  # (g,), where it is
+    points: np.ndarray  # (p, d), rows at which the function is evaluated
+    weights: np.ndarray  # (g, p), what of each makes the curve
     strata: np.ndarray | None = None
-    labels: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()  # of the steps, where these are levels of a category
 
     def of(self, function: Callable[[np.ndarray], np.ndarray], /) -> np.ndarray:
         """Return the curve (..., g, q) of a function of rows with values (..., m, q)."""
@@ -194,7 +178,7 @@ def direction_profile(
     low, high = max(low, ends.min(axis=0).max()), min(high, ends.max(axis=0).min())
     steps = np.linspace(low, high, points)
     rows = _invert_scaling(middle + steps[:, None] * u, X, scaled)
-    return Curve(direction_name(names, directions, rank), steps, rows, np.eye(points), False)
+    return Curve(direction_name(names, directions, rank), steps, rows, np.eye(points))
 
 
 def _assign_intervals(edges: np.ndarray, column: np.ndarray) -> np.ndarray:
@@ -304,11 +288,10 @@ def estimate_by_kernel(
 
     By a kernel that has not seen the rows; without one by those of fits to halves.
     """
-    halves = (
-        _split_halves(subject, sample, rng)
-        if kernel is None
-        else [_undersmoothed_half(kernel, sample)]
-    )
+    if kernel is None:
+        halves = _split_halves(subject, sample, rng)
+    else:
+        halves = [_undersmoothed_half(kernel, sample)]
     shared = [_Shared.of(subject, half, curves) for half in halves]
     outputs = range(subject.Y.shape[1])
     by_output = map_all_or_nothing(
@@ -575,49 +558,37 @@ def bands(
         msg = f"expected at least {FEWEST} rows for bands, got {len(subject)}"
         raise ValueError(msg)
     check_kind("progress", progress, (bool, type(None)))
-    with show_progress(progress):
-        return compute_bands(
-            subject, kind, features, coverage, held_out, points, max_rows, random_state
-        )
-
-
-def compute_bands(
-    subject: InferenceData,
-    kind: str,
-    features: Sequence[int | str] | None,
-    coverage: float,
-    held_out: bool,
-    points: int,
-    max_rows: int,
-    random_state: Any,
-    /,
-) -> Bands:
-    """Return the bands of a model that is read already, by options that are checked."""
     rng = check_random_state(random_state)
-    curves = choose_curves(subject, kind, features, points, rng)
-    estimates, said, remarks = _estimate_all(subject, curves, held_out, max_rows, rng)
 
-    def banded(k: int) -> list[Band]:
-        curve = curves[k]
-        values, bands = subject.functions(curve.points), []
-        own = curve.weights @ values
-        for c, output in enumerate(subject.outputs):
-            e = estimates[k][c]
-            covariance = e.covariance + curve.spread(values[:, c])
-            factor = largest_deviation(covariance, e.freedom, coverage, rng)
-            width = factor * np.sqrt(np.diagonal(covariance))
-            bands.append(
-                Band(curve.name, output, curve.steps, e.values, width, own[:, c], curve.labels)
-            )
-        return bands
+    def bands_of(k: int) -> list[Band]:
+        return _make_bands(subject, curves[k], estimates[k], coverage, rng)
 
-    # An interruption may have left fewer estimates than curves, and leaves fewer bands
-    found = map_with_progress("bands", range(len(estimates)), banded)
+    with show_progress(progress):
+        curves = choose_curves(subject, kind, features, points, rng)
+        estimates, said, remarks = _estimate_all(subject, curves, held_out, max_rows, rng)
+        # An interruption may have left fewer estimates than curves, and leaves fewer bands
+        found = map_with_progress("bands", range(len(estimates)), bands_of)
     unfinished = tuple(curve.name for curve in curves[len(found) :])
     remarks = [subject.remark, *remarks] if subject.remark else remarks
     asked = "member of the blend" if subject.remark else "model"
     every = tuple(itertools.chain.from_iterable(found))
     return Bands(every, kind, float(coverage), said, tuple(remarks), asked, unfinished)
+
+
+def _make_bands(
+    subject: InferenceData, curve: Curve, estimates: Sequence[Estimate], coverage: float, rng: Any
+) -> list[Band]:
+    """Put bands around the estimates of a curve, one for each output."""
+    values, found = subject.functions(curve.points), []
+    own = curve.weights @ values
+    for c, (output, e) in enumerate(zip(subject.outputs, estimates, strict=True)):
+        covariance = e.covariance + curve.spread(values[:, c])
+        factor = largest_deviation(covariance, e.freedom, coverage, rng)
+        width = factor * np.sqrt(np.diagonal(covariance))
+        found.append(
+            Band(curve.name, output, curve.steps, e.values, width, own[:, c], curve.labels)
+        )
+    return found
 
 
 def _estimate_all(

@@ -24,8 +24,8 @@ from gpukfl.estimators import KernelRidgeClassifier, KernelRidgeRegressor
 from gpukfl.estimators._progress import show_progress
 from gpukfl.inference._evaluation import EvaluationData, Part, make_evaluation_data
 from gpukfl.inference._groups import read_groups
-from gpukfl.inference._importances import ConditionalImportance
 from gpukfl.inference._stepwise import map_with_progress
+from gpukfl.inference._test_results import ConditionalImportance
 from gpukfl.portfolio._folds import HeldOutLoss
 
 # ------------------------------------------------------------------------------ imputation
@@ -139,20 +139,11 @@ class Redrawn(ABC):
     """Rows, and values that they may have instead of their own.
 
     A table (n, v) or (n, v, t) says something of each row with each of its values.
-
-    Attributes
-    ----------
-    rows : array of int, shape (n,)
-        Which rows they are.
-    values : array, shape (n, v, g)
-        Of g columns; what the row has itself is among them.
-    own : array of int, shape (n,)
-        Which of the values that is.
     """
 
-    rows: np.ndarray
-    values: np.ndarray
-    own: np.ndarray
+    rows: np.ndarray  # (n,), which rows they are
+    values: np.ndarray  # (n, v, g), of g columns; what the row has itself is among them
+    own: np.ndarray  # (n,), which of the values that is
 
     def actual(self, table: np.ndarray, /) -> np.ndarray:
         """Return what a table says of the rows as they are: (n,)."""
@@ -424,18 +415,16 @@ def conditional_importance(
     n_held_out, asked = len(asked), asked.sampled(int(max_rows), rng)
     copies = _Copies(asked, _split_blocks(asked.parts, int(n_copies), rng), imputer or Imputer())
 
-    def judged(group: Sequence[int]) -> tuple[float, float, float, float]:
+    def test(group: Sequence[int]) -> tuple[float, float, float, float]:
         return _test_group(asked, copies.of(group, rng), int(n_permutations), rng)
 
     with show_progress(progress):
-        rows = map_with_progress("conditional importance", list(features.values()), judged)
+        rows = map_with_progress("conditional importance", list(features.values()), test)
     importances, errors, p_values, explained = np.array(rows).T
-    names = tuple(features)
+    names, done = tuple(features), list(features.values())[: len(rows)]
     return ConditionalImportance(
         groups=names[: len(rows)],
-        features=tuple(
-            tuple(asked.names[k] for k in features[name]) for name in names[: len(rows)]
-        ),
+        features=tuple(tuple(asked.names[k] for k in group) for group in done),
         importances=importances,
         standard_errors=errors,
         p_values=p_values,

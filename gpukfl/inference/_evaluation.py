@@ -45,33 +45,15 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class EvaluationData:
-    """What is asked of a model: rows on the host, who predicts them, and what judges it.
+    """What is asked of a model: rows on the host, who predicts them, and what judges it."""
 
-    Attributes
-    ----------
-    rows : array, shape (n, c)
-        In float64; NaN for the gaps of a table.
-    names : tuple of str
-        Of the features.
-    sources : tuple of int
-        Which feature each column is made of.
-    judge : Judge
-        Of the rows.
-    parts : tuple of Part
-        One, or one for each fold of a portfolio.
-    finite : callable
-        Rows (n, q) without gaps, by which columns are predicted from others.
-    finite_sources : tuple of int
-        Which feature each column of these is made of.
-    """
-
-    rows: np.ndarray
-    names: tuple[str, ...]
-    sources: tuple[int, ...]
+    rows: np.ndarray  # (n, c) in float64; NaN for the gaps of a table
+    names: tuple[str, ...]  # of the features
+    sources: tuple[int, ...]  # which feature each column is made of
     judge: HeldOutLoss
-    parts: tuple[Part, ...]
-    finite: Predict
-    finite_sources: tuple[int, ...]
+    parts: tuple[Part, ...]  # one, or one for each fold of a portfolio
+    finite: Predict  # rows (n, q) without gaps, by which columns are predicted from others
+    finite_sources: tuple[int, ...]  # which feature each column of these is made of
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -85,11 +67,9 @@ class EvaluationData:
     def squares(self) -> SquaredError:
         """Squared errors, of classes those of their probabilities."""
         judge = self.judge
-        return (
-            judge
-            if isinstance(judge, SquaredError)
-            else _make_squared_error(judge.truth, judge.weights)
-        )
+        if isinstance(judge, SquaredError):
+            return judge
+        return _make_squared_error(judge.truth, judge.weights)
 
     def column_numbers(self, features: Sequence[int], /) -> np.ndarray:
         """Return the numbers of the columns that are made of some features."""
@@ -104,8 +84,10 @@ class EvaluationData:
         n = len(self)
         if n <= at_most:
             return self
+        counts = [min(-(-at_most * len(part.rows) // n), len(part.rows)) for part in self.parts]
         drawn = [
-            _draw_some(part.rows, -(-at_most * len(part.rows) // n), rng) for part in self.parts
+            np.sort(rng.choice(part.rows, count, replace=False))
+            for part, count in zip(self.parts, counts, strict=True)
         ]
         kept = np.concatenate(drawn)
         ends = np.cumsum([0, *map(len, drawn)])
@@ -119,19 +101,8 @@ class EvaluationData:
 def make_evaluation_data(
     model: Any, X: Any, y: Any, sample_weight: Any = None, /
 ) -> EvaluationData:
-    """Read rows that a fitted model has not seen, or those that its folds held out.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is no fitted regressor or classifier, does not take the rows, or without X is no
-        portfolio that keeps the models of its folds.
-    """
-    estimator = model.estimator if hasattr(model, "reader") else model
-    if not hasattr(estimator, "predict"):
-        msg = f"expected a fitted regressor or classifier, got {type(model).__name__}"
-        raise TypeError(msg)
-    check_is_fitted(estimator)
+    """Read rows that a fitted model has not seen, or without X those that its folds held out."""
+    estimator = _fitted_estimator(model)
     if X is None or y is None:
         found = _data_from_folds(model, estimator, X, y)
     else:
@@ -140,6 +111,16 @@ def make_evaluation_data(
         msg = f"expected at least {_FEWEST} rows that were held out, got {len(found)}"
         raise ValueError(msg)
     return found
+
+
+def _fitted_estimator(model: Any) -> Any:
+    """Return what predicts, of a model or of an estimator; TypeError where nothing does."""
+    estimator = model.estimator if hasattr(model, "reader") else model
+    if not hasattr(estimator, "predict"):
+        msg = f"expected a fitted regressor or classifier, got {type(model).__name__}"
+        raise TypeError(msg)
+    check_is_fitted(estimator)
+    return estimator
 
 
 # ---------------------------------------------------------------------- rows that are given
@@ -166,12 +147,28 @@ def _data_from_rows(
     weights = validate_weights(data.sample_weight, rows)
     weights = np.ones(len(rows)) if weights is None else weights
     kept = np.flatnonzero(weights > 0)
-    judge = _make_loss(estimator, truth[kept], weights[kept])
-    part = Part(np.arange(len(kept)), predict)
-    finite, finite_sources = _make_imputation(estimator, sources)
-    return EvaluationData(
-        rows[kept], tuple(names), tuple(sources), judge, (part,), finite, tuple(finite_sources)
-    )
+    parts = (Part(np.arange(len(kept)), predict),)
+    return _make_data(estimator, rows[kept], names, sources, truth[kept], weights[kept], parts)
+
+
+def _make_data(
+    estimator: Any,
+    rows: np.ndarray,
+    names: Sequence[str],
+    sources: Sequence[int],
+    truth: np.ndarray,
+    weights: np.ndarray,
+    parts: tuple[Part, ...],
+) -> EvaluationData:
+    """Add what judges predictions, and the imputation that does not see targets."""
+    if is_classifier(estimator):
+        judge: HeldOutLoss = FlooredLogLoss(truth, weights)
+    else:
+        judge = _make_squared_error(truth, weights)
+    encodings = getattr(estimator, "encodings_", None)
+    finite: Predict = (lambda X: X) if encodings is None else encodings.finite
+    finite_sources = tuple(sources if encodings is None else encodings.blind.sources)
+    return EvaluationData(rows, tuple(names), tuple(sources), judge, parts, finite, finite_sources)
 
 
 def _prediction_inputs(estimator: Any, X: Any) -> tuple[Predict, np.ndarray, tuple[str, ...]]:
@@ -203,7 +200,7 @@ def _prediction_inputs(estimator: Any, X: Any) -> tuple[Predict, np.ndarray, tup
 def _make_predict(estimator: Any, given: Callable[[np.ndarray], Any]) -> Predict:
     """Predictions of a model for host rows, which it takes as `given` makes them."""
     if not is_classifier(estimator):
-        return lambda rows: _as_2d(_to_float64(estimator.predict(given(rows))))
+        return lambda rows: _to_float64(estimator.predict(given(rows))).reshape(len(rows), -1)
 
     def classes(rows: np.ndarray) -> np.ndarray:
         if hasattr(estimator, "predict_proba"):
@@ -219,21 +216,7 @@ def _make_blend_predict(estimator: AutoBase, there: Any, fold: int | None) -> Pr
     return lambda rows: _to_float64(estimator._outputs(asarray_like(rows, there), fold))
 
 
-def _make_imputation(estimator: Any, sources: Sequence[int]) -> tuple[Predict, Sequence[int]]:
-    """Return the imputation that does not see targets, and the features of its columns."""
-    encodings = getattr(estimator, "encodings_", None)
-    if encodings is None:
-        return (lambda rows: rows), sources
-    return encodings.finite, encodings.blind.sources
-
-
 # ---------------------------------------------------------------------- targets
-
-
-def _make_loss(estimator: Any, truth: np.ndarray, weights: np.ndarray) -> HeldOutLoss:
-    if is_classifier(estimator):
-        return FlooredLogLoss(truth, weights)
-    return _make_squared_error(truth, weights)
 
 
 def _make_squared_error(truth: np.ndarray, weights: np.ndarray) -> SquaredError:
@@ -269,23 +252,9 @@ def _data_from_folds(model: Any, estimator: Any, X: Any, y: Any) -> EvaluationDa
         Part(np.flatnonzero(kept.fold == k), _make_blend_predict(estimator, kept.rows, k))
         for k in range(kept.n_folds)
     )
-    classes = is_classifier(estimator)
-    judge = (
-        FlooredLogLoss(kept.truth, kept.weights)
-        if classes
-        else _make_squared_error(kept.truth, kept.weights)
-    )
-    finite, finite_sources = _make_imputation(estimator, estimator._sources)
     names = feature_names(estimator, getattr(model, "feature_names", None))
-    return EvaluationData(
-        _to_float64(kept.rows),
-        names,
-        tuple(estimator._sources),
-        judge,
-        parts,
-        finite,
-        tuple(finite_sources),
-    )
+    rows, sources = _to_float64(kept.rows), estimator._sources
+    return _make_data(estimator, rows, names, sources, kept.truth, kept.weights, parts)
 
 
 # ---------------------------------------------------------------------- arrays
@@ -295,14 +264,6 @@ def _to_float64(x: Any) -> np.ndarray:
     return np.asarray(to_host(x) if is_array(x) else x, dtype=np.float64)
 
 
-def _as_2d(x: np.ndarray) -> np.ndarray:
-    return x[:, None] if x.ndim == 1 else x
-
-
-def _draw_some(rows: np.ndarray, count: int, rng: np.random.RandomState) -> np.ndarray:
-    return np.sort(rng.choice(rows, min(count, len(rows)), replace=False))
-
-
 # --------------------------------------------------------------------------------- subject
 
 # A fitted model and rows, as bands and directions ask them: host arrays, refits, kernels.
@@ -310,34 +271,16 @@ def _draw_some(rows: np.ndarray, count: int, rng: np.random.RandomState) -> np.n
 
 @dataclass(frozen=True, eq=False)
 class InferenceData:
-    """A fitted estimator, and rows on the host.
+    """A fitted estimator, and rows on the host."""
 
-    Attributes
-    ----------
-    estimator : estimator
-        Fitted; of a blend the leading member that has learned a kernel.
-    X : array, shape (n, d)
-        Rows in float64, as the estimator takes them.
-    y : array
-        Targets or labels, as it is fitted to them.
-    weights : array, shape (n,)
-        Of the rows, of mean 1.
-    names, outputs : tuple of str
-        Of the features, and of the fitted functions.
-    remark : str
-        What is to be known of it.
-    categories : tuple of Category
-        Features that stand for a category together.
-    """
-
-    estimator: Any
-    X: np.ndarray
-    y: np.ndarray
-    weights: np.ndarray
-    names: tuple[str, ...]
-    outputs: tuple[str, ...]
-    remark: str = ""
-    categories: tuple[Category, ...] = ()
+    estimator: Any  # of a blend the leading member that has learned a kernel
+    X: np.ndarray  # (n, d) in float64, as the estimator takes them
+    y: np.ndarray  # targets or labels, as it is fitted to them
+    weights: np.ndarray  # (n,), of mean 1
+    names: tuple[str, ...]  # of the features
+    outputs: tuple[str, ...]  # of the fitted functions
+    remark: str = ""  # what is to be known of it
+    categories: tuple[Category, ...] = ()  # features that stand for a category together
 
     def __len__(self) -> int:
         return len(self.X)
@@ -402,24 +345,10 @@ class InferenceData:
         placed[:, np.searchsorted(labels, own)] = found
         return placed[:, -1:] if len(labels) <= 2 else placed
 
-    def taken(self, rows: np.ndarray, /) -> InferenceData:
-        """Return the same model with some of the rows."""
-        return replace(self, X=self.X[rows], y=self.y[rows], weights=self.weights[rows])
-
     @classmethod
     def of(cls, model: Any, X: Any, y: Any, sample_weight: Any = None, /) -> InferenceData:
-        """Read a model and rows.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If it is no fitted regressor or classifier, or does not take the rows.
-        """
-        estimator = model.estimator if hasattr(model, "reader") else model
-        if not hasattr(estimator, "predict"):
-            msg = f"expected a fitted regressor or classifier, got {type(model).__name__}"
-            raise TypeError(msg)
-        check_is_fitted(estimator)
+        """Read a model and rows."""
+        estimator = _fitted_estimator(model)
         if y is None:
             msg = "expected targets y, or the name of their column in X, got None"
             raise ValueError(msg)
@@ -433,10 +362,9 @@ class InferenceData:
         outputs = _output_names(estimator, y, name)
         if rows.asked is not estimator:
             y, outputs = _member_targets(estimator, rows.asked, y, outputs)
-        found = cls(
-            rows.asked, rows.X, y, weights, rows.names, outputs, rows.remark, rows.categories
-        )
-        return found.taken(np.flatnonzero(weights)) if not weights.all() else found
+        kept = weights > 0
+        X, y, weights = (values[kept] for values in (rows.X, y, weights))
+        return cls(rows.asked, X, y, weights, rows.names, outputs, rows.remark, rows.categories)
 
 
 @dataclass(frozen=True, eq=False)

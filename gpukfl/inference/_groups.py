@@ -66,13 +66,7 @@ def correlated_groups(
 def read_groups(
     groups: Any, names: Sequence[str], sources: Sequence[int], rows: np.ndarray, /
 ) -> dict[str, list[int]]:
-    """Read groups of features (by number) under their names.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If they are no groups of known features, or share one.
-    """
+    """Read groups of features (by number) under their names; they share none."""
     if groups is None:
         joined = correlated_groups(rows, sources=sources)
         found = [sorted({sources[column] for column in columns}) for columns in joined]
@@ -90,7 +84,13 @@ def read_groups(
     else:
         msg = f"expected groups to be None, {EACH!r} or lists of features, got {groups!r}"
         raise TypeError(msg)
-    _check_disjoint(read, names)
+    counts = np.bincount([k for group in read.values() for k in group], minlength=len(names))
+    if not read or not all(read.values()):
+        msg = "expected at least one group, and a feature in each, got an empty one"
+        raise ValueError(msg)
+    if counts.max() > 1:
+        msg = f"expected groups without common features, got {names[int(counts.argmax())]} twice"
+        raise ValueError(msg)
     return read
 
 
@@ -101,13 +101,7 @@ def _read_group(group: Any, names: Sequence[str]) -> list[int]:
 
 
 def feature_index(feature: Any, names: Sequence[str], /) -> int:
-    """Return the number of a feature that is given by name or number.
-
-    Raises
-    ------
-    ValueError
-        If there is no such feature.
-    """
+    """Return the number of a feature that is given by name or number."""
     if isinstance(feature, str) and feature in names:
         return list(names).index(feature)
     whole = isinstance(feature, (int, np.integer)) and not isinstance(feature, bool)
@@ -115,16 +109,6 @@ def feature_index(feature: Any, names: Sequence[str], /) -> int:
         return int(feature)
     msg = f"expected the name of a feature, or a number below {len(names)}, got {feature!r}"
     raise ValueError(msg)
-
-
-def _check_disjoint(groups: Mapping[str, Sequence[int]], names: Sequence[str]) -> None:
-    counts = np.bincount([k for group in groups.values() for k in group], minlength=len(names))
-    if not groups or not all(groups.values()):
-        msg = "expected at least one group, and a feature in each, got an empty one"
-        raise ValueError(msg)
-    if counts.max() > 1:
-        msg = f"expected groups without common features, got {names[int(counts.argmax())]} twice"
-        raise ValueError(msg)
 
 
 def _group_name(group: Sequence[int], names: Sequence[str]) -> str:

@@ -23,8 +23,8 @@ from gpukfl.estimators.kernel_ridge._estimator import KernelRidgeBase
 from gpukfl.estimators.selection._estimator import SelectionBase
 from gpukfl.inference._evaluation import EvaluationData, make_evaluation_data, mean_squared_change
 from gpukfl.inference._groups import feature_index
-from gpukfl.inference._importances import Interactions
 from gpukfl.inference._stepwise import map_with_progress
+from gpukfl.inference._test_results import Interactions
 from gpukfl.methods import ProductExpansion, product_terms
 
 # ------------------------------------------------------------------------------ score test
@@ -41,19 +41,11 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Score:
-    """What is tested to go along.
-
-    Attributes
-    ----------
-    effect, left : array, shape (n, t)
-        Without functions that are no matter of the hypothesis.
-    errors : array, shape (n, t)
-        What is left, as large as the errors that it is made of: fitted functions take of these.
-    """
+    """What is tested to go along (n, t), without functions that the hypothesis leaves open."""
 
     effect: np.ndarray
     left: np.ndarray
-    errors: np.ndarray
+    errors: np.ndarray  # `left`, as large as its errors, of which fitted functions take a part
 
     @classmethod
     def without(cls, basis: np.ndarray, effect: np.ndarray, left: np.ndarray, /) -> Score:
@@ -77,11 +69,6 @@ def pairwise_basis(features: Sequence[np.ndarray], /) -> np.ndarray:
     """Return functions (n, q) of one or two features each: products of those of `additive_basis`.
 
     Splines have as many knots as leave four rows for each function.
-
-    Raises
-    ------
-    ValueError
-        If the fewest knots do not.
     """
     n = len(features[0])
     for knots in _KNOTS:
@@ -441,22 +428,24 @@ def interactions(
     with show_progress(progress):
         effects = space.effects(chosen, order)
     sets = [one for one in every if one in effects.effects]
-    found = [effects.sizes(one) for one in sets]
-    p_values = None
-    if y is not None:
-        p_values = effects.p_values(sets, int(n_permutations), rng)
+    h, shares = zip(*(effects.sizes(one) for one in sets), strict=True)
+    p_values = None if y is None else effects.p_values(sets, int(n_permutations), rng)
+
+    def names_of(some: Sequence[Sets]) -> tuple[tuple[str, ...], ...]:
+        return tuple(tuple(asked.names[k] for k in one) for one in some)
+
     return Interactions(
         order=int(order),
         features=tuple(asked.names[k] for k in chosen),
-        sets=tuple(tuple(asked.names[k] for k in one) for one in sets),
-        h=np.array([h for h, _ in found]),
-        shares=np.array([share for _, share in found]),
+        sets=names_of(sets),
+        h=np.array(h),
+        shares=np.array(shares),
         p_values=p_values,
         n_rows=len(space.rows),
         n_background=len(space.background),
         n_permutations=int(n_permutations),
         exact=space.dependence.exact,
-        unfinished=tuple(tuple(asked.names[k] for k in one) for one in every[len(sets) :]),
+        unfinished=names_of(every[len(sets) :]),
     )
 
 

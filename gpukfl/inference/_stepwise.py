@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
@@ -21,30 +20,13 @@ def map_with_progress(
 ) -> list[Found]:
     """Do the work of each item in order, and warn where an interruption leaves some out.
 
-    Parameters
-    ----------
-    what : str
-        What the items are, for the progress and the warning.
-    items : sequence
-        In their order.
-    work : callable
-        What is done with one. Fits in it report under its number.
-
-    Returns
-    -------
-    list
-        One result for each item; fewer where it was interrupted.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        If it is interrupted before the first one is done.
+    `what` names the items in the progress and the warning. KeyboardInterrupt is raised where the
+    first one is not done.
     """
     found = list[Found]()
     try:
-        for k, item in enumerate(items):
-            with _report_step(what, k, len(items)):
-                found.append(work(item))
+        for one in _work_through(what, items, work):
+            found.append(one)
     except KeyboardInterrupt:
         if not found:
             raise
@@ -56,28 +38,22 @@ def map_with_progress(
 def map_all_or_nothing(
     what: str, items: Sequence[Item], work: Callable[[Item], Found], /
 ) -> list[Found]:
-    """Do the work of each item in order, where a part of the results is of no use.
+    """Do the work of each item in order, where a part of the results is of no use."""
+    return list(_work_through(what, items, work))
 
-    Raises
-    ------
-    KeyboardInterrupt
-        If it is interrupted, also where a fit in it ends with its best step so far.
-    """
-    found = list[Found]()
+
+def _work_through(
+    what: str, items: Sequence[Item], work: Callable[[Item], Found]
+) -> Iterator[Found]:
+    """Report each item, and the fits in it under its number."""
+    report = current_report()
     for k, item in enumerate(items):
-        with _report_step(what, k, len(items)):
-            found.append(work(item))
-    return found
+        place = f"{what}, {k + 1} of {len(items)}"
 
+        def report_fit(stage: str, step: int, history: History, place: str = place) -> None:
+            report(f"{place}: {stage}", step, history)
 
-@contextlib.contextmanager
-def _report_step(what: str, k: int, count: int) -> Iterator[None]:
-    """Report an item, and the fits in it under its number."""
-    report, place = current_report(), f"{what}, {k + 1} of {count}"
-
-    def told(stage: str, step: int, history: History) -> None:
-        report(f"{place}: {stage}", step, history)
-
-    report(place, k, History())
-    with use_report(told):
-        yield
+        report(place, k, History())
+        with use_report(report_fit):
+            found = work(item)
+        yield found

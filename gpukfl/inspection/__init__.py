@@ -4,7 +4,6 @@ They know no estimator: what is fitted gives a `Description`, which says in word
 arrays what there is.
 """
 
-from gpukfl.inspection._blends import Leaderboard, plot_leaderboard
 from gpukfl.inspection._description import (
     ColumnFacts,
     DataFacts,
@@ -14,7 +13,27 @@ from gpukfl.inspection._description import (
     summarize,
 )
 from gpukfl.inspection._display import Shown, Told, card, text_card
-from gpukfl.inspection._figures import plot_model, plot_panel
+from gpukfl.inspection._figures import (
+    plot_bound,
+    plot_curves,
+    plot_degrees,
+    plot_directions,
+    plot_eta,
+    plot_importances,
+    plot_leaderboard,
+    plot_model,
+    plot_objective,
+    plot_panel,
+    plot_path,
+    plot_predictions,
+    plot_reliability,
+    plot_residuals,
+    plot_roc,
+    plot_rounds,
+    plot_sparsity,
+    plot_stumps,
+    plot_tuning,
+)
 from gpukfl.inspection._held_out import Predictions, Reliability, ResidualPlot
 from gpukfl.inspection._panels import (
     Bound,
@@ -32,27 +51,9 @@ from gpukfl.inspection._panels import (
     StumpCurves,
     direction_name,
 )
-from gpukfl.inspection._plots import (
-    plot_bound,
-    plot_curves,
-    plot_degrees,
-    plot_directions,
-    plot_eta,
-    plot_importances,
-    plot_objective,
-    plot_path,
-    plot_predictions,
-    plot_reliability,
-    plot_residuals,
-    plot_roc,
-    plot_rounds,
-    plot_sparsity,
-    plot_stumps,
-    plot_tuning,
-)
 from gpukfl.inspection._report import Inferred, write_report
 from gpukfl.inspection._scores import effective_rank, feature_score, leading_directions
-from gpukfl.inspection._tuning import Compared, Comparison, Ridges, Tuning
+from gpukfl.inspection._tuning import Compared, Comparison, Leaderboard, Ridges, Tuning
 
 __all__ = [
     "Bound",

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, Self, TypeVar
 
-from gpukfl.inspection._held_out import Predictions, Reliability
+from gpukfl.inspection._held_out import HELD_OUT
 from gpukfl.inspection._panels import Importances, Panel
 from gpukfl.inspection._style import clean_text, to_sentence
 from gpukfl.inspection._tuning import Comparison, Tuning
@@ -238,22 +238,14 @@ _UNJUDGED = "No rows were held out: nothing here says how well the model predict
 
 
 def warning_texts(d: Description, /, *, judged: bool = False) -> list[str]:
-    """Return the warnings of a description.
+    """Return what is to be known, in sentences, the gravest first.
 
-    Parameters
-    ----------
-    d : Description
-        Of a fitted model.
-    judged : bool
-        Whether scores are known beside those of the description.
-
-    Returns
-    -------
-    list of str
-        Sentences, the gravest first; empty where there is nothing to be told.
+    `judged` says whether scores are known beside those of the description.
     """
     found = [to_sentence(d.caveat)] if d.caveat else []
-    if not (judged or _has_held_out_scores(d)):
+    judged = judged or any(isinstance(p, HELD_OUT) and not p.empty for p in d.panels)
+    judged = judged or d.comparison is not None
+    if not judged and (d.tuning is None or d.tuning.chosen is None):
         found.append(_UNJUDGED)
     if d.ended not in _WELL:
         found.append(f"The fit did not end by itself: {d.ended}.")
@@ -264,81 +256,12 @@ def warning_texts(d: Description, /, *, judged: bool = False) -> list[str]:
     return [*found, *d.warnings]
 
 
-def _has_held_out_scores(d: Description) -> bool:
-    """Whether some rows that the model has not seen say how good it is."""
-    held_out = any(isinstance(p, (Predictions, Reliability)) and not p.empty for p in d.panels)
-    return (
-        held_out
-        or d.comparison is not None
-        or (d.tuning is not None and d.tuning.chosen is not None)
-    )
-
-
-# -------------------------------------------------------------------------------- terminal
-
-# Lines of a terminal: so wide, whatever letters they have.
-
-
-WIDE = 80  # cells of a line
-
-
-def text_width(text: str, /) -> int:
-    """Cells that a text takes: two for wide letters, none for marks."""
-    from rich.cells import cell_len
-
-    return cell_len(text)
-
-
-def wrap_text(lead: str, text: str, /) -> list[str]:
-    """Put a text behind a lead into lines, of which later ones are indented as far."""
-    room, rows = WIDE - text_width(lead), [""]
-    for word in clean_text(text).split():
-        for part in _split_word(word, room):
-            longer = f"{rows[-1]} {part}" if rows[-1] else part
-            if text_width(longer) <= room:
-                rows[-1] = longer
-            else:
-                rows.append(part)
-    indent = " " * text_width(lead)
-    return [f"{indent if k else lead}{row}" for k, row in enumerate(rows)]
-
-
-def pad_text(text: str, cells: int, /) -> str:
-    """Fill up with spaces, or leave out the middle of what is longer."""
-    text = clean_text(text)
-    if text_width(text) > cells:
-        half = (cells - 1) // 2
-        text = (
-            f"{_prefix_of_width(text, cells - 1 - half)}…{_prefix_of_width(text[::-1], half)[::-1]}"
-        )
-    return text + " " * (cells - text_width(text))
-
-
-def _split_word(word: str, room: int) -> list[str]:
-    """Cut a word that is wider than a line."""
-    found = []
-    while text_width(word) > room:
-        begin = _prefix_of_width(word, room)
-        found.append(begin)
-        word = word[len(begin) :]
-    return [*found, word]
-
-
-def _prefix_of_width(text: str, cells: int) -> str:
-    """Return the beginning that takes at most so many cells."""
-    taken = 0
-    for k, letter in enumerate(text):
-        taken += text_width(letter)
-        if taken > cells:
-            return text[:k]
-    return text
-
-
 # --------------------------------------------------------------------------------- summary
 
-# A fitted model in plain text.
+# A fitted model in plain text, as wide as a terminal, whatever letters names have.
 
 
+_WIDE = 80  # cells of a line
 _LISTED = 10  # features
 _PARTS = 3  # of a feature: levels of a category
 _WARNED = 160  # characters of a warning
@@ -368,29 +291,55 @@ def summarize(of: Described | Description, /) -> str:
     return "\n".join(lines)
 
 
+def wrap_text(lead: str, text: str, /) -> list[str]:
+    """Put a text behind a lead into lines, of which later ones are indented as far."""
+    from rich.cells import cell_len
+    from rich.console import Console
+    from rich.text import Text
+
+    words = Text(" ".join(clean_text(text).split()))
+    rows = words.wrap(Console(), _WIDE - cell_len(lead))
+    indent = " " * cell_len(lead)
+    return [f"{indent if k else lead}{row.plain.rstrip()}" for k, row in enumerate(rows)]
+
+
+def pad_text(text: str, cells: int, /) -> str:
+    """Fill up with spaces, or leave out the middle of what is longer."""
+    from rich.cells import cell_len, chop_cells
+
+    if cell_len(text) > cells:
+        half = (cells - 1) // 2
+        end = chop_cells(text[::-1], half)[0][::-1]
+        text = f"{chop_cells(text, cells - 1 - half)[0]}…{end}"
+    return text + " " * (cells - cell_len(text))
+
+
 def _importance_lines(known: Importances) -> list[str]:
     """Lines of the leading features, and of the leading parts of each."""
+    from rich.cells import cell_len
+
     rows = []
     for feature, total in known.leading(_LISTED):
-        rows.append(("    ", feature, total))
-        rows += [("      ", *part) for part in known.leading_parts(feature, _PARTS)]
-    longest = max((len(lead) + text_width(clean_text(name)) for lead, name, _ in rows), default=0)
+        rows.append(("    ", clean_text(feature), total))
+        parts = known.leading_parts(feature, _PARTS)
+        rows += [("      ", clean_text(name), share) for name, share in parts]
+    longest = max((len(lead) + cell_len(name) for lead, name, _ in rows), default=0)
     cells = min(max(longest, _NAME), _LONGEST)
     return [f"{lead}{pad_text(name, cells - len(lead))} {v:6.3f}" for lead, name, v in rows]
 
 
 def summary_entries(d: Description, /) -> dict[str, str]:
     """Return what is known of a model, by topic; empty where nothing is known."""
+    steps = "" if d.n_steps is None else count_text(d.n_steps, "step")
+    time = "" if d.seconds is None else f"{d.seconds:.1f} s"
+    time += " with tuning" if time and d.tuning and d.tuning.trials else ""
     return {
-        "data": _join_parts(
-            _size_text(d.n_samples, "sample"),
-            _size_text(d.n_features, "feature"),
-        ),
+        "data": ", ".join(size_texts(d)),
         "columns": d.columns,
         "task": d.task,
         "model": d.text,
         "computed": _join_parts(f"on {d.place}" if d.place else "", d.products),
-        "fit": _join_parts(steps_text(d), time_text(d)),
+        "fit": _join_parts(steps, d.ended, time),
         "hold-out": hold_out_text(d.tuning, d.seconds) if d.tuning else "",
         "found": d.caveat,
         "tuning": "cut short by max_time" if d.tuning and d.tuning.cut_short else "",
@@ -412,20 +361,10 @@ def _join_parts(*parts: str) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def _size_text(count: int | None, what: str) -> str:
-    return "" if count is None else count_text(count, what)
-
-
-def steps_text(d: Description, /) -> str:
-    """Return in words how many steps a fit took, and how it ended."""
-    return _join_parts(_size_text(d.n_steps, "step"), d.ended)
-
-
-def time_text(d: Description, /) -> str:
-    """Return in words how long everything took."""
-    if d.seconds is None:
-        return ""
-    return f"{d.seconds:.1f} s" + (" with tuning" if d.tuning and d.tuning.trials else "")
+def size_texts(d: Description, /) -> list[str]:
+    """Return in words how many samples and features there were, as far as that is known."""
+    sizes = ((d.n_samples, "sample"), (d.n_features, "feature"))
+    return [count_text(count, what) for count, what in sizes if count is not None]
 
 
 def hold_out_text(tuning: Tuning, seconds: float | None, /) -> str:

@@ -1,11 +1,33 @@
-"""Figures of pyplot: which panels they have, and where."""
+"""Figures of pyplot: which panels they have, and where; and a function for each panel."""
 
 from __future__ import annotations
 
-from typing import Any
+import inspect
+from collections.abc import Callable
+from typing import Any, TypeVar
 
+import numpy as np
+
+from gpukfl.core._array import is_array, to_host
 from gpukfl.inspection._description import Described, Description, described
-from gpukfl.inspection._panels import Importances, Panel
+from gpukfl.inspection._held_out import Predictions, Reliability, ResidualPlot
+from gpukfl.inspection._panels import (
+    Bound,
+    Curves,
+    Degrees,
+    Directions,
+    Eta,
+    Importances,
+    Objective,
+    OutputsPanel,
+    Panel,
+    Path,
+    Rounds,
+    Sparsity,
+    StumpCurves,
+)
+from gpukfl.inspection._style import add_legend, style_axes
+from gpukfl.inspection._tuning import Leaderboard, Tuning
 
 Size = tuple[float, float] | None
 _WIDTH, _HEIGHT = 11.0, 3.75  # inches of all panels, and of a row of them
@@ -36,8 +58,16 @@ def plot_model(of: Described | Description, /, *, figsize: Size = None) -> Any:
     """
     d = described(of)
     rows = _panel_rows(d)
-    figure = import_pyplot().figure(figsize=figsize or _figure_size(rows), layout="constrained")
-    _draw_rows(d, rows, figure)
+    heights = [max(map(_height, row)) for row in rows]
+    width = _WIDTH if max(map(len, rows)) > 1 or rows[0][0].shape != (1, 1) else _ALONE[0]
+    size = figsize or (width, _HEIGHT * sum(heights))
+    figure = import_pyplot().figure(figsize=size, layout="constrained")
+    figure.get_layout_engine().set(h_pad=0.12, w_pad=0.08)
+    grid = figure.add_gridspec(len(rows), 2, height_ratios=heights)
+    for k, row in enumerate(rows):
+        for side, panel in enumerate(row):
+            cell = grid[k, side] if len(row) > 1 else grid[k, :]
+            _draw(d, panel, figure.add_subplot(cell))
     return figure
 
 
@@ -134,25 +164,277 @@ def _panel_rows(d: Description) -> list[list[Panel]]:
     return rows
 
 
-def _figure_size(rows: list[list[Panel]]) -> tuple[float, float]:
-    width = _WIDTH if max(map(len, rows)) > 1 or rows[0][0].shape != (1, 1) else _ALONE[0]
-    return width, _HEIGHT * sum(_heights(rows))
-
-
-def _heights(rows: list[list[Panel]]) -> list[float]:
-    return [max(_height(panel) for panel in row) for row in rows]
-
-
 def _height(panel: Panel) -> float:
     """Rows that a panel is as high as; several pictures have a title and names outside."""
     rows = panel.shape[0]
     return float(rows) if panel.shape == (1, 1) else 0.7 * rows + 0.5
 
 
-def _draw_rows(d: Description, rows: list[list[Panel]], figure: Any) -> None:
-    figure.get_layout_engine().set(h_pad=0.12, w_pad=0.08)
-    grid = figure.add_gridspec(len(rows), 2, height_ratios=_heights(rows))
-    for k, row in enumerate(rows):
-        for side, panel in enumerate(row):
-            cell = grid[k, side] if len(row) > 1 else grid[k, :]
-            _draw(d, panel, figure.add_subplot(cell))
+# ---------------------------------------------------------------------------- one function a panel
+
+# What `plot` of a model draws by the name of a panel, these draw by a name of their own.
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+_SECTIONS = """
+
+Parameters
+----------
+of : estimator, Model or Description
+    Fitted{fitted}.
+{output}ax : matplotlib.axes.Axes, optional
+    Where to draw; by default a new figure of pyplot.{instead}
+figsize : tuple of float, optional
+    Width and height in inches of a new figure.
+
+Returns
+-------
+matplotlib.axes.Axes{array}
+    What was drawn on{several}.
+
+Raises
+------
+ImportError
+    If matplotlib is not installed.
+ValueError
+    If {lacking}.
+"""
+_ONE = {"output": "", "instead": "", "array": "", "several": ""}
+_SEVERAL = {
+    "output": """output : int or str, optional
+    One class or target only, by its number or as the picture calls it. By default all up to
+    six, in small pictures beside each other.
+""",
+    "instead": " Several outputs take its place.",
+    "array": " or array of these",
+    "several": ": an array where there are several outputs",
+}
+
+
+def _documented(lacking: str, fitted: str = "") -> Callable[[Function], Function]:
+    """Write the sections of a docstring that are the same for all panels."""
+
+    def document(function: Function) -> Function:
+        given = _SEVERAL if "output" in inspect.signature(function).parameters else _ONE
+        sections = _SECTIONS.format(lacking=lacking, fitted=fitted, **given)
+        function.__doc__ = inspect.cleandoc(function.__doc__ or "") + sections
+        return function
+
+    return document
+
+
+def _plot(
+    of: Described | Description,
+    kind: type[Panel],
+    ax: Any,
+    figsize: Size,
+    output: int | str | None = None,
+) -> Any:
+    d = described(of)
+    panel = d.panel(kind)
+    if output is not None:
+        assert isinstance(panel, OutputsPanel)
+        panel = panel.of(output)
+    return draw_one(d, panel, ax, figsize)
+
+
+@_documented("the model has no importances")
+def plot_importances(
+    of: Described | Description, /, *, ax: Any = None, figsize: Size = None
+) -> Any:
+    """Draw how much the leading features matter.
+
+    Where the hold-out score says that nothing was found that predicts, the picture says so.
+    """
+    return _plot(of, Importances, ax, figsize)
+
+
+@_documented("the model has learned no directions")
+def plot_directions(of: Described | Description, /, *, ax: Any = None, figsize: Size = None) -> Any:
+    """Draw the loadings of the leading learned directions on the leading features."""
+    return _plot(of, Directions, ax, figsize)
+
+
+@_documented("the model has learned no functions, or has no such output")
+def plot_curves(
+    of: Described | Description,
+    /,
+    *,
+    output: int | str | None = None,
+    ax: Any = None,
+    figsize: Size = None,
+) -> Any:
+    """Draw the function along each learned direction or selected variable, less its mean."""
+    return _plot(of, Curves, ax, figsize, output)
+
+
+@_documented(
+    "the model has no stumps, or no such output",
+    ": an RKHS weighting with the instantiation `Stumps`",
+)
+def plot_stumps(
+    of: Described | Description,
+    /,
+    *,
+    output: int | str | None = None,
+    ax: Any = None,
+    figsize: Size = None,
+) -> Any:
+    """Draw the sum of each leading feature's decision stumps, and where their thresholds are."""
+    return _plot(of, StumpCurves, ax, figsize, output)
+
+
+@_documented("the fit took fewer than two steps")
+def plot_objective(of: Described | Description, /, *, ax: Any = None, figsize: Size = None) -> Any:
+    """Draw the objective of the final fit, and the validation score where there is one."""
+    return _plot(of, Objective, ax, figsize)
+
+
+@_documented("nothing was tuned")
+def plot_tuning(of: Described | Description, /, *, ax: Any = None, figsize: Size = None) -> Any:
+    """Draw the scores on held-out rows by the setting that was tuned.
+
+    A ring is around the chosen setting; crosses differ from it in more.
+    """
+    return _plot(of, Tuning, ax, figsize)
+
+
+@_documented("the model has no members", ": a portfolio")
+def plot_leaderboard(
+    of: Described | Description, /, *, ax: Any = None, figsize: Size = None
+) -> Any:
+    """Draw what the members of a blend came to."""
+    return _plot(of, Leaderboard, ax, figsize)
+
+
+@_documented("the model has no rounds, or no variable has a score", ": a kernel feature selection")
+def plot_rounds(of: Described | Description, /, *, ax: Any = None, figsize: Size = None) -> Any:
+    """Draw the scores of the leading variables, and the threshold of each round."""
+    return _plot(of, Rounds, ax, figsize)
+
+
+@_documented("the model has no path", ': a kernel feature selection with ``sparsity="tune"``')
+def plot_path(of: Described | Description, /, *, ax: Any = None, figsize: Size = None) -> Any:
+    """Draw the weights along the path over γ, and the hold-out score."""
+    return _plot(of, Path, ax, figsize)
+
+
+@_documented("the model has no parameters", ": an RKHS weighting")
+def plot_sparsity(of: Described | Description, /, *, ax: Any = None, figsize: Size = None) -> Any:
+    """Draw how few parameters carry the model, and what pruning cost."""
+    return _plot(of, Sparsity, ax, figsize)
+
+
+@_documented("the model has no bound", ": an RKHS weighting of two classes")
+def plot_bound(of: Described | Description, /, *, ax: Any = None, figsize: Size = None) -> Any:
+    """Draw the generalisation bound (71) beside the truth as held-out folds show it."""
+    return _plot(of, Bound, ax, figsize)
+
+
+@_documented("the model has no such shares", ": a RegFeaL")
+def plot_eta(of: Described | Description, /, *, ax: Any = None, figsize: Size = None) -> Any:
+    """Draw the share of each direction in every iteration, and the threshold 1/d."""
+    return _plot(of, Eta, ax, figsize)
+
+
+@_documented("the model has no Hermite features", ": a RegFeaL")
+def plot_degrees(of: Described | Description, /, *, ax: Any = None, figsize: Size = None) -> Any:
+    """Draw how many tuples have each total degree, and where their coefficients are."""
+    return _plot(of, Degrees, ax, figsize)
+
+
+@_documented(
+    "the model kept no predictions for rows that were held out, or has no such target",
+    ", with rows that were held out",
+)
+def plot_predictions(
+    of: Described | Description,
+    /,
+    *,
+    output: int | str | None = None,
+    ax: Any = None,
+    figsize: Size = None,
+) -> Any:
+    """Draw predictions against what is true, with intervals, on rows that were held out."""
+    return _plot(of, Predictions, ax, figsize, output)
+
+
+@_documented(
+    "the model kept no predictions for rows that were held out, or has no such target",
+    ", with rows that were held out",
+)
+def plot_residuals(
+    of: Described | Description,
+    /,
+    *,
+    output: int | str | None = None,
+    ax: Any = None,
+    figsize: Size = None,
+) -> Any:
+    """Draw residuals against predictions, on rows that were held out."""
+    return _plot(of, ResidualPlot, ax, figsize, output)
+
+
+@_documented(
+    "the model kept no probabilities of rows that were held out",
+    ": a classifier, with rows that were held out",
+)
+def plot_reliability(
+    of: Described | Description, /, *, ax: Any = None, figsize: Size = None
+) -> Any:
+    """Draw how often a class is true where its probability is said to be so."""
+    return _plot(of, Reliability, ax, figsize)
+
+
+def plot_roc(
+    scores: Any,
+    truth: Any,
+    /,
+    *,
+    label: str | None = None,
+    ax: Any = None,
+    figsize: Size = None,
+) -> Any:
+    """Draw how well scores tell true variables from false ones, where the truth is known.
+
+    Parameters
+    ----------
+    scores : array (p,)
+        The larger, the rather a variable is true: for example ``scores_``.
+    truth : array of bool (p,)
+        Which variables are true: some, but not all.
+    label : str, optional
+        Name of the curve, beside the area under it.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; by default a new figure of pyplot.
+    figsize : tuple of float, optional
+        Width and height in inches of a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        What was drawn on.
+
+    Raises
+    ------
+    ImportError
+        If matplotlib is not installed.
+    ValueError
+        If all variables are true, or none.
+    """
+    from sklearn.metrics import roc_auc_score, roc_curve
+
+    scores, truth = (to_host(a) if is_array(a) else np.asarray(a) for a in (scores, truth))
+    truth = truth.astype(bool)
+    if truth.all() or not truth.any():
+        msg = f"expected some true and some false variables, got {int(truth.sum())} of {len(truth)}"
+        raise ValueError(msg)
+    ax = get_axes(ax, figsize)
+    false_rate, true_rate, _ = roc_curve(truth, scores)
+    area = f"area {roc_auc_score(truth, scores):.3f}"
+    ax.plot(false_rate, true_rate, lw=1.6, label=f"{label}, {area}" if label else area)
+    ax.set(
+        title="True variables found", xlabel="false-positive rate", ylabel="share of true variables"
+    )
+    add_legend(ax, loc="lower right")
+    return style_axes(ax)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from gpukfl.inspection._panels import Panel
+from gpukfl.inspection._panels import OUTPUTS, OutputsPanel, Panel
 from gpukfl.inspection._style import (
     BLUE,
     COLORS,
@@ -19,18 +18,18 @@ from gpukfl.inspection._style import (
     style_axes,
 )
 
-_OUTPUTS = 6  # targets or classes that are drawn
-_ACROSS = 3  # of them in a row
 _POINTS = 1_000  # that a picture holds
 _BINS = 10
 _FEWEST = 5  # rows in a bin
 _ENDS = (0.05, 0.95)  # of residuals
 
 
-class _OfTargets(Panel):
-    """Panel of one picture, or of one for each of several targets."""
+@dataclass(frozen=True, eq=False)
+class _TargetsPanel(OutputsPanel):
+    """Predictions (n, t) and what is true, of rows that were held out."""
 
-    truth: np.ndarray  # (n, t)
+    truth: np.ndarray
+    predicted: np.ndarray
     outputs: tuple[str, ...]
 
     @property
@@ -38,68 +37,13 @@ class _OfTargets(Panel):
         """Why there is nothing to draw."""
         return "" if len(self.truth) else "no rows were held out"
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and columns of small pictures."""
-        count = min(len(self.outputs), _OUTPUTS)
-        across = count if count <= _ACROSS else -(-count // 2)
-        return -(-count // across), across
-
-    def apart(self) -> list[tuple[str, Panel]]:
-        """Return a panel for each of the first targets."""
-        if len(self.outputs) == 1:
-            return [("", self)]
-        return [(self.outputs[k], self._only(k)) for k in range(min(len(self.outputs), _OUTPUTS))]
-
-    def of(self, output: int | str, /) -> Self:
-        """Return the panel of one target, by its number or its name.
-
-        Raises
-        ------
-        ValueError
-            If there is no such target.
-        """
-        names = self.outputs
-        known = output in names if isinstance(output, str) else -len(names) <= output < len(names)
-        if not known:
-            msg = f"expected output to be one of {', '.join(names)}, or its number, got {output!r}"
-            raise ValueError(msg)
-        return self._only(names.index(output) if isinstance(output, str) else output % len(names))
-
-    @abstractmethod
     def _only(self, k: int) -> Self:
-        """Return the panel of target k."""
-
-    @abstractmethod
-    def _draw_target(self, ax: Any, k: int) -> None:
-        """Draw target k."""
-
-    def _draw_all(self, ax: Any, title: str) -> Any:
-        if len(self.outputs) == 1:
-            self._draw_target(ax, 0)
-            ax.set_title(title)
-            return ax
-        place = ax.get_subplotspec()
-        if place is None:
-            msg = "expected an axes that plt.subplots made for several outputs, or output=..."
-            raise ValueError(msg)
-        figure = ax.figure.add_subfigure(place)
-        ax.remove()
-        left = max(len(self.outputs) - _OUTPUTS, 0)
-        more = f" (the first {_OUTPUTS} of {len(self.outputs)})" if left else ""
-        figure.suptitle(title + more, fontsize="large")
-        cells = figure.subplots(*self.shape, squeeze=False).ravel()
-        count = len(self.outputs) - left
-        for k in range(count):
-            self._draw_target(cells[k], k)
-            cells[k].set_title(shorten_label(self.outputs[k]), fontsize="medium")
-        for cell in cells[count:]:
-            cell.remove()
-        return cells[:count]
+        truth, predicted = self.truth[:, [k]], self.predicted[:, [k]]
+        return replace(self, truth=truth, predicted=predicted, outputs=(self.outputs[k],))
 
 
 @dataclass(frozen=True, eq=False)
-class Predictions(_OfTargets):
+class Predictions(_TargetsPanel):
     """Predictions against what is true, on rows that their models have not seen.
 
     Attributes
@@ -115,22 +59,13 @@ class Predictions(_OfTargets):
     """
 
     name: ClassVar[str] = "predictions"
-    truth: np.ndarray
-    predicted: np.ndarray
-    outputs: tuple[str, ...]
+    title: ClassVar[str] = "Predictions for rows that were held out"  # type: ignore[misc]
     intervals: np.ndarray | None = None
     coverage: float | None = None
 
     def _only(self, k: int) -> Self:
         ends = None if self.intervals is None else self.intervals[:, [k]]
-        one = (self.outputs[k],)
-        return replace(
-            self,
-            truth=self.truth[:, [k]],
-            predicted=self.predicted[:, [k]],
-            outputs=one,
-            intervals=ends,
-        )
+        return replace(super()._only(k), intervals=ends)
 
     @property
     def words(self) -> str:
@@ -148,11 +83,8 @@ class Predictions(_OfTargets):
         label = f"{np.mean((low <= truth) & (truth <= high)):.0%} of intervals hold the truth"
         return label if self.coverage is None else f"{label} ({self.coverage:.0%} shall)"
 
-    def draw(self, ax: Any, /) -> Any:
+    def _draw_output(self, ax: Any, k: int) -> None:
         """Draw points, the diagonal, and intervals where there are any."""
-        return self._draw_all(ax, "Predictions for rows that were held out")
-
-    def _draw_target(self, ax: Any, k: int) -> None:
         truth, predicted = self.truth[:, k], self.predicted[:, k]
         rows = _thin_points(predicted)
         if self.intervals is not None:
@@ -167,7 +99,7 @@ class Predictions(_OfTargets):
 
 
 @dataclass(frozen=True, eq=False)
-class ResidualPlot(_OfTargets):
+class ResidualPlot(_TargetsPanel):
     """Residuals against predictions, on rows that their models have not seen.
 
     Attributes
@@ -179,15 +111,7 @@ class ResidualPlot(_OfTargets):
     """
 
     name: ClassVar[str] = "residuals"
-    truth: np.ndarray
-    predicted: np.ndarray
-    outputs: tuple[str, ...]
-
-    def _only(self, k: int) -> Self:
-        one = (self.outputs[k],)
-        return replace(
-            self, truth=self.truth[:, [k]], predicted=self.predicted[:, [k]], outputs=one
-        )
+    title: ClassVar[str] = "Residuals of rows that were held out"  # type: ignore[misc]
 
     @property
     def words(self) -> str:
@@ -198,11 +122,8 @@ class ResidualPlot(_OfTargets):
             f"tenths between {low:.3g} and {high:.3g}"
         )
 
-    def draw(self, ax: Any, /) -> Any:
+    def _draw_output(self, ax: Any, k: int) -> None:
         """Draw points, their median along the predictions, and where nine tenths of them lie."""
-        return self._draw_all(ax, "Residuals of rows that were held out")
-
-    def _draw_target(self, ax: Any, k: int) -> None:
         predicted = self.predicted[:, k]
         left = self.truth[:, k] - predicted
         rows = _thin_points(predicted)
@@ -254,7 +175,7 @@ class Reliability(Panel):
     def _shown(self) -> list[int]:
         """Return the classes that are drawn: of two the second, of many six."""
         count = len(self.outputs)
-        return [1] if count == 2 else list(range(min(count, _OUTPUTS)))
+        return [1] if count == 2 else list(range(min(count, OUTPUTS)))
 
     def _gap(self, k: int) -> float:
         """Mean distance of probabilities of class k from shares."""
@@ -280,15 +201,17 @@ class Reliability(Panel):
             error = np.sqrt(around * (1.0 - around) / (rows + 4.0))
             label = f"{shorten_label(self.outputs[k])}, off by {self._gap(k):.3f} on average"
             ax.errorbar(means, shares, error, fmt="o-", ms=3, lw=1.2, color=color, label=label)
-        more = f" (the first {_OUTPUTS} of {count})" if count > _OUTPUTS else ""
+        more = f" (the first {OUTPUTS} of {count})" if count > OUTPUTS else ""
         ax.set(
             title=f"Calibration of probabilities{more}",
             xlabel="predicted probability",
             ylabel="share of rows that were held out",
         )
         add_legend(ax, loc="upper left")
-        style_axes(ax)
-        return ax
+        return style_axes(ax)
+
+
+HELD_OUT = (Predictions, ResidualPlot, Reliability)
 
 
 def split_by_value(values: np.ndarray, /) -> list[np.ndarray]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -17,7 +17,9 @@ from gpukfl.inspection._style import (
     PALE,
     RED,
     add_legend,
+    add_twin,
     level_color,
+    name_rows,
     shorten_label,
     style_axes,
     use_integer_ticks,
@@ -134,7 +136,7 @@ class Importances(Panel):
         if self.errors is not None:
             bars |= {"xerr": self.errors[order], "ecolor": GREY, "capsize": 2}
         ax.barh(np.arange(len(order)), self.values[order], **bars)
-        ax.set_yticks(np.arange(len(order)), [shorten_label(self.features[k]) for k in order])
+        name_rows(ax, [self.features[k] for k in order])
         ax.set_ylim(min(len(order) - _FEWEST_BARS, 0) - 0.5, len(order) - 0.5)
         if levels.max(initial=0) > 1:
             for level in range(1, int(levels.max()) + 1):
@@ -151,8 +153,7 @@ class Importances(Panel):
             said = {"ha": "center", "va": "center", "transform": ax.transAxes}
             box = {"fc": "white", "ec": RED, "alpha": 0.9, "boxstyle": "round"}
             ax.text(0.5, 0.5, textwrap.fill(caveat, _LINE), color=RED, fontsize=9, bbox=box, **said)
-        style_axes(ax)
-        return ax
+        return style_axes(ax)
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,7 +227,7 @@ class Directions(Panel):
         """Draw the loadings of the leading directions on the leading features."""
         loadings, order = self.loadings[:_DIRECTIONS], self._shown
         image = ax.imshow(loadings[:, order].T, cmap="RdBu_r", vmin=-1, vmax=1, aspect="auto")
-        ax.set_yticks(range(len(order)), [shorten_label(self.features[k]) for k in order])
+        name_rows(ax, [self.features[k] for k in order])
         ax.set_xticks(range(len(loadings)), [f"{k + 1}" for k in range(len(loadings))])
         left = len(self.loadings) - len(loadings)
         more = f" ({left} more)" if left else ""
@@ -277,25 +278,111 @@ class Objective(Panel):
         ax.set(title="Optimisation of the final fit", xlabel="step", ylabel="objective")
         use_integer_ticks(ax.xaxis)
         if self.validation_score:
-            twin = ax.twinx()
+            twin = add_twin(ax, "validation R²", color=ORANGE)
             twin.plot(steps, self.validation_score, "s--", ms=3, color=ORANGE)
-            twin.set_ylabel("validation R²", color=ORANGE)
-            twin.spines[["top"]].set_visible(False)
-        style_axes(ax)
-        return ax
+        return style_axes(ax)
 
 
-# ---------------------------------------------------------------------------------- curves
+# --------------------------------------------------------------------------------- outputs
 
-# Panels of functions of one coordinate: a picture for each class or target.
+# Panels of several small pictures, one for each class or target.
 
 
-_OUTPUTS = 6  # classes or targets that are drawn
+OUTPUTS = 6  # classes or targets that are drawn
 _ACROSS = 3  # of them in a row
 
 
+class OutputsPanel(Panel):
+    """A panel with a small picture for each class or target, of which six are drawn at most."""
+
+    outputs: tuple[str, ...]
+    title: str
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns of small pictures."""
+        count = min(len(self.outputs), OUTPUTS)
+        across = count if count <= _ACROSS else -(-count // 2)
+        return -(-count // across), across
+
+    def of(self, output: int | str, /) -> Self:
+        """Return the panel of one class or target, by its number or its name.
+
+        Raises
+        ------
+        ValueError
+            If there is no such output.
+        """
+        names = self.outputs
+        known = output in names if isinstance(output, str) else -len(names) <= output < len(names)
+        if not known:
+            msg = f"expected output to be one of {', '.join(names)}, or its number, got {output!r}"
+            raise ValueError(msg)
+        return self._only(names.index(output) if isinstance(output, str) else output % len(names))
+
+    def apart(self) -> list[tuple[str, Panel]]:
+        """Return a panel for each of the outputs that are drawn."""
+        if len(self.outputs) == 1:
+            return [("", self)]
+        return [(self.outputs[k], self._only(k)) for k in self._shown]
+
+    def draw(self, ax: Any, /) -> Any:
+        """Draw one picture, or one for each of several outputs in the place of the axes."""
+        if len(self.outputs) == 1:
+            self._draw_output(ax, 0)
+            ax.set_title(self.title)
+            return ax
+        return self._draw_several(ax)
+
+    @property
+    def _shown(self) -> list[int]:
+        """Numbers of the outputs that are drawn."""
+        return list(range(min(len(self.outputs), OUTPUTS)))
+
+    @abstractmethod
+    def _only(self, k: int) -> Self:
+        """Return the panel of output k."""
+
+    @abstractmethod
+    def _draw_output(self, ax: Any, k: int) -> None:
+        """Draw output k."""
+
+    def _draw_several(self, ax: Any) -> np.ndarray:
+        count = len(self.outputs)
+        more = f" (the first {OUTPUTS} of {count})" if count > OUTPUTS else ""
+        _, cells = split_axes(ax, self.title + more, self.shape, len(self._shown))
+        self._draw_cells(cells)
+        return cells
+
+    def _draw_cells(self, cells: np.ndarray) -> None:
+        for cell, k in zip(cells, self._shown, strict=True):
+            self._draw_output(cell, k)
+            cell.set_title(shorten_label(self.outputs[k]), fontsize="medium")
+
+
+def split_axes(
+    ax: Any, title: str, shape: tuple[int, int], count: int, /, *, instead: str = "", **shared: Any
+) -> tuple[Any, np.ndarray]:
+    """Put so many small pictures in the place of an axes: their figure, and their axes.
+
+    ValueError names what may be drawn `instead` where the axes has no place of its own.
+    """
+    place = ax.get_subplotspec()
+    if place is None:
+        instead = instead or "several outputs, or output=..."
+        msg = f"expected an axes that plt.subplots made for {instead}"
+        raise ValueError(msg)
+    figure = ax.figure.add_subfigure(place)
+    ax.remove()
+    figure.suptitle(title, fontsize="large")
+    cells = figure.subplots(*shape, squeeze=False, **shared).ravel()
+    for cell in cells[count:]:
+        cell.remove()
+    return figure, cells[:count]
+
+
 @dataclass(frozen=True, eq=False)
-class Curves(Panel):
+class Curves(OutputsPanel):
     """Functions of one coordinate each: what the model does along what it has learned.
 
     Each is drawn less its mean. Several classes or targets are small pictures beside each other
@@ -342,36 +429,13 @@ class Curves(Panel):
         return "" if any(np.ptp(v, axis=0).any() for v in self.values) else "every function is flat"
 
     @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and columns of small pictures."""
-        count = min(len(self.outputs), _OUTPUTS)
-        across = count if count <= _ACROSS else -(-count // 2)
-        return -(-count // across), across
-
-    def of(self, output: int | str, /) -> Curves:
-        """Return the curves of one class or target, by its number or its name.
-
-        Raises
-        ------
-        ValueError
-            If there is no such output.
-        """
-        names = self.outputs
-        known = output in names if isinstance(output, str) else -len(names) <= output < len(names)
-        if not known:
-            msg = f"expected output to be one of {', '.join(names)}, or its number, got {output!r}"
-            raise ValueError(msg)
-        k = names.index(output) if isinstance(output, str) else output % len(names)
-        return replace(self, values=tuple(v[:, [k]] for v in self.values), outputs=(names[k],))
-
-    @property
     def words(self) -> str:
         """Return in words what the curves are of, and how far the first one reaches."""
         drawn = self._drawn(0)
         ends = drawn.min(), drawn.max()
         of = ", ".join(self.labels)
         first = f"the first from {ends[0]:.3g} to {ends[1]:.3g}"
-        return f"functions of {', '.join(self.outputs[:_OUTPUTS])} along {of}{self._less}; {first}"
+        return f"functions of {', '.join(self.outputs[:OUTPUTS])} along {of}{self._less}; {first}"
 
     @property
     def _less(self) -> str:
@@ -383,60 +447,53 @@ class Curves(Panel):
         return values - values.mean(axis=0) if self.centered else values
 
     def apart(self) -> list[tuple[str, Panel]]:
-        """Return a panel for each of the leading outputs."""
-        if len(self.outputs) == 1:
-            return [("", self)]
-        shown = self._leading()
-        if not self.one_unit:
-            return [(self.outputs[k], self.of(k)) for k in shown]
+        """Return a panel for each of the leading outputs, all on one scale where units are one."""
+        if len(self.outputs) == 1 or not self.one_unit:
+            return super().apart()
+        shown = self._shown
         spans = [self._drawn(rank)[:, shown] for rank in range(len(self.values))]
         ends = min(v.min() for v in spans), max(v.max() for v in spans)
         room = 0.05 * (ends[1] - ends[0])
         limits = float(ends[0] - room), float(ends[1] + room)
-        return [(self.outputs[k], replace(self.of(k), limits=limits)) for k in shown]
+        return [(self.outputs[k], replace(self._only(k), limits=limits)) for k in shown]
+
+    def _only(self, k: int) -> Self:
+        some = tuple(values[:, [k]] for values in self.values)
+        return replace(self, values=some, outputs=(self.outputs[k],))
+
+    @property
+    def _shown(self) -> list[int]:
+        """Numbers of the outputs that vary most, in their order."""
+        spans = sum(np.ptp(values, axis=0) for values in self.values)
+        return sorted(np.argsort(-spans, kind="stable")[:OUTPUTS].tolist())
 
     def draw(self, ax: Any, /) -> Any:
         """Draw one picture, or one for each of several outputs in the place of the axes."""
-        if len(self.outputs) == 1:
-            self._draw_output(ax, 0)
-            label = f"{self.ylabel} {shorten_label(self.outputs[0])}{self._less}"
-            ax.set(title=self.title, xlabel=self.xlabel, ylabel=label)
-            if self.limits is not None:
-                ax.set_ylim(self.limits)
-            self._finish(ax, ax)
-            return ax
-        place = ax.get_subplotspec()
-        if place is None:
-            msg = "expected an axes that plt.subplots made for several outputs, or output=..."
-            raise ValueError(msg)
-        figure = ax.figure
-        ax.remove()
-        return self._draw_several(figure.add_subfigure(place))
+        if len(self.outputs) > 1:
+            return self._draw_several(ax)
+        super().draw(ax)
+        label = f"{self.ylabel} {shorten_label(self.outputs[0])}{self._less}"
+        ax.set(xlabel=self.xlabel, ylabel=label)
+        if self.limits is not None:
+            ax.set_ylim(self.limits)
+        self._finish(ax, ax)
+        return ax
 
-    def _draw_several(self, figure: Any) -> np.ndarray:
-        shown = self._leading()
-        left = len(self.outputs) - len(shown)
+    def _draw_several(self, ax: Any) -> np.ndarray:
+        count = len(self._shown)
+        left = len(self.outputs) - count
         more = f" ({left} of {len(self.outputs)} left out, which vary less)" if left else ""
-        figure.suptitle(self.title + more, fontsize="large")
+        title = self.title + more
+        figure, cells = split_axes(ax, title, self.shape, count, sharex=True, sharey=self.one_unit)
         figure.supylabel(f"{self.ylabel} it{self._less}", fontsize="medium")
-        shared = {"sharex": True, "sharey": self.one_unit, "squeeze": False}
-        cells = figure.subplots(*self.shape, **shared).ravel()
-        for cell, k in zip(cells, shown, strict=False):
-            self._draw_output(cell, k)
-            cell.set_title(shorten_label(self.outputs[k]), fontsize="medium")
-        for cell in cells[len(shown) :]:
-            cell.remove()
-        lowest = cells[: len(shown)][-self.shape[1] :]
+        self._draw_cells(cells)
+        lowest = cells[-self.shape[1] :]
         for cell in lowest:
             cell.tick_params(labelbottom=True)
         for cell in lowest[1:2] if len(lowest) == _ACROSS else lowest:
             cell.set_xlabel(self.xlabel, fontsize="small")
         self._finish(cells[0], figure, loc="outside lower center", ncol=min(len(self.labels), 4))
-        return cells[: len(shown)]
-
-    def _leading(self) -> list[int]:
-        spans = sum(np.ptp(values, axis=0) for values in self.values)
-        return sorted(np.argsort(-spans, kind="stable")[:_OUTPUTS].tolist())
+        return cells
 
     def _draw_output(self, ax: Any, k: int) -> None:
         for rank, (label, t) in enumerate(zip(self.labels, self.steps, strict=True)):
@@ -530,14 +587,12 @@ class Sparsity(Panel):
             ylim=(0.0, 1.02),
         )
         if self.pruned:
-            twin = ax.twinx()
+            label = f"degradation when pruned, by “{self.rule}”"
+            twin = add_twin(ax, label, color=ORANGE)
             twin.plot(*zip(*self.pruned, strict=True), "s", ms=4, color=ORANGE)
             twin.axhline(self.tolerance, color=ORANGE, ls=":", lw=1.2)
-            twin.set_ylabel(f"degradation when pruned, by “{self.rule}”", color=ORANGE)
             twin.set_yscale("symlog", linthresh=self.tolerance)
-            twin.spines[["top"]].set_visible(False)
-        style_axes(ax)
-        return ax
+        return style_axes(ax)
 
 
 @dataclass(frozen=True, eq=False)
@@ -568,8 +623,7 @@ class Bound(Panel):
         ax.set_xlim(0.5 * floor, 8.0 * max(*values, 1.0))
         ax.axvline(1.0, color="#999999", ls=":", lw=1.2)
         ax.set(title="Bound (71) against the truth", xlabel="risk (1: says nothing about labels)")
-        style_axes(ax)
-        return ax
+        return style_axes(ax)
 
 
 # ---------------------------------------------------------------------------------- rounds
@@ -614,7 +668,7 @@ class Rounds(Panel):
         order = order[self.scores[order] > 0][:BARS][::-1]
         colors = [level_color(int(self.levels[k])) for k in order]
         ax.scatter(self.scores[order], range(len(order)), c=colors, zorder=3)
-        ax.set_yticks(range(len(order)), [shorten_label(self.features[k]) for k in order])
+        name_rows(ax, [self.features[k] for k in order])
         for level, sparsity in self.thresholds:
             if sparsity > 0:
                 color, label = level_color(level), f"γ of round {level}"
@@ -622,8 +676,7 @@ class Rounds(Panel):
         ax.set_xscale("log")
         ax.set(title="Scores where variables entered", xlabel="score (grey: not selected)")
         add_legend(ax, loc="lower right")
-        style_axes(ax)
-        return ax
+        return style_axes(ax)
 
 
 @dataclass(frozen=True, eq=False)
@@ -661,15 +714,12 @@ class Path(Panel):
         ax.plot(self.sparsity, self.weights[:, rest], color=PALE, lw=0.8)
         for k in leading[self.weights[:, leading].any(axis=0)]:
             ax.plot(self.sparsity, self.weights[:, k], "o-", ms=3, label=self.features[k])
-        twin = ax.twinx()
+        twin = add_twin(ax, f"hold-out {self.score} (dashed)")
         twin.plot(self.sparsity, self.scores, "k--", lw=1.2)
-        twin.set_ylabel(f"hold-out {self.score} (dashed)")
-        twin.spines[["top"]].set_visible(False)
         ax.axvline(self.chosen, color="#555555", lw=0.8)
         ax.set(title="Path over γ", xlabel="γ", ylabel="weight β", xscale="log")
         add_legend(ax)
-        style_axes(ax)
-        return ax
+        return style_axes(ax)
 
 
 # ---------------------------------------------------------------------------------- shares
@@ -715,8 +765,7 @@ class Eta(Panel):
         )
         use_integer_ticks(ax.xaxis)
         add_legend(ax, ncol=2, reverse=True)
-        style_axes(ax)
-        return ax
+        return style_axes(ax)
 
 
 @dataclass(frozen=True, eq=False)
@@ -743,5 +792,4 @@ class Degrees(Panel):
         ax.set(title="Degrees of the Hermite features", xlabel="total degree", ylabel="share")
         use_integer_ticks(ax.xaxis)
         add_legend(ax, fontsize=8)
-        style_axes(ax)
-        return ax
+        return style_axes(ax)

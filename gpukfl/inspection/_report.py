@@ -19,7 +19,6 @@ import numpy as np
 
 from gpukfl._version import __version__
 from gpukfl.core._files import atomic_write
-from gpukfl.inspection._blends import Leaderboard
 from gpukfl.inspection._description import (
     Described,
     Description,
@@ -29,7 +28,7 @@ from gpukfl.inspection._description import (
     warning_texts,
 )
 from gpukfl.inspection._figures import draw_unmanaged
-from gpukfl.inspection._held_out import Predictions, Reliability, ResidualPlot
+from gpukfl.inspection._held_out import HELD_OUT
 from gpukfl.inspection._panels import Directions, Importances, Objective, Panel
 from gpukfl.inspection._style import (
     PAGE,
@@ -44,7 +43,7 @@ from gpukfl.inspection._style import (
     table_html,
     to_sentence,
 )
-from gpukfl.inspection._tuning import Compared, Tuning, trial_error
+from gpukfl.inspection._tuning import Compared, Leaderboard, Tuning, trial_error
 
 # -------------------------------------------------------------------------------- sections
 
@@ -73,11 +72,10 @@ def leaderboard_html(d: Description, pictures: str, /) -> str:
         (
             "chosen" if trial["chosen"] else "",
             [
-                name_html(trial["member"]) + _remark_html(trial["note"]),
-                "–" if trial["score"] is None else _score_text(trial),
+                _member_html(trial),
+                _score_text(trial, "–"),
                 "" if trial["chosen"] else _share_html(trial["weight"]),
-                *(_cell_html(trial[key]) for key in more),
-                _cell_html(trial.get("seconds")),
+                *(_cell_html(trial.get(key)) for key in (*more, "seconds")),
             ],
         )
         for trial in trials
@@ -86,8 +84,9 @@ def leaderboard_html(d: Description, pictures: str, /) -> str:
     return section_html("Members and their blend", made, pictures)
 
 
-def _remark_html(text: str) -> str:
-    return f'<br><small class="note" dir="auto">{escape_html(text)}</small>' if text else ""
+def _member_html(trial: Mapping[str, Any]) -> str:
+    note = f'<br><small class="note" dir="auto">{escape_html(trial["note"])}</small>'
+    return name_html(trial["member"]) + (note if trial["note"] else "")
 
 
 def _share_html(weight: float) -> str:
@@ -109,10 +108,9 @@ def comparison_html(d: Description, /) -> str:
 
 
 def _comparison_cells(row: Compared, more: list[str]) -> list[str]:
-    error = "" if row.error is None else f" ± {row.error:.4f}"
     return [
         name_html(row.name),
-        f"{row.score:.4f}{error}",
+        _score_text({"score": row.score, "standard_error": row.error}),
         *(f"{row.more[key]:.4g}" if key in row.more else "–" for key in more),
     ]
 
@@ -124,11 +122,10 @@ def features_html(d: Description, /) -> str:
         return ""
     leading = known.leading(_LISTED)
     scale = max((value for _, value in leading), default=0.0) or 1.0
-    errors = known.errors is not None
     rows = [
         row for name, value in leading for row in _feature_rows(known, name, value / scale, value)
     ]
-    unit = [f"± {'error' if errors else ''}"] if errors else []
+    unit = [] if known.errors is None else ["± error"]
     made = table_html(["feature", "importance", *unit, ""], rows)
     said = "They mean nothing here: see above." if d.caveat else ""
     left = int(np.count_nonzero(known.values)) - len(leading)
@@ -173,16 +170,9 @@ def data_html(d: Description, /) -> str:
     """Return HTML on the columns, their missing values, and the target."""
     counts = [f"{d.n_samples:,} rows" if d.n_samples else ""]
     counts += [f"{d.n_features:,} columns" if d.n_features else "", d.columns]
-    said = [("rows and columns", ", ".join(filter(None, counts)))]
-    said.append(
-        (
-            "target",
-            ": ".join(filter(None, [d.target, d.task]))
-            + (f"; {d.data.target}" if d.data and d.data.target else ""),
-        )
-    )
-    rows = [("", [escape_html(k), escape_html(v)]) for k, v in said if v]
-    made = table_html([], rows, words=True)
+    target = ": ".join(filter(None, [d.target, d.task]))
+    target += f"; {d.data.target}" if d.data and d.data.target else ""
+    made = _facts_html({"rows and columns": ", ".join(filter(None, counts)), "target": target})
     if d.data is None or not d.data.columns:
         return section_html("The data", made)
     columns = (
@@ -213,8 +203,7 @@ def model_html(d: Description, pictures: str, /) -> str:
     how = {"fit": d.ended} if d.n_steps is None else {"steps": f"{d.n_steps}{ended}"}
     facts = {"model": d.text, **d.facts, "kernel products": d.products, **how}
     facts |= {"computed on": d.place}
-    rows = [("", [escape_html(k), escape_html(v)]) for k, v in facts.items() if str(v) != ""]
-    return section_html("The model", table_html([], rows, words=True) if rows else "", pictures)
+    return section_html("The model", _facts_html(facts), pictures)
 
 
 def tuning_html(d: Description, pictures: str, /) -> str:
@@ -231,7 +220,7 @@ def tuning_html(d: Description, pictures: str, /) -> str:
             "chosen" if trial["chosen"] else "",
             [
                 *(_cell_html(trial.get(key)) for key in keys),
-                "stopped" if trial["score"] is None else _score_text(trial),
+                _score_text(trial, "stopped"),
                 *([_cell_html(trial.get("seconds"))] if timed else []),
             ],
         )
@@ -240,34 +229,33 @@ def tuning_html(d: Description, pictures: str, /) -> str:
     left = len(trials) - _TRIALS
     more = note_html(f"{left} more settings are not listed." if left > 0 else "")
     head = [*heads, "seconds"] if timed else heads
-    said = _tuning_note(known, d.seconds)
-    return section_html("Tuning", said, table_html(head, rows), more, pictures)
-
-
-def _tuning_note(known: Tuning, seconds: float | None) -> str:
-    said = [hold_out_text(known, seconds), "cut short by max_time" if known.cut_short else ""]
-    said = [one for one in said if one]
-    return note_html(to_sentence("; ".join(said))) if said else ""
+    said = [hold_out_text(known, d.seconds), "cut short by max_time" if known.cut_short else ""]
+    told = "; ".join(filter(None, said))
+    note = note_html(to_sentence(told)) if told else ""
+    return section_html("Tuning", note, table_html(head, rows), more, pictures)
 
 
 def recipe_html(d: Description, /) -> str:
     """Return HTML with the call that fits the same model again."""
-    call = f"<pre>import gpukfl\n\n{escape_lines(d.call)}</pre>\n" if d.call else ""
-    versions = package_versions()
-    rows = [("", [escape_html(name), escape_html(version)]) for name, version in versions.items()]
-    return section_html("How to repeat it", call, table_html([], rows, words=True))
-
-
-def package_versions() -> Mapping[str, str]:
-    """Return versions of what a fit depends on, and the system."""
     from importlib.metadata import version
 
-    known = {"gpukfl": __version__, "Python": platform.python_version()}
-    known |= {name: version(name) for name in ("numpy", "scipy", "scikit-learn")}
-    return known | {"system": f"{platform.system()} on {platform.machine()}"}
+    call = f"<pre>import gpukfl\n\n{escape_lines(d.call)}</pre>\n" if d.call else ""
+    versions = {"gpukfl": __version__, "Python": platform.python_version()}
+    versions |= {name: version(name) for name in ("numpy", "scipy", "scikit-learn")}
+    versions |= {"system": f"{platform.system()} on {platform.machine()}"}
+    return section_html("How to repeat it", call, _facts_html(versions))
 
 
-def _score_text(trial: Mapping[str, Any]) -> str:
+def _facts_html(facts: Mapping[str, Any]) -> str:
+    """Return an HTML table of what is known, by name; nothing where nothing is."""
+    rows = [("", [escape_html(k), escape_html(v)]) for k, v in facts.items() if str(v) != ""]
+    return table_html([], rows, words=True) if rows else ""
+
+
+def _score_text(trial: Mapping[str, Any], without: str = "") -> str:
+    """Return a score with its standard error, or what stands for one that is not there."""
+    if trial["score"] is None:
+        return without
     error = trial_error(trial)
     return f"{trial['score']:.4f}" + ("" if error is None else f" ± {error:.4f}")
 
@@ -304,29 +292,16 @@ _LIGHTEST, _DARKEST = 0.93, 0.10  # of colours on dark pages
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture of a page.
+    """A picture of a page."""
 
-    Attributes
-    ----------
-    markup : str
-        HTML with the vectors inside.
-    colors : frozenset of str
-        That it has, as "#rrggbb".
-    """
-
-    markup: str
-    colors: frozenset[str]
+    markup: str  # HTML with the vectors inside
+    colors: frozenset[str]  # that it has, as "#rrggbb"
 
 
 def draw_pictures(d: Description, panels: Iterable[Panel], /, *, prefix: str) -> list[Picture]:
     """Draw panels that have something to draw, each small picture by itself.
 
     `prefix` begins the names inside, which differ on a page.
-
-    Raises
-    ------
-    ImportError
-        If matplotlib is not installed.
     """
     found: list[Picture] = []
     for panel in panels:
@@ -456,7 +431,6 @@ def dark_color(color: str, /) -> str:
     return "#" + "".join(f"{round(255 * one):02x}" for one in shown)
 
 
-_HELD_OUT = (Predictions, ResidualPlot, Reliability)
 _ABSENT = "There are no pictures here: they need matplotlib, `pip install 'gpukfl[plot]'`."
 
 
@@ -512,11 +486,11 @@ def render_page(d: Description, scores: Mapping[str, float], inference: Inferred
     body = [
         leaderboard_html(d, drawn.of(Leaderboard)),
         comparison_html(d),
-        section_html("Predictions of rows that were held out", drawn.of(*_HELD_OUT)),
+        section_html("Predictions of rows that were held out", drawn.of(*HELD_OUT)),
         section_html(
             "What was learned",
             drawn.rest(),
-            _notes_html(d),
+            note_html(f"{d.units} {d.note}".strip()),
             features_html(d),
             directions_html(d),
         ),
@@ -531,7 +505,7 @@ def render_page(d: Description, scores: Mapping[str, float], inference: Inferred
     return PAGE.format(
         title=escape_html(f"{d.target}: {d.name}"),
         title_shown=f"{name_html(d.target)}: {escape_html(d.name)}",
-        subtitle=escape_html(_subtitle_html(d)),
+        subtitle=escape_html(_subtitle(d)),
         colors=color_sheet(drawn.colors, dark=False),
         dark_colors=color_sheet(drawn.colors, dark=True),
         rules=RULES,
@@ -554,7 +528,7 @@ class _Drawn:
 
     def rest(self) -> str:
         """Draw the panels that are of no section of their own."""
-        kinds = (*_HELD_OUT, Leaderboard, Objective, Tuning)
+        kinds = (*HELD_OUT, Leaderboard, Objective, Tuning)
         return self.panels([p for p in self._d.panels if not isinstance(p, kinds)])
 
     def panels(self, some: Sequence[Panel], of: Description | None = None) -> str:
@@ -579,11 +553,7 @@ def _inference_html(of: Inferred, drawn: _Drawn) -> str:
     return section_html("What may be concluded", words, drawn.panels(d.panels, d))
 
 
-def _notes_html(d: Description) -> str:
-    return note_html(f"{d.units} {d.note}".strip())
-
-
-def _subtitle_html(d: Description) -> str:
+def _subtitle(d: Description) -> str:
     sizes = [
         "" if count is None else count_text(count, what).replace(str(count), f"{count:,}", 1)
         for count, what in ((d.n_samples, "sample"), (d.n_features, "feature"))
@@ -600,10 +570,8 @@ def _scores_html(d: Description, scores: Mapping[str, float]) -> str:
     if d.dimension is not None:
         count, what = d.dimension
         shown[count_text(count, what).partition(" ")[2]] = count
-    inside = "".join(_score_card_html(label, value) for label, value in shown.items())
+    inside = ""
+    for label, value in shown.items():
+        text = escape_html(f"{value:.4f}" if isinstance(value, float) else value)
+        inside += f'<div class="score"><b>{text}</b>{escape_html(label)}</div>'
     return f'<div class="scores">{inside}</div>\n' if inside else ""
-
-
-def _score_card_html(label: str, value: Any) -> str:
-    shown = f"{value:.4f}" if isinstance(value, float) else str(value)
-    return f'<div class="score"><b>{escape_html(shown)}</b>{escape_html(label)}</div>'

@@ -90,10 +90,25 @@ PALE = "#bbbbbb"  # of what does not count
 _LONGEST = 24  # letters of a name
 
 
-def style_axes(ax: Any, /) -> None:
-    """Take away the frame and draw a light grid."""
+def style_axes(ax: Any, /) -> Any:
+    """Take away the frame, draw a light grid, and return the axes."""
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(axis="both", lw=0.4, alpha=0.5)
+    return ax
+
+
+def add_twin(ax: Any, label: str, /, **text: Any) -> Any:
+    """Return an axes of the same place, whose values are labelled on the right."""
+    twin = ax.twinx()
+    twin.set_ylabel(label, **text)
+    twin.spines[["top"]].set_visible(False)
+    return twin
+
+
+def name_rows(ax: Any, names: Iterable[str], longest: int = _LONGEST, /) -> None:
+    """Write names beside the rows 0, 1, ... of a picture."""
+    labels = [shorten_label(name, longest) for name in names]
+    ax.set_yticks(range(len(labels)), labels)
 
 
 def add_legend(ax: Any, where: Any = None, /, **options: Any) -> None:

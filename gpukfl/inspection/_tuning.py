@@ -1,4 +1,4 @@
-"""The settings that were tried, what they scored, and how the model does beside others."""
+"""What was tried and what it scored: settings, members of a blend, and other models."""
 
 from __future__ import annotations
 
@@ -7,8 +7,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+import numpy as np
+
 from gpukfl.inspection._panels import Panel
-from gpukfl.inspection._style import BLUE, COLORS, ORANGE, PALE, add_legend, style_axes
+from gpukfl.inspection._style import (
+    BLUE,
+    COLORS,
+    GREY,
+    ORANGE,
+    PALE,
+    add_legend,
+    shorten_label,
+    style_axes,
+)
 
 # ---------------------------------------------------------------------------------- tuning
 
@@ -168,8 +179,7 @@ class Tuning(Panel):
             ylabel=f"hold-out {self.score}",
         )
         add_legend(ax)
-        style_axes(ax)
-        return ax
+        return style_axes(ax)
 
     def _scale(self, ax: Any, values: list[float]) -> None:
         """Make the scale logarithmic, with ticks at the values themselves within two decades."""
@@ -233,8 +243,67 @@ class Ridges(Panel):
         if min(self.errors) > 0:
             ax.set_yscale("log")
         add_legend(ax)
-        style_axes(ax)
-        return ax
+        return style_axes(ax)
+
+
+# --------------------------------------------------------------------------------- members
+
+# What the members of a blend came to.
+
+
+BLEND = "blend"  # the name that it has among its members
+_NAMED = 5  # members that words name
+
+
+@dataclass(frozen=True, eq=False)
+class Leaderboard(Panel):
+    """Held-out scores of members, and their weights in the blend.
+
+    Attributes
+    ----------
+    members : tuple of str
+        Names, best first.
+    scores, errors : array (k,)
+        Held-out scores and their standard errors.
+    weights : array (k,)
+        In the blend; that of the blend itself is 1.
+    score : str
+        What the score is.
+    """
+
+    name: ClassVar[str] = "leaderboard"
+    members: tuple[str, ...]
+    scores: np.ndarray
+    errors: np.ndarray
+    weights: np.ndarray
+    score: str = "R²"
+
+    @property
+    def empty(self) -> str:
+        """Why there is nothing to draw."""
+        return "" if self.members else "no member has a score"
+
+    @property
+    def words(self) -> str:
+        """Return the best scores in words."""
+        known = list(zip(self.members, self.scores, strict=True))[:_NAMED]
+        return f"held-out {self.score}: " + ", ".join(f"{name} {one:.3f}" for name, one in known)
+
+    def draw(self, ax: Any, /) -> Any:
+        """Draw scores with their errors, and say the weights."""
+        places = np.arange(len(self.members))[::-1]
+        for k, place in enumerate(places):
+            own = self.members[k] == BLEND
+            color = ORANGE if own else BLUE if self.weights[k] else GREY
+            ax.errorbar(self.scores[k], place, xerr=self.errors[k], fmt="o", color=color, ms=5)
+        shares = [f" ({w:.0%})".replace("%", " %") if w else "" for w in self.weights]
+        labels = [
+            shorten_label(name) + ("" if name == BLEND else share)
+            for name, share in zip(self.members, shares, strict=True)
+        ]
+        ax.set_yticks(places, labels)
+        ax.set(title="Members and their blend", xlabel=f"{self.score} on held-out rows")
+        return style_axes(ax)
 
 
 # ------------------------------------------------------------------------------ comparison

@@ -33,39 +33,18 @@ _ROOM = 1e-9  # added to variances, so that rounding leaves them positive
 
 @dataclass(frozen=True, eq=False)
 class GaussianCopies:
-    """What does not change from draw to draw.
+    """What does not change from draw to draw."""
 
-    Attributes
-    ----------
-    copies : int
-        κ, drawn together.
-    spread : host array (p,)
-        s: a column and its copy have the correlation 1 - s.
-    kept : array (n, p)
-        Means of the copies, given the rows.
-    root : array (p, p)
-        Of the covariance of what all copies share beside them.
-    """
-
-    copies: int
-    spread: np.ndarray
-    kept: Array
-    root: Array
+    copies: int  # κ, drawn together
+    spread: np.ndarray  # s (p,): a column and its copy have the correlation 1 - s
+    kept: Array  # (n, p), means of the copies, given the rows
+    root: Array  # (p, p), of the covariance of what all copies share beside them
 
     @classmethod
     def of(cls, Z: Array, Sigma: Array, spread: np.ndarray, copies: int, /) -> GaussianCopies:
-        """Factor: O(p³ + n p²).
+        """Factor, for rows Z (n, p) with the positive definite correlation Σ (p, p).
 
-        Parameters
-        ----------
-        Z : array (n, p)
-            Rows.
-        Sigma : array (p, p)
-            Their correlation, positive definite.
-        spread : host array (p,)
-            s, in (0, (κ + 1)/κ times what the correlation allows].
-        copies : int
-            κ.
+        s is in (0, (κ + 1)/κ times what the correlation allows]. O(p³ + n p²).
         """
         s = asarray_like(spread, Sigma)
         inverse = CholeskyFactor.of(Sigma).inverse()
@@ -101,25 +80,15 @@ _NOISE = 3.0  # standard errors that a correlation may be off by
 class Correlation:
     """Means, deviations and the shrunk correlation of some columns.
 
-    Attributes
-    ----------
-    mean, deviation : host array (p,)
-        Of the columns; a constant one has deviation 0.
-    matrix : host array (p, p)
-        Positive definite, with ones on its diagonal.
-    shrinkage : float
-        By how much of their distance from one for all pairs correlations are moved, as far as
-        it may be noise.
-    equal : list of (int, int)
-        Pairs of columns that are the same up to their units, each with its first like. The later
-        say nothing beyond these, and have no correlations in `matrix`: no copy of either could be
-        told from the other, and copies of all others are right without them.
+    `equal` has the pairs of columns that are the same up to their units, each with its first like.
+    The later say nothing beyond these, and have no correlations in `matrix`: no copy of either
+    could be told from the other, and copies of all others are right without them.
     """
 
-    mean: np.ndarray
-    deviation: np.ndarray
-    matrix: np.ndarray
-    shrinkage: float
+    mean: np.ndarray  # (p,)
+    deviation: np.ndarray  # (p,), 0 of a constant column
+    matrix: np.ndarray  # (p, p), positive definite with ones on its diagonal
+    shrinkage: float  # share of their distance from one for all pairs, as far as it may be noise
     equal: list[tuple[int, int]]
 
     @classmethod

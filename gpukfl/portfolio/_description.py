@@ -32,7 +32,7 @@ from gpukfl.inspection import (
     ResidualPlot,
     Tuning,
 )
-from gpukfl.inspection._blends import BLEND
+from gpukfl.inspection._tuning import BLEND
 from gpukfl.portfolio._folds import HeldOutLoss, LogLoss
 from gpukfl.portfolio._train import SETTLED, UNTRIED, MemberTrainer
 from gpukfl.tables._facts import data_facts

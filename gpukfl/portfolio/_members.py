@@ -37,7 +37,7 @@ from gpukfl.estimators import (
 from gpukfl.estimators._learner import Learner, WarmStart
 from gpukfl.estimators._pace import Size
 from gpukfl.estimators._samples import Samples
-from gpukfl.inspection._blends import BLEND
+from gpukfl.inspection._tuning import BLEND
 from gpukfl.methods import AverageGradientOuterProduct
 from gpukfl.portfolio._evaluators import few_threads
 from gpukfl.tables._seen import CODES, LEVELS, NUMBERS

@@ -60,22 +60,13 @@ _OF_SPECTRUM = 600  # rows of a matrix whose eigenvalues a GPU finds, and not th
 class Operation:
     """A function of CuPy, and what its results must be.
 
-    Attributes
-    ----------
-    name : str
-        What is done.
-    run : callable
-        ``run(A, B)``, where the arguments live; A is (n, n) and positive definite, B (rows, n).
-    expected : callable
-        The same of host arrays in float64.
-    rounding : float
-        Units of the last place of the largest value that rounding may take.
+    Its arguments are A (n, n), positive definite, and B (rows, n), where they live.
     """
 
     name: str
     run: Callable[[Any, Any], Array]
-    expected: Callable[[np.ndarray, np.ndarray], np.ndarray]
-    rounding: float
+    expected: Callable[[np.ndarray, np.ndarray], np.ndarray]  # of host arrays in float64
+    rounding: float  # allowed units of the last place of the largest value
 
 
 def draw_inputs(dtype: str, /) -> tuple[np.ndarray, np.ndarray]:
@@ -180,25 +171,13 @@ Inputs = tuple[Any, ...]  # host arrays, and numbers
 
 @dataclass(frozen=True)
 class Primitive:
-    """A primitive in both forms.
+    """A primitive in both forms, which return a tuple of arrays."""
 
-    Attributes
-    ----------
-    name : str
-        Of the function of `gpukfl.linalg`.
-    file : str
-        Of its kernels, without the ending.
-    draw : callable
-        ``draw(rng, dtype, exact)`` gives inputs: host arrays, and numbers.
-    form, twin : callable
-        Array operations, and the kernels; both give a tuple of arrays.
-    """
-
-    name: str
-    file: str
-    draw: Callable[[np.random.RandomState, str, bool], Inputs]
-    form: Callable[..., Arrays]
-    twin: Callable[..., Arrays]
+    name: str  # of the function of `gpukfl.linalg`
+    file: str  # of its kernels, without the ending
+    draw: Callable[[np.random.RandomState, str, bool], Inputs]  # (rng, dtype, exact) -> inputs
+    form: Callable[..., Arrays]  # array operations
+    twin: Callable[..., Arrays]  # the kernels
 
     def inputs(self, dtype: str, /, *, exact: bool) -> Inputs:
         """Draw inputs, the same each time."""
@@ -590,46 +569,26 @@ Put = Callable[[np.ndarray], Any]  # copies a host array to where it is tested
 
 @dataclass(frozen=True)
 class Check:
-    """Something to compute twice.
-
-    Attributes
-    ----------
-    what, dtype : str
-        Of it.
-    part : str
-        What is at fault where it is wrong: `CUPY`, or the file of kernels.
-    actual, expected : callable
-        Both results, tuples of arrays; the second on the host.
-    allowed : float
-        Error relative to the largest value expected; 0 is every bit.
-    """
+    """Something to compute twice."""
 
     what: str
     dtype: str
-    part: str
+    part: str  # at fault where it is wrong: `CUPY`, or the file of kernels
     actual: Callable[[], Arrays]
-    expected: Callable[[], Arrays]
-    allowed: float
+    expected: Callable[[], Arrays]  # on the host
+    allowed: float  # error relative to the largest value expected; 0 is every bit
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a check went.
-
-    Attributes
-    ----------
-    error : float or None
-        Relative to the largest value expected; None where nothing finite was computed.
-    problem : str
-        What is wrong, and empty where nothing is.
-    """
+    """How a check went."""
 
     what: str
     dtype: str
     part: str
     allowed: float
-    error: float | None
-    problem: str
+    error: float | None  # relative to the largest value expected; None where nothing was finite
+    problem: str  # empty where nothing is wrong
     seconds: float
 
 
@@ -655,7 +614,7 @@ def recorded_checks(put: Put, /) -> Iterator[Check]:
                 dtype,
                 primitive.file,
                 _make_computation(primitive, primitive.twin, dtype, put, exact=True),
-                _make_lookup(primitive, dtype),
+                functools.partial(recorded_results, primitive.name, dtype),
                 0.0,
             )
 
@@ -663,10 +622,7 @@ def recorded_checks(put: Put, /) -> Iterator[Check]:
 def run(checks: Iterable[Check], /, *, seconds: float) -> tuple[list[Outcome], bool]:
     """Run checks until the time is over; returns outcomes, and whether all were run.
 
-    Raises
-    ------
-    MemoryError
-        If there is no room for them, which says nothing of the results.
+    MemoryError says that there is no room for them, and nothing of the results.
     """
     begun = time.perf_counter()
     outcomes: list[Outcome] = []
@@ -738,7 +694,3 @@ def _make_computation(
         return function(*(put(x) if isinstance(x, np.ndarray) else x for x in given))
 
     return compute
-
-
-def _make_lookup(primitive: Primitive, dtype: str) -> Callable[[], Arrays]:
-    return lambda: recorded_results(primitive.name, dtype)

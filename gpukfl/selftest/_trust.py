@@ -7,7 +7,6 @@ import functools
 import json
 import os
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ import numpy as np
 
 from gpukfl._accel.trust import distrust
 from gpukfl.core._array import Array, array_namespace, device_context, device_of, is_cupy
+from gpukfl.core._files import atomic_write
 from gpukfl.core._places import Place, resolve_place
 from gpukfl.core._warnings import warn
 from gpukfl.selftest._checks import CUPY, Outcome, Put, quick_checks, run
@@ -66,10 +66,8 @@ def store_results(facts: dict[str, Any], wrong: dict[str, str], /) -> None:
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         # At once, because several processes may test at the same time
-        with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-            written = Path(folder) / path.name
-            written.write_text(text, encoding="utf-8")
-            os.replace(written, path)
+        with atomic_write(path) as file:
+            file.write(text.encode())
 
 
 def _read_results() -> list[dict[str, Any]]:

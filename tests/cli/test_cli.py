@@ -15,7 +15,7 @@ import gpukfl
 from gpukfl._version import __version__
 from gpukfl.cli import main
 from gpukfl.cli._fit import split_rows
-from gpukfl.inference import _result
+from gpukfl.inference import _infer
 from gpukfl.tables._target import read_target
 
 pytestmark = [
@@ -148,7 +148,7 @@ def test_a_signal_during_inference_leaves_a_report_with_what_is_done(
         time.sleep(5)  # the signal comes before
 
     handlers = [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)]
-    monkeypatch.setattr(_result, "interactions" if parts else "bands", struck)
+    monkeypatch.setattr(_infer, "interactions" if parts else "bands", struck)
     given = ["--out", model, "--report", report, "--inference"]
     status, out, err = run(capsys, "fit", csv, *QUICK, *given)
     page = report.read_text(encoding="utf-8")

@@ -52,6 +52,8 @@ def test_new_rows_are_tested_too(model):
     assert set(found.frames()) == {"importance", "interactions", "bands", "subspace"}
     assert "features beyond all others at a false discovery rate of 10%: x0" in found.summary()
     assert len(found.plot().axes) >= 4
+    assert found.plot("importance").get_title() == "Conditional importances"
+    assert found.plot("interactions").get_title().startswith("Friedman's H")
 
 
 @pytest.mark.parametrize("held_out", [False, True])

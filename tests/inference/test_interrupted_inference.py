@@ -13,8 +13,8 @@ from gpukfl import KernelRidgeRegressor
 from gpukfl.estimators._run import use_report
 from gpukfl.inference import (
     _conditional,
+    _infer,
     _interactions,
-    _result,
     bands,
     conditional_importance,
     infer,
@@ -130,7 +130,7 @@ def test_parts_before_an_interruption_are_kept(monkeypatch, tmp_path, name, kept
     def struck(*args, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(_result, name, struck)
+    monkeypatch.setattr(_infer, name, struck)
     with pytest.warns(ConvergenceWarning, match="inference: interrupted before"):
         found = infer(MODEL, *NEW, held_out=True)
     assert list(found.parts) == kept

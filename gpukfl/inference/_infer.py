@@ -11,23 +11,19 @@ from sklearn.exceptions import ConvergenceWarning
 from gpukfl.core._checks import check_kind
 from gpukfl.core._warnings import warn
 from gpukfl.estimators._progress import show_progress
-from gpukfl.inference._band_results import Bands
 from gpukfl.inference._bands import bands
 from gpukfl.inference._conditional import conditional_importance
 from gpukfl.inference._evaluation import InferenceData
-from gpukfl.inference._importances import ConditionalImportance, Interactions
 from gpukfl.inference._interactions import interactions
 from gpukfl.inference._kernels import has_directions
-from gpukfl.inference._subspace import Subspace, subspace
-from gpukfl.inspection import Description, Panel, Shown, text_card
-from gpukfl.inspection._style import clean_text
+from gpukfl.inference._results import Bands, Result, Subspace
+from gpukfl.inference._subspace import subspace
+from gpukfl.inference._test_results import ConditionalImportance, Interactions
+from gpukfl.inspection import Description, Shown, text_card
 from gpukfl.tables._training import Dataset, drop_missing_targets, split_target
 
 if TYPE_CHECKING:
     import pandas as pd
-
-_TESTED = {"importance": "features beyond all others", "interactions": "interactions"}
-_LEVEL = 0.1  # false discovery rate of the words
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,15 +65,10 @@ class Inference(Shown):
         return not (self.unfinished or cut)
 
     @property
-    def parts(self) -> dict[str, Any]:
+    def parts(self) -> dict[str, Result]:
         """What there is, by name."""
-        known = {
-            "importance": self.importance,
-            "interactions": self.interactions,
-            "bands": self.bands,
-            "subspace": self.subspace,
-        }
-        return {name: part for name, part in known.items() if part is not None}
+        known = (self.importance, self.interactions, self.bands, self.subspace)
+        return {part.name: part for part in known if part is not None}
 
     def summary(self) -> str:
         """Return a plain-text summary, with a paragraph on what may be concluded."""
@@ -95,10 +86,7 @@ class Inference(Shown):
 
     def in_words(self) -> str:
         """Return in words what may be concluded, and what not."""
-        said = [
-            _tested_text(name, part) if name in _TESTED else part.in_words()
-            for name, part in self.parts.items()
-        ]
+        said = [part.in_words() for part in self.parts.values()]
         if not self.is_complete:
             left = f", before {', '.join(self.unfinished)}" if self.unfinished else ""
             said.insert(0, f"The inference was interrupted{left}: this is what was done.")
@@ -115,41 +103,8 @@ class Inference(Shown):
             target=self.target,
             n_samples=self.n_samples,
             note=self.in_words(),
-            panels=tuple(
-                PartPicture(name, part) if name in _TESTED else part.panel()
-                for name, part in self.parts.items()
-            ),
+            panels=tuple(self.parts.values()),
         )
-
-
-@dataclass(frozen=True, eq=False)
-class PartPicture(Panel):
-    """A part that draws itself into an axes."""
-
-    name: str  # type: ignore[misc]
-    part: Any
-
-    @property
-    def words(self) -> str:
-        """Return in words what it is."""
-        return str(self.part.summary().partition("\n")[0])
-
-    def draw(self, ax: Any, /) -> Any:
-        """Draw it."""
-        return self.part.plot(ax=ax)
-
-
-def _tested_text(name: str, part: Any) -> str:
-    """Return in words what tests found at a level, and what not."""
-    what = _TESTED[name]
-    if getattr(part, "p_values", None) is None:
-        return f"Of {what} nothing was tested: the model has seen the rows."
-    found = part.selected_at(_LEVEL)
-    said = ", ".join(map(clean_text, map(str, found))) if found else "none was found"
-    return (
-        f"Of {what} at a false discovery rate of {_LEVEL:.0%}: {said}. What was not found may "
-        "matter all the same."
-    )
 
 
 def infer(

@@ -27,6 +27,7 @@ from gpukfl.inspection import (
     Reliability,
     ResidualPlot,
 )
+from gpukfl.inspection._held_out import HELD_OUT
 from gpukfl.inspection._style import to_sentence
 from gpukfl.portfolio._description import joint_groups_text, permutation_importances
 from gpukfl.portfolio._evaluators import evaluator_of, of_all_classes
@@ -53,55 +54,26 @@ _BY_HALVES = "the halves of the fit's rows, each smoothed with the kernel of a f
 _BY_HELD_OUT = "the held-out rows, smoothed with the kernel that was learned without them"
 
 
-@dataclass(frozen=True, eq=False)
-class ReportData:
-    """Rows and their targets, as the model takes them.
-
-    Attributes
-    ----------
-    held_out, fitted_to : tuple (X, y) or None
-        Rows that the model has not seen, and those of its fit.
-    """
-
-    held_out: tuple[Any, Any] | None
-    fitted_to: tuple[Any, Any] | None
+Pair = tuple[Any, Any] | None  # rows and their targets, as the model takes them
 
 
 def add_error_panels(
-    model: Any, d: Description, pairs: ReportData, /, *, with_bands: bool
+    model: Any, d: Description, held_out: Pair, fitted_to: Pair, /, *, with_bands: bool
 ) -> Description:
-    """Add pictures with errors to what a single method says of itself.
+    """Add pictures with errors to what a single method says of itself, as far as rows suffice.
 
-    Parameters
-    ----------
-    model : Model
-        Fitted; a blend has errors of its own.
-    d : Description
-        Of it.
-    pairs : Pairs
-        What rows there are.
-    with_bands : bool
-        Whether curves have bands.
-
-    Returns
-    -------
-    Description
-        With importances on held-out rows, and bands of partial dependence, as far as the rows are
-        enough.
-
-    Notes
-    -----
-    Shuffling predicts at most 300 times 500 rows. Bands cost two fits to half of the rows where
-    the fit had at most 1000, and beyond O(n³) for at most 500 held-out rows.
+    Importances are of rows that were held out. Shuffling predicts at most 300 times 500 rows. Bands
+    cost two fits to half of the rows where the fit had at most 1000, and beyond O(n³) for at most
+    500 held-out rows. A blend has errors of its own.
     """
     if model.method == "auto":
         return d
     panels: list[Panel] = []
     said = ""
-    if pairs.held_out is not None:
-        panels += _importance_panels(make_evaluation_data(model, *pairs.held_out))
+    if held_out is not None:
+        panels += _importance_panels(make_evaluation_data(model, *held_out))
     if with_bands:
-        found, said = _band_panels(model, pairs)
+        found, said = _band_panels(model, held_out, fitted_to)
         panels += found
     return replace(d, panels=(*d.panels, *panels), note=f"{d.note} {said}".strip())
 
@@ -132,12 +104,11 @@ def _importance_panels(asked: EvaluationData) -> list[Panel]:
     return [HeldOutImportances(asked.names, values, unit, errors=errors, remark=remark)]
 
 
-def _band_panels(model: Any, pairs: ReportData) -> tuple[list[Panel], str]:
+def _band_panels(model: Any, new: Pair, fitted: Pair) -> tuple[list[Panel], str]:
     """Return bands of partial dependence where they are quick, and what is to be said of them."""
-    fitted, new = pairs.fitted_to, pairs.held_out
-    few = fitted is not None and FEWEST <= _n_rows(fitted) <= _HALVED
+    few = fitted is not None and FEWEST <= len(fitted[1]) <= _HALVED
     rows = fitted if few else new
-    if rows is None or _n_rows(rows) < FEWEST:
+    if rows is None or len(rows[1]) < FEWEST:
         return [], ""
     if InferenceData.of(model, *rows).kernel is None:
         return [], _NO_KERNEL
@@ -147,14 +118,10 @@ def _band_panels(model: Any, pairs: ReportData) -> tuple[list[Panel], str]:
     if not found:
         return [], ""
     how = _BY_HALVES if few else _BY_HELD_OUT
-    return [found.panel()], (
+    return [found], (
         f"Bands of {found.coverage:.0%} hold a whole curve of the mean of the target; they are "
         f"made of {how}. {' '.join(map(to_sentence, found.remarks))}"
     ).strip()
-
-
-def _n_rows(pair: Sequence[Any]) -> int:
-    return len(pair[1])
 
 
 # ---------------------------------------------------------------------------------- judged
@@ -167,26 +134,15 @@ _MOST = 20_000  # rows that simple models are fitted to
 _WIDE = 1_000  # columns above which boosted trees would take much longer than the rest
 _FLOOR = 1e-7  # of probabilities, whose logarithm is taken
 _COVERAGE = 0.9
-_HELD_OUT = (Predictions, ResidualPlot, Reliability)
 
 
 @dataclass(frozen=True, eq=False)
 class ReportRows:
-    """Rows and their targets, as a report is given them.
+    """Rows and their targets, as a report is given them."""
 
-    Attributes
-    ----------
-    X : frame or array, shape (n, d)
-        Rows.
-    Y : host array, shape (n, t)
-        Targets, or indicators of the classes of the model.
-    n_unknown : int
-        Rows of classes that the model does not know, which are left out.
-    """
-
-    X: Any
-    Y: np.ndarray
-    n_unknown: int = 0
+    X: Any  # a frame or an array (n, d)
+    Y: np.ndarray  # targets (n, t), or indicators of the classes of the model
+    n_unknown: int = 0  # rows of classes that the model does not know, which are left out
 
     def __len__(self) -> int:
         return len(self.Y)
@@ -199,15 +155,7 @@ class ReportRows:
 
     @classmethod
     def of(cls, name: str, pair: Any, model: Any, /) -> ReportRows:
-        """Read ``(X, y)``; rows without a target, or of classes that are new, are left out.
-
-        Raises
-        ------
-        TypeError
-            If it is no pair.
-        ValueError
-            If lengths, targets or classes are not those of the model.
-        """
+        """Read ``(X, y)``; rows without a target, or of classes that are new, are left out."""
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
             msg = f"expected {name} to be a pair (X, y), got {type(pair).__name__}"
             raise TypeError(msg)
@@ -232,44 +180,22 @@ class ReportRows:
 def evaluate_held_out(
     model: Any, d: Description, held_out: Any, fitted_to: Any, /, *, with_bands: bool
 ) -> Description:
-    """Return what a model says of itself with what given rows say of it.
+    """Add what rows and targets say of a model to what it says of itself.
 
-    Parameters
-    ----------
-    model : Model
-        Fitted.
-    d : Description
-        Of it.
-    held_out : tuple or None
-        Rows and targets that it has not seen.
-    fitted_to : tuple or None
-        Those of the fit, to which simple models are fitted.
-    with_bands : bool
-        Whether curves have bands, where these are quick.
-
-    Returns
-    -------
-    Description
-        With pictures and scores of the rows that were held out, with errors of importances and
-        curves, and with the ranges of the columns of the others.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If rows and targets do not fit the model.
+    Rows that were held out give pictures, scores, and errors of importances and curves. Those of
+    the fit give ranges of the columns, and simple models that are fitted to them.
     """
     known = None if fitted_to is None else ReportRows.of("fitted_to", fitted_to, model)
     if known is not None:
         d = replace(d, data=_describe_data(model, known))
     new = None if held_out is None else ReportRows.of("held_out", held_out, model)
-    given = ReportData(*(None if one is None else one.pair(model) for one in (new, known)))
-    if new is None:
-        return add_error_panels(model, d, given, with_bands=with_bands)
-    predicted = _predict(model, new)
-    rest = tuple(panel for panel in d.panels if not isinstance(panel, _HELD_OUT))
-    panels = rest + tuple(_held_out_panels(model, d, new, predicted))
-    d = replace(d, panels=panels, comparison=_compare_models(model, d, new, predicted, known))
-    return add_error_panels(model, d, given, with_bands=with_bands)
+    if new is not None:
+        predicted = _predict(model, new)
+        rest = tuple(panel for panel in d.panels if not isinstance(panel, HELD_OUT))
+        panels = rest + tuple(_held_out_panels(model, d, new, predicted))
+        d = replace(d, panels=panels, comparison=_compare_models(model, d, new, predicted, known))
+    pairs = (None if rows is None else rows.pair(model) for rows in (new, known))
+    return add_error_panels(model, d, *pairs, with_bands=with_bands)
 
 
 def headline_scores(d: Description, held_out: Any, /) -> dict[str, float]:
@@ -301,21 +227,13 @@ def _held_out_panels(
         names = tuple(map(str, to_host(model.classes_).tolist()))
         return [Reliability(predicted, np.argmax(new.Y, axis=1), names)]
     names = target_names(d.target, new.Y.shape[1])
-    ends = _interval_ends(model, new)
-    coverage = None if ends is None else _COVERAGE
-    return [
-        Predictions(new.Y, predicted, names, ends, coverage),
-        ResidualPlot(new.Y, predicted, names),
-    ]
-
-
-def _interval_ends(model: Any, new: ReportRows) -> np.ndarray | None:
-    """Intervals (n, t, 2) of a blend that knows enough for them."""
+    residuals = ResidualPlot(new.Y, predicted, names)
     known = getattr(model.estimator, "uncertainty_", None)
     if known is None or not known.can_cover(_COVERAGE):
-        return None
-    found = to_host(model.predict_interval(new.X, _COVERAGE)).astype(np.float64)
-    return found.reshape(len(new), -1, 2)
+        return [Predictions(new.Y, predicted, names), residuals]
+    ends = to_host(model.predict_interval(new.X, _COVERAGE)).astype(np.float64)
+    ends = ends.reshape(len(new), -1, 2)
+    return [Predictions(new.Y, predicted, names, ends, _COVERAGE), residuals]
 
 
 # ---------------------------------------------------------------------- simple models
@@ -326,7 +244,8 @@ def _compare_models(
 ) -> Comparison:
     """Scores of the model and of simple ones on the same rows."""
     classes = is_classifier(model.estimator)
-    judge = _make_loss(new.Y, classes)
+    weights, scale = np.ones(len(new)), target_scale(new.Y, None)
+    judge = LogLoss(new.Y, weights) if classes else SquaredError(new.Y, weights, scale)
     rows = [Compared("the shares of the classes" if classes else "the mean", 0.0)]
     remarks = [f"On {len(new):,} rows that no model has seen."]
     if new.n_unknown:
@@ -345,13 +264,6 @@ def _compare_models(
     rows.append(_comparison_row(judge, d.name, predicted, own=True))
     score = "explained log loss" if classes else "R²"
     return Comparison(tuple(rows), score, tuple(remarks), len(new))
-
-
-def _make_loss(Y: np.ndarray, classes: bool) -> HeldOutLoss:
-    weights = np.ones(len(Y))
-    if classes:
-        return LogLoss(Y, weights)
-    return SquaredError(Y, weights, target_scale(Y, None))
 
 
 def _comparison_row(

@@ -1,38 +1,59 @@
-"""Results of `conditional_importance` and `interactions`."""
+"""What `conditional_importance` and `interactions` give: tests, their tables and pictures."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy.stats import false_discovery_control
 
 from gpukfl.core._checks import check_choice, check_number
-from gpukfl.inspection import Told
+from gpukfl.inference._results import Result
 from gpukfl.inspection._figures import Size, get_axes
-from gpukfl.inspection._style import BLUE, PALE, add_legend, shorten_label, shorten_text, style_axes
+from gpukfl.inspection._style import (
+    BLUE,
+    PALE,
+    add_legend,
+    clean_text,
+    name_rows,
+    shorten_label,
+    shorten_text,
+    style_axes,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
 
-
-# ----------------------------------------------------------------------------- importances
-
-# What `conditional_importance` gives.
-
-
 CORRECTIONS = ("bh", "by")
 _LISTED = 15
+_RATE = 0.1  # false discovery rate of the words
 _KNOWN = 0.999  # share of a column that others explain, from which nothing is left to redraw
 
 
-class Tested(Told):
+class Tested(Result):
     """P-values of hypotheses with names, and those that are rejected."""
 
+    subject: ClassVar[str]  # of the words
     p_values: np.ndarray
     n_permutations: int
+
+    @property
+    def words(self) -> str:
+        """Return in words what it is: the first line of the summary."""
+        return self.summary().partition("\n")[0]
+
+    def in_words(self) -> str:
+        """Return what tests found at a false discovery rate of 10 %, and what that leaves open."""
+        if getattr(self, "p_values", None) is None:
+            return f"Of {self.subject} nothing was tested: the model has seen the rows."
+        found = self.selected_at(_RATE)
+        said = ", ".join(map(clean_text, found)) if found else "none was found"
+        return (
+            f"Of {self.subject} at a false discovery rate of {_RATE:.0%}: {said}. What was not "
+            "found may matter all the same."
+        )
 
     @property
     @abstractmethod
@@ -102,6 +123,18 @@ class Tested(Told):
         found = self.adjusted(method) <= level
         return [name for name, one in zip(self._names, found, strict=True) if one]
 
+    def _draw_bars(
+        self, ax: Any, values: np.ndarray, found: np.ndarray, level: float, longest: int
+    ) -> np.ndarray:
+        """Draw the largest values as bars, pale what is not found, and return their numbers."""
+        order = np.argsort(-values, kind="stable")[:longest][::-1]
+        at, real = np.arange(len(order)), found[order]
+        kinds = ((real, BLUE, f"found at {level:g}"), (~real, PALE, "not found"))
+        for kind, color, name in kinds:
+            if kind.any():
+                ax.barh(at[kind], values[order][kind], color=color, label=name)
+        return order
+
 
 @dataclass(frozen=True, eq=False)
 class ConditionalImportance(Tested):
@@ -135,6 +168,8 @@ class ConditionalImportance(Tested):
         that are adjusted.
     """
 
+    name: ClassVar[str] = "importance"
+    subject: ClassVar[str] = "features beyond all others"
     groups: tuple[str, ...]
     features: tuple[tuple[str, ...], ...]
     importances: np.ndarray
@@ -239,33 +274,20 @@ class ConditionalImportance(Tested):
             If matplotlib is not installed.
         """
         check_number("level", level, low=0, low_allowed=False, high=1)
-        ax = get_axes(ax, figsize)
-        order = np.argsort(-self.importances, kind="stable")[:_LISTED][::-1]
-        found = (self.adjusted(method) <= level)[order]
+        return self.draw(get_axes(ax, figsize), level=level, method=method)
+
+    def draw(self, ax: Any, /, *, level: float = 0.1, method: str = "bh") -> Any:
+        """Draw the bars into an axes."""
+        found = self.adjusted(method) <= level
+        order = self._draw_bars(ax, self.importances, found, level, _LISTED)
         at = np.arange(len(order))
-        kinds = ((found, BLUE, f"found at {level:g}"), (~found, PALE, "not found"))
-        for kind, color, name in kinds:
-            if kind.any():
-                ax.barh(at[kind], self.importances[order][kind], color=color, label=name)
-        ax.errorbar(
-            self.importances[order],
-            at,
-            xerr=2 * self.standard_errors[order],
-            fmt="none",
-            ecolor="#444444",
-            elinewidth=1,
-            capsize=2,
-        )
-        ax.set_yticks(at, [shorten_label(self.groups[k]) for k in order])
+        errors = 2 * self.standard_errors[order]
+        style: dict[str, Any] = {"ecolor": "#444444", "elinewidth": 1, "capsize": 2}
+        ax.errorbar(self.importances[order], at, xerr=errors, fmt="none", **style)
+        name_rows(ax, [self.groups[k] for k in order])
         ax.set(title="Conditional importances", xlabel=f"loss of {self.unit}")
         add_legend(ax, loc="lower right")
-        style_axes(ax)
-        return ax
-
-
-# ---------------------------------------------------------------------- interaction result
-
-# What `interactions` gives.
+        return style_axes(ax)
 
 
 _LISTED_SETS = 12
@@ -302,6 +324,8 @@ class Interactions(Tested):
         Sets that were left out, as it was interrupted before.
     """
 
+    name: ClassVar[str] = "interactions"
+    subject: ClassVar[str] = "interactions"
     order: int
     features: tuple[str, ...]
     sets: tuple[tuple[str, ...], ...]
@@ -410,14 +434,21 @@ class Interactions(Tested):
             If matplotlib is not installed.
         """
         check_number("level", level, low=0, low_allowed=False, high=1)
-        ax = get_axes(ax, figsize)
+        return self.draw(get_axes(ax, figsize), level=level, method=method)
+
+    def draw(self, ax: Any, /, *, level: float = 0.05, method: str = "by") -> Any:
+        """Draw the heat map or the bars into an axes."""
         found = np.zeros(len(self.sets), dtype=bool)
         if self.p_values is not None:
             found = self.adjusted(method) <= level
         if self.order == 2:
             self._draw_map(ax, found)
         else:
-            self._draw_bars(ax, found, level)
+            order = self._draw_bars(ax, self.h, found, level, _LISTED_SETS)
+            name_rows(ax, [self._names[k] for k in order], 36)
+            ax.set_xlabel("H")
+            add_legend(ax, loc="lower right")
+            style_axes(ax)
         remark = f" (framed: found at {level:g})" if self.order == 2 and found.any() else ""
         ax.set_title("Friedman's H" + remark)
         return ax
@@ -446,15 +477,3 @@ class Interactions(Tested):
         ax.set(xlim=(-0.5, d - 1.5), ylim=(d - 0.5, 0.5))
         ax.spines[["top", "right"]].set_visible(False)
         ax.figure.colorbar(image, ax=ax, label="H", shrink=0.8)
-
-    def _draw_bars(self, ax: Any, found: np.ndarray, level: float) -> None:
-        order = np.argsort(-self.h, kind="stable")[:_LISTED_SETS][::-1]
-        at, real = np.arange(len(order)), found[order]
-        kinds = ((real, BLUE, f"found at {level:g}"), (~real, PALE, "not found"))
-        for kind, color, name in kinds:
-            if kind.any():
-                ax.barh(at[kind], self.h[order][kind], color=color, label=name)
-        ax.set_yticks(at, [shorten_label(self._names[k], 36) for k in order])
-        ax.set_xlabel("H")
-        add_legend(ax, loc="lower right")
-        style_axes(ax)

@@ -1,0 +1,557 @@
+"""What inference found: frozen results with a table, words and a picture, which are panels."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from scipy.stats import t as student
+
+from gpukfl.inspection import Description, Panel, Told, direction_name, plot_panel
+from gpukfl.inspection._figures import Size
+from gpukfl.inspection._panels import split_axes
+from gpukfl.inspection._style import (
+    BLUE,
+    GREY,
+    ORANGE,
+    add_legend,
+    add_twin,
+    clean_text,
+    shorten_label,
+    shorten_text,
+    style_axes,
+    use_integer_ticks,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Result(Told, Panel):
+    """What one function of inference found; a report draws it as it stands."""
+
+    @abstractmethod
+    def frame(self) -> pd.DataFrame:
+        """Return all numbers as a frame."""
+
+    @abstractmethod
+    def in_words(self) -> str:
+        """Return a paragraph on what may be concluded, and what not."""
+
+    def panel(self) -> Panel:
+        """Return what draws it, which is the result itself."""
+        return self
+
+    def _plot(self, ax: Any, figsize: Size) -> Any:
+        d = Description(name=type(self).__name__, panels=(self,))
+        return plot_panel(d, self.name, ax=ax, figsize=figsize)
+
+
+# ----------------------------------------------------------------------------------- bands
+
+# What `bands` gives.
+
+
+_ACROSS = 3  # pictures in a row
+_SHOWN = 12
+_LETTERS = 15  # of a level that are shown, and of all of them beside each other
+_TITLES = {
+    "partial_dependence": "Partial dependence",
+    "accumulated_effects": "Accumulated local effects",
+    "profiles": "Profiles along the learned directions",
+}
+_CURVES = {
+    "partial_dependence": "partial dependence",
+    "accumulated_effects": "accumulated effect",
+    "profiles": "profile",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Band:
+    """One curve, and a band that holds the whole of it with a stated probability.
+
+    Attributes
+    ----------
+    name, output : str
+        Of the feature or direction, and of the target or class.
+    steps : array, shape (g,)
+        Where the curve is: values of the feature, or coordinates along the direction.
+    center : array, shape (g,)
+        The estimate: of a learned kernel the mean of smoothers of two halves of the rows, which
+        smooth less than the model, or one of rows that were held out; otherwise the model's own.
+    width : array, shape (g,)
+        Half the height of the band.
+    model : array, shape (g,)
+        The curve of the fitted model; of a blend that of the member that was asked, by its model
+        of one fold.
+    labels : tuple of str
+        The levels, of a category, whose steps are 0, 1 and so on; otherwise empty.
+    """
+
+    name: str
+    output: str
+    steps: np.ndarray
+    center: np.ndarray
+    width: np.ndarray
+    model: np.ndarray
+    labels: tuple[str, ...] = ()
+
+    @property
+    def lower(self) -> np.ndarray:
+        """The lower end of the band."""
+        return self.center - self.width
+
+    @property
+    def upper(self) -> np.ndarray:
+        """The upper end."""
+        return self.center + self.width
+
+    @property
+    def may_be_flat(self) -> bool:
+        """Whether some constant lies in the band everywhere."""
+        return bool(self.lower.max() <= self.upper.min())
+
+    def holds(self, curve: Any) -> bool:
+        """Whether a curve (g,) at the steps lies in the band everywhere."""
+        return bool(np.all(np.abs(np.asarray(curve) - self.center) <= self.width))
+
+
+@dataclass(frozen=True, eq=False)
+class Bands(Result):
+    """Curves with simultaneous bands: each holds its whole curve with probability `coverage`.
+
+    Attributes
+    ----------
+    curves : tuple of Band
+        One for each feature or direction, and output.
+    kind : str
+        "partial_dependence", "accumulated_effects" or "profiles".
+    coverage : float
+        Of each band by itself.
+    basis : str
+        What the bands were made by.
+    remarks : tuple of str
+        What is to be known of them.
+    asked : str
+        Whose own curves lie beside: "model", or "member of the blend".
+    unfinished : tuple of str
+        Features or directions that were left out, as it was interrupted before.
+    """
+
+    name: ClassVar[str] = "bands"
+    curves: tuple[Band, ...]
+    kind: str
+    coverage: float
+    basis: str
+    remarks: tuple[str, ...] = ()
+    asked: str = "model"
+    unfinished: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.curves)
+
+    def __iter__(self) -> Iterator[Band]:
+        return iter(self.curves)
+
+    def __getitem__(self, name: str | int) -> Band:
+        """Return the first curve of a name, or one by its number."""
+        if not isinstance(name, str):
+            return self.curves[name]
+        found = [one for one in self.curves if one.name == name]
+        if not found:
+            names = ", ".join(dict.fromkeys(one.name for one in self.curves))
+            msg = f"expected the name of a curve, one of {names}, got {name!r}"
+            raise KeyError(msg)
+        return found[0]
+
+    def summary(self) -> str:
+        """Return in plain text what varies, and what the bands do not show."""
+        head = f"{_TITLES[self.kind]}, bands of {self.coverage:.0%} by {self.basis}"
+        rows = [f"  {'':<28}{'from':>10}{'to':>10}{'± on average':>14}"]
+        rows += [
+            f"  {shorten_text(self._label(one), 28):<28}"
+            f"{one.center.min():>10.3g}{one.center.max():>10.3g}"
+            f"{one.width.mean():>14.3g}  {'may be flat' if one.may_be_flat else 'is not flat'}"
+            for one in self.curves
+        ]
+        cut = [f"interrupted before {', '.join(self.unfinished)}"] if self.unfinished else []
+        return "\n".join([head, *rows, *(f"  {remark}" for remark in (*self.remarks, *cut))])
+
+    def in_words(self) -> str:
+        """Return a paragraph on what may be concluded of the curves, and what not."""
+        varied = [clean_text(self._label(one)) for one in self.curves if not one.may_be_flat]
+        flat = [clean_text(self._label(one)) for one in self.curves if one.may_be_flat]
+        said = []
+        if varied:
+            said.append(f"The {_CURVES[self.kind]} of {_join_names(varied)} is not constant.")
+        if flat:
+            said.append(
+                f"Of {_join_names(flat)} a constant lies within the band: no effect was "
+                "shown, which "
+                "does not show that there is none."
+            )
+        said.append(
+            f"Each band misses its curve somewhere in {1 - self.coverage:.0%} of samples; that all "
+            "of several hold is less likely. A curve says how the mean of the target goes with a "
+            "feature in these rows, not what would happen if the feature were changed."
+        )
+        return " ".join(said)
+
+    def frame(self) -> pd.DataFrame:
+        """Return a frame with a row for each step of each curve.
+
+        Returns
+        -------
+        DataFrame
+            Columns name, output, at (a number, or the level of a category), center, lower, upper
+            and model.
+        """
+        import pandas as pd
+
+        rows = [
+            pd.DataFrame(
+                {
+                    "name": one.name,
+                    "output": one.output,
+                    "at": list(one.labels) or one.steps,
+                    "center": one.center,
+                    "lower": one.lower,
+                    "upper": one.upper,
+                    "model": one.model,
+                }
+            )
+            for one in self.curves
+        ]
+        return pd.concat(rows, ignore_index=True)
+
+    def plot(self, curve: str | None = None, *, ax: Any = None, figsize: Size = None) -> Any:
+        """Draw the curves, or one of them.
+
+        Parameters
+        ----------
+        curve : str, optional
+            Name of one.
+        ax : matplotlib.axes.Axes, optional
+            Where to draw; several curves are drawn in its place.
+        figsize : tuple of float, optional
+            Width and height in inches of a new figure.
+
+        Returns
+        -------
+        matplotlib.axes.Axes or array of these
+            What was drawn on.
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not installed.
+        KeyError
+            If there is no such curve.
+        """
+        shown = self
+        if curve is not None:
+            name = self[curve].name
+            kept = tuple(one for one in self.curves if one.name == name)
+            shown = replace(self, curves=kept)
+        return shown._plot(ax, figsize)
+
+    @property
+    def empty(self) -> str:
+        """Why there is nothing to draw."""
+        return "" if len(self) else "no feature varies"
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns of small pictures."""
+        count = min(len(self), _SHOWN)
+        across = min(count, _ACROSS)
+        return -(-count // max(across, 1)), max(across, 1)
+
+    @property
+    def words(self) -> str:
+        """Return in words what the curves are of, and which of them vary."""
+        return f"curves with bands: {self.in_words()}"
+
+    def apart(self) -> list[tuple[str, Panel]]:
+        """Return a panel for each of the curves that are shown."""
+        return [(self._label(one), replace(self, curves=(one,))) for one in self.curves[:_SHOWN]]
+
+    def draw(self, ax: Any, /) -> Any:
+        """Draw one picture, or several in the place of the axes."""
+        curves = self.curves[:_SHOWN]
+        if len(curves) == 1:
+            self._draw_one(ax, curves[0], title=_TITLES[self.kind])
+            add_legend(ax)
+            return ax
+        left = len(self) - len(curves)
+        title = _TITLES[self.kind] + (f" ({left} left out)" if left else "")
+        several = "several curves, or one of them"
+        _, cells = split_axes(ax, title, self.shape, len(curves), instead=several, sharey=True)
+        for cell, one in zip(cells, curves, strict=True):
+            self._draw_one(cell, one, title="")
+        add_legend(cells[0])
+        return cells
+
+    def _draw_one(self, ax: Any, one: Band, *, title: str) -> None:
+        label = f"centre of the {self.coverage:.0%} band"
+        beside = f"the {self.asked}'s own curve"
+        if one.labels:
+            ax.errorbar(one.steps, one.center, one.width, fmt="o", color=BLUE, ms=4, label=label)
+            ax.plot(one.steps, one.model, "x", color=GREY, label=beside)
+            turned = {"rotation": 30, "ha": "right"} if len("".join(one.labels)) > _LETTERS else {}
+            ax.margins(x=0.2, y=0.3)  # room for the legend above the bars
+            ax.set_xticks(
+                one.steps, [shorten_label(level, _LETTERS) for level in one.labels], **turned
+            )
+        else:
+            ax.fill_between(one.steps, one.lower, one.upper, color=BLUE, alpha=0.25, lw=0)
+            ax.plot(one.steps, one.center, color=BLUE, lw=1.6, label=label)
+            ax.plot(one.steps, one.model, color=GREY, lw=1.0, ls="--", label=beside)
+        less = "" if self.kind == "profiles" else ", less its mean"
+        ax.set(xlabel=shorten_label(one.name), ylabel=shorten_label(one.output) + less, title=title)
+        style_axes(ax)
+
+    def _label(self, one: Band) -> str:
+        """Name a curve, with its output where there are several."""
+        several = len({each.output for each in self.curves}) > 1
+        return f"{one.name}, {one.output}" if several else one.name
+
+
+def _join_names(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+# ------------------------------------------------------------------------------- subspace
+
+# What `subspace` gives.
+
+
+_LEVEL = 0.05  # of the words
+
+
+@dataclass(frozen=True, eq=False)
+class Subspace(Result):
+    """Learned directions, how far fits agree on them, and how many rows left out speak for.
+
+    Attributes
+    ----------
+    directions : array, shape (m, d)
+        Leading directions of the model, of scaled features: its `components_`, then those in which
+        it varies most of all that are orthogonal to these.
+    features : tuple of str
+        Names.
+    angles : array, shape (k, pairs)
+        Largest principal angles, in degrees, between the first 1, ..., k directions of two fits,
+        for every pair.
+    row_losses : array, shape (n, q + 1)
+        Squared error of each row that was left out, by the first 0, ..., q directions, in
+        variances of the target.
+    weights : array, shape (n,)
+        Of the rows.
+    n_folds : int
+        Fits.
+    n_learned : int
+        Directions that the model says it has.
+    remarks : tuple of str
+        What is to be known of it.
+    """
+
+    name: ClassVar[str] = "subspace"
+    directions: np.ndarray
+    features: tuple[str, ...]
+    angles: np.ndarray
+    row_losses: np.ndarray
+    weights: np.ndarray
+    n_folds: int
+    n_learned: int
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def losses(self) -> np.ndarray:
+        """Mean losses (q + 1,) of rows that were left out."""
+        return np.average(self.row_losses, axis=0, weights=self.weights)
+
+    @property
+    def standard_errors(self) -> np.ndarray:
+        """Of the losses (q + 1,), as if fits shared no rows."""
+        return self._errors(self.row_losses)
+
+    @property
+    def gains(self) -> np.ndarray:
+        """What the 1st, ..., q-th direction lowers the loss by: (q,)."""
+        return -np.diff(self.losses)
+
+    @property
+    def gain_errors(self) -> np.ndarray:
+        """Their standard errors, enlarged for fits that share rows."""
+        return self._enlargement * self._errors(np.diff(self.row_losses, axis=1))
+
+    @property
+    def p_values(self) -> np.ndarray:
+        """Of the hypothesis that the 1st, ..., q-th direction does not lower the loss: (q,)."""
+        errors = self.gain_errors
+        ratio = np.divide(self.gains, errors, out=np.zeros_like(errors), where=errors > 0)
+        return np.where(errors > 0, student.sf(ratio, max(self._effective - 1.0, 1.0)), 1.0)
+
+    @property
+    def n_directions(self) -> int:
+        """Fewest directions whose loss is within a standard error of the lowest.
+
+        That is the error of the lowest loss, or of the difference, enlarged as those of gains,
+        where this is larger: the lowest loss says nothing of single rows that fewer directions
+        miss by far.
+        """
+        losses, best = self.losses, int(np.argmin(self.losses))
+        apart = self._enlargement * self._errors(self.row_losses - self.row_losses[:, [best]])
+        within = losses <= losses[best] + np.maximum(self.standard_errors[best], apart)
+        return int(np.flatnonzero(within)[0])
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether the last direction that was tried matters, and features leave room for more."""
+        tried = len(self.gains)
+        matters = self.p_values[-1] <= _LEVEL or self.n_directions == tried
+        return bool(matters and tried < self.directions.shape[1])
+
+    @property
+    def _enlargement(self) -> float:
+        """What errors of differences are multiplied by, for fits that share rows."""
+        return math.sqrt(1.0 + self.n_folds / (self.n_folds - 1.0))
+
+    @property
+    def _effective(self) -> float:
+        return float(self.weights.sum() ** 2 / (self.weights @ self.weights))
+
+    def _errors(self, losses: np.ndarray) -> np.ndarray:
+        away = losses - np.average(losses, axis=0, weights=self.weights)
+        variance = np.average(away**2, axis=0, weights=self.weights)
+        return np.sqrt(variance / max(self._effective - 1.0, 1.0))
+
+    def summary(self) -> str:
+        """Return in plain text how many directions the rows support, and how sure each is."""
+        found = f"Directions: {self.n_directions} by rows left out, the model has {self.n_learned}"
+        head = f"  {'first':>5}{'loss':>9}{'±':>8}{'p of the last':>15}{'angle between fits':>20}"
+        rows = [found, head]
+        for k, (loss, error) in enumerate(zip(self.losses, self.standard_errors, strict=True)):
+            p = f"{self.p_values[k - 1]:.3g}" if k else ""
+            known = 0 < k <= len(self.angles)
+            angle = f"{np.median(self.angles[k - 1]):.1f}°" if known else ""
+            rows.append(f"  {k:>5}{loss:>9.4f}{error:>8.4f}{p:>15}{angle:>20}")
+        remarks = [*self.remarks, self._ended] if self.is_cut_off else self.remarks
+        return "\n".join([*rows, *(f"  {remark}" for remark in remarks)])
+
+    def in_words(self) -> str:
+        """Return a paragraph on what may be concluded of the directions, and what not."""
+        sure = int(np.cumprod(np.append(self.p_values <= _LEVEL, False)).sum())
+        count = self.n_directions
+        said = [
+            f"Rows that were left out speak for {_directions_text(count)}: fewer lose "
+            "more than a standard "
+            "error."
+        ]
+        if sure:
+            which = "it" if sure == 1 else "each of them beyond those before"
+            said.append(
+                f"{_directions_text(sure).capitalize()} passed the test that {which} matters."
+            )
+        else:
+            said.append("Not even one passed the test that it matters.")
+        if count and count <= len(self.angles):
+            angle = float(np.median(self.angles[count - 1]))
+            said.append(
+                f"Fits to different folds give subspaces of so many directions that are {angle:.0f}"
+                "° apart (median over pairs)."
+            )
+        if self.is_cut_off:
+            said.append(f"{self._ended[0].upper()}{self._ended[1:]}.")
+        said.append(
+            "A direction is known up to its sign, and only the subspace that several span, not "
+            "each of them. That one more was not found does not show that there is none."
+        )
+        return " ".join(said)
+
+    @property
+    def _ended(self) -> str:
+        tried = _directions_text(len(self.gains))
+        return f"the search ended at {tried}, of which the last matters: max_directions tries more"
+
+    def frame(self) -> pd.DataFrame:
+        """Return a frame with a row for each number of directions.
+
+        Returns
+        -------
+        DataFrame
+            Columns directions, loss, standard_error, gain, gain_error, p_value and angle, the
+            median over pairs of fits in degrees; NaN where there is none.
+        """
+        import pandas as pd
+
+        count = len(self.losses)
+        angles = np.full(count, np.nan)
+        angles[1 : len(self.angles) + 1] = np.median(self.angles, axis=1)[: count - 1]
+        return pd.DataFrame(
+            {
+                "directions": np.arange(count),
+                "loss": self.losses,
+                "standard_error": self.standard_errors,
+                "gain": np.append(np.nan, self.gains),
+                "gain_error": np.append(np.nan, self.gain_errors),
+                "p_value": np.append(np.nan, self.p_values),
+                "angle": angles,
+            }
+        )
+
+    def named(self) -> list[str]:
+        """Names of the leading directions: of the feature, where one is mostly that."""
+        return [
+            direction_name(self.features, self.directions, k) for k in range(len(self.directions))
+        ]
+
+    def plot(self, *, ax: Any = None, figsize: Size = None) -> Any:
+        """Draw the loss of rows left out, and the angles, against the number of directions.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw.
+        figsize : tuple of float, optional
+            Width and height in inches of a new figure.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            What was drawn on.
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not installed.
+        """
+        return self._plot(ax, figsize)
+
+    def draw(self, ax: Any, /) -> Any:
+        """Draw both against the number of directions."""
+        count = np.arange(len(self.losses))
+        ax.errorbar(count, self.losses, self.standard_errors, fmt="o-", ms=4, capsize=3, color=BLUE)
+        ax.axvline(self.n_directions, color=BLUE, lw=0.8, ls=":", label="one-standard-error rule")
+        ax.set(title="How many directions", xlabel="directions", ylabel="loss of rows left out")
+        use_integer_ticks(ax.xaxis)
+        style_axes(ax)
+        add_legend(ax)
+        if len(self.angles):
+            twin = add_twin(ax, "angle between fits, degrees", color=ORANGE)
+            numbers = np.arange(1, len(self.angles) + 1)
+            low, middle, high = np.quantile(self.angles, [0.0, 0.5, 1.0], axis=1)
+            reach = np.stack([middle - low, high - middle])
+            twin.errorbar(numbers, middle, reach, fmt="s", ms=4, capsize=3, color=ORANGE)
+            twin.set_ylim(0.0, 90.0)
+        return ax
+
+
+def _directions_text(count: int) -> str:
+    return {0: "no direction", 1: "one direction"}.get(count, f"{count} directions")
