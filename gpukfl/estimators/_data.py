@@ -25,6 +25,7 @@ from gpukfl.core._array import (
 from gpukfl.core._places import Place
 from gpukfl.core._random import draw_indices
 from gpukfl.estimators._declared import FLOAT, Declared, Numbers
+from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._validation import weighted_mean_scale
 from gpukfl.estimators.scaling import learn_scaling
@@ -98,11 +99,17 @@ class HasScaling(Protocol):
 class Data:
     """Samples and targets, placed; features are scaled as the settings ask for.
 
+    A method that measures more of them, or fits them in several ways, has a class of its own.
+
     Targets are scaled to unit variance, classes by one factor; with `raw_targets` they stay as
     they are. Scaled features beyond `clip` are moved there.
 
     Attributes
     ----------
+    n, d : int
+        Numbers of rows and features.
+    rng : RandomState
+        Draws of the fit.
     rows : Rows
         Samples (n, d).
     Y : array, shape (n, t)
@@ -118,12 +125,15 @@ class Data:
         settings: HasScaling,
         samples: Samples,
         place: Place,
+        run: Run,
+        /,
         *,
         raw_targets: bool = False,
         clip: float | None = None,
     ) -> None:
-        self.reference = place.reference
+        self.settings, self.rng, self.reference = settings, run.rng, place.reference
         self.rows = replace(scale_rows(settings, samples, self.reference), clip=clip)
+        self.n, self.d = self.rows.shape
         xp = array_namespace(self.reference)
         s = place_root_weights(samples, self.reference)
         self.root_weights = s
@@ -151,7 +161,7 @@ class Data:
 
     def sample(self, rng: np.random.RandomState, /) -> tuple[Array, np.ndarray | None]:
         """Draw some rows, with their weights: what pairs of samples are looked at in."""
-        index = draw_rows(self.rows.shape[0], rng)
+        index = draw_rows(self.n, rng)
         rows, s = self.rows.take_with(index, self.root_weights)
         weights = None if s is None else to_host(s)[:, 0].astype(np.float64) ** 2
         return rows.whole(), weights

@@ -25,11 +25,11 @@ from gpukfl.core._places import Place
 from gpukfl.core._random import draw_indices
 from gpukfl.core._results import History, Status
 from gpukfl.core._warnings import warn
-from gpukfl.estimators._data import Data, HeldOut
+from gpukfl.estimators._data import Data
 from gpukfl.estimators._learner import SearchResult
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples, Splits
-from gpukfl.estimators._search import Search, Trial
+from gpukfl.estimators._search import Fold, Search, Trial, Tuner
 from gpukfl.linalg import MAX_KNOTS
 from gpukfl.methods import (
     BKerNNFit,
@@ -136,15 +136,18 @@ class BKerNNProblem(Data):
 
     Attributes
     ----------
+    m : int
+        Particles.
     watched : Samples or None
         Held out from the fit: early stopping watches them.
     """
 
+    settings: BKerNNSettings
+
     def __init__(self, settings: BKerNNSettings, samples: Samples, place: Place, run: Run) -> None:
         inside, self.watched = _hold_out(samples, settings.held_out_share, run)
-        super().__init__(settings, inside, place)
-        d = self.rows.shape[1]
-        self.settings, self.m = settings, settings.n_particles or max(50, min(2 * d, 200))
+        super().__init__(settings, inside, place, run)
+        self.m = settings.n_particles or max(50, min(2 * self.d, 200))
         self.n_knots = self._choose_knots(inside.X, run)
         self.X = self.rows.whole() if self.n_knots is None else None
 
@@ -455,52 +458,20 @@ class BKerNNLearned:
     """What a fold gives: its particles, and predictions of its held-out rows."""
 
     W: Array
-    predicted: Array
-
-
-@dataclass(eq=False)
-class BKerNNFold:
-    """Rows to fit, and rows held out."""
-
-    problem: BKerNNProblem
-    held_out: HeldOut
-    reached: Array | None = None  # particles of the last fit, however it ended
-
-    def learn(
-        self, setting: BKerNNSetting, start: BKerNNLearned | None, run: Run, /
-    ) -> BKerNNLearned:
-        """Fit, with draws that are the same for every setting."""
-        problem = self.problem
-        fit = problem.fit(
-            setting,
-            run.again(),
-            run,
-            start=None if start is None else start.W,
-            times_tol=_LOOSE if problem.rows.shape[0] >= _LOOSE_FROM else 1.0,
-            share=SHARE,
-            stage=f"tune {penalty_name(setting.penalty)} x{FACTOR**setting.power:.3g}",
-        )
-        self.reached = fit.W
-        if fit.status is Status.INTERRUPTED:
-            raise KeyboardInterrupt
-        return BKerNNLearned(fit.W, problem.predict(fit, self.held_out.X))
-
-    def predict(self, learned: BKerNNLearned, /) -> Array:
-        """Return the predictions, of which the kernel's sorted positions are not kept."""
-        return learned.predicted
+    predicted: Array  # made at once, for the kernel's sorted positions are not kept
 
 
 Trials = Sequence[Trial[BKerNNSetting, BKerNNLearned]]
 
 
 @dataclass(frozen=True, eq=False)
-class BKerNNTuner:
+class BKerNNTuner(Tuner[BKerNNSetting, BKerNNLearned]):
     """Goes, for every penalty, from the paper's ridge to where the score rises."""
 
     penalties: Sequence[Penalty]
     ridge: float | None  # a number that was given
     climbs: bool  # or the formula's alone
-    folds: Sequence[BKerNNFold]
+    problem: BKerNNProblem  # of a fold, whose ridges are told
 
     def propose(self, trials: Trials, /) -> BKerNNSetting | None:
         """Return the next ridge of a penalty."""
@@ -513,20 +484,15 @@ class BKerNNTuner:
 
     def starts(self, setting: BKerNNSetting, trials: Trials, /) -> Sequence[BKerNNLearned | None]:
         """Return the particles of the last fits, of the same penalty."""
-        if trials and trials[-1].setting.penalty == setting.penalty and trials[-1].learned:
-            return trials[-1].learned
-        return [None] * len(self.folds)
-
-    def choose(self, trials: Trials, /) -> Trial[BKerNNSetting, BKerNNLearned]:
-        """Return the first of the best score."""
-        return max(trials, key=lambda trial: trial.score)
+        same = trials and trials[-1].setting.penalty == setting.penalty
+        return trials[-1].learned if same else ()
 
     def described(self, trial: Trial[BKerNNSetting, BKerNNLearned], /) -> dict[str, Any]:
         """Name penalty and ridge, that also as a multiple of the formula's."""
         setting = trial.setting
         return {
             "penalty": penalty_name(setting.penalty),
-            "ridge": self.folds[-1].problem.ridge(setting),
+            "ridge": self.problem.ridge(setting),
             "multiple": FACTOR**setting.power,
         }
 
@@ -564,13 +530,37 @@ class BKerNN(BKerNNSettings):
         penalty = self.penalties[0] if len(self.penalties) == 1 else ConcaveFeature()
         return BKerNNSetting(_convexify_on_line([penalty], problem)[0], self.ridge)
 
-    def fold(self, problem: BKerNNProblem, held_out: HeldOut, /) -> BKerNNFold:
-        """Join rows to fit and rows that judge."""
-        return BKerNNFold(problem, held_out)
+    def fit_fold(
+        self,
+        fold: Fold[BKerNNProblem],
+        setting: BKerNNSetting,
+        start: BKerNNLearned | None,
+        run: Run,
+        /,
+    ) -> BKerNNLearned:
+        """Fit, with draws that are the same for every setting; the fold keeps its particles."""
+        problem = fold.problem
+        fit = problem.fit(
+            setting,
+            run.again(),
+            run,
+            start=None if start is None else start.W,
+            times_tol=_LOOSE if problem.n >= _LOOSE_FROM else 1.0,
+            share=SHARE,
+            stage=f"tune {penalty_name(setting.penalty)} x{FACTOR**setting.power:.3g}",
+        )
+        fold.reached = fit.W
+        if fit.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
+        return BKerNNLearned(fit.W, problem.predict(fit, fold.held_out.X))
+
+    def predict_fold(self, fold: Fold[BKerNNProblem], learned: BKerNNLearned, /) -> Array:  # noqa: ARG002
+        """Return the predictions that the fit made."""
+        return learned.predicted
 
     def search(
         self,
-        folds: Callable[[], Sequence[BKerNNFold]],
+        folds: Callable[[], Sequence[Fold[BKerNNProblem]]],
         problem: BKerNNProblem,
         run: Run,
         /,
@@ -579,7 +569,8 @@ class BKerNN(BKerNNSettings):
         if not self.climbs and len(self.penalties) == 1:
             return None
         found, penalties = folds(), _convexify_on_line(self.penalties, problem)
-        return Search(found, BKerNNTuner(penalties, self.ridge, self.climbs, found), run, SHARE)
+        tuner = BKerNNTuner(penalties, self.ridge, self.climbs, found[-1].problem)
+        return Search(self, found, tuner, run, SHARE)
 
     def learn(
         self,
@@ -606,8 +597,7 @@ class BKerNN(BKerNNSettings):
         """Particles to go on from: those of the best trial, or that were reached before any."""
         if choice.trial is not None and choice.trial.learned:
             return choice.trial.learned[-1].W
-        reached = [fold.reached for fold in choice.folds if isinstance(fold, BKerNNFold)]
-        reached = [W for W in reached if W is not None]
+        reached = [fold.reached for fold in choice.folds if fold.reached is not None]
         return reached[-1] if reached else self.start
 
 

@@ -15,7 +15,7 @@ from gpukfl.estimators._data import HeldOut, truncate
 from gpukfl.estimators._learner import SearchResult
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples, Splits
-from gpukfl.estimators._search import Search, Trial, first_untried
+from gpukfl.estimators._search import Fold, Search, Trial, Tuner, first_untried
 from gpukfl.estimators.hkrr._data import FINE_RIDGES, HyperKernelProblem, Jitter, SolvedModel
 from gpukfl.estimators.hkrr._fit import (
     FIT_SHARE,
@@ -23,6 +23,7 @@ from gpukfl.estimators.hkrr._fit import (
     LEARN_ROWS,
     TUNE_SHARE,
     HKRRFitted,
+    HyperKernelFold,
     LearnedMap,
     affordable_centers,
     affordable_refit_centers,
@@ -62,35 +63,11 @@ class GradientSetting:
     tuned: TunedRefit | None = field(default=None, compare=False)
 
 
-@dataclass(frozen=True, eq=False)
-class GradientFold:
-    """All rows, each judged by the others."""
-
-    method: GradientHKRR
-    problem: HyperKernelProblem
-    held_out: HeldOut
-
-    def learn(
-        self,
-        setting: GradientSetting,
-        start: GradientFit | None,  # noqa: ARG002
-        run: Run,
-        /,
-    ) -> GradientFit:
-        """Fit maps, until the time is over."""
-        return self.method.maps(self.problem, setting, run)
-
-    def predict(self, learned: GradientFit, /) -> Array:
-        """Predict every row by the others, at the best map."""
-        xp = array_namespace(self.problem.bound)
-        return truncate(learned.best.left_out(), xp.astype(self.problem.bound, xp.float64))
-
-
 Trials = Sequence[Trial[GradientSetting, GradientFit]]
 
 
 @dataclass(frozen=True, eq=False)
-class GradientTuner:
+class GradientTuner(Tuner[GradientSetting, GradientFit]):
     """Goes from a lengthscale to its neighbours while they predict left-out rows better."""
 
     stretches: Sequence[float]  # ascending
@@ -107,14 +84,6 @@ class GradientTuner:
         at = self.stretches.index(self.choose(trials).setting.stretch)
         near = self.stretches[max(at - 1, 0) : at + 2]
         return first_untried([GradientSetting(stretch) for stretch in near], trials)
-
-    def starts(self, setting: GradientSetting, trials: Trials, /) -> Sequence[None]:  # noqa: ARG002
-        """Begin from nothing."""
-        return [None]
-
-    def choose(self, trials: Trials, /) -> Trial[GradientSetting, GradientFit]:
-        """Return the best, the first of such."""
-        return max(trials, key=lambda trial: trial.score)
 
     def described(self, trial: Trial[GradientSetting, GradientFit], /) -> dict[str, Any]:
         """Name the map's size, the ridge that left-out rows ask for, and whether it was learned."""
@@ -171,13 +140,26 @@ class GradientHKRR:
         """Return the lengthscale in the middle: it is seldom far off."""
         return GradientTuner(self.stretches).first
 
-    def fold(self, problem: HyperKernelProblem, held_out: HeldOut, /) -> GradientFold:
-        """Judge rows by the others; where some are held out by another, they are not among them."""
-        return GradientFold(self, problem, held_out)
+    def fit_fold(
+        self,
+        fold: HyperKernelFold,
+        setting: GradientSetting,
+        start: GradientFit | None,  # noqa: ARG002
+        run: Run,
+        /,
+    ) -> GradientFit:
+        """Fit maps, until the time is over."""
+        return self.maps(fold.problem, setting, run)
+
+    def predict_fold(self, fold: HyperKernelFold, learned: GradientFit, /) -> Array:
+        """Predict every row that is fitted by the others, at the best map."""
+        bound = fold.problem.bound
+        xp = array_namespace(bound)
+        return truncate(learned.best.left_out(), xp.astype(bound, xp.float64))
 
     def search(
         self,
-        folds: Callable[[], Sequence[GradientFold]],  # noqa: ARG002
+        folds: Callable[[], Sequence[HyperKernelFold]],  # noqa: ARG002
         problem: HyperKernelProblem,
         run: Run,
         /,
@@ -187,8 +169,8 @@ class GradientHKRR:
         xp = array_namespace(part.reference)
         weights = xp.ones_like(part.Y[:, :1]) if part.weights is None else part.weights
         wide = [xp.astype(values, xp.float64) for values in (part.Y, weights)]
-        fold = GradientFold(self, part, HeldOut(part.rows.whole(), *wide))
-        return Search([fold], GradientTuner(self.stretches), run, TUNE_SHARE)
+        fold = Fold(part, HeldOut(part.rows.whole(), *wide))
+        return Search(self, [fold], GradientTuner(self.stretches), run, TUNE_SHARE)
 
     def maps(
         self,
@@ -266,7 +248,7 @@ class GradientHKRR:
     ) -> HKRRFitted:
         """Solve at the best map, with all rows and more centres."""
         stopped, trial = choice.stopped, choice.trial
-        if trial is not None and trial.learned and isinstance(choice.folds[0], GradientFold):
+        if trial is not None and trial.learned:
             part, fit = choice.folds[0].problem, trial.learned[0]
         else:
             quick = stopped or problem.constant

@@ -132,16 +132,16 @@ class GPPosterior:
 class HyperKernelProblem(Data):
     """One data set of HKRR."""
 
-    def __init__(
-        self,
-        settings: HKRRSettings,
-        samples: Samples,
-        place: Place,
-        rng: np.random.RandomState,
-    ) -> None:
-        super().__init__(settings, samples, place)
-        self.settings, self.rng, self.kernel = settings, rng, settings.kernel
-        self.n, self.d = self.rows.shape
+    settings: HKRRSettings
+
+    def __init__(self, settings: HKRRSettings, samples: Samples, place: Place, run: Run, /) -> None:
+        d = samples.X.shape[1]
+        if (settings.n_components or 0) > d:
+            got = settings.n_components
+            msg = f"expected at most as many components as the {d} features, got {got}"
+            raise ValueError(msg)
+        super().__init__(settings, samples, place, run)
+        self.kernel = settings.kernel
         self.weight = total_weight(self.Y, self.weights)
         xp = array_namespace(self.Y)
         self.varies = xp.max(self.Y, axis=0) > xp.min(self.Y, axis=0)  # (t,)
@@ -427,18 +427,6 @@ class HyperKernelProblem(Data):
         if self.n <= min(_ALL_CENTERS, fitting):
             return self.n
         return min(REFIT_CENTERS, fitting)
-
-
-def place_problem(
-    settings: HKRRSettings, samples: Samples, place: Place, run: Run, /
-) -> HyperKernelProblem:
-    """Place and scale samples."""
-    d = samples.X.shape[1]
-    if (settings.n_components or 0) > d:
-        got = settings.n_components
-        msg = f"expected at most as many components as the {d} features, got {got}"
-        raise ValueError(msg)
-    return HyperKernelProblem(settings, samples, place, run.rng)
 
 
 def _take_evenly(sample: Array, at_most: int) -> Array:

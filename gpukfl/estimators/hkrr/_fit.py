@@ -12,11 +12,18 @@ import numpy as np
 from gpukfl.core._array import Array, array_namespace
 from gpukfl.core._places import Place
 from gpukfl.core._results import History, Status
-from gpukfl.estimators._data import HeldOut
 from gpukfl.estimators._learner import SearchResult
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples, Splits
-from gpukfl.estimators._search import Search, Trial, first_untried, hill_climb, is_clearly_worse
+from gpukfl.estimators._search import (
+    Fold,
+    Search,
+    Trial,
+    Tuner,
+    first_untried,
+    hill_climb,
+    is_clearly_worse,
+)
 from gpukfl.estimators.hkrr._data import (
     EXACT_ROWS,
     FINE_RIDGES,
@@ -36,7 +43,6 @@ from gpukfl.estimators.hkrr._data import (
     exact_criterion,
     learn_map_by_evidence,
     normalise_metric,
-    place_problem,
 )
 from gpukfl.estimators.hkrr._settings import (
     HKRRSettings,
@@ -68,113 +74,62 @@ _TUNE_WORKS, _LAST_WORKS = 8, 2
 _SUMS_OF_ALL = 2.0  # a solve with all rows takes as long as two such works with half of them
 
 
-@dataclass(frozen=True, eq=False)
-class HyperKernelFold:
-    """Rows to fit, and rows held out.
+HyperKernelFold = Fold[HyperKernelProblem]  # which keeps the maps that its fits begin from
 
-    Attributes
-    ----------
-    starts : tuple of Learned
-        Where a search begins.
+
+def best_starts(fold: HyperKernelFold, run: Run, /) -> tuple[LearnedMap, ...]:
+    """Return the evidence's map, and the other start that predicts the held-out rows well.
+
+    With their ridges in their models. Only the better where no search is to compare them.
     """
+    problem, settings = fold.problem, fold.problem.settings
+    (sample, weights), Z = problem.sample(problem.rng), problem.centers(TUNE_CENTERS)
+    maps = problem.starts(settings.n_components or start_n_components(problem.d))
+    others = [LearnedMap(B, problem.lengthscale(B, sample, weights)) for B in reversed(maps)]
+    # Gradients first: another map is taken where it is better beyond chance, as it says less
+    best = _best_start(fold, others, Z, run)
+    given = settings.lengthscale is not None or settings.start is not None
+    if given or run.is_over(TUNE_SHARE):
+        return (best,)
+    own = learn_map_by_evidence(problem, None, run.left(TUNE_SHARE))
+    own = _with_model(problem, own, Z)
+    return (_best_start(fold, [own, best], Z, run),) if settings.is_given else (own, best)
 
-    problem: HyperKernelProblem
-    held_out: HeldOut
-    starts: tuple[LearnedMap, ...] = ()
 
-    def learn(
-        self, setting: HyperKernelSetting, start: LearnedMap | None, run: Run, /
-    ) -> LearnedMap:
-        """Go some steps on from the start; from the fold's best one, where none is given."""
-        problem, share = self.problem, TUNE_SHARE
-        if start is None:
-            start, share = self.best_starts(run)[0], 1.0  # of no search: whatever time is left
-        name = f"tune {setting.components} components, ridge {setting.ridge:.0e}"
-        B = resized_map(start.B, setting.components, rng=problem.rng)
-        fit, model = problem.learn(
-            B,
-            start.lengthscale,
-            setting.ridge,
-            n_centers=TUNE_CENTERS,
-            max_iter=setting.steps,
-            max_time=run.left(share),
-            watch=lambda k, _, history: run.tell(name, k, history),
-        )
-        if fit.status is Status.INTERRUPTED:
-            raise KeyboardInterrupt
-        metric = None if setting.steps else start.metric
-        return LearnedMap(fit.B, fit.lengthscale, model, LearnedMap(B, start.lengthscale), metric)
+def _best_start(
+    fold: HyperKernelFold, starts: Sequence[LearnedMap], Z: Array, run: Run
+) -> LearnedMap:
+    """Return the first of some starts, or one that is better beyond chance."""
+    best: LearnedMap | None = None
+    losses = np.zeros(0)
+    for start in starts:
+        judged = _with_model(fold.problem, start, Z)
+        assert judged.model is not None
+        found = fold.held_out.losses(fold.problem.predict(judged.model, fold.held_out.X))
+        if best is None or is_clearly_worse(losses, found):
+            best, losses = judged, found
+        if run.is_over(TUNE_SHARE):
+            break
+    assert best is not None
+    return best
 
-    def predict(self, learned: LearnedMap, /) -> Array:
-        """Predict the held-out rows."""
-        assert learned.model is not None
-        return self.problem.predict(learned.model, self.held_out.X)
 
-    def best_starts(self, run: Run, /) -> tuple[LearnedMap, ...]:
-        """Return the evidence's map, and the other start that predicts the held-out rows well.
-
-        With their ridges in their models. Only the better where no search is to compare them.
-        """
-        problem, settings = self.problem, self.problem.settings
-        (sample, weights), Z = problem.sample(problem.rng), problem.centers(TUNE_CENTERS)
-        maps = problem.starts(settings.n_components or start_n_components(problem.d))
-        others = [LearnedMap(B, problem.lengthscale(B, sample, weights)) for B in reversed(maps)]
-        # Gradients first: another map is taken where it is better beyond chance, as it says less
-        best = self._best(others, Z, run)
-        if (
-            settings.lengthscale is not None
-            or settings.start is not None
-            or run.is_over(TUNE_SHARE)
-        ):
-            return (best,)
-        own = self._judged(learn_map_by_evidence(problem, None, run.left(TUNE_SHARE)), Z)
-        return (self._best([own, best], Z, run),) if settings.is_given else (own, best)
-
-    def _best(self, starts: Sequence[LearnedMap], Z: Array, run: Run) -> LearnedMap:
-        """Return the first of some starts, or one that is better beyond chance."""
-        best: LearnedMap | None = None
-        losses = np.zeros(0)
-        for start in starts:
-            judged = self._judged(start, Z)
-            found = self.held_out.losses(self.predict(judged))
-            if best is None or is_clearly_worse(losses, found):
-                best, losses = judged, found
-            if run.is_over(TUNE_SHARE):
-                break
-        assert best is not None
-        return best
-
-    def _judged(self, start: LearnedMap, Z: Array) -> LearnedMap:
-        """Return a start with its model of some centres, at the ridge that is best for it."""
-        if start.model is not None:
-            return start
-        system = self.problem.system(self.problem.kernel, Z, start.B / start.lengthscale)
-        ridge = self.problem.settings.ridge or system.path(RIDGES).largest_good()
-        alpha, factor = system.solve(ridge)
-        model = SolvedModel(start.B, start.lengthscale, Z, alpha, ridge, Jitter.of(factor))
-        return replace(start, model=model)
-
-    def start_from(self, starts: Sequence[LearnedMap], run: Run, /) -> HyperKernelFold:
-        """Return the fold that begins at some starts, with the evidence of its own rows."""
-        own = tuple(
-            start
-            if start.metric is None
-            else learn_map_by_evidence(self.problem, start.metric, run.left(TUNE_SHARE))
-            for start in starts
-        )
-        return replace(self, starts=own)
-
-    def errors_outside(self, learned: LearnedMap, stretch: float, /) -> list[float]:
-        """Errors on the held-out rows along the ridges of the last fit."""
-        assert learned.model is not None
-        return self.problem.errors_outside(learned.model, stretch, self.held_out)
+def _with_model(problem: HyperKernelProblem, start: LearnedMap, Z: Array) -> LearnedMap:
+    """Return a start with its model of some centres, at the ridge that is best for it."""
+    if start.model is not None:
+        return start
+    system = problem.system(problem.kernel, Z, start.B / start.lengthscale)
+    ridge = problem.settings.ridge or system.path(RIDGES).largest_good()
+    alpha, factor = system.solve(ridge)
+    model = SolvedModel(start.B, start.lengthscale, Z, alpha, ridge, Jitter.of(factor))
+    return replace(start, model=model)
 
 
 Trials = Sequence[Trial[HyperKernelSetting, LearnedMap]]
 
 
 @dataclass(frozen=True, eq=False)
-class HyperKernelTuner:
+class HyperKernelTuner(Tuner[HyperKernelSetting, LearnedMap]):
     """Goes from the best start to neighbours on the grid while that gains.
 
     Each fit begins from the best so far, so that the same setting with more steps goes on from
@@ -198,7 +153,7 @@ class HyperKernelTuner:
         """Begin every fold from its best map."""
         begun = len(trials) >= len(self.starting)
         best = self.choose(trials).learned if begun else []
-        return best or [fold.starts[setting.start] for fold in self.folds]
+        return best or [fold.reached[setting.start] for fold in self.folds]
 
     def choose(self, trials: Trials, /) -> Trial[HyperKernelSetting, LearnedMap]:
         """Return where the climb has come to; a start, unless that is worse beyond chance."""
@@ -261,7 +216,7 @@ class HKRR(HKRRSettings):
 
     def problem(self, samples: Samples, place: Place, run: Run, /) -> HyperKernelProblem:
         """Place and scale samples."""
-        return place_problem(self, samples, place, run)
+        return HyperKernelProblem(self, samples, place, run)
 
     def given(self, problem: HyperKernelProblem, /) -> HyperKernelSetting:
         """Return what is given; else as many components as few features, and a small ridge."""
@@ -270,9 +225,38 @@ class HKRR(HKRRSettings):
         steps = 0 if problem.constant else self.optimizer.max_iter
         return HyperKernelSetting(k, self.ridge or _NO_RIDGE, steps)
 
-    def fold(self, problem: HyperKernelProblem, held_out: HeldOut, /) -> HyperKernelFold:
-        """Join rows to fit and rows that judge."""
-        return HyperKernelFold(problem, held_out)
+    def fit_fold(
+        self,
+        fold: HyperKernelFold,
+        setting: HyperKernelSetting,
+        start: LearnedMap | None,
+        run: Run,
+        /,
+    ) -> LearnedMap:
+        """Go some steps on from the start; from the fold's best one, where none is given."""
+        problem, share = fold.problem, TUNE_SHARE
+        if start is None:
+            start, share = best_starts(fold, run)[0], 1.0  # of no search: whatever time is left
+        name = f"tune {setting.components} components, ridge {setting.ridge:.0e}"
+        B = resized_map(start.B, setting.components, rng=problem.rng)
+        fit, model = problem.learn(
+            B,
+            start.lengthscale,
+            setting.ridge,
+            n_centers=TUNE_CENTERS,
+            max_iter=setting.steps,
+            max_time=run.left(share),
+            watch=lambda k, _, history: run.tell(name, k, history),
+        )
+        if fit.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
+        metric = None if setting.steps else start.metric
+        return LearnedMap(fit.B, fit.lengthscale, model, LearnedMap(B, start.lengthscale), metric)
+
+    def predict_fold(self, fold: HyperKernelFold, learned: LearnedMap, /) -> Array:
+        """Predict the held-out rows."""
+        assert learned.model is not None
+        return fold.problem.predict(learned.model, fold.held_out.X)
 
     def search(
         self,
@@ -283,9 +267,16 @@ class HKRR(HKRRSettings):
     ) -> Search[HyperKernelSetting, LearnedMap]:
         """Look for the best start; there is one to choose also where all else is given."""
         found = folds()
-        starts = found[0].best_starts(run)
-        found = [replace(found[0], starts=starts), *(f.start_from(starts, run) for f in found[1:])]
-        return Search(found, HyperKernelTuner(self, found, starts), run, TUNE_SHARE, racing=True)
+        starts = found[0].reached = best_starts(found[0], run)
+        for fold in found[1:]:  # the same, with the evidence of its own rows
+            fold.reached = tuple(
+                start
+                if start.metric is None
+                else learn_map_by_evidence(fold.problem, start.metric, run.left(TUNE_SHARE))
+                for start in starts
+            )
+        tuner = HyperKernelTuner(self, found, starts)
+        return Search(self, found, tuner, run, TUNE_SHARE, racing=True)
 
     def learn(
         self,
@@ -326,11 +317,7 @@ class HKRR(HKRRSettings):
     ) -> tuple[HyperKernelSetting, LearnedMap]:
         """Return what to learn with, and the map to go on from."""
         setting, trial = choice.setting, choice.trial
-        known = [
-            fold.starts
-            for fold in choice.folds
-            if isinstance(fold, HyperKernelFold) and fold.starts
-        ]
+        known = [fold.reached for fold in choice.folds if fold.reached]
         if trial is not None and trial.learned:
             learned = trial.learned[0]
             # On all rows as many steps from the same map as were best
@@ -439,11 +426,11 @@ def tuned_settings(
         return known
     if choice.trial is None or not choice.trial.setting.steps:
         return None
-    folds, paths = [fold for fold in choice.folds if isinstance(fold, HyperKernelFold)], {}
-    for stretch in folds[0].problem.stretches:
+    paths = {}
+    for stretch in choice.folds[0].problem.stretches:
         errors = np.zeros(len(FINE_RIDGES))
-        for fold, learned in zip(folds, choice.trial.learned, strict=True):
-            errors = errors + fold.errors_outside(learned, stretch)
+        for fold, learned in zip(choice.folds, choice.trial.learned, strict=True):
+            errors += fold.problem.errors_outside(learned.model, stretch, fold.held_out)
         paths[stretch] = RidgePath(FINE_RIDGES, errors.tolist())
     enough = _ENOUGH * min(path.lowest for path in paths.values())
     good = [stretch for stretch, path in paths.items() if path.lowest <= enough]
@@ -468,26 +455,6 @@ class EvidenceModel:
     belief: GPPosterior
 
 
-@dataclass(frozen=True, eq=False)
-class EvidenceFold:
-    """Rows to fit, and rows held out."""
-
-    settings: EvidenceHKRR
-    problem: HyperKernelProblem
-    held_out: HeldOut
-
-    def learn(self, known: MetricFit | None, start: None, run: Run, /) -> EvidenceModel:  # noqa: ARG002
-        """Learn the map, or begin with one of about the same rows, and solve."""
-        found = self.settings.fit(self.problem, run, known)
-        if found.metric.status is Status.INTERRUPTED:
-            raise KeyboardInterrupt
-        return found
-
-    def predict(self, learned: EvidenceModel, /) -> Array:
-        """Predict the held-out rows."""
-        return self.problem.predict(learned.model, self.held_out.X)
-
-
 class EvidenceHKRR(HKRRSettings):
     """HKRR with its settings, where nothing is chosen by held-out rows."""
 
@@ -499,23 +466,31 @@ class EvidenceHKRR(HKRRSettings):
 
     def problem(self, samples: Samples, place: Place, run: Run, /) -> HyperKernelProblem:
         """Place and scale samples."""
-        return place_problem(self, samples, place, run)
+        return HyperKernelProblem(self, samples, place, run)
 
     def given(self, problem: HyperKernelProblem, /) -> None:
         """Return nothing: all is learned, or fixed."""
 
-    def fold(self, problem: HyperKernelProblem, held_out: HeldOut, /) -> EvidenceFold:
-        """Join rows to fit and rows that judge."""
-        return EvidenceFold(self, problem, held_out)
-
-    def search(
+    def fit_fold(
         self,
-        folds: Callable[[], Sequence[EvidenceFold]],
-        problem: HyperKernelProblem,
+        fold: HyperKernelFold,
+        known: MetricFit | None,
+        start: EvidenceModel | None,  # noqa: ARG002
         run: Run,
         /,
-    ) -> Search[MetricFit | None, EvidenceModel] | None:
-        """Return None: nothing is searched."""
+    ) -> EvidenceModel:
+        """Learn the map, or begin with one of about the same rows, and solve."""
+        found = self.fit(fold.problem, run, known)
+        if found.metric.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
+        return found
+
+    def predict_fold(self, fold: HyperKernelFold, learned: EvidenceModel, /) -> Array:
+        """Predict the held-out rows."""
+        return fold.problem.predict(learned.model, fold.held_out.X)
+
+    def search(self, *_: Any) -> None:
+        """Search nothing."""
 
     def learn(
         self,

@@ -413,16 +413,6 @@ class BrownianFit:
     residual: float
 
 
-class BrownianProblem(Data):
-    """One data set, and what draws a preconditioner's sketch or centres."""
-
-    def __init__(
-        self, settings: BrownianSettings, samples: Samples, place: Place, run: Run
-    ) -> None:
-        super().__init__(settings, samples, place)
-        self.rng = run.rng
-
-
 @dataclass(frozen=True)
 class BrownianSettings:
     """The parameters of the estimator; a ridge that is None is the paper's."""
@@ -435,11 +425,11 @@ class BrownianSettings:
         """Kernel elements of a product."""
         return n * n
 
-    def problem(self, samples: Samples, place: Place, run: Run, /) -> BrownianProblem:
+    def problem(self, samples: Samples, place: Place, run: Run, /) -> Data:
         """Place samples."""
-        return BrownianProblem(self, samples, place, run)
+        return Data(self, samples, place, run)
 
-    def given(self, problem: BrownianProblem, /) -> float:
+    def given(self, problem: Data, /) -> float:
         """Return the ridge."""
         n = problem.n_effective
         ridge = paper_ridge(problem.rows, n) if self.ridge is None else self.ridge
@@ -448,9 +438,7 @@ class BrownianSettings:
     def search(self, *_: Any) -> None:
         """Search nothing: the ridge is given."""
 
-    def learn(
-        self, problem: BrownianProblem, choice: SearchResult[float, Any], run: Run, /
-    ) -> BrownianFit:
+    def learn(self, problem: Data, choice: SearchResult[float, Any], run: Run, /) -> BrownianFit:
         """Fit all rows by conjugate gradients; an interruption before has nothing to give.
 
         Rows that lie in parts never meet all others: they meet centres.
@@ -475,7 +463,7 @@ class BrownianSettings:
         )
 
 
-def _fit_centers(problem: BrownianProblem, ridge: float) -> BrownianFit:
+def _fit_centers(problem: Data, ridge: float) -> BrownianFit:
     """Fit by normal equations of some rows as centres, in one pass."""
     rows = replace(problem.rows, reference=to_double(problem.reference))
     index = np.sort(draw_indices(problem.rng, rows.shape[0], min(rows.shape[0], _CENTERS)))
@@ -582,7 +570,7 @@ class BrownianKernelRidge(ArrayRegressor, Learner):
 
     def _keep(
         self,
-        problem: BrownianProblem,
+        problem: Data,
         fit: BrownianFit,
         choice: SearchResult[Any, Any],  # noqa: ARG002
         back: Callable[[Array], Array],

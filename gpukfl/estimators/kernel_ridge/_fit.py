@@ -10,10 +10,11 @@ import numpy as np
 
 from gpukfl.core._array import Array, to_double, to_host
 from gpukfl.core._places import Place
-from gpukfl.estimators._data import Data, HeldOut, draw_rows, truncate
+from gpukfl.estimators._data import Data, draw_rows, truncate
 from gpukfl.estimators._learner import SearchResult
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples, Splits
+from gpukfl.estimators._search import Fold
 from gpukfl.kernels import Kernel, make_kernel, median_distance
 from gpukfl.methods import RIDGES, KernelRidge, KernelRidgeFit, leave_one_out_lengthscale
 from gpukfl.partitioned._rows import Rows
@@ -31,12 +32,12 @@ class KernelRidgeSetting:
 class KernelRidgeProblem(Data):
     """One data set, its kernel, and what draws centres and folds."""
 
-    def __init__(
-        self, settings: KernelRidgeSettings, samples: Samples, place: Place, run: Run
-    ) -> None:
-        super().__init__(settings, samples, place)
-        self.settings, self.rng = settings, run.rng
-        self.kernel = make_kernel(settings.kernel)
+    settings: KernelRidgeSettings
+
+    @cached_property
+    def kernel(self) -> Kernel:
+        """The kernel, before distances are divided by the lengthscale."""
+        return make_kernel(self.settings.kernel)
 
     @cached_property
     def lengthscale(self) -> float:
@@ -47,7 +48,7 @@ class KernelRidgeProblem(Data):
         # A kernel given as a value has the lengthscale that its maker gave it
         if isinstance(settings.kernel, Kernel):
             return 1.0
-        index = draw_rows(self.rows.shape[0], self.rng)
+        index = draw_rows(self.n, self.rng)
         rows, Y, s = self.rows.take_with(index, self.Y, self.root_weights)
         X, D = rows.whole(), None if s is None else s**2
         weights = None if D is None else to_host(D)[:, 0].astype(np.float64)
@@ -56,24 +57,6 @@ class KernelRidgeProblem(Data):
             return typical
         ridges = RIDGES if settings.ridge is None else [settings.ridge]
         return leave_one_out_lengthscale(kernel, X, Y, D, typical=typical, ridges=ridges)
-
-
-@dataclass(frozen=True, eq=False)
-class KernelRidgeFold:
-    """Rows to fit, and rows held out."""
-
-    settings: KernelRidgeSettings
-    problem: KernelRidgeProblem
-    held_out: HeldOut
-
-    def learn(self, setting: KernelRidgeSetting, start: None, run: Run, /) -> KernelRidgeFit:  # noqa: ARG002
-        """Fit; what is None is chosen anew."""
-        return self.settings.fit(self.problem, setting)
-
-    def predict(self, fit: KernelRidgeFit, /) -> Array:
-        """Predict the held-out rows."""
-        found = fit.predict(Rows(self.held_out.X, self.problem.reference))
-        return truncate(found, self.problem.bound)
 
 
 @dataclass(frozen=True)
@@ -102,9 +85,16 @@ class KernelRidgeSettings:
         """Return the ridge; any is as good for a constant."""
         return KernelRidgeSetting(1.0 if self.ridge is None and problem.constant else self.ridge)
 
-    def fold(self, problem: KernelRidgeProblem, held_out: HeldOut, /) -> KernelRidgeFold:
-        """Join rows to fit and rows that judge."""
-        return KernelRidgeFold(self, problem, held_out)
+    def fit_fold(
+        self, fold: Fold[KernelRidgeProblem], setting: KernelRidgeSetting, *_: Any
+    ) -> KernelRidgeFit:
+        """Fit; what is None is chosen anew."""
+        return self.fit(fold.problem, setting)
+
+    def predict_fold(self, fold: Fold[KernelRidgeProblem], fit: KernelRidgeFit, /) -> Array:
+        """Predict the held-out rows."""
+        problem = fold.problem
+        return truncate(fit.predict(Rows(fold.held_out.X, problem.reference)), problem.bound)
 
     def search(self, *_: Any) -> None:
         """Search nothing: the ridge is chosen in closed form."""

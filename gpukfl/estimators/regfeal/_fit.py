@@ -16,11 +16,19 @@ from gpukfl.core._array import Array, array_namespace, double_like, to_double, t
 from gpukfl.core._places import Place
 from gpukfl.core._results import Status
 from gpukfl.core._warnings import warn
-from gpukfl.estimators._data import Data, HeldOut, truncate
+from gpukfl.estimators._data import Data, truncate
 from gpukfl.estimators._learner import SearchResult
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples, Splits
-from gpukfl.estimators._search import Search, Trial, first_untried, hill_climb, is_clearly_worse
+from gpukfl.estimators._search import (
+    Fold,
+    Search,
+    Trial,
+    Tuner,
+    first_untried,
+    hill_climb,
+    is_clearly_worse,
+)
 from gpukfl.estimators.regfeal._retraining import (
     LEAST,
     Coordinates,
@@ -121,9 +129,11 @@ class RegFeaLProblem(Data):
         Sample weights; where rows lie in parts, theirs do.
     """
 
-    def __init__(self, settings: RegFeaLSettings, samples: Samples, place: Place) -> None:
-        super().__init__(settings, samples, place, clip=farthest(settings.clip))
-        self.settings, self.given_weights = settings, samples.weights
+    settings: RegFeaLSettings
+
+    def __init__(self, settings: RegFeaLSettings, samples: Samples, place: Place, run: Run) -> None:
+        super().__init__(settings, samples, place, run, clip=farthest(settings.clip))
+        self.given_weights = samples.weights
         if self.rows.partitioning is not None:
             check_retrain_in_parts(settings.retrain)
         if samples.weights is not None:
@@ -133,6 +143,11 @@ class RegFeaLProblem(Data):
     def kept_rows(self) -> Rows:
         """The rows, scaled once where they are few: each regression passes over them."""
         return self.rows.in_memory()
+
+    def coordinates(self, rows: Rows, directions: np.ndarray, /) -> Rows:
+        """Coordinates of scaled rows along directions (s, d) of the host, in float64."""
+        xp = array_namespace(self.reference)
+        return project_rows(rows, xp.asarray(directions, **double_like(self.reference)))
 
     @cached_property
     def _far(self) -> tuple[float, np.ndarray]:
@@ -228,61 +243,19 @@ class RegFeaLLearned:
         return self.method.directions(self.fit)
 
 
-@dataclass(frozen=True, eq=False)
-class RegFeaLFold:
-    """Rows to fit, and rows held out."""
-
-    problem: RegFeaLProblem
-    held_out: HeldOut
-
-    @property
-    def rows(self) -> Rows:
-        """Rows held out."""
-        return Rows(self.held_out.X, self.problem.reference)
-
-    def learn(
-        self, setting: RegFeaLSetting, start: RegFeaLLearned | None, run: Run, /
-    ) -> RegFeaLLearned:
-        """Fit the rows, with draws that are the same for every setting; or retrain a fit."""
-        if setting.way is None:
-            return self._fitted(setting, start, run)
-        base = start or self._fitted(setting, None, run)
-        R, eta = base.directions
-        directions = setting.way.of(R, eta, base.method.exponent)
-        return replace(base, first=None, retrained=self._retrained(directions))
-
-    def predict(self, learned: RegFeaLLearned, /) -> Array:
-        """Predict the rows held out, by Hermite features or by what is retrained."""
-        again = learned.retrained
-        if again is None or again.fit is None:
-            return truncate(learned.fit.predict(self.rows), self.problem.bound)
-        return again.fit.predict(project_rows(self.rows, self._placed(again.directions)))
-
-    def _fitted(
-        self, setting: RegFeaLSetting, start: RegFeaLLearned | None, run: Run
-    ) -> RegFeaLLearned:
-        first = (start and start.first) or FirstTurn()
-        problem, rng = self.problem, np.random.RandomState(0)
-        method = problem.settings.at(setting)
-        few = min(method.n_random_features, _FEATURES), min(method.n_iter, _ITERATIONS)
-        method = replace(method.with_effort(*few), max_time=run.left(SHARE))
-        fit = method.run(problem.kept_rows, problem.Y, problem.weights, rng, first=first)
-        if fit.status is Status.INTERRUPTED:
-            raise KeyboardInterrupt
-        name = f"tune {setting.law.described}, strength {setting.strength:g}"
-        run.tell(name, len(fit.history) - 1, fit.history)
-        return RegFeaLLearned(method, fit, first)
-
-    def _retrained(self, directions: np.ndarray) -> Retrained:
-        """Kernel ridge regression on coordinates along some directions."""
-        problem, weights = self.problem, self.problem.given_weights
-        rows, Y = project_rows(problem.kept_rows, self._placed(directions)), to_double(problem.Y)
-        fit = fit_kernel_ridge(rows, Y, weights, centers=_CENTERS, few=_PATH_CENTERS)
-        return Retrained(directions, fit)
-
-    def _placed(self, directions: np.ndarray) -> Array:
-        reference = self.problem.reference
-        return array_namespace(reference).asarray(directions, **double_like(reference))
+def fit_few_features(
+    problem: RegFeaLProblem, setting: RegFeaLSetting, first: FirstTurn, run: Run, /
+) -> RegFeaLLearned:
+    """Fit with few features and iterations, which compare settings, and draws that are the same."""
+    method, rng = problem.settings.at(setting), np.random.RandomState(0)
+    few = min(method.n_random_features, _FEATURES), min(method.n_iter, _ITERATIONS)
+    method = replace(method.with_effort(*few), max_time=run.left(SHARE))
+    fit = method.run(problem.kept_rows, problem.Y, problem.weights, rng, first=first)
+    if fit.status is Status.INTERRUPTED:
+        raise KeyboardInterrupt
+    name = f"tune {setting.law.described}, strength {setting.strength:g}"
+    run.tell(name, len(fit.history) - 1, fit.history)
+    return RegFeaLLearned(method, fit, first)
 
 
 # ---------------------------------------------------------------------------------- search
@@ -313,7 +286,7 @@ Trials = Sequence[OneTrial]
 
 
 @dataclass(frozen=True, eq=False)
-class RegFeaLTuner:
+class RegFeaLTuner(Tuner[RegFeaLSetting, RegFeaLLearned]):
     """Goes from neighbour to neighbour on the grid of laws and μ, from the best of some scouts.
 
     Then the directions of the best points are retrained on, in several ways.
@@ -347,9 +320,9 @@ class RegFeaLTuner:
             return next(trial.learned for trial in points if trial.setting == base)
         if points:
             leader = rank_trials(points)[0]
-            if leader.setting.law == setting.law and leader.learned:
+            if leader.setting.law == setting.law:
                 return leader.learned
-        return [None] * self.n_folds
+        return ()
 
     def choose(self, trials: Trials, /) -> OneTrial:
         """Return the best, by what predicts in the end; of its ways the fewest directions.
@@ -496,9 +469,9 @@ class RegFeaLMethod(RegFeaLSettings):
         """Random features of all rows."""
         return n * self.n_random_features
 
-    def problem(self, samples: Samples, place: Place, run: Run, /) -> RegFeaLProblem:  # noqa: ARG002
+    def problem(self, samples: Samples, place: Place, run: Run, /) -> RegFeaLProblem:
         """Place and scale samples."""
-        return RegFeaLProblem(self, samples, place)
+        return RegFeaLProblem(self, samples, place, run)
 
     def given(self, problem: RegFeaLProblem, /) -> RegFeaLSetting:
         """Return what is given, and the middle of the grid."""
@@ -506,12 +479,42 @@ class RegFeaLMethod(RegFeaLSettings):
         law = self.law or degree_law(START[0], problem.rows.shape[1])
         return RegFeaLSetting(law, self.strength or START[1])
 
-    def fold(self, problem: RegFeaLProblem, held_out: HeldOut, /) -> RegFeaLFold:
-        """Join rows to fit and rows that judge."""
-        return RegFeaLFold(problem, held_out)
+    def fit_fold(
+        self,
+        fold: Fold[RegFeaLProblem],
+        setting: RegFeaLSetting,
+        start: RegFeaLLearned | None,
+        run: Run,
+        /,
+    ) -> RegFeaLLearned:
+        """Fit the rows; or retrain on the directions of a fit, to coordinates along them."""
+        problem = fold.problem
+        if setting.way is None or start is None:
+            first = (start and start.first) or FirstTurn()
+            start = fit_few_features(problem, setting, first, run)
+        if setting.way is None:
+            return start
+        R, eta = start.directions
+        directions = setting.way.of(R, eta, start.method.exponent)
+        rows, Y = problem.coordinates(problem.kept_rows, directions), to_double(problem.Y)
+        weights = problem.given_weights
+        fit = fit_kernel_ridge(rows, Y, weights, centers=_CENTERS, few=_PATH_CENTERS)
+        return replace(start, first=None, retrained=Retrained(directions, fit))
+
+    def predict_fold(self, fold: Fold[RegFeaLProblem], learned: RegFeaLLearned, /) -> Array:
+        """Predict the rows held out, by Hermite features or by what is retrained."""
+        problem, again = fold.problem, learned.retrained
+        rows = Rows(fold.held_out.X, problem.reference)
+        if again is None or again.fit is None:
+            return truncate(learned.fit.predict(rows), problem.bound)
+        return again.fit.predict(problem.coordinates(rows, again.directions))
 
     def search(
-        self, folds: Callable[[], Sequence[RegFeaLFold]], problem: RegFeaLProblem, run: Run, /
+        self,
+        folds: Callable[[], Sequence[Fold[RegFeaLProblem]]],
+        problem: RegFeaLProblem,
+        run: Run,
+        /,
     ) -> Search[RegFeaLSetting, RegFeaLLearned] | None:
         """Search where law or μ is chosen, or something is retrained and there is time for it."""
         start = self.given(problem)
@@ -532,7 +535,7 @@ class RegFeaLMethod(RegFeaLSettings):
             )
         found = folds()
         tuner = RegFeaLTuner(scouts, laws, strengths, self.retrain, len(found))
-        return RegFeaLSearch(found, tuner, run, SHARE)
+        return RegFeaLSearch(self, found, tuner, run, SHARE)
 
     def learn(
         self,
@@ -560,7 +563,9 @@ class RegFeaLMethod(RegFeaLSettings):
             try:
                 if way is not None:
                     at = way.of(R, eta, method.exponent)
-                    again = fit_retrained(self.retrain, problem, problem.given_weights, at, run)
+                    along = problem.coordinates(problem.rows, at)
+                    given = self.retrain, problem.Y, problem.given_weights
+                    again = Retrained(at, *fit_retrained(along, *given, run))
             except KeyboardInterrupt:  # the Hermite features predict
                 stopped = True
         status = Status.INTERRUPTED if stopped else fit.status

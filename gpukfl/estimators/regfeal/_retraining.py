@@ -15,7 +15,6 @@ from gpukfl.core._array import (
     array_namespace,
     asarray_like,
     concat_rows,
-    double_like,
     reference_like,
     take_rows,
     to_double,
@@ -180,24 +179,20 @@ def check_retrain_weights(value: Any, /) -> None:
 
 
 def fit_retrained(
-    regressor: Any, data: Data, weights: Array | None, directions: np.ndarray, run: Run, /
-) -> Retrained:
-    """Fit kernel ridge regression, or a copy of the regressor, to coordinates along directions."""
-    xp = array_namespace(data.reference)
-    rows = project_rows(data.rows, xp.asarray(directions, **double_like(data.reference)))
+    rows: Rows, regressor: Any, Y: Array, weights: Array | None, run: Run, /
+) -> tuple[KernelRidgeFit | None, Any]:
+    """Fit kernel ridge regression, or a copy of the regressor, to coordinates: one of them."""
     if regressor == "kernel_ridge":
-        Y = to_double(data.Y)
+        Y = to_double(Y)
 
         def solve(q: int) -> KernelRidgeFit:
             return fit_kernel_ridge(rows, Y, weights, centers=q)
 
-        return Retrained(
-            directions, solve(run.affordable(_n_centers(Y.shape[0]), solve, times=_WORKS))
-        )
-    Y = to_host(data.Y).astype(np.float64)
+        return solve(run.affordable(_n_centers(Y.shape[0]), solve, times=_WORKS)), None
+    Y = to_host(Y).astype(np.float64)
     given = {} if weights is None else {"sample_weight": weights}
     y = Y[:, 0] if Y.shape[1] == 1 else Y
-    return Retrained(directions, regressor=clone(regressor).fit(to_host(rows.whole()), y, **given))
+    return None, clone(regressor).fit(to_host(rows.whole()), y, **given)
 
 
 class Retraining:

@@ -126,17 +126,14 @@ class Predictor:
 class SelectionProblem(Data):
     """Data on a place, and what is done with them; see the base class for its attributes."""
 
+    settings: SelectionSettings
+
     def __init__(
-        self,
-        settings: SelectionSettings,
-        samples: Samples,
-        place: Place,
-        run: Run,
+        self, settings: SelectionSettings, samples: Samples, place: Place, run: Run
     ) -> None:
-        super().__init__(settings, samples, place)
-        self.settings, self.kernel, self.rng = settings, settings.kernel, run.rng
+        super().__init__(settings, samples, place, run)
+        self.kernel, self.p = settings.kernel, self.d
         self._made_of = samples, place, run
-        self.n, self.p = self.rows.shape
         self.anchor = self._anchor()
 
     def part(self, rows: np.ndarray, /) -> SelectionProblem:

@@ -14,11 +14,10 @@ from gpukfl.core._places import Place
 from gpukfl.core._random import draw_indices
 from gpukfl.core._results import Status
 from gpukfl.core._warnings import warn
-from gpukfl.estimators._data import HeldOut
 from gpukfl.estimators._learner import SearchResult
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples, Splits
-from gpukfl.estimators._search import Search, Trial, is_clearly_worse
+from gpukfl.estimators._search import Fold, Search, Trial, Tuner, is_clearly_worse
 from gpukfl.estimators.selection._control import (
     QUIET,
     SELECT_SHARE,
@@ -61,59 +60,42 @@ Trials = Sequence[Trial[SelectionSetting, SelectionLearned]]
 
 
 @dataclass(eq=False)
-class SelectionFold:
-    """Rows to fit as the estimators do, and rows held out."""
+class JudgedObjective:
+    """J(β) of a fold at one λ, and what its f predicts of the rows held out."""
 
-    problem: SelectionProblem
-    held_out: HeldOut
+    ridge: float
+    objective: DenseSelection
+    predicted: dict[bytes, Array] = field(default_factory=dict)  # by the variables selected
 
-    def learn(
+
+def judged_objective(fold: Fold[SelectionProblem], ridge: float, /) -> JudgedObjective:
+    """Return J of a fold at λ; the fold keeps the last one."""
+    known, problem = fold.reached, fold.problem
+    if known is None or known.ridge != ridge:
+        given = problem.kernel, problem.X, problem.Y, ridge, problem.weights
+        fold.reached = known = JudgedObjective(ridge, DenseSelection(*given))
+    return known
+
+
+@dataclass(frozen=True)
+class ObjectiveFits:
+    """Fits to few rows, on which many settings are tried and judged by the f of J(β)."""
+
+    count: int  # settings with one λ
+
+    def fit_fold(
         self,
+        fold: Fold[SelectionProblem],
         setting: SelectionSetting,
-        start: SelectionLearned | None,  # noqa: ARG002
+        start: SelectionLearned | None,
         run: Run,
         /,
     ) -> SelectionLearned:
-        """Select, and fit kernel ridge regression on what was selected."""
-        problem, left = self.problem, run.left()
-        objective = problem.objective(setting.ridge)
-        selection = problem.run(objective, setting.sparsity, max_time=left)
-        if selection.status is Status.INTERRUPTED:
-            raise KeyboardInterrupt
-        hasty = run.is_over(SELECT_SHARE)
-        last = problem.fit_selected(selection, setting.ridge, run, hasty=hasty)
-        return SelectionLearned(selection, problem.predict(last, self.held_out.X))
-
-    def predict(self, learned: SelectionLearned, /) -> Array:
-        """Return the predictions of the held-out rows."""
-        return learned.predicted
-
-
-@dataclass(eq=False)
-class SelectionSearchFold(SelectionFold):
-    """Few rows, on which many settings are tried and judged by the f of J(β)."""
-
-    count: int = 1  # settings with one λ
-    _known: dict[bytes, Array] = field(default_factory=dict)  # by variables, at the λ of `_at`
-    _at: tuple[float, DenseSelection] | None = None
-
-    def objective(self, ridge: float, /) -> DenseSelection:
-        """J at λ, of which the last is kept."""
-        problem = self.problem
-        if self._at is None or self._at[0] != ridge:
-            given = problem.kernel, problem.X, problem.Y, ridge, problem.weights
-            self._at = ridge, DenseSelection(*given)
-            self._known.clear()
-        return self._at[1]
-
-    def learn(
-        self, setting: SelectionSetting, start: SelectionLearned | None, run: Run, /
-    ) -> SelectionLearned:
         """Select, and relearn the weights of what was selected."""
-        objective = self.objective(setting.ridge)
+        judged, problem = judged_objective(fold, setting.ridge), fold.problem
         stage = f"λ = {setting.ridge:g}, {setting.number} of {self.count}"
-        selection = self.problem.run(
-            objective,
+        selection = problem.run(
+            judged.objective,
             setting.sparsity,
             start=None if start is None else start.selection.beta,
             max_time=run.left(_SHARE),
@@ -121,21 +103,24 @@ class SelectionSearchFold(SelectionFold):
         )
         if selection.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
-        key = selection.support.tobytes()
-        if key not in self._known:  # a set of variables is judged once
+        key, objective = selection.support.tobytes(), judged.objective
+        if key not in judged.predicted:  # a set of variables is judged once
             given, left = (objective, selection.support, selection.beta), run.left(_SHARE)
-            beta = self.problem.refine_weights(*given, max_time=left)
-            self._known[key] = _predict_objective(objective, beta, self.held_out.X)
-        return SelectionLearned(selection, self._known[key])
+            beta = problem.refine_weights(*given, max_time=left)
+            judged.predicted[key] = _predict_objective(objective, beta, fold.held_out.X)
+        return SelectionLearned(selection, judged.predicted[key])
+
+    def predict_fold(self, fold: Fold[SelectionProblem], learned: SelectionLearned, /) -> Array:  # noqa: ARG002
+        """Return the predictions of the held-out rows."""
+        return learned.predicted
 
 
 @dataclass(frozen=True, eq=False)
-class SelectionTuner:
+class SelectionTuner(Tuner[SelectionSetting, SelectionLearned]):
     """Tries every λ, and for each the thresholds of permutations or a path over γ."""
 
     ridges: Sequence[float]
     sparsities: Callable[[float], Sequence[float | str]]  # at λ, descending
-    n_folds: int
 
     def propose(self, trials: Trials, /) -> SelectionSetting | None:
         """Return the next γ of a λ; smaller λ that are worse than larger ones fit noise."""
@@ -155,9 +140,8 @@ class SelectionTuner:
         self, setting: SelectionSetting, trials: Trials, /
     ) -> Sequence[SelectionLearned | None]:
         """Begin from the weights of the last γ, which was larger."""
-        if trials and trials[-1].setting.ridge == setting.ridge and trials[-1].learned:
-            return trials[-1].learned
-        return [None] * self.n_folds
+        same = trials and trials[-1].setting.ridge == setting.ridge
+        return trials[-1].learned if same else ()
 
     def choose(self, trials: Trials, /) -> Trial[SelectionSetting, SelectionLearned]:
         """Return fewest variables, of the trials within one standard error of the lowest loss.
@@ -211,13 +195,31 @@ class KernelSelection(SelectionSettings):
         sparsity = self.sparsity if isinstance(self.sparsity, float) else "auto"
         return SelectionSetting(self.ridge or DEFAULT_RIDGE, sparsity)
 
-    def fold(self, problem: SelectionProblem, held_out: HeldOut, /) -> SelectionFold:
-        """Join rows to fit and rows that judge."""
-        return SelectionFold(problem, held_out)
+    def fit_fold(
+        self,
+        fold: Fold[SelectionProblem],
+        setting: SelectionSetting,
+        start: SelectionLearned | None,  # noqa: ARG002
+        run: Run,
+        /,
+    ) -> SelectionLearned:
+        """Select, and fit kernel ridge regression on what was selected, as for all rows."""
+        problem, left = fold.problem, run.left()
+        objective = problem.objective(setting.ridge)
+        selection = problem.run(objective, setting.sparsity, max_time=left)
+        if selection.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
+        hasty = run.is_over(SELECT_SHARE)
+        last = problem.fit_selected(selection, setting.ridge, run, hasty=hasty)
+        return SelectionLearned(selection, problem.predict(last, fold.held_out.X))
+
+    def predict_fold(self, fold: Fold[SelectionProblem], learned: SelectionLearned, /) -> Array:  # noqa: ARG002
+        """Return the predictions of the held-out rows."""
+        return learned.predicted
 
     def search(
         self,
-        folds: Callable[[], Sequence[SelectionFold]],
+        folds: Callable[[], Sequence[Fold[SelectionProblem]]],
         problem: SelectionProblem,
         run: Run,
         /,
@@ -227,21 +229,18 @@ class KernelSelection(SelectionSettings):
         if self.ridge is not None and path is None:
             return None
         count = 1 if path is None else path.number
-        found = [SelectionSearchFold(fold.problem, fold.held_out, count) for fold in folds()]
-        given = self.given(problem).sparsity
+        found, given = folds(), self.given(problem).sparsity
 
         @functools.cache
         def sparsities(ridge: float) -> Sequence[float | str]:
             if path is None:
                 return [given]
-            top = max(largest_sparsity(fold.objective(ridge)) for fold in found)
+            top = max(largest_sparsity(judged_objective(fold, ridge).objective) for fold in found)
             return [float(g) for g in top * np.geomspace(1.0, _LOWEST, count)]
 
-        tuner = SelectionTuner(
-            RIDGES if self.ridge is None else (self.ridge,), sparsities, len(found)
-        )
+        tuner = SelectionTuner(RIDGES if self.ridge is None else (self.ridge,), sparsities)
         enough = bool if path is None else _has_left_zero
-        return Search(found, tuner, run, _SHARE, enough=enough)
+        return Search(ObjectiveFits(count), found, tuner, run, _SHARE, enough=enough)
 
     def learn(
         self,
@@ -334,8 +333,7 @@ class KernelSelection(SelectionSettings):
         options = [one for one in (reached, searched) if one is not None and one.support.any()]
         options.append(Selection(problem.everything, status))
         if len(options) > 1 and choice.folds:
-            fold = choice.folds[0]
-            assert isinstance(fold, SelectionFold)
+            fold: Fold[SelectionProblem] = choice.folds[0]
             losses = [fold.problem.glance(one.support, fold.held_out) for one in options]
             while any(is_clearly_worse(losses[0], other) for other in losses[1:]):
                 options, losses = options[1:], losses[1:]

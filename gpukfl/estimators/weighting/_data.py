@@ -27,6 +27,7 @@ from gpukfl.core._results import History, Status
 from gpukfl.estimators._data import Data, HeldOut, draw_weighted_rows
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
+from gpukfl.estimators._search import explained_share
 from gpukfl.estimators.weighting._settings import Descent, WeightingSettings
 from gpukfl.instantiations import Instantiation
 from gpukfl.linalg import host_eigh
@@ -199,14 +200,15 @@ def log_relative_ridge(log_ridge: float, operator: FeatureOperator, /) -> float:
 class WeightingProblem(Data):
     """One data set of an RKHS weighting; classes are -1 and 1."""
 
+    settings: WeightingSettings
+
     def __init__(
         self, settings: WeightingSettings, samples: Samples, place: Place, run: Run
     ) -> None:
-        self.settings, self.labels, self._samples = settings, samples.labels, samples
-        super().__init__(settings, _encode_signs(samples), place, raw_targets=self.labels)
-        self.rows = replace(self.rows, leading_ones=settings.bias)
-        self.rng, self.loss = run.rng, settings.loss
-        self.n, self.d = self.rows.shape
+        self.labels, self._samples = samples.labels, samples
+        super().__init__(settings, _encode_signs(samples), place, run, raw_targets=self.labels)
+        self.rows, self.loss = replace(self.rows, leading_ones=settings.bias), settings.loss
+        self.d = self.rows.shape[1]  # with the column of ones
 
     def scaled(self, samples: Samples, /) -> tuple[Array, Array]:
         """Other samples, without the column of ones, and their targets, scaled like these."""
@@ -483,9 +485,7 @@ class WeightingProblem(Data):
                 coefs[r].append(fit.A[:, r * t : (r + 1) * t])
                 predicted[r].append(F[:, r * t : (r + 1) * t])
         spread = self._loss_of_a_constant(held)
-        losses = [self._loss(held, one) for one in predicted]
-        scores = [1.0 - loss / spread if spread > 0 else -loss for loss in losses]
-        scores = [score if math.isfinite(score) else -math.inf for score in scores]
+        scores = [explained_share(self._loss(held, one), spread) for one in predicted]
         return Validated([math.exp(log) for log in log_ridges], scores, coefs, predicted, spread)
 
     def _loss(self, held: Sequence[HeldOut], predicted: Sequence[np.ndarray]) -> float:
