@@ -568,6 +568,11 @@ class Learner(RenamedParameters, HostPickled):
     def _calibrate(self, held_out: Callable[[], HeldOutScores | None]) -> None:
         """Set what probabilities need; a regression needs nothing."""
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.array_api_support = True
+        return tags
+
 
 class SteppedLearner(Learner):
     """One whose fit goes in steps, with a history of them."""

@@ -23,21 +23,11 @@ Setting_contra = TypeVar("Setting_contra", contravariant=True)  # taken, and not
 
 @dataclass(eq=False)
 class Fold(Generic[Problem]):
-    """Rows that are fitted, and rows held out that judge the fits.
-
-    Attributes
-    ----------
-    problem : Data
-        Rows that are fitted.
-    held_out : HeldOut
-        Rows that judge.
-    reached : object
-        What other fits may begin from, also after an interruption; each method has its own.
-    """
+    """Rows that are fitted, and rows held out that judge the fits."""
 
     problem: Problem
     held_out: HeldOut
-    reached: Any = None
+    reached: Any = None  # what other fits may begin from, also after an interruption
 
 
 class FoldMethod(Protocol[Problem, Setting_contra, Learned]):
@@ -54,32 +44,16 @@ class FoldMethod(Protocol[Problem, Setting_contra, Learned]):
 
 @dataclass(eq=False)
 class Trial(Generic[Setting, Learned]):
-    """A setting that was tried on every fold.
-
-    Attributes
-    ----------
-    setting : Setting
-        A frozen value.
-    score : float
-        Share of the held-out variance that is explained, of all folds and targets together.
-    learned : list
-        What each fold gave.
-    losses : host array, shape (m,)
-        Weighted squared errors of the held-out rows.
-    predicted : list of host arrays
-        Predictions of each fold's held-out rows (m_k, t), on the scale of the problem.
-    standard_error : float
-        Of the score, as the rows are a sample of all.
-    seconds : float
-        That it took.
-    """
+    """A setting that was tried on every fold."""
 
     setting: Setting
-    score: float = -math.inf
-    learned: list[Learned] = field(default_factory=list)
+    score: float = -math.inf  # share of the held-out variance that is explained, of all folds
+    learned: list[Learned] = field(default_factory=list)  # what each fold gave
+    # Weighted squared errors of the held-out rows (m,)
     losses: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    # Of each fold's held-out rows (m_k, t), on the scale of the problem
     predicted: list[np.ndarray] = field(default_factory=list)
-    standard_error: float = math.inf
+    standard_error: float = math.inf  # of the score, as the rows are a sample of all
     seconds: float = 0.0
 
 

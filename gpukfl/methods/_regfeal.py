@@ -337,10 +337,7 @@ class RegFeaL:
                 fit.R, fit.eta = R, eta
                 (fit.indices, fit.f_hat, fit.intercept, objective) = new
                 fit.etas.append(eta)
-                fit.history.objective.append(objective)
-                fit.history.step.append(float(len(fit.indices.tuples)))
-                fit.history.residual.append(0.0)
-                fit.history.seconds.append(time.perf_counter() - begun)
+                fit.history.append(objective, float(len(fit.indices.tuples)), 0.0, begun)
                 watch(k, fit)
                 if self._is_late(fit.history.seconds) and k + 1 < self.n_iter:
                     fit.status = Status.TIME_LIMIT

@@ -36,8 +36,9 @@ from gpukfl.estimators.regfeal._fit import (
     RegFeaLSetting,
     RegFeaLTuner,
     _neighbours,
+    leading_columns,
 )
-from gpukfl.estimators.regfeal._retraining import Coordinates, leading_columns
+from gpukfl.estimators.regfeal._settings import Coordinates
 from gpukfl.inspection import effective_rank, leading_directions
 from gpukfl.methods import DegreeLaw, KernelRidge, RegFeaL, Reweighting, derivative_weights
 

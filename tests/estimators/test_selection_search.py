@@ -29,8 +29,8 @@ from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples, Splits
 from gpukfl.estimators._search import Fold
 from gpukfl.estimators.selection import Path, Permutations, Stability, Weights
-from gpukfl.estimators.selection import _control as _selection_control
 from gpukfl.estimators.selection import _data as _selection_problem
+from gpukfl.estimators.selection import _fit as _selection_control
 from gpukfl.estimators.selection._data import SelectionProblem
 from gpukfl.estimators.selection._fit import RIDGES, KernelSelection
 from gpukfl.methods import FactoredSelection

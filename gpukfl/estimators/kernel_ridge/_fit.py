@@ -1,8 +1,8 @@
-"""Kernel ridge regression as a method: settings, and one data set."""
+"""Kernel ridge regression as a method, also with the Brownian kernel: settings, and fits."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -10,13 +10,25 @@ import numpy as np
 
 from gpukfl.core._array import Array, to_double, to_host
 from gpukfl.core._places import Place
+from gpukfl.core._random import draw_indices
+from gpukfl.core._results import Status
+from gpukfl.core._warnings import warn
 from gpukfl.estimators._data import Data, draw_rows, truncate
 from gpukfl.estimators._learner import SearchResult
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples, Splits
 from gpukfl.estimators._search import Fold
-from gpukfl.kernels import Kernel, make_kernel, median_distance
-from gpukfl.methods import RIDGES, KernelRidge, KernelRidgeFit, leave_one_out_lengthscale
+from gpukfl.kernels import Brownian, Kernel, make_kernel, median_distance
+from gpukfl.methods import (
+    RIDGES,
+    KernelRidge,
+    KernelRidgeFit,
+    RidgeSystem,
+    leave_one_out_lengthscale,
+    paper_ridge,
+    solve_with_intercept,
+)
+from gpukfl.operators import KernelMatrix, KernelOperator
 from gpukfl.partitioned._rows import Rows
 from gpukfl.solvers import ConjugateGradient
 
@@ -125,3 +137,86 @@ class KernelRidgeSettings:
         s = problem.root_weights
         weights = None if s is None else to_double(s) ** 2
         return method.fit(problem.rows, problem.Y, weights, problem.rng)
+
+
+# -------------------------------------------------------------------------------- brownian
+
+_CENTERS = 1_000  # of rows that lie in parts
+
+
+@dataclass(frozen=True, eq=False)
+class BrownianFit:
+    """Coefficients in the units of the problem, and how their solver ended."""
+
+    Z: Array  # (q, d): all samples where these lie together
+    alpha: Array  # (q, t)
+    intercept: Array  # (t,)
+    ridge: float
+    status: Status
+    n_iter: int
+    residual: float
+
+
+@dataclass(frozen=True)
+class BrownianSettings:
+    """The parameters of the estimator; a ridge that is None is the paper's."""
+
+    ridge: float | None
+    scaling: str | None
+    splits: ClassVar[Splits] = Splits()
+
+    def work(self, n: int, d: int, /) -> int:  # noqa: ARG002
+        """Kernel elements of a product."""
+        return n * n
+
+    def problem(self, samples: Samples, place: Place, run: Run, /) -> Data:
+        """Place samples."""
+        return Data(self, samples, place, run)
+
+    def given(self, problem: Data, /) -> float:
+        """Return the ridge."""
+        n = problem.n_effective
+        ridge = paper_ridge(problem.rows, n) if self.ridge is None else self.ridge
+        return ridge or 1.0 / n  # where all rows are at the origin
+
+    def search(self, *_: Any) -> None:
+        """Search nothing: the ridge is given."""
+
+    def learn(self, problem: Data, choice: SearchResult[float, Any], run: Run, /) -> BrownianFit:
+        """Fit all rows by conjugate gradients; an interruption before has nothing to give.
+
+        Rows that lie in parts never meet all others: they meet centres.
+        """
+        if choice.stopped:
+            raise KeyboardInterrupt
+        if problem.rows.partitioning is not None:
+            return _fit_centers(problem, choice.setting)
+        X = problem.rows.whole()
+        system = RidgeSystem(problem.Y, choice.setting, problem.root_weights, rng=run.rng)
+        kernel = KernelMatrix(Brownian(), X)
+        solution = system.solve(kernel, rtol=system.tight())
+        alpha = system.coefficients(solution.x)
+        return BrownianFit(
+            X,
+            alpha,
+            system.intercept(kernel @ alpha),
+            system.ridge,
+            solution.status,
+            solution.n_iter,
+            system.relative_residual(solution.residual),
+        )
+
+
+def _fit_centers(problem: Data, ridge: float) -> BrownianFit:
+    """Fit by normal equations of some rows as centres, in one pass."""
+    rows = replace(problem.rows, reference=to_double(problem.reference))
+    index = np.sort(draw_indices(problem.rng, rows.shape[0], min(rows.shape[0], _CENTERS)))
+    operator = KernelOperator(Brownian(), rows, rows.at(index))
+    weights = None if problem.weights is None else to_double(problem.weights)
+    Y = to_double(problem.Y)
+    alpha, intercept, factor = solve_with_intercept(operator, Y, weights, ridge=ridge)
+    if factor.raised:
+        warn(
+            f"the kernel matrix is singular in this precision: {factor.jitter:.1e} was added to it"
+        )
+    return BrownianFit(operator.Z, alpha, intercept, ridge, Status.CONVERGED, 1, 0.0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -50,9 +49,6 @@ from gpukfl.solvers import Lasso, largest_penalty
 
 # ----------------------------------------------------------------------------------- folds
 
-# Folds of the rows that a weighting is fitted to: on the host, or where the rows lie.
-
-
 _DEALT = 2**22  # rows up to which folds are dealt out, and not drawn for each row by itself
 
 
@@ -63,17 +59,12 @@ def assign_folds(
     n = rows.shape[0]
     if n > _DEALT:
         seed = rng.randint(2**31)
-        return _map_to_int8(rows, lambda start, stop: hash_folds(start, stop, count, seed))
+        return _map_folds(rows, lambda start, stop: hash_folds(start, stop, count, seed))
     folds = _deal_folds(rows, samples, weights, min(count, n), rng)
-    return _map_to_int8(rows, lambda start, stop: folds[start:stop])
+    return _map_folds(rows, lambda start, stop: folds[start:stop])
 
 
-def assign_one_fold(rows: Rows, /) -> Array:
-    """Return the same fold (n,) to all rows."""
-    return _map_to_int8(rows, lambda start, stop: np.zeros(stop - start, dtype=np.int8))
-
-
-def _map_to_int8(rows: Rows, part: Callable[[int, int], np.ndarray]) -> Array:
+def _map_folds(rows: Rows, part: Callable[[int, int], np.ndarray]) -> Array:
     return map_rows(rows.source, part, columns=(), dtype=np.int8)
 
 
@@ -93,9 +84,6 @@ def _deal_folds(
 
 
 # --------------------------------------------------------------------------------- on sums
-
-# Least squares and the Lasso on sums over the rows, and how their last solves ended.
-
 
 _HARMLESS = 1e-10  # jitter that only rounding asks for: nearby parameters have nearly one feature
 
@@ -156,9 +144,6 @@ LearnerOnSums = LeastSquares | LassoOnSums
 
 # --------------------------------------------------------------------------------- problem
 
-# One data set of an RKHS weighting: its folds, and what each learner makes of it.
-
-
 N_FOLDS = 5
 
 _RIDGES = np.geomspace(1e-9, 1.0, 10).tolist()  # in units of the mean square of the features
@@ -216,21 +201,12 @@ class WeightingProblem(Data):
 
     def part(self, index: np.ndarray) -> WeightingProblem:
         """Keep the rows at ascending host indices only, scaled and in folds as they are here."""
-        one = copy.copy(self)
-        one.rows, one.Y, one.weights, one.root_weights, folds = self.rows.take_with(
-            index, self.Y, self.weights, self.root_weights, self.drawn_folds
-        )
-        one.n, one.drawn_folds = len(index), to_host(folds)
-        return one
+        some, folds = self.taken(index), take_rows(self.drawn_folds, index)
+        some.drawn_folds = to_host(folds)
+        return some
 
     def operator(self, instantiation: Instantiation, W: np.ndarray) -> FeatureOperator:
-        """Features of host parameters `W` at the rows.
-
-        Raises
-        ------
-        ValueError
-            If `W` is not a finite matrix with a row for each parameter.
-        """
+        """Features of host parameters `W` at the rows."""
         if W.ndim != 2 or not np.isfinite(W).all():
             msg = (
                 f"expected {type(instantiation).__name__}.draw to give a finite matrix with a row "
@@ -246,19 +222,10 @@ class WeightingProblem(Data):
         rows = Rows(X, self.reference, leading_ones=self.settings.bias)
         return replace(learned.operator, rows=rows)
 
-    def folds(self) -> Array:
-        """Draw the fold of each row (n,): on the host, or where the rows lie."""
-        return assign_folds(self.rows, self._samples, self.weights, N_FOLDS, self.rng)
-
     @cached_property
     def drawn_folds(self) -> Array:
-        """Fold of each row, drawn once: what is compared is scored on the same ones."""
-        return self.folds()
-
-    @property
-    def _host_folds(self) -> np.ndarray:
-        """The same on the host, for draws of batches."""
-        return to_host(take_rows(self.drawn_folds, np.arange(self.n)))
+        """Fold of each row (n,), drawn once: what is compared is scored on the same ones."""
+        return assign_folds(self.rows, self._samples, self.weights, N_FOLDS, self.rng)
 
     def held_out_folds(self) -> list[HeldOut]:
         """Rows of each fold that predictions are looked at on."""
@@ -319,14 +286,16 @@ class WeightingProblem(Data):
         near: float | None,
     ) -> WeightingLearned:
         begun, history = time.perf_counter(), History()
-        folds = self.drawn_folds if validate else assign_one_fold(self.rows)
 
         def watch(seen: int) -> bool:
-            _record_step(history, 1.0, seen / self.n, begun)
+            history.append(seen / self.n, 1.0, 0.0, begun)
             tell("sums, share of rows", len(history) - 1, history)
             return late()
 
-        count = min(N_FOLDS, self.n) if validate else 1
+        if validate:
+            folds, count = self.drawn_folds, min(N_FOLDS, self.n)
+        else:  # one for all rows
+            folds, count = _map_folds(self.rows, lambda a, b: np.zeros(b - a, np.int8)), 1
         sums = fold_sums(operator, self.Y, self.weights, folds, n_folds=count, watch=watch)
         status, whole = sums.status, sums.whole
         solve = LassoOnSums() if self.settings.learner == "lasso" else LeastSquares(sums)
@@ -340,7 +309,11 @@ class WeightingProblem(Data):
             except KeyboardInterrupt:
                 status = Status.INTERRUPTED
         A = solve.last(whole, ridges, chosen)
-        history = _one_step_history(self._objective(operator, whole, A, chosen), begun)
+        if validated is not None:  # λ of the true features
+            logs = [min(math.log(ridge) + unit, _LARGEST_LOG) for ridge in validated.ridges]
+            validated = replace(validated, ridges=[math.exp(log) for log in logs])
+        history = History()
+        history.append(self._objective(operator, whole, A, chosen), 1.0, 0.0, begun)
         return WeightingLearned(
             operator,
             A,
@@ -352,7 +325,7 @@ class WeightingProblem(Data):
             gap=solve.gap,
             n_seen=sums.n_seen,
             sums=whole,
-            validated=_rescale_ridges(validated, unit),
+            validated=validated,
         )
 
     def _validate_ridges(
@@ -471,7 +444,8 @@ class WeightingProblem(Data):
         walk: Callable[[np.ndarray, list[float]], DescentFit],
         log_ridges: list[float],
     ) -> Validated:
-        folds, t, held = self._host_folds, self.Y.shape[1], self.held_out_folds()
+        folds = to_host(take_rows(self.drawn_folds, np.arange(self.n)))
+        t, held = self.Y.shape[1], self.held_out_folds()
         rows, each = scored_rows(self.n), range(len(log_ridges))
         coefs: list[list[Array]] = [[] for _ in each]
         predicted: list[list[np.ndarray]] = [[] for _ in each]
@@ -503,36 +477,12 @@ class WeightingProblem(Data):
         return self._loss(held, np.split(constant, ends))
 
 
-def _rescale_ridges(validated: Validated | None, log_unit: float) -> Validated | None:
-    """Return the ridges of the true features."""
-    if validated is None:
-        return None
-    ridges = [math.exp(min(math.log(r) + log_unit, _LARGEST_LOG)) for r in validated.ridges]
-    return replace(validated, ridges=ridges)
-
-
 def _encode_signs(samples: Samples) -> Samples:
     """Return samples whose indicators of classes are -1 and 1."""
     return replace(samples, Y=2.0 * samples.Y - 1.0) if samples.labels else samples
 
 
-def _record_step(history: History, step: float, objective: float, begun: float) -> None:
-    history.objective.append(objective)
-    history.step.append(step)
-    history.residual.append(0.0)
-    history.seconds.append(time.perf_counter() - begun)
-
-
-def _one_step_history(objective: float, begun: float) -> History:
-    history = History()
-    _record_step(history, 1.0, objective, begun)
-    return history
-
-
 # ------------------------------------------------------------------------------- gradients
-
-# Gradients of a weighting, along what the data vary in: what its importances are made of.
-
 
 _GRADIENTS = 500  # rows at which gradients show what matters
 _DIFFERENCES = 50  # rows, where these are differences of features in every column
@@ -553,18 +503,9 @@ def feature_principal_gradients(
     saying the same. No row tells how they should, and no prediction for such rows shows it. A
     kernel's gradients are sums of differences of rows, and have no such part; here it is taken out.
 
-    Parameters
-    ----------
-    problem : WeightingProblem
-        Rows, of which some are drawn.
-    operator, A : FeatureOperator, array (T, t)
-        Features, and their coefficients.
-
-    Returns
-    -------
-    tuple of a host array (r, d), a float and a host array (n, d)
-        Orthogonal rows R, longest first, and a unit with which RᵀR is the average outer product
-        over its square; and the rows at which gradients were taken.
+    For coefficients `A` (T, t) of features, return orthogonal rows R (r, d), longest first, and a
+    unit with which RᵀR is the average outer product over its square; and the rows, drawn, at which
+    gradients were taken.
     """
     at_most = _GRADIENTS if operator.features.differentiable else _DIFFERENCES
     rows = draw_weighted_rows(problem.root_weights, problem.n, at_most, problem.rng)

@@ -33,9 +33,6 @@ from gpukfl.methods import (
 
 # --------------------------------------------------------------------------------- pruning
 
-# How much worse a pruned weighting is, by each of the rules (63) to (66).
-
-
 _DELTA = 0.05  # with which Theorem 8 may fail
 _LARGEST_LOG = 300.0  # beyond this a bound says nothing anyway
 
@@ -116,9 +113,6 @@ def _evaluate_candidates(
 
 
 # ---------------------------------------------------------------------------------- search
-
-# RKHS weightings as a method: its settings, and the choice of ridge and instantiation by folds.
-
 
 _PARAMETERS = 300  # with which an instantiation is chosen
 _SHARE = 0.2  # of max_time after which no more instantiations are tried
@@ -390,9 +384,11 @@ class RKHSWeighting(WeightingSettings):
     ) -> PrunedWeighting:
         """Take the fit that was chosen, and prune it."""
         learned = self._learned(problem, choice, run)
+        tried = [trial.setting.n_parameters for trial in choice.trials]
+        too_few = bool(tried) and max(tried) < self.n_parameters  # there was no time for all
         if choice.stopped:
             learned = replace(learned, status=Status.INTERRUPTED)
-        elif learned.status in _WELL and (learned.n_seen < problem.n or self._lacks(choice)):
+        elif learned.status in _WELL and (learned.n_seen < problem.n or too_few):
             learned = replace(learned, status=Status.TIME_LIMIT)
         if self.prune is None:
             return PrunedWeighting(learned, learned.A)
@@ -410,11 +406,6 @@ class RKHSWeighting(WeightingSettings):
         return PrunedWeighting(
             learned, learned.A if chosen is None else asarray_like(chosen.B, learned.A), steps
         )
-
-    def _lacks(self, choice: SearchResult[WeightingSetting, WeightingLearned]) -> bool:
-        """Whether there was no time to try all parameters."""
-        tried = [trial.setting.n_parameters for trial in choice.trials]
-        return bool(tried) and max(tried) < self.n_parameters
 
     def _learned(
         self,
