@@ -196,9 +196,13 @@ def value_ranges(
     def part(start: int, stop: int) -> tuple[np.ndarray]:
         ends = np.full((2, d), np.inf)
         for block, X, beyond in iterate_outlier_blocks(rows, limits, start, stop):
-            out = beyond | (host_weights(weights, block) == 0)[:, None]
-            both = np.where(out, np.inf, X).min(axis=0), np.where(out, np.inf, -X).min(axis=0)
-            ends = np.minimum(ends, both)
+            out = beyond
+            if weights is not None:
+                out = beyond | (host_weights(weights, block) == 0)[:, None]
+            some = out.any()  # copies take more time than all else
+            low = np.where(out, np.inf, X) if some else X
+            high = np.where(out, -np.inf, X) if some else X
+            ends = np.minimum(ends, [low.min(axis=0), -high.max(axis=0)])
         return (ends,)
 
     (ends,) = reduce_rows(rows.source, part, combine=elementwise_min)

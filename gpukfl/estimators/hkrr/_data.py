@@ -430,10 +430,8 @@ def _complete_basis(rows: np.ndarray, k: int) -> np.ndarray:
 FIRST_ROWS = 500  # that a metric is learned on to begin with
 KEPT_ROWS = 2_000  # from which a map says nothing of single rows: that of another fit is as good
 EXACT_ROWS = 2_500  # up to which all pairs of rows are taken
-_METRIC_STRETCHES, _RATIO = (
-    (1.0, 3.0),
-    0.1,
-)  # of the typical distance, and of the noise, to begin with
+_METRIC_STRETCHES = (1.0, 3.0)  # of the typical distance, to begin with
+_RATIO = 0.1  # of the noise, to begin with
 _STEPS = 100
 _MOST_DIRECTIONS, _SHARE = 20, 0.99  # of the average gradients, that a map of few rows begins with
 

@@ -46,6 +46,7 @@ from gpukfl.kernels import Kernel, make_kernel
 from gpukfl.methods import (
     SELECTIONS,
     SOLVERS,
+    KernelRidge,
     KernelRidgeFit,
     RidgePath,
 )
@@ -155,7 +156,7 @@ class KernelRidgeBase(BoundedPredictions, Learner):
         self.scaling = scaling
 
     def _method(self) -> KernelRidgeSettings:
-        make_kernel(self.kernel)
+        kernel = make_kernel(self.kernel)
         check_number("ridge", self.ridge, low=0, also=("auto",))
         check_number("lengthscale", self.lengthscale, low=0, low_allowed=False, also=_CHOSEN)
         check_choice("solver", self.solver, SOLVERS)
@@ -163,16 +164,18 @@ class KernelRidgeBase(BoundedPredictions, Learner):
         check_choice("center_selection", self.center_selection, SELECTIONS)
         check_number("max_iter", self.max_iter, kind=numbers.Integral, low=1)
         check_number("tol", self.tol, low=0, low_allowed=False)
-        return KernelRidgeSettings(
-            self.kernel,
+        method = KernelRidge(
+            kernel,
             None if self.ridge == "auto" else float(self.ridge),
-            self.lengthscale if isinstance(self.lengthscale, str) else float(self.lengthscale),
             self.solver,
             None if self.n_centers == "auto" else int(self.n_centers),
             self.center_selection,
             ConjugateGradient(self.tol, max_iter=self.max_iter),
-            self.scaling,
         )
+        lengthscale = (
+            self.lengthscale if isinstance(self.lengthscale, str) else float(self.lengthscale)
+        )
+        return KernelRidgeSettings(self.kernel, lengthscale, method, self.scaling)
 
     def _keep(
         self,

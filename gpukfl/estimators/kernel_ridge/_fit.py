@@ -30,7 +30,6 @@ from gpukfl.methods import (
 )
 from gpukfl.operators import KernelMatrix, KernelOperator
 from gpukfl.partitioned._rows import Rows
-from gpukfl.solvers import ConjugateGradient
 
 
 @dataclass(frozen=True)
@@ -67,7 +66,7 @@ class KernelRidgeProblem(Data):
         typical = median_distance(X, norm=kernel.norm, weights=weights)
         if given == "median" or self.constant or len(index) < settings.splits.fewest:
             return typical
-        ridges = RIDGES if settings.ridge is None else [settings.ridge]
+        ridges = RIDGES if settings.method.ridge is None else [settings.method.ridge]
         return leave_one_out_lengthscale(kernel, X, Y, D, typical=typical, ridges=ridges)
 
 
@@ -76,12 +75,8 @@ class KernelRidgeSettings:
     """The parameters of the estimators; None is "auto", as of lengthscales their own words are."""
 
     kernel: str | Kernel
-    ridge: float | None
     lengthscale: float | str
-    solver: str
-    n_centers: int | None
-    center_selection: str
-    conjugate_gradient: ConjugateGradient
+    method: KernelRidge  # but for its kernel
     scaling: str | None
     splits: ClassVar[Splits] = Splits()
 
@@ -95,7 +90,8 @@ class KernelRidgeSettings:
 
     def given(self, problem: KernelRidgeProblem, /) -> KernelRidgeSetting:
         """Return the ridge; any is as good for a constant."""
-        return KernelRidgeSetting(1.0 if self.ridge is None and problem.constant else self.ridge)
+        ridge = self.method.ridge
+        return KernelRidgeSetting(1.0 if ridge is None and problem.constant else ridge)
 
     def fit_fold(
         self, fold: Fold[KernelRidgeProblem], setting: KernelRidgeSetting, *_: Any
@@ -126,14 +122,8 @@ class KernelRidgeSettings:
     def fit(self, problem: KernelRidgeProblem, setting: KernelRidgeSetting, /) -> KernelRidgeFit:
         """Choose the solver and what the setting leaves open, and solve."""
         known = setting.lengthscale
-        method = KernelRidge(
-            problem.kernel.stretched(problem.lengthscale if known is None else known),
-            setting.ridge,
-            self.solver,
-            self.n_centers,
-            self.center_selection,
-            self.conjugate_gradient,
-        )
+        kernel = problem.kernel.stretched(problem.lengthscale if known is None else known)
+        method = replace(self.method, kernel=kernel, ridge=setting.ridge)
         s = problem.root_weights
         weights = None if s is None else to_double(s) ** 2
         return method.fit(problem.rows, problem.Y, weights, problem.rng)

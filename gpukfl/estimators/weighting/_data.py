@@ -47,42 +47,6 @@ from gpukfl.operators import FeatureOperator, common_scale
 from gpukfl.partitioned._rows import Rows, map_rows
 from gpukfl.solvers import Lasso, largest_penalty
 
-# ----------------------------------------------------------------------------------- folds
-
-_DEALT = 2**22  # rows up to which folds are dealt out, and not drawn for each row by itself
-
-
-def assign_folds(
-    rows: Rows, samples: Samples, weights: Array | None, count: int, rng: np.random.RandomState, /
-) -> Array:
-    """Draw one of `count` folds for each row (n,), int8; every class spread evenly."""
-    n = rows.shape[0]
-    if n > _DEALT:
-        seed = rng.randint(2**31)
-        return _map_folds(rows, lambda start, stop: hash_folds(start, stop, count, seed))
-    folds = _deal_folds(rows, samples, weights, min(count, n), rng)
-    return _map_folds(rows, lambda start, stop: folds[start:stop])
-
-
-def _map_folds(rows: Rows, part: Callable[[int, int], np.ndarray]) -> Array:
-    return map_rows(rows.source, part, columns=(), dtype=np.int8)
-
-
-def _deal_folds(
-    rows: Rows, samples: Samples, weights: Array | None, count: int, rng: np.random.RandomState
-) -> np.ndarray:
-    order = rng.permutation(rows.shape[0])
-    classes = samples.classes
-    if classes is not None:
-        order = order[np.argsort(classes[order], kind="stable")]
-    if weights is not None and rows.partitioning is None:
-        # So that no fold has all the weight; in parts no row is without
-        order = order[np.argsort(to_host(weights)[order, 0] == 0, kind="stable")]
-    folds = np.empty(len(order), dtype=np.int8)
-    folds[order] = np.arange(len(order)) % count
-    return folds
-
-
 # --------------------------------------------------------------------------------- on sums
 
 _HARMLESS = 1e-10  # jitter that only rounding asks for: nearby parameters have nearly one feature
@@ -145,6 +109,7 @@ LearnerOnSums = LeastSquares | LassoOnSums
 # --------------------------------------------------------------------------------- problem
 
 N_FOLDS = 5
+_DEALT = 2**22  # rows up to which folds are dealt out, and not drawn for each row by itself
 
 _RIDGES = np.geomspace(1e-9, 1.0, 10).tolist()  # in units of the mean square of the features
 _PENALTIES = np.geomspace(1e-5, 1.0, 16).tolist()  # of the one that leaves nothing
@@ -224,8 +189,25 @@ class WeightingProblem(Data):
 
     @cached_property
     def drawn_folds(self) -> Array:
-        """Fold of each row (n,), drawn once: what is compared is scored on the same ones."""
-        return assign_folds(self.rows, self._samples, self.weights, N_FOLDS, self.rng)
+        """Fold of each row (n,), on the host or where the rows lie; every class spread evenly.
+
+        Drawn once: what is compared is scored on the same ones.
+        """
+        if self.n > _DEALT:
+            seed = self.rng.randint(2**31)
+            return self._map_folds(lambda start, stop: hash_folds(start, stop, N_FOLDS, seed))
+        order, classes = self.rng.permutation(self.n), self._samples.classes
+        if classes is not None:
+            order = order[np.argsort(classes[order], kind="stable")]
+        if self.weights is not None and self.rows.partitioning is None:
+            # So that no fold has all the weight; in parts no row is without
+            order = order[np.argsort(to_host(self.weights)[order, 0] == 0, kind="stable")]
+        folds = np.empty(self.n, dtype=np.int8)
+        folds[order] = np.arange(self.n) % min(N_FOLDS, self.n)
+        return self._map_folds(lambda start, stop: folds[start:stop])
+
+    def _map_folds(self, part: Callable[[int, int], np.ndarray]) -> Array:
+        return map_rows(self.rows.source, part, columns=(), dtype=np.int8)
 
     def held_out_folds(self) -> list[HeldOut]:
         """Rows of each fold that predictions are looked at on."""
@@ -295,7 +277,7 @@ class WeightingProblem(Data):
         if validate:
             folds, count = self.drawn_folds, min(N_FOLDS, self.n)
         else:  # one for all rows
-            folds, count = _map_folds(self.rows, lambda a, b: np.zeros(b - a, np.int8)), 1
+            folds, count = self._map_folds(lambda a, b: np.zeros(b - a, np.int8)), 1
         sums = fold_sums(operator, self.Y, self.weights, folds, n_folds=count, watch=watch)
         status, whole = sums.status, sums.whole
         solve = LassoOnSums() if self.settings.learner == "lasso" else LeastSquares(sums)
