@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from gpukfl import Backend
+from gpukfl.estimators.bkernn import Knots
 from gpukfl.estimators.bkernn._estimator import _OPTIMIZER
-from gpukfl.estimators.bkernn._fit import Knots
 from gpukfl.estimators.hkrr import Centers, HoldOut
 from gpukfl.estimators.hkrr._estimator import OPTIMIZERS
 from gpukfl.estimators.selection import Path, Permutations, Stability, Weights

@@ -10,12 +10,12 @@ from gpukfl.core._checks import check_number
 from gpukfl.core._results import History, Status
 from gpukfl.estimators._base import ArrayRegressor
 from gpukfl.estimators._classifier import OneHotClassifier
-from gpukfl.estimators._data import Data, HeldOut
+from gpukfl.estimators._data import Data
 from gpukfl.estimators._declared import FLOAT, Declared, Number, Numbers
 from gpukfl.estimators._features import LinearFeatures
 from gpukfl.estimators._learner import SteppedLearner
 from gpukfl.estimators._samples import Splits
-from gpukfl.estimators._search import Search, first_untried
+from gpukfl.estimators._search import Search, Tuner, first_untried
 from gpukfl.inspection import Description, Importances
 from gpukfl.prediction import Function
 
@@ -30,31 +30,12 @@ def solve(problem: Data, ridge: float) -> Array:
     return xp.linalg.solve(K, X.T @ (w * Y))
 
 
-@dataclass(frozen=True, eq=False)
-class Fold:
-    problem: Data
-    held_out: HeldOut
-
-    def learn(self, ridge, start, run, /):
-        return solve(self.problem, ridge)
-
-    def predict(self, W, /):
-        return self.held_out.X @ W
-
-
 @dataclass(frozen=True)
-class Grid:
+class Grid(Tuner):
     ridges: tuple[float, ...]
-    n_folds: int
 
     def propose(self, trials, /):
         return first_untried(self.ridges, trials)
-
-    def starts(self, ridge, trials, /):
-        return [None] * self.n_folds
-
-    def choose(self, trials, /):
-        return max(trials, key=lambda trial: trial.score)
 
     def described(self, trial, /):
         return {"ridge": trial.setting}
@@ -70,19 +51,21 @@ class RidgeSettings:
         return n * d
 
     def problem(self, samples, place, run, /):
-        return Data(self, samples, place)
+        return Data(self, samples, place, run)
 
     def given(self, problem, /):
         return RIDGES[1] if self.ridge is None else self.ridge
 
-    def fold(self, problem, held_out, /):
-        return Fold(problem, held_out)
+    def fit_fold(self, fold, ridge, start, run, /):
+        return solve(fold.problem, ridge)
+
+    def predict_fold(self, fold, W, /):
+        return fold.held_out.X @ W
 
     def search(self, folds, problem, run, /):
         if self.ridge is not None:
             return None
-        found = folds()
-        return Search(found, Grid(RIDGES, len(found)), run, 0.5)
+        return Search(self, folds(), Grid(RIDGES), run, 0.5)
 
     def learn(self, problem, choice, run, /):
         W, history = solve(problem, choice.setting), History([0.0], [1.0], [0.0], [0.0])

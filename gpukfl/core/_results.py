@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -54,3 +55,10 @@ class History:
 
     def __len__(self) -> int:
         return len(self.objective)
+
+    def append(self, objective: float, step: float, residual: float, begun: float, /) -> None:
+        """Add an iteration of a fit that began at `begun`, of `time.perf_counter`."""
+        self.objective.append(objective)
+        self.step.append(step)
+        self.residual.append(residual)
+        self.seconds.append(time.perf_counter() - begun)

@@ -35,6 +35,11 @@ CLASS_WEIGHT = """    class_weight : dict, "balanced" or None, default=None
         Weights of the classes, which multiply those of the samples; "balanced" gives all classes
         the same total.
 """  # of every classifier
+OF_CLASSIFIERS = """    classes_ : array of shape (n_classes,)
+        Labels.
+    calibration_ : Calibration
+        What makes probabilities of scores, chosen on held-out samples.
+"""  # of the docstrings' attributes
 
 
 def _has_columns(e: Any) -> bool:

@@ -19,17 +19,9 @@ from gpukfl.tables._training import SAMPLE
 
 # ------------------------------------------------------------------------------------ dask
 
-# Dask collections at the doors of an estimator: fits where partitions lie, predictions put off.
-
 
 def find_client(estimator: Any, /) -> Any:
-    """Return the client that an estimator's fit computes with: its own, or the current one.
-
-    Raises
-    ------
-    RuntimeError
-        If its own is closed.
-    """
+    """Return the client that a fit computes with: its own, which must be open, or the current."""
     client = estimator.client
     if client is None and "distributed" in sys.modules:
         from distributed import default_client
@@ -56,13 +48,6 @@ def fit_collections(
 
     ``fit(X, y, sample_weight)`` takes host arrays and frames, or arrays whose rows lie in parts;
     `read` makes rows of a partition that is neither an array nor a frame of numbers.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a partition does not hold what it should.
-    RuntimeError
-        If the client is closed, or its workers cannot compute with the backend.
     """
     client = find_client(estimator)
     if given.n_rows <= SAMPLE:
@@ -159,9 +144,6 @@ def _to_pandas(found: np.ndarray, index: Any) -> Any:
 
 
 # ---------------------------------------------------------------------------------- device
-
-# Work where the data are: on their device, or on the partitions of a Dask collection.
-
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar, Protocol, Self
@@ -25,6 +26,7 @@ from gpukfl.core._array import (
 from gpukfl.core._places import Place
 from gpukfl.core._random import draw_indices
 from gpukfl.estimators._declared import FLOAT, Declared, Numbers
+from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._validation import weighted_mean_scale
 from gpukfl.estimators.scaling import learn_scaling
@@ -32,8 +34,6 @@ from gpukfl.operators import center
 from gpukfl.partitioned._rows import Rows, move_if_fits, recompute, reduce_rows
 
 # ------------------------------------------------------------------------- precision range
-
-# Whether the precision that data are computed in holds them.
 
 
 def check_range(rows: Rows, Y: Array, /) -> None:
@@ -80,9 +80,6 @@ def _larger(a: Array, b: Array) -> Array:
 
 # ------------------------------------------------------------------------------------ data
 
-# One data set, placed and scaled, and how arrays get there and back.
-
-
 _ROOM = 2.0  # times the largest deviation of a target, which predictions stay within
 _SAMPLE = 1_000  # rows of which all pairs may be looked at
 
@@ -98,11 +95,17 @@ class HasScaling(Protocol):
 class Data:
     """Samples and targets, placed; features are scaled as the settings ask for.
 
+    A method that measures more of them, or fits them in several ways, has a class of its own.
+
     Targets are scaled to unit variance, classes by one factor; with `raw_targets` they stay as
     they are. Scaled features beyond `clip` are moved there.
 
     Attributes
     ----------
+    n, d : int
+        Numbers of rows and features.
+    rng : RandomState
+        Draws of the fit.
     rows : Rows
         Samples (n, d).
     Y : array, shape (n, t)
@@ -118,18 +121,24 @@ class Data:
         settings: HasScaling,
         samples: Samples,
         place: Place,
+        run: Run,
+        /,
         *,
         raw_targets: bool = False,
         clip: float | None = None,
     ) -> None:
-        self.reference = place.reference
+        self.settings, self.rng, self.reference = settings, run.rng, place.reference
         self.rows = replace(scale_rows(settings, samples, self.reference), clip=clip)
+        self.n, self.d = self.rows.shape
         xp = array_namespace(self.reference)
-        s = place_root_weights(samples, self.reference)
-        self.root_weights = s
-        self.weights = None if s is None else s * s
-        self.n_effective = samples.n_effective
-        Y = place_columns(samples.Y, place)
+        self.root_weights, self.weights = None, None
+        if samples.weights is not None:
+            roots = array_namespace(samples.weights).sqrt(samples.weights)
+            self.root_weights = asarray_like(roots[:, None], self.reference)
+            self.weights = self.root_weights * self.root_weights
+        s, self.n_effective = self.root_weights, samples.n_effective
+        # In float64, whatever library they come from
+        Y = Place(place.xp, place.device, "float64").put(as_columns(samples.Y))
         self.y_mean, spread = weighted_mean_scale(Y, s)
         if raw_targets:
             self.y_mean, self.y_scale = xp.zeros_like(spread), xp.ones_like(spread)
@@ -145,13 +154,35 @@ class Data:
         self.constant = not bool(array_namespace(centered).any(abs(centered) > 1e-12))
 
     @cached_property
+    def kept_rows(self) -> Rows:
+        """The rows, scaled once where they are few: each step of a fit passes over them."""
+        return self.rows.in_memory()
+
+    @cached_property
     def bound(self) -> Array:
         """Where predictions may end that are wild outside the data: (t,)."""
         return _ROOM * array_namespace(self.Y).max(abs(self.Y), axis=0)
 
-    def sample(self, rng: np.random.RandomState, /) -> tuple[Array, np.ndarray | None]:
+    def in_units(self, values: Array, /, *, mean: bool = False) -> Array:
+        """Values (..., t) times the scale of the targets, and plus their mean, in float64."""
+        xp = array_namespace(self.y_scale)
+        with np.errstate(over="ignore"):  # found by check_finite_result
+            found = xp.astype(values, xp.float64, copy=False) * self.y_scale
+            return found + self.y_mean if mean else found
+
+    def taken(self, index: np.ndarray, /) -> Self:
+        """Keep the rows at ascending host indices, in one place, scaled as they are here."""
+        some = copy(self)
+        some.rows, some.Y, some.weights, some.root_weights = self.rows.take_with(
+            index, self.Y, self.weights, self.root_weights
+        )
+        some.n = len(index)
+        vars(some).pop("kept_rows", None)
+        return some
+
+    def sample(self) -> tuple[Array, np.ndarray | None]:
         """Draw some rows, with their weights: what pairs of samples are looked at in."""
-        index = draw_rows(self.rows.shape[0], rng)
+        index = draw_rows(self.n, self.rng)
         rows, s = self.rows.take_with(index, self.root_weights)
         weights = None if s is None else to_host(s)[:, 0].astype(np.float64) ** 2
         return rows.whole(), weights
@@ -165,9 +196,9 @@ class Data:
         return rows.whole(), (wide - self.y_mean) / self.y_scale
 
 
-def draw_rows(n: int, rng: np.random.RandomState, /) -> np.ndarray:
-    """Draw the host indices of so many of n rows that all pairs of them may be looked at."""
-    return np.arange(n) if n <= _SAMPLE else np.sort(draw_indices(rng, n, _SAMPLE))
+def draw_rows(n: int, rng: np.random.RandomState, /, at_most: int = _SAMPLE) -> np.ndarray:
+    """Draw ascending host indices of at most so many of n rows, by default to look at all pairs."""
+    return np.arange(n) if n <= at_most else np.sort(draw_indices(rng, n, at_most))
 
 
 def draw_weighted_rows(
@@ -179,8 +210,7 @@ def draw_weighted_rows(
     """
     known = None if weights is None or lies_in_parts(weights) else to_host(weights)[:, 0]
     kept = None if known is None else np.flatnonzero(known)
-    count = n if kept is None else len(kept)
-    index = np.arange(count) if count <= at_most else np.sort(draw_indices(rng, count, at_most))
+    index = draw_rows(n if kept is None else len(kept), rng, at_most)
     return index if kept is None else kept[index]
 
 
@@ -193,19 +223,6 @@ def scale_rows(settings: HasScaling, samples: Samples, reference: Array, /) -> R
     there = double_reference(samples.X)
     scaling = learn_scaling(settings.scaling, Rows(samples.X, there), samples.weights)
     return Rows(X, reference, scaling)
-
-
-def place_root_weights(samples: Samples, reference: Array, /) -> Array | None:
-    """Square roots of the weights (n, 1) on the place of `reference`."""
-    if samples.weights is None:
-        return None
-    xp = array_namespace(samples.weights)
-    return asarray_like(xp.sqrt(samples.weights)[:, None], reference)
-
-
-def place_columns(Y: Array, place: Place) -> Array:
-    """`Y` on the place in float64, whatever library it comes from."""
-    return Place(place.xp, place.device, "float64").put(as_columns(Y))
 
 
 def make_mover(X: Array, dtype: str) -> Callable[[Array], Array]:
@@ -233,9 +250,7 @@ def rescale_dual_coefficients(alpha: Array, data: Data, there: Array, /) -> Arra
 
     In float64, whatever the rows are in: those of small ridges nearly cancel.
     """
-    with np.errstate(over="ignore"):
-        found = array_namespace(alpha).astype(alpha, data.y_scale.dtype) * data.y_scale[None, :]
-    return move_like(found, double_reference(there))
+    return move_like(data.in_units(alpha), double_reference(there))
 
 
 def truncate(fitted: Array, bound: Array, /) -> Array:
@@ -245,8 +260,6 @@ def truncate(fitted: Array, bound: Array, /) -> Array:
 
 
 # -------------------------------------------------------------------------------- held out
-
-# Samples that judge a fit.
 
 
 @dataclass(frozen=True, eq=False)
@@ -288,8 +301,6 @@ class HeldOut:
 
 
 # ---------------------------------------------------------------------------------- bounds
-
-# Predictions that end where nothing is known: not far beyond the targets of the fit.
 
 
 class BoundedPredictions:

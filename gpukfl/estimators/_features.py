@@ -73,7 +73,6 @@ class LinearFeatures(DescribedMethod, TransformerMixin):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.array_api_support = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 

@@ -25,7 +25,7 @@ from gpukfl.core._warnings import collect_warnings, warn
 from gpukfl.estimators._base import HostPickled, RenamedParameters, evaluate_finite
 from gpukfl.estimators._calibration import Calibration, HeldOutScores
 from gpukfl.estimators._dask import fit_collections, has_dask
-from gpukfl.estimators._data import Data, HeldOut, make_mover
+from gpukfl.estimators._data import HeldOut, make_mover
 from gpukfl.estimators._declared import (
     SCORE,
     STEPS,
@@ -40,7 +40,15 @@ from gpukfl.estimators._declared import (
 from gpukfl.estimators._pace import Pace, Size, work_of
 from gpukfl.estimators._run import Run, unheard, use_report
 from gpukfl.estimators._samples import Samples, Splits
-from gpukfl.estimators._search import Fold, Learned, Search, Setting, Trial
+from gpukfl.estimators._search import (
+    Fold,
+    FoldMethod,
+    Learned,
+    Problem,
+    Search,
+    Setting,
+    Trial,
+)
 from gpukfl.estimators._validation import (
     validate_labels,
     validate_samples,
@@ -151,7 +159,6 @@ def limit_threads(X: Any, n_samples: int, backend: str, /) -> Iterator[None]:
         yield
 
 
-Problem = TypeVar("Problem", bound=Data)
 Fitted_co = TypeVar("Fitted_co", covariant=True)  # what the last fit gives
 
 _CALIBRATED_FROM = 20  # rows: fewer say little of probabilities
@@ -191,7 +198,7 @@ class SearchResult(Generic[Setting, Learned]):
     trial: Trial[Setting, Learned] | None = None
     trials: list[Trial[Setting, Learned]] = field(default_factory=list)
     told: list[dict[str, Any]] = field(default_factory=list)
-    folds: Sequence[Fold[Setting, Learned]] = ()
+    folds: Sequence[Fold[Any]] = ()
     stopped: bool = False
     cut_short: bool = False
     settled: bool = False
@@ -213,7 +220,7 @@ class WarmStart(Generic[Setting]):
     calibration: Calibration | None
 
 
-class Method(Protocol[Problem, Setting, Learned, Fitted_co]):
+class Method(FoldMethod[Problem, Setting, Learned], Protocol[Problem, Setting, Learned, Fitted_co]):
     """A published method with its settings: a frozen value, which knows no estimator."""
 
     splits: ClassVar[Splits]
@@ -227,11 +234,8 @@ class Method(Protocol[Problem, Setting, Learned, Fitted_co]):
     def given(self, problem: Problem, /) -> Setting:
         """Return the setting where nothing is chosen."""
 
-    def fold(self, problem: Problem, held_out: HeldOut, /) -> Fold[Setting, Learned]:
-        """Join rows to fit and rows that judge."""
-
     def search(
-        self, folds: Callable[[], Sequence[Fold[Setting, Learned]]], problem: Problem, run: Run, /
+        self, folds: Callable[[], Sequence[Fold[Problem]]], problem: Problem, run: Run, /
     ) -> Search[Setting, Learned] | None:
         """Return the search of a setting on held-out rows, None where all is given."""
 
@@ -286,7 +290,7 @@ def make_folds(
     run: Run,
     splits: Splits,
     /,
-) -> list[Fold[Setting, Learned]]:
+) -> list[Fold[Problem]]:
     """Split samples, and place what is fitted beside what judges it.
 
     The first fold alone where a limit leaves no time for others: each setting is fitted to all.
@@ -294,7 +298,7 @@ def make_folds(
     folds = []
     for inside, outside in samples.splits(run.again(), splits):
         part = method.problem(inside, place, run)
-        folds.append(method.fold(part, HeldOut.of(part, outside)))
+        folds.append(Fold(part, HeldOut.of(part, outside)))
         if not run.has_time_for_folds(math.prod(inside.X.shape)):
             break
     return folds
@@ -324,11 +328,11 @@ def predict_held_out(
         some = Splits(at_most=_CALIBRATION_ROWS, judges=_CALIBRATION_JUDGES)
         folds = make_folds(method, samples, place, run, some)
         try:
-            learned = [fold.learn(choice.setting, None, run) for fold in folds]
+            learned = [method.fit_fold(fold, choice.setting, None, run) for fold in folds]
         except FloatingPointError:
             return None
         pairs = zip(folds, learned, strict=True)
-        predicted = [to_host(fold.predict(one)) for fold, one in pairs]
+        predicted = [to_host(method.predict_fold(fold, one)) for fold, one in pairs]
     F, Y, weights = [], [], []
     for fold, scores in zip(folds, predicted, strict=True):
         scale, mean = to_host(fold.problem.y_scale), to_host(fold.problem.y_mean)
@@ -563,6 +567,11 @@ class Learner(RenamedParameters, HostPickled):
 
     def _calibrate(self, held_out: Callable[[], HeldOutScores | None]) -> None:
         """Set what probabilities need; a regression needs nothing."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.array_api_support = True
+        return tags
 
 
 class SteppedLearner(Learner):

@@ -37,27 +37,13 @@ def work_of(size: Size, /) -> float:
 
 @dataclass(frozen=True)
 class Pace:
-    """Seconds of fits, by the largest ones that were timed.
+    """Seconds of fits, by the largest ones that were timed."""
 
-    Attributes
-    ----------
-    full : Size
-        Of the whole fit.
-    work : callable
-        What the time goes with.
-    size : Size
-        Of the largest fit that was timed.
-    took : float
-        Its seconds.
-    rate : float
-        Seconds for each unit of work beyond it.
-    """
-
-    full: Size
-    work: Callable[[Size], float]
-    size: Size
-    took: float
-    rate: float
+    full: Size  # of the whole fit
+    work: Callable[[Size], float]  # what the time goes with
+    size: Size  # of the largest fit that was timed
+    took: float  # its seconds
+    rate: float  # seconds for each unit of work beyond it
 
     @classmethod
     def measured(

@@ -128,7 +128,9 @@ class Run:
                 work(tried)
             took, left = max(time.perf_counter() - begun, 1e-9), self.left() or _NO_TIME
             squares = left / took * tried**2  # of a count that one work has time for
-            count = max(tried, _largest_affordable(wanted, lambda q: works(q) * q**2, squares))
+            cost = lambda q: works(q) * q**2  # noqa: E731
+            fits = bisect.bisect_right(range(1, wanted + 1), squares, key=cost)
+            count = max(tried, fits)
         return min(wanted, count)
 
     def note(self, message: str) -> None:
@@ -146,8 +148,3 @@ class Run:
             )
         if self._report is not None:
             self._report(stage, k, history)
-
-
-def _largest_affordable(wanted: int, cost: Callable[[int], float], limit: float) -> int:
-    """Return the largest number up to `wanted` whose cost, which grows with it, is in the limit."""
-    return bisect.bisect_right(range(1, wanted + 1), limit, key=cost)

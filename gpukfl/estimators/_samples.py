@@ -39,32 +39,21 @@ _HALF = np.uint64(32)  # of the bits of a value
 def find_duplicates(X: Any, y: np.ndarray, /) -> tuple[np.ndarray, np.ndarray] | None:
     """Find rows of `X` that are equal, targets included.
 
+    Return positions (k,) of the first of each row's copies, ascending, and for every row (n,) which
+    of these it is a copy of; None where all rows differ. NaN equals NaN.
+
     Equal rows of which some have other targets are measurements that were repeated, not copies.
     Where no column has more than 20 values and there are five times as many rows, as of
     categories, rows are cells of a table: equal by chance, and new rows will repeat them too.
 
-    Parameters
-    ----------
-    X : array (n, d)
-        Numbers, of any library; NaN is a gap, and equal to others.
-    y : host array (n,) or (n, t)
-        Targets or labels.
-
-    Returns
-    -------
-    tuple of host arrays, or None
-        Positions (k,) of the first of each row's copies, ascending, and for every row (n,) which
-        of these it is a copy of. None where all rows differ.
-
-    Notes
-    -----
     O(n (d + log n)): rows are told apart by a hash of 64 bits, and compared where that is the
     same. A memory map is left as it is: what follows would be a copy of it in memory.
     """
     if isinstance(X, np.memmap) or X.shape[0] < 2:
         return None
     hashes = _hash_rows(X)
-    if _all_differ(hashes):
+    ranked = np.sort(hashes)  # without the order a sort takes a tenth of the time
+    if not np.any(ranked[1:] == ranked[:-1]):
         return None
     order = np.argsort(hashes, kind="stable")
     alike = hashes[order[1:]] == hashes[order[:-1]]
@@ -127,12 +116,6 @@ def _hash_rows(X: Array) -> np.ndarray:
     return out
 
 
-def _all_differ(hashes: np.ndarray) -> bool:
-    """Whether no number comes twice; a sort without the order takes a tenth of the time."""
-    ranked = np.sort(hashes)
-    return not np.any(ranked[1:] == ranked[:-1])
-
-
 def _are_equal(X: Array, first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Whether rows at some host indices equal those at others."""
     xp = array_namespace(X)
@@ -147,11 +130,6 @@ def _are_equal(X: Array, first: np.ndarray, second: np.ndarray) -> np.ndarray:
     return np.concatenate(found)
 
 
-def sum_group_weights(group: np.ndarray, weights: np.ndarray | None, /) -> np.ndarray:
-    """Sum of the weights of each set of copies."""
-    return np.bincount(group, weights=weights).astype(np.float64)
-
-
 # --------------------------------------------------------------------------------- samples
 
 # Samples as an estimator is given them, before they are placed: weighed, split, and taken.
@@ -163,30 +141,14 @@ _OF_A_CLASS = 2  # samples, of which trees that are stopped early need one to ju
 
 @dataclass(frozen=True)
 class Splits:
-    """How rows are held out to judge settings.
+    """How rows are held out to judge settings."""
 
-    Attributes
-    ----------
-    at_most : int
-        Rows that settings are chosen on.
-    folds_below : int
-        Rows below which there are folds, for one held-out set is too small to choose by.
-    n_folds : int
-        As many, or as many as rows.
-    share : float
-        Of the rows, otherwise held out once.
-    fewest : int
-        Rows with which anything is held out.
-    judges : int or None
-        Held-out rows that are enough: no more folds are used than these take.
-    """
-
-    at_most: int = 20_000
-    folds_below: int = FOLDS_BELOW
-    share: float = 0.2
-    fewest: int = 20
-    judges: int | None = None
-    n_folds: int = N_FOLDS
+    at_most: int = 20_000  # rows that settings are chosen on
+    folds_below: int = FOLDS_BELOW  # rows below which one held-out set is too small to choose by
+    share: float = 0.2  # of the rows, otherwise held out once
+    fewest: int = 20  # rows with which anything is held out
+    judges: int | None = None  # held-out rows that are enough: no more folds than these take
+    n_folds: int = N_FOLDS  # as many, or as many as rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,11 +192,8 @@ class Samples:
         found = find_duplicates(X, to_host(Y))
         if found is not None:
             firsts, group = found
-            X, Y, weights = (
-                take_rows(X, firsts),
-                take_rows(Y, firsts),
-                sum_group_weights(group, weights),
-            )
+            X, Y = take_rows(X, firsts), take_rows(Y, firsts)
+            weights = np.bincount(group, weights=weights).astype(np.float64)
         return cls(X, Y, relative_weights(weights), labels)
 
     def __len__(self) -> int:

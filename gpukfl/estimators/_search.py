@@ -1,9 +1,10 @@
-"""The loop over settings and folds: what is tried next, and how well it predicts held-out rows."""
+"""The search for a setting, the same for every method: folds, what is tried on them, and scores."""
 
 from __future__ import annotations
 
 import math
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
@@ -14,74 +15,69 @@ from gpukfl.core._array import Array, to_host
 from gpukfl.estimators._data import Data, HeldOut
 from gpukfl.estimators._run import Run
 
+Problem = TypeVar("Problem", bound=Data)
 Setting = TypeVar("Setting")  # a frozen value
 Learned = TypeVar("Learned")  # what a fit leaves to predict with, and to start another one from
 Setting_contra = TypeVar("Setting_contra", contravariant=True)  # taken, and not given back
 
 
 @dataclass(eq=False)
-class Trial(Generic[Setting, Learned]):
-    """A setting that was tried on every fold.
+class Fold(Generic[Problem]):
+    """Rows that are fitted, and rows held out that judge the fits."""
 
-    Attributes
-    ----------
-    setting : Setting
-        A frozen value.
-    score : float
-        Share of the held-out variance that is explained, of all folds and targets together.
-    learned : list
-        What each fold gave.
-    losses : host array, shape (m,)
-        Weighted squared errors of the held-out rows.
-    predicted : list of host arrays
-        Predictions of each fold's held-out rows (m_k, t), on the scale of the problem.
-    standard_error : float
-        Of the score, as the rows are a sample of all.
-    seconds : float
-        That it took.
-    """
-
-    setting: Setting
-    score: float = -math.inf
-    learned: list[Learned] = field(default_factory=list)
-    losses: np.ndarray = field(default_factory=lambda: np.zeros(0))
-    predicted: list[np.ndarray] = field(default_factory=list)
-    standard_error: float = math.inf
-    seconds: float = 0.0
+    problem: Problem
+    held_out: HeldOut
+    reached: Any = None  # what other fits may begin from, also after an interruption
 
 
-class Fold(Protocol[Setting_contra, Learned]):
-    """Rows to fit, and rows held out."""
+class FoldMethod(Protocol[Problem, Setting_contra, Learned]):
+    """Fits a setting to a fold, and predicts the rows held out."""
 
-    @property
-    def problem(self) -> Data:
-        """Rows that are fitted."""
-
-    @property
-    def held_out(self) -> HeldOut:
-        """Rows that judge."""
-
-    def learn(self, setting: Setting_contra, start: Learned | None, run: Run, /) -> Learned:
+    def fit_fold(
+        self, fold: Fold[Problem], setting: Setting_contra, start: Learned | None, run: Run, /
+    ) -> Learned:
         """Fit, from what another setting left; KeyboardInterrupt where the user stops it."""
 
-    def predict(self, learned: Learned, /) -> Array:
+    def predict_fold(self, fold: Fold[Problem], learned: Learned, /) -> Array:
         """Predict the held-out rows: (m, t)."""
 
 
-class Tuner(Protocol[Setting, Learned]):
+@dataclass(eq=False)
+class Trial(Generic[Setting, Learned]):
+    """A setting that was tried on every fold."""
+
+    setting: Setting
+    score: float = -math.inf  # share of the held-out variance that is explained, of all folds
+    learned: list[Learned] = field(default_factory=list)  # what each fold gave
+    # Weighted squared errors of the held-out rows (m,)
+    losses: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    # Of each fold's held-out rows (m_k, t), on the scale of the problem
+    predicted: list[np.ndarray] = field(default_factory=list)
+    standard_error: float = math.inf  # of the score, as the rows are a sample of all
+    seconds: float = 0.0
+
+
+class Tuner(ABC, Generic[Setting, Learned]):
     """Proposes what to try, and chooses; it never fits, splits, times or scores."""
 
+    @abstractmethod
     def propose(self, trials: Sequence[Trial[Setting, Learned]], /) -> Setting | None:
         """Return what to try next; None where there is nothing more to gain."""
 
     def starts(
-        self, setting: Setting, trials: Sequence[Trial[Setting, Learned]], /
+        self,
+        setting: Setting,  # noqa: ARG002
+        trials: Sequence[Trial[Setting, Learned]],  # noqa: ARG002
+        /,
     ) -> Sequence[Learned | None]:
-        """Return what the fits of the folds begin from."""
+        """Return what the fit of each fold begins from; empty where all begin from nothing."""
+        return ()
 
     def choose(self, trials: Sequence[Trial[Setting, Learned]], /) -> Trial[Setting, Learned]:
-        """Return the best of some trials."""
+        """Return the best of some trials: the first of the highest score."""
+        return max(trials, key=lambda trial: trial.score)
 
+    @abstractmethod
     def described(self, trial: Trial[Setting, Learned], /) -> dict[str, Any]:
         """Name what was tried, as plain values."""
 
@@ -93,7 +89,8 @@ class Search(Generic[Setting, Learned]):
     Trials stay after an interruption.
     """
 
-    folds: Sequence[Fold[Setting, Learned]]
+    method: FoldMethod[Any, Setting, Learned]
+    folds: Sequence[Fold[Any]]
     tuner: Tuner[Setting, Learned]
     run: Run
     share: float  # of max_time
@@ -118,19 +115,21 @@ class Search(Generic[Setting, Learned]):
         """
         begun = time.perf_counter()
         trial: Trial[Setting, Learned] = Trial(setting)
-        starts, losses = self.tuner.starts(setting, self.trials), []
+        starts = self.tuner.starts(setting, self.trials) or [None] * len(self.folds)
+        losses: list[np.ndarray] = []
         try:
             for fold, start in zip(self.folds, starts, strict=True):
-                learned = fold.learn(setting, start, self.run)
+                learned = self.method.fit_fold(fold, setting, start, self.run)
                 trial.learned.append(learned)
-                predicted = to_host(fold.predict(learned))
+                predicted = to_host(self.method.predict_fold(fold, learned))
                 trial.predicted.append(predicted)
                 losses.append(fold.held_out.losses(predicted))
                 trial.losses = np.concatenate(losses)
                 if len(losses) < len(self.folds) and self._is_behind(trial):
                     break
             trial.score = self._score(trial, len(losses))
-            trial.standard_error = _standard_error(trial.losses, self.folds[: len(losses)])
+            spread = held_out_spread(self.folds[: len(losses)])
+            trial.standard_error = standard_error(trial.losses, spread)
         except FloatingPointError:
             trial.learned.clear()
         trial.seconds = time.perf_counter() - begun
@@ -147,12 +146,13 @@ class Search(Generic[Setting, Learned]):
 
     def _score(self, trial: Trial[Setting, Learned], n_folds: int) -> float:
         error, folds = float(trial.losses.sum()), self.folds[:n_folds]
+        spread = held_out_spread(folds)
         if n_folds == len(self.folds):
-            return explained_variance(error, folds)
+            return explained_share(error, spread)
         trial.learned.clear()
         best = self.tuner.choose(self.trials)
         seen = float(best.losses[: len(trial.losses)].sum())
-        return best.score + explained_variance(error, folds) - explained_variance(seen, folds)
+        return best.score + explained_share(error, spread) - explained_share(seen, spread)
 
 
 def is_clearly_worse(losses: np.ndarray, best: np.ndarray, /) -> bool:
@@ -161,21 +161,21 @@ def is_clearly_worse(losses: np.ndarray, best: np.ndarray, /) -> bool:
     return not float(more.sum()) <= float(np.linalg.norm(more))  # its standard error
 
 
-def explained_variance(error: float, folds: Sequence[Fold[Any, Any]], /) -> float:
-    """Return the share of the held-out variance, of all folds together, that is explained."""
-    spread = _held_out_variance(folds)
+def held_out_spread(folds: Sequence[Fold[Any]], /) -> float:
+    """Return the error of the mean of each fold's held-out rows, of all folds together."""
+    return sum(fold.held_out.spread for fold in folds)
+
+
+def explained_share(error: float, spread: float, /) -> float:
+    """Return the share of a spread that is explained; -inf where that is no number."""
     score = 1.0 - error / spread if spread > 0 else -error
     return score if math.isfinite(score) else -math.inf
 
 
-def _standard_error(losses: np.ndarray, folds: Sequence[Fold[Any, Any]]) -> float:
+def standard_error(losses: np.ndarray, spread: float, /) -> float:
     """Return the standard error of the share that is explained: that of the mean loss."""
-    deviation, spread = math.sqrt(len(losses)) * float(losses.std()), _held_out_variance(folds)
+    deviation = math.sqrt(len(losses)) * float(losses.std())
     return deviation / spread if spread > 0 else deviation
-
-
-def _held_out_variance(folds: Sequence[Fold[Any, Any]]) -> float:
-    return sum(fold.held_out.spread for fold in folds)
 
 
 def hill_climb(

@@ -27,8 +27,6 @@ from gpukfl.partitioned._rows import Rows, elementwise_min, reduce_rows
 
 # ------------------------------------------------------------------------------------ base
 
-# A scaling of columns: learned on the host, applied wherever rows are.
-
 
 @dataclass(frozen=True, eq=False)
 class ColumnScaling(ABC):
@@ -95,9 +93,6 @@ def _concat_padded(arrays: Sequence[np.ndarray], axis: int) -> np.ndarray:
 
 # ---------------------------------------------------------------------------------- sample
 
-# Some of the rows, and quantiles of their columns by weight.
-
-
 _ROWS, _CELLS = 5_000, 2**22  # at most
 LARGE_SAMPLE = 20_000  # rows
 
@@ -160,8 +155,6 @@ def column_quantiles(X: np.ndarray, weights: np.ndarray, *shares: float) -> np.n
 
 # ---------------------------------------------------------------------------------- limits
 
-# Limits beyond which the values of a column are not believed.
-
 
 # What 2 % of a column's values do is believed, however far away they are
 _COMMON, REACH = 0.98, 20.0
@@ -193,9 +186,31 @@ def iterate_outlier_blocks(
         yield slice(first, last), X, (limits[0] > X) | (limits[-1] < X)
 
 
-# -------------------------------------------------------------------------------- standard
+def value_ranges(
+    rows: Rows, weights: np.ndarray | None, limits: np.ndarray | None = None, /
+) -> np.ndarray:
+    """Lowest and highest values (2, d) of all rows of positive weight, within the limits."""
+    d = rows.shape[1]
+    limits = np.outer([-np.inf, np.inf], np.ones(d)) if limits is None else limits
 
-# Mean and scale of each column, and limits beyond which values are not believed.
+    def part(start: int, stop: int) -> tuple[np.ndarray]:
+        ends = np.full((2, d), np.inf)
+        for block, X, beyond in iterate_outlier_blocks(rows, limits, start, stop):
+            out = beyond
+            if weights is not None:
+                out = beyond | (host_weights(weights, block) == 0)[:, None]
+            some = out.any()  # copies take more time than all else
+            low = np.where(out, np.inf, X) if some else X
+            high = np.where(out, -np.inf, X) if some else X
+            ends = np.minimum(ends, [low.min(axis=0), -high.max(axis=0)])
+        return (ends,)
+
+    (ends,) = reduce_rows(rows.source, part, combine=elementwise_min)
+    low, minus_high = to_host(ends)
+    return np.stack([low, -minus_high])
+
+
+# -------------------------------------------------------------------------------- standard
 
 
 @dataclass(frozen=True, eq=False)
@@ -321,9 +336,6 @@ def _zero_where(X: np.ndarray, beyond: np.ndarray) -> np.ndarray:
 
 # ---------------------------------------------------------------------------------- robust
 
-# Median and interquartile range, and a smooth end to what lies far out.
-
-
 _BOUND = 3.0  # interquartile ranges that nothing exceeds, as in the reference
 _ROUNDING = 1e-12  # of the median: what a column that does not vary may vary by
 _HUGE = 1e150  # whose square is a number
@@ -378,7 +390,8 @@ class RobustScaling(ColumnScaling):
             tied = ~(spread > _ROUNDING * np.abs(median))
             if tied.any():
                 limits = apply_by_columns(column_limits, sample, w)
-                extent = _half_range(rows, weights, limits)
+                low, high = value_ranges(rows, weights, limits)
+                extent = 0.5 * high - 0.5 * low
                 extent = np.where(extent > _ROUNDING * np.abs(median), extent, 0.0)
                 spread = np.where(tied, extent, spread)
             factor = np.where(spread > 0, 1.0 / np.where(spread > 0, spread, 1.0), 0.0)
@@ -421,26 +434,7 @@ def _quartiles(X: np.ndarray, w: np.ndarray, /) -> np.ndarray:
     return np.stack([middle, high - low])
 
 
-def _half_range(rows: Rows, weights: np.ndarray | None, limits: np.ndarray, /) -> np.ndarray:
-    """Half the range (d,) of those values of all rows that lie within the limits."""
-
-    def part(start: int, stop: int) -> tuple[np.ndarray]:
-        ends = np.full((2, rows.shape[1]), np.inf)
-        for block, X, beyond in iterate_outlier_blocks(rows, limits, start, stop):
-            out = beyond | (host_weights(weights, block) == 0)[:, None]
-            both = np.where(out, np.inf, X).min(axis=0), np.where(out, np.inf, -X).min(axis=0)
-            ends = np.minimum(ends, both)
-        return (ends,)
-
-    (ends,) = reduce_rows(rows.source, part, combine=elementwise_min)
-    low, minus_high = to_host(ends)
-    return -0.5 * minus_high - 0.5 * low
-
-
 # -------------------------------------------------------------------------------- quantile
-
-# Normal scores of ranks, by a table of quantiles.
-
 
 _MOST, _TABLE_CELLS, _FEWEST = 1000, 2**22, 100  # quantiles of a column, of all, and of one of many
 _TIE = 1e-12  # of a value, and of a column's largest where the column does not vary
@@ -491,7 +485,7 @@ class QuantileScaling(ColumnScaling):
 
         sample, w = draw_weighted_sample(rows, weights, at_most=LARGE_SAMPLE)
         d = sample.shape[1]
-        ends = _value_ranges(rows, weights) if len(sample) < rows.shape[0] else None
+        ends = value_ranges(rows, weights) if len(sample) < rows.shape[0] else None
         at_most = min(_MOST, max(_TABLE_CELLS // d, _FEWEST))
         tables = []
         for j in range(d):
@@ -565,26 +559,7 @@ def _thin_table(table: Table, at_most: int, /) -> Table:
     return values[kept], shares[kept]
 
 
-def _value_ranges(rows: Rows, weights: np.ndarray | None, /) -> np.ndarray:
-    """Lowest and highest values (2, d) of all rows of positive weight."""
-
-    def part(start: int, stop: int) -> tuple[np.ndarray]:
-        ends = np.full((2, rows.shape[1]), np.inf)
-        for first, last, block in rows.blocks(start=start, stop=stop):
-            X = to_host(block)[host_weights(weights, slice(first, last)) > 0]
-            both = X.min(axis=0, initial=np.inf), -X.max(axis=0, initial=-np.inf)
-            ends = np.minimum(ends, both)
-        return (ends,)
-
-    (ends,) = reduce_rows(rows.source, part, combine=elementwise_min)
-    low, minus_high = to_host(ends)
-    return np.stack([low, -minus_high])
-
-
 # ---------------------------------------------------------------------------------- chosen
-
-# Which scaling suits some rows, where it is left open.
-
 
 SCALINGS: dict[str, type[ColumnScaling]] = {
     "standard": StandardScaling,
@@ -637,9 +612,6 @@ def _excess_kurtosis(X: np.ndarray, w: np.ndarray, /) -> np.ndarray:
 
 # ----------------------------------------------------------------------------------- units
 
-# A warning of features in awkward units, where nothing scales them.
-
-
 _FAR = 1e4  # standard deviations from 0, or units, from which features are awkward
 _GLANCE = 500  # rows that are looked at
 
@@ -667,6 +639,28 @@ def warn_bad_units(X: Array, /, *, unit_free: bool) -> None:
             "scales them"
         )
         warn(msg, UserWarning)
+
+
+# -------------------------------------------------------------------------- documentation
+
+_WAYS = """    scaling : {"auto", "standard", "robust", "quantile", None}, default="auto"
+        How features are scaled first, each by itself: "standard" to zero mean and unit variance,
+        where values far beyond all others have no part in this, see `scaling_`; "robust" by the
+        median and the interquartile range, bounded smoothly by 3; "quantile" to normal scores of
+        their ranks; None not at all."""
+# Of the docstrings' parameters, and of their attributes
+SCALING = f"""{_WAYS} "auto" is "robust" where a feature of more than two values has
+        an excess kurtosis above 20, and "standard" elsewhere.
+"""
+STANDARD_SCALING = f"""{_WAYS} "auto" is "standard".
+"""
+SCALING_ATTRIBUTE = """    scaling_ : ColumnScaling or None
+        What features are scaled by: a function of rows, of host arrays. Of "standard" with `mean`
+        and `scale`, which are subtracted and divided by, and `limits` (4, n_features): the lowest
+        value that is taken as it is, the 1 % and the 99 % quantile, which take the place of values
+        below and above, and the highest. Of "robust" with `median` and `factor`; of "quantile"
+        with a table of `values` and their `scores`.
+"""
 
 
 __all__ = [

@@ -521,7 +521,4 @@ class _Run:
         xp = array_namespace(B)
         moved = B - self.last if B.shape == self.last.shape else B
         self.last = B
-        self.history.objective.append(found.score)
-        self.history.step.append(float(xp.sqrt(xp.sum(moved * moved))))
-        self.history.residual.append(0.0)
-        self.history.seconds.append(time.perf_counter() - self.begun)
+        self.history.append(found.score, float(xp.sqrt(xp.sum(moved * moved))), 0.0, self.begun)

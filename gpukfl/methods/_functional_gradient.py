@@ -279,10 +279,8 @@ class FunctionalDescent:
         try:
             for start in range(0, T, chunk):
                 stop = min(start + chunk, T)
-                history.objective.append(_take_steps(walk, operator, Y, batches[start:stop], start))
-                history.step.append(float(stop - start))
-                history.residual.append(0.0)
-                history.seconds.append(time.perf_counter() - begun)
+                risk = _take_steps(walk, operator, Y, batches[start:stop], start)
+                history.append(risk, float(stop - start), 0.0, begun)
                 done, A = stop, walk.result(stop)  # what an interrupted chunk leaves is not kept
                 watch(stop, history)
                 late = self.max_time is not None and history.seconds[-1] > self.max_time

@@ -338,10 +338,7 @@ class RegFeaL:
                 fit.rotation, fit.eta, fit.turn = R, eta, None
                 (fit.indices, fit.f_hat, fit.intercept, objective) = new
                 fit.etas.append(eta)
-                fit.history.objective.append(objective)
-                fit.history.step.append(float(len(fit.indices.tuples)))
-                fit.history.residual.append(0.0)
-                fit.history.seconds.append(time.perf_counter() - begun)
+                fit.history.append(objective, float(len(fit.indices.tuples)), 0.0, begun)
                 watch(k, fit)
                 if k + 1 == self.n_iter:
                     break

@@ -203,19 +203,12 @@ class FeatureSelection:
         def gradient(b: np.ndarray) -> np.ndarray:
             return objective.gradient(objective.at(full(b)), working) + sparsity
 
-        def note(_: int, latest: History) -> None:
-            history.objective.append(latest.objective[-1])
-            history.step.append(latest.step[-1])
-            history.residual.append(latest.residual[-1])
-            history.seconds.append(time.perf_counter() - begun)
-            watch(len(history) - 1, history)
-
         found = replace(self.solver, max_time=self._left(begun)).minimize(
             value,
             gradient,
             lambda b: project_on_capped_orthant(b, self.radius),
             beta[working],
-            watch=note,
+            watch=_append_history(history, begun, watch),
         )
         kept = found.x > _NOTHING * found.x.max(initial=0.0)
         return full(np.where(kept, found.x, 0.0)), found.status
@@ -298,10 +291,7 @@ def _append_history(
     """Append to one history what a round reports of its own."""
 
     def note(_: int, latest: History) -> None:
-        history.objective.append(latest.objective[-1])
-        history.step.append(latest.step[-1])
-        history.residual.append(latest.residual[-1])
-        history.seconds.append(time.perf_counter() - begun)
+        history.append(latest.objective[-1], latest.step[-1], latest.residual[-1], begun)
         watch(len(history) - 1, history)
 
     return note

@@ -13,8 +13,8 @@ import gpukfl
 from gpukfl import HKRRClassifier, HKRRRegressor
 from gpukfl.core._results import Status
 from gpukfl.estimators.hkrr import Centers
-from gpukfl.estimators.hkrr import _agop as search
 from gpukfl.estimators.hkrr import _data as _problem
+from gpukfl.estimators.hkrr import _fit as search
 from gpukfl.estimators.hkrr._data import HyperKernelProblem
 from gpukfl.kernels import Gaussian, Laplace, PowerExponential
 from gpukfl.methods import AverageGradientOuterProduct
@@ -143,7 +143,7 @@ def test_centers(centers, count):
 
 
 def test_many_rows_take_centers(monkeypatch):
-    monkeypatch.setattr(search, "_ALL_CENTERS", 50)
+    monkeypatch.setattr(search, "_ALL_GRADIENT_CENTERS", 50)
     monkeypatch.setattr(search, "LEARN_ROWS", 100)
     model = regressor(n_centers=Centers(30, refit=80)).fit(X, Y)
     assert model.centers_.shape == (80, 5)

@@ -432,8 +432,8 @@ def test_no_more_pairs_are_looked_at_than_of_a_part_of_many_rows(monkeypatch):
     monkeypatch.setattr(_metric, "exact_criterion", exact)
     options = hkrr(criterion="evidence", structure="low_rank", n_components="auto", n_centers=40)
     HKRRRegressor(**options).fit(X, Y)
-    assert seen
-    assert max(seen) <= 60
+    assert len(seen) > 1
+    assert max(seen[:-1]) <= 60  # the last is the solve
 
 
 def test_noise_that_rounding_exceeds_is_told(monkeypatch):

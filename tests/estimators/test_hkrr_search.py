@@ -277,7 +277,7 @@ def test_the_map_is_learned_on_some_rows_and_the_model_on_all(monkeypatch):
 def test_the_last_ridge_and_lengthscale_are_those_of_rows_held_out(monkeypatch):
     ridges, learned = np.array(FINE_RIDGES), []
 
-    def errors(fold, at, stretch):
+    def errors(problem, at, stretch, held_out):
         return (1.0 + np.log10(ridges / 1e-4) ** 2 + 10 * abs(np.log(stretch / 0.7))).tolist()
 
     def refit(problem, model, *args):
@@ -285,7 +285,7 @@ def test_the_last_ridge_and_lengthscale_are_those_of_rows_held_out(monkeypatch):
         return last(problem, model, *args)
 
     last = HyperKernelProblem.refit
-    monkeypatch.setattr(_search.HyperKernelFold, "errors_outside", errors)
+    monkeypatch.setattr(HyperKernelProblem, "errors_outside", errors)
     monkeypatch.setattr(HyperKernelProblem, "refit", refit)
     turned = np.sin(X @ [1.0, -1.0, 1.0, -1.0, 1.0])  # along no feature
     model = regressor(n_components=1, n_starts=0, ridge="auto", max_iter=10).fit(X, turned)

@@ -32,13 +32,13 @@ from gpukfl.estimators._search import Search
 from gpukfl.estimators.regfeal._fit import (
     MEAN_DEGREES,
     STRENGTHS,
-    RegFeaLFold,
     RegFeaLMethod,
     RegFeaLSetting,
     RegFeaLTuner,
     _neighbours,
+    leading_columns,
 )
-from gpukfl.estimators.regfeal._retraining import Coordinates, leading_columns
+from gpukfl.estimators.regfeal._settings import Coordinates
 from gpukfl.inspection import effective_rank, leading_directions
 from gpukfl.methods import DegreeLaw, KernelRidge, RegFeaL, Reweighting, derivative_weights
 
@@ -89,16 +89,16 @@ def test_the_coordinates_are_those_of_the_leading_directions():
 
 def errors_of_directions(monkeypatch, error):
     """Let directions have these errors on held-out rows, in units of the spread."""
-    predict = RegFeaLFold.predict
+    predict = RegFeaLMethod.predict_fold
 
-    def wrong(fold, learned):
+    def wrong(method, fold, learned):
         if learned.retrained is None:
-            return predict(fold, learned)
+            return predict(method, fold, learned)
         held = fold.held_out
         squares = error(fold, learned) * held.spread / float(held.weights.sum())
         return held.Y + np.sqrt(squares / held.Y.shape[1])
 
-    monkeypatch.setattr(RegFeaLFold, "predict", wrong)
+    monkeypatch.setattr(RegFeaLMethod, "predict_fold", wrong)
 
 
 def errors_of_numbers(monkeypatch, errors):
@@ -485,13 +485,13 @@ def test_points_far_behind_see_fewer_rows(monkeypatch, retrain):
     """Not those that are a little behind: their directions may be the best to retrain on."""
     errors, counts = (0.1, 0.13, 0.2), {}  # of the first two, and all others
 
-    def predict(fold, learned):
+    def predict(_, fold, learned):
         setting = learned.method.law.decay, learned.method.strength
         counts[setting] = counts.get(setting, 0) + 1
         error = errors[min(list(counts).index(setting), 2)]
         return fold.held_out.Y + np.sqrt(error * fold.held_out.spread / len(fold.held_out.Y))
 
-    monkeypatch.setattr(RegFeaLFold, "predict", predict)
+    monkeypatch.setattr(RegFeaLMethod, "predict_fold", predict)
     monkeypatch.setattr(RegFeaLTuner, "_ways", lambda *_: [])
     regressor(retrain=retrain, degrees="auto", strength="auto").fit(X, Y)
     first, second, *others = counts.values()

@@ -1,6 +1,6 @@
 """The loop over settings and folds, with folds that say what they were asked."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -14,9 +14,11 @@ from gpukfl.estimators._learner import make_folds
 from gpukfl.estimators._run import Run, use_report
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._search import (
+    Fold,
     Search,
     Trial,
-    explained_variance,
+    Tuner,
+    explained_share,
     first_untried,
     hill_climb,
     is_clearly_worse,
@@ -25,27 +27,23 @@ from gpukfl.estimators._search import (
 RNG = np.random.default_rng(0)
 
 
-@dataclass
-class Shrunk:
-    """A fold whose fit is the share of the truth that its setting names."""
+class Shrinking:
+    """A method whose fit is the share of the truth that its setting names; folds note it."""
 
-    held_out: HeldOut
-    asked: list = field(default_factory=list)
-
-    def learn(self, setting, start, _):
-        self.asked.append((setting, start))
+    def fit_fold(self, fold, setting, start, _):
+        fold.reached.append((setting, start))
         if setting == "overflow":
             raise FloatingPointError
         if setting == "interrupt":
             raise KeyboardInterrupt
         return float(setting)
 
-    def predict(self, learned):
-        return learned * self.held_out.Y
+    def predict_fold(self, fold, learned):
+        return learned * fold.held_out.Y
 
 
 @dataclass
-class Listed:
+class Listed(Tuner):
     """Settings one after another, each begun from the last."""
 
     settings: list
@@ -55,21 +53,25 @@ class Listed:
         return first_untried(self.settings, trials)
 
     def starts(self, _, trials):
-        return trials[-1].learned if trials and trials[-1].learned else [None, None]
+        return trials[-1].learned if trials else ()
 
     def choose(self, trials):
-        return trials[0] if self.first else max(trials, key=lambda trial: trial.score)
+        return trials[0] if self.first else super().choose(trials)
+
+    def described(self, trial):
+        return {"setting": trial.setting}
 
 
 def folds():
     return [
-        Shrunk(HeldOut(Y, Y, np.ones((len(Y), 1))))
+        Fold(None, HeldOut(Y, Y, np.ones((len(Y), 1))), [])
         for Y in (RNG.standard_normal((10, 2)), RNG.standard_normal((15, 2)))
     ]
 
 
-def search(settings, share=1.0, run=None):
-    return Search(folds(), Listed(settings), run or Run(None, 0, 0), share)
+def search(settings, share=1.0, run=None, first=False):
+    tuner = Listed(settings, first)
+    return Search(Shrinking(), folds(), tuner, run or Run(None, 0, 0), share)
 
 
 def test_every_setting_is_tried_on_every_fold_and_starts_where_the_last_ended():
@@ -77,7 +79,7 @@ def test_every_setting_is_tried_on_every_fold_and_starts_where_the_last_ended():
     one.go()
     assert [trial.setting for trial in one.trials] == [0.5, 1.0, 0.0]
     for fold in one.folds:
-        assert fold.asked == [(0.5, None), (1.0, 0.5), (0.0, 1.0)]
+        assert fold.reached == [(0.5, None), (1.0, 0.5), (0.0, 1.0)]
     assert one.trials[1].score == 1.0
     errors = sum(np.sum(0.25 * fold.held_out.Y**2) for fold in one.folds)
     spread = sum(np.sum((f.held_out.Y - f.held_out.Y.mean(axis=0)) ** 2) for f in one.folds)
@@ -89,14 +91,14 @@ def test_what_overflows_is_the_worst_and_starts_nothing():
     one.go()
     assert [trial.score for trial in one.trials][1] == -np.inf
     assert one.trials[1].learned == []
-    assert one.folds[0].asked[-1] == (1.0, None)
+    assert one.folds[0].reached[-1] == (1.0, None)
 
 
 def test_a_setting_that_falls_behind_is_not_tried_on_the_other_folds():
     one = search([0.9, 0.0, 0.95])
     one.racing = True
     one.go()
-    first, second = ([setting for setting, _ in fold.asked] for fold in one.folds)
+    first, second = ([setting for setting, _ in fold.reached] for fold in one.folds)
     assert (first, second) == ([0.9, 0.0, 0.95], [0.9, 0.95])
     behind = one.trials[1]
     assert behind.learned == []
@@ -106,20 +108,20 @@ def test_a_setting_that_falls_behind_is_not_tried_on_the_other_folds():
 
 
 def test_a_setting_runs_against_the_choice_and_not_against_a_higher_score():
-    one = Search(folds(), Listed([0.5, 1.0, 0.6, 0.0], first=True), Run(None, 0, 0), 1.0)
+    one = search([0.5, 1.0, 0.6, 0.0], first=True)
     one.racing = True
     one.go()
-    assert [setting for setting, _ in one.folds[1].asked] == [0.5, 1.0, 0.6]
+    assert [setting for setting, _ in one.folds[1].reached] == [0.5, 1.0, 0.6]
     behind = one.trials[3]
     assert behind.learned == []
     assert behind.score < one.trials[0].score
 
 
 def test_nothing_runs_against_what_has_overflowed():
-    one = Search(folds(), Listed(["overflow", 0.5], first=True), Run(None, 0, 0), 1.0)
+    one = search(["overflow", 0.5], first=True)
     one.racing = True
     one.go()
-    assert [setting for setting, _ in one.folds[1].asked] == [0.5]
+    assert [setting for setting, _ in one.folds[1].reached] == [0.5]
 
 
 def test_behind_is_by_more_than_the_standard_error_of_the_difference():
@@ -146,9 +148,10 @@ def test_one_setting_is_tried_however_late_it_is(monkeypatch):
 
 
 def test_targets_that_do_not_vary_are_judged_by_their_errors():
-    flat = [Shrunk(HeldOut(Y, Y, np.ones((4, 1)))) for Y in [np.ones((4, 1))]]
-    assert explained_variance(0.5, flat) == -0.5
-    assert explained_variance(np.nan, flat) == -np.inf
+    Y = np.ones((4, 1))
+    spread = HeldOut(Y, Y, Y).spread
+    assert explained_share(0.5, spread) == -0.5
+    assert explained_share(np.nan, spread) == -np.inf
 
 
 def test_a_climb_goes_up_by_more_than_the_gain_only():

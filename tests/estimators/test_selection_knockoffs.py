@@ -9,7 +9,7 @@ from selection_cases import THREE, classifier, found, selector
 
 import gpukfl
 from gpukfl.estimators.selection import Knockoffs, Stability
-from gpukfl.estimators.selection import _control as _discoveries
+from gpukfl.estimators.selection import _fit as _discoveries
 from gpukfl.knockoffs import GaussianKnockoffs, KnockoffSampler, select_by_e_values, selection_level
 
 N, P = 120, 6

@@ -27,9 +27,10 @@ from gpukfl.estimators import KernelFeatureSelector
 from gpukfl.estimators._data import HeldOut
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples, Splits
+from gpukfl.estimators._search import Fold
 from gpukfl.estimators.selection import Path, Permutations, Stability, Weights
-from gpukfl.estimators.selection import _control as _selection_control
 from gpukfl.estimators.selection import _data as _selection_problem
+from gpukfl.estimators.selection import _fit as _selection_control
 from gpukfl.estimators.selection._data import SelectionProblem
 from gpukfl.estimators.selection._fit import RIDGES, KernelSelection
 from gpukfl.methods import FactoredSelection
@@ -215,10 +216,10 @@ def test_rows_apart_are_predicted_by_a_fold(sparsity, kept):
     samples = Samples.of(X, Y[:, None], None, labels=False)
     place = resolve_place("numpy", X, dtype="float64", work=0)
     problem = method.problem(samples.taken(np.arange(60)), place, run)
-    fold = method.fold(problem, HeldOut.of(problem, samples.taken(np.arange(60, N))))
-    learned = fold.learn(method.given(problem), None, run)
+    fold = Fold(problem, HeldOut.of(problem, samples.taken(np.arange(60, N))))
+    learned = method.fit_fold(fold, method.given(problem), None, run)
     assert np.flatnonzero(learned.selection.support).tolist() == kept
-    error, spread = fold.held_out.error(fold.predict(learned)), fold.held_out.spread
+    error, spread = fold.held_out.error(method.predict_fold(fold, learned)), fold.held_out.spread
     assert error < 0.1 * spread if kept else error >= spread
 
 

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from gpukfl.estimators.selection._control import selection_frequencies, stability_threshold
+from gpukfl.estimators.selection._fit import selection_frequencies, stability_threshold
 
 
 def halves(n, count, seed=0):

@@ -21,7 +21,6 @@ from gpukfl import (
 from gpukfl.estimators import _learner, _pace, _run
 from gpukfl.estimators._run import Run
 from gpukfl.estimators.bkernn._fit import BKerNN
-from gpukfl.estimators.hkrr import _agop
 from gpukfl.estimators.hkrr import _fit as _search
 from gpukfl.estimators.selection import _data as _problem
 
@@ -46,7 +45,7 @@ MODELS = {
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("name", MODELS)
 def test_a_limit_that_does_not_bind_changes_nothing(monkeypatch, name):
-    monkeypatch.setattr(_agop, "_ALL_CENTERS", 50)  # of more rows some are drawn
+    monkeypatch.setattr(_search, "_ALL_GRADIENT_CENTERS", 50)  # of more rows some are drawn
     monkeypatch.setattr(_problem, "_TIMED_ROWS", 100)
     model = MODELS[name]
     free, limited = (

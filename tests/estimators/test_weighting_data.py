@@ -35,6 +35,7 @@ from gpukfl.estimators._data import HeldOut
 from gpukfl.estimators._learner import choose_setting
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
+from gpukfl.estimators._search import Fold
 from gpukfl.estimators.weighting import Descent, Pruning
 from gpukfl.estimators.weighting._data import WeightingProblem
 from gpukfl.instantiations import GaussianSign, RandomKitchenSinks, Stumps
@@ -344,9 +345,9 @@ def test_rows_apart_are_predicted_by_a_fold(labels):
     samples, run = Samples.of(X, y[:, None], None, labels=labels), Run(None, 0, 0)
     place = resolve_place("numpy", X, dtype="float64", work=0)
     problem = method.problem(samples.taken(np.arange(70)), place, run)
-    fold = method.fold(problem, HeldOut.of(problem, samples.taken(np.arange(70, N))))
-    learned = fold.learn(method.given(problem), None, run)
-    predicted = fold.predict(learned)
+    fold = Fold(problem, HeldOut.of(problem, samples.taken(np.arange(70, N))))
+    learned = method.fit_fold(fold, method.given(problem), None, run)
+    predicted = method.predict_fold(fold, learned)
     assert predicted.shape == fold.held_out.Y.shape == (30, 1)
     if labels:
         assert set(fold.held_out.Y[:, 0].tolist()) == {-1.0, 1.0}

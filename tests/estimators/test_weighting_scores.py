@@ -47,7 +47,7 @@ def test_listed_scores_are_those_of_refits(monkeypatch, instantiation, seed):
     folds = np.random.RandomState(seed).permutation(len(y)) % FOLDS
     for k in range(FOLDS):  # so that every refit subtracts the same mean, 0
         y[folds == k] -= y[folds == k].mean()
-    monkeypatch.setattr(WeightingProblem, "folds", lambda _: folds.astype(np.int8))
+    monkeypatch.setattr(WeightingProblem, "drawn_folds", folds.astype(np.int8))
     options = {"instantiation": instantiation, "random_state": 0, "scaling": None}
     model = RKHSWeightingRegressor(120, **options).fit(X, y)
     assert len(model.tuning_) >= 10

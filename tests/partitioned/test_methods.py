@@ -300,7 +300,7 @@ def test_samples_of_bkernn_that_come_here_are_small(data, monkeypatch):
 
 
 def test_selection_brings_few_rows_here_and_has_few_centres(data, monkeypatch):
-    monkeypatch.setattr("gpukfl.estimators.selection._control._MOST_BROUGHT", 30)
+    monkeypatch.setattr("gpukfl.estimators.selection._fit._MOST_BROUGHT", 30)
     monkeypatch.setattr("gpukfl.estimators.selection._fit._FEWEST_ROWS", 10)
     monkeypatch.setattr("gpukfl.estimators.selection._data._CENTERS_IN_PARTS", 20)
     seen, gram = [], NystromSystem.of

@@ -1,5 +1,5 @@
 """BKerNN: what is fitted, how its ridge and penalty are chosen, and the estimators."""
 
-from gpukfl.estimators.bkernn._fit import Knots
+from gpukfl.estimators.bkernn._settings import Knots
 
 __all__ = ["Knots"]

@@ -9,18 +9,20 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from gpukfl.core._array import Array, array_namespace, to_host
+from gpukfl.core._array import Array, to_host
 from gpukfl.core._checks import check_bool, check_choice, check_kind, check_number
 from gpukfl.core._places import Backend
 from gpukfl.core._results import Status
 from gpukfl.core._warnings import warn
 from gpukfl.estimators._base import OF_EVERY_FIT, ArrayRegressor, coordinate_text
-from gpukfl.estimators._classifier import CLASS_WEIGHT, OneHotClassifier
+from gpukfl.estimators._classifier import CLASS_WEIGHT, OF_CLASSIFIERS, OneHotClassifier
 from gpukfl.estimators._declared import FLOAT, Declared, Int, Number, Numbers, Record, Rule, Text
 from gpukfl.estimators._features import LinearFeatures
 from gpukfl.estimators._learner import SearchResult, SteppedLearner
 from gpukfl.estimators._validation import check_finite_result
-from gpukfl.estimators.bkernn._fit import BKerNN, BKerNNProblem, BKerNNSetting, Knots, penalty_name
+from gpukfl.estimators.bkernn._fit import BKerNN, BKerNNProblem, penalty_name
+from gpukfl.estimators.bkernn._settings import BKerNNSetting, Knots
+from gpukfl.estimators.scaling import SCALING, SCALING_ATTRIBUTE
 from gpukfl.inspection import (
     Curves,
     Description,
@@ -35,9 +37,6 @@ from gpukfl.penalties import PENALTIES, Penalty
 from gpukfl.solvers import ProximalGradient
 
 # ------------------------------------------------------------------------------ attributes
-
-# What a fitted BKerNN is: attributes, and what their values must be.
-
 
 TRIED: dict[str, Declared] = {
     "penalty": Text(),
@@ -74,9 +73,6 @@ RULES: dict[str, Rule] = {"shape functions with ascending knots": _has_valid_sha
 
 
 # ----------------------------------------------------------------------------- description
-
-# What a Brownian kernel neural network says of itself.
-
 
 _DIRECTIONS = 5  # functions that can be told apart
 _POINTS = 200
@@ -164,9 +160,6 @@ def _sum_along(
 
 # ------------------------------------------------------------------------------------ base
 
-# What the BKerNN estimators share: parameters, what is kept of a fit, and predictions.
-
-
 _FIRST_PENALTY = "concave_feature"
 _OPTIMIZER = ProximalGradient("auto", 200, 3e-4)
 _EARLY = 0.1  # of the samples, held out by early stopping
@@ -178,6 +171,7 @@ class BKerNNBase(LinearFeatures, SteppedLearner):
 
     _tried = TRIED
     _predicts = "BKerNN"
+    _describe = describe
     _attributes = ATTRIBUTES
     _rules = RULES
     _values = (ProximalGradient, Knots, *PENALTIES.values())
@@ -262,15 +256,12 @@ class BKerNNBase(LinearFeatures, SteppedLearner):
         choice: SearchResult[BKerNNSetting, Any],
         back: Callable[[Array], Array],
     ) -> None:
-        xp = array_namespace(problem.reference)
         shapes = problem.shapes(fit)
-        scale, mean = problem.y_scale, problem.y_mean
-        with np.errstate(over="ignore"):
-            intercept = back(xp.astype(fit.intercept, xp.float64) * scale + mean)
-            values = back(shapes.values * scale[None, None, :])
-            dual_coef = None
-            if problem.rows.partitioning is None:  # else they stay with their rows
-                dual_coef = back(xp.astype(fit.alpha, xp.float64) * scale[None, :])
+        intercept = back(problem.in_units(fit.intercept, mean=True))
+        values = back(problem.in_units(shapes.values))
+        dual_coef = None
+        if problem.rows.partitioning is None:  # else they stay with their rows
+            dual_coef = back(problem.in_units(fit.alpha))
         check_finite_result(intercept, values, *([] if dual_coef is None else [dual_coef]))
         self.W_ = back(fit.W)
         self.intercept_, self.dual_coef_ = intercept, dual_coef
@@ -296,13 +287,9 @@ class BKerNNBase(LinearFeatures, SteppedLearner):
         """WWᵀ/m (n_features, n_features), when it is asked for."""
         return self.W_ @ self.W_.T / self.W_.shape[1]
 
-    # ------------------------------------------------------------------ description
 
-    def _describe(self, names: Names, /) -> Description:
-        return describe(self, names)
-
-
-_PARAMETERS = """
+_PARAMETERS = (
+    """
     Parameters
     ----------
     n_particles : int or "auto", default="auto"
@@ -341,18 +328,16 @@ _PARAMETERS = """
         Where to compute. "auto" follows X, and moves large NumPy data to a usable GPU. A `Backend`
         also says in which precision. Sums over samples are kept in float64, but for matrix
         products, which sum blocks of 65 536 samples in the data's precision.
-    scaling : {"auto", "standard", "robust", "quantile", None}, default="auto"
-        How features are scaled first, each by itself: "standard" to zero mean and unit variance,
-        where values far beyond all others have no part in this, see `scaling_`; "robust" by the
-        median and the interquartile range, bounded smoothly by 3; "quantile" to normal scores of
-        their ranks; None not at all. "auto" is "robust" where a feature of more than two values has
-        an excess kurtosis above 20, and "standard" elsewhere.
-        Particles, directions and importances are those of scaled features.
+"""
+    + SCALING
+    + """        Particles, directions and importances are those of scaled features.
     verbose : int, default=0
         1 prints a line per step.
 """
+)
 
-_ATTRIBUTES = """
+_ATTRIBUTES = (
+    """
     Attributes
     ----------
     W_ : array of shape (n_features, n_particles)
@@ -362,13 +347,9 @@ _ATTRIBUTES = """
     tuning_ : list of dict
         Penalties and ridges tried: scores on held-out samples with their standard errors, seconds,
         and which was chosen.
-    scaling_ : ColumnScaling or None
-        What features are scaled by: a function of rows, of host arrays. Of "standard" with `mean`
-        and `scale`, which are subtracted and divided by, and `limits` (4, n_features): the lowest
-        value that is taken as it is, the 1 % and the 99 % quantile, which take the place of values
-        below and above, and the highest. Of "robust" with `median` and `factor`; of "quantile"
-        with a table of `values` and their `scores`.
-    dual_coef_ : array of shape (n_samples, n_targets)
+"""
+    + SCALING_ATTRIBUTE
+    + """    dual_coef_ : array of shape (n_samples, n_targets)
         α at the final particles.
     intercept_ : array of shape (n_targets,)
         Constant beside the shape functions, each of which is 0 at its smallest knot. The paper's c
@@ -398,6 +379,7 @@ _ATTRIBUTES = """
     solve_residual_ : float
         Relative residual of the final linear solve.
 """
+)
 
 _REFERENCES = """
     Notes
@@ -434,12 +416,7 @@ class BKerNNClassifier(OneHotClassifier, BKerNNBase):
 
     Least squares on one-hot classes with shared particles: the functions estimate the classes'
     probabilities. Any number of classes, any labels.
-    {_PARAMETERS}{CLASS_WEIGHT}{_ATTRIBUTES}{OF_EVERY_FIT}
-    classes_ : array of shape (n_classes,)
-        Labels.
-    calibration_ : Calibration
-        What makes probabilities of scores, chosen on held-out samples.
-    {_REFERENCES}
+    {_PARAMETERS}{CLASS_WEIGHT}{_ATTRIBUTES}{OF_EVERY_FIT}{OF_CLASSIFIERS}{_REFERENCES}
     Examples
     --------
     >>> from sklearn.datasets import load_iris

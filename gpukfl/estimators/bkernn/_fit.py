@@ -1,4 +1,4 @@
-"""BKerNN as a method: one data set, its settings, and the choice of penalty and ridge."""
+"""BKerNN as a method: one data set, and the choice of penalty and ridge by held-out rows."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,18 +18,17 @@ from gpukfl.core._array import (
     take_rows,
     to_host,
 )
-from gpukfl.core._checks import check_number
 from gpukfl.core._memory import available_memory
 from gpukfl.core._places import Place
 from gpukfl.core._random import draw_indices
 from gpukfl.core._results import History, Status
 from gpukfl.core._warnings import warn
-from gpukfl.estimators._data import Data, HeldOut
+from gpukfl.estimators._data import Data, draw_rows
 from gpukfl.estimators._learner import SearchResult
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples, Splits
-from gpukfl.estimators._search import Search, Trial
-from gpukfl.linalg import MAX_KNOTS
+from gpukfl.estimators._search import Fold, Search, Trial, Tuner
+from gpukfl.estimators.bkernn._settings import BKerNNSetting, BKerNNSettings
 from gpukfl.methods import (
     BKerNNFit,
     RidgeSystem,
@@ -42,12 +40,8 @@ from gpukfl.methods import (
 from gpukfl.operators import BinnedBrownianKernel, BrownianKernel, CenteredKernel, center
 from gpukfl.partitioned._rows import Rows, map_rows
 from gpukfl.penalties import PENALTIES, ConcaveFeature, ConcaveVariable, Feature, Penalty, Variable
-from gpukfl.solvers import ProximalGradient
 
 # --------------------------------------------------------------------------------- problem
-
-# One data set of BKerNN, and what watches its fit.
-
 
 FACTOR = 3.0  # between neighbouring ridges
 _PATIENCE = 5  # iterations without a better validation score before early stopping
@@ -68,93 +62,24 @@ _ROUNDING = 1e-6  # of the samples, that is no second direction
 _THIN_TO = 1e-4  # standard deviations of the fit
 
 
-@dataclass(frozen=True)
-class Knots:
-    """How BKerNN bins projections, and stores its shape functions.
-
-    Parameters
-    ----------
-    number : int, "auto" or None
-        None computes exactly. An integer q bins projections on q knots a particle, which needs no
-        sort and takes rows from a memory map by blocks. "auto" is exact while memory holds it and
-        up to 200 million projections, else 4096.
-    tolerance : float or "auto"
-        Largest error of the stored shape functions, in standard deviations of y. "auto" stores
-        them exactly up to two million knots in all, else to 1e-4.
-    """
-
-    number: int | str | None = "auto"
-    tolerance: float | str = "auto"
-
-    def __post_init__(self) -> None:
-        also = ("auto", None)
-        check_number("knots", self.number, kind=Integral, low=2, high=MAX_KNOTS, also=also)
-        check_number("tolerance", self.tolerance, low=0, also=("auto",))
-
-
-@dataclass(frozen=True)
-class BKerNNSetting:
-    """Penalty, and the ridge: a number, or the formula's times three to some power."""
-
-    penalty: Penalty
-    ridge: float | None = None
-    power: int = 0
-
-
-@dataclass(frozen=True)
-class BKerNNSettings:
-    """The parameters of the estimators.
-
-    Attributes
-    ----------
-    n_particles : int or None
-        None goes with the number of features.
-    penalties : sequence of Penalty
-        To choose among.
-    ridge : float or None
-        λ; None is the paper's, or where it `climbs` what the search finds from there.
-    held_out_share : float
-        Of the samples, watched by early stopping; 0 for none.
-    start : array or None
-        Particles to begin with.
-    """
-
-    n_particles: int | None
-    penalties: Sequence[Penalty]
-    ridge: float | None
-    climbs: bool
-    penalty_strength: float
-    optimizer: ProximalGradient
-    held_out_share: float
-    knots: Knots
-    start: Array | None
-    scaling: str | None
-
-
 class BKerNNProblem(Data):
-    """One data set of BKerNN: everything a fit needs and its result is read with.
+    """One data set of BKerNN: everything a fit needs and its result is read with."""
 
-    Attributes
-    ----------
-    watched : Samples or None
-        Held out from the fit: early stopping watches them.
-    """
+    settings: BKerNNSettings
+    m: int  # particles
+    watched: Samples | None  # held out from the fit: early stopping watches them
 
     def __init__(self, settings: BKerNNSettings, samples: Samples, place: Place, run: Run) -> None:
         inside, self.watched = _hold_out(samples, settings.held_out_share, run)
-        super().__init__(settings, inside, place)
-        d = self.rows.shape[1]
-        self.settings, self.m = settings, settings.n_particles or max(50, min(2 * d, 200))
+        super().__init__(settings, inside, place, run)
+        self.m = settings.n_particles or max(50, min(2 * self.d, 200))
         self.n_knots = self._choose_knots(inside.X, run)
         self.X = self.rows.whole() if self.n_knots is None else None
 
     @cached_property
     def is_on_a_line(self) -> bool:
         """Whether all samples differ in one direction alone, or in none."""
-        n = self.rows.shape[0]
-        index = np.arange(n)
-        if n > min(_LOOKED_AT, _BROUGHT):
-            index = np.sort(draw_indices(np.random.RandomState(0), n, min(_LOOKED_AT, _BROUGHT)))
+        index = draw_rows(self.n, np.random.RandomState(0), min(_LOOKED_AT, _BROUGHT))
         S = to_host(self.rows.at(index)).astype(np.float64)
         S -= S.mean(axis=0)
         lead = S[:, np.argmax(np.linalg.norm(S, axis=0))]
@@ -180,7 +105,7 @@ class BKerNNProblem(Data):
         times_ridge: float = 1.0,
     ) -> tuple[Callable[[Array], BrownianKernel], RidgeSystem] | None:
         """Exact kernel and system of `count` of the rows, None where there are not so many."""
-        n = self.rows.shape[0]
+        n = self.n
         if n < above:
             return None
         index = np.sort(draw_indices(rng, n, self._n_brought(count)))
@@ -197,7 +122,7 @@ class BKerNNProblem(Data):
         self, system: RidgeSystem, rng: np.random.RandomState, above: int
     ) -> tuple[Callable[[Array], BrownianKernel], RidgeSystem] | None:
         """Kernel and system of the rows that the first steps see."""
-        n = self.rows.shape[0]
+        n = self.n
         few = self._n_brought(min(max(n // _FIRST_SHARE, _FEWEST_FIRST), _FIRST_ROWS))
         # The formula's ridge goes with 1/n: fewer rows need a larger one
         return self._sample_system(system, rng, few, above, n / few)
@@ -230,7 +155,7 @@ class BKerNNProblem(Data):
         return _AUTO_KNOTS
 
     def _first_particles(self, known: Array | None, rng: np.random.RandomState) -> Array:
-        d = self.rows.shape[1]
+        d = self.d
         if known is not None and tuple(known.shape) == (d, self.m) and np.any(to_host(known)):
             return asarray_like(to_host(known), self.reference)
         return asarray_like(rng.normal(0.0, math.sqrt(1.0 / d), (d, self.m)), self.reference)
@@ -240,12 +165,7 @@ class BKerNNProblem(Data):
         if self.n_knots is None:
             assert self.X is not None
             return BrownianKernel.of(self.X, W)
-        return BinnedBrownianKernel.of(self._few_rows, W, n_knots=self.n_knots)
-
-    @cached_property
-    def _few_rows(self) -> Rows:
-        """The rows, scaled once and for all where they are few: each trial passes over them."""
-        return self.rows.in_memory()
+        return BinnedBrownianKernel.of(self.kept_rows, W, n_knots=self.n_knots)
 
     def fit(
         self,
@@ -266,10 +186,11 @@ class BKerNNProblem(Data):
         steps = optimizer.max_iter if max_iter is None else max_iter
         Y, s = self._right_hand_sides()
         system = RidgeSystem(Y, self.ridge(setting), s, rng=rng)
-        by = _mix_targets(system)
+        mixed = mix_targets(system.Y)
+        by = system if mixed is system.Y else replace(system, Y=mixed)
         W = self._first_particles(start, rng)
         # Different rows: those that particles were fitted to judge every trial worse
-        sample = self._sample_system(by, rng, self.rows.shape[0] // _SAMPLE_SHARE, _SAMPLE_FROM)
+        sample = self._sample_system(by, rng, self.n // _SAMPLE_SHARE, _SAMPLE_FROM)
         few = self._few_system(by, rng, _COLD_FROM if start is None else _SAMPLE_FROM)
         if self.constant:
             W, steps = array_namespace(W).zeros_like(W), 0
@@ -323,7 +244,7 @@ class BKerNNProblem(Data):
         """Relative error of the binned product with the dual coefficients, on a sample of rows."""
         if self.n_knots is None or self.constant:
             return 0.0
-        n = self._n_brought(min(self.rows.shape[0], _PROBE_ROWS))
+        n = self._n_brought(min(self.n, _PROBE_ROWS))
         index = np.arange(n)
         rows = Rows(self.rows.at(index), self.reference)
         v = center(take_rows(fit.alpha, index))
@@ -333,12 +254,6 @@ class BKerNNProblem(Data):
         gap = xp.linalg.vector_norm(CenteredKernel(binned) @ v - exact)
         scale = float(xp.linalg.vector_norm(exact))
         return float(gap) / scale if scale > 0 else 0.0
-
-
-def _mix_targets(system: RidgeSystem) -> RidgeSystem:
-    """Return the system of few mixtures of many targets, or itself if they are few."""
-    mixed = mix_targets(system.Y)
-    return system if mixed is system.Y else replace(system, Y=mixed)
 
 
 def _hold_out(samples: Samples, share: float, run: Run) -> tuple[Samples, Samples | None]:
@@ -436,9 +351,6 @@ class Watcher:
 
 # ---------------------------------------------------------------------------------- search
 
-# BKerNN as a method: its settings, and the choice of penalty and ridge by held-out rows.
-
-
 SHARE = 0.5  # of max_time after which the search has ended
 _FIT_SHARE = 0.9  # after which the steps have ended
 _CONVEX: dict[type, type[Penalty]] = {ConcaveFeature: Feature, ConcaveVariable: Variable}
@@ -455,52 +367,20 @@ class BKerNNLearned:
     """What a fold gives: its particles, and predictions of its held-out rows."""
 
     W: Array
-    predicted: Array
-
-
-@dataclass(eq=False)
-class BKerNNFold:
-    """Rows to fit, and rows held out."""
-
-    problem: BKerNNProblem
-    held_out: HeldOut
-    reached: Array | None = None  # particles of the last fit, however it ended
-
-    def learn(
-        self, setting: BKerNNSetting, start: BKerNNLearned | None, run: Run, /
-    ) -> BKerNNLearned:
-        """Fit, with draws that are the same for every setting."""
-        problem = self.problem
-        fit = problem.fit(
-            setting,
-            run.again(),
-            run,
-            start=None if start is None else start.W,
-            times_tol=_LOOSE if problem.rows.shape[0] >= _LOOSE_FROM else 1.0,
-            share=SHARE,
-            stage=f"tune {penalty_name(setting.penalty)} x{FACTOR**setting.power:.3g}",
-        )
-        self.reached = fit.W
-        if fit.status is Status.INTERRUPTED:
-            raise KeyboardInterrupt
-        return BKerNNLearned(fit.W, problem.predict(fit, self.held_out.X))
-
-    def predict(self, learned: BKerNNLearned, /) -> Array:
-        """Return the predictions, of which the kernel's sorted positions are not kept."""
-        return learned.predicted
+    predicted: Array  # made at once, for the kernel's sorted positions are not kept
 
 
 Trials = Sequence[Trial[BKerNNSetting, BKerNNLearned]]
 
 
 @dataclass(frozen=True, eq=False)
-class BKerNNTuner:
+class BKerNNTuner(Tuner[BKerNNSetting, BKerNNLearned]):
     """Goes, for every penalty, from the paper's ridge to where the score rises."""
 
     penalties: Sequence[Penalty]
     ridge: float | None  # a number that was given
     climbs: bool  # or the formula's alone
-    folds: Sequence[BKerNNFold]
+    problem: BKerNNProblem  # of a fold, whose ridges are told
 
     def propose(self, trials: Trials, /) -> BKerNNSetting | None:
         """Return the next ridge of a penalty."""
@@ -513,20 +393,15 @@ class BKerNNTuner:
 
     def starts(self, setting: BKerNNSetting, trials: Trials, /) -> Sequence[BKerNNLearned | None]:
         """Return the particles of the last fits, of the same penalty."""
-        if trials and trials[-1].setting.penalty == setting.penalty and trials[-1].learned:
-            return trials[-1].learned
-        return [None] * len(self.folds)
-
-    def choose(self, trials: Trials, /) -> Trial[BKerNNSetting, BKerNNLearned]:
-        """Return the first of the best score."""
-        return max(trials, key=lambda trial: trial.score)
+        same = trials and trials[-1].setting.penalty == setting.penalty
+        return trials[-1].learned if same else ()
 
     def described(self, trial: Trial[BKerNNSetting, BKerNNLearned], /) -> dict[str, Any]:
         """Name penalty and ridge, that also as a multiple of the formula's."""
         setting = trial.setting
         return {
             "penalty": penalty_name(setting.penalty),
-            "ridge": self.folds[-1].problem.ridge(setting),
+            "ridge": self.problem.ridge(setting),
             "multiple": FACTOR**setting.power,
         }
 
@@ -564,13 +439,37 @@ class BKerNN(BKerNNSettings):
         penalty = self.penalties[0] if len(self.penalties) == 1 else ConcaveFeature()
         return BKerNNSetting(_convexify_on_line([penalty], problem)[0], self.ridge)
 
-    def fold(self, problem: BKerNNProblem, held_out: HeldOut, /) -> BKerNNFold:
-        """Join rows to fit and rows that judge."""
-        return BKerNNFold(problem, held_out)
+    def fit_fold(
+        self,
+        fold: Fold[BKerNNProblem],
+        setting: BKerNNSetting,
+        start: BKerNNLearned | None,
+        run: Run,
+        /,
+    ) -> BKerNNLearned:
+        """Fit, with draws that are the same for every setting; the fold keeps its particles."""
+        problem = fold.problem
+        fit = problem.fit(
+            setting,
+            run.again(),
+            run,
+            start=None if start is None else start.W,
+            times_tol=_LOOSE if problem.n >= _LOOSE_FROM else 1.0,
+            share=SHARE,
+            stage=f"tune {penalty_name(setting.penalty)} x{FACTOR**setting.power:.3g}",
+        )
+        fold.reached = fit.W
+        if fit.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
+        return BKerNNLearned(fit.W, problem.predict(fit, fold.held_out.X))
+
+    def predict_fold(self, fold: Fold[BKerNNProblem], learned: BKerNNLearned, /) -> Array:  # noqa: ARG002
+        """Return the predictions that the fit made."""
+        return learned.predicted
 
     def search(
         self,
-        folds: Callable[[], Sequence[BKerNNFold]],
+        folds: Callable[[], Sequence[Fold[BKerNNProblem]]],
         problem: BKerNNProblem,
         run: Run,
         /,
@@ -579,7 +478,8 @@ class BKerNN(BKerNNSettings):
         if not self.climbs and len(self.penalties) == 1:
             return None
         found, penalties = folds(), _convexify_on_line(self.penalties, problem)
-        return Search(found, BKerNNTuner(penalties, self.ridge, self.climbs, found), run, SHARE)
+        tuner = BKerNNTuner(penalties, self.ridge, self.climbs, found[-1].problem)
+        return Search(self, found, tuner, run, SHARE)
 
     def learn(
         self,
@@ -590,7 +490,7 @@ class BKerNN(BKerNNSettings):
     ) -> BKerNNFit:
         """Fit all rows; without a step after an interruption."""
         _warn_at_edge(choice.setting.power)
-        goes_on = choice.trial is not None and problem.rows.shape[0] > _ROWS
+        goes_on = choice.trial is not None and problem.n > _ROWS
         fit = problem.fit(
             choice.setting,
             run.rng,
@@ -606,8 +506,7 @@ class BKerNN(BKerNNSettings):
         """Particles to go on from: those of the best trial, or that were reached before any."""
         if choice.trial is not None and choice.trial.learned:
             return choice.trial.learned[-1].W
-        reached = [fold.reached for fold in choice.folds if isinstance(fold, BKerNNFold)]
-        reached = [W for W in reached if W is not None]
+        reached = [fold.reached for fold in choice.folds if fold.reached is not None]
         return reached[-1] if reached else self.start
 
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from copy import copy
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -57,9 +55,6 @@ from gpukfl.solvers import LBFGS
 
 # --------------------------------------------------------------------------------- problem
 
-# One data set of HKRR: starting maps, the choice of dimension and ridge, and the last fit.
-
-
 RIDGES = np.geomspace(1e-9, 1.0, 10).tolist()  # one to a decade: the last fit is tuned more finely
 FINE_RIDGES = np.geomspace(1e-9, 10.0, 31).tolist()
 _STRETCHES = (0.5, 0.7, 1.0, 1.4)
@@ -109,39 +104,27 @@ class SolvedModel:
 
 @dataclass(frozen=True, eq=False)
 class GPPosterior:
-    r"""What a Gaussian process says beside its mean, on the scale of the problem.
+    """What a Gaussian process says beside its mean, on the scale of the problem."""
 
-    Attributes
-    ----------
-    evidence : float
-        Log marginal likelihood, in nats.
-    ratio : float
-        Variance of the noise, in units of that of the function.
-    squares : array, shape (t,)
-        Variances of the functions.
-    factors : tuple of arrays, shapes (q, q), of which the second may be None
-        What `variances` takes.
-    """
-
-    evidence: float
-    ratio: float
-    squares: Array
-    factors: tuple[Array, Array | None]
+    evidence: float  # log marginal likelihood, in nats
+    ratio: float  # variance of the noise, in units of that of the function
+    squares: Array  # (t,), variances of the functions
+    factors: tuple[Array, Array | None]  # (q, q) each, that `variances` takes
 
 
 class HyperKernelProblem(Data):
     """One data set of HKRR."""
 
-    def __init__(
-        self,
-        settings: HKRRSettings,
-        samples: Samples,
-        place: Place,
-        rng: np.random.RandomState,
-    ) -> None:
-        super().__init__(settings, samples, place)
-        self.settings, self.rng, self.kernel = settings, rng, settings.kernel
-        self.n, self.d = self.rows.shape
+    settings: HKRRSettings
+
+    def __init__(self, settings: HKRRSettings, samples: Samples, place: Place, run: Run, /) -> None:
+        d = samples.X.shape[1]
+        if (settings.n_components or 0) > d:
+            got = settings.n_components
+            msg = f"expected at most as many components as the {d} features, got {got}"
+            raise ValueError(msg)
+        super().__init__(settings, samples, place, run)
+        self.kernel = settings.kernel
         self.weight = total_weight(self.Y, self.weights)
         xp = array_namespace(self.Y)
         self.varies = xp.max(self.Y, axis=0) > xp.min(self.Y, axis=0)  # (t,)
@@ -169,26 +152,18 @@ class HyperKernelProblem(Data):
     def objective(self, Z: Array, ridge: float) -> HyperKernelObjective:
         """Objective with centres `Z`."""
         return HyperKernelObjective(
-            self.kernel, self._kept_rows, Z, self.Y, ridge=ridge, weights=self.weights
+            self.kernel, self.kept_rows, Z, self.Y, ridge=ridge, weights=self.weights
         )
-
-    @cached_property
-    def _kept_rows(self) -> Rows:
-        return self.rows.in_memory()
 
     def part(self, at_most: int) -> HyperKernelProblem:
         """Return some of the rows, by lot, on the same scale; all where they are no more.
 
         Without those of weight 0, of which memory maps alone may have some. In one place.
         """
-        w, some = self.weights, copy(self)
-        index = draw_weighted_rows(w, self.n, at_most, self.rng)
+        index = draw_weighted_rows(self.weights, self.n, at_most, self.rng)
         if self.rows.partitioning is None and len(index) == self.n:
             return self
-        some.rows, some.Y, some.weights, some.root_weights = self.rows.take_with(
-            index, self.Y, w, self.root_weights
-        )
-        some.n = len(index)
+        some = self.taken(index)
         some.weight = total_weight(some.Y, some.weights)
         return some
 
@@ -240,7 +215,7 @@ class HyperKernelProblem(Data):
 
     def starts(self, k: int) -> list[Array]:
         """Return maps (k, d) to start from: random ones, principal axes, and average gradients."""
-        sample, weights = self.sample(self.rng)
+        sample, weights = self.sample()
         known = self.settings.start
         if known is not None and known.shape[1] == self.d:
             return [resized_map(asarray_like(to_host(known), self.reference), k, rng=self.rng)]
@@ -429,18 +404,6 @@ class HyperKernelProblem(Data):
         return min(REFIT_CENTERS, fitting)
 
 
-def place_problem(
-    settings: HKRRSettings, samples: Samples, place: Place, run: Run, /
-) -> HyperKernelProblem:
-    """Place and scale samples."""
-    d = samples.X.shape[1]
-    if (settings.n_components or 0) > d:
-        got = settings.n_components
-        msg = f"expected at most as many components as the {d} features, got {got}"
-        raise ValueError(msg)
-    return HyperKernelProblem(settings, samples, place, run.rng)
-
-
 def _take_evenly(sample: Array, at_most: int) -> Array:
     """Return at most so many rows, evenly spaced: the order of rows may mean something."""
     return sample[:: -(-sample.shape[0] // at_most), :]
@@ -464,16 +427,11 @@ def _complete_basis(rows: np.ndarray, k: int) -> np.ndarray:
 
 # ---------------------------------------------------------------------------------- metric
 
-# Maps by evidence of one data set.
-
-
 FIRST_ROWS = 500  # that a metric is learned on to begin with
 KEPT_ROWS = 2_000  # from which a map says nothing of single rows: that of another fit is as good
 EXACT_ROWS = 2_500  # up to which all pairs of rows are taken
-_METRIC_STRETCHES, _RATIO = (
-    (1.0, 3.0),
-    0.1,
-)  # of the typical distance, and of the noise, to begin with
+_METRIC_STRETCHES = (1.0, 3.0)  # of the typical distance, to begin with
+_RATIO = 0.1  # of the noise, to begin with
 _STEPS = 100
 _MOST_DIRECTIONS, _SHARE = 20, 0.99  # of the average gradients, that a map of few rows begins with
 
@@ -493,27 +451,13 @@ class LearnedMap:
 
 @dataclass(frozen=True)
 class MetricSearch:
-    """How a metric is learned.
+    """How a metric is learned."""
 
-    Attributes
-    ----------
-    criterion : {"evidence", "loo"}
-        What is maximised.
-    ratio : float or None
-        Noise ratio that is kept; None is learned.
-    n_centers : int
-        Of the bound, where rows are too many for all pairs.
-    left : callable
-        Gives the seconds that are left, None without a limit.
-    watch : callable
-        Of `fit_metric`.
-    """
-
-    criterion: str = "evidence"
-    ratio: float | None = None
-    n_centers: int = 500
-    left: Callable[[], float | None] = lambda: None
-    watch: Watch = lambda *_: None
+    criterion: str = "evidence"  # what is maximised, or "loo"
+    ratio: float | None = None  # noise ratio that is kept; None is learned
+    n_centers: int = 500  # of the bound, where rows are too many for all pairs
+    left: Callable[[], float | None] = lambda: None  # seconds, None without a limit
+    watch: Watch = lambda *_: None  # of `fit_metric`
 
     def diagonal(
         self, problem: HyperKernelProblem, at_most: int, at: MetricFit | None = None, /
@@ -529,7 +473,7 @@ class MetricSearch:
         Which features matter would tell of samples that were among those rows and are held out now:
         of few rows only the mean lengthscale and the noise are taken.
         """
-        xp, C = array_namespace(problem.reference), _place_map(known.C, problem)
+        xp, C = array_namespace(problem.reference), place_map(known.C, problem)
         if problem.n <= FIRST_ROWS:
             C = xp.exp(xp.zeros_like(C) + xp.mean(xp.log(C)))
         return replace(known, C=C, ratio=self._noise_ratio(known))
@@ -542,7 +486,7 @@ class MetricSearch:
 
         Kept as it is, a map of many numbers would tell of samples that are held out now.
         """
-        start = _place_map(known.C, problem)
+        start = place_map(known.C, problem)
         return self._fit(problem.part(at_most), [(start, self._noise_ratio(known))])
 
     def first(self, part: HyperKernelProblem) -> Sequence[tuple[Array, float]]:
@@ -585,7 +529,7 @@ class MetricSearch:
         return self._fit(part, [(start, at.ratio)])
 
 
-def _place_map(C: Array, problem: HyperKernelProblem) -> Array:
+def place_map(C: Array, problem: HyperKernelProblem) -> Array:
     """Put a map of another fit beside a problem, in float64."""
     there = double_reference(problem.reference)
     return asarray_like(to_host(C), there)
@@ -609,7 +553,7 @@ def bound_criterion(
 
 def make_metric_prior(problem: HyperKernelProblem, /) -> MetricPrior:
     """Expect lengthscales with which rows are as far apart as they typically are."""
-    sample, weights = problem.sample(problem.rng)
+    sample, weights = problem.sample()
     return MetricPrior(median_distance(sample, norm=problem.kernel.norm, weights=weights))
 
 
@@ -660,3 +604,46 @@ def learn_map_by_evidence(
     k = problem.settings.n_components or largest_n_components(problem.d)
     B, lengthscale = normalise_metric(problem, metric, k)
     return LearnedMap(diagonal_map(B), lengthscale, metric=metric)
+
+
+@dataclass(frozen=True, eq=False)
+class EvidenceModel:
+    """A model, and where its map comes from."""
+
+    metric: MetricFit
+    model: SolvedModel
+    belief: GPPosterior
+
+
+def solve_exactly(problem: HyperKernelProblem, metric: MetricFit, /) -> EvidenceModel:
+    """Solve with all pairs of rows."""
+    posterior = exact_criterion(problem, "evidence").posterior(metric.C, metric.ratio)
+    Z = problem.rows.whole()
+    xp = array_namespace(Z)
+    own = float(xp.mean(problem.kernel.diagonal(apply_map(Z, xp.astype(metric.C, Z.dtype)))))
+    jitter = Jitter(metric.ratio / own, raised=False)
+    model = model_from_metric(problem, metric, Z, posterior.dual_coef, jitter)
+    value = float(posterior.evidence())
+    belief = GPPosterior(value, metric.ratio, posterior.squares, posterior.factors)
+    return EvidenceModel(metric, model, belief)
+
+
+def solve_by_centers(
+    problem: HyperKernelProblem, metric: MetricFit, count: int, /
+) -> EvidenceModel:
+    """Solve with all rows, through some of them."""
+    criterion = bound_criterion(problem, count, metric.C)
+    posterior, value = criterion.evaluated(metric.C, metric.ratio)
+    jitter, taken = Jitter.of(posterior.factor), replace(metric, ratio=posterior.ratio)
+    model = model_from_metric(problem, taken, criterion.Z, posterior.dual_coef, jitter)
+    belief = GPPosterior(value, taken.ratio, posterior.squares, posterior.factors)
+    return EvidenceModel(metric, model, belief)
+
+
+def model_from_metric(
+    problem: HyperKernelProblem, metric: MetricFit, Z: Array, alpha: Array, jitter: Jitter
+) -> SolvedModel:
+    """Return the model at a metric, with its ridge in the words of HKRR."""
+    B, lengthscale = normalise_metric(problem, metric, problem.d)
+    ridge = metric.ratio / problem.weight
+    return SolvedModel(B, lengthscale, Z, alpha, ridge, jitter)

@@ -24,7 +24,7 @@ from gpukfl.core._places import Backend
 from gpukfl.core._results import Status
 from gpukfl.core._warnings import warn
 from gpukfl.estimators._base import OF_EVERY_FIT, ArrayRegressor
-from gpukfl.estimators._classifier import CLASS_WEIGHT, OneHotClassifier
+from gpukfl.estimators._classifier import CLASS_WEIGHT, OF_CLASSIFIERS, OneHotClassifier
 from gpukfl.estimators._dask import run_on_data_device
 from gpukfl.estimators._data import rescale_dual_coefficients, truncate
 from gpukfl.estimators._declared import (
@@ -40,10 +40,10 @@ from gpukfl.estimators._declared import (
 from gpukfl.estimators._features import LinearFeatures, profile_curves
 from gpukfl.estimators._learner import SearchResult, SteppedLearner
 from gpukfl.estimators._validation import check_finite_result, validate_samples
-from gpukfl.estimators.hkrr._agop import GradientHKRR, GradientSetting
 from gpukfl.estimators.hkrr._data import KEPT_ROWS, GPPosterior, HyperKernelProblem
-from gpukfl.estimators.hkrr._fit import HKRR, EvidenceHKRR, HKRRFitted
-from gpukfl.estimators.hkrr._settings import Centers, HoldOut, Optimizer
+from gpukfl.estimators.hkrr._fit import HKRR, EvidenceHKRR, GradientHKRR, HKRRFitted
+from gpukfl.estimators.hkrr._settings import Centers, GradientSetting, HoldOut, Optimizer
+from gpukfl.estimators.scaling import SCALING, SCALING_ATTRIBUTE
 from gpukfl.inspection import Description, Directions, Importances, Names, Objective
 from gpukfl.kernels import Kernel, make_kernel
 from gpukfl.linalg import eigvalsh
@@ -52,9 +52,6 @@ from gpukfl.operators import KernelOperator, apply_map, diagonal_map
 from gpukfl.solvers import LBFGS, AlternatingGradient, ArmijoSearch, VariableProjection
 
 # ------------------------------------------------------------------------------ attributes
-
-# What a fitted HKRR is.
-
 
 TRIED: dict[str, Declared] = {
     "n_components": Int(),
@@ -81,9 +78,6 @@ ATTRIBUTES: dict[str, Declared] = {
 
 
 # ----------------------------------------------------------------------------- description
-
-# What a hyper-kernel ridge regression says of itself.
-
 
 _FEW = 3  # targets whose noise is said
 _MAPS = {"evidence": "of the highest evidence", "loo": "of the lowest leave-one-out error"}
@@ -147,9 +141,6 @@ def map_text(e: Any, /) -> str:
 
 # ------------------------------------------------------------------------------------ base
 
-# What the HKRR estimators share: parameters, what is kept of a fit, and predictions.
-
-
 STRUCTURES = ("full", "low_rank", "diagonal")
 OPTIMIZERS = {"lbfgs": LBFGS, "varpro": VariableProjection, "agd": AlternatingGradient}
 _ALL_OPTIMIZERS = {**OPTIMIZERS, "agop": AverageGradientOuterProduct}
@@ -163,6 +154,7 @@ class HKRRBase(LinearFeatures, SteppedLearner):
 
     _tried = TRIED
     _predicts = "HKRR"
+    _describe = describe
     _attributes = ATTRIBUTES
     _values = (Centers, HoldOut, ArmijoSearch, *_ALL_OPTIMIZERS.values())
     _renamed: ClassVar[dict[str, str]] = {
@@ -296,14 +288,14 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         choice: SearchResult[Any, Any],  # noqa: ARG002
         back: Callable[[Array], Array],
     ) -> None:
-        xp, model = array_namespace(problem.reference), fitted.model
+        model = fitted.model
         # What does not vary plays no part, whatever the map says
         model = replace(model, B=model.B * asarray_like(problem.rows.varying() * 1.0, model.B))
         self.intercept_ = intercept = back(problem.y_mean)
         self.dual_coef_ = rescale_dual_coefficients(model.alpha, problem, intercept)
         check_finite_result(back(self.dual_coef_), intercept, back(model.B))
         self.map_, self.centers_ = back(model.B), back(model.Z)
-        self.bound_ = back(xp.astype(problem.bound, xp.float64) * problem.y_scale)
+        self.bound_ = back(problem.in_units(problem.bound))
         self.kernel_ = problem.kernel.stretched(model.lengthscale)
         self.lengthscale_, self.ridge_ = model.lengthscale, float(model.ridge)
         self._keep_directions(problem.gradients(model).T, self.map_)
@@ -396,11 +388,6 @@ class HKRRBase(LinearFeatures, SteppedLearner):
             )
             warn(msg)
 
-    # ------------------------------------------------------------------ description
-
-    def _describe(self, names: Names, /) -> Description:
-        return describe(self, names)
-
     def profiles(self, count: int = 5, points: int = 100) -> tuple[np.ndarray, np.ndarray]:
         """Predict along the leading directions, through the mean of the centres.
 
@@ -445,7 +432,9 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         X = validate_samples(self, X, reset=False, method="predict")
         operator, factor, inner = self._operator_at(X), self.factor_, self.inner_factor_
         xp, parts = array_namespace(factor), []
-        given = *self._spreads(), self.dual_coef_, self.bound_
+        assert self.amplitude_ is not None
+        assert self.noise_ is not None
+        given = self.amplitude_, self.noise_, self.dual_coef_, self.bound_
         amplitude, noise, alpha, bound = map(to_double, given)
 
         def compute(start: int, stop: int) -> Array:
@@ -459,12 +448,6 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         operator.for_each_block(compute, lambda _start, _stop, part: parts.append(part))
         return xp.astype(xp.concat(parts, axis=0), X.dtype)
 
-    def _spreads(self) -> tuple[Array, Array]:
-        """Return the deviations of functions and noise of a model that has them."""
-        assert self.amplitude_ is not None
-        assert self.noise_ is not None
-        return self.amplitude_, self.noise_
-
     def _operator_at(self, X: Array) -> KernelOperator:
         rows = self._scaled_rows(X, double_reference(self.map_))
         return KernelOperator(self.kernel_, rows, to_double(self.centers_), to_double(self.map_))
@@ -476,7 +459,8 @@ def _smallest_eigenvalue(kernel: Kernel, Z: Array, B: Array, /) -> float:
     return float(eigvalsh(kernel(U, U))[0])
 
 
-_PARAMETERS = """
+_PARAMETERS = (
+    """
     Parameters
     ----------
     n_components : int or "auto", default="auto"
@@ -531,17 +515,15 @@ _PARAMETERS = """
         Where to compute. "auto" follows X, and moves large NumPy data to a usable GPU. A `Backend`
         also says in which precision kernel values are computed while the map is learned. Sums over
         samples, systems of the centres, and the last fit are float64.
-    scaling : {"auto", "standard", "robust", "quantile", None}, default="auto"
-        How features are scaled first, each by itself: "standard" to zero mean and unit variance,
-        where values far beyond all others have no part in this, see `scaling_`; "robust" by the
-        median and the interquartile range, bounded smoothly by 3; "quantile" to normal scores of
-        their ranks; None not at all. "auto" is "robust" where a feature of more than two values has
-        an excess kurtosis above 20, and "standard" elsewhere.
-    verbose : int, default=0
+"""
+    + SCALING
+    + """    verbose : int, default=0
         1 prints a line per iteration.
 """
+)
 
-_ATTRIBUTES = """
+_ATTRIBUTES = (
+    """
     Attributes
     ----------
     B_ : array of shape (n_components, n_features)
@@ -567,13 +549,9 @@ _ATTRIBUTES = """
         Orthonormal directions in which the function varies, eigenvectors of its average gradient
         outer product, most first; and the estimated dimension, the number of those whose root of
         an eigenvalue is at least a fifth of the largest.
-    scaling_ : ColumnScaling or None
-        What features are scaled by: a function of rows, of host arrays. Of "standard" with `mean`
-        and `scale`, which are subtracted and divided by, and `limits` (4, n_features): the lowest
-        value that is taken as it is, the 1 % and the 99 % quantile, which take the place of values
-        below and above, and the highest. Of "robust" with `median` and `factor`; of "quantile"
-        with a table of `values` and their `scores`.
-    learned_ : bool
+"""
+    + SCALING_ATTRIBUTE
+    + """    learned_ : bool
         Whether the map was optimised. Where the search for components or a ridge finds, on held-out
         samples, no gain over the best start of more than its standard error, that is kept.
     tuning_ : list of dict
@@ -598,6 +576,7 @@ _ATTRIBUTES = """
         What was added to the diagonal of the centres' kernel matrix, relative to its mean, and
         that matrix's smallest eigenvalue: Theorem 4 asks that it stays away from 0.
 """
+)
 
 _REFERENCES = """
     Notes
@@ -668,12 +647,7 @@ class HKRRClassifier(OneHotClassifier, HKRRBase):
 
     Least squares on one-hot classes with a shared map; probabilities are calibrated on held-out
     samples. Any number of classes, any labels.
-    {_PARAMETERS}{CLASS_WEIGHT}{_ATTRIBUTES}{OF_EVERY_FIT}
-    classes_ : array of shape (n_classes,)
-        Labels.
-    calibration_ : Calibration
-        What makes probabilities of scores, chosen on held-out samples.
-    {_REFERENCES}
+    {_PARAMETERS}{CLASS_WEIGHT}{_ATTRIBUTES}{OF_EVERY_FIT}{OF_CLASSIFIERS}{_REFERENCES}
     Examples
     --------
     >>> from sklearn.datasets import load_iris

@@ -5,18 +5,26 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from gpukfl.core._array import Array, array_namespace
+from gpukfl.core._array import Array, array_namespace, like
 from gpukfl.core._places import Place
 from gpukfl.core._results import History, Status
-from gpukfl.estimators._data import HeldOut
+from gpukfl.estimators._data import HeldOut, truncate
 from gpukfl.estimators._learner import SearchResult
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples, Splits
-from gpukfl.estimators._search import Search, Trial, first_untried, hill_climb, is_clearly_worse
+from gpukfl.estimators._search import (
+    Fold,
+    Search,
+    Trial,
+    Tuner,
+    first_untried,
+    hill_climb,
+    is_clearly_worse,
+)
 from gpukfl.estimators.hkrr._data import (
     EXACT_ROWS,
     FINE_RIDGES,
@@ -26,32 +34,41 @@ from gpukfl.estimators.hkrr._data import (
     REFIT_CENTERS,
     RIDGES,
     TUNE_CENTERS,
+    EvidenceModel,
     GPPosterior,
     HyperKernelProblem,
     Jitter,
     LearnedMap,
     MetricSearch,
     SolvedModel,
-    bound_criterion,
-    exact_criterion,
     learn_map_by_evidence,
-    normalise_metric,
-    place_problem,
+    place_map,
+    solve_by_centers,
+    solve_exactly,
 )
 from gpukfl.estimators.hkrr._settings import (
+    GradientSetting,
     HKRRSettings,
     HyperKernelSetting,
     TunedRefit,
     n_components_grid,
     start_n_components,
 )
-from gpukfl.methods import HKRRFit, MetricFit, RidgePath, resized_map
-from gpukfl.operators import apply_map
+from gpukfl.kernels import PowerExponential
+from gpukfl.methods import (
+    STRETCHES,
+    AverageGradientOuterProduct,
+    GradientFit,
+    HKRRFit,
+    MappedProblem,
+    MappedRidge,
+    MetricFit,
+    RidgePath,
+    fit_gradient_maps,
+    resized_map,
+)
 
 # ---------------------------------------------------------------------------------- search
-
-# HKRR as a method: its settings, the choice of components and ridge by held-out rows, the fit.
-
 
 TUNE_SHARE, FIT_SHARE = 0.4, 0.6  # of max_time spent by then
 LEARN_ROWS = 20_000  # that the map is learned on: it has few numbers
@@ -68,113 +85,62 @@ _TUNE_WORKS, _LAST_WORKS = 8, 2
 _SUMS_OF_ALL = 2.0  # a solve with all rows takes as long as two such works with half of them
 
 
-@dataclass(frozen=True, eq=False)
-class HyperKernelFold:
-    """Rows to fit, and rows held out.
+HyperKernelFold = Fold[HyperKernelProblem]  # which keeps the maps that its fits begin from
 
-    Attributes
-    ----------
-    starts : tuple of Learned
-        Where a search begins.
+
+def best_starts(fold: HyperKernelFold, run: Run, /) -> tuple[LearnedMap, ...]:
+    """Return the evidence's map, and the other start that predicts the held-out rows well.
+
+    With their ridges in their models. Only the better where no search is to compare them.
     """
+    problem, settings = fold.problem, fold.problem.settings
+    (sample, weights), Z = problem.sample(), problem.centers(TUNE_CENTERS)
+    maps = problem.starts(settings.n_components or start_n_components(problem.d))
+    others = [LearnedMap(B, problem.lengthscale(B, sample, weights)) for B in reversed(maps)]
+    # Gradients first: another map is taken where it is better beyond chance, as it says less
+    best = _best_start(fold, others, Z, run)
+    given = settings.lengthscale is not None or settings.start is not None
+    if given or run.is_over(TUNE_SHARE):
+        return (best,)
+    own = learn_map_by_evidence(problem, None, run.left(TUNE_SHARE))
+    own = _with_model(problem, own, Z)
+    return (_best_start(fold, [own, best], Z, run),) if settings.is_given else (own, best)
 
-    problem: HyperKernelProblem
-    held_out: HeldOut
-    starts: tuple[LearnedMap, ...] = ()
 
-    def learn(
-        self, setting: HyperKernelSetting, start: LearnedMap | None, run: Run, /
-    ) -> LearnedMap:
-        """Go some steps on from the start; from the fold's best one, where none is given."""
-        problem, share = self.problem, TUNE_SHARE
-        if start is None:
-            start, share = self.best_starts(run)[0], 1.0  # of no search: whatever time is left
-        name = f"tune {setting.components} components, ridge {setting.ridge:.0e}"
-        B = resized_map(start.B, setting.components, rng=problem.rng)
-        fit, model = problem.learn(
-            B,
-            start.lengthscale,
-            setting.ridge,
-            n_centers=TUNE_CENTERS,
-            max_iter=setting.steps,
-            max_time=run.left(share),
-            watch=lambda k, _, history: run.tell(name, k, history),
-        )
-        if fit.status is Status.INTERRUPTED:
-            raise KeyboardInterrupt
-        metric = None if setting.steps else start.metric
-        return LearnedMap(fit.B, fit.lengthscale, model, LearnedMap(B, start.lengthscale), metric)
+def _best_start(
+    fold: HyperKernelFold, starts: Sequence[LearnedMap], Z: Array, run: Run
+) -> LearnedMap:
+    """Return the first of some starts, or one that is better beyond chance."""
+    best: LearnedMap | None = None
+    losses = np.zeros(0)
+    for start in starts:
+        judged = _with_model(fold.problem, start, Z)
+        assert judged.model is not None
+        found = fold.held_out.losses(fold.problem.predict(judged.model, fold.held_out.X))
+        if best is None or is_clearly_worse(losses, found):
+            best, losses = judged, found
+        if run.is_over(TUNE_SHARE):
+            break
+    assert best is not None
+    return best
 
-    def predict(self, learned: LearnedMap, /) -> Array:
-        """Predict the held-out rows."""
-        assert learned.model is not None
-        return self.problem.predict(learned.model, self.held_out.X)
 
-    def best_starts(self, run: Run, /) -> tuple[LearnedMap, ...]:
-        """Return the evidence's map, and the other start that predicts the held-out rows well.
-
-        With their ridges in their models. Only the better where no search is to compare them.
-        """
-        problem, settings = self.problem, self.problem.settings
-        (sample, weights), Z = problem.sample(problem.rng), problem.centers(TUNE_CENTERS)
-        maps = problem.starts(settings.n_components or start_n_components(problem.d))
-        others = [LearnedMap(B, problem.lengthscale(B, sample, weights)) for B in reversed(maps)]
-        # Gradients first: another map is taken where it is better beyond chance, as it says less
-        best = self._best(others, Z, run)
-        if (
-            settings.lengthscale is not None
-            or settings.start is not None
-            or run.is_over(TUNE_SHARE)
-        ):
-            return (best,)
-        own = self._judged(learn_map_by_evidence(problem, None, run.left(TUNE_SHARE)), Z)
-        return (self._best([own, best], Z, run),) if settings.is_given else (own, best)
-
-    def _best(self, starts: Sequence[LearnedMap], Z: Array, run: Run) -> LearnedMap:
-        """Return the first of some starts, or one that is better beyond chance."""
-        best: LearnedMap | None = None
-        losses = np.zeros(0)
-        for start in starts:
-            judged = self._judged(start, Z)
-            found = self.held_out.losses(self.predict(judged))
-            if best is None or is_clearly_worse(losses, found):
-                best, losses = judged, found
-            if run.is_over(TUNE_SHARE):
-                break
-        assert best is not None
-        return best
-
-    def _judged(self, start: LearnedMap, Z: Array) -> LearnedMap:
-        """Return a start with its model of some centres, at the ridge that is best for it."""
-        if start.model is not None:
-            return start
-        system = self.problem.system(self.problem.kernel, Z, start.B / start.lengthscale)
-        ridge = self.problem.settings.ridge or system.path(RIDGES).largest_good()
-        alpha, factor = system.solve(ridge)
-        model = SolvedModel(start.B, start.lengthscale, Z, alpha, ridge, Jitter.of(factor))
-        return replace(start, model=model)
-
-    def start_from(self, starts: Sequence[LearnedMap], run: Run, /) -> HyperKernelFold:
-        """Return the fold that begins at some starts, with the evidence of its own rows."""
-        own = tuple(
-            start
-            if start.metric is None
-            else learn_map_by_evidence(self.problem, start.metric, run.left(TUNE_SHARE))
-            for start in starts
-        )
-        return replace(self, starts=own)
-
-    def errors_outside(self, learned: LearnedMap, stretch: float, /) -> list[float]:
-        """Errors on the held-out rows along the ridges of the last fit."""
-        assert learned.model is not None
-        return self.problem.errors_outside(learned.model, stretch, self.held_out)
+def _with_model(problem: HyperKernelProblem, start: LearnedMap, Z: Array) -> LearnedMap:
+    """Return a start with its model of some centres, at the ridge that is best for it."""
+    if start.model is not None:
+        return start
+    system = problem.system(problem.kernel, Z, start.B / start.lengthscale)
+    ridge = problem.settings.ridge or system.path(RIDGES).largest_good()
+    alpha, factor = system.solve(ridge)
+    model = SolvedModel(start.B, start.lengthscale, Z, alpha, ridge, Jitter.of(factor))
+    return replace(start, model=model)
 
 
 Trials = Sequence[Trial[HyperKernelSetting, LearnedMap]]
 
 
 @dataclass(frozen=True, eq=False)
-class HyperKernelTuner:
+class HyperKernelTuner(Tuner[HyperKernelSetting, LearnedMap]):
     """Goes from the best start to neighbours on the grid while that gains.
 
     Each fit begins from the best so far, so that the same setting with more steps goes on from
@@ -198,7 +164,7 @@ class HyperKernelTuner:
         """Begin every fold from its best map."""
         begun = len(trials) >= len(self.starting)
         best = self.choose(trials).learned if begun else []
-        return best or [fold.starts[setting.start] for fold in self.folds]
+        return best or [fold.reached[setting.start] for fold in self.folds]
 
     def choose(self, trials: Trials, /) -> Trial[HyperKernelSetting, LearnedMap]:
         """Return where the climb has come to; a start, unless that is worse beyond chance."""
@@ -250,8 +216,8 @@ class HKRRFitted:
     ridges: tuple[float, ...] = ()  # of the fits whose gradients gave it
 
 
-class HKRR(HKRRSettings):
-    """HKRR with its settings."""
+class HKRRMethod(HKRRSettings):
+    """What the ways to learn the map share."""
 
     splits: ClassVar[Splits] = Splits(at_most=_TUNE_ROWS)
 
@@ -261,7 +227,11 @@ class HKRR(HKRRSettings):
 
     def problem(self, samples: Samples, place: Place, run: Run, /) -> HyperKernelProblem:
         """Place and scale samples."""
-        return place_problem(self, samples, place, run)
+        return HyperKernelProblem(self, samples, place, run)
+
+
+class HKRR(HKRRMethod):
+    """HKRR whose map descends the objective, and is judged by rows held out."""
 
     def given(self, problem: HyperKernelProblem, /) -> HyperKernelSetting:
         """Return what is given; else as many components as few features, and a small ridge."""
@@ -270,9 +240,38 @@ class HKRR(HKRRSettings):
         steps = 0 if problem.constant else self.optimizer.max_iter
         return HyperKernelSetting(k, self.ridge or _NO_RIDGE, steps)
 
-    def fold(self, problem: HyperKernelProblem, held_out: HeldOut, /) -> HyperKernelFold:
-        """Join rows to fit and rows that judge."""
-        return HyperKernelFold(problem, held_out)
+    def fit_fold(
+        self,
+        fold: HyperKernelFold,
+        setting: HyperKernelSetting,
+        start: LearnedMap | None,
+        run: Run,
+        /,
+    ) -> LearnedMap:
+        """Go some steps on from the start; from the fold's best one, where none is given."""
+        problem, share = fold.problem, TUNE_SHARE
+        if start is None:
+            start, share = best_starts(fold, run)[0], 1.0  # of no search: whatever time is left
+        name = f"tune {setting.components} components, ridge {setting.ridge:.0e}"
+        B = resized_map(start.B, setting.components, rng=problem.rng)
+        fit, model = problem.learn(
+            B,
+            start.lengthscale,
+            setting.ridge,
+            n_centers=TUNE_CENTERS,
+            max_iter=setting.steps,
+            max_time=run.left(share),
+            watch=lambda k, _, history: run.tell(name, k, history),
+        )
+        if fit.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
+        metric = None if setting.steps else start.metric
+        return LearnedMap(fit.B, fit.lengthscale, model, LearnedMap(B, start.lengthscale), metric)
+
+    def predict_fold(self, fold: HyperKernelFold, learned: LearnedMap, /) -> Array:
+        """Predict the held-out rows."""
+        assert learned.model is not None
+        return fold.problem.predict(learned.model, fold.held_out.X)
 
     def search(
         self,
@@ -283,9 +282,16 @@ class HKRR(HKRRSettings):
     ) -> Search[HyperKernelSetting, LearnedMap]:
         """Look for the best start; there is one to choose also where all else is given."""
         found = folds()
-        starts = found[0].best_starts(run)
-        found = [replace(found[0], starts=starts), *(f.start_from(starts, run) for f in found[1:])]
-        return Search(found, HyperKernelTuner(self, found, starts), run, TUNE_SHARE, racing=True)
+        starts = found[0].reached = best_starts(found[0], run)
+        for fold in found[1:]:  # the same, with the evidence of its own rows
+            fold.reached = tuple(
+                start
+                if start.metric is None
+                else learn_map_by_evidence(fold.problem, start.metric, run.left(TUNE_SHARE))
+                for start in starts
+            )
+        tuner = HyperKernelTuner(self, found, starts)
+        return Search(self, found, tuner, run, TUNE_SHARE, racing=True)
 
     def learn(
         self,
@@ -326,11 +332,7 @@ class HKRR(HKRRSettings):
     ) -> tuple[HyperKernelSetting, LearnedMap]:
         """Return what to learn with, and the map to go on from."""
         setting, trial = choice.setting, choice.trial
-        known = [
-            fold.starts
-            for fold in choice.folds
-            if isinstance(fold, HyperKernelFold) and fold.starts
-        ]
+        known = [fold.reached for fold in choice.folds if fold.reached]
         if trial is not None and trial.learned:
             learned = trial.learned[0]
             # On all rows as many steps from the same map as were best
@@ -340,7 +342,7 @@ class HKRR(HKRRSettings):
             start = known[0][0]
             setting = replace(fixed_start_setting(known[0]), steps=setting.steps)
         else:
-            k, sample = setting.components, problem.sample(problem.rng)
+            k, sample = setting.components, problem.sample()
             B = problem.axes(sample[0], k) if choice.stopped else problem.starts(k)[-1]
             start = LearnedMap(B, problem.lengthscale(B, *sample))
         if choice.stopped:
@@ -439,11 +441,11 @@ def tuned_settings(
         return known
     if choice.trial is None or not choice.trial.setting.steps:
         return None
-    folds, paths = [fold for fold in choice.folds if isinstance(fold, HyperKernelFold)], {}
-    for stretch in folds[0].problem.stretches:
+    paths = {}
+    for stretch in choice.folds[0].problem.stretches:
         errors = np.zeros(len(FINE_RIDGES))
-        for fold, learned in zip(folds, choice.trial.learned, strict=True):
-            errors = errors + fold.errors_outside(learned, stretch)
+        for fold, learned in zip(choice.folds, choice.trial.learned, strict=True):
+            errors += fold.problem.errors_outside(learned.model, stretch, fold.held_out)
         paths[stretch] = RidgePath(FINE_RIDGES, errors.tolist())
     enough = _ENOUGH * min(path.lowest for path in paths.values())
     good = [stretch for stretch, path in paths.items() if path.lowest <= enough]
@@ -453,42 +455,10 @@ def tuned_settings(
 
 # ----------------------------------------------------------------------------- by evidence
 
-# HKRR whose map maximises the evidence, or lowers the leave-one-out error.
-
-
 _STOPPED = (Status.INTERRUPTED, Status.TIME_LIMIT)
 
 
-@dataclass(frozen=True, eq=False)
-class EvidenceModel:
-    """A model, and where its map comes from."""
-
-    metric: MetricFit
-    model: SolvedModel
-    belief: GPPosterior
-
-
-@dataclass(frozen=True, eq=False)
-class EvidenceFold:
-    """Rows to fit, and rows held out."""
-
-    settings: EvidenceHKRR
-    problem: HyperKernelProblem
-    held_out: HeldOut
-
-    def learn(self, known: MetricFit | None, start: None, run: Run, /) -> EvidenceModel:  # noqa: ARG002
-        """Learn the map, or begin with one of about the same rows, and solve."""
-        found = self.settings.fit(self.problem, run, known)
-        if found.metric.status is Status.INTERRUPTED:
-            raise KeyboardInterrupt
-        return found
-
-    def predict(self, learned: EvidenceModel, /) -> Array:
-        """Predict the held-out rows."""
-        return self.problem.predict(learned.model, self.held_out.X)
-
-
-class EvidenceHKRR(HKRRSettings):
+class EvidenceHKRR(HKRRMethod):
     """HKRR with its settings, where nothing is chosen by held-out rows."""
 
     splits: ClassVar[Splits] = Splits(fewest=2)
@@ -497,25 +467,29 @@ class EvidenceHKRR(HKRRSettings):
         """Rows times centres."""
         return n * min(n, EXACT_ROWS)
 
-    def problem(self, samples: Samples, place: Place, run: Run, /) -> HyperKernelProblem:
-        """Place and scale samples."""
-        return place_problem(self, samples, place, run)
-
     def given(self, problem: HyperKernelProblem, /) -> None:
         """Return nothing: all is learned, or fixed."""
 
-    def fold(self, problem: HyperKernelProblem, held_out: HeldOut, /) -> EvidenceFold:
-        """Join rows to fit and rows that judge."""
-        return EvidenceFold(self, problem, held_out)
-
-    def search(
+    def fit_fold(
         self,
-        folds: Callable[[], Sequence[EvidenceFold]],
-        problem: HyperKernelProblem,
+        fold: HyperKernelFold,
+        known: MetricFit | None,
+        start: EvidenceModel | None,  # noqa: ARG002
         run: Run,
         /,
-    ) -> Search[MetricFit | None, EvidenceModel] | None:
-        """Return None: nothing is searched."""
+    ) -> EvidenceModel:
+        """Learn the map, or begin with one of about the same rows, and solve."""
+        found = self.fit(fold.problem, run, known)
+        if found.metric.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
+        return found
+
+    def predict_fold(self, fold: HyperKernelFold, learned: EvidenceModel, /) -> Array:
+        """Predict the held-out rows."""
+        return fold.problem.predict(learned.model, fold.held_out.X)
+
+    def search(self, *_: Any) -> None:
+        """Search nothing."""
 
     def learn(
         self,
@@ -594,35 +568,223 @@ class EvidenceHKRR(HKRRSettings):
         return found if problem.n <= FIRST_ROWS else search.diagonal(problem, most, found)
 
 
-def solve_exactly(problem: HyperKernelProblem, metric: MetricFit, /) -> EvidenceModel:
-    """Solve with all pairs of rows."""
-    posterior = exact_criterion(problem, "evidence").posterior(metric.C, metric.ratio)
-    Z = problem.rows.whole()
-    xp = array_namespace(Z)
-    own = float(xp.mean(problem.kernel.diagonal(apply_map(Z, xp.astype(metric.C, Z.dtype)))))
-    jitter = Jitter(metric.ratio / own, raised=False)
-    model = model_from_metric(problem, metric, Z, posterior.dual_coef, jitter)
-    value = float(posterior.evidence())
-    belief = GPPosterior(value, metric.ratio, posterior.squares, posterior.factors)
-    return EvidenceModel(metric, model, belief)
+# --------------------------------------------------------------------- by average gradients
+
+_KERNELS = {  # of the structures: one whose coordinates have a meaning, and one that turns
+    "diagonal": PowerExponential(order=1.5),
+    "full": PowerExponential(order=2.0, exponent=1.4),
+}
+_STRETCH = 8.0  # median distances: with a kink, kernels are best nearly without a scale
+_ALL_GRADIENT_CENTERS = 1_000  # rows up to which all are centres: the fit is then exact
+_FIT_WORKS = 4  # normal equations, passes of leave-one-out and gradients at a map
+
+GradientTrials = Sequence[Trial[GradientSetting, GradientFit]]
 
 
-def solve_by_centers(
-    problem: HyperKernelProblem, metric: MetricFit, count: int, /
-) -> EvidenceModel:
-    """Solve with all rows, through some of them."""
-    criterion = bound_criterion(problem, count, metric.C)
-    posterior, value = criterion.evaluated(metric.C, metric.ratio)
-    jitter, taken = Jitter.of(posterior.factor), replace(metric, ratio=posterior.ratio)
-    model = model_from_metric(problem, taken, criterion.Z, posterior.dual_coef, jitter)
-    belief = GPPosterior(value, taken.ratio, posterior.squares, posterior.factors)
-    return EvidenceModel(metric, model, belief)
+@dataclass(frozen=True, eq=False)
+class GradientTuner(Tuner[GradientSetting, GradientFit]):
+    """Goes from a lengthscale to its neighbours while they predict left-out rows better."""
+
+    stretches: Sequence[float]  # ascending
+
+    @property
+    def first(self) -> GradientSetting:
+        """Return what is tried first: in the middle."""
+        return GradientSetting(self.stretches[len(self.stretches) // 2])
+
+    def propose(self, trials: GradientTrials, /) -> GradientSetting | None:
+        """Return the next neighbour of the best."""
+        if not trials:
+            return self.first
+        at = self.stretches.index(self.choose(trials).setting.stretch)
+        near = self.stretches[max(at - 1, 0) : at + 2]
+        return first_untried([GradientSetting(stretch) for stretch in near], trials)
+
+    def described(self, trial: Trial[GradientSetting, GradientFit], /) -> dict[str, Any]:
+        """Name the map's size, the ridge that left-out rows ask for, and whether it was learned."""
+        if not trial.learned:  # it overflowed
+            return {"n_components": 0, "ridge": 1.0, "learned": False}
+        best = trial.learned[0].best
+        return {
+            "n_components": best.B.shape[0],
+            "ridge": best.ridge,
+            "learned": trial.learned[0].n_steps > 0,
+        }
 
 
-def model_from_metric(
-    problem: HyperKernelProblem, metric: MetricFit, Z: Array, alpha: Array, jitter: Jitter
-) -> SolvedModel:
-    """Return the model at a metric, with its ridge in the words of HKRR."""
-    B, lengthscale = normalise_metric(problem, metric, problem.d)
-    ridge = metric.ratio / problem.weight
-    return SolvedModel(B, lengthscale, Z, alpha, ridge, jitter)
+@dataclass(frozen=True)
+class GradientHKRR(HKRRMethod):
+    """HKRR whose map comes from the gradients of its own fits."""
+
+    stretches: tuple[float, ...] = STRETCHES  # to try, of the median distance of the mapped rows
+
+    @classmethod
+    def of(cls, settings: HKRR, /, *, any_kernel: bool) -> Self:
+        """Take the kernel that is best with gradients, where any will do."""
+        if any_kernel:
+            assert isinstance(settings.optimizer, AverageGradientOuterProduct)
+            settings = replace(settings, kernel=_KERNELS[settings.optimizer.structure])
+            return cls(**vars(settings), stretches=(_STRETCH,))
+        stretches = STRETCHES if settings.lengthscale is None else (1.0,)
+        return cls(**vars(settings), stretches=stretches)
+
+    def given(self, problem: HyperKernelProblem, /) -> GradientSetting:  # noqa: ARG002
+        """Return the lengthscale in the middle: it is seldom far off."""
+        return GradientTuner(self.stretches).first
+
+    def fit_fold(
+        self,
+        fold: HyperKernelFold,
+        setting: GradientSetting,
+        start: GradientFit | None,  # noqa: ARG002
+        run: Run,
+        /,
+    ) -> GradientFit:
+        """Fit maps, until the time is over."""
+        return self.maps(fold.problem, setting, run)
+
+    def predict_fold(self, fold: HyperKernelFold, learned: GradientFit, /) -> Array:
+        """Predict every row that is fitted by the others, at the best map."""
+        bound = fold.problem.bound
+        xp = array_namespace(bound)
+        return truncate(learned.best.left_out(), xp.astype(bound, xp.float64))
+
+    def search(
+        self,
+        folds: Callable[[], Sequence[HyperKernelFold]],  # noqa: ARG002
+        problem: HyperKernelProblem,
+        run: Run,
+        /,
+    ) -> Search[GradientSetting, GradientFit]:
+        """Try lengthscales on all rows, or many: each is judged by the others."""
+        part = problem.part(LEARN_ROWS)
+        xp = array_namespace(part.reference)
+        weights = xp.ones_like(part.Y[:, :1]) if part.weights is None else part.weights
+        wide = [xp.astype(values, xp.float64) for values in (part.Y, weights)]
+        fold = Fold(part, HeldOut(part.rows.whole(), *wide))
+        return Search(self, [fold], GradientTuner(self.stretches), run, TUNE_SHARE)
+
+    def maps(
+        self,
+        problem: HyperKernelProblem,
+        setting: GradientSetting,
+        run: Run,
+        /,
+        *,
+        quick: bool = False,
+    ) -> GradientFit:
+        """Fit maps from the identity, with as many centres as there is time for; or a known one."""
+        known = setting.map
+        assert isinstance(self.optimizer, AverageGradientOuterProduct)
+        ridges = () if quick or known is not None else setting.ridges
+
+        def watch(k: int, _: Array, history: History) -> Status | None:
+            run.tell(f"maps at {setting.stretch:g} median distances", k, history)
+            return Status.TIME_LIMIT if run.is_over(FIT_SHARE) else None
+
+        sample = problem.sample()
+        fit = fit_gradient_maps(
+            MappedProblem(
+                problem.kernel,
+                problem.rows,
+                problem.Y,
+                problem.weights,
+                FINE_RIDGES if self.ridge is None else [self.ridge],
+                sample,
+                self._centers(problem, sample, run, quick=quick),
+                self.lengthscale,
+                setting.stretch,
+            ),
+            self.optimizer,
+            n_components=self.n_components,
+            start=None if known is None else place_map(known, problem),
+            ridges=ridges,
+            watch=watch,
+        )
+        if fit.status is Status.INTERRUPTED and not quick:
+            raise KeyboardInterrupt
+        return fit
+
+    def _centers(
+        self,
+        problem: HyperKernelProblem,
+        sample: tuple[Array, np.ndarray | None],
+        run: Run,
+        *,
+        quick: bool,
+    ) -> Array | None:
+        """Return the centres while maps are learned; None are all rows."""
+        wanted = self.centers.fit
+        exact = _ALL_GRADIENT_CENTERS if isinstance(wanted, str) else int(wanted)
+        if problem.n <= (_FEW_CENTERS if quick else exact):
+            return None
+        if quick:
+            return problem.centers(_FEW_CENTERS)
+        q = self.centers.wanted
+        if isinstance(wanted, str):
+            identity = array_namespace(sample[0]).ones(problem.d, **like(sample[0]))
+            begin = LearnedMap(identity, problem.lengthscale(identity, *sample))
+            works = _FIT_WORKS * self.optimizer.max_iter
+            q = affordable_centers(problem, begin, run, q, works)
+        return problem.centers(q)
+
+    def learn(
+        self,
+        problem: HyperKernelProblem,
+        choice: SearchResult[GradientSetting, GradientFit],
+        run: Run,
+        /,
+    ) -> HKRRFitted:
+        """Solve at the best map, with all rows and more centres."""
+        stopped, trial = choice.stopped, choice.trial
+        if trial is not None and trial.learned:
+            part, fit = choice.folds[0].problem, trial.learned[0]
+        else:
+            quick = stopped or problem.constant
+            part = problem.part(LEARN_ROWS)
+            fit = self.maps(part, choice.setting, run, quick=quick)
+        model = _solve_at_best(part, fit.best)
+        try:
+            model = self._refit(problem, part, model, choice.setting.tuned, run, stopped=stopped)
+        except KeyboardInterrupt:  # the model of the best map is there
+            stopped = True
+        steps = HKRRFit(model.B, model.lengthscale, fit.status, fit.best.score, fit.history)
+        learned = fit.n_steps > 0 or choice.setting.map is not None
+        ended = Status.INTERRUPTED if stopped else fit.status
+        if ended is Status.MAX_ITER:  # as many maps as are asked for
+            ended = Status.DECIDED
+        return HKRRFitted(steps, model, ended, learned, ridges=fit.ridges)
+
+    def _refit(
+        self,
+        problem: HyperKernelProblem,
+        part: HyperKernelProblem,
+        model: SolvedModel,
+        tuned: TunedRefit | None,
+        run: Run,
+        *,
+        stopped: bool,
+    ) -> SolvedModel:
+        """Solve with more centres, where there are more; ridge and lengthscale are tuned anew."""
+        refit, used = self.centers.refit, model.Z.shape[0]
+        if refit is None:
+            return model if part.n == problem.n else problem.solved(model)
+        wanted = problem.n_refit_centers()
+        if problem.constant or (used == part.n == problem.n and refit in ("auto", "all")):
+            return model
+        if stopped:  # nobody waits for more
+            return problem.refit(model, min(wanted, _FEW_CENTERS), model.tuned)
+        if refit == "auto":
+            wanted = affordable_refit_centers(problem, model, run, wanted)
+        known = tuned is not None and tuned.serves(problem.n)
+        return problem.refit(model, wanted, tuned if known else None)
+
+
+def _solve_at_best(problem: HyperKernelProblem, best: MappedRidge) -> SolvedModel:
+    """Solve at the best map; the model is in the precision of the rows."""
+    dtype = problem.reference.dtype
+    xp = array_namespace(problem.reference)
+    alpha, factor = best.solve()
+    B, Z = xp.astype(best.B, dtype), xp.astype(best.operator.Z, dtype)
+    tuned = TunedRefit(1.0, best.path, problem.n)
+    return SolvedModel(B, best.lengthscale, Z, alpha, best.ridge, Jitter.of(factor), tuned)

@@ -79,38 +79,20 @@ class HoldOut:
 
 @dataclass(frozen=True)
 class HKRRSettings:
-    """The parameters of the estimators.
+    """The parameters of the estimators."""
 
-    Attributes
-    ----------
-    n_components : int or None
-        Rows of the map; None is chosen.
-    ridge : float or None
-        λ while the map is learned; None is chosen.
-    lengthscale : float or None
-        Kept as it is; None starts at the median distance, and is learned.
-    n_starts : int
-        Random maps among those to start from.
-    start, start_lengthscale : array and float, or None
-        The only map to start from, if it is of as many features, and its lengthscale.
-    criterion : {"hold_out", "evidence", "loo"}
-        By which the map is learned.
-    structure : {"full", "low_rank", "diagonal"}
-        Of the map.
-    """
-
-    n_components: int | None
+    n_components: int | None  # None is chosen
     kernel: Kernel
-    ridge: float | None
-    lengthscale: float | None
+    ridge: float | None  # None is chosen
+    lengthscale: float | None  # kept as it is; None starts at the median distance, and is learned
     centers: Centers
     optimizer: Optimizer
-    n_starts: int
-    start: Array | None
-    start_lengthscale: float | None
+    n_starts: int  # random maps among those to start from
+    start: Array | None  # the only map to start from, if it is of as many features
+    start_lengthscale: float | None  # of that
     scaling: str | None
-    criterion: str = "hold_out"
-    structure: str = "full"
+    criterion: str = "hold_out"  # by which the map is learned, or "evidence", "loo"
+    structure: str = "full"  # of the map, or "low_rank", "diagonal"
 
     @property
     def is_given(self) -> bool:
@@ -155,3 +137,16 @@ def n_components_grid(d: int) -> list[int]:
     """Numbers of components to choose among: powers of two, the paper's 20, and d."""
     sizes = {2**k for k in range(7)} | {min(d, _START_COMPONENTS), largest_n_components(d)}
     return sorted(size for size in sizes if size <= min(d, _MOST_COMPONENTS))
+
+
+@dataclass(frozen=True)
+class GradientSetting:
+    """The lengthscale, in units of the median distance of the mapped rows, and what is known.
+
+    From another fit to about the same rows.
+    """
+
+    stretch: float
+    ridges: tuple[float, ...] | None = None  # of the fits on the way to the best map
+    map: Array | None = None
+    tuned: TunedRefit | None = field(default=None, compare=False)

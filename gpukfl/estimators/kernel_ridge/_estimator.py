@@ -5,20 +5,19 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from gpukfl.core._array import Array, array_namespace, epsilon, sample_norm, to_double, to_host
+from gpukfl.core._array import Array, epsilon, sample_norm, to_host
 from gpukfl.core._checks import check_choice, check_number
-from gpukfl.core._places import Backend, Place
-from gpukfl.core._random import draw_indices
+from gpukfl.core._places import Backend
 from gpukfl.core._results import Status
 from gpukfl.core._warnings import warn
 from gpukfl.estimators._base import OF_EVERY_FIT, ArrayRegressor, status_text
-from gpukfl.estimators._classifier import CLASS_WEIGHT, OneHotClassifier
+from gpukfl.estimators._classifier import CLASS_WEIGHT, OF_CLASSIFIERS, OneHotClassifier
 from gpukfl.estimators._data import BoundedPredictions, Data, rescale_dual_coefficients
 from gpukfl.estimators._declared import (
     DOUBLE,
@@ -33,31 +32,27 @@ from gpukfl.estimators._declared import (
     Text,
 )
 from gpukfl.estimators._learner import Learner, SearchResult
-from gpukfl.estimators._run import Run
-from gpukfl.estimators._samples import Samples, Splits
 from gpukfl.estimators._validation import check_finite_result
 from gpukfl.estimators.kernel_ridge._fit import (
+    BrownianFit,
+    BrownianSettings,
     KernelRidgeProblem,
     KernelRidgeSetting,
     KernelRidgeSettings,
 )
+from gpukfl.estimators.scaling import SCALING, SCALING_ATTRIBUTE
 from gpukfl.inspection import Description, Names, Panel, Ridges
-from gpukfl.kernels import Brownian, Kernel, make_kernel
+from gpukfl.kernels import Kernel, make_kernel
 from gpukfl.methods import (
     SELECTIONS,
     SOLVERS,
+    KernelRidge,
     KernelRidgeFit,
     RidgePath,
-    RidgeSystem,
-    paper_ridge,
-    solve_with_intercept,
 )
-from gpukfl.operators import KernelMatrix, KernelOperator
 from gpukfl.solvers import ConjugateGradient
 
 # ----------------------------------------------------------------------------- description
-
-# What kernel ridge regressions say of themselves: no features are learned.
 
 
 def describe(e: Any, names: Names, /) -> Description:
@@ -102,9 +97,6 @@ def describe_brownian(e: Any, names: Names, /) -> Description:
 
 # ------------------------------------------------------------------------------------ base
 
-# What the kernel ridge estimators share: parameters, what is kept of a fit, and predictions.
-
-
 _CHOSEN = ("auto", "median")  # lengthscales that the samples say
 ATTRIBUTES: dict[str, Declared] = {
     "centers_": Numbers(FLOAT, ("n_centers", "n_features")),
@@ -132,6 +124,7 @@ class KernelRidgeBase(BoundedPredictions, Learner):
     _attributes = ATTRIBUTES
     _values = (RidgePath,)
     _predicts = "KernelRidge"
+    _describe = describe
     _unit_free = True  # the lengthscale takes it up
     _finds_nothing = "has nothing to fit"
 
@@ -163,7 +156,7 @@ class KernelRidgeBase(BoundedPredictions, Learner):
         self.scaling = scaling
 
     def _method(self) -> KernelRidgeSettings:
-        make_kernel(self.kernel)
+        kernel = make_kernel(self.kernel)
         check_number("ridge", self.ridge, low=0, also=("auto",))
         check_number("lengthscale", self.lengthscale, low=0, low_allowed=False, also=_CHOSEN)
         check_choice("solver", self.solver, SOLVERS)
@@ -171,16 +164,18 @@ class KernelRidgeBase(BoundedPredictions, Learner):
         check_choice("center_selection", self.center_selection, SELECTIONS)
         check_number("max_iter", self.max_iter, kind=numbers.Integral, low=1)
         check_number("tol", self.tol, low=0, low_allowed=False)
-        return KernelRidgeSettings(
-            self.kernel,
+        method = KernelRidge(
+            kernel,
             None if self.ridge == "auto" else float(self.ridge),
-            self.lengthscale if isinstance(self.lengthscale, str) else float(self.lengthscale),
             self.solver,
             None if self.n_centers == "auto" else int(self.n_centers),
             self.center_selection,
             ConjugateGradient(self.tol, max_iter=self.max_iter),
-            self.scaling,
         )
+        lengthscale = (
+            self.lengthscale if isinstance(self.lengthscale, str) else float(self.lengthscale)
+        )
+        return KernelRidgeSettings(self.kernel, lengthscale, method, self.scaling)
 
     def _keep(
         self,
@@ -219,16 +214,6 @@ class KernelRidgeBase(BoundedPredictions, Learner):
         warn_bad_solution(fit, problem)
         if fit.path is not None and not fit.path.brackets:
             _warn_at_edge(fit.ridge, fit.path.ridges)
-
-    # ------------------------------------------------------------------ description
-
-    def _describe(self, names: Names, /) -> Description:
-        return describe(self, names)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.array_api_support = True
-        return tags
 
 
 def warn_bad_solution(fit: KernelRidgeFit, data: Data, /) -> None:
@@ -269,10 +254,8 @@ def _warn_at_edge(ridge: float, tried: list[float]) -> None:
 
 # ------------------------------------------------------------------------------ estimators
 
-# Kernel ridge regression as scikit-learn estimators.
-
-
-_PARAMETERS = """
+_PARAMETERS = (
+    """
     Parameters
     ----------
     kernel : str or Kernel, default="gaussian"
@@ -307,15 +290,12 @@ _PARAMETERS = """
         Where to compute, as a `Backend` also in which precision. "auto" follows X, and moves large
         NumPy data to a usable GPU. Systems are solved in float64 either way, and only "falkon"
         takes kernel values in the precision of the data.
-    scaling : {"auto", "standard", "robust", "quantile", None}, default="auto"
-        How features are scaled first, each by itself: "standard" to zero mean and unit variance,
-        where values far beyond all others have no part in this, see `scaling_`; "robust" by the
-        median and the interquartile range, bounded smoothly by 3; "quantile" to normal scores of
-        their ranks; None not at all. "auto" is "robust" where a feature of more than two values has
-        an excess kurtosis above 20, and "standard" elsewhere.
 """
+    + SCALING
+)
 
-_ATTRIBUTES = """
+_ATTRIBUTES = (
+    """
     Attributes
     ----------
     centers_ : array of shape (n_centers, n_features)
@@ -327,13 +307,9 @@ _ATTRIBUTES = """
     bounds_ : array of shape (2, n_targets)
         Least and largest value that is predicted: the mean of a target, less and plus twice its
         largest deviation. With a small ridge functions may be wild just outside the data.
-    scaling_ : ColumnScaling or None
-        What features are scaled by: a function of rows, of host arrays. Of "standard" with `mean`
-        and `scale`, which are subtracted and divided by, and `limits` (4, n_features): the lowest
-        value that is taken as it is, the 1 % and the 99 % quantile, which take the place of values
-        below and above, and the highest. Of "robust" with `median` and `factor`; of "quantile"
-        with a table of `values` and their `scores`.
-    kernel_, lengthscale_, ridge_, solver_ : Kernel, float, float, str
+"""
+    + SCALING_ATTRIBUTE
+    + """    kernel_, lengthscale_, ridge_, solver_ : Kernel, float, float, str
         As used.
     ridge_path_ : RidgePath or None
         Ridges tried and their scores.
@@ -348,6 +324,7 @@ _ATTRIBUTES = """
     condition_ : float or None
         Lower bound on the condition number of the kernel matrix of the centres, if it was factored.
 """
+)
 
 _NOTES = """
     Notes
@@ -376,12 +353,7 @@ class KernelRidgeClassifier(OneHotClassifier, KernelRidgeBase):
     __doc__ = f"""Kernel ridge classification: least squares on one-hot classes.
 
     Any number of classes, any labels.
-    {_PARAMETERS}{CLASS_WEIGHT}{_ATTRIBUTES}{OF_EVERY_FIT}
-    classes_ : array of shape (n_classes,)
-        Labels.
-    calibration_ : Calibration
-        What makes probabilities of scores, chosen on held-out samples.
-    {_NOTES}
+    {_PARAMETERS}{CLASS_WEIGHT}{_ATTRIBUTES}{OF_EVERY_FIT}{OF_CLASSIFIERS}{_NOTES}
     Examples
     --------
     >>> from sklearn.datasets import load_iris
@@ -394,104 +366,10 @@ class KernelRidgeClassifier(OneHotClassifier, KernelRidgeBase):
 
 # -------------------------------------------------------------------------------- brownian
 
-# Kernel ridge regression with the multi-dimensional Brownian kernel.
-
-
-_CENTERS = 1_000  # of rows that lie in parts
-
-
-@dataclass(frozen=True, eq=False)
-class BrownianFit:
-    """Coefficients in the units of the problem, and how their solver ended."""
-
-    Z: Array  # (q, d): all samples where these lie together
-    alpha: Array  # (q, t)
-    intercept: Array  # (t,)
-    ridge: float
-    status: Status
-    n_iter: int
-    residual: float
-
-
-class BrownianProblem(Data):
-    """One data set, and what draws a preconditioner's sketch or centres."""
-
-    def __init__(
-        self, settings: BrownianSettings, samples: Samples, place: Place, run: Run
-    ) -> None:
-        super().__init__(settings, samples, place)
-        self.rng = run.rng
-
-
-@dataclass(frozen=True)
-class BrownianSettings:
-    """The parameters of the estimator; a ridge that is None is the paper's."""
-
-    ridge: float | None
-    scaling: str | None
-    splits: ClassVar[Splits] = Splits()
-
-    def work(self, n: int, d: int, /) -> int:  # noqa: ARG002
-        """Kernel elements of a product."""
-        return n * n
-
-    def problem(self, samples: Samples, place: Place, run: Run, /) -> BrownianProblem:
-        """Place samples."""
-        return BrownianProblem(self, samples, place, run)
-
-    def given(self, problem: BrownianProblem, /) -> float:
-        """Return the ridge."""
-        n = problem.n_effective
-        ridge = paper_ridge(problem.rows, n) if self.ridge is None else self.ridge
-        return ridge or 1.0 / n  # where all rows are at the origin
-
-    def search(self, *_: Any) -> None:
-        """Search nothing: the ridge is given."""
-
-    def learn(
-        self, problem: BrownianProblem, choice: SearchResult[float, Any], run: Run, /
-    ) -> BrownianFit:
-        """Fit all rows by conjugate gradients; an interruption before has nothing to give.
-
-        Rows that lie in parts never meet all others: they meet centres.
-        """
-        if choice.stopped:
-            raise KeyboardInterrupt
-        if problem.rows.partitioning is not None:
-            return _fit_centers(problem, choice.setting)
-        X = problem.rows.whole()
-        system = RidgeSystem(problem.Y, choice.setting, problem.root_weights, rng=run.rng)
-        kernel = KernelMatrix(Brownian(), X)
-        solution = system.solve(kernel, rtol=system.tight())
-        alpha = system.coefficients(solution.x)
-        return BrownianFit(
-            X,
-            alpha,
-            system.intercept(kernel @ alpha),
-            system.ridge,
-            solution.status,
-            solution.n_iter,
-            system.relative_residual(solution.residual),
-        )
-
-
-def _fit_centers(problem: BrownianProblem, ridge: float) -> BrownianFit:
-    """Fit by normal equations of some rows as centres, in one pass."""
-    rows = replace(problem.rows, reference=to_double(problem.reference))
-    index = np.sort(draw_indices(problem.rng, rows.shape[0], min(rows.shape[0], _CENTERS)))
-    operator = KernelOperator(Brownian(), rows, rows.at(index))
-    weights = None if problem.weights is None else to_double(problem.weights)
-    Y = to_double(problem.Y)
-    alpha, intercept, factor = solve_with_intercept(operator, Y, weights, ridge=ridge)
-    if factor.raised:
-        warn(
-            f"the kernel matrix is singular in this precision: {factor.jitter:.1e} was added to it"
-        )
-    return BrownianFit(operator.Z, alpha, intercept, ridge, Status.CONVERGED, 1, 0.0)
-
 
 class BrownianKernelRidge(ArrayRegressor, Learner):
-    r"""Kernel ridge regression with the kernel :math:`(\|x\| + \|x'\| - \|x - x'\|)/2`.
+    __doc__ = (
+        r"""Kernel ridge regression with the kernel :math:`(\|x\| + \|x'\| - \|x - x'\|)/2`.
 
     The peer of BKerNN that learns no features. The intercept is not penalised.
 
@@ -503,25 +381,17 @@ class BrownianKernelRidge(ArrayRegressor, Learner):
         Draws the preconditioner's sketch.
     backend : {"auto", "numpy", "cupy", "torch"} or Backend, default="auto"
         Where to compute, as a `Backend` also in which precision.
-    scaling : {"auto", "standard", "robust", "quantile", None}, default="auto"
-        How features are scaled first, each by itself: "standard" to zero mean and unit variance,
-        where values far beyond all others have no part in this, see `scaling_`; "robust" by the
-        median and the interquartile range, bounded smoothly by 3; "quantile" to normal scores of
-        their ranks; None not at all. "auto" is "robust" where a feature of more than two values has
-        an excess kurtosis above 20, and "standard" elsewhere.
-
+"""
+        + SCALING
+        + """
     Attributes
     ----------
     X_fit_ : array of shape (n_centers, n_features)
         Centres, as the kernel sees them: all samples of positive weight, or some of those that lie
         in parts.
-    scaling_ : ColumnScaling or None
-        What features are scaled by: a function of rows, of host arrays. Of "standard" with `mean`
-        and `scale`, which are subtracted and divided by, and `limits` (4, n_features): the lowest
-        value that is taken as it is, the 1 % and the 99 % quantile, which take the place of values
-        below and above, and the highest. Of "robust" with `median` and `factor`; of "quantile"
-        with a table of `values` and their `scores`.
-    dual_coef_ : array of shape (n_centers, n_targets)
+"""
+        + SCALING_ATTRIBUTE
+        + """    dual_coef_ : array of shape (n_centers, n_targets)
         α.
     intercept_ : array of shape (n_targets,)
         c.
@@ -531,15 +401,9 @@ class BrownianKernelRidge(ArrayRegressor, Learner):
         How the solver ended, after how many iterations, and its relative residual.
     tuning_ : list
         Empty: the ridge has a closed form, and no settings are tried.
-    place_ : str
-        Library and device that computed.
-    tuning_seconds_ : float
-        That the search for settings took: next to nothing.
-    tuning_cut_short_ : bool
-        False.
-    warnings_ : list of str
-        What the fit warned of, each once, at most 20.
-
+"""
+        + OF_EVERY_FIT
+        + """
     Notes
     -----
     O(n² d) time for each iteration of preconditioned conjugate gradients and a block of rows in
@@ -558,8 +422,10 @@ class BrownianKernelRidge(ArrayRegressor, Learner):
     >>> bool(BrownianKernelRidge(ridge=1e-4).fit(X, X[:, 0]).score(X, X[:, 0]) > 0.99)
     True
     """
+    )
 
     _predicts = "BrownianKernelRidge"
+    _describe = describe_brownian
     _unit_free = True  # the ridge takes it up
 
     def __init__(
@@ -582,17 +448,13 @@ class BrownianKernelRidge(ArrayRegressor, Learner):
 
     def _keep(
         self,
-        problem: BrownianProblem,
+        problem: Data,
         fit: BrownianFit,
         choice: SearchResult[Any, Any],  # noqa: ARG002
         back: Callable[[Array], Array],
     ) -> None:
-        xp = array_namespace(problem.reference)
-        with np.errstate(over="ignore"):
-            alpha = back(xp.astype(fit.alpha, xp.float64) * problem.y_scale[None, :])
-            intercept = back(
-                xp.astype(fit.intercept, xp.float64) * problem.y_scale + problem.y_mean
-            )
+        alpha = back(problem.in_units(fit.alpha))
+        intercept = back(problem.in_units(fit.intercept, mean=True))
         check_finite_result(alpha, intercept)
         self.X_fit_, self.dual_coef_, self.intercept_ = back(fit.Z), alpha, intercept
         self.ridge_, self.solve_residual_ = fit.ridge, fit.residual
@@ -600,11 +462,3 @@ class BrownianKernelRidge(ArrayRegressor, Learner):
         if fit.status is not Status.CONVERGED:
             msg = f"relative residual {self.solve_residual_:.1e}: {fit.status.value}"
             warn(msg, ConvergenceWarning)
-
-    def _describe(self, names: Names, /) -> Description:
-        return describe_brownian(self, names)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.array_api_support = True
-        return tags

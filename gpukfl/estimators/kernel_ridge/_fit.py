@@ -1,8 +1,8 @@
-"""Kernel ridge regression as a method: settings, and one data set."""
+"""Kernel ridge regression as a method, also with the Brownian kernel: settings, and fits."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -10,14 +10,26 @@ import numpy as np
 
 from gpukfl.core._array import Array, to_double, to_host
 from gpukfl.core._places import Place
-from gpukfl.estimators._data import Data, HeldOut, draw_rows, truncate
+from gpukfl.core._random import draw_indices
+from gpukfl.core._results import Status
+from gpukfl.core._warnings import warn
+from gpukfl.estimators._data import Data, draw_rows, truncate
 from gpukfl.estimators._learner import SearchResult
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples, Splits
-from gpukfl.kernels import Kernel, make_kernel, median_distance
-from gpukfl.methods import RIDGES, KernelRidge, KernelRidgeFit, leave_one_out_lengthscale
+from gpukfl.estimators._search import Fold
+from gpukfl.kernels import Brownian, Kernel, make_kernel, median_distance
+from gpukfl.methods import (
+    RIDGES,
+    KernelRidge,
+    KernelRidgeFit,
+    RidgeSystem,
+    leave_one_out_lengthscale,
+    paper_ridge,
+    solve_with_intercept,
+)
+from gpukfl.operators import KernelMatrix, KernelOperator
 from gpukfl.partitioned._rows import Rows
-from gpukfl.solvers import ConjugateGradient
 
 
 @dataclass(frozen=True)
@@ -31,12 +43,12 @@ class KernelRidgeSetting:
 class KernelRidgeProblem(Data):
     """One data set, its kernel, and what draws centres and folds."""
 
-    def __init__(
-        self, settings: KernelRidgeSettings, samples: Samples, place: Place, run: Run
-    ) -> None:
-        super().__init__(settings, samples, place)
-        self.settings, self.rng = settings, run.rng
-        self.kernel = make_kernel(settings.kernel)
+    settings: KernelRidgeSettings
+
+    @cached_property
+    def kernel(self) -> Kernel:
+        """The kernel, before distances are divided by the lengthscale."""
+        return make_kernel(self.settings.kernel)
 
     @cached_property
     def lengthscale(self) -> float:
@@ -47,33 +59,15 @@ class KernelRidgeProblem(Data):
         # A kernel given as a value has the lengthscale that its maker gave it
         if isinstance(settings.kernel, Kernel):
             return 1.0
-        index = draw_rows(self.rows.shape[0], self.rng)
+        index = draw_rows(self.n, self.rng)
         rows, Y, s = self.rows.take_with(index, self.Y, self.root_weights)
         X, D = rows.whole(), None if s is None else s**2
         weights = None if D is None else to_host(D)[:, 0].astype(np.float64)
         typical = median_distance(X, norm=kernel.norm, weights=weights)
         if given == "median" or self.constant or len(index) < settings.splits.fewest:
             return typical
-        ridges = RIDGES if settings.ridge is None else [settings.ridge]
+        ridges = RIDGES if settings.method.ridge is None else [settings.method.ridge]
         return leave_one_out_lengthscale(kernel, X, Y, D, typical=typical, ridges=ridges)
-
-
-@dataclass(frozen=True, eq=False)
-class KernelRidgeFold:
-    """Rows to fit, and rows held out."""
-
-    settings: KernelRidgeSettings
-    problem: KernelRidgeProblem
-    held_out: HeldOut
-
-    def learn(self, setting: KernelRidgeSetting, start: None, run: Run, /) -> KernelRidgeFit:  # noqa: ARG002
-        """Fit; what is None is chosen anew."""
-        return self.settings.fit(self.problem, setting)
-
-    def predict(self, fit: KernelRidgeFit, /) -> Array:
-        """Predict the held-out rows."""
-        found = fit.predict(Rows(self.held_out.X, self.problem.reference))
-        return truncate(found, self.problem.bound)
 
 
 @dataclass(frozen=True)
@@ -81,12 +75,8 @@ class KernelRidgeSettings:
     """The parameters of the estimators; None is "auto", as of lengthscales their own words are."""
 
     kernel: str | Kernel
-    ridge: float | None
     lengthscale: float | str
-    solver: str
-    n_centers: int | None
-    center_selection: str
-    conjugate_gradient: ConjugateGradient
+    method: KernelRidge  # but for its kernel
     scaling: str | None
     splits: ClassVar[Splits] = Splits()
 
@@ -100,11 +90,19 @@ class KernelRidgeSettings:
 
     def given(self, problem: KernelRidgeProblem, /) -> KernelRidgeSetting:
         """Return the ridge; any is as good for a constant."""
-        return KernelRidgeSetting(1.0 if self.ridge is None and problem.constant else self.ridge)
+        ridge = self.method.ridge
+        return KernelRidgeSetting(1.0 if ridge is None and problem.constant else ridge)
 
-    def fold(self, problem: KernelRidgeProblem, held_out: HeldOut, /) -> KernelRidgeFold:
-        """Join rows to fit and rows that judge."""
-        return KernelRidgeFold(self, problem, held_out)
+    def fit_fold(
+        self, fold: Fold[KernelRidgeProblem], setting: KernelRidgeSetting, *_: Any
+    ) -> KernelRidgeFit:
+        """Fit; what is None is chosen anew."""
+        return self.fit(fold.problem, setting)
+
+    def predict_fold(self, fold: Fold[KernelRidgeProblem], fit: KernelRidgeFit, /) -> Array:
+        """Predict the held-out rows."""
+        problem = fold.problem
+        return truncate(fit.predict(Rows(fold.held_out.X, problem.reference)), problem.bound)
 
     def search(self, *_: Any) -> None:
         """Search nothing: the ridge is chosen in closed form."""
@@ -124,14 +122,91 @@ class KernelRidgeSettings:
     def fit(self, problem: KernelRidgeProblem, setting: KernelRidgeSetting, /) -> KernelRidgeFit:
         """Choose the solver and what the setting leaves open, and solve."""
         known = setting.lengthscale
-        method = KernelRidge(
-            problem.kernel.stretched(problem.lengthscale if known is None else known),
-            setting.ridge,
-            self.solver,
-            self.n_centers,
-            self.center_selection,
-            self.conjugate_gradient,
-        )
+        kernel = problem.kernel.stretched(problem.lengthscale if known is None else known)
+        method = replace(self.method, kernel=kernel, ridge=setting.ridge)
         s = problem.root_weights
         weights = None if s is None else to_double(s) ** 2
         return method.fit(problem.rows, problem.Y, weights, problem.rng)
+
+
+# -------------------------------------------------------------------------------- brownian
+
+_CENTERS = 1_000  # of rows that lie in parts
+
+
+@dataclass(frozen=True, eq=False)
+class BrownianFit:
+    """Coefficients in the units of the problem, and how their solver ended."""
+
+    Z: Array  # (q, d): all samples where these lie together
+    alpha: Array  # (q, t)
+    intercept: Array  # (t,)
+    ridge: float
+    status: Status
+    n_iter: int
+    residual: float
+
+
+@dataclass(frozen=True)
+class BrownianSettings:
+    """The parameters of the estimator; a ridge that is None is the paper's."""
+
+    ridge: float | None
+    scaling: str | None
+    splits: ClassVar[Splits] = Splits()
+
+    def work(self, n: int, d: int, /) -> int:  # noqa: ARG002
+        """Kernel elements of a product."""
+        return n * n
+
+    def problem(self, samples: Samples, place: Place, run: Run, /) -> Data:
+        """Place samples."""
+        return Data(self, samples, place, run)
+
+    def given(self, problem: Data, /) -> float:
+        """Return the ridge."""
+        n = problem.n_effective
+        ridge = paper_ridge(problem.rows, n) if self.ridge is None else self.ridge
+        return ridge or 1.0 / n  # where all rows are at the origin
+
+    def search(self, *_: Any) -> None:
+        """Search nothing: the ridge is given."""
+
+    def learn(self, problem: Data, choice: SearchResult[float, Any], run: Run, /) -> BrownianFit:
+        """Fit all rows by conjugate gradients; an interruption before has nothing to give.
+
+        Rows that lie in parts never meet all others: they meet centres.
+        """
+        if choice.stopped:
+            raise KeyboardInterrupt
+        if problem.rows.partitioning is not None:
+            return _fit_centers(problem, choice.setting)
+        X = problem.rows.whole()
+        system = RidgeSystem(problem.Y, choice.setting, problem.root_weights, rng=run.rng)
+        kernel = KernelMatrix(Brownian(), X)
+        solution = system.solve(kernel, rtol=system.tight())
+        alpha = system.coefficients(solution.x)
+        return BrownianFit(
+            X,
+            alpha,
+            system.intercept(kernel @ alpha),
+            system.ridge,
+            solution.status,
+            solution.n_iter,
+            system.relative_residual(solution.residual),
+        )
+
+
+def _fit_centers(problem: Data, ridge: float) -> BrownianFit:
+    """Fit by normal equations of some rows as centres, in one pass."""
+    rows = replace(problem.rows, reference=to_double(problem.reference))
+    index = np.sort(draw_indices(problem.rng, rows.shape[0], min(rows.shape[0], _CENTERS)))
+    operator = KernelOperator(Brownian(), rows, rows.at(index))
+    weights = None if problem.weights is None else to_double(problem.weights)
+    Y = to_double(problem.Y)
+    alpha, intercept, factor = solve_with_intercept(operator, Y, weights, ridge=ridge)
+    if factor.raised:
+        warn(
+            f"the kernel matrix is singular in this precision: {factor.jitter:.1e} was added to it"
+        )
+    return BrownianFit(operator.Z, alpha, intercept, ridge, Status.CONVERGED, 1, 0.0)

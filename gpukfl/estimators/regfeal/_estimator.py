@@ -22,11 +22,23 @@ from gpukfl.core._array import (
 )
 from gpukfl.core._checks import check_choice, check_kind, check_number
 from gpukfl.core._places import Backend
-from gpukfl.core._random import draw_indices
 from gpukfl.core._results import Status
 from gpukfl.estimators._base import OF_EVERY_FIT, ArrayRegressor
-from gpukfl.estimators._classifier import CLASS_WEIGHT, OneHotClassifier
-from gpukfl.estimators._data import BoundedPredictions
+from gpukfl.estimators._classifier import CLASS_WEIGHT, OF_CLASSIFIERS, OneHotClassifier
+from gpukfl.estimators._data import BoundedPredictions, Data, draw_rows, rescale_dual_coefficients
+from gpukfl.estimators._declared import (
+    DOUBLE,
+    FLOAT,
+    Declared,
+    Int,
+    NoneValue,
+    Number,
+    Numbers,
+    Record,
+    Rule,
+    Text,
+    all_or_none,
+)
 from gpukfl.estimators._features import DirectionProfiles, profile_curves
 from gpukfl.estimators._learner import SearchResult, SteppedLearner
 from gpukfl.estimators._validation import check_finite_result
@@ -34,18 +46,16 @@ from gpukfl.estimators.regfeal._fit import (
     RegFeaLFitted,
     RegFeaLMethod,
     RegFeaLProblem,
-    RegFeaLSetting,
-)
-from gpukfl.estimators.regfeal._retraining import (
-    ATTRIBUTES,
-    RULES,
-    TRIED,
-    Retraining,
-    check_retrain,
+    Retrained,
     leading_columns,
+    project_rows,
 )
+from gpukfl.estimators.regfeal._settings import RegFeaLSetting, check_retrain
+from gpukfl.estimators.scaling import SCALING, SCALING_ATTRIBUTE
 from gpukfl.inspection import Degrees, Description, Directions, Eta, Importances, Names, Objective
+from gpukfl.kernels import Kernel
 from gpukfl.methods import (
+    LARGEST_DEGREE,
     DegreeLaw,
     Reweighting,
     derivative_products,
@@ -54,9 +64,56 @@ from gpukfl.methods import (
 )
 from gpukfl.prediction import farthest
 
-# ----------------------------------------------------------------------------- description
+# ------------------------------------------------------------------------------ attributes
 
-# What regularised feature learning says of itself.
+TRIED: dict[str, Declared] = {
+    "degree_decay": Number(optional=True),
+    "max_degree": Int(optional=True),
+    "strength": Number(),
+    "prediction": Text(),
+}
+
+ATTRIBUTES: dict[str, Declared] = {
+    "R_": Numbers(FLOAT, ("n_features", "n_features")),
+    "_rotation": Numbers(DOUBLE, ("n_features", "n_features")),
+    "eta_": Numbers(DOUBLE, ("n_features",)),
+    "importances_": Numbers(DOUBLE, ("n_features",)),
+    "eta_path_": Numbers(DOUBLE, ("n_updates", "n_features")),
+    "multi_indices_": Numbers("i", ("n_tuples", "n_features")),
+    "feature_matrix_": Numbers(FLOAT, ("n_features", "n_features")),
+    "coef_": Numbers(FLOAT, ("n_tuples", "n_targets")),
+    "degree_decay_": Number(optional=True),
+    "max_degree_": Int(optional=True),
+    "strength_": Number(),
+    "ridge_": Number(),
+    "retrain_components_": Numbers(FLOAT, ("n_directions", "n_features"), optional=True),
+    "kernel_": Record(Kernel, optional=True),
+    "centers_": Numbers(FLOAT, ("n_centers", "n_directions"), optional=True),
+    "dual_coef_": Numbers(DOUBLE, ("n_centers", "n_targets"), optional=True),
+    "_offset": Numbers(FLOAT, ("n_targets",), optional=True),
+    # Of a regressor of another library, which a file cannot hold
+    "retrained_": NoneValue(),
+    "_y_scale": NoneValue(),
+    "_y_mean": NoneValue(),
+}
+
+
+def _has_valid_degrees(e: Any) -> bool:
+    tuples = e.multi_indices_
+    return (e.degree_decay_ is None) != (e.max_degree_ is None) and bool(
+        np.all((tuples >= 0) & (tuples <= LARGEST_DEGREE))
+    )
+
+
+RULES: dict[str, Rule] = {
+    "degrees of a law": _has_valid_degrees,
+    "all of a retrained model": all_or_none(
+        "kernel_", "centers_", "dual_coef_", "retrain_components_", "_offset"
+    ),
+}
+
+
+# ----------------------------------------------------------------------------- description
 
 
 def describe(e: Any, names: Names, /) -> Description:
@@ -109,9 +166,6 @@ def _degrees_panel(e: Any) -> Degrees:
 
 # ------------------------------------------------------------------------------------ base
 
-# What the RegFeaL estimators share: parameters, what is kept of a fit, and predictions.
-
-
 SELECTIONS = ("features", "variables")
 MAX_DEGREE = 40
 
@@ -120,14 +174,16 @@ _RANGE_ROWS = 500  # over the range of which profiles are drawn
 _QUIET = (Status.CONVERGED,)
 
 
-class RegFeaLBase(DirectionProfiles, Retraining, BoundedPredictions, SteppedLearner):
+class RegFeaLBase(DirectionProfiles, BoundedPredictions, SteppedLearner):
     """The common part: parameters, what is kept of a fit, and predictions."""
 
     _tried = TRIED
     _predicts = "RegFeaL"
+    _describe = describe
     _attributes = ATTRIBUTES
     _rules = RULES
     _values = (DegreeLaw, Reweighting)
+    retrain_components_: Any
     _renamed: ClassVar[dict[str, str]] = {
         "degree_decay": "give degrees, a number or 'auto'",
         "max_degree": "give degrees=DegreeLaw(largest=...)",
@@ -220,9 +276,8 @@ class RegFeaLBase(DirectionProfiles, Retraining, BoundedPredictions, SteppedLear
         fit, exponent = fitted.fit, self._reweighting.exponent
         xp, on = array_namespace(problem.reference), double_like(problem.reference)
         assert fit.indices is not None
-        with np.errstate(over="ignore"):
-            coef = back(xp.asarray(fit.f_hat, **on) * problem.y_scale[None, :])
-            intercept = back(xp.asarray(fit.intercept, **on) * problem.y_scale + problem.y_mean)
+        coef = back(problem.in_units(xp.asarray(fit.f_hat, **on)))
+        intercept = back(problem.in_units(xp.asarray(fit.intercept, **on), mean=True))
         check_finite_result(coef, intercept)
         self.coef_, self.intercept_ = coef, intercept
         self._keep_bounds(problem, back)
@@ -248,10 +303,30 @@ class RegFeaLBase(DirectionProfiles, Retraining, BoundedPredictions, SteppedLear
         self.degree_decay_, self.max_degree_ = law.decay, law.largest
         self.ridge_ = fitted.method.ridge
         self._keep_retrained(fitted.retrained, problem, back)
-        n, rng = problem.rows.shape[0], np.random.RandomState(0)
-        index = np.arange(n) if n <= _RANGE_ROWS else draw_indices(rng, n, _RANGE_ROWS)
-        self._keep_range(to_host(problem.rows.at(np.sort(index))))
+        index = draw_rows(problem.n, np.random.RandomState(0), _RANGE_ROWS)
+        self._keep_range(to_host(problem.rows.at(index)))
         self._keep_steps(fit.history, fitted.status, _QUIET)
+
+    def _keep_retrained(
+        self, found: Retrained | None, data: Data, back: Callable[[Array], Array]
+    ) -> None:
+        """Set what predicts; nothing, where the Hermite features do."""
+        self.retrain_components_ = None
+        self.kernel_: Kernel | None = None
+        self.retrained_, self.centers_, self.dual_coef_ = None, None, None
+        self._offset, self._y_scale, self._y_mean = None, None, None
+        if found is None:
+            return
+        self.retrain_components_ = asarray_like(found.directions, self.coef_)
+        if found.fit is None:
+            self.retrained_ = found.regressor
+            self._y_scale, self._y_mean = to_host(data.y_scale), to_host(data.y_mean)
+            return
+        fit = found.fit
+        self._offset = offset = back(data.y_mean)
+        self.dual_coef_ = rescale_dual_coefficients(fit.alpha, data, offset)
+        check_finite_result(back(self.dual_coef_), offset)
+        self.kernel_, self.centers_ = fit.kernel, back(fit.Z)
 
     # ------------------------------------------------------------------ prediction
 
@@ -261,14 +336,27 @@ class RegFeaLBase(DirectionProfiles, Retraining, BoundedPredictions, SteppedLear
         return self._of_its_regressor
 
     def _of_its_regressor(self, X: Array) -> Array:
+        """Predictions of the regressor that was given, at validated rows: (n, t)."""
+        assert self.retrained_ is not None
         reference = reference_like(self.coef_)
         rows = replace(self._scaled_rows(X, reference), clip=farthest(self.clip))
-        return array_namespace(X).astype(self._predict_by_regressor(rows), X.dtype)
+        Z = project_rows(rows, self.retrain_components_).whole()
+        found = np.asarray(self.retrained_.predict(to_host(Z).astype(np.float64)))
+        found = found.reshape(len(found), -1) * self._y_scale + self._y_mean
+        return array_namespace(X).astype(asarray_like(found, self.coef_), X.dtype)
 
-    # ------------------------------------------------------------------ description
-
-    def _describe(self, names: Names, /) -> Description:
-        return describe(self, names)
+    def _last_text(self) -> str:
+        """Return in words what predicts."""
+        if self.kernel_ is None and self.retrained_ is None:
+            return "Hermite features"
+        model = self.retrained_ if self.kernel_ is None else self.kernel_
+        suffix = "" if self.kernel_ is None else " kernel ridge"
+        components = to_host(self.retrain_components_)
+        plural = "" if len(components) == 1 else "s"
+        norms = np.linalg.norm(components, axis=1)
+        weighted = "" if np.allclose(norms, 1.0, atol=1e-3) else "weighted "
+        what = f"{len(components)} {weighted}direction{plural}"
+        return f"{type(model).__name__}{suffix} on {what}"
 
     @property
     def coef_rotation_(self) -> Array:
@@ -287,7 +375,8 @@ class RegFeaLBase(DirectionProfiles, Retraining, BoundedPredictions, SteppedLear
         return int(np.sum(shares >= (1.0 - 1e-9) / len(shares)))
 
 
-_PARAMETERS = """
+_PARAMETERS = (
+    """
     Parameters
     ----------
     n_random_features : int, default=2000
@@ -322,18 +411,16 @@ _PARAMETERS = """
         Where to compute. "auto" follows X, and moves large NumPy data to a usable GPU. A `Backend`
         also says in which precision features are computed. The recursion, sums over samples and
         systems are float64.
-    scaling : {"auto", "standard", "robust", "quantile", None}, default="auto"
-        How features are scaled first, each by itself: "standard" to zero mean and unit variance,
-        where values far beyond all others have no part in this, see `scaling_`; "robust" by the
-        median and the interquartile range, bounded smoothly by 3; "quantile" to normal scores of
-        their ranks; None not at all. "auto" is "robust" where a feature of more than two values has
-        an excess kurtosis above 20, and "standard" elsewhere.
-        The polynomials rely on it.
+"""
+    + SCALING
+    + """        The polynomials rely on it.
     verbose : int, default=0
         1 prints a line per iteration.
 """
+)
 
-_ATTRIBUTES = """
+_ATTRIBUTES = (
+    """
     Attributes
     ----------
     R_ : array of shape (n_features, n_features)
@@ -382,19 +469,16 @@ _ATTRIBUTES = """
         ρ or M as used; the other is None.
     strength_, ridge_ : float
         μ and λ as used.
-    scaling_ : ColumnScaling or None
-        What features are scaled by: a function of rows, of host arrays. Of "standard" with `mean`
-        and `scale`, which are subtracted and divided by, and `limits` (4, n_features): the lowest
-        value that is taken as it is, the 1 % and the 99 % quantile, which take the place of values
-        below and above, and the highest. Of "robust" with `median` and `factor`; of "quantile"
-        with a table of `values` and their `scores`.
-    tuning_ : list of dict
+"""
+    + SCALING_ATTRIBUTE
+    + """    tuning_ : list of dict
         Settings tried: scores (R²) on held-out rows with their standard errors, seconds, and which
         was chosen. First laws and strengths, with predictions by the Hermite features; then, for
         the best three, kernel ridge regressions on their directions.
     history_, n_iter_, status_ : History, int, str
         Objective and distinct tuples (as "step") of every iteration; how the fit ended.
 """
+)
 
 _NOTES = """
     Notes
@@ -434,12 +518,7 @@ class RegFeaLClassifier(OneHotClassifier, RegFeaLBase):
 
     Least squares on one-hot classes with shared directions; probabilities are calibrated on
     held-out rows. Any number of classes, any labels.
-    {_PARAMETERS}{CLASS_WEIGHT}{_ATTRIBUTES}{OF_EVERY_FIT}
-    classes_ : array of shape (n_classes,)
-        Labels.
-    calibration_ : Calibration
-        What makes probabilities of scores, chosen on held-out rows.
-    {_NOTES}
+    {_PARAMETERS}{CLASS_WEIGHT}{_ATTRIBUTES}{OF_EVERY_FIT}{OF_CLASSIFIERS}{_NOTES}
     Examples
     --------
     >>> from sklearn.datasets import load_iris

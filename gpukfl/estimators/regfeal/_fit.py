@@ -10,129 +10,82 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from gpukfl.core._array import Array, array_namespace, double_like, to_double, to_host
+from gpukfl.core._array import (
+    Array,
+    array_namespace,
+    asarray_like,
+    concat_rows,
+    double_like,
+    reference_like,
+    take_rows,
+    to_double,
+    to_host,
+)
 from gpukfl.core._places import Place
 from gpukfl.core._results import Status
 from gpukfl.core._warnings import warn
-from gpukfl.estimators._data import Data, HeldOut, truncate
+from gpukfl.estimators._data import Data, draw_rows, truncate
 from gpukfl.estimators._learner import SearchResult
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples, Splits
-from gpukfl.estimators._search import Search, Trial, first_untried, hill_climb, is_clearly_worse
-from gpukfl.estimators.regfeal._retraining import (
+from gpukfl.estimators._search import (
+    Fold,
+    Search,
+    Trial,
+    Tuner,
+    first_untried,
+    hill_climb,
+    is_clearly_worse,
+)
+from gpukfl.estimators.regfeal._settings import (
     LEAST,
     Coordinates,
-    Retrained,
+    RegFeaLSetting,
+    RegFeaLSettings,
     check_retrain_in_parts,
     check_retrain_weights,
-    fit_kernel_ridge,
-    fit_retrained,
-    leading_columns,
-    project_rows,
 )
 from gpukfl.inspection import effective_rank
+from gpukfl.kernels import Gaussian, median_distance
 from gpukfl.methods import (
     DegreeLaw,
     FirstTurn,
+    KernelRidge,
+    KernelRidgeFit,
     RegFeaL,
     RegFeaLFit,
-    Reweighting,
     derivative_weights,
     eta_shares,
 )
-from gpukfl.partitioned._rows import Rows, reduce_rows
+from gpukfl.partitioned._rows import Rows, map_rows, reduce_rows
 from gpukfl.prediction import FAR, farthest
 
 # --------------------------------------------------------------------------------- problem
 
-# One data set of RegFeaL: its settings, and rows that Hermite polynomials can bear.
-
-
 _TERMS = 10  # of the kernel for each random feature, from which these tell little
 
 
-@dataclass(frozen=True)
-class RegFeaLSetting:
-    """Law of the degrees, μ, and what is retrained on: None where Hermite features predict."""
-
-    law: DegreeLaw
-    strength: float
-    way: Coordinates | None = None
-
-
-@dataclass(frozen=True)
-class RegFeaLSettings:
-    """The parameters of the estimators.
-
-    Attributes
-    ----------
-    n_random_features : int
-        Tuples of degrees in each iteration.
-    rotate : bool
-        Whether directions are learned, not variables selected.
-    law : DegreeLaw or None
-        None is chosen.
-    strength : float or None
-        μ; None is chosen.
-    retrain : "kernel_ridge", None or a regressor
-        What is fitted on the directions.
-    clip : float, "auto" or None
-        Where features end.
-    """
-
-    n_random_features: int
-    rotate: bool
-    law: DegreeLaw | None
-    strength: float | None
-    ridge: float
-    reweighting: Reweighting
-    retrain: Any
-    clip: float | str | None
-    scaling: str | None
-
-    @property
-    def is_open(self) -> bool:
-        """Whether the law or μ is to be chosen."""
-        return self.law is None or self.strength is None
-
-    def at(self, setting: RegFeaLSetting, /) -> RegFeaL:
-        """Return the method at a setting."""
-        by = self.reweighting
-        return RegFeaL(
-            self.n_random_features,
-            setting.law,
-            setting.strength,
-            self.ridge,
-            exponent=by.exponent,
-            rotate=self.rotate,
-            over_c=by.over_c,
-            n_iter=by.n_iter,
-        )
-
-
 class RegFeaLProblem(Data):
-    """One data set of RegFeaL.
+    """One data set of RegFeaL."""
 
-    Attributes
-    ----------
-    given_weights : host array (n,), or None
-        Sample weights; where rows lie in parts, theirs do.
-    """
+    settings: RegFeaLSettings
+    given_weights: Array | None  # (n,), of the host; where rows lie in parts, theirs are
 
-    def __init__(self, settings: RegFeaLSettings, samples: Samples, place: Place) -> None:
-        super().__init__(settings, samples, place, clip=farthest(settings.clip))
-        self.settings, self.given_weights = settings, samples.weights
+    def __init__(self, settings: RegFeaLSettings, samples: Samples, place: Place, run: Run) -> None:
+        super().__init__(settings, samples, place, run, clip=farthest(settings.clip))
+        self.given_weights = samples.weights
         if self.rows.partitioning is not None:
             check_retrain_in_parts(settings.retrain)
         if samples.weights is not None:
             check_retrain_weights(settings.retrain)
 
-    @cached_property
-    def kept_rows(self) -> Rows:
-        """The rows, scaled once where they are few: each regression passes over them."""
-        return self.rows.in_memory()
+    def coordinates(self, rows: Rows, directions: np.ndarray, /) -> Rows:
+        """Coordinates of scaled rows along directions (s, d) of the host, in float64."""
+        xp = array_namespace(self.reference)
+        return project_rows(rows, xp.asarray(directions, **double_like(self.reference)))
 
     @cached_property
     def _far(self) -> tuple[float, np.ndarray]:
@@ -140,15 +93,18 @@ class RegFeaLProblem(Data):
         xp = array_namespace(self.reference)
         rows, edge = replace(self.rows, clip=None), farthest(self.settings.clip) or FAR
 
+        def merge(a: tuple[float, np.ndarray], b: tuple[float, np.ndarray]) -> Any:
+            return max(a[0], b[0]), a[1] + b[1]
+
         def part(start: int, stop: int) -> list[tuple[float, np.ndarray]]:
             found = []
             for _, _, block in rows.blocks(start=start, stop=stop):
                 size = xp.abs(block)
                 beyond = xp.sum(xp.astype(size > edge, xp.float64), axis=0)
                 found.append((float(xp.max(size)), to_host(beyond)))
-            return [functools.reduce(_merge_extremes, found)]
+            return [functools.reduce(merge, found)]
 
-        ((largest, beyond),) = reduce_rows(rows.source, part, combine=_merge_extremes)
+        ((largest, beyond),) = reduce_rows(rows.source, part, combine=merge)
         return largest, beyond / rows.shape[0]
 
     @property
@@ -196,20 +152,97 @@ class RegFeaLProblem(Data):
             warn(msg)
 
 
-def _merge_extremes(a: tuple[float, np.ndarray], b: tuple[float, np.ndarray], /) -> Any:
-    """Largest value of two sets of rows, and the number of values beyond an edge."""
-    return max(a[0], b[0]), a[1] + b[1]
+# ------------------------------------------------------------------------------ retraining
+
+_EXACT, _MANY = 5_000, 100_000  # rows up to which all, or many, are centres
+_CENTERS, _FEW_CENTERS = 2_000, 1_000
+_WORKS = 2  # as long as the last regression may take
+_SHORT = 0.1  # of the longest column: half of what makes a direction
+
+
+@dataclass(frozen=True, eq=False)
+class Retrained:
+    """What predicts from coordinates: kernel ridge regression, or another regressor."""
+
+    directions: np.ndarray  # (s, d), on which data are projected
+    fit: KernelRidgeFit | None = None
+    regressor: Any = None
+
+
+def fit_retrained(problem: RegFeaLProblem, directions: np.ndarray, run: Run, /) -> Retrained:
+    """Fit kernel ridge regression, or a copy of the regressor, to coordinates along directions."""
+    rows, regressor = problem.coordinates(problem.rows, directions), problem.settings.retrain
+    weights, n = problem.given_weights, problem.n
+    if regressor == "kernel_ridge":
+        Y = to_double(problem.Y)
+
+        def solve(q: int) -> KernelRidgeFit:
+            return fit_kernel_ridge(rows, Y, weights, centers=q)
+
+        wanted = _EXACT if n <= _EXACT else _CENTERS if n <= _MANY else _FEW_CENTERS
+        return Retrained(directions, solve(run.affordable(wanted, solve, times=_WORKS)))
+    Y = to_host(problem.Y).astype(np.float64)
+    given = {} if weights is None else {"sample_weight": weights}
+    y = Y[:, 0] if Y.shape[1] == 1 else Y
+    fitted = clone(regressor).fit(to_host(rows.whole()), y, **given)
+    return Retrained(directions, regressor=fitted)
+
+
+def fit_kernel_ridge(
+    rows: Rows,
+    Y: Array,
+    weights: Array | None,
+    /,
+    *,
+    centers: int,
+    few: int | None = None,
+) -> KernelRidgeFit:
+    """Fit kernel ridge regression with `centers` Nyström centres; to fewer rows, exactly.
+
+    The ridge is chosen with `few` centres, where rows are more than twice as many.
+    """
+    rng = np.random.RandomState(0)
+    index = draw_rows(Y.shape[0], rng)
+    lengthscale = median_distance(
+        rows.at(index), weights=None if weights is None else to_host(take_rows(weights, index))
+    )
+    n_centers = None if Y.shape[0] <= centers else centers
+    method = KernelRidge(Gaussian(lengthscale), n_centers=n_centers, cautious=True)
+    placed = None if weights is None else asarray_like(weights[:, None], rows.reference)
+    given = rows, Y, placed, rng
+    if few is not None and Y.shape[0] > 2 * few:
+        method = replace(method, ridge=replace(method, n_centers=few).fit(*given).ridge)
+    return method.fit(*given)
+
+
+def project_rows(rows: Rows, components: Array, /) -> Rows:
+    """Coordinates of rows along `components` (s, d): (n, s), in the precision of these."""
+    xp, dtype = array_namespace(components), components.dtype
+
+    def part(start: int, stop: int) -> Array:
+        blocks = rows.blocks(start=start, stop=stop)
+        return concat_rows([xp.astype(X, dtype, copy=False) @ components.T for _, _, X in blocks])
+
+    Z = map_rows(rows.source, part, columns=components.shape[:1], dtype=dtype)
+    return Rows(Z, reference_like(components))
+
+
+def leading_columns(R: np.ndarray, lengths: np.ndarray, /) -> np.ndarray:
+    """Return the columns of orthogonal host R (d, d), of some lengths, among the longest.
+
+    The directions are among these. Where features are many, a decomposition of all columns takes
+    longer than all of the fit.
+    """
+    long = lengths >= _SHORT * lengths.max() if lengths.any() else np.arange(len(lengths)) == 0
+    return R[:, long] * lengths[long]
 
 
 # ------------------------------------------------------------------------------------ fold
 
-# Rows that RegFeaL is fitted to, and others that judge the fit.
-
-
 SHARE = 0.5  # of max_time after which the search has ended
 _FEATURES = 5_000  # that settings are chosen with, at most: with fewer, other settings are best
 _ITERATIONS = 4
-_CENTERS = 600  # of kernel ridge regressions that only compare directions
+_COMPARING_CENTERS = 600  # of kernel ridge regressions that only compare directions
 _PATH_CENTERS = 300  # on which their ridge is chosen, where there are more rows
 
 
@@ -228,67 +261,22 @@ class RegFeaLLearned:
         return self.method.directions(self.fit)
 
 
-@dataclass(frozen=True, eq=False)
-class RegFeaLFold:
-    """Rows to fit, and rows held out."""
-
-    problem: RegFeaLProblem
-    held_out: HeldOut
-
-    @property
-    def rows(self) -> Rows:
-        """Rows held out."""
-        return Rows(self.held_out.X, self.problem.reference)
-
-    def learn(
-        self, setting: RegFeaLSetting, start: RegFeaLLearned | None, run: Run, /
-    ) -> RegFeaLLearned:
-        """Fit the rows, with draws that are the same for every setting; or retrain a fit."""
-        if setting.way is None:
-            return self._fitted(setting, start, run)
-        base = start or self._fitted(setting, None, run)
-        R, eta = base.directions
-        directions = setting.way.of(R, eta, base.method.exponent)
-        return replace(base, first=None, retrained=self._retrained(directions))
-
-    def predict(self, learned: RegFeaLLearned, /) -> Array:
-        """Predict the rows held out, by Hermite features or by what is retrained."""
-        again = learned.retrained
-        if again is None or again.fit is None:
-            return truncate(learned.fit.predict(self.rows), self.problem.bound)
-        return again.fit.predict(project_rows(self.rows, self._placed(again.directions)))
-
-    def _fitted(
-        self, setting: RegFeaLSetting, start: RegFeaLLearned | None, run: Run
-    ) -> RegFeaLLearned:
-        first = (start and start.first) or FirstTurn()
-        problem, rng = self.problem, np.random.RandomState(0)
-        method = problem.settings.at(setting)
-        few = min(method.n_random_features, _FEATURES), min(method.n_iter, _ITERATIONS)
-        method = replace(method.with_effort(*few), max_time=run.left(SHARE))
-        fit = method.run(problem.kept_rows, problem.Y, problem.weights, rng, first=first)
-        if fit.status is Status.INTERRUPTED:
-            raise KeyboardInterrupt
-        name = f"tune {setting.law.described}, strength {setting.strength:g}"
-        run.tell(name, len(fit.history) - 1, fit.history)
-        return RegFeaLLearned(method, fit, first)
-
-    def _retrained(self, directions: np.ndarray) -> Retrained:
-        """Kernel ridge regression on coordinates along some directions."""
-        problem, weights = self.problem, self.problem.given_weights
-        rows, Y = project_rows(problem.kept_rows, self._placed(directions)), to_double(problem.Y)
-        fit = fit_kernel_ridge(rows, Y, weights, centers=_CENTERS, few=_PATH_CENTERS)
-        return Retrained(directions, fit)
-
-    def _placed(self, directions: np.ndarray) -> Array:
-        reference = self.problem.reference
-        return array_namespace(reference).asarray(directions, **double_like(reference))
+def fit_few_features(
+    problem: RegFeaLProblem, setting: RegFeaLSetting, first: FirstTurn, run: Run, /
+) -> RegFeaLLearned:
+    """Fit with few features and iterations, which compare settings, and draws that are the same."""
+    method, rng = problem.settings.at(setting), np.random.RandomState(0)
+    few = min(method.n_random_features, _FEATURES), min(method.n_iter, _ITERATIONS)
+    method = replace(method.with_effort(*few), max_time=run.left(SHARE))
+    fit = method.run(problem.kept_rows, problem.Y, problem.weights, rng, first=first)
+    if fit.status is Status.INTERRUPTED:
+        raise KeyboardInterrupt
+    name = f"tune {setting.law.described}, strength {setting.strength:g}"
+    run.tell(name, len(fit.history) - 1, fit.history)
+    return RegFeaLLearned(method, fit, first)
 
 
 # ---------------------------------------------------------------------------------- search
-
-# RegFeaL as a method: its settings, what is chosen by held-out rows, and the last fit.
-
 
 MEAN_DEGREES = (0.5, 1.0, 2.0, 4.0, 8.0)  # of the tuples that the decays of the grid give
 STRENGTHS = (1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0, 1000.0)
@@ -313,7 +301,7 @@ Trials = Sequence[OneTrial]
 
 
 @dataclass(frozen=True, eq=False)
-class RegFeaLTuner:
+class RegFeaLTuner(Tuner[RegFeaLSetting, RegFeaLLearned]):
     """Goes from neighbour to neighbour on the grid of laws and μ, from the best of some scouts.
 
     Then the directions of the best points are retrained on, in several ways.
@@ -347,9 +335,9 @@ class RegFeaLTuner:
             return next(trial.learned for trial in points if trial.setting == base)
         if points:
             leader = rank_trials(points)[0]
-            if leader.setting.law == setting.law and leader.learned:
+            if leader.setting.law == setting.law:
                 return leader.learned
-        return [None] * self.n_folds
+        return ()
 
     def choose(self, trials: Trials, /) -> OneTrial:
         """Return the best, by what predicts in the end; of its ways the fewest directions.
@@ -496,9 +484,9 @@ class RegFeaLMethod(RegFeaLSettings):
         """Random features of all rows."""
         return n * self.n_random_features
 
-    def problem(self, samples: Samples, place: Place, run: Run, /) -> RegFeaLProblem:  # noqa: ARG002
+    def problem(self, samples: Samples, place: Place, run: Run, /) -> RegFeaLProblem:
         """Place and scale samples."""
-        return RegFeaLProblem(self, samples, place)
+        return RegFeaLProblem(self, samples, place, run)
 
     def given(self, problem: RegFeaLProblem, /) -> RegFeaLSetting:
         """Return what is given, and the middle of the grid."""
@@ -506,12 +494,42 @@ class RegFeaLMethod(RegFeaLSettings):
         law = self.law or degree_law(START[0], problem.rows.shape[1])
         return RegFeaLSetting(law, self.strength or START[1])
 
-    def fold(self, problem: RegFeaLProblem, held_out: HeldOut, /) -> RegFeaLFold:
-        """Join rows to fit and rows that judge."""
-        return RegFeaLFold(problem, held_out)
+    def fit_fold(
+        self,
+        fold: Fold[RegFeaLProblem],
+        setting: RegFeaLSetting,
+        start: RegFeaLLearned | None,
+        run: Run,
+        /,
+    ) -> RegFeaLLearned:
+        """Fit the rows; or retrain on the directions of a fit, to coordinates along them."""
+        problem = fold.problem
+        if setting.way is None or start is None:
+            first = (start and start.first) or FirstTurn()
+            start = fit_few_features(problem, setting, first, run)
+        if setting.way is None:
+            return start
+        R, eta = start.directions
+        directions = setting.way.of(R, eta, start.method.exponent)
+        rows, Y = problem.coordinates(problem.kept_rows, directions), to_double(problem.Y)
+        weights = problem.given_weights
+        fit = fit_kernel_ridge(rows, Y, weights, centers=_COMPARING_CENTERS, few=_PATH_CENTERS)
+        return replace(start, first=None, retrained=Retrained(directions, fit))
+
+    def predict_fold(self, fold: Fold[RegFeaLProblem], learned: RegFeaLLearned, /) -> Array:
+        """Predict the rows held out, by Hermite features or by what is retrained."""
+        problem, again = fold.problem, learned.retrained
+        rows = Rows(fold.held_out.X, problem.reference)
+        if again is None or again.fit is None:
+            return truncate(learned.fit.predict(rows), problem.bound)
+        return again.fit.predict(problem.coordinates(rows, again.directions))
 
     def search(
-        self, folds: Callable[[], Sequence[RegFeaLFold]], problem: RegFeaLProblem, run: Run, /
+        self,
+        folds: Callable[[], Sequence[Fold[RegFeaLProblem]]],
+        problem: RegFeaLProblem,
+        run: Run,
+        /,
     ) -> Search[RegFeaLSetting, RegFeaLLearned] | None:
         """Search where law or μ is chosen, or something is retrained and there is time for it."""
         start = self.given(problem)
@@ -532,7 +550,7 @@ class RegFeaLMethod(RegFeaLSettings):
             )
         found = folds()
         tuner = RegFeaLTuner(scouts, laws, strengths, self.retrain, len(found))
-        return RegFeaLSearch(found, tuner, run, SHARE)
+        return RegFeaLSearch(self, found, tuner, run, SHARE)
 
     def learn(
         self,
@@ -559,8 +577,7 @@ class RegFeaLMethod(RegFeaLSettings):
             way = self._way(choice, R, eta)
             try:
                 if way is not None:
-                    at = way.of(R, eta, method.exponent)
-                    again = fit_retrained(self.retrain, problem, problem.given_weights, at, run)
+                    again = fit_retrained(problem, way.of(R, eta, method.exponent), run)
             except KeyboardInterrupt:  # the Hermite features predict
                 stopped = True
         status = Status.INTERRUPTED if stopped else fit.status

@@ -20,9 +20,9 @@ from gpukfl.core._array import (
 )
 from gpukfl.core._memory import available_memory
 from gpukfl.core._places import Place
-from gpukfl.core._random import draw_indices, preserve_rng_state
+from gpukfl.core._random import preserve_rng_state
 from gpukfl.core._results import History, Status
-from gpukfl.estimators._data import Data, HeldOut, truncate
+from gpukfl.estimators._data import Data, HeldOut, draw_rows, truncate
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators.selection._settings import SelectionSettings
@@ -93,12 +93,7 @@ Candidate = tuple[np.ndarray, Kernel]  # weights (p,), and a kernel of the varia
 def make_selection_kernel(kernel: str | Kernel, /) -> Radial | Manhattan:
     """Return a kernel that can weigh variables, by its name or as it is.
 
-    Raises
-    ------
-    ValueError
-        If the name is unknown.
-    TypeError
-        If it is not a function of a sum over the variables with a slope at 0.
+    It is a function of a sum over the variables, with a slope at 0; else there is a TypeError.
     """
     if isinstance(kernel, str):
         if kernel not in SELECTION_KERNELS:
@@ -126,17 +121,14 @@ class Predictor:
 class SelectionProblem(Data):
     """Data on a place, and what is done with them; see the base class for its attributes."""
 
+    settings: SelectionSettings
+
     def __init__(
-        self,
-        settings: SelectionSettings,
-        samples: Samples,
-        place: Place,
-        run: Run,
+        self, settings: SelectionSettings, samples: Samples, place: Place, run: Run
     ) -> None:
-        super().__init__(settings, samples, place)
-        self.settings, self.kernel, self.rng = settings, settings.kernel, run.rng
+        super().__init__(settings, samples, place, run)
+        self.kernel, self.p = settings.kernel, self.d
         self._made_of = samples, place, run
-        self.n, self.p = self.rows.shape
         self.anchor = self._anchor()
 
     def part(self, rows: np.ndarray, /) -> SelectionProblem:
@@ -159,7 +151,7 @@ class SelectionProblem(Data):
         given = self.settings.weights.anchor
         if not isinstance(given, str):
             return float(given)
-        sample, weights = self.sample(self.rng)
+        sample, weights = self.sample()
         w = np.ones(sample.shape[0]) if weights is None else weights
         xp, power = array_namespace(sample), self.kernel.power
         pairs = xp.asarray(np.outer(w, w) / w.sum() ** 2, **double_like(sample))
@@ -393,9 +385,7 @@ class SelectionProblem(Data):
 
     def _some(self, count: int) -> Some:
         """Draw samples, targets and weights of at most `count` samples."""
-        index = np.arange(self.n)
-        if self.n > count:
-            index = np.sort(draw_indices(self.rng, self.n, count))
+        index = draw_rows(self.n, self.rng, count)
         rows, Y, weights = self._everyone.take_with(index, self.Y, self.weights)
         return rows.whole(), Y, weights
 

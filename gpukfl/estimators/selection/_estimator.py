@@ -47,11 +47,12 @@ from gpukfl.estimators._features import profile_curves
 from gpukfl.estimators._learner import SearchResult, SteppedLearner
 from gpukfl.estimators._validation import check_finite_result, validate_samples
 from gpukfl.estimators.kernel_ridge._estimator import warn_bad_solution
-from gpukfl.estimators.selection._control import SelectionFitted
+from gpukfl.estimators.scaling import SCALING_ATTRIBUTE, STANDARD_SCALING
 from gpukfl.estimators.selection._data import SelectionProblem, make_selection_kernel
 from gpukfl.estimators.selection._fit import (
     QUIET,
     KernelSelection,
+    SelectionFitted,
     SelectionLearned,
     SelectionSetting,
 )
@@ -77,9 +78,6 @@ from gpukfl.methods import Selection
 from gpukfl.solvers import ArmijoSearch, ProjectedGradient
 
 # ------------------------------------------------------------------------------ attributes
-
-# What a fitted selection is: attributes, and what their values must be.
-
 
 TRIED: dict[str, Declared] = {
     "ridge": Number(),
@@ -167,8 +165,6 @@ RULES: dict[str, Rule] = {
 
 # ----------------------------------------------------------------------------- description
 
-# What a kernel feature selection says of itself.
-
 
 def describe(e: Any, names: Names, /) -> Description:
     """Describe a fitted estimator whose arrays are NumPy's."""
@@ -239,180 +235,20 @@ def _panels(e: Any, names: Names) -> tuple[Panel, ...]:
     return (*panels, Objective(tuple(e.history_.objective)))
 
 
-# -------------------------------------------------------------------------------- selected
-
-# What a selection of variables gives: columns, a description, and profiles.
-
-
-_AVERAGED = 30  # centres over whose other variables a profile is a mean
-
-
-class SelectedVariables(DescribedMethod, SelectorMixin):
-    """The selected columns of data, and what the model makes of them."""
-
-    kernel: str | Kernel
-    kernel_: Kernel
-    n_features_in_: int
-    n_effective_features_: int
-    rounds_: list[dict[str, Any]]
-    ridge_: float
-    error_control: str | Stability | Knockoffs | None
-    e_values_: Array | None
-
-    def _get_support_mask(self) -> np.ndarray:
-        check_is_fitted(self)
-        return to_host(self._support)
-
-    @run_on_data_device
-    def transform(self, X: Any) -> Array:
-        """Keep the selected columns.
-
-        Parameters
-        ----------
-        X : array or frame of shape (n_samples, n_features)
-            Data, of the library that was used in `fit`.
-
-        Returns
-        -------
-        array or frame of shape (n_samples, n_selected)
-            The selected columns as they are in X.
-
-        Raises
-        ------
-        ValueError
-            If no variable was selected.
-        """
-        check_is_fitted(self)
-        whole = validate_samples(self, X, reset=False, method="transform")
-        if not self.n_effective_features_:
-            msg = (
-                "expected at least one selected variable to transform to, got none: lower "
-                "`sparsity`, or see `scores_` for what came close"
-            )
-            raise ValueError(msg)
-        if hasattr(X, "columns"):
-            return super().transform(X)
-        index = self.get_support(indices=True)
-        if is_host(whole):
-            return whole[:, index]
-        xp = array_namespace(whole)
-        return xp.take(whole, xp.asarray(index, device=like(whole)["device"]), axis=1)
-
-    @run_on_data_device
-    def inverse_transform(self, X: Any) -> Array:
-        """Put the selected columns back in their places, among columns of zeros.
-
-        Parameters
-        ----------
-        X : array of shape (n_samples, n_selected)
-            What `transform` gives, of any library.
-
-        Returns
-        -------
-        array of shape (n_samples, n_features)
-            Of the library, device and dtype of X.
-
-        Raises
-        ------
-        ValueError
-            If X has another number of columns than were selected.
-        """
-        if not is_array(X) or is_host(X):
-            return super().inverse_transform(X)
-        support = self.get_support()
-        if X.ndim != 2 or X.shape[1] != support.sum():
-            msg = f"expected X of shape (n, {int(support.sum())}), got {tuple(X.shape)}"
-            raise ValueError(msg)
-        xp = array_namespace(X)
-        with_zeros = xp.concat([X, xp.zeros((X.shape[0], 1), **like(X))], axis=1)
-        origin = np.where(support, np.cumsum(support) - 1, X.shape[1])
-        return xp.take(with_zeros, xp.asarray(origin, **index_like(X)), axis=1)
-
-    def selected_at(self, level: float, /) -> np.ndarray:
-        """Select at another level, by the e-values that knockoffs gave.
-
-        Parameters
-        ----------
-        level : float
-            Share of false variables among those selected, at most, on average: in (0, 1].
-
-        Returns
-        -------
-        host array of bool (n_features,)
-            Whether each variable is selected. Far from the level of the fit fewer are found than
-            by a fit at that level.
-
-        Raises
-        ------
-        ValueError
-            If the fit has no e-values: it was not one with knockoffs, or ended before them.
-        """
-        check_is_fitted(self)
-        check_number("level", level, low=0, high=1, low_allowed=False)
-        if self.e_values_ is None:
-            msg = (
-                f"expected a fit with error_control='fdr' that was not interrupted, got one "
-                f"without e-values, of error_control={self.error_control!r}"
-            )
-            raise ValueError(msg)
-        return select_by_e_values(to_host(self.e_values_), float(level))
-
-    # ------------------------------------------------------------------ description
-
-    def _describe(self, names: Names, /) -> Description:
-        return describe(self, names)
-
-    def profiles(self, count: int = 5, points: int = 100) -> tuple[np.ndarray, np.ndarray]:
-        """Predict along the selected variables, averaged over the others of some centres.
-
-        At their mean there may be no row at all, such as between the indicators of categories,
-        and a narrow kernel knows nothing there.
-
-        Parameters
-        ----------
-        count : int
-            Variables at most, most important first.
-        points : int
-            On each, over the range of the centres.
-
-        Returns
-        -------
-        tuple of host arrays, shapes (c, points) and (c, points, n_targets)
-            Values of the variables as `scaling` left them, and predictions.
-        """
-        check_is_fitted(self)
-        if self.dual_coef_ is None:
-            return np.zeros((0, points)), np.zeros((0, points, len(to_host(self.intercept_))))
-        centers = to_host(self.centers_).astype(float)
-        importances = to_host(self.feature_importances_)[to_host(self._used)]
-        order = np.argsort(-importances, kind="stable")[:count]
-        steps = np.linspace(centers.min(axis=0), centers.max(axis=0), points, axis=1)[order]
-        some = np.linspace(0, len(centers) - 1, min(_AVERAGED, len(centers))).astype(int)
-        coef = to_host(self.dual_coef_)
-        values = np.empty((len(order), points, coef.shape[1]))
-        for row, variable in enumerate(order):
-            Z = np.tile(centers[some], (points, 1, 1))
-            Z[:, :, variable] = steps[row][:, None]
-            K = np.asarray(self.kernel_(Z.reshape(-1, Z.shape[-1]), centers))
-            values[row] = (K @ coef).reshape(points, len(some), -1).mean(axis=1)
-        return steps / to_host(self._stretch)[order, None], to_host(self.intercept_) + values
-
-
 # ------------------------------------------------------------------------------------ base
-
-# What the kernel feature selectors share: parameters, the fit, and what was selected.
-
 
 _CONTROLS = {"fdr": Knockoffs()}
 _SPARSITIES: dict[str, Permutations | Path] = {"auto": Permutations(), "tune": Path()}
+_AVERAGED = 30  # centres over whose other variables a profile is a mean
 _MUCH = 0.1  # R² of what is not selected that is worth saying, beside its error
 
 
-class SelectionBase(SelectedVariables, BoundedPredictions, SteppedLearner):
+class SelectionBase(DescribedMethod, SelectorMixin, BoundedPredictions, SteppedLearner):
     """The common part: parameters, what is kept of a fit, and predictions."""
 
     _tried = TRIED
     _predicts = "KernelFeatureSelector"
+    _describe = describe
     _attributes = ATTRIBUTES
     _rules = RULES
     _values = (
@@ -426,6 +262,8 @@ class SelectionBase(SelectedVariables, BoundedPredictions, SteppedLearner):
         ProjectedGradient,
         ArmijoSearch,
     )
+    kernel_: Kernel
+    centers_: Array | None
     _unit_free = True  # the anchor takes it up
     _finds_nothing = "selects no variable"
     _renamed: ClassVar[dict[str, str]] = {
@@ -597,13 +435,143 @@ class SelectionBase(SelectedVariables, BoundedPredictions, SteppedLearner):
             _copy_keeping_dtype(scores, there),
         )
 
-    # ------------------------------------------------------------------ prediction
+    # ------------------------------------------------------------------ what was selected
+
+    def _get_support_mask(self) -> np.ndarray:
+        check_is_fitted(self)
+        return to_host(self._support)
+
+    @run_on_data_device
+    def transform(self, X: Any) -> Array:
+        """Keep the selected columns.
+
+        Parameters
+        ----------
+        X : array or frame of shape (n_samples, n_features)
+            Data, of the library that was used in `fit`.
+
+        Returns
+        -------
+        array or frame of shape (n_samples, n_selected)
+            The selected columns as they are in X.
+
+        Raises
+        ------
+        ValueError
+            If no variable was selected.
+        """
+        check_is_fitted(self)
+        whole = validate_samples(self, X, reset=False, method="transform")
+        if not self.n_effective_features_:
+            msg = (
+                "expected at least one selected variable to transform to, got none: lower "
+                "`sparsity`, or see `scores_` for what came close"
+            )
+            raise ValueError(msg)
+        if hasattr(X, "columns"):
+            return super().transform(X)
+        index = self.get_support(indices=True)
+        if is_host(whole):
+            return whole[:, index]
+        xp = array_namespace(whole)
+        return xp.take(whole, xp.asarray(index, device=like(whole)["device"]), axis=1)
+
+    @run_on_data_device
+    def inverse_transform(self, X: Any) -> Array:
+        """Put the selected columns back in their places, among columns of zeros.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_selected)
+            What `transform` gives, of any library.
+
+        Returns
+        -------
+        array of shape (n_samples, n_features)
+            Of the library, device and dtype of X.
+
+        Raises
+        ------
+        ValueError
+            If X has another number of columns than were selected.
+        """
+        if not is_array(X) or is_host(X):
+            return super().inverse_transform(X)
+        support = self.get_support()
+        if X.ndim != 2 or X.shape[1] != support.sum():
+            msg = f"expected X of shape (n, {int(support.sum())}), got {tuple(X.shape)}"
+            raise ValueError(msg)
+        xp = array_namespace(X)
+        with_zeros = xp.concat([X, xp.zeros((X.shape[0], 1), **like(X))], axis=1)
+        origin = np.where(support, np.cumsum(support) - 1, X.shape[1])
+        return xp.take(with_zeros, xp.asarray(origin, **index_like(X)), axis=1)
+
+    def selected_at(self, level: float, /) -> np.ndarray:
+        """Select at another level, by the e-values that knockoffs gave.
+
+        Parameters
+        ----------
+        level : float
+            Share of false variables among those selected, at most, on average: in (0, 1].
+
+        Returns
+        -------
+        host array of bool (n_features,)
+            Whether each variable is selected. Far from the level of the fit fewer are found than
+            by a fit at that level.
+
+        Raises
+        ------
+        ValueError
+            If the fit has no e-values: it was not one with knockoffs, or ended before them.
+        """
+        check_is_fitted(self)
+        check_number("level", level, low=0, high=1, low_allowed=False)
+        if self.e_values_ is None:
+            msg = (
+                f"expected a fit with error_control='fdr' that was not interrupted, got one "
+                f"without e-values, of error_control={self.error_control!r}"
+            )
+            raise ValueError(msg)
+        return select_by_e_values(to_host(self.e_values_), float(level))
+
+    def profiles(self, count: int = 5, points: int = 100) -> tuple[np.ndarray, np.ndarray]:
+        """Predict along the selected variables, averaged over the others of some centres.
+
+        At their mean there may be no row at all, such as between the indicators of categories,
+        and a narrow kernel knows nothing there.
+
+        Parameters
+        ----------
+        count : int
+            Variables at most, most important first.
+        points : int
+            On each, over the range of the centres.
+
+        Returns
+        -------
+        tuple of host arrays, shapes (c, points) and (c, points, n_targets)
+            Values of the variables as `scaling` left them, and predictions.
+        """
+        check_is_fitted(self)
+        if self.dual_coef_ is None or self.centers_ is None:
+            return np.zeros((0, points)), np.zeros((0, points, len(to_host(self.intercept_))))
+        centers = to_host(self.centers_).astype(float)
+        importances = to_host(self.feature_importances_)[to_host(self._used)]
+        order = np.argsort(-importances, kind="stable")[:count]
+        steps = np.linspace(centers.min(axis=0), centers.max(axis=0), points, axis=1)[order]
+        some = np.linspace(0, len(centers) - 1, min(_AVERAGED, len(centers))).astype(int)
+        coef = to_host(self.dual_coef_)
+        values = np.empty((len(order), points, coef.shape[1]))
+        for row, variable in enumerate(order):
+            Z = np.tile(centers[some], (points, 1, 1))
+            Z[:, :, variable] = steps[row][:, None]
+            K = np.asarray(self.kernel_(Z.reshape(-1, Z.shape[-1]), centers))
+            values[row] = (K @ coef).reshape(points, len(some), -1).mean(axis=1)
+        return steps / to_host(self._stretch)[order, None], to_host(self.intercept_) + values
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.array_api_support = True
-        tags.input_tags.allow_nan = False
-        tags.target_tags.required = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
@@ -624,7 +592,8 @@ def _nothing_selected_text(missed: float | None, n: int) -> str:
     )
 
 
-_PARAMETERS = """
+_PARAMETERS = (
+    """
     Parameters
     ----------
     kernel : {"laplace", "gaussian", "inverse"} or Kernel, default="laplace"
@@ -676,17 +645,16 @@ _PARAMETERS = """
     backend : {"auto", "numpy", "cupy", "torch"} or Backend, default="auto"
         Where to compute, as a `Backend` also in which precision distances are. "auto" follows X,
         and moves large NumPy data to a usable GPU. Systems and sums over samples are float64.
-    scaling : {"auto", "standard", "robust", "quantile", None}, default="auto"
-        How features are scaled first, each by itself: "standard" to zero mean and unit variance,
-        where values far beyond all others have no part in this, see `scaling_`; "robust" by the
-        median and the interquartile range, bounded smoothly by 3; "quantile" to normal scores of
-        their ranks; None not at all. "auto" is "standard".
-        γ and τ rely on it.
+"""
+    + STANDARD_SCALING
+    + """        γ and τ rely on it.
     verbose : int, default=0
         1 prints a line per iteration.
 """
+)
 
-_ATTRIBUTES = """
+_ATTRIBUTES = (
+    """
     Attributes
     ----------
     scores_ : array of shape (n_features,)
@@ -694,13 +662,9 @@ _ATTRIBUTES = """
         the round where it entered, or of the last round for one that never did. A round with none
         above γ finds nothing. In one that finds some, scores fall as others take weight: one that
         was above γ at its start may be left out.
-    scaling_ : ColumnScaling or None
-        What features are scaled by: a function of rows, of host arrays. Of "standard" with `mean`
-        and `scale`, which are subtracted and divided by, and `limits` (4, n_features): the lowest
-        value that is taken as it is, the 1 % and the 99 % quantile, which take the place of values
-        below and above, and the highest. Of "robust" with `median` and `factor`; of "quantile"
-        with a table of `values` and their `scores`.
-    levels_ : array of shape (n_features,)
+"""
+    + SCALING_ATTRIBUTE
+    + """    levels_ : array of shape (n_features,)
         Round in which each selected variable entered, from 1; one more than there were rounds for
         those that no round found, as `error_control` may select; 0 for those not selected.
     rounds_ : list of dict
@@ -739,6 +703,7 @@ _ATTRIBUTES = """
     history_, n_iter_, status_ : History, int, str
         Objective of every step, their number, and how the selection ended.
 """
+)
 
 _NOTES = """
     Notes

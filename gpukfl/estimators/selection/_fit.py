@@ -1,41 +1,47 @@
-"""Kernel feature selection as a method: its settings, and the choice of γ and λ by hold-out."""
+"""Kernel feature selection as a method: γ and λ by hold-out, and what bounds errors."""
 
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
-from gpukfl.core._array import Array, array_namespace
+from gpukfl.core._array import Array, array_namespace, lies_in_parts, to_host
+from gpukfl.core._memory import available_memory
 from gpukfl.core._places import Place
 from gpukfl.core._random import draw_indices
 from gpukfl.core._results import Status
 from gpukfl.core._warnings import warn
-from gpukfl.estimators._data import HeldOut
 from gpukfl.estimators._learner import SearchResult
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples, Splits
-from gpukfl.estimators._search import Search, Trial, is_clearly_worse
-from gpukfl.estimators.selection._control import (
-    QUIET,
-    SELECT_SHARE,
-    SelectionFitted,
-    SelectionSetting,
-    check_knockoffs,
-    control_errors,
-    mark_interrupted,
-    max_selection_rows,
+from gpukfl.estimators._search import Fold, Search, Trial, Tuner, is_clearly_worse
+from gpukfl.estimators.selection._data import Predictor, SelectionProblem
+from gpukfl.estimators.selection._settings import (
+    DEFAULT_RIDGE,
+    Knockoffs,
+    Path,
+    SelectionSettings,
+    Stability,
 )
-from gpukfl.estimators.selection._data import SelectionProblem
-from gpukfl.estimators.selection._settings import DEFAULT_RIDGE, Path, SelectionSettings
+from gpukfl.knockoffs import (
+    Copies,
+    combine_weights,
+    contest,
+    e_values,
+    select_by_e_values,
+    smallest_level,
+)
 from gpukfl.methods import (
     DenseSelection,
     FactoredSelection,
     Selection,
     SelectionObjective,
+    competing_fits,
     largest_sparsity,
 )
 
@@ -47,6 +53,50 @@ _SHARE = 0.5  # of max_time after which the choice has ended
 _MOST_ERROR = 0.25  # of the gradient, before a fit warns that centres are few
 _LOWEST = 1e-3  # smallest γ of a path, relative to the largest
 _STOPPED = (Status.INTERRUPTED, Status.TIME_LIMIT)
+_MOST_JUDGED_ROWS = 100_000  # that variables are selected on, unless a number of centres is given
+_MOST_BROUGHT = 10_000  # the same of rows in parts, which come to one place
+SELECT_SHARE = 0.7  # of max_time after which the selection has ended
+QUIET = (Status.CONVERGED, Status.STALLED)  # no further progress is where a fit may well end
+
+
+@dataclass(frozen=True)
+class SelectionSetting:
+    """A pair of λ and γ; γ is "auto" where permutations give it."""
+
+    ridge: float
+    sparsity: float | str
+    number: int = 1  # on the path of this λ
+
+
+@dataclass(frozen=True, eq=False)
+class Discoveries:
+    """What knockoffs tell of the variables."""
+
+    e_values: np.ndarray  # (p,), means over the draws
+    level: float  # α, at which they are used
+    draws: int  # that were done
+    copies: int  # κ
+    # Share of their distance from one for all pairs, as far as it may be noise, by which the
+    # correlations were moved that copies were drawn with
+    shrinkage: float
+    n_samples: int  # rows that were used
+    status: Status | None = None  # how the draws ended, where it was before the last
+
+
+@dataclass(frozen=True, eq=False)
+class SelectionFitted:
+    """What is kept of a fit: the selection, the last fit, what bounds its errors, the path."""
+
+    selection: Selection
+    last: Predictor | None
+    frequencies: np.ndarray | None = None  # (p,)
+    threshold: float | None = None
+    path: dict[str, np.ndarray] | None = None
+    discoveries: Discoveries | None = None
+    missed: float | None = None  # R² of all variables together, where none was selected
+
+
+# ---------------------------------------------------------------------------------- search
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,59 +111,42 @@ Trials = Sequence[Trial[SelectionSetting, SelectionLearned]]
 
 
 @dataclass(eq=False)
-class SelectionFold:
-    """Rows to fit as the estimators do, and rows held out."""
+class JudgedObjective:
+    """J(β) of a fold at one λ, and what its f predicts of the rows held out."""
 
-    problem: SelectionProblem
-    held_out: HeldOut
+    ridge: float
+    objective: DenseSelection
+    predicted: dict[bytes, Array] = field(default_factory=dict)  # by the variables selected
 
-    def learn(
+
+def judged_objective(fold: Fold[SelectionProblem], ridge: float, /) -> JudgedObjective:
+    """Return J of a fold at λ; the fold keeps the last one."""
+    known, problem = fold.reached, fold.problem
+    if known is None or known.ridge != ridge:
+        given = problem.kernel, problem.X, problem.Y, ridge, problem.weights
+        fold.reached = known = JudgedObjective(ridge, DenseSelection(*given))
+    return known
+
+
+@dataclass(frozen=True)
+class ObjectiveFits:
+    """Fits to few rows, on which many settings are tried and judged by the f of J(β)."""
+
+    count: int  # settings with one λ
+
+    def fit_fold(
         self,
+        fold: Fold[SelectionProblem],
         setting: SelectionSetting,
-        start: SelectionLearned | None,  # noqa: ARG002
+        start: SelectionLearned | None,
         run: Run,
         /,
     ) -> SelectionLearned:
-        """Select, and fit kernel ridge regression on what was selected."""
-        problem, left = self.problem, run.left()
-        objective = problem.objective(setting.ridge)
-        selection = problem.run(objective, setting.sparsity, max_time=left)
-        if selection.status is Status.INTERRUPTED:
-            raise KeyboardInterrupt
-        hasty = run.is_over(SELECT_SHARE)
-        last = problem.fit_selected(selection, setting.ridge, run, hasty=hasty)
-        return SelectionLearned(selection, problem.predict(last, self.held_out.X))
-
-    def predict(self, learned: SelectionLearned, /) -> Array:
-        """Return the predictions of the held-out rows."""
-        return learned.predicted
-
-
-@dataclass(eq=False)
-class SelectionSearchFold(SelectionFold):
-    """Few rows, on which many settings are tried and judged by the f of J(β)."""
-
-    count: int = 1  # settings with one λ
-    _known: dict[bytes, Array] = field(default_factory=dict)  # by variables, at the λ of `_at`
-    _at: tuple[float, DenseSelection] | None = None
-
-    def objective(self, ridge: float, /) -> DenseSelection:
-        """J at λ, of which the last is kept."""
-        problem = self.problem
-        if self._at is None or self._at[0] != ridge:
-            given = problem.kernel, problem.X, problem.Y, ridge, problem.weights
-            self._at = ridge, DenseSelection(*given)
-            self._known.clear()
-        return self._at[1]
-
-    def learn(
-        self, setting: SelectionSetting, start: SelectionLearned | None, run: Run, /
-    ) -> SelectionLearned:
         """Select, and relearn the weights of what was selected."""
-        objective = self.objective(setting.ridge)
+        judged, problem = judged_objective(fold, setting.ridge), fold.problem
         stage = f"λ = {setting.ridge:g}, {setting.number} of {self.count}"
-        selection = self.problem.run(
-            objective,
+        selection = problem.run(
+            judged.objective,
             setting.sparsity,
             start=None if start is None else start.selection.beta,
             max_time=run.left(_SHARE),
@@ -121,21 +154,24 @@ class SelectionSearchFold(SelectionFold):
         )
         if selection.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
-        key = selection.support.tobytes()
-        if key not in self._known:  # a set of variables is judged once
+        key, objective = selection.support.tobytes(), judged.objective
+        if key not in judged.predicted:  # a set of variables is judged once
             given, left = (objective, selection.support, selection.beta), run.left(_SHARE)
-            beta = self.problem.refine_weights(*given, max_time=left)
-            self._known[key] = _predict_objective(objective, beta, self.held_out.X)
-        return SelectionLearned(selection, self._known[key])
+            beta = problem.refine_weights(*given, max_time=left)
+            judged.predicted[key] = _predict_objective(objective, beta, fold.held_out.X)
+        return SelectionLearned(selection, judged.predicted[key])
+
+    def predict_fold(self, fold: Fold[SelectionProblem], learned: SelectionLearned, /) -> Array:  # noqa: ARG002
+        """Return the predictions of the held-out rows."""
+        return learned.predicted
 
 
 @dataclass(frozen=True, eq=False)
-class SelectionTuner:
+class SelectionTuner(Tuner[SelectionSetting, SelectionLearned]):
     """Tries every λ, and for each the thresholds of permutations or a path over γ."""
 
     ridges: Sequence[float]
     sparsities: Callable[[float], Sequence[float | str]]  # at λ, descending
-    n_folds: int
 
     def propose(self, trials: Trials, /) -> SelectionSetting | None:
         """Return the next γ of a λ; smaller λ that are worse than larger ones fit noise."""
@@ -155,9 +191,8 @@ class SelectionTuner:
         self, setting: SelectionSetting, trials: Trials, /
     ) -> Sequence[SelectionLearned | None]:
         """Begin from the weights of the last γ, which was larger."""
-        if trials and trials[-1].setting.ridge == setting.ridge and trials[-1].learned:
-            return trials[-1].learned
-        return [None] * self.n_folds
+        same = trials and trials[-1].setting.ridge == setting.ridge
+        return trials[-1].learned if same else ()
 
     def choose(self, trials: Trials, /) -> Trial[SelectionSetting, SelectionLearned]:
         """Return fewest variables, of the trials within one standard error of the lowest loss.
@@ -186,6 +221,9 @@ class SelectionTuner:
         }
 
 
+# ---------------------------------------------------------------------------------- method
+
+
 class KernelSelection(SelectionSettings):
     """Kernel feature selection with its settings."""
 
@@ -196,13 +234,7 @@ class KernelSelection(SelectionSettings):
         return n * d
 
     def problem(self, samples: Samples, place: Place, run: Run, /) -> SelectionProblem:
-        """Place samples, and measure τ.
-
-        Raises
-        ------
-        ValueError
-            If knockoffs can find nothing among so few variables, or rows lie in parts.
-        """
+        """Place samples, and measure τ; of few variables knockoffs can find nothing."""
         check_knockoffs(self, samples.X)
         return SelectionProblem(self, samples, place, run)
 
@@ -211,13 +243,31 @@ class KernelSelection(SelectionSettings):
         sparsity = self.sparsity if isinstance(self.sparsity, float) else "auto"
         return SelectionSetting(self.ridge or DEFAULT_RIDGE, sparsity)
 
-    def fold(self, problem: SelectionProblem, held_out: HeldOut, /) -> SelectionFold:
-        """Join rows to fit and rows that judge."""
-        return SelectionFold(problem, held_out)
+    def fit_fold(
+        self,
+        fold: Fold[SelectionProblem],
+        setting: SelectionSetting,
+        start: SelectionLearned | None,  # noqa: ARG002
+        run: Run,
+        /,
+    ) -> SelectionLearned:
+        """Select, and fit kernel ridge regression on what was selected, as for all rows."""
+        problem, left = fold.problem, run.left()
+        objective = problem.objective(setting.ridge)
+        selection = problem.run(objective, setting.sparsity, max_time=left)
+        if selection.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
+        hasty = run.is_over(SELECT_SHARE)
+        last = problem.fit_selected(selection, setting.ridge, run, hasty=hasty)
+        return SelectionLearned(selection, problem.predict(last, fold.held_out.X))
+
+    def predict_fold(self, fold: Fold[SelectionProblem], learned: SelectionLearned, /) -> Array:  # noqa: ARG002
+        """Return the predictions of the held-out rows."""
+        return learned.predicted
 
     def search(
         self,
-        folds: Callable[[], Sequence[SelectionFold]],
+        folds: Callable[[], Sequence[Fold[SelectionProblem]]],
         problem: SelectionProblem,
         run: Run,
         /,
@@ -227,21 +277,18 @@ class KernelSelection(SelectionSettings):
         if self.ridge is not None and path is None:
             return None
         count = 1 if path is None else path.number
-        found = [SelectionSearchFold(fold.problem, fold.held_out, count) for fold in folds()]
-        given = self.given(problem).sparsity
+        found, given = folds(), self.given(problem).sparsity
 
         @functools.cache
         def sparsities(ridge: float) -> Sequence[float | str]:
             if path is None:
                 return [given]
-            top = max(largest_sparsity(fold.objective(ridge)) for fold in found)
+            top = max(largest_sparsity(judged_objective(fold, ridge).objective) for fold in found)
             return [float(g) for g in top * np.geomspace(1.0, _LOWEST, count)]
 
-        tuner = SelectionTuner(
-            RIDGES if self.ridge is None else (self.ridge,), sparsities, len(found)
-        )
+        tuner = SelectionTuner(RIDGES if self.ridge is None else (self.ridge,), sparsities)
         enough = bool if path is None else _has_left_zero
-        return Search(found, tuner, run, _SHARE, enough=enough)
+        return Search(ObjectiveFits(count), found, tuner, run, _SHARE, enough=enough)
 
     def learn(
         self,
@@ -265,7 +312,7 @@ class KernelSelection(SelectionSettings):
             if last is None and not (problem.constant or hasty):
                 found = replace(found, missed=problem.explained_by_all())
         except KeyboardInterrupt:  # the quickest fit, which another one ends
-            found = replace(found, selection=mark_interrupted(found.selection))
+            found = replace(found, selection=replace(found.selection, status=Status.INTERRUPTED))
             last = problem.fit_selected(found.selection, ridge, run, hasty=True)
         return replace(found, last=last, path=self._path(choice))
 
@@ -286,7 +333,7 @@ class KernelSelection(SelectionSettings):
                 return self._fallback_selection(problem, choice, Status.TIME_LIMIT)
             wanted = (
                 problem.n
-                if self._sees_all(problem)
+                if self.n_centers != "auto" and problem.rows.partitioning is None
                 else min(problem.n, max_selection_rows(problem))
             )
             count = min(problem.affordable_rows(ridge, left), wanted)
@@ -314,10 +361,6 @@ class KernelSelection(SelectionSettings):
             return replace(found, status=Status.TIME_LIMIT)
         return found
 
-    def _sees_all(self, problem: SelectionProblem) -> bool:
-        """Whether variables are selected on all samples: their differences meet in one place."""
-        return self.n_centers != "auto" and problem.rows.partitioning is None
-
     def _fallback_selection(
         self,
         problem: SelectionProblem,
@@ -334,8 +377,7 @@ class KernelSelection(SelectionSettings):
         options = [one for one in (reached, searched) if one is not None and one.support.any()]
         options.append(Selection(problem.everything, status))
         if len(options) > 1 and choice.folds:
-            fold = choice.folds[0]
-            assert isinstance(fold, SelectionFold)
+            fold: Fold[SelectionProblem] = choice.folds[0]
             losses = [fold.problem.glance(one.support, fold.held_out) for one in options]
             while any(is_clearly_worse(losses[0], other) for other in losses[1:]):
                 options, losses = options[1:], losses[1:]
@@ -354,6 +396,11 @@ class KernelSelection(SelectionSettings):
             "beta": np.asarray([trial.learned[0].selection.beta for trial in mine]),
             "score": np.asarray([trial.score for trial in mine]),
         }
+
+
+def max_selection_rows(problem: SelectionProblem, /) -> int:
+    """Return how many rows variables are selected on, at most."""
+    return _MOST_JUDGED_ROWS if problem.rows.partitioning is None else _MOST_BROUGHT
 
 
 def _warn_of_centers(
@@ -391,3 +438,292 @@ def _predict_objective(objective: DenseSelection, beta: np.ndarray, X: Array) ->
     xp = array_namespace(X)
     u = objective.distances(objective.scaled(X, beta), objective.scaled(objective.X, beta))
     return xp.astype(objective.kernel.profile(u), xp.float64) @ objective.at(beta).alpha
+
+
+# --------------------------------------------------------------------------------- control
+
+
+def check_knockoffs(settings: SelectionSettings, X: Array, /) -> None:
+    """Raise ValueError where knockoffs of X (n, p) cannot be drawn, or find nothing."""
+    control, p = settings.error_control, X.shape[1]
+    if not isinstance(control, Knockoffs):
+        return
+    if lies_in_parts(X):
+        msg = (
+            f"expected all rows in one place for knockoffs, got {X.shape[0]} in parts: fit to "
+            "a sample of them in memory, or use error_control=Stability(...)"
+        )
+        raise ValueError(msg)
+    level, copies = control.level, control.n_copies
+    smallest = smallest_level(p, copies)
+    if level < smallest * (1.0 - 1e-9):
+        msg = (
+            f"expected a level of at least {smallest:.3g} for {p} variables with {copies} copies "
+            f"each, got {level:g}: below, nothing can be found; more copies allow lower ones"
+        )
+        raise ValueError(msg)
+
+
+def control_errors(
+    problem: SelectionProblem, setting: SelectionSetting, selection: Selection, run: Run, /
+) -> SelectionFitted:
+    """Keep of a selection what the settings ask for."""
+    control = problem.settings.error_control
+    if isinstance(control, Knockoffs):
+        return _select_by_knockoffs(problem, selection, control, run)
+    if control is None or problem.constant:
+        return SelectionFitted(selection, None)
+    if selection.status not in QUIET:
+        return _select_without_bound(selection)
+    return _select_by_stability(problem, setting, selection, control, run)
+
+
+def _select_by_knockoffs(
+    problem: SelectionProblem,
+    selection: Selection,
+    control: Knockoffs,
+    run: Run,
+) -> SelectionFitted:
+    """Keep the variables that beat their copies."""
+    found = None
+    if problem.constant or selection.status in QUIET:
+        # A λ that these data chose could tell variables from their copies
+        ridge = problem.settings.ridge or DEFAULT_RIDGE
+        found = run_knockoffs(problem, ridge, control, run, SELECT_SHARE)
+    if found is None:
+        msg = (
+            "the fit ended before knockoffs were compared: the share of false variables among "
+            "those selected has no bound"
+        )
+        warn(msg, UserWarning)
+        return SelectionFitted(
+            selection
+            if selection.status not in QUIET
+            else replace(selection, status=Status.INTERRUPTED),
+            None,
+        )
+    kept = _keep_variables(selection, select_by_e_values(found.e_values, control.level))
+    kept = kept if found.status is None else replace(kept, status=found.status)
+    return SelectionFitted(kept, None, discoveries=found)
+
+
+def _keep_variables(selection: Selection, kept: np.ndarray) -> Selection:
+    """Assign weights to the variables that are kept, a typical one to those that had none."""
+    weights = selection.beta[selection.support]
+    typical = float(weights.mean()) if len(weights) else 1.0
+    beta = np.where(selection.support, selection.beta, typical)
+    return replace(selection, beta=np.where(kept, beta, 0.0))
+
+
+def _select_by_stability(
+    problem: SelectionProblem,
+    setting: SelectionSetting,
+    selection: Selection,
+    control: Stability,
+    run: Run,
+) -> SelectionFitted:
+    """Keep the variables that are selected on enough halves of the samples."""
+    n, index = problem.n, None
+    if problem.rows.partitioning is not None and n > max_selection_rows(problem):
+        n = max_selection_rows(problem)
+        index = np.sort(draw_indices(run.again(), problem.n, n))
+
+    def select(rows: np.ndarray) -> np.ndarray:
+        half = problem.part(rows if index is None else index[rows])
+        found = half.run(half.objective(setting.ridge), setting.sparsity)
+        if found.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
+        return found.support
+
+    try:
+        shares, mean, whole = selection_frequencies(
+            select,
+            n,
+            control.n_halves,
+            run.again(),
+            lambda: run.is_over(SELECT_SHARE),
+        )
+    except KeyboardInterrupt:
+        return _select_without_bound(replace(selection, status=Status.INTERRUPTED))
+    threshold = _check_threshold(mean, problem.p, control.max_false)
+    kept = _keep_variables(selection, shares >= threshold)
+    status = selection.status if whole else Status.TIME_LIMIT
+    return SelectionFitted(replace(kept, status=status), None, shares, threshold)
+
+
+def _select_without_bound(selection: Selection) -> SelectionFitted:
+    """Keep what is selected, and warn that the number of false variables has no bound."""
+    msg = (
+        "the fit ended before halves of the samples were compared: the number of false variables "
+        "among those selected has no bound"
+    )
+    warn(msg, UserWarning)
+    return SelectionFitted(selection, None)
+
+
+def _check_threshold(mean: float, p: int, most: float) -> float:
+    """Return the threshold of stability selection; 1, with a warning, where it would be more."""
+    threshold = stability_threshold(mean, p, most)
+    if threshold <= 1.0:
+        return threshold
+    msg = (
+        f"{mean:.1f} variables of {p} are selected on a half: at most "
+        f"{mean**2 / p:.2g} false ones can be promised, not max_false={most:g}; "
+        "those selected on every half are kept"
+    )
+    warn(msg, UserWarning)
+    return 1.0
+
+
+# ------------------------------------------------------------------------------- stability
+
+
+def selection_frequencies(
+    select: Callable[[np.ndarray], np.ndarray],
+    n: int,
+    n_subsamples: int,
+    rng: np.random.RandomState,
+    late: Callable[[], bool] = lambda: False,
+    /,
+) -> tuple[np.ndarray, float, bool]:
+    """Select on halves of the samples that come in complementary pairs.
+
+    An odd number of them is one half of a last pair; `late` is asked after every pair whether to
+    end there. Return the share of the halves on which each variable was selected (p,), the mean
+    number q of variables selected on a half, and whether there were as many halves as asked for.
+
+    References
+    ----------
+    .. [1] Meinshausen and Bühlmann, "Stability selection", JRSS B, 2010.
+    .. [2] Shah and Samworth, "Variable selection with error control", JRSS B, 2013, for the pairs.
+    """
+    found = []
+    order = np.arange(n)
+    for k in range(n_subsamples):
+        if k % 2 == 0:
+            order = rng.permutation(n)
+        half = order[: n // 2] if k % 2 == 0 else order[n // 2 : 2 * (n // 2)]
+        found.append(select(np.sort(half)))
+        if k % 2 and late():
+            break
+    counts = np.asarray(found, dtype=np.float64)
+    return counts.mean(axis=0), float(counts.sum(axis=1).mean()), len(found) == n_subsamples
+
+
+def stability_threshold(mean_selected: float, p: int, max_false: float, /) -> float:
+    r"""Frequency π above which at most `max_false` false variables are expected.
+
+    From the bound :math:`E[V] \le q^2 / ((2\pi - 1) p)` (Meinshausen and Bühlmann, Theorem 1), at
+    least just above one half. More than 1 means that so few cannot be promised.
+    """
+    return max(0.5 * (1.0 + mean_selected**2 / (p * max_false)), math.nextafter(0.5, 1.0))
+
+
+# ------------------------------------------------------------------------------- knockoffs
+
+_MOST_ROWS = 3_000  # where a number of centres is not given: as for the exact form
+_MEMORY_SHARE = 0.5  # of what may be used
+_BYTES = 48  # of an element of the columns: itself, sorted, its order, drawn and moved
+_ROUNDS = 20
+_NAMED = 5  # pairs of equal columns that a warning names
+
+
+def run_knockoffs(
+    problem: SelectionProblem,
+    ridge: float,
+    control: Knockoffs,
+    run: Run,
+    share: float,
+    /,
+) -> Discoveries | None:
+    """Compare variables with copies of them; None where no draw was done.
+
+    A share of the time ends the draws, after the first; so does an interruption.
+    """
+    level, copies = control.level, control.n_copies
+    found: list[np.ndarray] = []
+    none = Discoveries(np.zeros(problem.p), level, 0, copies, 0.0, problem.n)
+    if problem.constant:
+        return none
+    # A generator of its own: data drawn from the same seed must not be their copies
+    rng = np.random.RandomState(run.rng.randint(0, 2**32, size=8, dtype=np.uint32))
+    status, sampled = None, none
+    try:
+        some = _limit_to_memory(problem, copies, rng)
+        sampler = control.drawn_by.of(some.X, copies)
+        _warn_weak_knockoffs(sampler, some)
+        sampled = replace(none, n_samples=some.n, shrinkage=float(sampler.correlation.shrinkage))
+        for k in range(control.draws):
+            if found and run.is_over(share):
+                status = Status.TIME_LIMIT
+                break
+            run.note(f"knockoffs: draw {k + 1} of {control.draws}")
+            W = _run_contest(some, sampler, ridge, rng)
+            target = level if control.draws == 1 else 0.5 * level
+            found.append(e_values(W, level=target, copies=copies))
+    except KeyboardInterrupt:
+        status = Status.INTERRUPTED
+    if not found:
+        return None
+    return replace(sampled, e_values=np.mean(found, axis=0), draws=len(found), status=status)
+
+
+def _limit_to_memory(
+    problem: SelectionProblem, copies: int, rng: np.random.RandomState
+) -> SelectionProblem:
+    """Return as many rows as there is memory for, with all copies."""
+    fitting = int(
+        _MEMORY_SHARE * available_memory(problem.X) // (_BYTES * (copies + 1) * problem.p)
+    )
+    if problem.settings.n_centers == "auto":
+        fitting = min(fitting, _MOST_ROWS)
+    count = max(fitting, 2)
+    if count >= problem.n:
+        return problem
+    return problem.part(np.sort(rng.choice(problem.n, count, replace=False)))
+
+
+def _run_contest(
+    problem: SelectionProblem, sampler: Copies, ridge: float, rng: np.random.RandomState
+) -> np.ndarray:
+    """Return W of one draw of copies."""
+    copies = sampler.draw(rng)
+    columns = array_namespace(copies).concat([problem.X, copies], axis=1)
+    rounds = _ROUNDS if problem.settings.hierarchical else 1
+    objective = problem.objective(ridge, columns)
+    fits, status = competing_fits(
+        replace(problem.algorithm, max_rounds=rounds), objective, problem.p, rng=rng
+    )
+    if status is Status.INTERRUPTED:
+        raise KeyboardInterrupt
+    # Of equal columns a fit may weigh the first alone, which is the variable
+    untold = _has_equal_copy(problem.X, copies)
+    untold[[column for pair in sampler.correlation.equal for column in pair]] = True
+    return np.where(untold, 0.0, contest(combine_weights(*fits)))
+
+
+def _has_equal_copy(X: Array, copies: Array) -> np.ndarray:
+    """Whether one of a variable's copies (n, κ p) has all its values (p,)."""
+    xp, p = array_namespace(X), X.shape[1]
+    each = [copies[:, k : k + p] for k in range(0, copies.shape[1], p)]
+    return np.any([to_host(xp.all(one == X, axis=0)) for one in each], axis=0)
+
+
+def _warn_weak_knockoffs(sampler: Copies, problem: SelectionProblem) -> None:
+    """Warn of data that knockoffs can say little of."""
+    correlation, n, p = sampler.correlation, problem.n, problem.p
+    if n < p:
+        msg = (
+            f"{n} rows say little of the correlations of {p} columns: those of the knockoffs are "
+            f"shrunk by {correlation.shrinkage:.0%}, and the bound on false variables holds as "
+            "far as they are right"
+        )
+        warn(msg, UserWarning)
+    if correlation.equal:
+        pairs = ", ".join(f"{j} like {i}" for i, j in correlation.equal[:_NAMED])
+        more = ", ..." if len(correlation.equal) > _NAMED else ""
+        msg = (
+            f"columns are equal but for their units ({pairs}{more}): knockoffs cannot tell which "
+            "matters, and find neither"
+        )
+        warn(msg, UserWarning)

@@ -145,24 +145,14 @@ class Weights:
 
 @dataclass(frozen=True)
 class SelectionSettings:
-    """The parameters of the estimators.
-
-    Attributes
-    ----------
-    ridge : float or None
-        λ of the selection; None is chosen.
-    sparsity : float, Permutations or Path
-        γ, or how it is found.
-    n_centers : int or str
-        Rank of the kernel matrix's factor, "all" for the matrix, or "auto".
-    """
+    """The parameters of the estimators."""
 
     kernel: Radial | Manhattan
-    ridge: float | None
-    sparsity: float | Permutations | Path
+    ridge: float | None  # λ of the selection; None is chosen
+    sparsity: float | Permutations | Path  # γ, or how it is found
     hierarchical: bool
     weights: Weights
-    n_centers: int | str
+    n_centers: int | str  # rank of the kernel matrix's factor, "all" for the matrix, or "auto"
     error_control: Stability | Knockoffs | None
     optimizer: ProjectedGradient
     scaling: str | None

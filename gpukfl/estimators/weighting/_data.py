@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -27,6 +26,7 @@ from gpukfl.core._results import History, Status
 from gpukfl.estimators._data import Data, HeldOut, draw_weighted_rows
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
+from gpukfl.estimators._search import explained_share
 from gpukfl.estimators.weighting._settings import Descent, WeightingSettings
 from gpukfl.instantiations import Instantiation
 from gpukfl.linalg import host_eigh
@@ -47,54 +47,7 @@ from gpukfl.operators import FeatureOperator, common_scale
 from gpukfl.partitioned._rows import Rows, map_rows
 from gpukfl.solvers import Lasso, largest_penalty
 
-# ----------------------------------------------------------------------------------- folds
-
-# Folds of the rows that a weighting is fitted to: on the host, or where the rows lie.
-
-
-_DEALT = 2**22  # rows up to which folds are dealt out, and not drawn for each row by itself
-
-
-def assign_folds(
-    rows: Rows, samples: Samples, weights: Array | None, count: int, rng: np.random.RandomState, /
-) -> Array:
-    """Draw one of `count` folds for each row (n,), int8; every class spread evenly."""
-    n = rows.shape[0]
-    if n > _DEALT:
-        seed = rng.randint(2**31)
-        return _map_to_int8(rows, lambda start, stop: hash_folds(start, stop, count, seed))
-    folds = _deal_folds(rows, samples, weights, min(count, n), rng)
-    return _map_to_int8(rows, lambda start, stop: folds[start:stop])
-
-
-def assign_one_fold(rows: Rows, /) -> Array:
-    """Return the same fold (n,) to all rows."""
-    return _map_to_int8(rows, lambda start, stop: np.zeros(stop - start, dtype=np.int8))
-
-
-def _map_to_int8(rows: Rows, part: Callable[[int, int], np.ndarray]) -> Array:
-    return map_rows(rows.source, part, columns=(), dtype=np.int8)
-
-
-def _deal_folds(
-    rows: Rows, samples: Samples, weights: Array | None, count: int, rng: np.random.RandomState
-) -> np.ndarray:
-    order = rng.permutation(rows.shape[0])
-    classes = samples.classes
-    if classes is not None:
-        order = order[np.argsort(classes[order], kind="stable")]
-    if weights is not None and rows.partitioning is None:
-        # So that no fold has all the weight; in parts no row is without
-        order = order[np.argsort(to_host(weights)[order, 0] == 0, kind="stable")]
-    folds = np.empty(len(order), dtype=np.int8)
-    folds[order] = np.arange(len(order)) % count
-    return folds
-
-
 # --------------------------------------------------------------------------------- on sums
-
-# Least squares and the Lasso on sums over the rows, and how their last solves ended.
-
 
 _HARMLESS = 1e-10  # jitter that only rounding asks for: nearby parameters have nearly one feature
 
@@ -155,10 +108,8 @@ LearnerOnSums = LeastSquares | LassoOnSums
 
 # --------------------------------------------------------------------------------- problem
 
-# One data set of an RKHS weighting: its folds, and what each learner makes of it.
-
-
 N_FOLDS = 5
+_DEALT = 2**22  # rows up to which folds are dealt out, and not drawn for each row by itself
 
 _RIDGES = np.geomspace(1e-9, 1.0, 10).tolist()  # in units of the mean square of the features
 _PENALTIES = np.geomspace(1e-5, 1.0, 16).tolist()  # of the one that leaves nothing
@@ -199,14 +150,15 @@ def log_relative_ridge(log_ridge: float, operator: FeatureOperator, /) -> float:
 class WeightingProblem(Data):
     """One data set of an RKHS weighting; classes are -1 and 1."""
 
+    settings: WeightingSettings
+
     def __init__(
         self, settings: WeightingSettings, samples: Samples, place: Place, run: Run
     ) -> None:
-        self.settings, self.labels, self._samples = settings, samples.labels, samples
-        super().__init__(settings, _encode_signs(samples), place, raw_targets=self.labels)
-        self.rows = replace(self.rows, leading_ones=settings.bias)
-        self.rng, self.loss = run.rng, settings.loss
-        self.n, self.d = self.rows.shape
+        self.labels, self._samples = samples.labels, samples
+        super().__init__(settings, _encode_signs(samples), place, run, raw_targets=self.labels)
+        self.rows, self.loss = replace(self.rows, leading_ones=settings.bias), settings.loss
+        self.d = self.rows.shape[1]  # with the column of ones
 
     def scaled(self, samples: Samples, /) -> tuple[Array, Array]:
         """Other samples, without the column of ones, and their targets, scaled like these."""
@@ -214,21 +166,12 @@ class WeightingProblem(Data):
 
     def part(self, index: np.ndarray) -> WeightingProblem:
         """Keep the rows at ascending host indices only, scaled and in folds as they are here."""
-        one = copy.copy(self)
-        one.rows, one.Y, one.weights, one.root_weights, folds = self.rows.take_with(
-            index, self.Y, self.weights, self.root_weights, self.drawn_folds
-        )
-        one.n, one.drawn_folds = len(index), to_host(folds)
-        return one
+        some, folds = self.taken(index), take_rows(self.drawn_folds, index)
+        some.drawn_folds = to_host(folds)
+        return some
 
     def operator(self, instantiation: Instantiation, W: np.ndarray) -> FeatureOperator:
-        """Features of host parameters `W` at the rows.
-
-        Raises
-        ------
-        ValueError
-            If `W` is not a finite matrix with a row for each parameter.
-        """
+        """Features of host parameters `W` at the rows."""
         if W.ndim != 2 or not np.isfinite(W).all():
             msg = (
                 f"expected {type(instantiation).__name__}.draw to give a finite matrix with a row "
@@ -244,19 +187,27 @@ class WeightingProblem(Data):
         rows = Rows(X, self.reference, leading_ones=self.settings.bias)
         return replace(learned.operator, rows=rows)
 
-    def folds(self) -> Array:
-        """Draw the fold of each row (n,): on the host, or where the rows lie."""
-        return assign_folds(self.rows, self._samples, self.weights, N_FOLDS, self.rng)
-
     @cached_property
     def drawn_folds(self) -> Array:
-        """Fold of each row, drawn once: what is compared is scored on the same ones."""
-        return self.folds()
+        """Fold of each row (n,), on the host or where the rows lie; every class spread evenly.
 
-    @property
-    def _host_folds(self) -> np.ndarray:
-        """The same on the host, for draws of batches."""
-        return to_host(take_rows(self.drawn_folds, np.arange(self.n)))
+        Drawn once: what is compared is scored on the same ones.
+        """
+        if self.n > _DEALT:
+            seed = self.rng.randint(2**31)
+            return self._map_folds(lambda start, stop: hash_folds(start, stop, N_FOLDS, seed))
+        order, classes = self.rng.permutation(self.n), self._samples.classes
+        if classes is not None:
+            order = order[np.argsort(classes[order], kind="stable")]
+        if self.weights is not None and self.rows.partitioning is None:
+            # So that no fold has all the weight; in parts no row is without
+            order = order[np.argsort(to_host(self.weights)[order, 0] == 0, kind="stable")]
+        folds = np.empty(self.n, dtype=np.int8)
+        folds[order] = np.arange(self.n) % min(N_FOLDS, self.n)
+        return self._map_folds(lambda start, stop: folds[start:stop])
+
+    def _map_folds(self, part: Callable[[int, int], np.ndarray]) -> Array:
+        return map_rows(self.rows.source, part, columns=(), dtype=np.int8)
 
     def held_out_folds(self) -> list[HeldOut]:
         """Rows of each fold that predictions are looked at on."""
@@ -317,14 +268,16 @@ class WeightingProblem(Data):
         near: float | None,
     ) -> WeightingLearned:
         begun, history = time.perf_counter(), History()
-        folds = self.drawn_folds if validate else assign_one_fold(self.rows)
 
         def watch(seen: int) -> bool:
-            _record_step(history, 1.0, seen / self.n, begun)
+            history.append(seen / self.n, 1.0, 0.0, begun)
             tell("sums, share of rows", len(history) - 1, history)
             return late()
 
-        count = min(N_FOLDS, self.n) if validate else 1
+        if validate:
+            folds, count = self.drawn_folds, min(N_FOLDS, self.n)
+        else:  # one for all rows
+            folds, count = self._map_folds(lambda a, b: np.zeros(b - a, np.int8)), 1
         sums = fold_sums(operator, self.Y, self.weights, folds, n_folds=count, watch=watch)
         status, whole = sums.status, sums.whole
         solve = LassoOnSums() if self.settings.learner == "lasso" else LeastSquares(sums)
@@ -338,7 +291,11 @@ class WeightingProblem(Data):
             except KeyboardInterrupt:
                 status = Status.INTERRUPTED
         A = solve.last(whole, ridges, chosen)
-        history = _one_step_history(self._objective(operator, whole, A, chosen), begun)
+        if validated is not None:  # λ of the true features
+            logs = [min(math.log(ridge) + unit, _LARGEST_LOG) for ridge in validated.ridges]
+            validated = replace(validated, ridges=[math.exp(log) for log in logs])
+        history = History()
+        history.append(self._objective(operator, whole, A, chosen), 1.0, 0.0, begun)
         return WeightingLearned(
             operator,
             A,
@@ -350,7 +307,7 @@ class WeightingProblem(Data):
             gap=solve.gap,
             n_seen=sums.n_seen,
             sums=whole,
-            validated=_rescale_ridges(validated, unit),
+            validated=validated,
         )
 
     def _validate_ridges(
@@ -469,7 +426,8 @@ class WeightingProblem(Data):
         walk: Callable[[np.ndarray, list[float]], DescentFit],
         log_ridges: list[float],
     ) -> Validated:
-        folds, t, held = self._host_folds, self.Y.shape[1], self.held_out_folds()
+        folds = to_host(take_rows(self.drawn_folds, np.arange(self.n)))
+        t, held = self.Y.shape[1], self.held_out_folds()
         rows, each = scored_rows(self.n), range(len(log_ridges))
         coefs: list[list[Array]] = [[] for _ in each]
         predicted: list[list[np.ndarray]] = [[] for _ in each]
@@ -483,9 +441,7 @@ class WeightingProblem(Data):
                 coefs[r].append(fit.A[:, r * t : (r + 1) * t])
                 predicted[r].append(F[:, r * t : (r + 1) * t])
         spread = self._loss_of_a_constant(held)
-        losses = [self._loss(held, one) for one in predicted]
-        scores = [1.0 - loss / spread if spread > 0 else -loss for loss in losses]
-        scores = [score if math.isfinite(score) else -math.inf for score in scores]
+        scores = [explained_share(self._loss(held, one), spread) for one in predicted]
         return Validated([math.exp(log) for log in log_ridges], scores, coefs, predicted, spread)
 
     def _loss(self, held: Sequence[HeldOut], predicted: Sequence[np.ndarray]) -> float:
@@ -503,36 +459,12 @@ class WeightingProblem(Data):
         return self._loss(held, np.split(constant, ends))
 
 
-def _rescale_ridges(validated: Validated | None, log_unit: float) -> Validated | None:
-    """Return the ridges of the true features."""
-    if validated is None:
-        return None
-    ridges = [math.exp(min(math.log(r) + log_unit, _LARGEST_LOG)) for r in validated.ridges]
-    return replace(validated, ridges=ridges)
-
-
 def _encode_signs(samples: Samples) -> Samples:
     """Return samples whose indicators of classes are -1 and 1."""
     return replace(samples, Y=2.0 * samples.Y - 1.0) if samples.labels else samples
 
 
-def _record_step(history: History, step: float, objective: float, begun: float) -> None:
-    history.objective.append(objective)
-    history.step.append(step)
-    history.residual.append(0.0)
-    history.seconds.append(time.perf_counter() - begun)
-
-
-def _one_step_history(objective: float, begun: float) -> History:
-    history = History()
-    _record_step(history, 1.0, objective, begun)
-    return history
-
-
 # ------------------------------------------------------------------------------- gradients
-
-# Gradients of a weighting, along what the data vary in: what its importances are made of.
-
 
 _GRADIENTS = 500  # rows at which gradients show what matters
 _DIFFERENCES = 50  # rows, where these are differences of features in every column
@@ -553,18 +485,9 @@ def feature_principal_gradients(
     saying the same. No row tells how they should, and no prediction for such rows shows it. A
     kernel's gradients are sums of differences of rows, and have no such part; here it is taken out.
 
-    Parameters
-    ----------
-    problem : WeightingProblem
-        Rows, of which some are drawn.
-    operator, A : FeatureOperator, array (T, t)
-        Features, and their coefficients.
-
-    Returns
-    -------
-    tuple of a host array (r, d), a float and a host array (n, d)
-        Orthogonal rows R, longest first, and a unit with which RᵀR is the average outer product
-        over its square; and the rows at which gradients were taken.
+    For coefficients `A` (T, t) of features, return orthogonal rows R (r, d), longest first, and a
+    unit with which RᵀR is the average outer product over its square; and the rows, drawn, at which
+    gradients were taken.
     """
     at_most = _GRADIENTS if operator.features.differentiable else _DIFFERENCES
     rows = draw_weighted_rows(problem.root_weights, problem.n, at_most, problem.rng)

@@ -19,7 +19,7 @@ from gpukfl.core._random import draw_indices
 from gpukfl.core._results import Status
 from gpukfl.core._warnings import warn
 from gpukfl.estimators._base import OF_EVERY_FIT, ArrayRegressor, unit_text
-from gpukfl.estimators._classifier import CLASS_WEIGHT, OneHotClassifier
+from gpukfl.estimators._classifier import CLASS_WEIGHT, OF_CLASSIFIERS, OneHotClassifier
 from gpukfl.estimators._dask import run_on_data_device
 from gpukfl.estimators._data import make_mover
 from gpukfl.estimators._declared import (
@@ -44,6 +44,7 @@ from gpukfl.estimators._validation import (
     validate_samples,
     validate_targets,
 )
+from gpukfl.estimators.scaling import SCALING_ATTRIBUTE, STANDARD_SCALING
 from gpukfl.estimators.weighting._data import (
     WeightingLearned,
     WeightingProblem,
@@ -76,9 +77,6 @@ from gpukfl.methods import LOSSES, PRUNING_RULES, doubling, generalization_gap
 from gpukfl.operators import FeatureOperator
 
 # ------------------------------------------------------------------------------ attributes
-
-# What a fitted weighting is: attributes, and what their values must be.
-
 
 TRIED: dict[str, Declared] = {
     "instantiation": Text(),
@@ -137,9 +135,6 @@ RULES: dict[str, Rule] = {"parameters of its instantiation": _has_valid_paramete
 
 
 # ----------------------------------------------------------------------------- description
-
-# What an RKHS weighting says of itself.
-
 
 _FEATURES = 6  # whose stumps can be told apart
 _REACH = 3.0  # standard deviations of a feature that are drawn
@@ -265,9 +260,6 @@ def _has_theta(e: Any) -> bool:
 
 # ------------------------------------------------------------------------------------ base
 
-# What the RKHS weightings share: parameters, the fit, and what was learned.
-
-
 _QUIET = (Status.CONVERGED, Status.STALLED)  # no further progress is where a fit may well end
 _LARGEST_LOG = 300.0  # beyond this a bound says nothing anyway
 
@@ -277,6 +269,7 @@ class WeightingBase(DirectionProfiles, SteppedLearner):
 
     _tried = TRIED
     _predicts = "RKHSWeighting"
+    _describe = describe
     _attributes = ATTRIBUTES
     _rules = RULES
     _values = (Descent, Pruning)
@@ -369,14 +362,12 @@ class WeightingBase(DirectionProfiles, SteppedLearner):
         choice: SearchResult[WeightingSetting, WeightingLearned],
         back: Callable[[Array], Array],
     ) -> None:
-        xp = array_namespace(problem.reference)
         learned, A, operator = fitted.learned, fitted.A, fitted.learned.operator
         W = back(operator.W)
         exact = make_mover(W, "float64")
         kept = np.flatnonzero(np.any(to_host(A) != 0, axis=1))
-        with np.errstate(over="ignore"):
-            # Large coefficients cancel in predictions: they are rounded only after that
-            coef = exact(xp.astype(A, xp.float64) * problem.y_scale[None, :])
+        # Large coefficients cancel in predictions: they are rounded only after that
+        coef = exact(problem.in_units(A))
         intercept = exact(problem.y_mean)
         check_finite_result(coef, intercept)
         self.coef_, self.intercept_ = take_rows(coef, kept), intercept
@@ -477,13 +468,9 @@ class WeightingBase(DirectionProfiles, SteppedLearner):
         rho, most = loss.lipschitz(capacity, largest_y), loss.largest(capacity, largest_y)
         return generalization_gap(capacity, rho, most, n, delta)
 
-    # ------------------------------------------------------------------ description
 
-    def _describe(self, names: Names, /) -> Description:
-        return describe(self, names)
-
-
-_PARAMETERS = """
+_PARAMETERS = (
+    """
     Parameters
     ----------
     n_parameters : int, default=1000
@@ -520,17 +507,16 @@ _PARAMETERS = """
     backend : {"auto", "numpy", "cupy", "torch"} or Backend, default="auto"
         Where to compute, as a `Backend` also in which precision the features are. "auto" follows
         X, and moves large NumPy data to a usable GPU. Sums over samples and systems are float64.
-    scaling : {"auto", "standard", "robust", "quantile", None}, default="auto"
-        How features are scaled first, each by itself: "standard" to zero mean and unit variance,
-        where values far beyond all others have no part in this, see `scaling_`; "robust" by the
-        median and the interquartile range, bounded smoothly by 3; "quantile" to normal scores of
-        their ranks; None not at all. "auto" is "standard".
-        The widths of the instantiations rely on it.
+"""
+    + STANDARD_SCALING
+    + """        The widths of the instantiations rely on it.
     verbose : int, default=0
         1 prints a line per step.
 """
+)
 
-_ATTRIBUTES = """
+_ATTRIBUTES = (
+    """
     Attributes
     ----------
     parameters_ : array of shape (n_parameters_, number of a parameter's entries)
@@ -562,13 +548,9 @@ _ATTRIBUTES = """
         where no column varies.
     components_, n_effective_features_ : array of shape (n_effective_features_, n_features), int
         Orthonormal directions in which the fitted functions vary, and their number.
-    scaling_ : ColumnScaling or None
-        What features are scaled by: a function of rows, of host arrays. Of "standard" with `mean`
-        and `scale`, which are subtracted and divided by, and `limits` (4, n_features): the lowest
-        value that is taken as it is, the 1 % and the 99 % quantile, which take the place of values
-        below and above, and the highest. Of "robust" with `median` and `factor`; of "quantile"
-        with a table of `values` and their `scores`.
-    tuning_ : list of dict
+"""
+    + SCALING_ATTRIBUTE
+    + """    tuning_ : list of dict
         Settings tried: "instantiation", "n_parameters" and "n_samples" of the fit, "ridge",
         "score" on the same held-out rows for all and its "standard_error", "seconds", shared among
         the ridges of a fit, and whether it was "chosen": the best of those fitted to all samples.
@@ -582,6 +564,7 @@ _ATTRIBUTES = """
     history_, n_iter_, status_ : History, int, str
         Objective (53) or (55), or risk of the batches of some steps; entries; how the fit ended.
 """
+)
 
 _NOTES = """
     Notes
@@ -593,6 +576,12 @@ _NOTES = """
     References
     ----------
     .. [1] Dubé and Marchand, "RKHS Weightings of Functions", hal-04236058.
+"""
+
+
+_VALIDATION = """    validation_ : dict or None
+        "risk" (at least the 0-1 loss) and "error" (share of wrong labels) on held-out folds;
+        "training_risk" and the "n_samples" it is of; "unit", what makes the loss that risk.
 """
 
 
@@ -662,15 +651,7 @@ class RKHSWeightingClassifier(OneHotClassifier, WeightingBase):
     f(x) = E_w[α(w) φ(w, x)] over a density p of parameters w, with α in an RKHS: a sum of T
     expectations known in closed form. Two classes are -1 and 1; of more each is held against the
     others, with the same parameters.
-    {_PARAMETERS}{CLASS_WEIGHT}{_ATTRIBUTES}{OF_EVERY_FIT}
-    classes_ : array of shape (n_classes,)
-        Labels.
-    calibration_ : Calibration
-        What makes probabilities of scores, chosen on held-out folds.
-    validation_ : dict or None
-        "risk" (at least the 0-1 loss) and "error" (share of wrong labels) on held-out folds;
-        "training_risk" and the "n_samples" it is of; "unit", what makes the loss that risk.
-    {_NOTES}
+    {_PARAMETERS}{CLASS_WEIGHT}{_ATTRIBUTES}{OF_EVERY_FIT}{OF_CLASSIFIERS}{_VALIDATION}{_NOTES}
     Examples
     --------
     >>> from sklearn.datasets import load_breast_cancer

@@ -15,11 +15,10 @@ from gpukfl.core._array import Array, array_namespace, asarray_like, to_host
 from gpukfl.core._places import Place
 from gpukfl.core._random import draw_indices
 from gpukfl.core._results import Status
-from gpukfl.estimators._data import HeldOut
 from gpukfl.estimators._learner import SearchResult
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples, Splits
-from gpukfl.estimators._search import Search, Trial
+from gpukfl.estimators._search import Fold, Search, Trial, Tuner, standard_error
 from gpukfl.estimators.weighting._data import WeightingLearned, WeightingProblem, log_relative_ridge
 from gpukfl.estimators.weighting._settings import WeightingSettings
 from gpukfl.instantiations import INSTANTIATIONS, GaussianSign, Instantiation, Stumps
@@ -33,9 +32,6 @@ from gpukfl.methods import (
 )
 
 # --------------------------------------------------------------------------------- pruning
-
-# How much worse a pruned weighting is, by each of the rules (63) to (66).
-
 
 _DELTA = 0.05  # with which Theorem 8 may fail
 _LARGEST_LOG = 300.0  # beyond this a bound says nothing anyway
@@ -118,9 +114,6 @@ def _evaluate_candidates(
 
 # ---------------------------------------------------------------------------------- search
 
-# RKHS weightings as a method: its settings, and the choice of ridge and instantiation by folds.
-
-
 _PARAMETERS = 300  # with which an instantiation is chosen
 _SHARE = 0.2  # of max_time after which no more instantiations are tried
 _FIT_SHARE = 0.5  # after which the last pass has ended
@@ -151,36 +144,11 @@ class WeightingSetting:
     ridge: float | None = None
 
 
-@dataclass(eq=False)
-class WeightingFold:
-    """Rows of one fold, and those that are fitted: in a search all others of the problem."""
-
-    problem: WeightingProblem
-    held_out: HeldOut
-    reached: WeightingLearned | None = None  # the last fit of all rows, however it ended
-
-    def learn(
-        self,
-        setting: WeightingSetting,
-        start: WeightingLearned | None,  # noqa: ARG002
-        run: Run,
-        /,
-    ) -> WeightingLearned:
-        """Fit all rows of the problem."""
-        problem = self.problem
-        W = setting.instantiation.draw(setting.n_parameters, problem.d, run.again())
-        return problem.learn(problem.operator(setting.instantiation, W))
-
-    def predict(self, learned: WeightingLearned, /) -> Array:
-        """Predict the held-out rows."""
-        return self.problem.operator_at(learned, self.held_out.X) @ learned.A
-
-
 Trials = Sequence[Trial[WeightingSetting, WeightingLearned]]
 
 
 @dataclass(frozen=True)
-class WeightingTuner:
+class WeightingTuner(Tuner[WeightingSetting, WeightingLearned]):
     """Tries every instantiation, and then the best one with all parameters on all rows."""
 
     candidates: Sequence[Instantiation]
@@ -274,9 +242,9 @@ class WeightingSearch(Search[WeightingSetting, WeightingLearned]):
         learned = fit(setting, near)
         if not self.folds:
             held = self.problem.held_out_folds()
-            self.folds = [WeightingFold(self.problem, one) for one in held]
-        if setting.on_all_rows:
-            self.folds[0].reached = learned  # type: ignore[attr-defined]
+            self.folds = [Fold(self.problem, one) for one in held]
+        if setting.on_all_rows:  # kept however the search ends
+            self.folds[0].reached = learned
         found = self._trials(setting, learned)
         for trial in found:
             trial.seconds = (time.perf_counter() - begun) / len(found)
@@ -330,8 +298,7 @@ class WeightingSearch(Search[WeightingSetting, WeightingLearned]):
             pairs = zip(self.folds, predicted, strict=True)
             losses = [self.problem.losses(fold.held_out, F) for fold, F in pairs]
             trial.losses = np.concatenate(losses)
-            deviation = math.sqrt(len(trial.losses)) * float(trial.losses.std())
-            trial.standard_error = deviation / known.spread if known.spread > 0 else deviation
+            trial.standard_error = standard_error(trial.losses, known.spread)
             found.append(trial)
         return found
 
@@ -373,13 +340,26 @@ class RKHSWeighting(WeightingSettings):
         one = self.candidates[0] if len(self.candidates) == 1 else Stumps(1.0, 1.0)
         return WeightingSetting(one.resolved(problem.d), self.n_parameters, on_all_rows=True)
 
-    def fold(self, problem: WeightingProblem, held_out: HeldOut, /) -> WeightingFold:
-        """Join rows to fit and rows that judge."""
-        return WeightingFold(problem, held_out)
+    def fit_fold(
+        self,
+        fold: Fold[WeightingProblem],
+        setting: WeightingSetting,
+        start: WeightingLearned | None,  # noqa: ARG002
+        run: Run,
+        /,
+    ) -> WeightingLearned:
+        """Fit all rows of the problem."""
+        problem = fold.problem
+        W = setting.instantiation.draw(setting.n_parameters, problem.d, run.again())
+        return problem.learn(problem.operator(setting.instantiation, W))
+
+    def predict_fold(self, fold: Fold[WeightingProblem], learned: WeightingLearned, /) -> Array:
+        """Predict the held-out rows."""
+        return fold.problem.operator_at(learned, fold.held_out.X) @ learned.A
 
     def search(
         self,
-        folds: Callable[[], Sequence[WeightingFold]],  # noqa: ARG002
+        folds: Callable[[], Sequence[Fold[WeightingProblem]]],  # noqa: ARG002
         problem: WeightingProblem,
         run: Run,
         /,
@@ -393,7 +373,7 @@ class RKHSWeighting(WeightingSettings):
         candidates = [one.resolved(problem.d) for one in self.candidates]
         on_all_rows = len(scored_rows(problem.n)) == problem.n
         tuner = WeightingTuner(candidates, self.n_parameters, problem.n, on_all_rows)
-        return WeightingSearch((), tuner, run, _SHARE, problem=problem)
+        return WeightingSearch(self, (), tuner, run, _SHARE, problem=problem)
 
     def learn(
         self,
@@ -404,9 +384,11 @@ class RKHSWeighting(WeightingSettings):
     ) -> PrunedWeighting:
         """Take the fit that was chosen, and prune it."""
         learned = self._learned(problem, choice, run)
+        tried = [trial.setting.n_parameters for trial in choice.trials]
+        too_few = bool(tried) and max(tried) < self.n_parameters  # there was no time for all
         if choice.stopped:
             learned = replace(learned, status=Status.INTERRUPTED)
-        elif learned.status in _WELL and (learned.n_seen < problem.n or self._lacks(choice)):
+        elif learned.status in _WELL and (learned.n_seen < problem.n or too_few):
             learned = replace(learned, status=Status.TIME_LIMIT)
         if self.prune is None:
             return PrunedWeighting(learned, learned.A)
@@ -425,11 +407,6 @@ class RKHSWeighting(WeightingSettings):
             learned, learned.A if chosen is None else asarray_like(chosen.B, learned.A), steps
         )
 
-    def _lacks(self, choice: SearchResult[WeightingSetting, WeightingLearned]) -> bool:
-        """Whether there was no time to try all parameters."""
-        tried = [trial.setting.n_parameters for trial in choice.trials]
-        return bool(tried) and max(tried) < self.n_parameters
-
     def _learned(
         self,
         problem: WeightingProblem,
@@ -438,9 +415,8 @@ class RKHSWeighting(WeightingSettings):
     ) -> WeightingLearned:
         if choice.trial is not None:
             return choice.trial.learned[0]
-        reached = [fold.reached for fold in choice.folds if isinstance(fold, WeightingFold)]
-        if reached and reached[0] is not None:  # interrupted while its ridges were compared
-            return reached[0]
+        if choice.folds and choice.folds[0].reached is not None:
+            return choice.folds[0].reached  # interrupted while its ridges were compared
         setting, count = choice.setting, self.n_parameters
         if choice.stopped:
             n, few = problem.n, min(problem.n, _HASTY_ROWS)

@@ -69,23 +69,13 @@ LEARNERS: dict[str, str | Descent] = {
 
 @dataclass(frozen=True)
 class WeightingSettings:
-    """The parameters of the estimators.
-
-    Attributes
-    ----------
-    learner : str or Descent
-        One of `ON_SUMS`, or a descent.
-    candidates : sequence of Instantiation
-        To choose among.
-    ridge : float or None
-        λ; None is chosen.
-    """
+    """The parameters of the estimators."""
 
     n_parameters: int
-    learner: str | Descent
-    candidates: Sequence[Instantiation]
+    learner: str | Descent  # one of `ON_SUMS`, or a descent
+    candidates: Sequence[Instantiation]  # to choose among
     loss: Loss
-    ridge: float | None
+    ridge: float | None  # λ; None is chosen
     prune: Pruning | None
     bias: bool
     scaling: str | None
