@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -24,6 +25,7 @@ from gpukfl.tables._values import (
     Values,
     durations,
     durations_of_objects,
+    labelled,
     labels,
     labels_of_parts,
     moments_and_zones,
@@ -152,10 +154,18 @@ def _read_array(array: np.ndarray) -> Values:
 
 
 def _read_text(column: Any) -> Values:
-    """Read text, that of polars and Arrow in parts: objects of all rows would take much memory."""
+    """Read text, by Arrow where it is there: objects of all rows would take time and memory."""
     if hasattr(column, "iloc") and not is_numpy_only():
         return labels(column)
-    return labels_of_parts(map(np.asarray, _parts(column)), len(column))
+    if hasattr(column, "to_arrow"):  # of polars
+        with contextlib.suppress(ModuleNotFoundError):
+            column = column.to_arrow()
+    if not hasattr(column, "dictionary_encode"):
+        return labels_of_parts(map(np.asarray, _parts(column)), len(column))
+    found = column.dictionary_encode()
+    found = found.combine_chunks() if hasattr(found, "combine_chunks") else found
+    index = found.indices.fill_null(-1).to_numpy().astype(np.int64)
+    return labelled(index, found.dictionary.to_pylist())
 
 
 def _read_categories_of_pandas(column: Any) -> Values:
