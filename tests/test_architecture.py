@@ -29,7 +29,7 @@ prediction
 export inspection _foreign
 tables
 estimators
-tables._imputation tables._reader
+tables._encoding tables._reader
 portfolio
 runtime inference datasets _registry
 _compression _persistence _held_out

@@ -35,8 +35,7 @@ from gpukfl.inspection import (
 from gpukfl.inspection._blends import BLEND
 from gpukfl.portfolio._folds import HeldOutLoss, LogLoss
 from gpukfl.portfolio._train import SETTLED, UNTRIED, MemberTrainer
-from gpukfl.tables._facts import data_facts
-from gpukfl.tables._schema import columns_text
+from gpukfl.tables._schema import columns_text, data_facts
 
 if TYPE_CHECKING:
     import numpy as np

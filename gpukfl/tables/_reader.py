@@ -27,8 +27,7 @@ from gpukfl.estimators._validation import validate_weights
 from gpukfl.inspection import Description, Importances
 from gpukfl.partitioned import Collections, Read, name_partition_in_errors
 from gpukfl.tables._column import Coded, Column
-from gpukfl.tables._encoding import Encoding, fits
-from gpukfl.tables._imputation import Imputation
+from gpukfl.tables._encoding import Encoding, Imputation, fits
 from gpukfl.tables._lookups import FOLDS, LevelSums, Lookup, lookup_of, rows_of
 from gpukfl.tables._schema import columns_text, infer_schema, sum_partitions
 from gpukfl.tables._table import Table

@@ -24,8 +24,8 @@ from gpukfl.core._frames import (
 )
 from gpukfl.core._warnings import warn
 from gpukfl.partitioned import Collections, is_dask
-from gpukfl.tables._outliers import Range, find_outliers, outliers_text
 from gpukfl.tables._target import order_targets, read_target, target_name
+from gpukfl.tables._target_checks import Range, find_outliers, outliers_text
 
 SAMPLE = 50_000  # rows of collections that come here, at most: so many are fitted here
 FEWEST = 1_000  # rows by which columns are looked at
