@@ -130,7 +130,8 @@ class Search(Generic[Setting, Learned]):
                 if len(losses) < len(self.folds) and self._is_behind(trial):
                     break
             trial.score = self._score(trial, len(losses))
-            trial.standard_error = _standard_error(trial.losses, self.folds[: len(losses)])
+            known = _held_out_variance(self.folds[: len(losses)])
+            trial.standard_error = standard_error(trial.losses, known)
         except FloatingPointError:
             trial.learned.clear()
         trial.seconds = time.perf_counter() - begun
@@ -163,14 +164,18 @@ def is_clearly_worse(losses: np.ndarray, best: np.ndarray, /) -> bool:
 
 def explained_variance(error: float, folds: Sequence[Fold[Any, Any]], /) -> float:
     """Return the share of the held-out variance, of all folds together, that is explained."""
-    spread = _held_out_variance(folds)
+    return explained_share(error, _held_out_variance(folds))
+
+
+def explained_share(error: float, spread: float, /) -> float:
+    """Return the share of the loss of saying the same of every row, its spread, that is saved."""
     score = 1.0 - error / spread if spread > 0 else -error
     return score if math.isfinite(score) else -math.inf
 
 
-def _standard_error(losses: np.ndarray, folds: Sequence[Fold[Any, Any]]) -> float:
-    """Return the standard error of the share that is explained: that of the mean loss."""
-    deviation, spread = math.sqrt(len(losses)) * float(losses.std()), _held_out_variance(folds)
+def standard_error(losses: np.ndarray, spread: float, /) -> float:
+    """Return the standard error of the share that is explained, as the rows are a sample."""
+    deviation = math.sqrt(len(losses)) * float(losses.std())
     return deviation / spread if spread > 0 else deviation
 
 

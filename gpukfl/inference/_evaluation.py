@@ -19,7 +19,7 @@ from gpukfl.estimators._base import feature_names
 from gpukfl.estimators._validation import validate_weights
 from gpukfl.inference._kernels import LearnedKernel, learned_kernel
 from gpukfl.portfolio._base import AutoBase
-from gpukfl.portfolio._folds import HeldOutLoss, LogLoss, SquaredError, target_scale
+from gpukfl.portfolio._folds import HeldOutLoss, LogLoss, SquaredError, squared_error
 from gpukfl.prediction import mixed
 from gpukfl.tables._encoding import Category, Encoding, categories_of
 from gpukfl.tables._seen import NUMBERS
@@ -86,9 +86,7 @@ class EvaluationData:
         """Squared errors, of classes those of their probabilities."""
         judge = self.judge
         return (
-            judge
-            if isinstance(judge, SquaredError)
-            else _make_squared_error(judge.truth, judge.weights)
+            judge if isinstance(judge, SquaredError) else squared_error(judge.truth, judge.weights)
         )
 
     def column_numbers(self, features: Sequence[int], /) -> np.ndarray:
@@ -233,11 +231,7 @@ def _make_imputation(estimator: Any, sources: Sequence[int]) -> tuple[Predict, S
 def _make_loss(estimator: Any, truth: np.ndarray, weights: np.ndarray) -> HeldOutLoss:
     if is_classifier(estimator):
         return FlooredLogLoss(truth, weights)
-    return _make_squared_error(truth, weights)
-
-
-def _make_squared_error(truth: np.ndarray, weights: np.ndarray) -> SquaredError:
-    return SquaredError(truth, weights, target_scale(truth, weights))
+    return squared_error(truth, weights)
 
 
 class FlooredLogLoss(LogLoss):
@@ -273,7 +267,7 @@ def _data_from_folds(model: Any, estimator: Any, X: Any, y: Any) -> EvaluationDa
     judge = (
         FlooredLogLoss(kept.truth, kept.weights)
         if classes
-        else _make_squared_error(kept.truth, kept.weights)
+        else squared_error(kept.truth, kept.weights)
     )
     finite, finite_sources = _make_imputation(estimator, estimator._sources)
     names = feature_names(estimator, getattr(model, "feature_names", None))

@@ -19,7 +19,7 @@ from gpukfl.estimators._data import HeldOut
 from gpukfl.estimators._learner import SearchResult
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples, Splits
-from gpukfl.estimators._search import Search, Trial
+from gpukfl.estimators._search import Search, Trial, standard_error
 from gpukfl.estimators.weighting._data import WeightingLearned, WeightingProblem, log_relative_ridge
 from gpukfl.estimators.weighting._settings import WeightingSettings
 from gpukfl.instantiations import INSTANTIATIONS, GaussianSign, Instantiation, Stumps
@@ -330,8 +330,7 @@ class WeightingSearch(Search[WeightingSetting, WeightingLearned]):
             pairs = zip(self.folds, predicted, strict=True)
             losses = [self.problem.losses(fold.held_out, F) for fold, F in pairs]
             trial.losses = np.concatenate(losses)
-            deviation = math.sqrt(len(trial.losses)) * float(trial.losses.std())
-            trial.standard_error = deviation / known.spread if known.spread > 0 else deviation
+            trial.standard_error = standard_error(trial.losses, known.spread)
             found.append(trial)
         return found
 
