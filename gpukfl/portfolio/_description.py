@@ -186,7 +186,7 @@ def permutation_importances(
         How many there are.
     predict : callable
         Predictions for rows by the models of a fold, on the host.
-    judge : Judge
+    judge : HeldOutLoss
         Of all rows that are held out, in the order of the folds.
     rng : RandomState
         Draws rows, and shuffles.

@@ -56,10 +56,7 @@ class Distilled:
 def distil(blend: Any, name: str, /) -> Distilled:
     """Fit a candidate to the predictions of a blend.
 
-    Raises
-    ------
-    ValueError
-        If too few rows were held out.
+    Raises ValueError if too few rows were held out.
     """
     kept, run = blend.out_of_fold_, Run.of(blend)
     n = len(kept.fold)

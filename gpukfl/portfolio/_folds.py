@@ -229,12 +229,7 @@ def split_folds(samples: Samples, rng: np.random.RandomState, n_folds: int, /) -
     """Split samples into folds, or hold out one part of at most 20 000 rows.
 
     Every class has its share in each part, where it has a row for each. Copies are one sample by
-    then, so that they are on one side.
-
-    Raises
-    ------
-    ValueError
-        If there is one row only.
+    then, so that they are on one side. Raises ValueError if there is one row only.
     """
     n = len(samples)
     if n < FEWEST:
@@ -252,7 +247,7 @@ def split_folds(samples: Samples, rng: np.random.RandomState, n_folds: int, /) -
 def make_held_out_loss(
     folds: Sequence[MemberFold], samples: Samples, n_classes: int, /
 ) -> HeldOutLoss:
-    """Make the judge of all rows that are held out."""
+    """Return what judges predictions of all rows that are held out."""
     truth = np.concatenate([to_host(fold.outside.Y).astype(np.float64) for fold in folds])
     weights = [fold.outside.weights for fold in folds]
     sizes = [len(fold.outside) for fold in folds]

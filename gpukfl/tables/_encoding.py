@@ -390,18 +390,13 @@ class Encoding(Listed):
                 gappy[j] = codes
             _write(encoded, places[j], codes, one, known[j], own)
             del codes, own  # before the next are made
-        encoding = cls._of(coded, known)
+        lookups = tuple(one for one in known if isinstance(one, Lookup))
+        medians = [0.0 if isinstance(one, Lookup) else one for one in known]
+        encoding = cls(tuple(coded), np.array(medians), lookups)
         if impute == "model":
             encoding = encoding._imputing(gappy, encoded, weights, random_state)
             encoding._impute(gappy, encoded)
         return encoding, encoded
-
-    @classmethod
-    def _of(cls, coded: Sequence[Coded], known: Sequence[float | Lookup]) -> Self:
-        """Make it of what is known of each column of codes: medians, and lookups of levels."""
-        lookups = tuple(one for one in known if isinstance(one, Lookup))
-        medians = [0.0 if isinstance(one, Lookup) else one for one in known]
-        return cls(tuple(coded), np.array(medians), lookups)
 
     def transform(self, codes: Array, /) -> Any:
         """Encode codes (n, c): finite numbers (n, d), in float64.

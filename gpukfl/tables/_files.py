@@ -20,7 +20,7 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from gpukfl.core._frames import GAPS, WHOLE, reads_as_date
+from gpukfl.core._frames import GAPS, WHOLE, listed, reads_as_date
 from gpukfl.core._warnings import warn
 from gpukfl.tables._text_files import Source, TextTable, warn_titles
 
@@ -756,6 +756,4 @@ def check_columns(names: Iterable[str], known: Iterable[str], expected: str, /) 
 
 def join_names(names: Iterable[str], /) -> str:
     """Join names, and count those that are too many."""
-    names = list(names)
-    more = len(names) - _SHOWN
-    return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+    return listed(names, _SHOWN)

@@ -55,9 +55,6 @@ from gpukfl.tables._values import (
 # ------------------------------------------------------------------------------- frames
 
 
-_NAMED = 10  # columns that a message names
-
-
 @dataclass(frozen=True, eq=False)
 class Frame:
     """Columns that are read one at a time.
@@ -81,22 +78,11 @@ class Frame:
 
 
 def frame_of(X: Any, /, *, besides: str = "", known: Iterable[str] = ()) -> Frame:
-    """Take a frame, an array, rows, dicts, or a dict of columns apart.
+    """Take a frame, an array, rows, dicts, a dict of columns or a structured array apart.
 
-    Parameters
-    ----------
-    X : frame, array, list of rows or of dicts, dict of columns, or structured array
-        Of any library.
-    besides : str
-        The target: its column, or those of several, are left out unless they are `known`.
-    known : iterable of str
-        Names of columns.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is none of these, is not in memory, or has two columns of one name, or rows or columns
-        of different lengths.
+    The column of the target `besides`, or those of several, are left out unless they are `known`.
+    Raises TypeError or ValueError if it is none of these, is not in memory, or has two columns of
+    one name, or rows or columns of different lengths.
     """
     check_in_memory(X)
     check_no_series(X)
@@ -197,10 +183,7 @@ def check_any(frame: Frame, /) -> None:
 def read_column(frame: Frame, k: int, /) -> Values:
     """Read a column.
 
-    Raises
-    ------
-    ValueError
-        If it holds complex numbers; names it.
+    Raises ValueError if it holds complex numbers; names it.
     """
     with told_of(frame.names[k]):
         return read_values(frame.column(k))
@@ -227,12 +210,6 @@ def told_of(name: str, /) -> Iterator[None]:
         raise ValueError(msg) from error
 
 
-def listed(names: Sequence[str], /) -> str:
-    """List names, or the first of many."""
-    more = len(names) - _NAMED
-    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
-
-
 # ------------------------------------------------------------------------------ columns
 
 
@@ -257,10 +234,7 @@ _NEVER_GAPS = {str, int, bool, type(None)}  # but for None itself
 def read_values(column: Any, /) -> Values:
     """Read a column (n,): a list, an array, or a column of pandas, polars or Arrow.
 
-    Raises
-    ------
-    ValueError
-        If it holds complex numbers, or is an array of more dimensions.
+    Raises ValueError if it holds complex numbers, or is an array of more dimensions.
     """
     if isinstance(column, (list, tuple)):
         return read_objects(column)
@@ -305,10 +279,7 @@ def release_text(n_rows: int, /) -> None:
 def read_numbers(column: Any, /) -> Values:
     """Read a column (n,) of numbers, as models of numbers read theirs.
 
-    Raises
-    ------
-    NotANumberError
-        If a value is neither a number nor missing.
+    Raises NotANumberError if a value is neither a number nor missing.
     """
     array = array_of(column) if hasattr(column, "__array__") else texts(column)
     is_category = str(getattr(column, "dtype", "")) == "category"
@@ -426,10 +397,7 @@ def _read_others(column: Any) -> Values:
 def read_objects(values: Sequence[Any] | np.ndarray, /) -> Values:
     """Read Python's values (n,) by what they are, apart from gaps.
 
-    Raises
-    ------
-    ValueError
-        If they are complex numbers.
+    Raises ValueError if they are complex numbers.
     """
     kept = values.tolist() if isinstance(values, np.ndarray) else list(values)
     kinds = set(map(type, kept))

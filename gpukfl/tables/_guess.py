@@ -148,10 +148,7 @@ def _with_gaps(column: Column, missing: np.ndarray) -> Column:
 def of_kind(name: str, values: Values, kind: str, /) -> Column:
     """Take a column for what somebody says it is.
 
-    Raises
-    ------
-    ValueError
-        If it has no value of that kind.
+    Raises ValueError if it has no value of that kind.
     """
     unit, decimal = notation_of(values.labels)
     unit = unit or (CLOCK if kind == "duration" else "")

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from gpukfl.core._frames import check_size, is_frame, is_numeric
+from gpukfl.core._frames import check_size, is_frame, is_numeric, listed
 from gpukfl.inspection import ColumnFacts, DataFacts
 from gpukfl.partitioned import Collections, compute_values, name_partition_in_errors
 from gpukfl.tables import _values
@@ -38,7 +38,6 @@ _VARIED = {  # what a column is whose value in the rows that were looked at is n
     _values.LABELS: "category",
 }
 _FEWEST = 2  # rows of a fit
-_NAMED = 10  # columns that are left out and said
 
 
 @dataclass(frozen=True)
@@ -245,8 +244,7 @@ def columns_text(table: Table, /) -> str:
     said = [f"{count} {kind}" for kind, count in kinds.most_common()]
     left = [f"{one.name} ({one.reason})" for k, one in enumerate(table.columns) if k not in used]
     if left:
-        more = f" and {len(left) - _NAMED} more" if len(left) > _NAMED else ""
-        said.append(f"left out {', '.join(left[:_NAMED])}{more}")
+        said.append(f"left out {listed(left)}")
     return ", ".join(said)
 
 
@@ -269,29 +267,11 @@ def data_facts(
     targets: Sequence[str] = (),
     rows_are: str = "",
 ) -> DataFacts:
-    """Return what is known of the data of a fit.
+    """Return what is known of the data of a fit, of the first columns in detail.
 
-    Parameters
-    ----------
-    table : Table or None
-        What the columns are; None of complete numbers.
-    names : sequence of str
-        Of the columns.
-    rows : array, shape (n, c), or None
-        The numbers, or the codes of the table; None where they are not kept.
-    target : array, shape (n, t), optional
-        Numbers, or indicators of classes.
-    classes : sequence of str
-        Names of the classes.
-    targets : sequence of str
-        Names of several targets.
-    rows_are : str
-        Which rows of the fit these are, where they are not all.
-
-    Returns
-    -------
-    DataFacts
-        Of the first columns in detail.
+    There is no table of complete numbers. Rows (n, c) are numbers, or the codes of the table, if
+    they are kept. Targets (n, t) are numbers, or indicators of `classes`. `rows_are` says which
+    rows of the fit these are, where they are not all.
     """
     ranges = {} if rows is None else _ranges(table, rows)
     columns = tuple(
@@ -307,9 +287,7 @@ def data_facts(
 def _of_column(column: Column, ends: str) -> ColumnFacts:
     said = ends if column.kind in _WITH_ENDS and not column.levels else ""
     if column.levels:
-        left = len(column.levels) - _LEVELS
-        named = ", ".join(column.levels[:_LEVELS]) + (f" and {left} more" if left > 0 else "")
-        said = f"{len(column.levels)} levels: {named}"
+        said = f"{len(column.levels)} levels: {listed(column.levels, _LEVELS)}"
     if not column.used:
         said = f"left out: {column.reason}"
     return ColumnFacts(column.name, column.kind, column.missing, said or column.reason)
@@ -336,11 +314,8 @@ def _range(values: np.ndarray) -> str:
 def _of_target(target: np.ndarray, classes: Sequence[str], targets: Sequence[str]) -> str:
     """Shares of classes, or ends, mean and spread of numbers."""
     if classes:
-        shares = target.mean(axis=0)
-        left = len(classes) - 2 * _LEVELS
-        some = zip(classes[: 2 * _LEVELS], shares, strict=False)
-        named = ", ".join(f"{name} {share:.1%}" for name, share in some)
-        return named + (f" and {left} more" if left > 0 else "")
+        pairs = zip(classes, target.mean(axis=0), strict=True)
+        return listed((f"{name} {share:.1%}" for name, share in pairs), 2 * _LEVELS)
     said = [f"{_range(y)}, mean {y.mean():.4g}, sd {y.std():.4g}" for y in target.T[:_LEVELS]]
     if len(targets) > 1:
         said = [f"{name}: {ends}" for name, ends in zip(targets, said, strict=False)]

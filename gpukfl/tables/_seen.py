@@ -15,11 +15,10 @@ from gpukfl.core._array import (
     lies_in_parts,
     to_host,
 )
-from gpukfl.core._frames import holds_float32, is_frame, numeric_frame
+from gpukfl.core._frames import holds_float32, is_frame, listed, numeric_frame
 from gpukfl.core._warnings import warn
 from gpukfl.tables._column import Coded
 from gpukfl.tables._encoding import Encoding
-from gpukfl.tables._frame import listed
 from gpukfl.tables._lookups import FEW, Lookup, columns_of
 
 # -------------------------------------------------------------------------------- views
@@ -141,12 +140,8 @@ def filled(X: Array, medians: np.ndarray, names: Sequence[str], /) -> Array:
 def without_gaps(X: Any, medians: Callable[[], np.ndarray], names: Sequence[str], /) -> Any:
     """Replace missing values in rows (m, d) by medians of the fit, with a warning.
 
-    What medians cannot mend, and what is too large to be copied, stays what it is.
-
-    Raises
-    ------
-    ValueError
-        If columns of a frame hold anything but numbers; names them.
+    What medians cannot mend, and what is too large to be copied, stays what it is. Raises
+    ValueError if columns of a frame hold anything but numbers; names them.
     """
     if is_frame(X):
         frame = numeric_frame(X, gaps=True)

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from gpukfl.core._frames import check_container, check_in_memory, check_no_series
+from gpukfl.core._frames import check_container, check_in_memory, check_no_series, listed
 from gpukfl.core._warnings import warn
 from gpukfl.tables._codes import Coder, RowCoder, coded_of, share_of_single, with_times_between
 from gpukfl.tables._column import KINDS, LEVELLED, TOLD, Coded, Column, Listed
@@ -17,7 +17,6 @@ from gpukfl.tables._frame import (
     Frame,
     check_any,
     frame_of,
-    listed,
     read_blocks,
     read_column,
     read_whole,

@@ -55,11 +55,7 @@ class Source:
         """Look at the file `path`, or read a pipe, or standard input for ``"-"``, to its end.
 
         Names say what a file is. Where they do not, as on standard input, its first bytes do.
-
-        Raises
-        ------
-        FileNotFoundError
-            If there is none.
+        Raises FileNotFoundError if there is none.
         """
         if path == STANDARD_INPUT:
             return _read_once("standard input", sys.stdin.buffer)
@@ -399,10 +395,7 @@ class TextTable:
     def of(cls, source: Source, /) -> TextTable:
         """Find the encoding, the separator and the header of a text.
 
-        Raises
-        ------
-        ValueError
-            If it is no text, or has no rows of values.
+        Raises ValueError if it is no text, or has no rows of values.
         """
         encoding = _detect_encoding(source)
         head = cls(source, encoding)._read_head()
@@ -423,19 +416,10 @@ class TextTable:
         return head[: head.rindex("\n") + 1] if cut else head
 
     def read(self, names: list[str], as_text: Iterable[str], na_values: Any, **options: Any) -> Any:
-        """Read rows into a pandas frame; columns in `as_text` as they are written.
+        """Read rows under other names into a pandas frame, `as_text` ones as they are written.
 
-        Parameters
-        ----------
-        names : list of str
-            Of the columns, in place of those of the header.
-        as_text, na_values, **options
-            What `pandas.read_csv` is told.
-
-        Raises
-        ------
-        ValueError
-            If rows have other numbers of fields, or a quote has no end; says in which line.
+        Raises ValueError if rows have other numbers of fields, or a quote has no end; says in which
+        line.
         """
         import pandas as pd
 
