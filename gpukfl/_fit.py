@@ -18,8 +18,8 @@ from gpukfl.estimators._progress import report_progress as progress_to
 from gpukfl.estimators._run import use_report
 from gpukfl.penalties import PENALTIES, Penalty
 from gpukfl.tables import IMPUTE
-from gpukfl.tables._leakage import warn_target_leakage
 from gpukfl.tables._reader import encode_training_data
+from gpukfl.tables._target_checks import warn_target_leakage
 from gpukfl.tables._training import read_training_data
 
 

@@ -30,8 +30,8 @@ from gpukfl.inference import infer
 from gpukfl.inference._held_out import evaluate_held_out, headline_scores
 from gpukfl.inspection import Description, Importances, Inferred, Shown, write_report
 from gpukfl.tables import Table
-from gpukfl.tables._facts import data_facts
 from gpukfl.tables._reader import Reader, encode_training_data, read_new_rows
+from gpukfl.tables._schema import data_facts
 from gpukfl.tables._target import host_target, order_targets
 from gpukfl.tables._training import read_test_data, read_training_data, split_target, take_rows
 

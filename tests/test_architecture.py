@@ -19,7 +19,7 @@ LAYERS = """
 _version
 core
 _accel _archive _saving _inferring _source
-partitioned datasets
+partitioned
 linalg
 selftest kernels
 instantiations solvers penalties
@@ -29,9 +29,9 @@ prediction
 export inspection _foreign
 tables
 estimators
-tables._imputation tables._reader
+tables._encoding tables._reader
 portfolio
-runtime inference _registry
+runtime inference datasets _registry
 _compression _persistence
 _model
 _fit

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import gpukfl
 from gpukfl.estimators import BKerNNRegressor, KernelRidgeRegressor
 from gpukfl.portfolio import AutoRegressor
-from gpukfl.tables._outliers import find_outliers
+from gpukfl.tables._target_checks import find_outliers
 
 N, N_TEST = 300, 600
 WHAT = "y has gross outliers"

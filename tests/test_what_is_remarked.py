@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import gpukfl
 from gpukfl import AutoRegressor, KernelRidgeRegressor
-from gpukfl.tables._leakage import warn_target_leakage
+from gpukfl.tables._target_checks import warn_target_leakage
 
 polars = pytest.importorskip("polars")
 RNG = np.random.default_rng(0)

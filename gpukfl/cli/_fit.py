@@ -25,7 +25,7 @@ from gpukfl.core._frames import GAPS
 from gpukfl.core._places import is_installed
 from gpukfl.core._results import Status
 from gpukfl.core._streams import print_output, try_write_line
-from gpukfl.datasets._names import check_columns, join_names
+from gpukfl.tables._files import check_columns, join_names
 
 if TYPE_CHECKING:
     from gpukfl._model import Model

@@ -15,8 +15,7 @@ from gpukfl.cli._files import TABLES, check_writable, expand_files, try_to_write
 from gpukfl.core._frames import parts_of_name
 from gpukfl.core._places import is_installed
 from gpukfl.core._warnings import warn
-from gpukfl.datasets._names import check_columns, join_names
-from gpukfl.datasets._notation import MISSING
+from gpukfl.tables._files import MISSING, check_columns, join_names
 from gpukfl.tables._target import target_names
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -461,7 +461,7 @@ def check_no_dates(X: Any, /) -> None:
     dates = [name for name, kind in _schema(X).items() if kind.is_temporal()]
     if dates:
         msg = (
-            f"expected columns of numbers, got dates or durations in {_listed(dates)}: "
+            f"expected columns of numbers, got dates or durations in {listed(dates)}: "
             "gpukfl.fit, AutoRegressor and AutoClassifier take frames with them"
         )
         raise ValueError(msg)
@@ -536,7 +536,7 @@ def _problems(frame: Any, kinds: list[str], *, gaps: bool) -> list[str]:
             found.setdefault(kind, []).append(str(name))
     problems = []
     if found:
-        what = "; ".join(f"{kind} in {_listed(names)}" for kind, names in found.items())
+        what = "; ".join(f"{kind} in {listed(names)}" for kind, names in found.items())
         advice = dict.fromkeys(_ADVICE[kind] for kind in found if kind in _ADVICE)
         ways = ", ".join([*advice, f"{'or ' * bool(advice)}leave the columns out"])
         problems.append(f"expected columns of numbers, got {what}: {ways}")
@@ -546,12 +546,14 @@ def _problems(frame: Any, kinds: list[str], *, gaps: bool) -> list[str]:
         names = [str(name) for name, lacks in missing.any().items() if lacks]
         rows = int(missing.any(axis=1).sum())
         problems.append(
-            f"expected no missing values, got NaN in {_listed(names)}: fill them "
+            f"expected no missing values, got NaN in {listed(names)}: fill them "
             f"(sklearn.impute.SimpleImputer), or leave out the {rows} of {len(frame)} rows"
         )
     return problems
 
 
-def _listed(names: list[str]) -> str:
-    more = len(names) - _NAMED
-    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+def listed(names: Iterable[str], most: int = _NAMED, /) -> str:
+    """List names, or the first of many and how many more there are."""
+    kept = list(names)
+    more = len(kept) - most
+    return ", ".join(kept[:most]) + (f" and {more} more" if more > 0 else "")

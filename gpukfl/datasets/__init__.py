@@ -6,7 +6,7 @@ from gpukfl.datasets._generators import (
     make_single_direction,
     random_directions,
 )
-from gpukfl.datasets._tables import BUNDLED, LoadedTable, load_frame, load_table
+from gpukfl.tables._files import BUNDLED, LoadedTable, load_frame, load_table
 
 __all__ = [
     "BUNDLED",

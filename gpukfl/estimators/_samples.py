@@ -202,11 +202,7 @@ class Samples:
     @property
     def n_effective(self) -> float:
         """Kish's number: of samples of equal weight, of which a mean is as certain."""
-        if self.weights is None:
-            return float(len(self))
-        xp = array_namespace(self.weights)
-        w = self.weights / xp.max(self.weights)
-        return float(xp.sum(w) ** 2 / xp.sum(w * w))
+        return float(len(self)) if self.weights is None else effective_number(self.weights)
 
     @cached_property
     def classes(self) -> np.ndarray | None:
@@ -283,6 +279,13 @@ def number_by_appearance(classes: np.ndarray, /) -> np.ndarray:
 def _decode_classes(Y: np.ndarray, /) -> np.ndarray:
     """Classes (n,) of indicators (n, t), which of two classes are the second's."""
     return Y.argmax(axis=1) if Y.shape[1] > 1 else (Y[:, 0] > 0.5).astype(np.int64)
+
+
+def effective_number(weights: Any, /) -> float:
+    """Kish's number of weights (n,): of rows of equal weight, of which a mean is as certain."""
+    xp = array_namespace(weights)
+    w = weights / xp.max(weights)
+    return float(xp.sum(w) ** 2 / xp.sum(w * w))
 
 
 def relative_weights(weights: np.ndarray | None, /) -> np.ndarray | None:

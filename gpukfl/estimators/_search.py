@@ -167,7 +167,7 @@ def held_out_spread(folds: Sequence[Fold[Any]], /) -> float:
 
 
 def explained_share(error: float, spread: float, /) -> float:
-    """Return the share of a spread that is explained; -inf where that is no number."""
+    """Return the share of the loss of saying the same of every row, its spread, that is saved."""
     score = 1.0 - error / spread if spread > 0 else -error
     return score if math.isfinite(score) else -math.inf
 

@@ -19,7 +19,7 @@ from gpukfl.estimators._base import feature_names
 from gpukfl.estimators._validation import validate_weights
 from gpukfl.inference._kernels import LearnedKernel, learned_kernel
 from gpukfl.portfolio._base import AutoBase
-from gpukfl.portfolio._folds import HeldOutLoss, LogLoss, SquaredError, target_scale
+from gpukfl.portfolio._folds import HeldOutLoss, LogLoss, SquaredError, squared_error
 from gpukfl.prediction import mixed
 from gpukfl.tables._encoding import Category, Encoding, categories_of
 from gpukfl.tables._seen import NUMBERS
@@ -69,7 +69,7 @@ class EvaluationData:
         judge = self.judge
         if isinstance(judge, SquaredError):
             return judge
-        return _make_squared_error(judge.truth, judge.weights)
+        return squared_error(judge.truth, judge.weights)
 
     def column_numbers(self, features: Sequence[int], /) -> np.ndarray:
         """Return the numbers of the columns that are made of some features."""
@@ -164,7 +164,7 @@ def _make_data(
     if is_classifier(estimator):
         judge: HeldOutLoss = FlooredLogLoss(truth, weights)
     else:
-        judge = _make_squared_error(truth, weights)
+        judge = squared_error(truth, weights)
     encodings = getattr(estimator, "encodings_", None)
     finite: Predict = (lambda X: X) if encodings is None else encodings.finite
     finite_sources = tuple(sources if encodings is None else encodings.blind.sources)
@@ -217,10 +217,6 @@ def _make_blend_predict(estimator: AutoBase, there: Any, fold: int | None) -> Pr
 
 
 # ---------------------------------------------------------------------- targets
-
-
-def _make_squared_error(truth: np.ndarray, weights: np.ndarray) -> SquaredError:
-    return SquaredError(truth, weights, target_scale(truth, weights))
 
 
 class FlooredLogLoss(LogLoss):

@@ -34,7 +34,7 @@ from gpukfl.portfolio._evaluators import evaluator_of, of_all_classes
 from gpukfl.portfolio._folds import HeldOutLoss, LogLoss, SquaredError, target_scale
 from gpukfl.portfolio._members import CANDIDATES, TREES, Member, Task
 from gpukfl.tables import TableEncoder
-from gpukfl.tables._facts import data_facts
+from gpukfl.tables._schema import data_facts
 from gpukfl.tables._target import read_target, target_names
 from gpukfl.tables._training import read_test_data, take_rows
 

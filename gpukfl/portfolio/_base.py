@@ -64,9 +64,9 @@ from gpukfl.portfolio._train import MemberTrainer, is_limited
 from gpukfl.prediction import LogTransform, RankTransform, medians_of
 from gpukfl.selftest import trusted_place
 from gpukfl.tables import IMPUTE, Table
-from gpukfl.tables._gaps import without_gaps
-from gpukfl.tables._outliers import Range
 from gpukfl.tables._schema import infer_schema
+from gpukfl.tables._seen import without_gaps
+from gpukfl.tables._target_checks import Range
 from gpukfl.tables._training import FEWEST, SAMPLE, Dataset, drop_outliers, read_arrays
 
 if TYPE_CHECKING:

@@ -35,8 +35,7 @@ from gpukfl.inspection import (
 from gpukfl.inspection._tuning import BLEND
 from gpukfl.portfolio._folds import HeldOutLoss, LogLoss
 from gpukfl.portfolio._train import SETTLED, UNTRIED, MemberTrainer
-from gpukfl.tables._facts import data_facts
-from gpukfl.tables._schema import columns_text
+from gpukfl.tables._schema import columns_text, data_facts
 
 if TYPE_CHECKING:
     import numpy as np
@@ -188,7 +187,7 @@ def permutation_importances(
         How many there are.
     predict : callable
         Predictions for rows by the models of a fold, on the host.
-    judge : Judge
+    judge : HeldOutLoss
         Of all rows that are held out, in the order of the folds.
     rng : RandomState
         Draws rows, and shuffles.

@@ -12,7 +12,7 @@ from sklearn.dummy import DummyClassifier
 from gpukfl.core._array import Array, array_namespace, device_of, take_rows, to_host
 from gpukfl.estimators._run import Run
 from gpukfl.portfolio._evaluators import evaluator_of, of_all_classes
-from gpukfl.portfolio._folds import HeldOutLoss, LogLoss, SquaredError, target_scale
+from gpukfl.portfolio._folds import held_out_loss
 from gpukfl.portfolio._members import CANDIDATES, NAMES, Member, Task
 from gpukfl.prediction import mixed
 from gpukfl.tables._reader import Reader
@@ -56,10 +56,7 @@ class Distilled:
 def distil(blend: Any, name: str, /) -> Distilled:
     """Fit a candidate to the predictions of a blend.
 
-    Raises
-    ------
-    ValueError
-        If too few rows were held out.
+    Raises ValueError if too few rows were held out.
     """
     kept, run = blend.out_of_fold_, Run.of(blend)
     n = len(kept.fold)
@@ -78,7 +75,7 @@ def distil(blend: Any, name: str, /) -> Distilled:
     labels = np.arange(t)
     student = _fit_to_blend(blend, member, take_rows(kept.rows, inside), predicted[inside], labels)
     rows = take_rows(kept.rows, outside)
-    judge = _make_loss(kept.truth[outside], kept.weights[outside], classes)
+    judge = held_out_loss(kept.truth[outside], kept.weights[outside], classes=classes)
     own = evaluator_of(student)(blend._finite(rows))
     found = to_host(of_all_classes(own, student, blend._n_classes))
     if classes:
@@ -110,9 +107,3 @@ def _fit_to_blend(
         return DummyClassifier().fit(to_host(X), y) if alone else estimator.fit(X, y)
     y = predicted[:, 0] if predicted.shape[1] == 1 else predicted
     return estimator.fit(X, array_namespace(X).asarray(y, device=device_of(X)))
-
-
-def _make_loss(truth: np.ndarray, weights: np.ndarray, classes: bool) -> HeldOutLoss:
-    if classes:
-        return LogLoss(truth, weights)
-    return SquaredError(truth, weights, target_scale(truth, weights))

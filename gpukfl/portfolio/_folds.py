@@ -11,7 +11,8 @@ from functools import cached_property
 import numpy as np
 
 from gpukfl.core._array import to_host
-from gpukfl.estimators._samples import Samples, Splits
+from gpukfl.estimators._samples import Samples, Splits, effective_number
+from gpukfl.estimators._search import explained_share, standard_error
 from gpukfl.portfolio._members import Member
 
 # ---------------------------------------------------------------------------------- judges
@@ -53,10 +54,6 @@ class HeldOutLoss(ABC):
         """Weighted loss of each of some rows (m,), by what is judged of predictions."""
 
     @abstractmethod
-    def _trivial(self) -> np.ndarray:
-        """Predictions (1, t) that say the same of every row."""
-
-    @abstractmethod
     def is_settled(self, predicted: np.ndarray, /) -> bool:
         """Whether predictions of all rows leave next to nothing to explain."""
 
@@ -66,26 +63,23 @@ class HeldOutLoss(ABC):
     @property
     def n_effective(self) -> float:
         """Kish's number: of rows of equal weight, of which a mean is as certain."""
-        w = self.weights / self.weights.max()
-        return float(w.sum() ** 2 / (w @ w))
+        return effective_number(self.weights)
 
     @cached_property
     def spread(self) -> float:
         """Loss of predictions that say the same of every row; 0 where that is true of all rows."""
         if not np.ptp(self.truth, axis=0).any():
             return 0.0  # and no rounding of a mean
-        return float(self.losses(np.broadcast_to(self._trivial(), self.truth.shape)).sum())
+        mean = np.average(self.truth, axis=0, weights=self.weights)
+        return float(self.losses(np.broadcast_to(mean, self.truth.shape)).sum())
 
     def score(self, losses: np.ndarray, /) -> float:
         """Share of the loss of saying the same of every row that is saved."""
-        error = float(losses.sum())
-        score = 1.0 - error / self.spread if self.spread > 0 else -error
-        return score if math.isfinite(score) else -math.inf
+        return explained_share(float(losses.sum()), self.spread)
 
     def standard_error(self, losses: np.ndarray, /) -> float:
         """Of the score, as the rows are a sample of all."""
-        deviation = math.sqrt(len(losses)) * float(losses.std())
-        return deviation / self.spread if self.spread > 0 else deviation
+        return standard_error(losses, self.spread)
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,9 +100,6 @@ class SquaredError(HeldOutLoss):
     def is_settled(self, predicted: np.ndarray, /) -> bool:
         """Whether errors are as good as rounding."""
         return self._leaves(predicted, _SETTLED)
-
-    def _trivial(self) -> np.ndarray:
-        return np.average(self.truth, axis=0, weights=self.weights)[None, :]
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,8 +125,15 @@ class LogLoss(HeldOutLoss):
         squares = np.sum((self.truth - predicted) ** 2, axis=1)
         return float(self.weights @ squares / self.weights.sum())
 
-    def _trivial(self) -> np.ndarray:
-        return np.average(self.truth, axis=0, weights=self.weights)[None, :]
+
+def held_out_loss(truth: np.ndarray, weights: np.ndarray, /, *, classes: bool) -> HeldOutLoss:
+    """Return what judges predictions of targets, or of classes."""
+    return LogLoss(truth, weights) if classes else squared_error(truth, weights)
+
+
+def squared_error(truth: np.ndarray, weights: np.ndarray, /) -> SquaredError:
+    """Return what judges predictions of targets by errors in units of their deviations."""
+    return SquaredError(truth, weights, target_scale(truth, weights))
 
 
 def target_scale(Y: np.ndarray, weights: np.ndarray | None, /) -> np.ndarray:
@@ -231,12 +229,7 @@ def split_folds(samples: Samples, rng: np.random.RandomState, n_folds: int, /) -
     """Split samples into folds, or hold out one part of at most 20 000 rows.
 
     Every class has its share in each part, where it has a row for each. Copies are one sample by
-    then, so that they are on one side.
-
-    Raises
-    ------
-    ValueError
-        If there is one row only.
+    then, so that they are on one side. Raises ValueError if there is one row only.
     """
     n = len(samples)
     if n < FEWEST:
@@ -254,7 +247,7 @@ def split_folds(samples: Samples, rng: np.random.RandomState, n_folds: int, /) -
 def make_held_out_loss(
     folds: Sequence[MemberFold], samples: Samples, n_classes: int, /
 ) -> HeldOutLoss:
-    """Make the judge of all rows that are held out."""
+    """Return what judges predictions of all rows that are held out."""
     truth = np.concatenate([to_host(fold.outside.Y).astype(np.float64) for fold in folds])
     weights = [fold.outside.weights for fold in folds]
     sizes = [len(fold.outside) for fold in folds]

@@ -85,11 +85,7 @@ def refit_members(
     """Fit each member of a blend to all rows: members and their encodings; None without time.
 
     So it is also where a fit that stands alone would be cut off, or one is known to take longer.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        If it is interrupted, or a member was.
+    Raises KeyboardInterrupt if it is interrupted, or a member was.
     """
     transform = auto.target_transform_
     if transform is not None:
@@ -168,7 +164,7 @@ def fit_members_to_all(
     ----------
     auto : AutoRegressor or AutoClassifier
         That has chosen on some of the rows.
-    chosen : sequence of (float, Entry)
+    chosen : sequence of (float, MemberResult)
         Weights, and members of the blend. Those of other libraries stay as they are, and so do all
         that there is no time left for.
     given : Collections

@@ -83,9 +83,9 @@ def fit_in_parallel(
         wanted = False
 
 
-# ----------------------------------------------------------------------------------- entry
+# --------------------------------------------------------------------------------- results
 
-# What a member of a contest has done so far.
+# What a fit to a fold came to, and what a member has done so far.
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +96,7 @@ class FoldFit:
     ----------
     model : estimator
         That was fitted.
-    precedent : Precedent or None
+    precedent : WarmStart or None
         What its setting came to.
     predicted : array, shape (m, t)
         Of the rows that the fold holds out.
@@ -136,7 +136,7 @@ class MemberResult:
         Of the rows that each fold holds out, of transformed targets where they are.
     losses : array, shape (m,)
         Of these rows.
-    precedent : Precedent or None
+    precedent : WarmStart or None
         What its first fit came to.
     seconds : float
         That it took.
@@ -198,17 +198,15 @@ class MemberResult:
     @property
     def outputs(self) -> np.ndarray:
         """Predictions of all rows seen so far (m, t), in the targets' own units."""
-        return self._own(np.concatenate(self.predicted))
+        found = np.concatenate(self.predicted)
+        if self.transform is None or self.residuals is None:
+            return found
+        return to_host(self.transform.mean(found, self.residuals))
 
     def blended(self, weight: float, /) -> Blended:
         """Return the member of a blend that it becomes."""
         name, sees = self.member.name, self.member.sees
         return Blended(name, weight, self.models, self.residuals, sees)
-
-    def _own(self, found: np.ndarray) -> np.ndarray:
-        if self.transform is None or self.residuals is None:
-            return found
-        return to_host(self.transform.mean(found, self.residuals))
 
 
 # ----------------------------------------------------------------------------------- twins
@@ -234,9 +232,11 @@ def find_twin(member: Member, finished: Iterable[MemberResult], /) -> str:
     return ""
 
 
-# --------------------------------------------------------------------------------- contest
+# -------------------------------------------------------------------------------- training
 
-# Members fitted on shared folds: what each predicts of rows that it has not seen.
+# Members fitted one after the other. Each passes through `_enter`: `_skip_reason` says whether it
+# is begun, `_affordable` how many rows and steps there is time for, `_compete` fits it fold by
+# fold, and `_stop_reason` says when it is left. Those that have done all enter the blend.
 
 
 SHARE = 0.9  # of max_time spent by the end
@@ -274,7 +274,23 @@ class Clock:
         return self.limit - (time.perf_counter() - self.begun)
 
 
-Affordable = tuple[int | None, FoldFit | None, Clock]  # rows, None for all; a fit to them; time
+@dataclass(frozen=True, eq=False)
+class Affordable:
+    """What there is time for.
+
+    Attributes
+    ----------
+    clock : Clock
+        The member's time.
+    rows : int or None
+        Of each fold; None is all.
+    fit : FoldFit or None
+        The fit of the first fold, where it was to so many rows.
+    """
+
+    clock: Clock
+    rows: int | None = None
+    fit: FoldFit | None = None
 
 
 @dataclass(eq=False)
@@ -283,9 +299,9 @@ class MemberTrainer:
 
     Attributes
     ----------
-    folds : sequence of Fold
+    folds : sequence of MemberFold
         Rows to fit and rows that judge.
-    judge : Judge
+    judge : HeldOutLoss
         Of the rows that are held out, in the order of the folds.
     run : Run
         The time that there is.
@@ -295,10 +311,16 @@ class MemberTrainer:
         Of the targets in the folds.
     reach : array, shape (2, t), or None
         Lowest and highest prediction of such targets; None of classes.
-    entries : list of Entry
+    entries : list of MemberResult
         What was tried, in this order.
     weights : array, shape (n_finished,)
         Of the blend of those that have finished and may be in it.
+    stopped : bool
+        Whether the user stopped a fit.
+    cut_short : bool
+        Whether time was too short for something.
+    went_on : bool
+        Whether the best of the first members had its turn to go on.
     least_seconds : float
         That the last member took for a few rows, where it was limited: those that are left take
         about as long at least, as members stand in the order of their costs.
@@ -399,7 +421,8 @@ class MemberTrainer:
             entry.models.clear()
         self.entries.append(entry)
         self.weights = weights
-        self.run.note(f"{member.name}: {entry.note or self._shown(entry)}, {entry.seconds:.1f} s")
+        said = entry.note or f"score {self.judge.score(entry.losses):.4f}"
+        self.run.note(f"{member.name}: {said}, {entry.seconds:.1f} s")
 
     def _retry(self) -> None:
         """Begin what was too slow for its share once more, with all of the time that is left."""
@@ -428,7 +451,7 @@ class MemberTrainer:
             rows = self._affordable_rows(few.member, clock, few.rows, few.last_seconds)
             if few.rows * _FURTHER > n or rows < _WORTH_IT * few.rows:
                 return
-            affordable = (rows if rows < n else None, None, clock)
+            affordable = Affordable(clock, rows if rows < n else None)
         elif clock.limit is None or clock.limit < _WORTH_IT * few.seconds:
             return
         try:
@@ -461,7 +484,7 @@ class MemberTrainer:
         twin = find_twin(member, self.finished)
         if twin:
             return f"not begun: {twin} is the same"
-        return SETTLED if self._is_settled() else ""
+        return SETTLED if self.finished and self.judge.is_settled(self.blend) else ""
 
     def _is_late(self, member: Member) -> bool:
         """Whether time is over, or too short for one that was not asked for by name."""
@@ -469,13 +492,6 @@ class MemberTrainer:
         if left is None or self.run.is_over(SHARE):
             return left is not None
         return not member.reference and left < self.least_seconds
-
-    def _is_settled(self) -> bool:
-        """Whether the blend leaves next to nothing to explain."""
-        return bool(self.finished) and self.judge.is_settled(self.blend)
-
-    def _shown(self, entry: MemberResult) -> str:
-        return f"score {self.judge.score(entry.losses):.4f}"
 
     def _compete(
         self, entry: MemberResult, clock: Clock, affordable: Affordable | None = None
@@ -486,7 +502,8 @@ class MemberTrainer:
         judged one after the other. What is `affordable` is found out, unless it is known.
         """
         member = entry.member
-        rows, probe, clock = affordable or self._affordable(entry, clock)
+        found = affordable or self._affordable(entry, clock)
+        rows, probe, clock = found.rows, found.fit, found.clock
         if entry.note:
             return
         if affordable is None and rows is None:
@@ -571,7 +588,7 @@ class MemberTrainer:
     def _stop_reason(self, entry: MemberResult, turns: int) -> str:
         """Return why a member is left after some folds; empty if it goes on."""
         done, left = len(entry.models), self.run.left(SHARE)
-        entry.behind = self._cannot_help(entry)
+        entry.behind = self._may_leave(entry.member) and self._is_behind(entry)
         if entry.behind:
             return f"left after {done} of {len(self.folds)} folds: clearly behind"
         if left is None or not self.finished or (done == 1 and entry.member.keeps_time):
@@ -599,11 +616,8 @@ class MemberTrainer:
             entry.residuals = residual_quantiles(short, self.judge.weights[rows])
         entry.losses = self.judge.losses(entry.outputs, rows)
 
-    def _cannot_help(self, entry: MemberResult) -> bool:
-        """Whether a member that need not be tried to the end is clearly behind."""
-        return self._may_leave(entry.member) and self._is_behind(entry)
-
     def _may_leave(self, member: Member) -> bool:
+        """Whether a member need not be tried to the end."""
         return bool(self.finished) and member.blended and not member.reference
 
     def _is_of_no_use(self, name: str) -> bool:
@@ -627,10 +641,9 @@ class MemberTrainer:
         return all(self.judge.losses(mix, seen).sum() >= least for mix in mixes)
 
     def _affordable(self, entry: MemberResult, clock: Clock) -> Affordable:
-        """Rows of a fold that there is time for, by how long some take; None is all of them.
+        """Return what there is time for, by how long some rows take.
 
-        With the fit of the first fold where it was to so many rows, and the member's time. A member
-        for which even a few rows take too long is given fewer steps, or a note that it is not
+        A member for which even a few take too long is given fewer steps, or a note that it is not
         begun.
         """
         member = entry.member
@@ -638,7 +651,7 @@ class MemberTrainer:
         n = len(inside)
         most = min(_PROBED, n // _FURTHER)
         if clock.limit is None:
-            return None, None, clock
+            return Affordable(clock)
         longest = clock
         if member.keeps_time and not any(one.member.keeps_time for one in self.finished):
             longest = Clock(self.run.left(SHARE))  # those that follow take longer
@@ -653,20 +666,20 @@ class MemberTrainer:
             if least > share * clock.left:
                 return self._cut(entry, pace, clock)
         if most < _FEWEST_PROBED:
-            return None, None, clock
+            return Affordable(clock)
         probed, count = 0, most
         while probed < most and count >= _FURTHER * probed:
             probed, start = min(max(_FIRST_PROBED, _FURTHER * probed), most), time.perf_counter()
             fit = self._fit(member, self.folds[0], probed, None, clock.limit)
             if fit.interrupted:
-                return probed, fit, clock
+                return Affordable(clock, probed, fit)
             took = time.perf_counter() - start
             if probed <= _FIRST_PROBED:
                 self.least_seconds = took
             count = self._affordable_rows(member, clock, probed, took)
         if count >= n:
-            return None, None, clock
-        return count, fit if count == probed else None, clock
+            return Affordable(clock)
+        return Affordable(clock, count, fit if count == probed else None)
 
     def _pace(self, member: Member, clock: Clock) -> Pace | None:
         """Time a member on few rows, columns and steps of the first fold; None if it takes all.
@@ -706,13 +719,13 @@ class MemberTrainer:
         found = pace.affordable(max(clock.left, 0.0) / len(self.folds))
         if found is None and self.finished:
             entry.note, self.cut_short = _TOO_SLOW, True
-            return None, None, clock
+            return Affordable(clock)
         least = replace(pace.full, rows=min(pace.full.rows, pace.size.rows), steps=1)
         found = found or least
         if found.steps < pace.full.steps:
             estimator = clone_with_steps(entry.member.estimator, found.steps)
             entry.member, entry.steps = replace(entry.member, estimator=estimator), found.steps
-        return found.rows if found.rows < pace.full.rows else None, None, clock
+        return Affordable(clock, found.rows if found.rows < pace.full.rows else None)
 
     def _affordable_rows(self, member: Member, clock: Clock, few: int, took: float) -> int:
         """Rows of each fold that there is time for, at least a few, by how long these took."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from gpukfl.tables import Encoding
-from gpukfl.tables._layout import groups_of, waves
+from gpukfl.tables._encoding import groups_of, waves
 from gpukfl.tables._seen import CODES, LEVELS, NUMBERS, columns_with_gaps, with_levels
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from gpukfl._accel.trust import use_numpy_only
 from gpukfl._archive import FAULTS, Archive, RefusedError, check_version
 from gpukfl.core._array import Array
-from gpukfl.core._frames import NotANumberError, numbers_of_rows
+from gpukfl.core._frames import NotANumberError, listed, numbers_of_rows
 from gpukfl.prediction import (
     BLENDS,
     Served,
@@ -24,10 +24,8 @@ from gpukfl.runtime._joined import joined
 from gpukfl.runtime._reading import Parts, decoded, kind_of, parts_of
 from gpukfl.tables import Encoding, Table
 from gpukfl.tables._encoding import fits
-from gpukfl.tables._frame import Frame, frame_of, is_named, listed
-from gpukfl.tables._gaps import filled
-from gpukfl.tables._reading import read_numbers
-from gpukfl.tables._seen import are_levels
+from gpukfl.tables._frame import Frame, frame_of, is_named, read_numbers
+from gpukfl.tables._seen import are_levels, filled
 
 _AT_ONCE = 2**18  # elements of a block of rows: a few arrays of so many stay in a cache
 _NAMES = {  # of the estimators of methods and tasks

@@ -27,7 +27,7 @@ from gpukfl.prediction import (
     unknown_member,
 )
 from gpukfl.tables import Coded, Column, Encoding, Table
-from gpukfl.tables._imputation import Imputation
+from gpukfl.tables._encoding import Imputation
 from gpukfl.tables._lookups import Lookup
 from gpukfl.tables._seen import Seen
 

@@ -1,28 +1,31 @@
-"""From the values of a column to its codes, and from one row that a service asks for."""
+"""From the values of a column to its codes: numbers, levels, and parts of dates and of text."""
 
 from __future__ import annotations
 
 import itertools
 import math
+import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, time, timedelta
-from functools import cached_property
-from typing import Any
+from functools import cache, cached_property, lru_cache
+from typing import Any, TypeVar
 
 import numpy as np
 
-from gpukfl.core._frames import parts_of_name
+from gpukfl._accel.trust import is_numpy_only
+from gpukfl.core._frames import WHOLE, parts_of_name
 from gpukfl.core._warnings import collect_warnings, warn
 from gpukfl.tables import _values
 from gpukfl.tables._column import TOLD_SO, Coded, Column
 from gpukfl.tables._dates import PERIODS, days_since, order_of, part_of, zones_of
-from gpukfl.tables._frame import told_of
-from gpukfl.tables._levels import Levels
-from gpukfl.tables._numerals import SIGNS, is_gap, notation_of, text_of
-from gpukfl.tables._reading import read_objects
-from gpukfl.tables._text import text_parts
+from gpukfl.tables._frame import read_objects, told_of
+from gpukfl.tables._numerals import SIGNS, is_gap, notation_of, numbers_of, text_of, whole_number_of
 from gpukfl.tables._values import Values
+
+# -------------------------------------------------------------------------------- codes
+
 
 _NAMED = 32  # levels that are told by name
 _TIMES = (_values.DATES, _values.DURATIONS)
@@ -296,3 +299,223 @@ def _coded(coder: Coder, value: Any) -> tuple[list[float], list[str]]:
         with told_of(coder.column.name):
             values = read_objects([value])
         return [float(codes[0]) for codes in coder(iter([values]), 1)], told
+
+
+# ------------------------------------------------------------------------------- levels
+
+
+Key = TypeVar("Key", float, str)
+_NUMERAL = re.compile(r"[-+]?\d+(?:\.\d*)?", re.ASCII)  # not 1e3, which may be a name
+# Of later values: how many there have to be, and the share of new ones that is warned of, also as
+# a multiple of what the fit lets expect
+_FEWEST, _HALF, _EXPECTED = 10, 0.5, 3.0
+_SORTS = {_values.NUMBERS: "numbers", _values.BOOLEANS: "true or false"}  # of other values
+_SHOWN = 3  # levels that a warning names
+
+
+def share_of_single(counts: Iterable[int], /) -> float:
+    """Share of the rows that are alone with their level, by the rows of each."""
+    kept = list(counts)
+    return kept.count(1) / max(sum(kept), 1)
+
+
+def _alone(pairs: Iterable[tuple[Key, int]]) -> dict[Key, int]:
+    """Places by their keys, without keys of several places."""
+    kept = list(pairs)
+    counts = Counter(key for key, _ in kept)
+    return {key: place for key, place in kept if counts[key] == 1}
+
+
+class Levels:
+    """Finds the levels that values are.
+
+    Parameters
+    ----------
+    column : Column
+        A category, a code, or ordered.
+    """
+
+    def __init__(self, column: Column, /) -> None:
+        self._column = column
+        self._place = {level: k for k, level in enumerate(column.levels)}
+
+    def places(self, values: Values, /) -> np.ndarray:
+        """Return places of levels (n,), -1 of other values, and NaN where there is none.
+
+        A number that is no level stands for the one level that is the same number, and a truth
+        value for the one that is the same word.
+        """
+        named = values.as_labels()
+        found = np.array([self._place.get(label, -1) for label in named.labels], dtype=np.float64)
+        counts = np.bincount(named.data[named.data >= 0], minlength=len(found))
+        strange = np.flatnonzero((found < 0) & (counts > 0))
+        if len(strange):
+            found[strange] = self._same(values.form, named.labels[strange])
+            if self._column.kind != "ordered":  # whose other values are missing, and said
+                self._tell_of_new(named.labels, np.where(found < 0, counts, 0), int(counts.sum()))
+        return np.append(found, np.nan)[named.data]
+
+    def _same(self, form: str, labels: np.ndarray) -> np.ndarray:
+        """Return places (k,) of levels that say the same as labels, -1 where none does."""
+        found = np.full(len(labels), -1.0)
+        for k, label in enumerate(labels):
+            text = label.strip()
+            if form == _values.BOOLEANS:
+                found[k] = self._by_word.get(text.casefold(), -1)
+            elif form == _values.NUMBERS or (
+                form == _values.LABELS and _NUMERAL.fullmatch(text) is not None
+            ):
+                whole = whole_number_of(text)
+                found[k] = self._by_number.get(float(text) if whole is None else whole, -1)
+        if (found >= 0).any():
+            self._tell_of_same(form, labels, found)
+        return found
+
+    @cached_property
+    def _by_number(self) -> dict[float, int]:
+        """Places of levels by the numbers that they are, where no other level is the same."""
+        column = self._column
+        numbers = numbers_of(np.array(column.levels, dtype=object), column.unit, column.decimal)
+        exact = np.flatnonzero(np.abs(numbers) < WHOLE)
+        known: dict[int, float] = dict(zip(exact.tolist(), numbers[exact].tolist(), strict=True))
+        for k in np.flatnonzero(np.abs(numbers) >= WHOLE).tolist():
+            whole = whole_number_of(column.levels[k])
+            if whole is not None:
+                known[k] = whole
+        return _alone((number, k) for k, number in known.items())
+
+    @cached_property
+    def _by_word(self) -> dict[str, int]:
+        """Places of levels by what they are in small letters, likewise."""
+        return _alone((level.strip().casefold(), k) for k, level in enumerate(self._column.levels))
+
+    def _tell_of_same(self, form: str, labels: np.ndarray, found: np.ndarray) -> None:
+        name, k = self._column.name, int(np.argmin(np.where(found < 0, np.inf, found)))
+        level = self._column.levels[int(found[k])]
+        if form in _SORTS:
+            said = f"column {name!r} was text in the fit and is {_SORTS[form]} here: {labels[k]}"
+        else:
+            said = f"column {name!r}: {labels[k]!r}, which is the same number,"
+        warn(f"{said} is taken for {level!r}")
+
+    def _tell_of_new(self, labels: np.ndarray, new: np.ndarray, n: int) -> None:
+        """Warn where most values are other levels, as after a change of their spelling."""
+        column, count = self._column, int(new.sum())
+        if n < _FEWEST or count < max(_HALF, _EXPECTED * column.rare) * n:
+            return
+        some = f"none of {n} values was" if count == n else f"{count} of {n} values were not"
+        left = len(column.levels) - _SHOWN
+        known = ", ".join(map(repr, column.levels[:_SHOWN])) + (
+            f", {left} more" if left > 0 else ""
+        )
+        odd = min(labels[new == new.max()])  # in whatever order they come
+        warn(
+            f"column {column.name!r}: {some} seen in the fit, such as {odd!r}: levels were {known}"
+        )
+
+
+# -------------------------------------------------------------------------------- words
+
+
+_WORD = re.compile(r"\b\w\w+\b")
+_ALL, _LEAST = 0xFFFFFFFF, -(2**31)
+_KEPT_WORDS = 2**16  # words whose hashes are kept
+_HASHES, _SAMPLE = 2**10, 10_000
+_ROWS = 2**15  # looked at together, for the memory that it takes
+_COMPONENTS = 3
+
+
+def shares_of(texts: np.ndarray, components: np.ndarray, /) -> np.ndarray:
+    """Return what texts (n,) have in directions (k, n_hashes): counts of unit length, (n, k).
+
+    Sums are in the order of sparse products, to the last bit: trees may split between texts that
+    differ in nothing else.
+    """
+    found = np.zeros((len(texts), len(components)))
+    for i, text in enumerate(texts):
+        counts = sorted(_counts(text, components.shape[1]).items())
+        values = np.array([count for _, count in counts], dtype=np.float64)
+        norm = np.sqrt(values @ values)  # of integers, without rounding
+        if norm > 0.0:
+            parts = (values / norm)[:, None] * components[:, [place for place, _ in counts]].T
+            found[i] = np.cumsum(parts, axis=0)[-1]
+    return found
+
+
+def _counts(text: str, n_hashes: int) -> Counter[int]:
+    """Count the words of a text by their places; the hash's sign is that of the count."""
+    counts: Counter[int] = Counter()
+    for word in _WORD.findall(text.lower()):
+        place, sign = _place(word, n_hashes)
+        counts[place] += sign
+    return counts
+
+
+@lru_cache(_KEPT_WORDS)
+def _place(word: str, n_hashes: int) -> tuple[int, int]:
+    hashed = murmur3(word.encode())
+    if hashed == _LEAST:  # whose size is no 32-bit number
+        return (2**31 - n_hashes) % n_hashes, -1
+    return abs(hashed) % n_hashes, 1 if hashed >= 0 else -1
+
+
+def murmur3(data: bytes, /) -> int:
+    """MurmurHash3 of 32 bits with the seed 0, as a signed number.
+
+    References
+    ----------
+    .. [1] Appleby, "MurmurHash3", function MurmurHash3_x86_32, 2011; in the public domain.
+    """
+    h, whole = 0, len(data) - len(data) % 4
+    for start in range(0, whole, 4):
+        h = _turned(h ^ _mixed(int.from_bytes(data[start : start + 4], "little")), 13)
+        h = (5 * h + 0xE6546B64) & _ALL
+    h ^= _mixed(int.from_bytes(data[whole:], "little")) if len(data) > whole else 0
+    h ^= len(data)
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
+        h = ((h ^ (h >> shift)) * factor) & _ALL
+    h ^= h >> 16
+    return h - 2**32 if h >= 2**31 else h
+
+
+def _mixed(word: int) -> int:
+    return (_turned((word * 0xCC9E2D51) & _ALL, 15) * 0x1B873593) & _ALL
+
+
+def _turned(word: int, bits: int) -> int:
+    return ((word << bits) | (word >> (32 - bits))) & _ALL
+
+
+@cache
+def _hashing() -> Any:
+    from sklearn.feature_extraction.text import HashingVectorizer
+
+    return HashingVectorizer(n_features=_HASHES)
+
+
+def components_of(texts: np.ndarray, /) -> np.ndarray | None:
+    """Learn directions (k, n_hashes) from different texts; None from fewer than three."""
+    from sklearn.decomposition import TruncatedSVD
+
+    if len(texts) < 3:
+        return None
+    counts = _hashing().transform(texts[:_SAMPLE])
+    k = min(_COMPONENTS, len(texts) - 1)
+    with np.errstate(invalid="ignore"):  # shares of no variance at all, which are not looked at
+        return TruncatedSVD(k, random_state=0).fit(counts).components_
+
+
+def text_parts(texts: np.ndarray, components: np.ndarray | None, /) -> np.ndarray:
+    """Return the lengths, and the shares in the directions: (n, 1 + k)."""
+    lengths = np.array([len(text) for text in texts], dtype=np.float64)
+    if components is None:
+        return lengths[:, None]
+    if not len(texts):
+        return np.empty((0, 1 + len(components)))
+    if is_numpy_only():
+        return np.column_stack([lengths, shares_of(texts, components)])
+    parts = [
+        _hashing().transform(texts[start : start + _ROWS]) @ components.T
+        for start in range(0, len(texts), _ROWS)
+    ]
+    return np.column_stack([lengths, np.concatenate(parts)])

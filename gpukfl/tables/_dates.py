@@ -94,10 +94,7 @@ def zone_in(label: str, /) -> str:
 def moments_of(labels: np.ndarray, day_first: bool, /) -> np.ndarray:
     """Read labels (k,) as dates in local time; NaT of those that stand for no value.
 
-    Raises
-    ------
-    ValueError
-        If one is neither.
+    Raises ValueError if one is neither.
     """
     found = [None if is_gap(label) else _moment_of(label, day_first) for label in labels]
     parts = (_BEYOND.search(local(label)) for label in labels)
@@ -186,10 +183,7 @@ def zone_of(zones: Iterable[str], /) -> str:
 def in_zone(moments: np.ndarray, zone: str, /) -> np.ndarray:
     """Local times (n,) in a zone of moments (n,) that are times of Greenwich; NaT stays.
 
-    Raises
-    ------
-    ZoneInfoNotFoundError
-        If this machine does not know the zone.
+    Raises ZoneInfoNotFoundError if this machine does not know the zone.
     """
     fixed = offset_of(zone)
     if fixed is not None:

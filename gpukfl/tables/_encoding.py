@@ -6,18 +6,162 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from gpukfl import estimators
 from gpukfl.core._array import Array, array_namespace, asarray_like, is_host
 from gpukfl.core._checks import check_choice
-from gpukfl.core._warnings import warn
+from gpukfl.core._warnings import collect_warnings, warn
+from gpukfl.prediction import function_of
 from gpukfl.tables._column import Coded, Listed
-from gpukfl.tables._imputation import Imputation, learn_imputation
-from gpukfl.tables._layout import Groups, Output, groups_of, one_by_one, places_of, waves
 from gpukfl.tables._lookups import Lookup, columns_of, learn_lookup, width_of
 from gpukfl.tables._table import Table
+
+# ------------------------------------------------------------------------------- layout
+
+
+_STEPS = 2.0**40
+
+
+class Groups(NamedTuple):
+    """Columns of codes by what they are: indices of each sort."""
+
+    numbers: list[int]
+    rounds: list[int]  # numbers that go round
+    gaps: list[int]  # numbers with an indicator
+    levels: list[int]
+
+
+class Output(NamedTuple):
+    """A column of numbers."""
+
+    name: str
+    column: int  # of codes
+    weighed: bool
+    told: bool  # by targets
+
+
+def waves(angles: Any, /) -> tuple[Any, Any]:
+    """Sines and cosines, in whole steps of 2⁻⁴⁰: what is equal in mathematics is equal.
+
+    Ranks would tell apart the cosines of 30 and of 330 degrees, of which libraries and processors
+    have other last bits.
+    """
+    xp = array_namespace(angles)
+    # Graphs for ONNX runtimes have the cosine in float32, and the sine in float64
+    cosine = xp.cos(angles) if is_host(angles) else xp.sin(angles + 0.5 * np.pi)
+    sine, cosine = (xp.floor(wave * _STEPS + 0.5) / _STEPS for wave in (xp.sin(angles), cosine))
+    return sine, cosine
+
+
+def groups_of(coded: Sequence[Coded], /) -> Groups:
+    """Sort columns of codes."""
+    every = list(enumerate(coded))
+    return Groups(
+        [j for j, one in every if not one.levels and not one.period],
+        [j for j, one in every if one.period],
+        [j for j, one in every if one.gaps and not one.levels],
+        [j for j, one in every if one.levels],
+    )
+
+
+def places_of(coded: Sequence[Coded], widths: Sequence[int], /) -> list[list[int]]:
+    """Return the columns of numbers of each column of codes; `widths` are those of levels.
+
+    A number comes before its indicator, a sine before its cosine.
+    """
+    groups = groups_of(coded)
+    levels = [j for j, width in zip(groups.levels, widths, strict=True) for _ in range(width)]
+    places: list[list[int]] = [[] for _ in coded]
+    order = (*groups.numbers, *groups.rounds, *groups.rounds, *groups.gaps, *levels)
+    for k, j in enumerate(order):
+        places[j].append(k)
+    return places
+
+
+def one_by_one(
+    columns: Iterable[np.ndarray], coded: Sequence[Coded]
+) -> Iterator[tuple[int, np.ndarray, Coded]]:
+    """Return columns by their numbers, and hold none while the next is made, as `zip` does.
+
+    Raises ValueError if there are more or fewer than are coded.
+    """
+    given, nothing = iter(columns), np.empty(0)
+    for j, one in enumerate(coded):
+        codes = next(given, nothing)
+        if codes is nothing:
+            msg = f"expected {len(coded)} columns of codes, got {j}"
+            raise ValueError(msg)
+        yield j, codes, one
+        del codes
+    if next(given, nothing) is not nothing:
+        msg = f"expected {len(coded)} columns of codes, got more"
+        raise ValueError(msg)
+
+
+# ---------------------------------------------------------------------- missing numbers
+
+
+_FEWEST, _MOST = 10, 2000  # rows that a model is fitted to
+
+
+@dataclass(frozen=True, eq=False)
+class Imputation(Listed):
+    """A model of one column of numbers.
+
+    Attributes
+    ----------
+    column : int
+        The column of codes.
+    inputs : tuple of int
+        Columns of numbers that it is told from, missing ones by their medians.
+    model : KernelRidgeRegressor
+        Fitted.
+    """
+
+    column: int
+    inputs: tuple[int, ...]
+    model: estimators.KernelRidgeRegressor
+
+    def __call__(self, X: np.ndarray, /) -> np.ndarray:
+        """Return what stands for the missing numbers (n,) of encoded rows (n, d)."""
+        return np.asarray(self.model.predict(X[:, self.inputs]))
+
+    def recorded(self, X: Array, /) -> Array:
+        """Return the same (n, 1) for all rows (n, d) of arrays that only record what is done."""
+        values = function_of(type(self.model).__name__, self.model.to_host())
+        return values.placed(array_namespace(X).asarray)(columns_of(X, list(self.inputs)))
+
+
+def learn_imputation(
+    column: int,
+    truth: np.ndarray,
+    X: np.ndarray,
+    inputs: Sequence[int],
+    weights: np.ndarray | None,
+    rng: np.random.Generator,
+    /,
+) -> Imputation | None:
+    """Learn to tell the truth (n,), NaN where there is none, from encoded rows (n, d).
+
+    Returns None where rows are too few or nothing varies. Of many rows 2000 are drawn.
+    """
+    rows = np.flatnonzero(~np.isnan(truth))
+    if len(rows) > _MOST:
+        rows = np.sort(rng.choice(rows, _MOST, replace=False))
+    if len(rows) < _FEWEST or not np.ptp(truth[rows]) or not np.ptp(X[rows], axis=0)[inputs].any():
+        return None
+    model = estimators.KernelRidgeRegressor(random_state=int(rng.integers(2**31)))
+    with collect_warnings():  # of a fit that is a part of another one
+        w = None if weights is None else weights[rows]
+        model.fit(X[rows][:, inputs], truth[rows], sample_weight=w)
+    return Imputation(column, tuple(inputs), model)
+
+
+# ----------------------------------------------------------------------------- encoding
+
 
 IMPUTE = ("median", "model")
 _ROWS = 2**15  # encoded at a time
@@ -246,18 +390,13 @@ class Encoding(Listed):
                 gappy[j] = codes
             _write(encoded, places[j], codes, one, known[j], own)
             del codes, own  # before the next are made
-        encoding = cls._of(coded, known)
+        lookups = tuple(one for one in known if isinstance(one, Lookup))
+        medians = [0.0 if isinstance(one, Lookup) else one for one in known]
+        encoding = cls(tuple(coded), np.array(medians), lookups)
         if impute == "model":
             encoding = encoding._imputing(gappy, encoded, weights, random_state)
             encoding._impute(gappy, encoded)
         return encoding, encoded
-
-    @classmethod
-    def _of(cls, coded: Sequence[Coded], known: Sequence[float | Lookup]) -> Self:
-        """Make it of what is known of each column of codes: medians, and lookups of levels."""
-        lookups = tuple(one for one in known if isinstance(one, Lookup))
-        medians = [0.0 if isinstance(one, Lookup) else one for one in known]
-        return cls(tuple(coded), np.array(medians), lookups)
 
     def transform(self, codes: Array, /) -> Any:
         """Encode codes (n, c): finite numbers (n, d), in float64.

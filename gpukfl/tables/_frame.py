@@ -1,21 +1,58 @@
-"""Whatever holds a table as columns with names, which are read one at a time."""
+"""Whatever holds a table as columns with names, and whatever holds a column as values.
+
+Where pandas may not be asked, columns are read with NumPy and their own library alone.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
 
+from gpukfl._accel.trust import is_numpy_only
 from gpukfl.core._array import is_array, to_host
-from gpukfl.core._frames import check_in_memory, check_no_series, column_names, parts_of_name
-from gpukfl.tables._reading import read_in_blocks, read_values
-from gpukfl.tables._values import Values
+from gpukfl.core._frames import (
+    WHOLE,
+    NotANumberError,
+    array_of,
+    check_in_memory,
+    check_no_series,
+    column_names,
+    is_gap,
+    numbers_in,
+    parts_of_name,
+    values_in,
+)
+from gpukfl.core._memory import release_arrow
+from gpukfl.tables._dates import as_moments, known_zone
+from gpukfl.tables._numerals import mixed_note, text_of
+from gpukfl.tables._values import (
+    BOOLEANS,
+    DATES,
+    DURATIONS,
+    LABELS,
+    Values,
+    durations,
+    durations_of_objects,
+    labelled,
+    labels,
+    labels_of_parts,
+    moments_and_zones,
+    moments_of_objects,
+    numbers,
+    numbers_of_objects,
+    seconds_of,
+    texts,
+)
 
-_NAMED = 10  # columns that a message names
+# ------------------------------------------------------------------------------- frames
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,22 +78,11 @@ class Frame:
 
 
 def frame_of(X: Any, /, *, besides: str = "", known: Iterable[str] = ()) -> Frame:
-    """Take a frame, an array, rows, dicts, or a dict of columns apart.
+    """Take a frame, an array, rows, dicts, a dict of columns or a structured array apart.
 
-    Parameters
-    ----------
-    X : frame, array, list of rows or of dicts, dict of columns, or structured array
-        Of any library.
-    besides : str
-        The target: its column, or those of several, are left out unless they are `known`.
-    known : iterable of str
-        Names of columns.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is none of these, is not in memory, or has two columns of one name, or rows or columns
-        of different lengths.
+    The column of the target `besides`, or those of several, are left out unless they are `known`.
+    Raises TypeError or ValueError if it is none of these, is not in memory, or has two columns of
+    one name, or rows or columns of different lengths.
     """
     check_in_memory(X)
     check_no_series(X)
@@ -157,10 +183,7 @@ def check_any(frame: Frame, /) -> None:
 def read_column(frame: Frame, k: int, /) -> Values:
     """Read a column.
 
-    Raises
-    ------
-    ValueError
-        If it holds complex numbers; names it.
+    Raises ValueError if it holds complex numbers; names it.
     """
     with told_of(frame.names[k]):
         return read_values(frame.column(k))
@@ -187,7 +210,267 @@ def told_of(name: str, /) -> Iterator[None]:
         raise ValueError(msg) from error
 
 
-def listed(names: Sequence[str], /) -> str:
-    """List names, or the first of many."""
-    more = len(names) - _NAMED
-    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+# ------------------------------------------------------------------------------ columns
+
+
+_ROWS = 2**14  # of text that are read at once
+# Names of types of text: of pandas, polars and Arrow
+_TEXT = re.compile(r"(large_)?(str|string|string_view)(\[.*\])?", re.IGNORECASE)
+_CATEGORIES = ("Categorical", "Enum", "dictionary<")  # of polars and Arrow
+_WIDE = ("Int128", "UInt128")  # of polars, not of NumPy
+_SORTS: tuple[tuple[str, tuple[type, ...]], ...] = (
+    ("text", (str,)),
+    ("boolean", (bool, np.bool_)),
+    ("duration", (timedelta, np.timedelta64)),  # which NumPy counts among integers
+    ("number", (int, float, np.integer, np.floating)),
+    ("decimal", (Decimal,)),
+    ("date", (datetime, date, np.datetime64)),
+    ("time", (time,)),
+    ("complex", (complex, np.complexfloating)),
+)
+_NEVER_GAPS = {str, int, bool, type(None)}  # but for None itself
+
+
+def read_values(column: Any, /) -> Values:
+    """Read a column (n,): a list, an array, or a column of pandas, polars or Arrow.
+
+    Raises ValueError if it holds complex numbers, or is an array of more dimensions.
+    """
+    if isinstance(column, (list, tuple)):
+        return read_objects(column)
+    dtype = getattr(column, "dtype", None)
+    if isinstance(dtype, np.dtype):  # of NumPy, and of pandas
+        return _read_array(np.asarray(column))
+    name, read = _type_of(column), _read_others
+    if name == "category":
+        read = _read_categories_of_pandas
+    elif name.startswith(_CATEGORIES):
+        read = _read_categories
+    elif _TEXT.fullmatch(name):
+        read = _read_text
+    elif _zone_of(column):
+        read = _read_moments
+    elif hasattr(column, "iloc") and getattr(dtype, "kind", "O") in "iufb":
+        read = _read_masked
+    return read(column)
+
+
+def read_in_blocks(column: Any, /) -> Iterator[Values]:
+    """Read text in parts, for the memory that different ones take; all else at once.
+
+    Objects say what they are only together.
+    """
+    if not _TEXT.fullmatch(_type_of(column)):
+        yield read_values(column)
+        return
+    for part in _parts(column):
+        yield read_values(part)
+
+
+def release_text(n_rows: int, /) -> None:
+    """Let pyarrow give back what it holds of texts that were read, where these are many.
+
+    It keeps what it has had for what may come, here as much as the texts take.
+    """
+    if n_rows >= _ROWS:
+        release_arrow()
+
+
+def read_numbers(column: Any, /) -> Values:
+    """Read a column (n,) of numbers, as models of numbers read theirs.
+
+    Raises NotANumberError if a value is neither a number nor missing.
+    """
+    array = array_of(column) if hasattr(column, "__array__") else texts(column)
+    is_category = str(getattr(column, "dtype", "")) == "category"
+    if array.ndim == 1 and array.dtype.kind in "mM" and np.isnat(array).all():
+        return numbers(np.full(len(array), np.nan))
+    if array.ndim == 1 and array.dtype.kind in "biuf" and not is_category:
+        return numbers(array)
+    if array.ndim != 1 or array.dtype.kind not in "OUST" or is_category:
+        raise NotANumberError(next(iter(column), None))
+    return numbers(numbers_in(array))
+
+
+# ---------------------------------------------------------------------- columns of libraries
+
+
+def _type_of(column: Any) -> str:
+    """Name the type of a column of pandas, polars or Arrow, as they do."""
+    dtype = getattr(column, "dtype", None)
+    return str(getattr(column, "type", "") if dtype is None else dtype)
+
+
+def _zone_of(column: Any) -> str:
+    """Name the time zone of a column; "" of one without any."""
+    of_arrow = getattr(getattr(column, "type", None), "tz", None)
+    dtype = getattr(column, "dtype", None)
+    return str(getattr(dtype, "tz", None) or getattr(dtype, "time_zone", None) or of_arrow or "")
+
+
+def _parts(column: Any) -> Iterator[Any]:
+    rows = getattr(column, "iloc", column)
+    for start in range(0, max(len(column), 1), _ROWS):
+        yield rows[start : start + _ROWS]
+
+
+def _read_array(array: np.ndarray) -> Values:
+    if array.ndim != 1:
+        msg = f"expected values of one dimension, got shape {array.shape}"
+        raise ValueError(msg)
+    if array.dtype.kind == "c":
+        raise ValueError(_NO_REAL_NUMBERS)
+    make = _BY_DTYPE.get(array.dtype.kind)
+    return read_objects(array) if make is None else make(array)
+
+
+def _read_text(column: Any) -> Values:
+    """Read text, by Arrow where it is there: objects of all rows would take time and memory."""
+    if hasattr(column, "iloc") and not is_numpy_only():
+        return labels(column)
+    if hasattr(column, "to_arrow"):  # of polars
+        with contextlib.suppress(ModuleNotFoundError):
+            column = column.to_arrow()
+    if not hasattr(column, "dictionary_encode"):
+        return labels_of_parts(map(np.asarray, _parts(column)), len(column))
+    found = column.dictionary_encode()
+    found = found.combine_chunks() if hasattr(found, "combine_chunks") else found
+    index = found.indices.fill_null(-1).to_numpy().astype(np.int64)
+    return labelled(index, found.dictionary.to_pylist())
+
+
+def _read_categories_of_pandas(column: Any) -> Values:
+    known = texts(map(text_of, column.cat.categories.tolist()))
+    index, ordered = np.asarray(column.cat.codes).astype(np.int64), bool(column.cat.ordered)
+    return Values(LABELS, index, known, declared=True, ordered=ordered)
+
+
+def _read_categories(column: Any) -> Values:
+    """Read a categorical column of polars or Arrow, in the order of its levels if it has one."""
+    of_arrow, of_pandas = hasattr(column, "to_pylist"), hasattr(column, "iloc")
+    cast = column.astype if of_pandas else column.cast
+    found = _read_text(cast("string" if of_arrow or of_pandas else str))
+    if not _type_of(column).startswith("Enum"):
+        return replace(found, declared=True)
+    known = texts(column.dtype.categories)
+    place = {label: k for k, label in enumerate(known)}
+    index = np.array([*(place[label] for label in found.labels), -1], dtype=np.int64)
+    return Values(LABELS, index[found.data], known, declared=True, ordered=True)
+
+
+def _read_moments(column: Any) -> Values:
+    """Read times of a zone: those of Greenwich, and local ones where nobody knows the zone."""
+    known = known_zone(_zone_of(column))
+    if hasattr(column, "iloc"):
+        there = column.dt.tz_convert("UTC") if known else column
+        array = there.dt.tz_localize(None).to_numpy()
+    elif known:
+        array = np.asarray(column)  # of polars and Arrow, which give times of Greenwich
+    elif hasattr(column, "dt"):
+        array = column.dt.replace_time_zone(None).to_numpy()
+    else:
+        from pyarrow.compute import local_timestamp
+
+        array = np.asarray(local_timestamp(column))
+    return Values(DATES, as_moments(array), zones=(known,) if known else ())
+
+
+def _read_masked(column: Any) -> Values:
+    """Read numbers of a type of pandas' own, which may have missing values beside integers."""
+    data, kind = column.to_numpy(dtype=np.float64, na_value=np.nan), column.dtype.kind
+    if kind in "iu" and (np.abs(data) >= WHOLE).any():
+        return read_objects(column.tolist())
+    return numbers(data, BOOLEANS) if kind == "b" else numbers(data)
+
+
+def _read_others(column: Any) -> Values:
+    """Read what NumPy makes an array of; whole numbers that it would round are objects."""
+    array = values_in(list(column) if _type_of(column) in _WIDE else column)
+    if array.dtype.kind == "f" and (np.abs(array) >= WHOLE).any():
+        return read_objects(column.to_pylist() if hasattr(column, "to_pylist") else list(column))
+    return _read_array(array)
+
+
+# ---------------------------------------------------------------------- Python's values
+
+
+def read_objects(values: Sequence[Any] | np.ndarray, /) -> Values:
+    """Read Python's values (n,) by what they are, apart from gaps.
+
+    Raises ValueError if they are complex numbers.
+    """
+    kept = values.tolist() if isinstance(values, np.ndarray) else list(values)
+    kinds = set(map(type, kept))
+    if not kinds <= _NEVER_GAPS:
+        kept = [None if is_gap(value) else value for value in kept]
+        kinds = set(map(type, kept))
+    sorts = set(map(_sort_of, kinds - {type(None)}))
+    sort = sorts.pop() if len(sorts) == 1 else ("other" if sorts else "text")
+    return _BY_SORT[sort](kept)
+
+
+def _sort_of(kind: type) -> str:
+    found = (sort for sort, kinds in _SORTS if issubclass(kind, kinds))
+    of_pandas = "period" if hasattr(kind, "to_timestamp") else "interval"
+    return next(found, of_pandas if kind.__name__ in ("Period", "Interval") else "other")
+
+
+def _booleans(kept: list[Any]) -> Values:
+    if set(map(type, kept)) <= {bool, type(None)}:
+        return numbers(np.array(kept, dtype=np.float64), BOOLEANS)
+    return numbers_of_objects(kept, BOOLEANS)
+
+
+def _text(kept: list[Any]) -> Values:
+    return labels_of_parts([kept], len(kept))
+
+
+def _dates(kept: list[Any]) -> Values:
+    times, zones = moments_and_zones(kept)
+    return Values(DATES, moments_of_objects(times), zones=zones)
+
+
+def _periods(kept: list[Any]) -> Values:
+    return _dates([None if value is None else value.to_timestamp() for value in kept])
+
+
+def _times(kept: list[Any]) -> Values:
+    seconds = [np.nan if value is None else seconds_of(value) for value in kept]
+    return Values(DURATIONS, np.array(seconds, dtype=np.float64))
+
+
+def _complex(_: list[Any]) -> Values:
+    raise ValueError(_NO_REAL_NUMBERS)
+
+
+def _as_text(kept: list[Any]) -> Values:
+    """Read objects as what Python prints."""
+    return _text([None if value is None else text_of(value) for value in kept])
+
+
+def _other(kept: list[Any]) -> Values:
+    found = _as_text(kept)
+    kinds = {type(value).__name__ for value in kept if value is not None}
+    return replace(found, note=mixed_note(found.labels, kinds))
+
+
+_NO_REAL_NUMBERS = "Complex data not supported: expected real numbers"
+_BY_DTYPE: dict[str, Callable[[np.ndarray], Values]] = {
+    **dict.fromkeys("iuf", numbers),
+    "b": lambda array: numbers(array, BOOLEANS),
+    "M": lambda array: Values(DATES, as_moments(array)),
+    "m": durations,
+}
+_BY_SORT: dict[str, Callable[[list[Any]], Values]] = {
+    "text": _text,
+    "boolean": _booleans,
+    "number": numbers_of_objects,
+    "decimal": numbers_of_objects,
+    "date": _dates,
+    "time": _times,
+    "duration": durations_of_objects,
+    "period": _periods,
+    "interval": _as_text,
+    "complex": _complex,
+    "other": _other,
+}

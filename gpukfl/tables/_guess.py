@@ -12,6 +12,7 @@ import numpy as np
 from gpukfl.core._frames import WHOLE
 from gpukfl.core._warnings import warn
 from gpukfl.tables import _values
+from gpukfl.tables._codes import components_of
 from gpukfl.tables._column import LEVELLED, TOLD_SO, Column
 from gpukfl.tables._dates import (
     dates_of,
@@ -34,7 +35,6 @@ from gpukfl.tables._numerals import (
     read_in_two_ways,
     text_of,
 )
-from gpukfl.tables._text import components_of
 from gpukfl.tables._values import Values
 
 MOST_LEVELS = 2**16  # that are kept, the most frequent; the others count as one
@@ -148,10 +148,7 @@ def _with_gaps(column: Column, missing: np.ndarray) -> Column:
 def of_kind(name: str, values: Values, kind: str, /) -> Column:
     """Take a column for what somebody says it is.
 
-    Raises
-    ------
-    ValueError
-        If it has no value of that kind.
+    Raises ValueError if it has no value of that kind.
     """
     unit, decimal = notation_of(values.labels)
     unit = unit or (CLOCK if kind == "duration" else "")

@@ -27,8 +27,7 @@ from gpukfl.estimators._validation import validate_weights
 from gpukfl.inspection import Description, Importances
 from gpukfl.partitioned import Collections, Read, name_partition_in_errors
 from gpukfl.tables._column import Coded, Column
-from gpukfl.tables._encoding import Encoding, fits
-from gpukfl.tables._imputation import Imputation
+from gpukfl.tables._encoding import Encoding, Imputation, fits
 from gpukfl.tables._lookups import FOLDS, LevelSums, Lookup, lookup_of, rows_of
 from gpukfl.tables._schema import columns_text, infer_schema, sum_partitions
 from gpukfl.tables._table import Table
@@ -162,10 +161,7 @@ def encode_training_data(
 ) -> Encoded:
     """Make rows for a fit of an estimator, unless it reads tables itself.
 
-    Raises
-    ------
-    TypeError, ValueError
-        As `infer_schema`.
+    Raises TypeError, ValueError as `infer_schema`.
     """
     X, many = data.X, data.everything
     if many is not None and many.n_rows <= SAMPLE:
@@ -225,14 +221,8 @@ def fit_level_statistics(
 ) -> tuple[Reader, PartsReader]:
     """Take statistics of levels over all rows: for new rows, and for those of the fit.
 
-    Parameters
-    ----------
-    reader : Reader
-        Learned on some of the rows: what the columns and their levels are, and medians.
-    given : Collections
-        All rows.
-    classes : array or None
-        Labels that the targets are of; None of numbers.
+    The reader was learned on some of the rows: what the columns and their levels are, and medians.
+    Targets are labels of `classes`, or numbers where there are none.
     """
     table, encoding = reader.table, reader.encoding
     levelled = [one for one in encoding.coded if one.levels]
@@ -285,16 +275,14 @@ def _targets(y: Any, classes: np.ndarray | None) -> np.ndarray:
 def read_new_rows(estimator: Any, reader: Reader | None, X: Any, target: str, /) -> Any:
     """Make rows for predictions of a fitted estimator; the target may be among the columns.
 
-    Raises
-    ------
-    ValueError
-        If columns are missing, or hold what those of the fit did not.
+    Raises ValueError if columns are missing, or hold what those of the fit did not.
     """
     if reader is not None:
         return reader(X, target)
     check_no_series(X)
     encodings = getattr(estimator, "encodings_", None)
-    if encodings is not None and _is_one_dict(X):
+    # A row as services ask for it is read without pandas
+    if encodings is not None and isinstance(X, list) and len(X) == 1 and isinstance(X[0], dict):
         left_out = parts_of_name(target).difference(estimator.feature_names_in_)
         return [{name: value for name, value in X[0].items() if name not in left_out}]
     X = framed(X)
@@ -306,11 +294,6 @@ def read_new_rows(estimator: Any, reader: Reader | None, X: Any, target: str, /)
     if encodings is not None:
         return X
     return numeric_frame(_in_order(X, known), gaps=takes_gaps(estimator))
-
-
-def _is_one_dict(X: Any) -> bool:
-    """Whether it is a row as services ask for it, which is read without pandas."""
-    return isinstance(X, list) and len(X) == 1 and isinstance(X[0], dict)
 
 
 def takes_gaps(estimator: Any, /) -> bool:

@@ -1,4 +1,4 @@
-"""What the columns of data are, by counts of all rows, also where these lie in partitions."""
+"""What the columns of data are, by counts of all rows, and what reports say of them."""
 
 from __future__ import annotations
 
@@ -12,15 +12,19 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from gpukfl.core._frames import check_size, is_frame, is_numeric
+from gpukfl.core._frames import check_size, is_frame, is_numeric, listed
+from gpukfl.inspection import ColumnFacts, DataFacts
 from gpukfl.partitioned import Collections, compute_values, name_partition_in_errors
 from gpukfl.tables import _values
+from gpukfl.tables._codes import share_of_single
 from gpukfl.tables._column import LEVELLED, Column
 from gpukfl.tables._frame import frame_of, read_column, told_of
 from gpukfl.tables._guess import CONSTANT, MOST_LEVELS, ONE_VALUE, in_their_order
-from gpukfl.tables._levels import share_of_single
 from gpukfl.tables._table import Table
 from gpukfl.tables._values import Values
+
+# ------------------------------------------------------------------------------- schema
+
 
 _KEPT = 4 * MOST_LEVELS  # of a column; up to so many are counted exactly
 _NUMBERS = ("numeric", "code", "boolean", "duration")  # kinds whose gaps are what is no number
@@ -34,7 +38,6 @@ _VARIED = {  # what a column is whose value in the rows that were looked at is n
     _values.LABELS: "category",
 }
 _FEWEST = 2  # rows of a fit
-_NAMED = 10  # columns that are left out and said
 
 
 @dataclass(frozen=True)
@@ -241,6 +244,80 @@ def columns_text(table: Table, /) -> str:
     said = [f"{count} {kind}" for kind, count in kinds.most_common()]
     left = [f"{one.name} ({one.reason})" for k, one in enumerate(table.columns) if k not in used]
     if left:
-        more = f" and {len(left) - _NAMED} more" if len(left) > _NAMED else ""
-        said.append(f"left out {', '.join(left[:_NAMED])}{more}")
+        said.append(f"left out {listed(left)}")
     return ", ".join(said)
+
+
+# -------------------------------------------------------------------------------- facts
+
+
+_SHOWN = 60  # columns that a report lists
+_LEVELS = 3  # of a category that are named
+_WITH_ENDS = ("numeric", "code", "ordered")  # kinds of which ends and middles say something
+
+
+def data_facts(
+    table: Table | None,
+    names: Sequence[str],
+    rows: np.ndarray | None,
+    /,
+    *,
+    target: np.ndarray | None = None,
+    classes: Sequence[str] = (),
+    targets: Sequence[str] = (),
+    rows_are: str = "",
+) -> DataFacts:
+    """Return what is known of the data of a fit, of the first columns in detail.
+
+    There is no table of complete numbers. Rows (n, c) are numbers, or the codes of the table, if
+    they are kept. Targets (n, t) are numbers, or indicators of `classes`. `rows_are` says which
+    rows of the fit these are, where they are not all.
+    """
+    ranges = {} if rows is None else _ranges(table, rows)
+    columns = tuple(
+        ColumnFacts(name, "numeric", 0.0, ranges.get(k, ""))
+        if table is None
+        else _of_column(table.columns[k], ranges.get(k, ""))
+        for k, name in enumerate(names[:_SHOWN])
+    )
+    said = "" if target is None else _of_target(target, classes, targets)
+    return DataFacts(columns, len(names), said + (f" ({rows_are})" if said and rows_are else ""))
+
+
+def _of_column(column: Column, ends: str) -> ColumnFacts:
+    said = ends if column.kind in _WITH_ENDS and not column.levels else ""
+    if column.levels:
+        said = f"{len(column.levels)} levels: {listed(column.levels, _LEVELS)}"
+    if not column.used:
+        said = f"left out: {column.reason}"
+    return ColumnFacts(column.name, column.kind, column.missing, said or column.reason)
+
+
+def _ranges(table: Table | None, rows: np.ndarray) -> dict[int, str]:
+    """Say ends and middles of columns of numbers, by their places."""
+    if table is None:
+        return {k: _range(rows[:, k]) for k in range(min(rows.shape[1], _SHOWN))}
+    first: dict[int, int] = {}
+    for at, one in enumerate(table.coded):
+        if not one.levels and one.source < _SHOWN:
+            first.setdefault(one.source, at)
+    return {source: _range(rows[:, at]) for source, at in first.items()}
+
+
+def _range(values: np.ndarray) -> str:
+    known = values[np.isfinite(values)]
+    if not len(known):
+        return ""
+    return f"{known.min():.4g} to {known.max():.4g}, median {np.median(known):.4g}"
+
+
+def _of_target(target: np.ndarray, classes: Sequence[str], targets: Sequence[str]) -> str:
+    """Shares of classes, or ends, mean and spread of numbers."""
+    if classes:
+        pairs = zip(classes, target.mean(axis=0), strict=True)
+        return listed((f"{name} {share:.1%}" for name, share in pairs), 2 * _LEVELS)
+    said = [f"{_range(y)}, mean {y.mean():.4g}, sd {y.std():.4g}" for y in target.T[:_LEVELS]]
+    if len(targets) > 1:
+        said = [f"{name}: {ends}" for name, ends in zip(targets, said, strict=False)]
+    left = target.shape[1] - _LEVELS
+    return "; ".join(said) + (f"; and {left} more targets" if left > 0 else "")

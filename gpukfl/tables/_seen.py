@@ -1,22 +1,28 @@
-"""Rows of a table as models see them: encoded with their folds, or as codes with gaps.
-
-Of a category of many levels the encoding says how frequent each level is, and what targets are with
-it: enough for what it adds to targets. Where other columns act differently by level, models must
-see which it is. A few do, of categories of some levels: to all of them columns for each level cost
-more than they gained, on training rows of seven tables.
-"""
+"""New rows as models see them: encoded, as codes, with levels, and without missing values."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from gpukfl.core._array import Array, array_namespace
+from gpukfl.core._array import (
+    Array,
+    array_namespace,
+    asarray_like,
+    is_array,
+    lies_in_parts,
+    to_host,
+)
+from gpukfl.core._frames import holds_float32, is_frame, listed, numeric_frame
+from gpukfl.core._warnings import warn
 from gpukfl.tables._column import Coded
 from gpukfl.tables._encoding import Encoding
 from gpukfl.tables._lookups import FEW, Lookup, columns_of
+
+# -------------------------------------------------------------------------------- views
+
 
 NUMBERS, CODES, LEVELS = VIEWS = "numbers", "codes", "levels"
 _SOME, _ROWS = 32, 20  # levels that are seen, at most, and rows for each on average, at least
@@ -114,3 +120,39 @@ class Seen:
         if view == CODES:
             return with_gaps(encoding, self._X, encoded)
         return with_levels(encoding, self._some, self._X, encoded)
+
+
+# ----------------------------------------------------------------------- missing values
+
+
+def filled(X: Array, medians: np.ndarray, names: Sequence[str], /) -> Array:
+    """Put medians (d,) for what is not finite in `X` (m, d), and warn of these columns by name."""
+    xp = array_namespace(X)
+    known = xp.isfinite(X)
+    lacking = np.flatnonzero(~to_host(xp.all(known, axis=0)))
+    if not len(lacking):
+        return X
+    where = listed([names[j] for j in lacking.tolist()])
+    warn(f"X has gaps in {where}, where the rows of the fit had none: their medians stand for them")
+    return xp.where(known, X, asarray_like(medians, X)[None, :])
+
+
+def without_gaps(X: Any, medians: Callable[[], np.ndarray], names: Sequence[str], /) -> Any:
+    """Replace missing values in rows (m, d) by medians of the fit, with a warning.
+
+    What medians cannot mend, and what is too large to be copied, stays what it is. Raises
+    ValueError if columns of a frame hold anything but numbers; names them.
+    """
+    if is_frame(X):
+        frame = numeric_frame(X, gaps=True)
+        values = frame.to_numpy(np.float32 if holds_float32(frame) else np.float64)
+        if values.shape[1] != len(names):
+            return X
+        whole = filled(values, medians(), names)
+        return type(frame)(whole, index=frame.index, columns=frame.columns)
+    in_memory = is_array(X) and not isinstance(X, np.memmap) and not lies_in_parts(X)
+    if not in_memory or X.ndim != 2 or X.shape[1] != len(names):
+        return X
+    if not array_namespace(X).isdtype(X.dtype, "real floating"):
+        return X
+    return filled(X, medians(), names)

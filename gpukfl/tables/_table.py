@@ -9,21 +9,19 @@ from typing import Any, Self
 
 import numpy as np
 
-from gpukfl.core._frames import check_container, check_in_memory, check_no_series
+from gpukfl.core._frames import check_container, check_in_memory, check_no_series, listed
 from gpukfl.core._warnings import warn
-from gpukfl.tables._codes import Coder, RowCoder, coded_of, with_times_between
+from gpukfl.tables._codes import Coder, RowCoder, coded_of, share_of_single, with_times_between
 from gpukfl.tables._column import KINDS, LEVELLED, TOLD, Coded, Column, Listed
 from gpukfl.tables._frame import (
     Frame,
     check_any,
     frame_of,
-    listed,
     read_blocks,
     read_column,
     read_whole,
+    release_text,
 )
-from gpukfl.tables._levels import share_of_single
-from gpukfl.tables._reading import release_text
 
 
 @dataclass(frozen=True)

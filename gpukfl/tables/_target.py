@@ -103,10 +103,7 @@ def target_name(y: Any, /) -> str | None:
 def order_targets(y: Any, target: str, /) -> Any:
     """Return targets in the order of a model's, where both have the same names.
 
-    Raises
-    ------
-    ValueError
-        If a frame has targets of other names than the model.
+    Raises ValueError if a frame has targets of other names than the model.
     """
     given = [] if is_array(y) else [str(name) for name in getattr(as_frame(y), "columns", ())]
     wanted = target.split(SEVERAL)
@@ -137,10 +134,7 @@ def host_target(y: Any, /) -> Any:
 def truth_of(estimator: Any, y: Any, /) -> np.ndarray:
     """Targets for a fitted estimator, or indicators of its classes: (n, t) in float64, on the host.
 
-    Raises
-    ------
-    ValueError
-        If a classifier does not know a label, or has several targets.
+    Raises ValueError if a classifier does not know a label, or has several targets.
     """
     values = host_target(y)
     values = to_host(values) if is_array(values) else np.asarray(values)

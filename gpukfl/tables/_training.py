@@ -24,8 +24,8 @@ from gpukfl.core._frames import (
 )
 from gpukfl.core._warnings import warn
 from gpukfl.partitioned import Collections, is_dask
-from gpukfl.tables._outliers import Range, find_outliers, outliers_text
 from gpukfl.tables._target import order_targets, read_target, target_name
+from gpukfl.tables._target_checks import Range, find_outliers, outliers_text
 
 SAMPLE = 50_000  # rows of collections that come here, at most: so many are fitted here
 FEWEST = 1_000  # rows by which columns are looked at
@@ -137,20 +137,9 @@ def read_arrays(
 ) -> Dataset:
     """Read what an estimator is fitted to: numbers for X, and targets or labels as they are.
 
-    Parameters
-    ----------
-    X, y, sample_weight : array, frame, series or list
-        In memory.
-    classes : bool
-        Whether targets are classes, which have no outliers.
-    named : bool
-        Whether rows with gaps or text become a frame, as of `name_columns`.
-
-    Returns
-    -------
-    Dataset
-        Without rows of weight 0, and gross outliers of numeric targets. What is no number is left
-        to the checks of the estimator.
+    Rows of weight 0 and gross outliers of targets that are no `classes` are left out. What is no
+    number is left to the checks of the estimator. Rows with gaps or text become a frame where
+    columns are to be `named`, as of `name_columns`.
     """
     data = pair_rows(Dataset(X, y, sample_weight))
     data = data if classes else drop_outliers(data)
@@ -160,21 +149,11 @@ def read_arrays(
 def read_test_data(
     X: Any, y: Any, sample_weight: Any = None, /, *, target: str, named: bool = True
 ) -> Dataset:
-    """Read rows with targets by which a fitted model is judged.
+    """Read rows with targets by which a fitted model is judged, as `read_training_data` does.
 
-    Parameters
-    ----------
-    X, y, sample_weight
-        As of `read_training_data`, in memory.
-    target : str
-        Name of the model's target; of several targets with these names `y` gets their order.
-    named : bool
-        Whether rows with gaps or text become a frame, as of `name_columns`.
-
-    Returns
-    -------
-    Dataset
-        Without rows of weight 0, and rows without a target.
+    Rows of weight 0 and rows without a target are left out. `target` is the name of the model's
+    target; of several targets with these names `y` gets their order. Rows with gaps or text become
+    a frame where columns are to be `named`.
     """
     X, y, name = split_target(X, y)
     data = pair_rows(Dataset(X, order_targets(y, name or target), sample_weight, name))
@@ -353,12 +332,7 @@ def drop_missing_targets(data: Dataset, /, *, named: bool = False) -> Dataset:
     """Leave out rows whose target is missing, with a warning that counts them.
 
     Memory maps, and targets on a device, are left as they are. Rows with gaps or text become a
-    frame where columns are to be `named`.
-
-    Raises
-    ------
-    ValueError
-        If no row has a target.
+    frame where columns are to be `named`. Raises ValueError if no row has a target.
     """
     X = name_columns(data.X) if named else data.X
     data = replace(data, X=X, y=data.y if is_frame(data.y) else as_frame(data.y))

@@ -160,10 +160,7 @@ def numbers(array: np.ndarray, form: str = NUMBERS, /) -> Values:
 def numbers_of_objects(values: Sequence[Any], form: str = NUMBERS, /) -> Values:
     """Take Python's numbers, or those of NumPy, with None for missing ones.
 
-    Raises
-    ------
-    ValueError
-        If float64 does not hold one.
+    Raises ValueError if float64 does not hold one.
     """
     try:
         data = np.array([np.nan if v is None else float(v) for v in values], dtype=np.float64)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpukfl.datasets import load_frame
-from gpukfl.datasets._notation import Words
+from gpukfl.tables._files import Words
 
 NUMBERS = [1234567.25, -1000.5, 999.0, 0.125, -3.0]
 

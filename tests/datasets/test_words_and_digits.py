@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from gpukfl.cli import main
 from gpukfl.datasets import load_frame, load_table
-from gpukfl.datasets._notation import MISSING
 from gpukfl.tables import Table
+from gpukfl.tables._files import MISSING
 
 drawn = settings(
     max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]

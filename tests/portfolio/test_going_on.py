@@ -21,7 +21,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 def few_rows(monkeypatch):
     """As where a probe says that there is time for so many."""
     monkeypatch.setattr(
-        _contest.MemberTrainer, "_affordable", lambda _, __, clock: (FEW, None, clock)
+        _contest.MemberTrainer, "_affordable", lambda _, __, clock: _contest.Affordable(clock, FEW)
     )
 
 

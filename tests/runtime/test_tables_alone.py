@@ -25,10 +25,9 @@ from gpukfl import runtime
 from gpukfl._accel.trust import use_numpy_only
 from gpukfl.core._warnings import collect_warnings
 from gpukfl.tables import Table
+from gpukfl.tables._codes import murmur3, shares_of
 from gpukfl.tables._dates import dates_of
-from gpukfl.tables._frame import frame_of
-from gpukfl.tables._reading import read_values
-from gpukfl.tables._text import murmur3, shares_of
+from gpukfl.tables._frame import frame_of, read_values
 
 DAY = datetime.datetime(2021, 3, 4, 10, 5, 6, 7)
 MODELS = {

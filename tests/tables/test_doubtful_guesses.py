@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from table_cases import column, makers
 
 from gpukfl.tables import Table
-from gpukfl.tables._reading import read_values
+from gpukfl.tables._frame import read_values
 
 SEASONS = [f"{year}-{(year + 1) % 100:02d}" for year in range(2003, 2018)]
 quick = settings(max_examples=20, deadline=None)

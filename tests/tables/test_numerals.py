@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from gpukfl.tables import Table
-from gpukfl.tables._reading import read_values
+from gpukfl.tables._frame import read_values
 
 NUMBERS = np.round(np.random.default_rng(0).uniform(1.0, 9000.0, 60), 2)
 WITH_POINTS = [f"{x:,.2f}" for x in NUMBERS]  # 5,733.02

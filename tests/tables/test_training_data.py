@@ -7,7 +7,7 @@ from table_cases import arrow_table, polars_frame
 
 import gpukfl
 from gpukfl.core._warnings import collect_warnings
-from gpukfl.tables._reading import read_values
+from gpukfl.tables._frame import read_values
 from gpukfl.tables._training import read_test_data, read_training_data
 
 N = 40

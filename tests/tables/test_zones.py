@@ -11,7 +11,7 @@ from dateutil.tz import gettz, tzoffset
 
 from gpukfl.tables import Table
 from gpukfl.tables._dates import in_zone, known_zone, offset_of
-from gpukfl.tables._reading import read_values
+from gpukfl.tables._frame import read_values
 
 N = 60
 UTC = pd.Series(pd.date_range("2024-01-01", periods=N, freq="80h", tz="UTC")).dt.as_unit("us")
