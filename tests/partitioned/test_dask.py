@@ -119,6 +119,7 @@ def test_the_same_bits_for_any_number_of_workers(cluster, client, data, lazy, ex
     scaled(cluster, client, 2)
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_changes_nothing(cluster, client, data, lazy):
     scaled(cluster, client, 2)
     victims = list(client.run(os.getpid).values())
@@ -135,7 +136,7 @@ def test_a_worker_that_is_killed_changes_nothing(cluster, client, data, lazy):
     wait_for_workers(client, 2)
 
 
-@pytest.mark.parametrize("is_known", [True, False])
+@pytest.mark.parametrize("is_known", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_a_worker_that_is_lost_late_changes_nothing(
     cluster, client, data, lazy, expected, monkeypatch, is_known
 ):
@@ -198,6 +199,7 @@ def fatal_once(block, mark, here):
     return block
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_while_rows_are_loaded_changes_nothing(
     cluster, client, data, lazy, expected, tmp_path
 ):
@@ -210,6 +212,7 @@ def test_a_worker_that_dies_while_rows_are_loaded_changes_nothing(
     wait_for_workers(client, 2)
 
 
+@pytest.mark.slow
 def test_a_worker_that_comes_takes_its_share(cluster, client, data, lazy, expected, monkeypatch):
     monkeypatch.setattr("gpukfl.partitioned._dask._LOOKED_EVERY", 0.0)
     scaled(cluster, client, 1)
@@ -415,6 +418,7 @@ def test_gaps_and_levels_of_a_late_partition_are_known_whoever_works(client, dat
     np.testing.assert_array_equal(fitted.predict(lazy).compute(), fitted.predict(frame))
 
 
+@pytest.mark.few
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.usefixtures("first_rows")
 @pytest.mark.parametrize("columns", [list("abcd"), [*"abcd", "group"]])
