@@ -23,6 +23,7 @@ import itertools
 import os
 import signal
 import sys
+import warnings
 from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property
@@ -389,6 +390,12 @@ def _trees_of_few_steps(request):
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(_candidates, "_STEPS_TIMES_FEATURES", 0)
         yield
+
+
+@pytest.fixture
+def warnings_shown_as_before(monkeypatch):
+    """Put back afterwards how warnings are shown, which the command line changes."""
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
 
 
 @pytest.fixture
