@@ -8,7 +8,8 @@ from gpukfl.estimators.bkernn._estimator import _OPTIMIZER
 from gpukfl.estimators.hkrr import Centers, HoldOut
 from gpukfl.estimators.hkrr._estimator import OPTIMIZERS
 from gpukfl.estimators.selection import Path, Permutations, Stability, Weights
-from gpukfl.estimators.weighting._settings import LEARNERS, Pruning
+from gpukfl.estimators.weighting import Pruning
+from gpukfl.estimators.weighting._settings import LEARNERS
 from gpukfl.methods import DegreeLaw, Reweighting
 from gpukfl.penalties import PENALTIES
 from gpukfl.solvers import ProjectedGradient

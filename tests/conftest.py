@@ -9,7 +9,9 @@ and CuPy are looked at once. `--every-place` asks for all of them.
 
 A test marked `pairs` runs where every two values of its parameters, places among them, meet: three
 that count only together are looked for with `--every-place`. One marked `each` runs until every
-value of each parameter has occurred, with places where torch is missing first.
+value of each parameter has occurred, with places where torch is missing first. Of the cases of one
+marked `few`, of one law for many methods or kinds of data, one of three is quick, one slow, and one
+weekly.
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ import gc
 import importlib
 import itertools
 import os
+import signal
 import sys
+import warnings
 from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property
@@ -252,6 +256,20 @@ def _leave_few(items: list[pytest.Item], config: pytest.Config) -> None:
     config.hook.pytest_deselected(items=list(dropped))
 
 
+def _mark_slow_cases(items: list[pytest.Item]) -> None:
+    """Mark two cases of three of tests marked `few` as slow, and one of them as weekly.
+
+    Those that need torch stay as they are.
+    """
+    cases = defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("few") and not _needs_torch(item):
+            cases[item.parent, item.originalname].append(item)
+    for k, item in itertools.chain(*map(enumerate, cases.values())):
+        for name in ((), ("slow",), ("slow", "weekly"))[(k + k // 3) % 3]:  # also of pairs
+            item.add_marker(name)
+
+
 def _needs_torch(item: pytest.Item) -> bool:
     """Whether a test asks for torch, or runs on a place of it."""
     parameters = getattr(getattr(item, "callspec", None), "params", {}).values()
@@ -267,6 +285,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Confi
     for item in items:
         if _needs_torch(item):
             item.add_marker(pytest.mark.torch)
+    _mark_slow_cases(items)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -279,10 +298,27 @@ def pytest_collection():
         gc.enable()
 
 
-def pytest_collection_finish() -> None:
-    """Keep what lives as long as the session out of the collector's sight, or each look is long."""
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Note where generators of modules are, and keep what stays out of the collector's sight."""
+    for module in {item.module for item in session.items if isinstance(item, pytest.Function)}:
+        _generators(module)
     gc.collect()
     gc.freeze()
+
+
+@functools.cache
+def _generators(module: Any) -> list[tuple[np.random.Generator, dict]]:
+    """Generators that a module has, and their states when all modules are imported."""
+    found = [value for value in vars(module).values() if isinstance(value, np.random.Generator)]
+    return [(generator, generator.bit_generator.state) for generator in found]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Let what a test draws by its module's generator not depend on the tests before it."""
+    if isinstance(item, pytest.Function):
+        for generator, state in _generators(item.module):
+            generator.bit_generator.state = state
 
 
 def _enter(request: pytest.FixtureRequest):
@@ -357,11 +393,31 @@ def _trees_of_few_steps(request):
 
 
 @pytest.fixture
+def warnings_shown_as_before(monkeypatch):
+    """Put back afterwards how warnings are shown, which the command line changes."""
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
+
+
+@pytest.fixture
+def no_pictures(monkeypatch):
+    """Let reports have no pictures, as without matplotlib: drawing takes most of their time."""
+    for name in ("matplotlib", "matplotlib.pyplot"):
+        monkeypatch.setitem(sys.modules, name, None)
+
+
+@pytest.fixture
 def all_steps(monkeypatch):
     """Let boosted trees take all their steps."""
     from gpukfl.portfolio import _members as _candidates
 
     monkeypatch.setattr(_candidates, "_STEPS_TIMES_FEATURES", 400_000)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _ctrl_c_interrupts():
+    """Let Ctrl-C interrupt, also where a shell has started the tests in the background."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session", autouse=True)

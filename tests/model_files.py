@@ -70,6 +70,9 @@ OF_ONE = {
     "bkernn": {
         "tuned": (X, Y, {"ridge": "tune"}),
         "binned": (X, Y, {"knots": 32}),
+        "thinned": (X, Y, bkernn(knot_tolerance=1e-2)),
+        "numbers of NumPy": (X, Y, bkernn(tol=np.float64(1e-3), n_particles=np.int64(6))),
+        "generator": (X, Y, {"random_state": np.random.RandomState(0)}),
         "robust": (X, Y, {"scaling": "robust"}),
         "early stopping": (X, Y, {"early_stopping": True}),
         "W = 0": (X, Y, {"ridge": 1e6}),
@@ -95,7 +98,13 @@ OF_ONE = {
         "descent": (X, TWO, {"learner": "sfgd", "loss": "logistic"}),
         "given ridge": (X, TWO, {"ridge": 1e-3}),
         "pruned": (X, Y, weighting(prune="risk", prune_tolerance=0.5)),
-        "signs": (X, THREE, {"instantiation": GaussianSign(), "bias": False}),
+        "signs": (
+            *(X, THREE),
+            {
+                "instantiation": GaussianSign(2.0, constant=0.2, constant_of="feature"),
+                "bias": False,
+            },
+        ),
         "sinks": (X, Y, {"instantiation": RandomKitchenSinks(GaussianSign())}),
     },
     "regfeal": {
@@ -212,13 +221,13 @@ def many_members(n):
     return with_checksum(data[:start] + entries + record + data[end + 22 :])
 
 
-HOSTILE = {
-    "lists in JSON": whole(b"[" + b"[]," * 2_000_000 + b"1]"),
-    "dicts in JSON": whole(b"[" + b'{"a":1},' * 700_000 + b"1]"),
-    "texts in JSON": whole(b"[" + b'"ab",' * 2_000_000 + b"1]"),
-    "dicts of a header": whole(b'{"model":{' + b'"a":{},' * 700_000 + b'"b":1}}'),
-    "a list of members": many_members(200_000),
-    "an array that is empty and endless": whole(
+HOSTILE = {  # what makes their bytes, of some megabytes
+    "lists in JSON": lambda: whole(b"[" + b"[]," * 2_000_000 + b"1]"),
+    "dicts in JSON": lambda: whole(b"[" + b'{"a":1},' * 700_000 + b"1]"),
+    "texts in JSON": lambda: whole(b"[" + b'"ab",' * 2_000_000 + b"1]"),
+    "dicts of a header": lambda: whole(b'{"model":{' + b'"a":{},' * 700_000 + b'"b":1}}'),
+    "a list of members": lambda: many_members(200_000),
+    "an array that is empty and endless": lambda: whole(
         b"{}", [("a.npy", b"\x93NUMPY\1\0v\0" + b"{'descr': '<f8', 'fortran_order': False, "
          b"'shape': (0, 999999999999999999, 99), }".ljust(117) + b"\n")]
     ),

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import typing
 
+import gpukfl
 from gpukfl.core import _array
 
 TESTS = pathlib.Path(__file__).parent
@@ -126,8 +127,14 @@ def modules():
     ]
 
 
+@functools.cache
+def nodes(tree):
+    """Everything in a tree, which is walked once."""
+    return list(ast.walk(tree))
+
+
 def imported(tree):
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -144,13 +151,13 @@ def layer_of(dotted):
 def packages(tree):
     """Dotted names of array libraries, as far as they are spelt out: ``numpy.linalg.norm``."""
     alias = {}
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.Import):
             alias |= {a.asname or a.name.split(".")[0]: a.name for a in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module.split(".")[0] in LIBRARIES:
             yield from (f"{node.module}.{a.name}" for a in node.names)
-    inner = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-    for node in ast.walk(tree):
+    inner = {id(node.value) for node in nodes(tree) if isinstance(node, ast.Attribute)}
+    for node in nodes(tree):
         if isinstance(node, (ast.Attribute, ast.Name)) and id(node) not in inner:
             first, *rest = ast.unparse(node).split(".")
             full = alias.get(first, "")
@@ -202,7 +209,7 @@ def test_only_the_lowest_layers_name_an_array_library():
 
 def test_creation_calls_state_dtype_and_device():
     for _, path, tree in modules():
-        for node in ast.walk(tree):
+        for node in nodes(tree):
             if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
                 continue
             owner = ast.unparse(node.func.value)
@@ -220,7 +227,7 @@ def test_factorisations_go_through_one_door():
     for _, path, tree in modules():
         if path in ("linalg/_factor.py", "core/_cuda.py"):  # which tries whether CuPy works
             continue
-        for node in ast.walk(tree):
+        for node in nodes(tree):
             if isinstance(node, ast.Attribute) and node.attr in raising:
                 owner = ast.unparse(node.value)
                 assert owner in ("np.linalg", "scipy.linalg"), f"{path}:{node.lineno}: {owner}"
@@ -228,7 +235,7 @@ def test_factorisations_go_through_one_door():
 
 def test_every_warning_points_at_the_caller():
     for _, path, tree in modules():
-        for node in ast.walk(tree):
+        for node in nodes(tree):
             if isinstance(node, ast.Call):
                 ours = ast.unparse(node.func) != "warnings.warn" or path == "core/_warnings.py"
                 assert ours, f"{path}:{node.lineno}: expected gpukfl.core._warnings.warn"
@@ -245,7 +252,7 @@ def test_what_needs_torch_takes_the_fixture():
         tree = ast.parse(text)
         skips = {
             ast.unparse(node.args[0])
-            for node in ast.walk(tree)
+            for node in nodes(tree)
             if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("importorskip")
         }
         named = {name.split(".")[0] for name in imported(tree)}
@@ -255,7 +262,7 @@ def test_what_needs_torch_takes_the_fixture():
 
 
 def annotations(tree):
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, (ast.arg, ast.AnnAssign)) and node.annotation:
             yield node.annotation
         elif isinstance(node, ast.FunctionDef) and node.returns:
@@ -273,7 +280,7 @@ def test_annotations_say_what_they_take():
     for name, path, tree in modules():
         if name in TYPED and path != "core/_frames.py":  # where users give anything
             found += [(path, says_any(annotation)) for annotation in annotations(tree)]
-            values = [n.value for n in ast.walk(tree) if isinstance(n, (ast.Assign, ast.AnnAssign))]
+            values = [n.value for n in nodes(tree) if isinstance(n, (ast.Assign, ast.AnnAssign))]
             aliases = [v for v in values if v and ast.unparse(v) in ("Any", "typing.Any")]
             assert not aliases, f"{path} hides Any behind another name"
     loose = [path for path, is_any in found if is_any]
@@ -298,11 +305,8 @@ def test_importing_the_package_is_light():
 
 
 def test_public_packages_are_attributes():
-    code = "import gpukfl; print(*(getattr(gpukfl, n).__name__ for n in gpukfl._MODULES))"
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=SRC.parent
-    )
-    named = {name.removeprefix("gpukfl.") for name in done.stdout.split()}
+    modules = [getattr(gpukfl, name) for name in gpukfl._MODULES]
+    named = {module.__name__.removeprefix("gpukfl.") for module in modules}
     inner = {"cli", "core", "export", "linalg", "prediction", "selftest"}
     found = {path.parent.name for path in SRC.glob("[a-z]*/__init__.py")}
     found |= {path.stem for path in SRC.glob("[a-z]*.py")}

@@ -199,6 +199,7 @@ def test_changed_bytes_are_refused(name, tmp_path):
         assert outcome(path, name) == ("same" if np.array_equal(data, original) else "refused")
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("name", NAMES)
 def test_changed_bytes_with_a_new_checksum_are_refused_or_work(name, tmp_path):
     path, rng = tmp_path / "model", np.random.default_rng(2)
@@ -223,6 +224,7 @@ def test_a_model_of_all_samples_is_told_from_those_of_folds(tmp_path):
         gpukfl.load(path)
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
 @pytest.mark.parametrize("name", NAMES)
 def test_changed_headers_are_refused_or_work(name, change, tmp_path):
@@ -391,8 +393,8 @@ def changed_files(folder, n):
     """Write unchanged files, files that are made to take memory, and n that are changed."""
     for name in KINDS:
         (folder / f"{name};").write_bytes(saved_bytes(name))
-    for what, data in HOSTILE.items():
-        (folder / f"{KINDS[0]};{what}").write_bytes(data)
+    for what, make in HOSTILE.items():
+        (folder / f"{KINDS[0]};{what}").write_bytes(make())
 
     @settings(max_examples=n, deadline=None, derandomize=True, suppress_health_check=[*HealthCheck])
     @given(data=st.data())

@@ -126,6 +126,7 @@ def test_rows_of_frames_with_weights_are_halved():
     assert small.compression.score == expected
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("n_folds", [1, 2])
 @pytest.mark.parametrize("task", ["regression", "classes"])
 def test_given_rows_say_how_sure_members_are_that_were_fitted_to_all(task, n_folds):

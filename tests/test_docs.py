@@ -58,6 +58,7 @@ def test_readme_gives_two_commands():
     assert text_of("README.md").count(f"<!-- test command -->\n```bash\n{TESTS}\n```\n") == 1
 
 
+@pytest.mark.slow
 def test_readme_has_the_table_of_the_benchmarks():
     marked = r"<!-- comparison -->\n(.*)<!-- end of comparison -->"
     code = """

@@ -1,6 +1,5 @@
 """`gpukfl.fit` with HKRR, and its models."""
 
-import re
 import warnings
 
 import brief
@@ -9,11 +8,9 @@ import pandas as pd
 import pytest
 from fit_cases import FRAME, LABELS, Clock, D, N, X, Y
 from pictures import panels
-from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 import gpukfl
-from gpukfl import _fit
 from gpukfl.kernels import Gaussian, Linear
 from gpukfl.methods import HyperKernelObjective
 
@@ -49,18 +46,6 @@ def hkrr_models():
             "constant": hkrr(X, np.full(N, 4.5)),
             "sum of kernels": hkrr(X, Y, kernel=kernel),
         }
-
-
-HKRR_KINDS = [
-    "regression",
-    "multiclass",
-    "two classes",
-    "two targets",
-    "one feature",
-    "no steps",
-    "constant",
-    "sum of kernels",
-]
 
 
 def test_hkrr_of_a_frame(hkrr_models):
@@ -100,27 +85,6 @@ def test_hkrr_takes_a_ridge():
     assert model.tuning == []
 
 
-@pytest.mark.parametrize("penalty", ["basic", "tune", "lasso"])
-def test_hkrr_has_no_penalty(penalty):
-    with pytest.raises(ValueError, match=f"no penalty with method 'hkrr', got '{penalty}'"):
-        hkrr(X, Y, penalty=penalty)
-
-
-@pytest.mark.parametrize(
-    ("options", "error", "match"),
-    [
-        ({"n_components": 4}, ValueError, "as many components as the 3 features, got 4"),
-        ({"ridge": -1.0}, ValueError, "expected ridge to be a number greater than 0"),
-        ({"n_particles": 8}, TypeError, "n_particles"),
-        ({"kernel": "rbf"}, ValueError, "expected kernel to be one of"),
-        ({"max_time": 0}, ValueError, "expected max_time"),
-    ],
-)
-def test_bad_options_of_hkrr_are_named(options, error, match):
-    with pytest.raises(error, match=match):
-        hkrr(X, Y, **options)
-
-
 def test_hkrr_in_no_time_is_still_a_model():
     with pytest.warns(ConvergenceWarning, match="max_time was reached first"):
         model = hkrr(X, Y, n_components="auto", ridge="tune", max_time=1e-6)
@@ -158,27 +122,6 @@ def test_an_interruption_of_hkrr_gives_a_model_and_a_warning(monkeypatch, after)
     assert model.score(X, Y) > 0
 
 
-def test_progress_of_hkrr(monkeypatch, capfd):
-    stages = []
-
-    def reporting(show):
-        import contextlib
-
-        return contextlib.nullcontext(lambda name, k, h: stages.append((name, k, h.objective[-1])))
-
-    monkeypatch.setattr(_fit, "progress_to", reporting)
-    model = hkrr(X, Y, ridge="tune")
-    names = [stage for stage, _, _ in stages]
-    assert names.count("fit") == model.estimator.n_iter_
-    assert any(re.fullmatch(r"tune 1 components, ridge 1e-\d\d", name) for name in names)
-    assert all(np.isfinite(objective) for _, _, objective in stages)
-    assert [k for stage, k, _ in stages if stage == "fit"] == list(range(model.estimator.n_iter_))
-    monkeypatch.undo()
-    hkrr(X, Y, progress=True)
-    out, err = capfd.readouterr()
-    assert (out, err != "") == ("", True)
-
-
 def test_the_summary_of_hkrr_says_what_was_done(hkrr_models):
     model = hkrr_models["regression"]
     text, e = model.summary(), model.estimator
@@ -198,14 +141,21 @@ def test_the_summary_of_hkrr_says_what_was_done(hkrr_models):
         assert expected in text
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("kind", ["regression", "two classes", "no steps", "constant"])
-def test_every_model_of_hkrr_is_drawn_and_reported(hkrr_models, kind, tmp_path):
+def test_every_model_of_hkrr_is_drawn(hkrr_models, kind):
     pytest.importorskip("matplotlib")
     model = hkrr_models[kind]
-    figure = model.plot()
     steps = ["objective"] if model.estimator.n_iter_ > 1 else []
     learned = ["directions", "curves"] if kind != "constant" else []
-    assert panels(figure) == ["importances", *learned, *steps]
+    assert panels(model.plot()) == ["importances", *learned, *steps]
+
+
+@pytest.mark.few
+@pytest.mark.usefixtures("no_pictures")
+@pytest.mark.parametrize("kind", ["regression", "two classes", "no steps", "constant"])
+def test_a_report_of_hkrr_holds_the_numbers(hkrr_models, kind, tmp_path):
+    model = hkrr_models[kind]
     model.report(tmp_path / "report.html", scores={"accuracy <held out>": 0.987654})
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     e = model.estimator
@@ -222,9 +172,3 @@ def test_every_model_of_hkrr_is_drawn_and_reported(hkrr_models, kind, tmp_path):
     assert ("<h2>Tuning</h2>" in page) == bool(model.tuning)
     assert page.count('<tr class="chosen">') == min(1, len(model.tuning))
     assert f"for {model.target_name}" in model.summary()
-
-
-def test_hkrr_can_be_fitted_again_alike(hkrr_models):
-    model = hkrr_models["regression"]
-    again = clone(model.estimator).fit(FRAME, Y)
-    np.testing.assert_array_equal(again.predict(FRAME), model.predict(FRAME))

@@ -62,6 +62,7 @@ def test_float32_costs_no_accuracy(method, draw):
     assert scores[1] > scores[0] - 0.01
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("heavy", [False, True])
 def test_hkrr_starts_from_one_ridge_in_both_precisions(heavy):
     """Smaller ridges than float32 kernels can tell apart do not spoil the score of larger ones."""

@@ -1,8 +1,6 @@
-"""`gpukfl.fit` with RegFeaL, its models, their files, and the command line."""
+"""`gpukfl.fit` with RegFeaL, its models, and their files."""
 
-import contextlib
 import pickle
-import re
 import warnings
 
 import numpy as np
@@ -14,8 +12,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Ridge
 
 import gpukfl
-from gpukfl import _fit
-from gpukfl.cli import main
 from gpukfl.methods import DegreeLaw, RegFeaL
 
 pytestmark = [
@@ -117,30 +113,6 @@ def test_the_ridge_is_that_of_the_penalty(ridge, used):
     assert fit(X, Y, ridge=ridge, retrain=None).estimator.ridge_ == used
 
 
-@pytest.mark.parametrize("penalty", ["basic", "tune", "lasso"])
-def test_there_is_no_penalty(penalty):
-    with pytest.raises(ValueError, match=f"no penalty with method 'regfeal', got '{penalty}'"):
-        fit(X, Y, penalty=penalty)
-
-
-@pytest.mark.parametrize(
-    ("options", "error", "match"),
-    [
-        ({"strength": 0.0}, ValueError, "expected strength to be a number greater than 0"),
-        ({"degree_decay": 1.0}, ValueError, "expected degrees of at least 0 and below 1"),
-        ({"sparsity_exponent": 2.0}, ValueError, "expected an exponent between 0 and 2"),
-        ({"max_degree": 41}, ValueError, "expected largest to be"),
-        ({"selection": "all"}, ValueError, "expected selection to be one of"),
-        ({"retrain": "mars"}, ValueError, "expected retrain"),
-        ({"n_components": 2}, TypeError, "n_components"),
-        ({"max_time": 0}, ValueError, "expected max_time"),
-    ],
-)
-def test_bad_options_are_named(options, error, match):
-    with pytest.raises(error, match=match):
-        fit(X, Y, **options)
-
-
 # ---------------------------------------------------------------------- time and interruption
 
 
@@ -159,23 +131,6 @@ def test_an_interruption_gives_a_model_and_a_warning(monkeypatch):
     assert "interrupted" in model.summary()
     assert model.score(X, Y) > 0
     assert model.estimator.max_time is None
-
-
-def test_progress(monkeypatch, capfd):
-    stages = []
-
-    def reporting(_):
-        return contextlib.nullcontext(lambda name, k, h: stages.append((name, k, h.objective[-1])))
-
-    with monkeypatch.context() as patched:
-        patched.setattr(_fit, "progress_to", reporting)
-        model = fit(X, Y, strength="auto", retrain=None)
-    steps = [k for stage, k, _ in stages if stage == "fit"]
-    assert steps == list(range(model.estimator.n_iter_))
-    assert any(re.fullmatch(r"tune degree decay 0\.3, strength 0\.1", s) for s, _, _ in stages)
-    assert all(np.isfinite(objective) for _, _, objective in stages)
-    fit(X, Y, retrain=None)
-    assert capfd.readouterr() == ("", "")  # not a terminal
 
 
 # ---------------------------------------------------------------------- summaries and reports
@@ -202,9 +157,10 @@ def test_the_summary_says_what_was_done(models):
         assert f"prediction by {last}" in " ".join(other.summary().split())
 
 
+@pytest.mark.few
+@pytest.mark.usefixtures("no_pictures")
 @pytest.mark.parametrize("kind", ["two classes", "degree", "many", "features"])
 def test_a_report_holds_the_numbers(models, kind, tmp_path):
-    pytest.importorskip("matplotlib")
     model = models[kind]
     model.report(tmp_path / "report.html", scores={"accuracy <held out>": 0.987654})
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
@@ -230,39 +186,6 @@ def test_a_report_holds_the_numbers(models, kind, tmp_path):
 # ---------------------------------------------------------------------- files
 
 
-@pytest.mark.parametrize("kind", CASES)
-def test_a_loaded_model_is_the_saved_one(models, kind, tmp_path):
-    model, data = models[kind], CASES[kind][0]
-    model.save(tmp_path / "model.gpukfl")
-    with np.load(tmp_path / "model.gpukfl", allow_pickle=False) as archive:
-        arrays = [archive[name] for name in archive.files if name != "header.json"]
-        assert all(array.dtype.kind in "fiubU" for array in arrays)
-    for twin in (gpukfl.load(tmp_path / "model.gpukfl"), pickle.loads(pickle.dumps(model))):
-        np.testing.assert_array_equal(twin.predict(data), model.predict(data))
-        assert twin.predict(data).dtype == model.predict(data).dtype
-        np.testing.assert_array_equal(twin.transform(data), model.transform(data))
-        if model.task == "classification":
-            np.testing.assert_array_equal(twin.predict_proba(data), model.predict_proba(data))
-        assert twin.summary() == model.summary()
-        e, f = model.estimator, twin.estimator
-        for name in ("R_", "eta_", "importances_", "eta_path_", "multi_indices_", "coef_"):
-            np.testing.assert_array_equal(getattr(f, name), getattr(e, name))
-        assert (f.tuning_, f.history_, f.kernel_) == (e.tuning_, e.history_, e.kernel_)
-        np.testing.assert_array_equal(f.profiles()[1], e.profiles()[1])
-        assert f.get_params() == e.get_params()
-
-
-@pytest.mark.parametrize("kind", ["regression", "multiclass", "variables"])
-def test_a_loaded_model_can_be_fitted_and_drawn(models, kind, tmp_path):
-    model, (data, y, _) = models[kind], CASES[kind]
-    model.save(tmp_path / "model.gpukfl")
-    loaded = gpukfl.load(tmp_path / "model.gpukfl")
-    again = loaded.estimator.fit(data, y)
-    np.testing.assert_array_equal(again.predict(data), model.predict(data))
-    pytest.importorskip("matplotlib")
-    loaded.plot().draw_without_rendering()
-
-
 def test_a_foreign_regressor_is_pickled_but_not_written(tmp_path):
     model = fit(X, Y, retrain=Ridge())
     twin = pickle.loads(pickle.dumps(model))
@@ -270,48 +193,3 @@ def test_a_foreign_regressor_is_pickled_but_not_written(tmp_path):
     with pytest.raises(TypeError, match=r"got Ridge at \w+/retrain"):
         model.save(tmp_path / "model.gpukfl")
     assert not (tmp_path / "model.gpukfl").exists()
-
-
-# ---------------------------------------------------------------------- the command line
-
-
-@pytest.fixture
-def csv(tmp_path, monkeypatch):
-    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # put back afterwards
-    FRAME.assign(price=Y).to_csv(tmp_path / "houses.csv", index=False)
-    return str(tmp_path / "houses.csv")
-
-
-def run(capsys, *arguments):
-    status = main([str(argument) for argument in arguments])
-    return status, *capsys.readouterr()
-
-
-def test_a_table_is_fitted_and_predicted_by_the_command_line(capsys, csv, tmp_path):
-    path, report = tmp_path / "m.gpukfl", tmp_path / "r.html"
-    arguments = ["fit", csv, "--method", "regfeal", "--max-time", 30, "--out", path]
-    status, out, err = run(capsys, *arguments, "--report", report)
-    assert status == 0
-    assert err == "" or "max_time was reached first" in err
-    for expected in ["RegFeaLRegressor for price", "64 samples, 4 features", "Hermite features"]:
-        assert expected in out
-    assert re.search(r"hold-out    R² .* best of \d+ settings", out)
-    assert float(out.split("test        R² ")[1].split()[0]) > 0.5
-    assert "R² on 16 held-out rows" in report.read_text(encoding="utf-8")
-    status, out, _ = run(capsys, "predict", path, csv)
-    assert status == 0
-    expected = gpukfl.load(path).predict(FRAME)
-    np.testing.assert_allclose(np.array(out.splitlines()[1:], dtype=float), expected, rtol=1e-12)
-
-
-def test_mistakes_on_the_command_line_are_named(capsys, csv):
-    for arguments, match in [
-        (["--penalty", "basic"], "no penalty with method 'regfeal'"),
-        (["--components", 2], "with --method hkrr only"),
-        (["--particles", 2], "with --method bkernn only"),
-        (["--ridge", -1], "expected ridge to be"),
-    ]:
-        status, _, err = run(capsys, "fit", csv, "--method", "regfeal", *arguments)
-        assert status == 2
-        assert err.startswith("gpukfl: ")
-        assert match in err

@@ -1,8 +1,5 @@
 """`gpukfl.fit` with kernel feature selection, its models, and their files."""
 
-import contextlib
-import pickle
-import re
 import warnings
 
 import numpy as np
@@ -15,7 +12,6 @@ from pictures import panels
 from sklearn.exceptions import ConvergenceWarning
 
 import gpukfl
-from gpukfl import _fit
 from gpukfl.kernels import GaussianMixture, ManhattanMixture, RationalQuadratic
 from gpukfl.methods import DenseSelection
 
@@ -108,27 +104,6 @@ def test_a_ridge_is_taken():
     assert (model.estimator.ridge_, model.tuning) == (0.0123, [])
 
 
-@pytest.mark.parametrize("penalty", ["basic", "tune", "lasso"])
-def test_there_is_no_penalty(penalty):
-    with pytest.raises(ValueError, match=f"no penalty with method 'selection', got '{penalty}'"):
-        fit(X, Y, penalty=penalty)
-
-
-@pytest.mark.parametrize(
-    ("options", "error", "match"),
-    [
-        ({"ridge": -1.0}, ValueError, "expected ridge to be a number greater than 0"),
-        ({"sparsity": -1.0}, ValueError, "expected sparsity to be a number of at least 0"),
-        ({"n_components": 2}, TypeError, "n_components"),
-        ({"kernel": "rbf"}, ValueError, "one of laplace, gaussian, inverse, got 'rbf'"),
-        ({"max_time": 0}, ValueError, "expected max_time"),
-    ],
-)
-def test_bad_options_are_named(options, error, match):
-    with pytest.raises(error, match=match):
-        fit(X, Y, **options)
-
-
 # ---------------------------------------------------------------------- time and interruption
 
 
@@ -162,28 +137,6 @@ def test_an_interruption_gives_a_model_and_a_warning(monkeypatch, options):
     assert model.estimator.max_time is None
 
 
-def test_progress(monkeypatch, capfd):
-    stages = []
-
-    def reporting(_):
-        return contextlib.nullcontext(lambda name, k, h: stages.append((name, k, h.objective[-1])))
-
-    with monkeypatch.context() as patched:
-        patched.setattr(_fit, "progress_to", reporting)
-        model = fit(X, Y, ridge="tune", sparsity=0.3)
-    names = [stage for stage, _, _ in stages]
-    assert names.count("selection") == model.estimator.n_iter_
-    assert any(re.fullmatch(r"λ = 0\.1, 1 of 1", name) for name in names)
-    assert all(np.isfinite(objective) for _, _, objective in stages)
-    steps = [k for stage, k, _ in stages if stage == "selection"]
-    assert steps == list(range(model.estimator.n_iter_))
-    fit(X, Y, sparsity=0.3)
-    assert capfd.readouterr() == ("", "")  # not a terminal
-    fit(X, Y, sparsity=0.3, progress=True)
-    out, err = capfd.readouterr()
-    assert (out, err != "") == ("", True)
-
-
 # ---------------------------------------------------------------------- summaries and pictures
 
 
@@ -208,15 +161,11 @@ def test_the_summary_says_what_was_done(models):
     assert "0 of 4 variables in 0 rounds, then the mean" in models["nothing"].summary()
 
 
-@pytest.mark.parametrize(
-    "kind", ["regression", "path", "two classes", "one variable", "nothing", "constant"]
-)
-def test_every_model_is_drawn_and_reported(models, kind, tmp_path):
+@pytest.mark.few
+@pytest.mark.parametrize("kind", ["regression", "path", "one variable", "nothing", "constant"])
+def test_every_model_is_drawn(models, kind):
     pytest.importorskip("matplotlib")
     model = models[kind]
-    figure = model.plot()
-    figure.savefig(tmp_path / "model.png", dpi=40)
-    assert (tmp_path / "model.png").read_bytes()[1:4] == b"PNG"
     e = model.estimator
     there = {
         "importances": True,
@@ -225,12 +174,13 @@ def test_every_model_is_drawn_and_reported(models, kind, tmp_path):
         "rounds": kind != "constant",
         "path": kind == "path",
     }
-    assert panels(figure) == [name for name, drawn in there.items() if drawn]
+    assert panels(model.plot()) == [name for name, drawn in there.items() if drawn]
 
 
+@pytest.mark.few
+@pytest.mark.usefixtures("no_pictures")
 @pytest.mark.parametrize("kind", ["regression", "path", "two classes", "nothing", "constant"])
 def test_a_report_holds_the_numbers(models, kind, tmp_path):
-    pytest.importorskip("matplotlib")
     model = models[kind]
     model.report(tmp_path / "report.html", scores={"accuracy <held out>": 0.987654})
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
@@ -256,45 +206,3 @@ def test_a_report_holds_the_numbers(models, kind, tmp_path):
     assert page.count('<tr class="chosen">') == min(1, len(model.tuning))
     for trial in model.tuning:
         assert f"<td>{trial['n_selected']:.3g}</td><td>{trial['score']:.4f}" in page
-
-
-# ---------------------------------------------------------------------- files
-
-
-@pytest.mark.parametrize("kind", CASES)
-def test_a_loaded_model_is_the_saved_one(models, kind, tmp_path):
-    model, data = models[kind], CASES[kind][0]
-    model.save(tmp_path / "model.gpukfl")
-    with np.load(tmp_path / "model.gpukfl", allow_pickle=False) as archive:
-        arrays = [archive[name] for name in archive.files if name != "header.json"]
-        assert all(array.dtype.kind in "fiubU" for array in arrays)
-    for twin in (gpukfl.load(tmp_path / "model.gpukfl"), pickle.loads(pickle.dumps(model))):
-        np.testing.assert_array_equal(twin.predict(data), model.predict(data))
-        assert twin.predict(data).dtype == model.predict(data).dtype
-        if model.task == "classification":
-            np.testing.assert_array_equal(twin.predict_proba(data), model.predict_proba(data))
-        assert twin.summary() == model.summary()
-        e, f = model.estimator, twin.estimator
-        np.testing.assert_array_equal(f.get_support(), e.get_support())
-        if e.get_support().any():
-            np.testing.assert_array_equal(twin.transform(data), model.transform(data))
-        assert (f.rounds_, f.tuning_, f.history_) == (e.rounds_, e.tuning_, e.history_)
-        assert (f.kernel, f.kernel_, f.stability_threshold_) == (
-            e.kernel,
-            e.kernel_,
-            e.stability_threshold_,
-        )
-        assert (f.path_ is None) == (e.path_ is None) == (kind != "path")
-        np.testing.assert_array_equal(f.profiles()[1], e.profiles()[1])
-        assert f.get_params() == e.get_params()
-
-
-@pytest.mark.parametrize("kind", ["path", "two classes", "mixture", "nothing"])
-def test_a_loaded_model_can_be_fitted_and_drawn(models, kind, tmp_path):
-    model, (data, y, _) = models[kind], CASES[kind]
-    model.save(tmp_path / "model.gpukfl")
-    loaded = gpukfl.load(tmp_path / "model.gpukfl")
-    again = loaded.estimator.fit(data, y)
-    np.testing.assert_array_equal(again.predict(data), model.predict(data))
-    pytest.importorskip("matplotlib")
-    loaded.plot().draw_without_rendering()

@@ -193,6 +193,7 @@ def test_columns_of_numbers_of_pandas_are_taken(kind):
     )
 
 
+@pytest.mark.few
 @makers
 @pytest.mark.parametrize(
     ("values", "match"),

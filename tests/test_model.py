@@ -114,6 +114,7 @@ def test_options_of_other_types_are_explained(options, said):
         fit(FRAME, Y, **options)
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_model_is_drawn_in_panels_that_are_not_empty(models, kind):
     figure_type = pytest.importorskip("matplotlib.figure").Figure
@@ -129,6 +130,7 @@ def test_a_model_of_another_library_is_drawn(torch):
     assert isinstance(model.feature_importances_, np.ndarray)
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("kind", list(KINDS)[::3])
 def test_a_report_is_one_file_with_the_picture_inside(models, kind, tmp_path):
     models[kind].report(tmp_path / "report.html", scores={"R² <held out>": 0.987654})
@@ -143,6 +145,7 @@ def test_a_report_is_one_file_with_the_picture_inside(models, kind, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_a_report_escapes_names(tmp_path):
     frame = FRAME.rename(columns={"width": "<b>&"})
     fit(frame, pd.Series(Y, name="<i>"), ridge="auto").report(tmp_path / "r.html")

@@ -148,6 +148,7 @@ def test_a_fit_that_fails_leaves_the_model(model, y):
     np.testing.assert_array_equal(model.predict(FRAME), before)
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("method", ["hkrr", "selection", "rkhs_weighting", "regfeal"])
 def test_every_method_is_cross_validated(method):
     options = {

@@ -134,6 +134,7 @@ def test_partitions_leave_them_out_too():
     assert model.score(frame[["a", "b", "c"]].drop(rows), y[np.setdiff1d(range(200), rows)]) > 0.9
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("few", [True, False])
 @pytest.mark.parametrize(
     "estimator",

@@ -9,21 +9,11 @@ import zipfile
 import numpy as np
 import pandas as pd
 import pytest
-from brief import bkernn, hkrr
+from brief import bkernn
 from model_files import opened
 
 import gpukfl
 from gpukfl._archive import VERSION, write_archive
-from gpukfl.kernels import (
-    Brownian,
-    Gaussian,
-    GaussianMixture,
-    InverseManhattan,
-    Linear,
-    ManhattanMixture,
-    Matern52,
-    Polynomial,
-)
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
@@ -35,111 +25,11 @@ RNG = np.random.default_rng(4)
 X = RNG.uniform(-1, 1, (60, 3))
 Y = np.abs(X[:, 0]) + 0.1 * X[:, 1]
 FRAME = pd.DataFrame(X, columns=["größe", "b", "c d"])
-THREE = np.searchsorted([-0.4, 0.4], X[:, 0])
-TEXT = np.array(["low", "mid", "high"])[THREE]
-
-CASES = {
-    "regression": (X, Y, {}),
-    "tuned": (X, Y, {"ridge": "tune"}),
-    "two targets": (X, np.stack([Y, X[:, 1]], axis=1), {}),
-    "frame": (FRAME, pd.Series(Y, name="price"), {}),
-    "int labels": (X, THREE, {}),
-    "text labels": (X, TEXT, {}),
-    "object labels": (X, TEXT.astype(object), {}),
-    "bool labels": (X, X[:, 0] > 0, {}),
-    "not standardised": (X, Y, {"scaling": None}),
-    "thinned": (X, Y, {"knot_tolerance": 1e-2}),
-    "binned": (X, Y, {"knots": 32}),
-    "float32": (X.astype("float32"), Y, {}),
-    "W = 0": (X, Y, {"ridge": 1e6}),
-    "early stopping": (X, Y, {"early_stopping": True}),
-    "numpy numbers": (X, Y, {"tol": np.float64(1e-3), "n_particles": np.int64(8)}),
-    "random state object": (X, Y, {"random_state": np.random.RandomState(0)}),
-}
 
 
 def fit(data, y, **options):
     few = {"n_particles": 8, "max_iter": 3, "ridge": 0.01}
     return gpukfl.fit(data, y, method="bkernn", **bkernn(**{**few, **options}))
-
-
-@pytest.mark.parametrize("kind", CASES)
-def test_a_loaded_model_is_the_saved_one(kind, tmp_path):
-    data, y, options = CASES[kind]
-    model = fit(data, y, **options)
-    model.save(tmp_path / "model.gpukfl")
-    loaded = gpukfl.load(tmp_path / "model.gpukfl")
-    np.testing.assert_array_equal(loaded.predict(data), model.predict(data))
-    assert loaded.predict(data).dtype == model.predict(data).dtype
-    np.testing.assert_array_equal(loaded.transform(data), model.transform(data))
-    if model.task == "classification":
-        np.testing.assert_array_equal(loaded.predict_proba(data), model.predict_proba(data))
-        assert loaded.estimator.classes_.dtype == model.estimator.classes_.dtype
-    assert loaded.summary() == model.summary()
-    assert (loaded.tuning, loaded.feature_names) == (model.tuning, model.feature_names)
-    assert loaded.estimator.history_ == model.estimator.history_
-
-
-HKRR = {
-    "regression": (X, Y, {}),
-    "tuned": (X, Y, {"ridge": "tune", "max_iter": 2}),
-    "two targets": (X, np.stack([Y, X[:, 1]], axis=1), {"n_components": 2}),
-    "frame": (FRAME, pd.Series(Y, name="price"), {}),
-    "text labels": (X, TEXT, {}),
-    "float32": (X.astype("float32"), Y, {}),
-    "named kernel": (X, Y, {"kernel": "rational_quadratic"}),
-    "sum of kernels": (X, Y, {"kernel": Gaussian() + 0.1 * Linear()}),
-    "product of kernels": (
-        X,
-        Y,
-        {"kernel": 2.0 * Matern52(0.5) * Polynomial(degree=2) + Brownian()},
-    ),
-    "mixture": (X, Y, {"kernel": ManhattanMixture(weights=(1.0, 0.5), rates=(2.0, 0.1))}),
-    "named mixture": (X, TEXT, {"kernel": "gaussian_mixture"}),
-    "sum of mixtures": (
-        X,
-        Y,
-        {"kernel": 0.5 * GaussianMixture(rates=[0.1, 3.0]) + InverseManhattan(exponent=2.0)},
-    ),
-    "numpy numbers": (X, Y, {"tol": np.float64(1e-3), "n_components": np.int64(1)}),
-    "not standardised": (X, Y, {"scaling": None, "refit_centers": None}),
-    "constant": (X, np.full(60, 2.5), {}),
-}
-
-
-@pytest.mark.parametrize("kind", HKRR)
-@pytest.mark.filterwarnings("ignore:y is constant:UserWarning")
-def test_a_loaded_model_of_hkrr_is_the_saved_one(kind, tmp_path):
-    data, y, options = HKRR[kind]
-    few = {"n_components": 1, "n_starts": 1, "max_iter": 3, "ridge": 1e-3, **options}
-    model = gpukfl.fit(data, y, method="hkrr", **hkrr(**few))
-    model.save(tmp_path / "model.gpukfl")
-    loaded = gpukfl.load(tmp_path / "model.gpukfl")
-    for twin in (loaded, pickle.loads(pickle.dumps(model))):
-        np.testing.assert_array_equal(twin.predict(data), model.predict(data))
-        assert twin.predict(data).dtype == model.predict(data).dtype
-        np.testing.assert_array_equal(twin.transform(data), model.transform(data))
-        if model.task == "classification":
-            np.testing.assert_array_equal(twin.predict_proba(data), model.predict_proba(data))
-        assert twin.summary() == model.summary()
-        assert twin.tuning == model.tuning
-        assert twin.estimator.kernel_ == model.estimator.kernel_
-        assert twin.estimator.kernel == model.estimator.kernel
-        assert twin.estimator.history_ == model.estimator.history_
-        np.testing.assert_array_equal(twin.estimator.profiles()[1], model.estimator.profiles()[1])
-    again = loaded.estimator.fit(data, y)
-    np.testing.assert_array_equal(again.predict(data), model.predict(data))
-
-
-@pytest.mark.parametrize("kind", ["frame", "text labels", "object labels", "tuned"])
-def test_the_file_holds_no_pickle(kind, tmp_path):
-    data, y, options = CASES[kind]
-    fit(data, y, **options).save(tmp_path / "model.gpukfl")
-    with np.load(tmp_path / "model.gpukfl", allow_pickle=False) as archive:
-        header = json.loads(archive["header.json"])
-        arrays = [archive[name] for name in archive.files if name != "header.json"]
-    assert all(array.dtype.kind in "fiubU" for array in arrays)
-    assert header["format"] == "gpukfl-model"
 
 
 def test_the_name_is_kept_as_given(tmp_path):

@@ -17,15 +17,14 @@ from small_fits import CASES, X, Y
 import gpukfl
 
 TESTS = pathlib.Path(__file__).parent
+DEAR = ["weighting, sfgd, classes", "hkrr, classes", "selection"]
 AT_ONCE = [
     "weighting, lasso",
-    "weighting, sfgd, classes",
     "bkernn, early stopping",
-    "hkrr, classes",
-    "selection",
     "regfeal",
     "kernel ridge, cg",
     "brownian kernel ridge",
+    *DEAR,
 ]
 
 
@@ -45,8 +44,11 @@ def in_four_threads(work):
     return results
 
 
+@pytest.mark.few
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("name", AT_ONCE)
+@pytest.mark.parametrize(
+    "name", [pytest.param(one, marks=pytest.mark.slow if one in DEAR else ()) for one in AT_ONCE]
+)
 def test_four_fits_at_once_are_four_fits_one_after_another(name):
     case = CASES[name]
     expected, before = case.predict(case.fit(case.new())), list(warnings.filters)

@@ -150,6 +150,7 @@ def test_rows_that_do_not_fit_change_nothing(models, tmp_path, options, error, m
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_the_data_are_described(models, tmp_path):
     told = models["classes"].describe().data
     kinds = {column.name: column for column in told.columns}
@@ -168,7 +169,7 @@ def test_the_data_are_described(models, tmp_path):
 
 def test_the_call_has_the_weights_that_were_given():
     names = {"gpukfl": gpukfl, "X": X, "y": Y, "sample_weight": np.arange(1.0, N + 1.0)}
-    given = {"method": "rkhs_weighting", "random_state": 0}
+    given = {"method": "rkhs_weighting", "n_parameters": 20, "random_state": 0}
     model = gpukfl.fit(X, Y, sample_weight=names["sample_weight"], **given)
     exec(model.describe().call, names)
     np.testing.assert_array_equal(names["model"].predict(X), model.predict(X))
@@ -195,6 +196,7 @@ def test_the_call_fits_the_same_model_again(models, tmp_path):
     np.testing.assert_array_equal(names["model"].W_, again.estimator.W_)
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_importances_of_a_blend_have_errors(models, tmp_path):
     estimator = models["regression"].estimator
     errors = estimator.feature_importances_error_
@@ -215,6 +217,7 @@ def test_a_model_of_an_older_file_has_no_errors(models, tmp_path):
     assert estimator.describe().importances.errors is None
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_scores_of_new_rows_are_at_the_top(models, tmp_path):
     page = page_of(models["classes"], tmp_path, held_out=(TABLE[INSIDE:], LABELS[INSIDE:]))
     top = page.partition("<section>")[0]

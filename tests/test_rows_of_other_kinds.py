@@ -81,6 +81,7 @@ def test_an_encoder_of_a_frame_tells_of_arrays():
 # ---------------------------------------------------------------------- told columns of arrays
 
 
+@pytest.mark.few
 @fits
 @pytest.mark.parametrize(
     "make", [np.asarray, lambda X: X.astype(int), np.float32, np.ndarray.tolist]

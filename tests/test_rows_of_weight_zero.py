@@ -111,11 +111,11 @@ def test_of_what_is_asked_of_a_model():
     assert str(other) == str(one)
 
 
-@pytest.mark.pairs
+@pytest.mark.each
 @pytest.mark.parametrize("classes", [False, True])
 @pytest.mark.parametrize("many", [False, True])
 @pytest.mark.parametrize("options", [SINGLE, QUICK], ids=["single", "blend"])
-@settings(max_examples=2)
+@settings(max_examples=1)
 @given(drawn=additions(range(len(STRANGE))))
 def test_of_dask_collections(options, many, classes, drawn):
     dd = pytest.importorskip("dask.dataframe")

@@ -21,7 +21,10 @@ Y = TABLE["size"].fillna(0.0) ** 2 + (TABLE["town"] == "u")
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(("library", "method"), [("pandas", "auto"), ("polars", "hkrr")])
+@pytest.mark.parametrize(
+    ("library", "method"),
+    [("pandas", "auto"), pytest.param("polars", "hkrr", marks=pytest.mark.slow)],
+)
 def test_models_of_tables_are_the_same(tmp_path, library, method):
     pytest.importorskip(library)
     options = {"members": ["linear", "laplace"], "n_folds": 2}

@@ -130,6 +130,7 @@ def in_two_parts(a):
     return pytest.importorskip("dask.array").from_array(a, chunks=(N // 2, *a.shape[1:]))
 
 
+@pytest.mark.few
 @rows
 def test_numpy(row, tmp_path):
     check(row, "numpy", data_by(np.asarray), tmp_path)
@@ -147,6 +148,7 @@ def test_cupy(row, tmp_path):
     check(row, "cupy", data_by(pytest.importorskip("cupy").asarray), tmp_path)
 
 
+@pytest.mark.few
 @rows
 def test_dask(row, tmp_path, monkeypatch):
     monkeypatch.setattr("gpukfl.estimators._dask.SAMPLE", 10)  # so that rows stay where they are

@@ -5,6 +5,7 @@ import pathlib
 import subprocess
 import sys
 
+import pytest
 from threadpoolctl import threadpool_info
 
 from gpukfl._accel.threads import n_threads
@@ -19,6 +20,7 @@ def test_this_process_has_one_thread_for_each_library():
     assert n_threads() == 1
 
 
+@pytest.mark.slow
 def test_the_shell_does_not_set_the_threads():
     exported = {"OMP_NUM_THREADS": "3", "OPENBLAS_NUM_THREADS": "3", "GPUKFL_NUM_THREADS": "3"}
     this = "tests/test_surroundings.py::test_this_process_has_one_thread_for_each_library"

@@ -174,6 +174,7 @@ GIVEN = {
 }
 
 
+@pytest.mark.few
 @fits
 @pytest.mark.parametrize("given", GIVEN)
 def test_rows_of_text_without_names_are_a_table(fit, given):
@@ -368,6 +369,7 @@ def test_pictures_name_columns(kernel, panel):
     assert any(name.startswith("colour") for name in named)
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_reports_hold_columns_and_levels(kernel, tmp_path):
     kernel.report(tmp_path / "report.html")
     text = (tmp_path / "report.html").read_text()

@@ -285,6 +285,7 @@ EXTENSIONS = {
 }
 
 
+@pytest.mark.few
 @given(lacking=st.sets(st.integers(0, N - 1), min_size=1, max_size=5))
 @settings(max_examples=3)
 @pytest.mark.parametrize("name", EXTENSIONS)
@@ -319,6 +320,7 @@ NAMES = {
 }
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
 @pytest.mark.parametrize("several", [False, True])
 def test_targets_have_names_of_any_kind(name, several):

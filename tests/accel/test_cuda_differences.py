@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from emulation import emulate, replace_kernels
 
+from gpukfl import memory_budget
 from gpukfl._accel import cuda_differences
-from gpukfl.core._memory import memory_budget
 from gpukfl.core._places import cupy_is_usable
 from gpukfl.linalg import SortedColumns, difference_sums
 from gpukfl.linalg._difference_sums import _difference_sums, _factored_difference_sums

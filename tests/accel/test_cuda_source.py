@@ -12,18 +12,11 @@ import numpy as np
 import pytest
 from emulation import emulate, replace_kernels
 
+from gpukfl import memory_budget
 from gpukfl._accel import _launch, cuda, cuda_vectors
-from gpukfl.core._memory import memory_budget
 from gpukfl.core._places import cupy_is_usable
-from gpukfl.linalg import ridge_sums, sort_rows
-from gpukfl.linalg._bins import (
-    Positions,
-    _bin_products,
-    _bin_sums,
-    _encode,
-    _interpolate_bins,
-    _pair_sums,
-)
+from gpukfl.linalg import Positions, ridge_sums, sort_rows
+from gpukfl.linalg._bins import _bin_products, _bin_sums, _encode, _interpolate_bins, _pair_sums
 from gpukfl.linalg._ridge_sums import _ridge_sums, _sign_products, _sort_rows
 
 pytestmark = pytest.mark.slow

@@ -10,15 +10,17 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from command_line import run
 
 import gpukfl
-from gpukfl._version import __version__
+from gpukfl import __version__
 from gpukfl.cli import main
 from gpukfl.cli._fit import split_rows
 from gpukfl.inference import _infer
 from gpukfl.tables._target import read_target
 
 pytestmark = [
+    pytest.mark.usefixtures("warnings_shown_as_before"),
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
     pytest.mark.filterwarnings("ignore:the best ridge of the last fit:UserWarning"),
 ]
@@ -29,22 +31,10 @@ FRAME["price"] = np.abs(FRAME["a"]) + 0.1 * FRAME["b"]
 QUICK = ["--method", "bkernn", "--ridge", "auto", "--particles", "8"]
 
 
-@pytest.fixture(autouse=True)
-def quiet(monkeypatch):
-    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # put back afterwards
-
-
 @pytest.fixture
 def csv(tmp_path):
     FRAME.to_csv(tmp_path / "houses.csv", index=False)
     return str(tmp_path / "houses.csv")
-
-
-def run(capsys, *arguments):
-    """Exit status, output and errors."""
-    status = main([str(argument) for argument in arguments])
-    out, err = capsys.readouterr()
-    return status, out, err
 
 
 # ---------------------------------------------------------------------- fit
@@ -114,6 +104,7 @@ def test_fit_writes_the_model_and_the_report(capsys, csv, tmp_path):
     assert "price" in page
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_the_report_says_what_may_be_concluded_when_asked(capsys, csv, tmp_path):
     report = tmp_path / "r.html"
     status, _, _ = run(capsys, "fit", csv, *QUICK, "--report", report, "--inference")
@@ -121,6 +112,7 @@ def test_the_report_says_what_may_be_concluded_when_asked(capsys, csv, tmp_path)
     assert "What may be concluded" in report.read_text(encoding="utf-8")
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_an_inference_that_fails_costs_neither_model_nor_report(capsys, csv, tmp_path, monkeypatch):
     def fails(*args, **options):
         msg = "too few rows"
@@ -136,6 +128,7 @@ def test_an_inference_that_fails_costs_neither_model_nor_report(capsys, csv, tmp
     assert "What may be concluded" not in report.read_text(encoding="utf-8")
 
 
+@pytest.mark.usefixtures("no_pictures")
 @pytest.mark.parametrize(("number", "parts"), [(signal.SIGINT, 0), (signal.SIGTERM, 1)])
 def test_a_signal_during_inference_leaves_a_report_with_what_is_done(
     capsys, csv, tmp_path, monkeypatch, number, parts
@@ -169,12 +162,23 @@ def test_fit_tunes_by_default(capsys, csv):
     assert "settings" in out
 
 
-def test_hkrr_is_fitted_reported_and_predicts(capsys, csv, tmp_path):
+SAID = {  # options of methods, and what is said of their fits
+    "hkrr": (["--components", 2, "--ridge", "1e-4"], ["HKRRRegressor", "kernel of 2 components"]),
+    "rkhs_weighting": (["--ridge", "1e-3"], ["RKHSWeightingRegressor", "parameters"]),
+    "regfeal": (["--max-time", 30], ["RegFeaLRegressor", "Hermite features", "hold-out    R² "]),
+}
+
+
+@pytest.mark.usefixtures("no_pictures")
+@pytest.mark.parametrize("method", SAID)
+def test_methods_are_fitted_reported_and_predict(capsys, csv, tmp_path, method):
     model, report = tmp_path / "m.gpukfl", tmp_path / "r.html"
-    method = ["--method", "hkrr", "--components", 2, "--ridge", "1e-4"]
-    status, out, err = run(capsys, "fit", csv, *method, "--out", model, "--report", report)
-    assert (status, err) == (0, "")
-    for expected in ["HKRRRegressor for price", "kernel of 2 components", "48 samples"]:
+    options, said = SAID[method]
+    given = ["--method", method, *options, "--out", model, "--report", report]
+    status, out, err = run(capsys, "fit", csv, *given)
+    assert status == 0
+    assert err == "" or (method == "regfeal" and "max_time was reached first" in err)
+    for expected in [*said, "for price", "48 samples"]:
         assert expected in out
     assert float(out.split("test        R² ")[1].split()[0]) > 0.5
     assert "R² on 12 held-out rows" in report.read_text(encoding="utf-8")
@@ -182,18 +186,25 @@ def test_hkrr_is_fitted_reported_and_predicts(capsys, csv, tmp_path):
     assert status == 0
     rows = np.array(out.splitlines()[1:], dtype=float)
     expected = gpukfl.load(model).predict(FRAME[["a", "b", "c"]])
-    np.testing.assert_allclose(rows, expected, rtol=1e-12)
+    np.testing.assert_allclose(rows, expected, rtol=1e-9)
 
 
-def test_hkrr_tunes_by_default_and_keeps_to_its_time(capsys):
-    options = ["--method", "hkrr", "--components", 1, "--max-time", 1]
-    status, out, _ = run(capsys, "fit", "iris", *options)
+@pytest.mark.parametrize(
+    ("method", "options", "said"),
+    [
+        ("hkrr", ["--components", 1, "--max-time", 1], "hold-out    explained Brier score"),
+        ("rkhs_weighting", ["--max-time", 0.5], "hold-out    "),
+    ],
+)
+def test_methods_tune_by_default_and_keep_to_their_time(capsys, method, options, said):
+    status, out, _ = run(capsys, "fit", "iris", "--method", method, *options)
     assert status == 0
-    assert "HKRRClassifier for target" in out
-    assert "hold-out    explained Brier score" in out
+    assert "Classifier for target" in out
+    assert said in out
     assert "accuracy" in out
 
 
+@pytest.mark.slow
 def test_variables_are_selected_reported_and_predict(capsys, tmp_path):
     model, report = tmp_path / "m.gpukfl", tmp_path / "r.html"
     method = ["--method", "selection", "--ridge", 0.01]
@@ -288,8 +299,15 @@ def test_a_random_state_repeats_the_run(capsys, csv):
         (["CSV", "--method", "hkrr", "--components", "0"], "expected n_components to be"),
         (["CSV", "--method", "hkrr", "--components", "4"], "as many components as the 3 features"),
         (["CSV", "--method", "hkrr", "--penalty", "basic"], "no penalty with method 'hkrr'"),
-        (["CSV", "--method", "selection", "--penalty", "basic"], "penalty with method 'selection'"),
-        (["CSV", "--method", "selection", "--components", "2"], "with --method hkrr only"),
+        *(
+            (["CSV", "--method", name, *option], match)
+            for name in ("selection", "regfeal", "rkhs_weighting")
+            for option, match in (
+                (["--penalty", "basic"], f"no penalty with method '{name}'"),
+                (["--components", "2"], "with --method hkrr only"),
+                (["--ridge", "-1"], "expected ridge to be"),
+            )
+        ),
         (["CSV", "--method", "hkrr", "--particles", "3"], "--particles with --method bkernn only"),
         (["CSV", "--components", "3"], "--components with --method hkrr only, got --method auto"),
         (["CSV", "--max-time", "0"], "expected max_time to be"),

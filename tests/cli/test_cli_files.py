@@ -10,22 +10,20 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from command_line import run
 
 import gpukfl
-from gpukfl.cli import main
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+pytestmark = [
+    pytest.mark.usefixtures("warnings_shown_as_before"),
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+]
 
 RNG = np.random.default_rng(5)
 FRAME = pd.DataFrame(RNG.uniform(-1, 1, (60, 3)), columns=["a", "b", "c"])
 FRAME["price"] = np.abs(FRAME["a"]) + 0.1 * FRAME["b"]
 QUICK = ["--method", "bkernn", "--ridge", "auto", "--particles", "8"]
 LAUNCH = [sys.executable, "-m", "gpukfl"]
-
-
-@pytest.fixture(autouse=True)
-def quiet(monkeypatch):
-    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # put back afterwards
 
 
 @pytest.fixture
@@ -40,13 +38,6 @@ def model(tmp_path):
         FRAME[["a", "b", "c"]], FRAME["price"], method="bkernn", ridge="auto", n_particles=8
     ).save(tmp_path / "m")
     return str(tmp_path / "m")
-
-
-def run(capsys, *arguments):
-    """Exit status, output and errors."""
-    status = main([str(argument) for argument in arguments])
-    out, err = capsys.readouterr()
-    return status, out, err
 
 
 # ---------------------------------------------------------------------- writing
@@ -80,9 +71,8 @@ def test_a_file_that_may_not_be_written_is_named(capsys, csv, tmp_path, monkeypa
     assert "expected a file that may be written for --out" in err
 
 
-def test_a_report_without_matplotlib_says_so(capsys, csv, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+@pytest.mark.usefixtures("no_pictures")
+def test_a_report_without_matplotlib_says_so(capsys, csv, tmp_path):
     status, out, _ = run(capsys, "fit", csv, *QUICK, "--report", tmp_path / "r.html")
     assert (status, "report written" in out) == (0, True)
     page = (tmp_path / "r.html").read_text(encoding="utf-8")
@@ -91,6 +81,7 @@ def test_a_report_without_matplotlib_says_so(capsys, csv, tmp_path, monkeypatch)
     assert "Compared with simple models" in page
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_a_full_disk_does_not_lose_the_summary(capsys, csv, tmp_path, monkeypatch):
     def full(*_, **__):
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -115,6 +106,7 @@ def test_predictions_into_a_missing_folder_are_refused(capsys, csv, model, tmp_p
     assert "another file than the one that is read" in err
 
 
+@pytest.mark.slow
 def test_output_that_nobody_reads_ends_quietly(model, tmp_path):
     # Predictions of several times what a pipe holds
     pd.concat([FRAME] * 300).to_csv(tmp_path / "long.csv", index=False)
@@ -126,6 +118,7 @@ def test_output_that_nobody_reads_ends_quietly(model, tmp_path):
     assert process.returncode == 141
 
 
+@pytest.mark.slow
 def test_the_package_is_a_command():
     done = subprocess.run([*LAUNCH, "fit", "nothing.csv"], capture_output=True, check=False)
     assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (2, b"", 1)
@@ -201,6 +194,7 @@ def test_a_semicolon_table_is_fitted_and_predicted(capsys, tmp_path):
     assert (status, len(out.splitlines())) == (0, 61)
 
 
+@pytest.mark.few
 @pytest.mark.parametrize(
     ("values", "said"),
     [

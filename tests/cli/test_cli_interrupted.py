@@ -5,8 +5,8 @@ import signal
 import subprocess
 import sys
 import threading
-import warnings
 
+import command_line
 import numpy as np
 import pandas as pd
 import pytest
@@ -18,16 +18,12 @@ from gpukfl.cli._files import exit_on_sigterm
 from gpukfl.core._files import atomic_write
 
 pytestmark = [
+    pytest.mark.usefixtures("warnings_shown_as_before"),
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
     pytest.mark.skipif(os.name != "posix", reason="signals of other systems are others"),
 ]
 QUICK = ["--method", "bkernn", "--ridge", "auto", "--particles", "4"]
 SAVE = gpukfl.Model.save
-
-
-@pytest.fixture(autouse=True)
-def quiet(monkeypatch):
-    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # put back afterwards
 
 
 @pytest.fixture
@@ -39,8 +35,8 @@ def csv(tmp_path):
 
 
 def run(capsys, *arguments):
-    status = main([str(argument) for argument in arguments])
-    return status, capsys.readouterr().err
+    """Exit status and errors."""
+    return command_line.run(capsys, *arguments)[::2]
 
 
 def pressed(times):
@@ -71,6 +67,7 @@ def test_a_model_is_written_before_ctrl_c_ends(capsys, csv, tmp_path, monkeypatc
         assert gpukfl.load(path).target_name == "price"
 
 
+@pytest.mark.few
 @pytest.mark.skipif(
     threading.current_thread() is not threading.main_thread(), reason="signals come elsewhere"
 )
@@ -182,6 +179,7 @@ def test_files_are_whole_where_they_cannot_be_named_later(tmp_path, monkeypatch)
     assert len(list(tmp_path.iterdir())) == 1
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_a_fit_that_was_interrupted_is_not_followed_by_inference(
     capsys, csv, tmp_path, monkeypatch
 ):

@@ -9,9 +9,9 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from command_line import run
 
 import gpukfl
-from gpukfl.cli import main
 from gpukfl.cli._fit import split_rows
 from gpukfl.tables._target import read_target
 
@@ -33,8 +33,7 @@ QUICK = ["--target", "price", "--method", "bkernn", "--ridge", "auto", "--partic
 
 
 @pytest.fixture(autouse=True)
-def quiet(monkeypatch):
-    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # put back afterwards
+def every_warning(warnings_shown_as_before):
     warnings.simplefilter("always")
 
 
@@ -43,13 +42,6 @@ def csv(tmp_path):
     """A table as offices in Germany write it."""
     FRAME.to_csv(tmp_path / "t.csv", sep=";", decimal=",", index=False, encoding="cp1252")
     return str(tmp_path / "t.csv")
-
-
-def run(capsys, *arguments):
-    """Exit status, output and errors."""
-    status = main([str(argument) for argument in arguments])
-    out, err = capsys.readouterr()
-    return status, out, err
 
 
 def given_on_input(monkeypatch, raw):

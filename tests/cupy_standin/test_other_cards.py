@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from cupy.cuda import runtime
 
+from gpukfl import memory_budget
 from gpukfl._accel import cuda
 from gpukfl.core._cuda import Attribute, device_attribute
-from gpukfl.core._memory import memory_budget
 from gpukfl.linalg import (
     Positions,
     SortedColumns,

@@ -157,6 +157,7 @@ def test_missing_labels_are_named(make, missing):
         make().fit(X, labels)
 
 
+@pytest.mark.few
 @pytest.mark.each
 @pytest.mark.parametrize("make", CLASSIFIERS)
 @pytest.mark.parametrize("dtype", [bool, int, float])
@@ -194,6 +195,7 @@ def test_samples_that_overflow_float32_are_reported(make):
         make().fit(np.asarray(1e30 * X, dtype=np.float32), Y)
 
 
+@pytest.mark.few
 @pytest.mark.parametrize(
     "kind", [BKerNNRegressor, HKRRRegressor, functools.partial(RegFeaLRegressor, 30, degrees=0.3)]
 )
@@ -234,6 +236,7 @@ def test_samples_that_overflow_float64_are_reported(make):
         make().fit(1e200 * X, Y)
 
 
+@pytest.mark.few
 @beside_the_error
 @pytest.mark.parametrize("make", MAKERS)
 def test_targets_that_overflow_float32_are_predicted_or_reported(make):
@@ -290,6 +293,7 @@ def test_not_fitted(make, y):
         make().predict(X)
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("make", MAKERS)
 def test_another_number_of_features_is_refused(on_double, make):
     model = make().fit(on_double.put(X), on_double.put(Y))
@@ -297,6 +301,7 @@ def test_another_number_of_features_is_refused(on_double, make):
         model.predict(on_double.put(X[:, :2]))
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("make", MAKERS)
 def test_another_library_is_refused(on_double, make):
     if on_double.package == "numpy":
@@ -335,6 +340,7 @@ FAILURES = {
 }
 
 
+@pytest.mark.few
 @pytest.mark.pairs
 @beside_the_error
 @pytest.mark.parametrize("how", FAILURES)
@@ -348,6 +354,7 @@ def test_a_failed_fit_leaves_the_model_as_it_was(make, how):
     np.testing.assert_array_equal(model.predict(X), before)
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("make", CLASSIFIERS)
 def test_a_failed_fit_leaves_the_classes_as_they_were(make):
     model = make().fit(X, LABELS)

@@ -330,6 +330,7 @@ ODD = {
 }
 
 
+@pytest.mark.few
 @pytest.mark.pairs
 @pytest.mark.parametrize("m", [1, 3, 90])
 @pytest.mark.parametrize("kind", ODD)
@@ -346,6 +347,7 @@ def test_odd_data_give_the_dense_formula(on_double, kind, m):
     np.testing.assert_allclose(actual, expected, atol=1e-7 * max(1.0, np.abs(expected).max()))
 
 
+@pytest.mark.few
 @pytest.mark.each
 @pytest.mark.parametrize("options", [{"scaling": "standard"}, {"knots": 16}, {"knots": 2}])
 @pytest.mark.parametrize("kind", ODD)

@@ -16,6 +16,7 @@ def _drawn(n):
     return X, y
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("n", [60, 260, 600])
 def test_rounding_of_the_data_stays_rounding(n):
     X, y = _drawn(n)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import toy_method
-from brief import bkernn, hkrr, selection
+from brief import bkernn, hkrr
 from scipy.optimize import minimize
 from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.linear_model import LogisticRegression
@@ -25,24 +25,23 @@ CLASSIFIERS = {
     "kernel ridge": gpukfl.KernelRidgeClassifier(random_state=0),
     "bkernn": gpukfl.BKerNNClassifier(**bkernn(n_particles=20, max_iter=5, random_state=0)),
     "hkrr": gpukfl.HKRRClassifier(
-        random_state=0, **hkrr(n_components=2, ridge=1e-3, n_starts=1, max_iter=5)
+        random_state=0, **hkrr(n_components=2, ridge=1e-3, n_starts=1, max_iter=2)
     ),
-    "selection": gpukfl.KernelFeatureSelectorClassifier(
-        ridge=1e-3, random_state=0, **selection(n_permutations=9)
-    ),
+    "selection": gpukfl.KernelFeatureSelectorClassifier(ridge=1e-3, sparsity=0.05, random_state=0),
     "weighting": gpukfl.RKHSWeightingClassifier(100, instantiation="stumps", random_state=0),
     "regfeal": gpukfl.RegFeaLClassifier(300, strength=0.1, degrees=0.1, random_state=0),
 }
-SIGNAL = RNG.standard_normal((150, 2))
-LABELS = np.where(SIGNAL[:, 0] + 0.5 * RNG.standard_normal(150) > 1.0, "rare", "usual")
+SIGNAL = RNG.standard_normal((100, 2))
+LABELS = np.where(SIGNAL[:, 0] + 0.5 * RNG.standard_normal(100) > 1.0, "rare", "usual")
 
 
 @pytest.fixture(scope="module")
 def cancer():
     X, y = load_breast_cancer(return_X_y=True)
-    return X[:398], y[:398], X[398:], y[398:]
+    return X[:200], y[:200], X[398:], y[398:]
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("name", CLASSIFIERS)
 def test_log_loss_is_at_most_that_of_logistic_regression(name, cancer):
     X, y, X_test, y_test = cancer
@@ -56,6 +55,7 @@ def test_log_loss_is_at_most_that_of_logistic_regression(name, cancer):
     np.testing.assert_array_equal(model.classes_[P.argmax(axis=1)], model.predict(X_test))
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("name", CLASSIFIERS)
 def test_balanced_classes_are_weights(name):
     model = CLASSIFIERS[name]
@@ -90,10 +90,10 @@ def test_class_weights_that_are_none_are_refused(wrong):
         gpukfl.KernelRidgeClassifier(class_weight=wrong).fit(SIGNAL, LABELS)
 
 
-def test_calibration_has_the_highest_likelihood():
-    scores = RNG.normal(0.4, 0.3, (400, 3))
-    codes = np.array([RNG.choice(3, p=np.exp(2 * s) / np.exp(2 * s).sum()) for s in scores])
-    weights = RNG.uniform(0.5, 2.0, 400)
+def test_calibration_has_the_highest_likelihood(rng):
+    scores = rng.normal(0.4, 0.3, (400, 3))
+    codes = np.array([rng.choice(3, p=np.exp(2 * s) / np.exp(2 * s).sum()) for s in scores])
+    weights = rng.uniform(0.5, 2.0, 400)
 
     def loss(logs):
         power, offset = np.exp(logs)

@@ -19,8 +19,6 @@ X = RNG.standard_normal((N, D))
 Y = np.sin(2 * X[:, 0]) + X[:, 1] + 0.1 * RNG.standard_normal(N)
 LABELS = np.where(Y > 0.3, "high", np.where(Y < -0.8, "low", "middle"))
 NEW = RNG.standard_normal((400, D))
-TRUTH = np.sin(2 * NEW[:, 0]) + NEW[:, 1]
-
 # ---------------------------------------------------------------------- found
 
 
@@ -165,7 +163,6 @@ ESTIMATORS = [
     gpukfl.RegFeaLRegressor(30, **regfeal(n_iter=2, max_degree=3, **FAST)),
     gpukfl.RegFeaLClassifier(30, **regfeal(n_iter=2, max_degree=3, **FAST)),
 ]
-WEIGHTS = np.random.default_rng(5).uniform(0.2, 3.0, N)
 
 
 def name_of(estimator):
@@ -192,16 +189,7 @@ def predicted(model):
 
 
 @pytest.mark.filterwarnings("ignore:the best ridge:UserWarning")
-@every_estimator
-def test_a_common_factor_of_the_weights_changes_nothing(estimator):
-    y = targets(estimator)
-    expected = predicted(fitted(estimator, X, y, WEIGHTS))
-    found = predicted(fitted(estimator, X, y, 1e-6 * WEIGHTS))
-    np.testing.assert_allclose(found, expected, atol=1e-5 * np.abs(expected).max())
-
-
-@pytest.mark.filterwarnings("ignore:the best ridge:UserWarning")
-@every_estimator
+@pytest.mark.parametrize("estimator", ESTIMATORS[::3], ids=name_of)
 def test_equal_weights_are_none(estimator):
     y = targets(estimator)
     expected = predicted(fitted(estimator, X, y))
@@ -214,13 +202,17 @@ def test_one_number_is_the_weight_of_all_rows():
     np.testing.assert_array_equal(predicted(fitted(model, X, Y, 7.0)), expected)
 
 
+@pytest.mark.few
 @pytest.mark.filterwarnings("ignore:the best ridge:UserWarning")
 @every_estimator
-def test_copies_are_a_weight_with_every_setting_chosen(estimator):
+def test_copies_are_a_weight_and_a_factor_of_all_weights_is_none(estimator):
+    """With every setting chosen."""
     y, counts = targets(estimator), np.random.default_rng(1).integers(1, 4, N)
+    expected = predicted(fitted(estimator, X, y, counts))
     repeated = fitted(estimator, np.repeat(X, counts, axis=0), np.repeat(y, counts))
-    weighted = fitted(estimator, X, y, counts)
-    np.testing.assert_allclose(predicted(repeated), predicted(weighted), atol=1e-9)
+    np.testing.assert_allclose(predicted(repeated), expected, atol=1e-9)
+    light = predicted(fitted(estimator, X, y, 1e-6 * counts))
+    np.testing.assert_allclose(light, expected, atol=1e-5 * np.abs(expected).max())
 
 
 SMALL = {
@@ -232,6 +224,7 @@ SMALL = {
 }
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("method", SMALL)
 @pytest.mark.parametrize("library", ["numpy", "pandas"])
 def test_a_table_given_twice_is_the_table(method, library):
@@ -252,6 +245,7 @@ def test_a_tensor_given_twice_is_the_tensor(torch, method):
     assert_are_one_model(fit(method, twice, targets), fit(method, A, y), A, A)
 
 
+@pytest.mark.few
 @pytest.mark.filterwarnings("ignore:the best ridge.*at the edge of those tried")
 @pytest.mark.parametrize("method", SMALL)
 def test_a_table_of_few_cells_is_fitted(method):

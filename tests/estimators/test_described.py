@@ -1,5 +1,6 @@
 """Estimators say, draw, report and save what they have learned, as models of `gpukfl.fit` do."""
 
+import sys
 import warnings
 
 import numpy as np
@@ -49,6 +50,7 @@ def fitted():
     return found
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("case", CASES)
 def test_an_estimator_does_what_a_model_does(fitted, case):
     pytest.importorskip("matplotlib")
@@ -73,7 +75,14 @@ def test_an_estimator_does_what_a_model_does(fitted, case):
 
 
 # Each method once, and either task: what tasks draw is tested with the panels
-@pytest.mark.parametrize("case", [CASES[2 * k + k % 2] for k in range(len(SMALL))])
+@pytest.mark.few
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(CASES[2 * k + k % 2], marks=() if k < 2 else pytest.mark.slow)
+        for k in range(len(SMALL))
+    ],
+)
 def test_an_estimator_is_drawn_and_reported_whole(fitted, case, tmp_path):
     pytest.importorskip("matplotlib")
     estimator = fitted[case]
@@ -233,10 +242,12 @@ def test_a_direction_is_one_curve_of_all_its_particles():
 
 
 @pytest.mark.parametrize("scaling", [*SCALINGS, None])
-def test_units_are_said_where_features_are_scaled(scaling, tmp_path):
+def test_units_are_said_where_features_are_scaled(scaling, tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
     estimator = gpukfl.BKerNNRegressor(8, **bkernn(max_iter=3, scaling=scaling, random_state=0))
-    estimator.fit(X, Y).report(tmp_path / "report.html")
+    with monkeypatch.context() as patched:  # words alone
+        patched.setitem(sys.modules, "matplotlib", None)
+        estimator.fit(X, Y).report(tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     said = [word for word, kind in SCALINGS.items() if kind.note in page]
     assert said == ([] if scaling is None else [scaling])
@@ -276,14 +287,16 @@ def test_tuning_that_was_cut_short_is_said_to_be(fitted, cut):
     assert ("cut short by max_time" in gpukfl.Model.of(estimator).summary()) == cut
 
 
-def test_noise_is_said_to_be_nothing(tmp_path):
+def test_noise_is_said_to_be_nothing(tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
     noise = np.random.default_rng(0).standard_normal(N)
     model = gpukfl.fit(X, noise, method="bkernn", **bkernn(n_particles=10, max_iter=10))
     assert model.describe().tuning.chosen["score"] <= 0.0
     before = model.predict(X)
     assert "nothing was found that predicts" in model.summary()
-    model.report(tmp_path / "report.html")
+    with monkeypatch.context() as patched:  # words alone
+        patched.setitem(sys.modules, "matplotlib", None)
+        model.report(tmp_path / "report.html")
     assert "Nothing was found that predicts" in (tmp_path / "report.html").read_text("utf-8")
     words = " ".join(text.get_text() for text in model.plot("importances").texts)
     assert "nothing was found" in words

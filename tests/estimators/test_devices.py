@@ -49,6 +49,7 @@ def elsewhere(monkeypatch):
     return put
 
 
+@pytest.mark.few
 @pytest.mark.parametrize(
     ("method", "name"), [(method, name) for method, names in CALLS.items() for name in names]
 )

@@ -30,6 +30,7 @@ def public(names):
     return {name for name in names if name.endswith("_") and not name.startswith("_")}
 
 
+@pytest.mark.few
 @pytest.mark.filterwarnings("ignore")  # of fits that end early
 @pytest.mark.parametrize(
     ("kind", "options"), KINDS, ids=lambda value: getattr(value, "__name__", "")

@@ -69,6 +69,7 @@ every_model = pytest.mark.parametrize("name", MODELS)
 precisions = pytest.mark.parametrize("dtype", FAR)
 
 
+@pytest.mark.few
 @precisions
 @every_model
 def test_far_rows_are_refused_or_have_finite_results(name, dtype):

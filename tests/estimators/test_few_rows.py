@@ -77,6 +77,7 @@ def odd_table(seed):
     return X, y, w
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("method", METHODS)
 @given(st.integers(0, 10**6))
 @examples(4)

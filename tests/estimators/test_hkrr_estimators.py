@@ -133,6 +133,7 @@ def test_directions_are_orthonormal_and_named():
     assert list(frame.columns) == list(model.get_feature_names_out())
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("options", [{"n_components": 3}, {"criterion": "evidence"}])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_importances_and_directions_are_those_of_finite_differences(options, weighted):
@@ -157,6 +158,7 @@ def test_importances_and_directions_are_those_of_finite_differences(options, wei
     assert feature_score(vectors[:, -count:], model.components_.T) > 1 - 1e-6
 
 
+@pytest.mark.few
 @pytest.mark.parametrize(
     "options", [{}, {"criterion": "evidence"}, {"criterion": "loo"}, {"optimizer": "agop"}]
 )
@@ -181,6 +183,7 @@ def test_the_learned_directions_hold_what_is_predicted():
     assert again.score(model.transform(rows[300:]), y[300:]) > 0.99
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("name", KERNELS)
 def test_every_kernel_is_fitted(name):
     model = regressor(kernel=name, max_iter=15, ridge=1e-4).fit(X, Y)
@@ -251,14 +254,14 @@ def test_float32_predicts_a_row_as_among_others(on):
 
 
 def test_tuning_on_every_place(on):
-    options = {"ridge": "auto", "n_components": 2, "n_starts": 1, "max_iter": 2}
+    options = {"ridge": "auto", "n_components": 1, "n_starts": 1, "max_iter": 2}
     model = regressor(**options).fit(on.put(X), on.put(Y))
     assert sum(trial["chosen"] for trial in model.tuning_) == 1
     assert model.score(on.put(NEW), on.put(Y_NEW)) > 0.9
 
 
 def test_classes_on_every_place(on):
-    model = classifier(ridge=1e-4, max_iter=10).fit(on.put(X), LABELS)
+    model = classifier(ridge=1e-4, max_iter=3).fit(on.put(X), LABELS)
     proba = model.predict_proba(on.put(NEW))
     on.assert_lives_here(proba)
     proba = on.host(proba).astype(np.float64)
@@ -408,6 +411,7 @@ ODD = {
 }
 
 
+@pytest.mark.few
 @pytest.mark.each
 @pytest.mark.parametrize("optimizer", ["lbfgs", "varpro"])
 @pytest.mark.parametrize("kind", ODD)
@@ -425,6 +429,7 @@ def test_odd_data_are_fitted(kind, optimizer):
         np.testing.assert_allclose(model.predict(samples), y, atol=0.05)
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("kind", ODD)
 def test_odd_data_are_tuned(kind):
     samples = ODD[kind]
@@ -522,7 +527,7 @@ def test_a_constant_target_learns_nothing_and_says_so(make):
 
 
 def test_a_random_state_repeats_the_fit():
-    options = {"ridge": "auto", "n_centers": 40, "max_iter": 3}
+    options = {"ridge": "auto", "n_centers": 40, "max_iter": 1}
     first, second = regressor(**options).fit(X, Y), regressor(**options).fit(X, Y)
     np.testing.assert_array_equal(first.B_, second.B_)
     np.testing.assert_array_equal(first.predict(NEW), second.predict(NEW))
@@ -533,7 +538,7 @@ def test_a_random_state_repeats_the_fit():
 @pytest.mark.each
 @pytest.mark.parametrize("make", [regressor, classifier])
 def test_a_pickle_is_a_numpy_model_with_the_same_predictions(on, make):
-    model = make(max_iter=3).fit(on.put(X), LABELS if make is classifier else on.put(Y))
+    model = make(max_iter=1).fit(on.put(X), LABELS if make is classifier else on.put(Y))
     method = "predict_proba" if make is classifier else "predict"
     expected = on.host(getattr(model, method)(on.put(NEW)))
     for twin in (pickle.loads(pickle.dumps(model)), model.to_host()):
@@ -572,6 +577,7 @@ def test_no_warning_where_all_is_well():
     assert model.status_ in ("CONVERGED", "STALLED")
 
 
+@pytest.mark.few
 @pytest.mark.parametrize(
     "options",
     [

@@ -133,6 +133,7 @@ def test_max_iter_warns():
         regressor(max_iter=2).fit(X, Y)
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("after", [6, 12])
 def test_an_interrupted_fit_is_a_usable_model(monkeypatch, optimizer, after):
@@ -236,6 +237,7 @@ def test_the_order_of_the_columns_does_not_choose_the_axes(monkeypatch):
     assert kept[0].max() < 0.999
 
 
+@pytest.mark.slow
 def test_of_few_noisy_rows_few_steps_are_taken():
     scores, steps = [], []
     for seed in range(2):

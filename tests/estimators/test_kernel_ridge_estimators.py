@@ -420,6 +420,7 @@ def test_two_classes_are_one_regression():
     np.testing.assert_allclose(model.decision_function(NEW), fitted.predict(NEW) - 0.5, atol=1e-9)
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("solver", ["direct", "cg", "falkon"])
 def test_a_small_ridge_in_single_precision_is_resolved_or_told(solver, rng):
     samples = rng.standard_normal((1200, 3))

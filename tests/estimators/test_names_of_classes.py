@@ -43,6 +43,7 @@ def _data(n, n_classes):
 NEW = _data(80, 2)[0]
 
 
+@pytest.mark.few
 @pytest.mark.each
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("held_out", ["in folds", "once"])

@@ -356,6 +356,7 @@ ODD = {
 }
 
 
+@pytest.mark.few
 @pytest.mark.each
 @pytest.mark.filterwarnings("ignore:a degree decay:UserWarning")
 @pytest.mark.parametrize("selection", ["features", "variables"])
@@ -373,6 +374,7 @@ def test_odd_data_are_fitted(kind, options, selection):
         np.testing.assert_allclose(model.predict(samples), y.mean(), atol=1e-9)
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("kind", ["two samples", "19 samples", "20 samples", "zeros"])
 def test_odd_data_are_tuned(kind):
     samples = ODD[kind]

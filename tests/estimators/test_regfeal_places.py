@@ -23,7 +23,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import gpukfl
-from gpukfl.estimators.regfeal._fit import FAR
+from gpukfl.prediction import FAR
 
 both = pytest.mark.parametrize("make", [regressor, classifier])
 
@@ -119,6 +119,7 @@ def test_inputs_are_left_unchanged(on):
     np.testing.assert_array_equal(on.host(truth), on.rounded(Y))
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("retrain", [None, "kernel_ridge", Ridge()], ids=str)
 @pytest.mark.parametrize(("data", "asked"), [("float64", "float32"), ("float32", "float64")])
 def test_dtype_sets_the_precision_inside_and_the_data_outside(data, asked, retrain):
@@ -199,6 +200,7 @@ def test_it_can_be_searched_in_a_pipeline():
 # ---------------------------------------------------------------------- pictures
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("retrain", [None, "kernel_ridge", Ridge()], ids=str)
 @pytest.mark.parametrize("scaling", [None, "standard"])
 def test_profiles_are_predictions(scaling, retrain):

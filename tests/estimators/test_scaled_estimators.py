@@ -27,6 +27,7 @@ def test_a_wild_row_is_predicted_for_and_changes_no_other(make, scaling):
     np.testing.assert_array_equal(found[others], expected[others])
 
 
+@pytest.mark.few
 @every
 def test_heavy_tails_are_bounded_by_default_but_in_two_methods(make, request):
     heavy = np.column_stack([FEW, np.where(np.arange(120) == 3, 12.0, FEW[::-1, 0])])
@@ -35,6 +36,7 @@ def test_heavy_tails_are_bounded_by_default_but_in_two_methods(make, request):
     assert isinstance(make().fit(heavy, Y[:120]).scaling_, kind)
 
 
+@pytest.mark.few
 @pytest.mark.each
 @every
 @pytest.mark.parametrize("scaling", ["robust", "quantile"])
@@ -45,6 +47,7 @@ def test_units_of_features_change_no_prediction(make, scaling):
     np.testing.assert_allclose(found, expected, atol=0.02)  # steps of solvers magnify rounding
 
 
+@pytest.mark.few
 @every
 def test_a_monotone_map_of_a_feature_changes_no_prediction_from_its_scores(make):
     def change(samples):

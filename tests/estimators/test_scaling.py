@@ -269,7 +269,8 @@ def test_rows_beyond_the_sample_are_not_lost(kind):
     many = np.stack([RNG.standard_normal(n), np.arange(n) == 17, np.full(n, 2.0)], axis=1)
     scaling = learned(kind, many)
     ours, exact = scaling(many[:1000]), learned(kind, many[:LARGE_SAMPLE])(many[:1000])
-    np.testing.assert_allclose(ours[:, 0], exact[:, 0], atol=0.1)
+    middle = np.abs(exact[:, 0]) < 2.5  # in the tails two samples differ by chance
+    np.testing.assert_allclose(ours[middle, 0], exact[middle, 0], atol=0.1)
     assert ours[17, 1] > 1.0 > ours[18, 1] == ours[19, 1]
     assert np.all(ours[:, 2] == 0.0)
 

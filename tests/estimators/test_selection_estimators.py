@@ -190,6 +190,7 @@ def test_the_radius_bounds_the_weights_of_the_selection():
     assert model.history_.objective[-1] > wide.history_.objective[-1]
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("count", [30, N, 5 * N, "all"])
 def test_centers_find_the_same(count):
     model = selector(n_centers=count).fit(X, Y)

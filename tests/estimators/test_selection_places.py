@@ -239,6 +239,7 @@ def test_units_of_variables_and_targets_change_nothing():
     np.testing.assert_allclose(scaled.predict(inside), 1e4 * plain.predict(NEW) - 40.0, atol=0.1)
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("scale", [1e8, 1e3, 1e-8])
 @pytest.mark.parametrize("kernel", ["laplace", "gaussian"])
 def test_the_scale_of_all_variables_is_taken_up_by_the_anchor(kernel, scale):

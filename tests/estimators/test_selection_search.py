@@ -36,8 +36,6 @@ from gpukfl.estimators.selection._fit import RIDGES, KernelSelection
 from gpukfl.methods import FactoredSelection
 from gpukfl.solvers import ProjectedGradient
 
-interrupted = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
 
 def chosen(model):
     trials = [trial for trial in model.tuning_ if trial["chosen"]]

@@ -204,6 +204,7 @@ def interrupt_within(monkeypatch, name, number, after):
 
 
 # The first ridge is tried on 5 folds; a descent notes an interruption, what is around it raises it
+@pytest.mark.few
 @pytest.mark.pairs
 @unbounded
 @pytest.mark.parametrize("name", ["run", "refine_weights"])

@@ -5,6 +5,8 @@ from brief import bkernn, hkrr, regfeal
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from gpukfl import (
+    AutoClassifier,
+    AutoRegressor,
     BKerNNClassifier,
     BKerNNRegressor,
     BrownianKernelRidge,
@@ -45,11 +47,20 @@ ESTIMATORS = [
     RKHSWeightingClassifier(30, instantiation=Stumps(), random_state=0),
     RegFeaLRegressor(30, **REGFEAL),
     RegFeaLClassifier(30, **REGFEAL),
+    AutoRegressor(members=["laplace"], n_folds=2),
+    AutoClassifier(members=["linear"], n_folds=2),
     RegFeaLRegressor(30, **{**REGFEAL, "retrain": "kernel_ridge"}),
 ]
 SLOW = (  # whose regressors are checked quickly, and the variant of one
     *("BKerNNClassifier", "HKRRClassifier", "KernelFeatureSelectorClassifier"),
-    "RegFeaLClassifier",
+    *("RegFeaLClassifier", "RKHSWeightingClassifier"),
+)
+QUICK = ("BKerNNRegressor", "BrownianKernelRidge", "KernelRidgeRegressor", "KernelRidgeClassifier")
+DEAR = (  # checks with many fits, which are slow of others than the quick
+    *("check_array_api_input", "check_array_api_same_namespace", "check_regressors_train"),
+    *("check_transformer_general", "check_transformer_data_not_an_array"),
+    *("check_estimators_dtypes", "check_transformer_preserve_dtypes", "check_dtype_object"),
+    *("check_regressor_data_not_an_array", "check_pipeline_consistency"),
 )
 EQUIVALENCE = "check_sample_weight_equivalence_on_dense_data"
 HELD_OUT = (
@@ -59,6 +70,7 @@ HELD_OUT = (
 EXPECTED_FAILURES = {
     name: {EQUIVALENCE: HELD_OUT}
     for name in (
+        *("AutoRegressor", "AutoClassifier"),
         "HKRRClassifier",
         "KernelFeatureSelector",
         "KernelRidgeClassifier",
@@ -90,15 +102,20 @@ def cases():
             if not all(is_there(*place) for place in places_of(check)):
                 continue
             marks = [pytest.mark.torch for library, _ in places_of(check) if library == "torch"]
-            if type(estimator).__name__ in SLOW or estimator is ESTIMATORS[-1]:
+            kind, name = type(estimator).__name__, getattr(check, "func", check).__name__
+            dear = name in DEAR and kind not in QUICK
+            if kind in SLOW or estimator is ESTIMATORS[-1] or dear:
                 marks.append(pytest.mark.slow)
-            name = getattr(check, "func", check).__name__
-            expected = EXPECTED_FAILURES.get(type(estimator).__name__, {})
+            if kind.startswith("Auto"):
+                marks.append(pytest.mark.filterwarnings("ignore"))
+            if kind in SLOW and name.startswith("check_array_api"):
+                marks.append(pytest.mark.weekly)
+            expected = EXPECTED_FAILURES.get(kind, {})
             if getattr(estimator, "retrain", None) == "kernel_ridge":
                 expected = {EQUIVALENCE: HELD_OUT}
             known = expected.get(name)
             marks += [pytest.mark.xfail(reason=known, raises=AssertionError)] if known else []
-            yield pytest.param(model, check, marks=marks, id=f"{type(estimator).__name__}-{name}")
+            yield pytest.param(model, check, marks=marks, id=f"{kind}-{name}")
 
 
 # A check may fit a constant y or one without noise, and few steps rarely converge: all warn by

@@ -31,6 +31,7 @@ def test_the_default_is_the_same_everywhere(kind):
     assert inspect.signature(kind).parameters["scaling"].default == "auto"
 
 
+@pytest.mark.few
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.filterwarnings("ignore:the best ridge:UserWarning")
 @pytest.mark.parametrize(
@@ -44,6 +45,7 @@ def test_classes_of_raw_wine_are_found(kind):
     assert model.fit(X[inside], y[inside]).score(X[outside], y[outside]) >= 0.95
 
 
+@pytest.mark.slow
 @settings(max_examples=8, deadline=None)
 @given(
     powers=st.lists(st.integers(-990, 990), min_size=3, max_size=3),

@@ -26,7 +26,7 @@ from gpukfl.estimators.selection import _data as _problem
 
 AMPLE = 1e4  # seconds, of which no fit here takes a hundredth
 RNG = np.random.default_rng(3)
-X = RNG.standard_normal((600, 4))  # more rows than centres while a map is learned
+X = RNG.standard_normal((240, 4))  # more rows than centres while a map is learned
 Y = np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.3 * RNG.standard_normal(len(X))
 FEW = {"max_iter": 3}
 MODELS = {
@@ -42,6 +42,7 @@ MODELS = {
 }
 
 
+@pytest.mark.few
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("name", MODELS)
 def test_a_limit_that_does_not_bind_changes_nothing(monkeypatch, name):
@@ -152,6 +153,7 @@ def test_a_fit_takes_as_many_rows_as_there_is_time_for(n, d, classes, limit, wan
     assert np.isfinite(model.predict(A)).all()
 
 
+@pytest.mark.few
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("name", MODELS)
 def test_small_fits_that_say_how_long_all_take_change_nothing(monkeypatch, name):

@@ -15,6 +15,7 @@ UNITS = {
 }
 
 
+@pytest.mark.few
 @pytest.mark.each
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("unit", UNITS)

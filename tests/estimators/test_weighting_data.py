@@ -248,6 +248,7 @@ def test_an_interruption_gives_a_model_or_leaves_it_as_it_was(
 # ---------------------------------------------------------------------- copies
 
 
+@pytest.mark.few
 @learners
 def test_a_random_state_repeats_the_fit(learner):
     first, second, other = (

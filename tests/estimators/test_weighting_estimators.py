@@ -55,6 +55,7 @@ def test_functions_are_learned(learner, instantiation):
     assert lengths == {model.n_iter_}
 
 
+@pytest.mark.few
 @learners
 @pytest.mark.parametrize("y", [LABELS, THREE], ids=["two", "three"])
 def test_classes_are_learned(learner, y):
@@ -65,6 +66,7 @@ def test_classes_are_learned(learner, y):
     assert model.coef_.shape == (model.n_parameters_, 1 if y is LABELS else 3)
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("learner", ["optimal_step", "sfgd"])
 @pytest.mark.parametrize("loss", LOSSES)
 def test_every_loss_is_learned(learner, loss):

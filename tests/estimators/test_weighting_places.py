@@ -174,6 +174,7 @@ def test_a_memory_map_is_its_array(tmp_path, learner, dtype):
     np.testing.assert_array_equal(model.transform(on_disk), expected.transform(np.array(on_disk)))
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("make", [regressor, classifier])
 @learners
 def test_rows_of_no_weight_in_a_memory_map_do_not_count(tmp_path, make, learner):

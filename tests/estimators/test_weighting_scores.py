@@ -61,6 +61,7 @@ def test_listed_scores_are_those_of_refits(monkeypatch, instantiation, seed):
         assert trial["score"] == pytest.approx(r2_score(y, predicted), rel=1e-7, abs=1e-6)
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("n_parameters", [60, 400])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_best_of_the_listed_scores_is_chosen_and_shown(seed, n_parameters):

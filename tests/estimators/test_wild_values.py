@@ -74,6 +74,7 @@ def test_one_wild_value_costs_little(make):
         assert wild > score - 0.02
 
 
+@pytest.mark.few
 @every
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_wild_value_to_predict_for_changes_its_own_row_only(make, dtype):
@@ -92,6 +93,7 @@ def test_without_standardising_nothing_is_moved(make):
     assert model.scaling_ is None
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("method", ["bkernn", "hkrr", "selection", "rkhs_weighting", "regfeal"])
 def test_limits_are_part_of_the_model_file(method, tmp_path):
     few = {"ridge": 1e-2, "max_time": 2.0}

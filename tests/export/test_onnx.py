@@ -26,19 +26,20 @@ from gpukfl.prediction import served, served_foreign
 onnxruntime = pytest.importorskip("onnxruntime")
 ndonnx = pytest.importorskip("ndonnx")
 
-SLOW = [  # graphs of hundreds of nodes, of which each takes some milliseconds
-    *(name for name in SINGLE if name.endswith(("two targets", "two classes"))),
-    "rkhs_weighting, signs",
+QUICK = [  # of others, graphs have hundreds of nodes too, of which each takes some milliseconds
+    *("bkernn, three classes", "hkrr, one target", "selection, one target", "regfeal, one target"),
+    *("rkhs_weighting, three classes", "bkernn, binned", "hkrr, l1", "regfeal, Hermite"),
+    *("hkrr, evidence", "rkhs_weighting, constant"),
 ]
-METHODS = [pytest.param(n, marks=pytest.mark.slow if n in SLOW else ()) for n in SINGLE]
+METHODS = [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in SINGLE]
 IN_FLOAT32 = [
-    *("bkernn, two targets", "hkrr, one target", "selection, three classes", "regfeal, Hermite"),
-    pytest.param("rkhs_weighting, one target", marks=pytest.mark.slow),
+    *("bkernn, two targets", "hkrr, one target"),
+    *(
+        pytest.param(name, marks=pytest.mark.slow)
+        for name in ("selection, three classes", "regfeal, Hermite", "rkhs_weighting, one target")
+    ),
 ]
-
-
-def kind_of(one):
-    return type(one).__name__
+QUICK_KERNELS = ("gaussian", "laplace", "manhattan_laplace", "sum")
 
 
 def run(path, rows):
@@ -62,6 +63,7 @@ def check(found, path):
     assert all(len(values) == 1 for values in one.values())
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_agrees(name, tmp_path):
     model(name).to_onnx(tmp_path / "model.onnx")
@@ -76,6 +78,7 @@ def exactly(found, rows):
     return exact.predicted(values) if exact.labels is None else exact.probabilities(values)
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("name", IN_FLOAT32)
 def test_float32_agrees_as_far_as_it_reaches(name, tmp_path):
     found, rows = model(name, "float32"), NEW.astype(np.float32)
@@ -97,7 +100,14 @@ def test_float32_agrees_where_nothing_cancels(tmp_path):
     np.testing.assert_allclose(got, found.predict(rows), rtol=0, atol=1e-5 * np.std(Y))
 
 
-@pytest.mark.parametrize("kernel", [*sorted(KERNELS), "sum"])
+@pytest.mark.few
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        pytest.param(one, marks=() if one in QUICK_KERNELS else pytest.mark.slow)
+        for one in [*sorted(KERNELS), "sum"]
+    ],
+)
 def test_every_kernel_agrees(kernel, tmp_path):
     kernel = 0.5 * Gaussian() * Linear() + Gaussian(2.0) if kernel == "sum" else kernel
     found = KernelRidgeRegressor(kernel, ridge=1e-2, random_state=0).fit(X, Y)

@@ -50,7 +50,9 @@ def run(graph, inputs):
     return dict(zip(names, session.run(names, inputs), strict=True))
 
 
-@pytest.mark.parametrize("members", [["evidence_quantile"], ["trees", "linear"]])
+@pytest.mark.parametrize(
+    "members", [pytest.param(["evidence_quantile"], marks=pytest.mark.slow), ["trees", "linear"]]
+)
 def test_parts_of_dates_are_predicted_as_by_the_package(tmp_path, members):
     rng = np.random.default_rng(0)
     days = pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(700, size=120), "D")

@@ -239,6 +239,7 @@ def test_fewer_rows_than_columns_leave_only_leading_features_free():
         assert (band.width > 0).any()
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("labels", [("high", "low"), (0, 1, 2)])
 def test_of_classes_there_are_probabilities(labels):
     score = np.digitize(Y, np.quantile(Y, np.arange(1, len(labels)) / len(labels)))
@@ -256,6 +257,7 @@ RARE = np.where(X[:, 0] > 0, "high", "low")
 RARE[7] = "rare"
 
 
+@pytest.mark.few
 @pytest.mark.parametrize(
     "fit",
     [

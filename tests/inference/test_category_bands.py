@@ -20,7 +20,7 @@ PRICE = 0.01 * SIZE + np.array([EFFECTS[k] for k in KIND]) + 0.2 * RNG.standard_
 
 @pytest.fixture(scope="module")
 def model():
-    return gpukfl.fit(FRAME, PRICE, method="hkrr", progress=False)
+    return gpukfl.fit(FRAME, PRICE, method="hkrr", criterion="evidence", progress=False)
 
 
 @pytest.mark.parametrize("kind", ["partial_dependence", "accumulated_effects"])
@@ -50,7 +50,8 @@ def test_numbers_that_are_categories_go_with_their_level():
     rooms = RNG.choice([3.0, 1.0, 2.0, np.nan], N, p=[0.4, 0.3, 0.2, 0.1])
     frame = pd.DataFrame({"size": SIZE, "rooms": rooms})
     y = 0.01 * SIZE + np.isin(rooms, [1.0, 3.0]) + 0.1 * RNG.standard_normal(N)
-    fit = gpukfl.fit(frame, y, method="hkrr", columns={"rooms": "code"}, progress=False)
+    given = {"criterion": "evidence", "columns": {"rooms": "code"}, "progress": False}
+    fit = gpukfl.fit(frame, y, method="hkrr", **given)
     band = bands(fit, frame, y, features=["rooms"], coverage=0.999)[0]
     assert band.labels == ("1", "2", "3", "missing")
     assert band.holds(np.array([0.5, -0.5, 0.5, -0.5]))

@@ -281,7 +281,7 @@ def test_frames_keep_their_names():
     pl = pytest.importorskip("polars")
     X, y = sample()
     frame = pd.DataFrame(X, columns=list("abcd"))
-    model = gpukfl.fit(frame[:60], y[:60], method="bkernn")
+    model = gpukfl.fit(frame[:60], y[:60], method="bkernn", n_particles=4, ridge=0.01)
     found = importance(model, frame[60:], y[60:], groups=["a", ["b", "d"]])
     assert found.groups == ("a", "b + d")
     same = importance(model, frame[60:].assign(y=y[60:]), "y", groups=["a", ["b", "d"]])

@@ -103,7 +103,7 @@ def test_estimators_have_it_too(model, found):
         HKRRRegressor().inference(X, Y)
 
 
-def test_pictures_and_a_section_of_the_report(model, found, tmp_path):
+def test_pictures_and_a_section_of_the_report(model, found, tmp_path, monkeypatch):
     assert len(found.plot().axes) >= 3
     _, ax = plt.subplots()
     assert found.plot("subspace", ax=ax) is ax
@@ -112,10 +112,12 @@ def test_pictures_and_a_section_of_the_report(model, found, tmp_path):
     assert "What may be concluded" in page
     assert "partial dependence of x0 is not constant" in page
     assert page.count('aria-label="x0: curves with bands') == 1
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
     model.report(tmp_path / "without.html")
     assert "What may be concluded" not in (tmp_path / "without.html").read_text()
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_a_report_of_its_own_has_no_empty_parts(found, tmp_path):
     found.report(tmp_path / "alone.html")
     page = (tmp_path / "alone.html").read_text()
@@ -130,7 +132,7 @@ def test_a_model_without_directions_has_bands_alone():
 
 
 def test_a_blend_is_asked_by_its_leading_member():
-    blend = AutoRegressor(members=["hkrr"], effort="quick", random_state=0).fit(X, Y)
+    blend = AutoRegressor(members=["agop"], n_folds=2, random_state=0).fit(X, Y)
     found = blend.inference(X, Y, features=["x0"])
     assert "leading member of the blend" in found.summary()
     assert not found.bands["x0"].may_be_flat
@@ -138,6 +140,7 @@ def test_a_blend_is_asked_by_its_leading_member():
     assert "the member of the blend's own curve" in labels
 
 
+@pytest.mark.few
 @pytest.mark.each
 @pytest.mark.parametrize("labels", [["low", "mid", "high"], ["no", "yes"], [1, 2, 5]])
 @pytest.mark.parametrize("table", [False, True])
@@ -171,6 +174,7 @@ def test_a_blend_on_another_scale_is_asked_on_it(transform, unit):
     np.testing.assert_allclose(found.center, expected.bands[0].center, rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_estimators_ask_without_a_model():
     """In a process that has imported nothing else."""
     code = (

@@ -62,6 +62,7 @@ MODELS = {
 }
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("name", MODELS)
 def test_closed_forms_are_averages_of_predictions(name):
     model, X, _ = fitted(
@@ -80,6 +81,7 @@ def test_closed_forms_are_averages_of_predictions(name):
         np.testing.assert_allclose(closed.on(some), by_prediction.on(some), atol=1e-6)
 
 
+@pytest.mark.few
 @pytest.mark.parametrize(
     "model",
     [
@@ -352,6 +354,7 @@ def test_weights_are_those_of_averages(model, rtol):
     np.testing.assert_allclose(found.h, np.sqrt(sizes[0] / sizes[1]), rtol=rtol)
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("classes", [False, True])
 def test_p_values_are_uniform_with_weights(classes):
     """Of noise that goes with their inverses, and with the features beside."""

@@ -122,6 +122,7 @@ def test_bands_before_an_interruption_are_kept(monkeypatch):
     assert f"interrupted before {found.unfinished[0]}" in found.summary()
 
 
+@pytest.mark.usefixtures("no_pictures")
 @pytest.mark.parametrize(
     ("name", "kept"),
     [("conditional_importance", ["bands"]), ("interactions", ["importance", "bands"])],

@@ -58,6 +58,7 @@ def test_noise_speaks_for_no_direction():
     assert "no direction" in found.in_words()
 
 
+@pytest.mark.few
 @pytest.mark.parametrize(
     "model",
     [BKerNNRegressor(8, random_state=0), KernelFeatureSelector(sparsity=0.01, random_state=0)],
@@ -86,6 +87,7 @@ TURNED = {
 }
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("name", DIAGONAL)
 def test_diagonal_maps_have_the_directions_of_the_function(name):
     """The eigenvectors of a diagonal map are the features, whatever was learned."""
@@ -105,6 +107,7 @@ def test_blends_have_the_directions_of_their_member():
     assert found.n_directions == 1
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("model", (DIAGONAL | TURNED).values(), ids=DIAGONAL | TURNED)
 def test_the_directions_of_the_model_come_first(model):
     model.fit(X, Y)
@@ -140,6 +143,7 @@ def test_the_unit_of_a_target_orders_nothing():
     np.testing.assert_allclose(one, other, atol=1e-5)
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("name", ["signs", "stumps"])
 def test_weightings_have_directions_too(name):
     model = TURNED[name].fit(X, Y)

@@ -42,6 +42,7 @@ def ax():
     return Figure().subplots()
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("name", ["stumps", "pruned", "three", "number", "sinks", "nothing"])
 def test_every_model_is_drawn_without_a_warning(models, name):
     with warnings.catch_warnings():

@@ -146,6 +146,7 @@ def test_the_share_of_false_ones_is_bounded(copies, true):
     assert np.mean(shares) <= level + 2.0 * np.std(shares) / 20.0
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("copies", [1, 4])
 @pytest.mark.parametrize("level", [0.1, 0.5])
 def test_e_values_of_false_ones_have_a_mean_of_at_most_one(copies, level):

@@ -56,6 +56,7 @@ def test_one_copy_has_the_spread_of_hidimstat():
         np.testing.assert_allclose(equicorrelated(correlation, 1), expected, rtol=2e-3)
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("copies", [1, 10])
 def test_the_trace_of_the_inverse_is_lowest(correlation, copies):
     found = least_reconstructable(correlation, copies)

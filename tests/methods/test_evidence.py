@@ -184,6 +184,7 @@ def test_the_order_of_samples_and_inputs_are_left_alone(on, rng, name):
 # ---------------------------------------------------------------------- through centres
 
 
+@pytest.mark.few
 @pytest.mark.each
 @kernels
 @weighted

@@ -14,13 +14,14 @@ import gpukfl
 from gpukfl.core._results import Status
 from gpukfl.instantiations import GaussianSign, Stumps
 from gpukfl.methods import (
+    FoldSums,
     LassoFits,
+    Sums,
     cross_validate,
     cross_validate_locally,
     fold_sums,
     least_squares,
 )
-from gpukfl.methods._weighting import FoldSums, Sums
 from gpukfl.operators import FeatureOperator, common_scale
 from gpukfl.partitioned._rows import Rows
 from gpukfl.solvers import Lasso

@@ -82,6 +82,7 @@ def relative(actual, expected):
     return np.max(np.abs(actual - expected)) / np.max(np.abs(expected))
 
 
+@pytest.mark.few
 @pytest.mark.each
 @kernels
 @pytest.mark.parametrize(("weighted", "t"), [(False, 1), (True, 3)])
@@ -102,6 +103,7 @@ def test_value_and_gradients_are_those_of_the_formula(on, rng, case, weighted, t
     assert relative(on.host(gradient), slopes) <= slack
 
 
+@pytest.mark.few
 @pytest.mark.each
 @kernels
 @weighted
@@ -302,6 +304,7 @@ def test_the_direction_behind_the_data_is_found(on, rng):
     assert abs(row @ truth) >= 0.98 * np.linalg.norm(row)
 
 
+@pytest.mark.few
 @pytest.mark.each
 @kernels
 @pytest.mark.parametrize(("mapped", "t"), [(False, 1), (True, 3)])

@@ -28,6 +28,7 @@ def test_a_plain_is_not_walked():
     assert lowest_nearby(lambda s: np.inf if s > 0.5 else s, STRETCHES, 1.0) == 0.25
 
 
+@pytest.mark.few
 @pytest.mark.pairs
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("wiggles", [0.3, 2.0, 8.0])

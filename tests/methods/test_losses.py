@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpukfl.methods._functional_gradient import LOSSES, Hinge, Logistic, Squared
+from gpukfl.methods import LOSSES, Hinge, Logistic, Squared
 
 CASES = [*LOSSES.values(), Hinge(smoothing=1.0), Hinge(smoothing=0.01)]
 losses = pytest.mark.parametrize("loss", CASES, ids=str)

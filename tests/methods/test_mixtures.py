@@ -5,9 +5,7 @@ import oracles
 import pytest
 
 from gpukfl.kernels import Gaussian
-from gpukfl.methods import RidgeSystem, fit_bkernn, mix_targets
-from gpukfl.methods._kernel_ridge import DenseSystem
-from gpukfl.methods._nystrom import NystromSystem
+from gpukfl.methods import DenseSystem, NystromSystem, RidgeSystem, fit_bkernn, mix_targets
 from gpukfl.operators import BrownianKernel, KernelOperator
 from gpukfl.partitioned._rows import Rows
 from gpukfl.penalties import Feature

@@ -96,6 +96,7 @@ def test_squared_scales_are_the_kernels_weights_on_average(eta, law):
     assert np.sum(drawn.scales**2) == pytest.approx(np.sum(weights), rel=0.05)
 
 
+@pytest.mark.few
 @pytest.mark.pairs
 @pytest.mark.parametrize("count", [30, 4])  # 4 tuples: half of them of one variable
 @pytest.mark.parametrize("law", ["ρ", "M"])

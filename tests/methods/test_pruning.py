@@ -184,6 +184,7 @@ def test_the_error_rule_keeps_the_training_error(tolerance):
     assert whole.score(X, LABELS) - model.score(X, LABELS) < tolerance + 1e-12
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("tolerance", [0.005, 0.03])
 def test_the_risk_rule_keeps_the_training_risk(loss, tolerance):

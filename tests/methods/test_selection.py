@@ -1,10 +1,10 @@
 """Algorithm 1' finds what acts, ends at stationary points, and says how it ended."""
 
-import time
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from fit_cases import Clock
 from interruption import interrupt
 from selection_signals import KERNELS, kept, main_effects, objective_of
 
@@ -313,9 +313,14 @@ def test_no_iterations_select_nothing(objective):
     assert not selection.support.any()
 
 
-def test_time_runs_out(objective):
-    algorithm = replace(EXACT, max_time=0.05)
-    selection = algorithm.select(objective, 0.0, watch=lambda *_: time.sleep(0.03))
+def test_time_runs_out(objective, monkeypatch):
+    clock = Clock(1e-6)  # which steps alone move much: no processor is too slow
+
+    def watch(*_):
+        clock.now += 0.03
+
+    monkeypatch.setattr("time.perf_counter", clock)
+    selection = replace(EXACT, max_time=0.05).select(objective, 0.0, watch=watch)
     assert selection.status is Status.TIME_LIMIT
     assert 1 <= len(selection.history) <= 4
     assert selection.support.any()

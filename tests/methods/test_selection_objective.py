@@ -280,6 +280,7 @@ def test_the_factored_form_is_exact_at_zero(on, rng, case, weighted, t):
         assert_gradient(factored.gradient(point), dense.gradient(exact), 1e3 * on.eps)
 
 
+@pytest.mark.few
 @cases
 def test_the_factored_form_nears_the_dense_one(on_double, rng, case):
     problem = Problem(on_double, rng, case, weighted=True, n=80, p=3)

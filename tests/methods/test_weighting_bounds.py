@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpukfl.instantiations import Stumps
-from gpukfl.methods._functional_gradient import Logistic
-from gpukfl.methods._weighting_bounds import (
+from gpukfl.methods import (
+    Logistic,
     convergence_gap,
     degradation,
     degradation_on_sample,

@@ -84,6 +84,7 @@ def test_partitions_of_other_lengths_are_refused(monkeypatch, frame, sample, wha
         regressor().fit(rows[["a", "b", "c"]], **given)
 
 
+@pytest.mark.few
 @WHERE
 @pytest.mark.parametrize("form", ["a column of the frame", "arrays", "y in memory"])
 def test_rows_without_a_target_are_left_out_and_counted(monkeypatch, frame, sample, form):
@@ -163,6 +164,7 @@ def test_columns_of_partitions_go_by_their_names(frame, sample, orders, of_targe
     np.testing.assert_allclose(found.predict(X), expected.predict(X), atol=1e-6)
 
 
+@pytest.mark.few
 @WHERE
 @pytest.mark.parametrize("words", [False, True])
 def test_tables_whose_partitions_have_other_orders(monkeypatch, frame, sample, words):
@@ -345,6 +347,7 @@ COLUMNS = {
 }
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("name", COLUMNS)
 def test_frames_of_any_columns_are_predicted_without_a_word(frame, name):
     made = COLUMNS[name](np.random.default_rng(1).integers(0, 9, N))

@@ -173,6 +173,7 @@ def given_alike(name, data, case="alone"):
     return together.predict(X), apart.predict(X), apart
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("name", REGRESSORS)
 def test_a_regression_is_that_of_rows_in_one_place(name, case, data):
@@ -183,6 +184,7 @@ def test_a_regression_is_that_of_rows_in_one_place(name, case, data):
     np.testing.assert_allclose(found, expected, atol=ROUNDING.get(name, 1e-8), rtol=0)
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("name", TIGHT)
 def test_tight_solves_differ_by_rounding_alone(name, data, monkeypatch):
     monkeypatch.setitem(fit_bkernn.__kwdefaults__, "rtol", 1e-13)
@@ -194,6 +196,7 @@ def test_tight_solves_differ_by_rounding_alone(name, data, monkeypatch):
     np.testing.assert_allclose(found, expected, atol=1e-10, rtol=0)
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("name", CLASSIFIERS)
 def test_a_classification_is_that_of_rows_in_one_place(name, data):
     X, y, w = data
@@ -205,6 +208,7 @@ def test_a_classification_is_that_of_rows_in_one_place(name, data):
     np.testing.assert_allclose(found, expected, atol=2 * ROUNDING.get(name, 1e-6), rtol=0)
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("name", ["bkernn", "falkon", "hkrr", "evidence", "lasso", "regfeal"])
 def test_the_same_bits_whoever_holds_the_parts(name, data):
     X, y, w = data
@@ -214,6 +218,7 @@ def test_the_same_bits_whoever_holds_the_parts(name, data):
     np.testing.assert_array_equal(*found)
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("name", ["kernel ridge", "falkon", "hkrr", "least squares", "regfeal"])
 def test_single_precision_stays_what_it_is(name, data):
     narrow = [x.astype(np.float32) for x in data]

@@ -95,10 +95,12 @@ def test_what_is_not_known_is_asked_itself(model):
 FRAME = pd.DataFrame(GAPPY, columns=["a", "b", "c"]).assign(
     kind=np.where(X[:, 0] > 0.3, "u", "v"), when=pd.Timestamp("2024-01-01")
 )
-MEMBERS = {"members": ["linear", "trees", "shallow_trees", "agop", "laplace"], "n_folds": 3}
+MEMBERS = {"members": ["linear", "trees", "shallow_trees", "agop", "laplace"], "n_folds": 2}
 
 
-@pytest.mark.parametrize(("rows", "y"), [(X, THREE), (FRAME, Y)])
+@pytest.mark.parametrize(
+    ("rows", "y"), [pytest.param(X, THREE, marks=pytest.mark.slow), (FRAME, Y)]
+)
 @pytest.mark.filterwarnings("ignore")
 def test_rows_by_themselves_are_predicted_as_together(rows, y):
     model = gpukfl.fit(rows, y, random_state=0, progress=False, **MEMBERS)

@@ -20,11 +20,11 @@ from gpukfl.core._memory import available_memory
 from gpukfl.core._results import History
 from gpukfl.estimators._run import current_report, use_report
 from gpukfl.estimators._samples import Samples
-from gpukfl.portfolio import AutoClassifier, AutoRegressor, _refit
+from gpukfl.portfolio import AutoClassifier, AutoRegressor, Member, _refit
 from gpukfl.portfolio import _members as _candidates
 from gpukfl.portfolio import _train as _at_once
 from gpukfl.portfolio import _train as _contest
-from gpukfl.portfolio._members import Member, Task, make_members
+from gpukfl.portfolio._members import Task, make_members
 from gpukfl.portfolio._train import fit_in_parallel, n_parallel_fits
 
 OURS = ["manhattan_laplace", "agop", "matern52"]  # of which all fits are at once
@@ -69,12 +69,13 @@ def member_of(name, n):
     return make_members([name], "normal", task)[0]
 
 
+@pytest.mark.few
 @pytest.mark.parametrize(
     ("kind", "dtype", "member"),
     [
         ("one", "float32", "manhattan_laplace"),
-        ("two", "float64", "agop"),
-        ("classes", "float64", "manhattan_laplace"),
+        pytest.param("two", "float64", "agop", marks=pytest.mark.slow),
+        pytest.param("classes", "float64", "manhattan_laplace", marks=pytest.mark.slow),
     ],
 )
 def test_fits_at_once_are_those_that_come_one_after_the_other(
@@ -113,6 +114,7 @@ def test_the_first_fold_is_alone_and_the_others_are_at_once(rows, target, thread
     assert all(len(member.models) == 6 for member in model.members_)
 
 
+@pytest.mark.slow
 def test_members_are_refitted_at_once_in_their_order(rows, target, threads, widths):
     def seen(count):
         threads(count)

@@ -12,7 +12,7 @@ import gpukfl
 from gpukfl import runtime
 from gpukfl.core._array import to_host
 from gpukfl.estimators._samples import Samples
-from gpukfl.portfolio._members import Member
+from gpukfl.portfolio import Member
 from gpukfl.tables._seen import CODES
 
 NAMES = ["size", "age", "rooms"]
@@ -125,7 +125,7 @@ def test_other_mistakes_are_told_as_before(model):
 
 
 def test_methods_alone_take_no_gaps():
-    model = gpukfl.fit(X, Y, method="bkernn", ridge=0.1, progress=False)
+    model = gpukfl.fit(X, Y, method="bkernn", ridge=0.1, n_particles=4, progress=False)
     with pytest.raises(ValueError, match="AutoRegressor and AutoClassifier take gaps"):
         model.predict(NEW)
 

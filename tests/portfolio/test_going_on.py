@@ -7,9 +7,8 @@ from portfolio_cases import notes, weights
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Ridge
 
-from gpukfl.portfolio import AutoClassifier, AutoRegressor
+from gpukfl.portfolio import AutoClassifier, AutoRegressor, Member
 from gpukfl.portfolio import _train as _contest
-from gpukfl.portfolio._members import Member
 
 FEW, N = 100, 800
 OURS = ["manhattan_laplace", "matern52"]

@@ -11,9 +11,8 @@ from sklearn.preprocessing import OneHotEncoder
 import gpukfl
 from gpukfl import runtime
 from gpukfl._archive import RefusedError
-from gpukfl.inspection import described
-from gpukfl.inspection._panels import Directions
-from gpukfl.portfolio._encodings import Encodings
+from gpukfl.inspection import Directions, described
+from gpukfl.portfolio import Encodings
 from gpukfl.portfolio._members import Task, make_members
 from gpukfl.runtime._joined import Alone
 from gpukfl.tables import Encoding, Table

@@ -16,9 +16,10 @@ from sklearn.svm import SVR
 from gpukfl import BKerNNRegressor
 from gpukfl.estimators._pace import Pace, Size
 from gpukfl.estimators._samples import Samples
+from gpukfl.portfolio import Member
 from gpukfl.portfolio._description import permutation_importances
 from gpukfl.portfolio._folds import SquaredError
-from gpukfl.portfolio._members import Member, clone_with_steps, n_steps, takes_any_columns, work_of
+from gpukfl.portfolio._members import clone_with_steps, n_steps, takes_any_columns, work_of
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::sklearn.exceptions.ConvergenceWarning", "ignore:.*time is left:UserWarning"

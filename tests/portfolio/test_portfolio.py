@@ -22,34 +22,15 @@ from portfolio_cases import (
 )
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.metrics import log_loss, r2_score
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import gpukfl
 from gpukfl.inspection import Directions, Leaderboard
+from gpukfl.portfolio import Member
 from gpukfl.portfolio import _members as _candidates
 from gpukfl.portfolio import _train as _contest
 from gpukfl.portfolio._folds import SquaredError
-from gpukfl.portfolio._members import Member, MemberCandidate
+from gpukfl.portfolio._members import MemberCandidate
 from gpukfl.portfolio._refit import choose_refit
-
-EXPECTED = {
-    "check_sample_weight_equivalence_on_dense_data": (
-        "folds are drawn among the rows, in their order; below for one order"
-    )
-}
-
-
-@parametrize_with_checks(
-    [
-        gpukfl.AutoRegressor(members=["laplace"], n_folds=2),
-        gpukfl.AutoClassifier(members=["linear"], n_folds=2),
-    ],
-    expected_failed_checks=lambda _: EXPECTED,
-)
-@pytest.mark.filterwarnings("ignore")
-def test_scikit_learn_agrees(estimator, check):
-    check(estimator)
-
 
 # ---------------------------------------------------------------------- the blend
 
@@ -192,7 +173,10 @@ def test_a_whole_model_counts_as_much_as_those_of_the_folds(make, y, n_folds):
 
 @pytest.mark.parametrize(
     ("n", "n_folds", "whole"),
-    [(999, 2, False), (1_000, 6, True), (1_999, 7, False), (2_000, 7, True)],
+    [
+        *((999, 2, False), (1_000, 6, True)),
+        *(pytest.param(n, 7, n == 2_000, marks=pytest.mark.slow) for n in (1_999, 2_000)),
+    ],
 )
 def test_of_many_rows_folds_lack_too_much(rng, n, n_folds, whole):
     rows = rng.standard_normal((n, 2))
@@ -295,7 +279,7 @@ def test_features_that_matter_are_found():
     assert importances[:2].min() > 0.1
 
 
-@pytest.mark.parametrize("n_folds", [1, 3])
+@pytest.mark.parametrize("n_folds", [1, pytest.param(3, marks=pytest.mark.slow)])
 def test_what_matters_does_not_depend_on_the_order_of_rows(rng, n_folds):
     rows = rng.uniform(-1, 1, (2_500, 3))
     rows = rows[np.argsort(rows[:, 0])]
@@ -325,6 +309,7 @@ def test_importances_that_there_is_no_time_for_are_said_to_be_missing(monkeypatc
 # ---------------------------------------------------------------------- what is said and drawn
 
 
+@pytest.mark.few
 @pytest.mark.parametrize(
     ("make", "y", "refit"),
     [(regressor, Y, False), (regressor, Y, "both"), (classifier, THREE, True)],
@@ -414,7 +399,9 @@ def test_a_target_that_does_not_vary_leaves_nothing_to_explain():
     assert judge.score(judge.losses(judge.truth)) == 0.0
 
 
-@pytest.mark.parametrize(("make", "y"), [(regressor, Y), (classifier, THREE)])
+@pytest.mark.parametrize(
+    ("make", "y"), [(regressor, Y), pytest.param(classifier, THREE, marks=pytest.mark.slow)]
+)
 def test_it_is_drawn_and_reported(make, y, tmp_path):
     pytest.importorskip("matplotlib")
     model = make(members=["linear", "bkernn"]).fit(X, y)

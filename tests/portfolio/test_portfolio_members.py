@@ -37,12 +37,12 @@ from sklearn.preprocessing import StandardScaler
 
 from gpukfl import BKerNNRegressor, KernelRidgeRegressor
 from gpukfl.estimators._samples import Samples, relative_weights
-from gpukfl.portfolio import AutoClassifier, AutoRegressor
+from gpukfl.portfolio import AutoClassifier, AutoRegressor, Member
 from gpukfl.portfolio import _base as _kept
 from gpukfl.portfolio import _members as _candidates
 from gpukfl.portfolio import _train as _contest
 from gpukfl.portfolio._folds import choose_n_folds
-from gpukfl.portfolio._members import Member, MemberCandidate, Task, _integer_weights, make_members
+from gpukfl.portfolio._members import MemberCandidate, Task, _integer_weights, make_members
 from gpukfl.solvers import ProximalGradient
 
 # ---------------------------------------------------------------------- members that fail
@@ -318,6 +318,7 @@ def test_where_time_is_limited_those_that_take_many_rows_are_first():
     assert small[0] == small[1]
 
 
+@pytest.mark.slow
 def test_rare_classes_are_among_the_rows_that_say_how_long_all_take(rng):
     rows, labels = rng.standard_normal((30_000, 2)), np.zeros(30_000, dtype=int)
     labels[rng.choice(len(rows), 60, replace=False)] = 1

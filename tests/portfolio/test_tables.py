@@ -9,8 +9,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 import gpukfl
 from gpukfl.estimators._samples import find_duplicates
+from gpukfl.portfolio import Encodings
 from gpukfl.portfolio._description import group_columns
-from gpukfl.portfolio._encodings import Encodings
 from gpukfl.tables import Encoding, Table
 from gpukfl.tables._seen import with_gaps
 

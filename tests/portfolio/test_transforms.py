@@ -1,9 +1,8 @@
 """Targets on another scale."""
 
-import time
-
 import numpy as np
 import pytest
+from fit_cases import Clock
 from portfolio_cases import N, X, Y, regressor
 from scipy.stats import skew
 from sklearn.preprocessing import QuantileTransformer
@@ -12,8 +11,8 @@ import gpukfl
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
 from gpukfl.portfolio import _blend as _transforms
-from gpukfl.portfolio._blend import LogTransform, RankTransform, residual_quantiles
-from gpukfl.prediction import skewness
+from gpukfl.portfolio._blend import residual_quantiles
+from gpukfl.prediction import LogTransform, RankTransform, skewness
 
 SKEWED = np.exp(3.0 * Y)
 KINDS = [LogTransform, RankTransform]
@@ -91,6 +90,7 @@ def test_rows_of_little_weight_hardly_move_the_mean(asked):
     assert weighted.predict(rows).mean() == pytest.approx(calm.predict(rows).mean(), rel=0.06)
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("asked", ["log", "rank", "auto", None])
 def test_rows_without_weight_have_no_say(asked, tmp_path):
     w = np.where(np.arange(N) % 10 == 0, 0.0, 1.0)
@@ -104,6 +104,7 @@ def test_rows_without_weight_have_no_say(asked, tmp_path):
     assert there.score(X[w > 0], y[w > 0]) > 0.8
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("asked", ["log", "rank"])
 @pytest.mark.parametrize("refit", [False, True, "both"])
 def test_intervals_are_about_what_is_predicted(asked, refit):
@@ -159,13 +160,14 @@ def test_another_transform_is_refused():
 
 @pytest.mark.parametrize(("max_time", "rows"), [(None, 1_000), (0.5, 250), (1e4, 1_000)])
 def test_a_scale_is_chosen_on_fewer_rows_where_time_is_short(monkeypatch, max_time, rows):
-    seen = []
+    seen, clock = [], Clock(1e-6)
 
     def error(_, samples):
         seen.append(len(samples))
-        time.sleep(0.01)
+        clock.now += 0.01
         return 1.0
 
+    monkeypatch.setattr("time.perf_counter", clock)
     monkeypatch.setattr(_transforms, "_kernel_ridge_error", error)
     Y = np.exp(2.0 * np.random.default_rng(0).normal(size=(1_200, 1)))
     samples = Samples(np.zeros((1_200, 1)), Y, None, ())

@@ -57,6 +57,7 @@ def test_intervals_are_about_what_is_predicted():
     assert np.abs(median - model.predict(X)).mean() < 0.1 * NOISE.std()
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("n_folds", [1, 3])
 @pytest.mark.parametrize("refit", [False, True, "both"])
 def test_new_rows_are_covered_and_rough_ones_have_wide_intervals(rng, n_folds, refit):
@@ -261,6 +262,7 @@ WRONG = {
 }
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("wrong", WRONG)
 def test_files_of_what_no_fit_makes_are_refused(tmp_path, wrong):
     model = regressor().fit(X, NOISY)

@@ -38,6 +38,7 @@ ESTIMATORS = {
 }
 
 
+@pytest.mark.few
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_models_are_small(name):

@@ -44,6 +44,7 @@ def agree(found, light):
     np.testing.assert_allclose(told, expected, rtol=0, atol=1e-10 * np.std(expected))
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("target", TARGETS)
 def test_every_sort_of_member_is_as_alone(target, tmp_path):
     agree(blend(target), light_of(blend(target), tmp_path))

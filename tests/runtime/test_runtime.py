@@ -40,6 +40,7 @@ def saved(found, path):
     return runtime.load(path)
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("name", SINGLE)
 def test_every_method_predicts_alike(name, tmp_path):
     found = model(name)
@@ -52,6 +53,7 @@ def test_every_method_predicts_alike(name, tmp_path):
         np.testing.assert_allclose(light.predict_proba(NEW), probabilities, rtol=0, atol=1e-10)
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("target", TARGETS)
 def test_blends_of_kernel_methods_predict_alike(target, tmp_path):
     found = kernel_blend(target)

@@ -57,6 +57,7 @@ def light(tmp_path_factory):
     return alone(single("one target"), tmp_path_factory.mktemp("model"))
 
 
+@pytest.mark.few
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names")
 @pytest.mark.parametrize("rows", [FRAME, OTHERS], ids=["of the fit", "others"])
 def test_tables_predict_alike(pair, rows):
@@ -190,6 +191,7 @@ def as_a_table(light, rows):
     )
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("sort", ODD)
 def test_a_row_is_coded_as_a_table_is(light, sort):
     row = FRAME.iloc[0].to_dict()
@@ -388,6 +390,7 @@ def test_frames_that_are_not_collected_are_refused(light):
         light.predict(frame.lazy())
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_other_members_are_refused(tmp_path):
     found = gpukfl.fit(FRAME[["width"]], FRAME["width"], members=[("lasso", Lasso())], n_folds=2)

@@ -302,6 +302,7 @@ def test_integers_beyond_float64_are_told_of():
         Table.of(frame)
 
 
+@pytest.mark.slow
 def test_many_levels_and_many_columns_are_quick_enough_to_be_here():
     levels = column([f"level {k % 70_000}" for k in range(150_000)]).levels
     assert len(levels) == 2**16
