@@ -117,7 +117,9 @@ def _with(e: Any, /, **attributes: Any) -> Any:
     """Return a copy with other fitted attributes, on the place of the first."""
     kind: Any = type(e)
     found = kind.__new__(kind)  # copies of `copy` are NumPy's
-    vars(found).update(vars(e) | attributes)
+    vars(found).update(vars(e))
+    for name, value in attributes.items():
+        setattr(found, name, value)  # by which it has another predictor
     return found
 
 

@@ -25,7 +25,7 @@ from gpukfl._archive import (
     check_members,
     refusals,
 )
-from gpukfl.prediction import ArrayModel, Forest, array_model
+from gpukfl.predictor import ArrayModel, Forest, array_model
 
 _SCHEMA = "schema.json"
 _LARGEST_SCHEMA = 2**21  # bytes: skops makes an object of each of its lists and dicts

@@ -54,7 +54,7 @@ from gpukfl.kernels import KERNELS, Product, Scaled, Sum
 from gpukfl.methods import ShapeFunctions
 from gpukfl.portfolio._attributes import VALUES
 from gpukfl.portfolio._base import AutoBase
-from gpukfl.prediction import ArrayModel, ConstantValues, Forest, LinearValues, array_model
+from gpukfl.predictor import ArrayModel, ConstantValues, Forest, LinearValues, array_model
 from gpukfl.tables._reader import TABLE_VALUES, Reader
 
 _KERNELS = (*KERNELS.values(), Sum, Product, Scaled)

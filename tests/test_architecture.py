@@ -26,7 +26,7 @@ selftest kernels
 instantiations solvers penalties
 operators knockoffs
 methods
-prediction
+predictor
 export inspection _foreign
 tables
 estimators
@@ -307,7 +307,7 @@ def test_importing_the_package_is_light():
 def test_public_packages_are_attributes():
     modules = [getattr(gpukfl, name) for name in gpukfl._MODULES]
     named = {module.__name__.removeprefix("gpukfl.") for module in modules}
-    inner = {"cli", "core", "export", "linalg", "prediction", "selftest"}
+    inner = {"cli", "core", "export", "linalg", "predictor", "selftest"}
     found = {path.parent.name for path in SRC.glob("[a-z]*/__init__.py")}
     found |= {path.stem for path in SRC.glob("[a-z]*.py")}
     assert named == found - inner

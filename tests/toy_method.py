@@ -17,7 +17,7 @@ from gpukfl.estimators._learner import SteppedLearner
 from gpukfl.estimators._samples import Splits
 from gpukfl.estimators._search import Search, Tuner, first_untried
 from gpukfl.inspection import Description, Importances
-from gpukfl.prediction import Function
+from gpukfl.predictor import Function
 
 RIDGES = (1e-3, 1e-2, 1e-1, 1.0)
 

@@ -32,7 +32,14 @@ from gpukfl.estimators._validation import validate_targets
 from gpukfl.estimators.scaling import ColumnScaling
 from gpukfl.inspection import Description, Names, Shown, Tuning, card
 from gpukfl.partitioned._rows import Rows
-from gpukfl.prediction import Function, check_finite_prediction, function_of
+from gpukfl.predictor import (
+    Foreign,
+    Function,
+    Predictor,
+    check_finite_prediction,
+    function_of,
+    predictor_of,
+)
 from gpukfl.tables._target import target_names
 
 # ------------------------------------------------------------------------------- described
@@ -264,6 +271,8 @@ OF_EVERY_FIT = """    place_ : str
         Whether the time was over before all settings were tried that would have been.
     warnings_ : list of str
         What the fit warned of, each once, at most 20.
+    predictor_ : Predictor
+        What predicts, as one frozen value of arrays.
 """  # of the docstrings' attributes
 
 
@@ -320,6 +329,7 @@ def restore_on_error(fit: Any, /) -> Any:
     return wrapped
 
 
+_PREDICTOR = "_predictor"  # where an estimator keeps it
 _PREDICTING = (  # arrays from which predictions are made
     *("W_", "map_", "centers_", "parameters_", "coef_", "dual_coef_", "intercept_", "bound_"),
     *("retrain_components_", "_rotation", "_offset", "_stretch"),
@@ -341,6 +351,7 @@ class ArrayRegressor(RegressorMixin):
     Its other base checks parameters, fits the columns of Y, and evaluates the fitted functions.
     """
 
+    predictor_: Predictor
     _learn: Callable[[Any, Any, Any], Self]
     _predict: Callable[[Any, str], Array]
     _attributes: ClassVar[dict[str, Declared]] = {"_one_target": Bool()}
@@ -376,7 +387,9 @@ class ArrayRegressor(RegressorMixin):
         RuntimeError
             If the backend is not available.
         """
-        return self._learn(X, y, sample_weight)
+        self._learn(X, y, sample_weight)
+        assert self.predictor_
+        return self
 
     def _read_targets(self, y: Any, X: Array, sample_weight: Any) -> Samples:
         y = validate_targets(y, X)
@@ -397,8 +410,7 @@ class ArrayRegressor(RegressorMixin):
         array of shape (n_samples,) or (n_samples, n_targets)
             Predictions, of the library, device and dtype of X.
         """
-        predictions = predict_finite(self, X, "predict")
-        return predictions[:, 0] if self._one_target else predictions
+        return self.predictor_.predicted(predict_finite(self, X, "predict"))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -420,8 +432,23 @@ class HostStored(DescribedEstimator, BaseEstimator):
         "_library": Text(("numpy",)),
     }
 
+    @property
+    def predictor_(self) -> Predictor:
+        """What was fitted, as one frozen value; made when it is first asked for."""
+        known = self.__dict__
+        if _PREDICTOR not in known:
+            check_is_fitted(self)
+            known[_PREDICTOR] = predictor_of(self, type(self).__name__)
+        found: Predictor = known[_PREDICTOR]
+        return found
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self.__dict__.pop(_PREDICTOR, None)  # it was made of what is replaced
+        super().__setattr__(name, value)
+
     def __getstate__(self) -> dict[str, Any]:
-        state = {key: copy_to_host(value) for key, value in super().__getstate__().items()}
+        known = super().__getstate__().items()  # arrays of the predictor are in the others
+        state = {key: copy_to_host(value) for key, value in known if key != _PREDICTOR}
         state.pop("client", None)  # of a cluster that is not where it is loaded
         if "_library" in state:
             state["_library"] = "numpy"
@@ -472,7 +499,7 @@ class HostStored(DescribedEstimator, BaseEstimator):
 class HostPickled(HostStored):
     """One that scales its features itself, and predicts by one function of arrays."""
 
-    _predicts: ClassVar[str] = ""  # by which function, of `gpukfl.prediction`
+    _predicts: ClassVar[str] = ""  # by which function, of `gpukfl.predictor`
     _unit_free: ClassVar[bool] = False  # whether a unit of all features changes nothing
     _attributes: ClassVar[dict[str, Declared]] = {
         "scaling_": Fields(ColumnScaling, optional=True),
@@ -483,7 +510,7 @@ class HostPickled(HostStored):
     }
     scaling_: ColumnScaling | None
 
-    def _function(self) -> Function:
+    def _function(self) -> Function | Foreign:
         """Return what was fitted, as a function of arrays."""
         return function_of(self._predicts, self)
 

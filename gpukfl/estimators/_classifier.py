@@ -22,14 +22,14 @@ from gpukfl.core._array import (
 )
 from gpukfl.core._results import Status
 from gpukfl.core._warnings import keep_warnings, warn
-from gpukfl.estimators._base import evaluate_finite, predict_finite, restore_on_error
+from gpukfl.estimators._base import predict_finite, restore_on_error
 from gpukfl.estimators._calibration import Calibration, HeldOutScores
 from gpukfl.estimators._dask import run_on_data_device
 from gpukfl.estimators._declared import Declared, Labels, Record
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._validation import plain_labels, validate_labels, validate_weights
 from gpukfl.partitioned._rows import map_rows, reduce_rows
-from gpukfl.prediction import Classes
+from gpukfl.predictor import Classes, Predictor
 
 CLASS_WEIGHT = """    class_weight : dict, "balanced" or None, default=None
         Weights of the classes, which multiply those of the samples; "balanced" gives all classes
@@ -55,6 +55,7 @@ class LabelClassifier(ClassifierMixin):
     """A classifier of any labels, whose targets are indicators of classes: of two the second's."""
 
     class_weight: Any
+    predictor_: Predictor
     _learn: Callable[[Any, Any, Any], Self]
     predict: Callable[[Any], Array]
     _more: ClassVar[tuple[str, ...]] = ("class_weight",)
@@ -89,7 +90,9 @@ class LabelClassifier(ClassifierMixin):
         RuntimeError
             If the backend is not available.
         """
-        return self._learn(X, y, sample_weight)
+        self._learn(X, y, sample_weight)
+        assert self.predictor_
+        return self
 
     def _read_targets(self, y: Any, X: Array, sample_weight: Any) -> Samples:
         labels = validate_labels(y, X)
@@ -162,7 +165,6 @@ class OneHotClassifier(LabelClassifier):
 
     _signs: ClassVar[bool] = False  # whether targets are -1 and 1 instead of 0 and 1
     _predict: Callable[[Any, str], Array]
-    _functions: Callable[[], Callable[[Array], Array]]
     _attributes: ClassVar[dict[str, Declared]] = {"calibration_": Record(Calibration)}
     _rules: ClassVar[dict[str, Callable[[Any], bool]]] = {
         "different classes, and a column for each": _has_columns
@@ -219,7 +221,7 @@ class OneHotClassifier(LabelClassifier):
         array of shape (n_samples, n_classes)
             Rows sum to 1. The largest is that of the predicted class.
         """
-        return self._probabilities(predict_finite(self, X, "predict_proba"))
+        return self.predictor_.probabilities(predict_finite(self, X, "predict_proba"))
 
     @run_on_data_device
     def predict_log_proba(self, X: Any) -> Array:
@@ -235,19 +237,7 @@ class OneHotClassifier(LabelClassifier):
         array of shape (n_samples, n_classes)
             At most 0; finite.
         """
-        return self._log_probabilities(predict_finite(self, X, "predict_log_proba"))
-
-    def _outputs(self) -> Callable[[Array], Array]:
-        functions = self._functions()
-        return lambda X: self._probabilities(evaluate_finite(self, lambda: functions(X)))
-
-    def _probabilities(self, scores: Array) -> Array:
-        logs = self._log_probabilities(scores)
-        return array_namespace(logs).exp(logs)
-
-    def _log_probabilities(self, scores: Array) -> Array:
-        """Logarithms of the classes' probabilities for scores (n, t)."""
-        return self._classes().log_proba(scores)
+        return self._classes().log_proba(predict_finite(self, X, "predict_log_proba"))
 
     @run_on_data_device
     def predict(self, X: Any) -> Array:
@@ -264,5 +254,4 @@ class OneHotClassifier(LabelClassifier):
             Labels; of X's library where they are numbers it can hold, else NumPy.
         """
         found = predict_finite(self, X, "predict")
-        classes = self._classes()
-        return self._decode_labels(classes.codes(classes.margins(found)))
+        return self._decode_labels(self.predictor_.predicted(found))

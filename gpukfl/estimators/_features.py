@@ -16,7 +16,7 @@ from gpukfl.estimators._declared import FLOAT, Declared, Int, Items, Number, Num
 from gpukfl.estimators._validation import validate_samples
 from gpukfl.inspection import Curves, Names, direction_name, leading_directions
 from gpukfl.partitioned._rows import Rows
-from gpukfl.prediction import check_finite_prediction
+from gpukfl.predictor import check_finite_prediction
 
 _PROFILES = 5  # that can be told apart
 
@@ -118,7 +118,7 @@ class DirectionProfiles(LinearFeatures):
         low, high = np.array(self._range).reshape(-1, 2)[:count].T
         steps = np.linspace(low, high, points, axis=1)
         X = np.array(self._middle) + steps[:, :, None] * directions[:, None, :]
-        values = host._evaluate(X.reshape(-1, X.shape[-1]).astype(host.coef_.dtype))
+        values = host.predictor_.evaluate(X.reshape(-1, X.shape[-1]).astype(host.coef_.dtype))
         return steps, values.reshape(len(steps), points, host.coef_.shape[1])
 
 

@@ -13,7 +13,6 @@ from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 import numpy as np
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
 
 from gpukfl._accel.limits import one_blas_thread, one_openmp_thread
 from gpukfl.core._array import Array, is_host, is_on_gpu, library_name, lies_in_parts, to_host
@@ -22,7 +21,7 @@ from gpukfl.core._cuda import cuda_devices
 from gpukfl.core._places import Backend, Place, resolve_place, will_use_torch
 from gpukfl.core._results import History, Status
 from gpukfl.core._warnings import collect_warnings, warn
-from gpukfl.estimators._base import HostPickled, RenamedParameters, evaluate_finite
+from gpukfl.estimators._base import HostPickled, RenamedParameters
 from gpukfl.estimators._calibration import Calibration, HeldOutScores
 from gpukfl.estimators._dask import fit_collections, has_dask
 from gpukfl.estimators._data import HeldOut, make_mover
@@ -114,7 +113,8 @@ def fit_on_devices(
         fit(*(None if x is None else _divide_rows(rows, given, x) for x in (X, y, weights)))
     finally:
         given.close()
-    vars(estimator).update(estimator.__getstate__())  # where the data came from
+    for name, value in estimator.__getstate__().items():  # where the data came from
+        setattr(estimator, name, value)
 
 
 def _device_reference(device: int) -> Array:
@@ -386,23 +386,10 @@ class Learner(RenamedParameters, HostPickled):
     def _read_targets(self, y: Any, X: Array, sample_weight: Any) -> Samples:
         """Validate targets and weights, and set what predictions say of them."""
 
-    def _functions(self) -> Callable[[Array], Array]:
-        """Return fitted functions (n, t) of validated rows, prepared beforehand."""
-        return self._function().by_blocks
-
-    def _evaluate(self, X: Array) -> Array:
-        """Fitted functions at validated rows: (n, t)."""
-        return self._functions()(X)
-
     def _predict(self, X: Any, method: str) -> Array:
         """Fitted functions at `X`: (n, t)."""
-        check_is_fitted(self)
-        return self._evaluate(validate_samples(self, X, reset=False, method=method))
-
-    def _outputs(self) -> Callable[[Array], Array]:
-        """Return what makes predictions (n, t) of validated rows; of classes all probabilities."""
-        functions = self._functions()
-        return lambda X: evaluate_finite(self, lambda: functions(X))
+        predictor = self.predictor_  # before data are looked at: it may not be fitted
+        return predictor.evaluate(validate_samples(self, X, reset=False, method=method))
 
     def _checked(self) -> Any:
         """Check all parameters, those that every method has first, and give the `Method`."""

@@ -15,7 +15,7 @@ from gpukfl.core._array import Array, to_host
 from gpukfl.core._files import atomic_write
 from gpukfl.instantiations import INSTANTIATIONS, RandomKitchenSinks
 from gpukfl.kernels import KERNELS, Product, Scaled, Sum
-from gpukfl.prediction import BLENDS, Served, medians_of, served, served_foreign
+from gpukfl.predictor import BLENDS, Predictor, medians_of
 
 # ---------------------------------------------------------------------------------- tables
 
@@ -185,7 +185,7 @@ def write_onnx(
     """
     ndx = _ndonnx()
     host = estimator.to_host()
-    model = served(host, _kind_name, served_foreign)
+    model = host.predictor_.alone()
     _check_known(host)
     labels = None if model.labels is None else _onnx_labels(model.labels)
     with _use_reference_constants():
@@ -200,7 +200,7 @@ def write_onnx(
 
 
 def _graph_inputs(
-    host: Any, model: Served, reader: Any, ndx: ModuleType
+    host: Any, model: Predictor, reader: Any, ndx: ModuleType
 ) -> tuple[dict[str, Any], Array]:
     """Make inputs of a graph, and the rows that the model sees."""
     if reader is not None:
@@ -247,7 +247,7 @@ def _kind_name(estimator: Any) -> str:
 
 
 def _graph_outputs(
-    model: Served, X: Any, labels: np.ndarray | None, ndx: ModuleType
+    model: Predictor, X: Any, labels: np.ndarray | None, ndx: ModuleType
 ) -> dict[str, Any]:
     values = model.values(X)
     found = model.predicted(values)
@@ -267,7 +267,7 @@ def _onnx_labels(labels: np.ndarray) -> np.ndarray:
     return labels
 
 
-def _row_dtype(host: Any, model: Served) -> Any:
+def _row_dtype(host: Any, model: Predictor) -> Any:
     """Dtype of rows: that of the fit."""
     if _kind_name(host) in BLENDS:
         return to_host(host.out_of_fold_.rows).dtype

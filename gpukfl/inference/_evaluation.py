@@ -20,7 +20,7 @@ from gpukfl.estimators._validation import validate_weights
 from gpukfl.inference._kernels import LearnedKernel, learned_kernel
 from gpukfl.portfolio._base import AutoBase
 from gpukfl.portfolio._folds import HeldOutLoss, LogLoss, SquaredError, squared_error
-from gpukfl.prediction import mixed
+from gpukfl.predictor import mixed
 from gpukfl.tables._encoding import Category, Encoding, categories_of
 from gpukfl.tables._seen import NUMBERS
 from gpukfl.tables._target import host_target, target_names, truth_of

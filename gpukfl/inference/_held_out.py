@@ -30,9 +30,9 @@ from gpukfl.inspection import (
 from gpukfl.inspection._held_out import HELD_OUT
 from gpukfl.inspection._style import to_sentence
 from gpukfl.portfolio._description import joint_groups_text, permutation_importances
-from gpukfl.portfolio._evaluators import evaluator_of, of_all_classes
 from gpukfl.portfolio._folds import HeldOutLoss, LogLoss, SquaredError, target_scale
 from gpukfl.portfolio._members import CANDIDATES, TREES, Member, Task
+from gpukfl.predictor import member_predictor
 from gpukfl.tables import TableEncoder
 from gpukfl.tables._schema import data_facts
 from gpukfl.tables._target import read_target, target_names
@@ -300,7 +300,7 @@ def _baseline_predictions(model: Any, known: ReportRows, new: ReportRows) -> dic
                 member = Member(row.name, row.make(Task.of(samples, inside.shape[1], "numpy", 0)))
                 fitted, _ = member.fitted(samples, None, None)
                 count = Y.shape[1] if classes else 0
-                told = of_all_classes(evaluator_of(fitted)(outside), fitted, count)
+                told = member_predictor(fitted).outputs_by_blocks(outside, count)
                 found[_SIMPLE[row.name]] = to_host(told)
     return found
 

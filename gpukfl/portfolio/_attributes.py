@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,10 +22,9 @@ from gpukfl.estimators._declared import (
     Text,
 )
 from gpukfl.portfolio._encodings import Encodings
-from gpukfl.portfolio._evaluators import Evaluator, evaluator_of
 from gpukfl.portfolio._sets import ClassScores
 from gpukfl.portfolio._uncertainty import Residuals, Spread, Uncertainty
-from gpukfl.prediction import TargetTransform
+from gpukfl.predictor import TargetTransform
 from gpukfl.tables._reader import TABLE_VALUES
 from gpukfl.tables._seen import NUMBERS, VIEWS
 
@@ -56,11 +54,6 @@ class Blended:
     models: list[Any] = field(default_factory=list)
     residuals: Array | None = None
     sees: str = NUMBERS
-
-    @cached_property
-    def evaluators(self) -> list[Evaluator]:
-        """What makes outputs of each model: kept, for predictions of single rows."""
-        return [evaluator_of(model) for model in self.models]
 
 
 @dataclass(frozen=True, eq=False)

@@ -37,9 +37,8 @@ from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._validation import validate_samples
 from gpukfl.inspection import Description, Names
 from gpukfl.partitioned import Collections, check_places
-from gpukfl.portfolio._attributes import ATTRIBUTES, TRIED, VALUES, OutOfFold
+from gpukfl.portfolio._attributes import ATTRIBUTES, TRIED, VALUES, Blended, OutOfFold
 from gpukfl.portfolio._blend import TRANSFORMS, choose_transform, rows_with_weight
-from gpukfl.portfolio._blend_of_models import BlendOfModels
 from gpukfl.portfolio._description import (
     describe,
     leaderboard_frame,
@@ -61,7 +60,14 @@ from gpukfl.portfolio._members import (
 )
 from gpukfl.portfolio._refit import BESIDE, Refit, choose_refit, fit_members_to_all, refit_members
 from gpukfl.portfolio._train import MemberTrainer, is_limited
-from gpukfl.prediction import LogTransform, RankTransform, medians_of
+from gpukfl.predictor import (
+    Blend,
+    LogTransform,
+    Predictor,
+    RankTransform,
+    check_finite_prediction,
+    medians_of,
+)
 from gpukfl.selftest import trusted_place
 from gpukfl.tables import IMPUTE, Table
 from gpukfl.tables._schema import infer_schema
@@ -81,7 +87,7 @@ if TYPE_CHECKING:
 Found = TypeVar("Found")
 
 
-class HeldOutBlend(BlendOfModels):
+class HeldOutBlend:
     """A blend with what the rows that were held out say of it."""
 
     n_features_in_: int
@@ -91,6 +97,55 @@ class HeldOutBlend(BlendOfModels):
     feature_importances_: Array
     feature_importances_error_: Array
     feature_groups_: list[list[int]]
+    members_: list[Blended]
+    out_of_fold_: OutOfFold
+    reach_: Array | None
+    temperature_: float
+    whole_: bool
+    predictor_: Predictor
+
+    # ------------------------------------------------------------------ predictions
+
+    @property
+    def _blend(self) -> Blend:
+        """The members, whose models predict together."""
+        values = self.predictor_.values
+        assert isinstance(values, Blend)
+        return values
+
+    @property
+    def _n_classes(self) -> int:
+        """Number of classes; 0 of a regression, which has none."""
+        return len(getattr(self, "classes_", ()))
+
+    def _outputs(self, X: Array, fold: int | None = None, /) -> Array:
+        """Blend (n, t) at validated rows, in float64; by the models of one fold, or of all."""
+        blend = self._blend if fold is None else self._blend.of_fold(fold)
+        return blend.in_double(X)
+
+    @property
+    def _has_folds(self) -> bool:
+        """Whether members have the models of the folds, alone or beside one of all samples."""
+        return self._blend.n_folds >= self.out_of_fold_.n_folds
+
+    def _by_fold(self, X: Array, /) -> np.ndarray:
+        """Blends (K, n, t) of each fold's models at validated rows, on the host.
+
+        Their mean is what all models predict together. Where members have a model of all samples
+        alone, it is each fold's.
+        """
+        n_folds = self.out_of_fold_.n_folds
+        with np.errstate(over="ignore", invalid="ignore"):  # reported just below
+            *found, together = self._blend.by_fold(X)
+        for one in (*found, together):
+            check_finite_prediction(one, "prediction", one.dtype)
+        if not self._has_folds:
+            whole = to_host(together)
+            return np.broadcast_to(whole, (n_folds, *whole.shape))
+        blends = np.stack([to_host(one) for one in found[:n_folds]])
+        return blends + (to_host(together) - blends.mean(axis=0))
+
+    # ------------------------------------------------------------------ what is kept
 
     @property
     @abstractmethod
@@ -406,12 +461,11 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
 
     def _predict(self, X: Any, method: str) -> Array:
         """Blend at `X`: (n, t)."""
-        X = self._new_rows(X, method)
-        return array_namespace(X).astype(self._outputs(X), X.dtype)
+        return self.predictor_.evaluate(self._new_rows(X, method))
 
     def _new_rows(self, X: Any, method: str) -> Array:
         """Validate rows as those of the fit were, or give their codes."""
-        check_is_fitted(self)
+        assert self.predictor_  # or it is not fitted
         if self.encodings_ is None:
             return self._new_numbers(X, method)
         codes = self.encodings_.table.codes(X)

@@ -15,7 +15,7 @@ from gpukfl.estimators import KernelRidgeRegressor
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
 from gpukfl.portfolio._folds import LogLoss, split_folds, target_scale, to_host_samples
-from gpukfl.prediction import LogTransform, RankTransform, TargetTransform, skewness, tempered
+from gpukfl.predictor import LogTransform, RankTransform, TargetTransform, skewness, tempered
 
 # ----------------------------------------------------------------------------------- blend
 

@@ -11,10 +11,9 @@ from sklearn.dummy import DummyClassifier
 
 from gpukfl.core._array import Array, array_namespace, device_of, take_rows, to_host
 from gpukfl.estimators._run import Run
-from gpukfl.portfolio._evaluators import evaluator_of, of_all_classes
 from gpukfl.portfolio._folds import held_out_loss
 from gpukfl.portfolio._members import CANDIDATES, NAMES, Member, Task
-from gpukfl.prediction import mixed
+from gpukfl.predictor import member_predictor, mixed
 from gpukfl.tables._reader import Reader
 
 _SHARE = 5  # a fifth of the rows judges, where there is one fold
@@ -76,8 +75,8 @@ def distil(blend: Any, name: str, /) -> Distilled:
     student = _fit_to_blend(blend, member, take_rows(kept.rows, inside), predicted[inside], labels)
     rows = take_rows(kept.rows, outside)
     judge = held_out_loss(kept.truth[outside], kept.weights[outside], classes=classes)
-    own = evaluator_of(student)(blend._finite(rows))
-    found = to_host(of_all_classes(own, student, blend._n_classes))
+    outputs = member_predictor(student).outputs_by_blocks
+    found = to_host(outputs(blend._finite(rows), blend._n_classes))
     if classes:
         labels, found = to_host(blend.classes_), to_host(mixed(found, blend.floor_))
     score, score_of_blend = (judge.score(judge.losses(one)) for one in (found, predicted[outside]))

@@ -16,10 +16,10 @@ from gpukfl.portfolio._folds import MemberFold
 from gpukfl.portfolio._members import Member
 from gpukfl.tables import IMPUTE, Encoding, Table
 from gpukfl.tables._encoding import fits
+from gpukfl.tables._fold_encodings import FoldEncodings
 from gpukfl.tables._seen import (
     CODES,
     LEVELS,
-    Seen,
     are_levels,
     outputs_of,
     some_levels,
@@ -109,9 +109,10 @@ class Encodings:
         )
         return encoding, replace(samples, X=X)
 
-    def seen(self, codes: Array, /) -> Seen:
-        """Return new rows, of which each model sees what it takes."""
-        return Seen(codes, self.by_fold, self.some)
+    @cached_property
+    def folds(self) -> FoldEncodings:
+        """What makes new rows for the models of every fold."""
+        return FoldEncodings(self.by_fold, self.some)
 
     def outputs(self, view: str, /) -> list[tuple[str, int]]:
         """Name the columns of the rows that the first fold's models see, with their columns."""

@@ -16,7 +16,7 @@ from gpukfl.estimators._declared import Declared, Fields, Rule
 from gpukfl.portfolio._base import AutoBase
 from gpukfl.portfolio._sets import ClassScores
 from gpukfl.portfolio._uncertainty import Uncertainty
-from gpukfl.prediction import check_finite_prediction
+from gpukfl.predictor import check_finite_prediction
 
 _BLOCK = 50_000  # rows for which intervals are made at once
 _PARAMETERS = """
@@ -93,6 +93,8 @@ _ATTRIBUTES = """
         That the members took.
     tuning_cut_short_ : bool
         Whether members were left out for want of time.
+    predictor_ : Predictor
+        What predicts, as one frozen value of arrays.
     status_ : str
         How the fit ended.
     place_ : str

@@ -39,7 +39,7 @@ from gpukfl.estimators._pace import Size
 from gpukfl.estimators._samples import Samples
 from gpukfl.inspection._tuning import BLEND
 from gpukfl.methods import AverageGradientOuterProduct
-from gpukfl.portfolio._evaluators import few_threads
+from gpukfl.predictor import few_threads
 from gpukfl.tables._seen import CODES, LEVELS, NUMBERS
 
 # --------------------------------------------------------------------------------- members

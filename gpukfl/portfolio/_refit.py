@@ -246,7 +246,7 @@ def _fit_in_parts(entry: MemberResult, parts: Parts, y: Array, run: Run) -> tupl
 
 
 def _encode_partition(encodings: Encodings, view: str, partition: Any) -> np.ndarray:
-    rows: np.ndarray = encodings.seen(encodings.table.codes(partition)).by(0, view)
+    rows: np.ndarray = encodings.folds.seen(encodings.table.codes(partition)).by(0, view)
     return rows
 
 

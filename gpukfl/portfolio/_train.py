@@ -24,10 +24,9 @@ from gpukfl.estimators._search import is_clearly_worse
 from gpukfl.estimators.scaling import SCALINGS
 from gpukfl.portfolio._attributes import Blended
 from gpukfl.portfolio._blend import blend_weights, choose_temperature, residual_quantiles
-from gpukfl.portfolio._evaluators import evaluator_of, of_all_classes
 from gpukfl.portfolio._folds import HeldOutLoss, LogLoss, MemberFold
 from gpukfl.portfolio._members import Member, clone_with_steps, n_steps, takes_any_columns, work_of
-from gpukfl.prediction import TargetTransform, bounded, mixed, tempered
+from gpukfl.predictor import TargetTransform, bounded, member_predictor, mixed, tempered
 
 # --------------------------------------------------------------------------------- at once
 
@@ -601,8 +600,9 @@ class MemberTrainer:
 
     def outputs(self, model: Any, samples: Samples, /) -> np.ndarray:
         """Predictions of a member's model on the host, within their bounds."""
-        own = evaluator_of(model)(samples.X)
-        found = to_host(of_all_classes(own, model, self.n_classes))
+        with np.errstate(over="ignore", invalid="ignore"):  # reported just below
+            found = member_predictor(model).outputs_by_blocks(samples.X, self.n_classes)
+        found = to_host(found)
         if not np.isfinite(found).all():
             msg = "expected finite predictions, got NaN or infinity"
             raise FloatingPointError(msg)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import importlib.util
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,22 +16,19 @@ from gpukfl._accel.trust import use_numpy_only
 from gpukfl._archive import FAULTS, Archive, RefusedError, check_version
 from gpukfl.core._array import Array
 from gpukfl.core._frames import NotANumberError, listed, numbers_of_rows
-from gpukfl.prediction import (
-    BLENDS,
-    Served,
-    check_finite_prediction,
-    medians_of,
-    served,
-    served_foreign,
-)
-from gpukfl.runtime._joined import joined
-from gpukfl.runtime._reading import Parts, decoded, kind_of, parts_of
+from gpukfl.predictor import BLENDS, check_finite_prediction, medians_of
+from gpukfl.predictor import Predictor as Fitted
+from gpukfl.runtime._reading import Parts, decoded, parts_of, predictor_of_parts
 from gpukfl.tables import Encoding, Table
 from gpukfl.tables._encoding import fits
 from gpukfl.tables._frame import Frame, frame_of, is_named, read_numbers
 from gpukfl.tables._seen import are_levels, filled
 
 _AT_ONCE = 2**18  # elements of a block of rows: a few arrays of so many stay in a cache
+_COMPILED = 2**14  # rows that compiled code takes at once, which makes blocks by itself
+_WORTH_IMPORTS = 4 * 10**8  # steps of NumPy, about half a second: imports take no longer
+_WORTH_CALLS = 10**6  # steps of NumPy, where they are imported already
+_COMPILING = ("numba", "scipy", "joblib", "threadpoolctl", "psutil")  # what compiled code takes
 _NAMES = {  # of the estimators of methods and tasks
     "auto": ("AutoRegressor", "AutoClassifier"),
     "bkernn": ("BKerNNRegressor", "BKerNNClassifier"),
@@ -70,13 +71,13 @@ class Predictor:
 
     def __init__(
         self,
-        model: Served,
+        model: Fitted,
         about: dict[str, Any],
         table: Table | None = None,
         encoding: Encoding | None = None,
         medians: np.ndarray | None = None,
     ) -> None:
-        self._served, self._encoding, self._medians = model, encoding, medians
+        self._fitted, self._encoding, self._medians = model, encoding, medians
         self._table = table
         self.method: str = about["method"]
         self.task: str = about["task"]
@@ -105,7 +106,7 @@ class Predictor:
         ValueError
             If X is not such, or so far from the data of the fit that a prediction overflows.
         """
-        found = self._evaluated(self._served.predicted, X, "prediction")
+        found = self._evaluated(self._fitted.predicted, X, "prediction")
         return found if self.classes_ is None else self.classes_[found]
 
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -131,16 +132,20 @@ class Predictor:
         if self.classes_ is None:
             msg = "expected a classification model, got a regression: use predict"
             raise TypeError(msg)
-        return self._evaluated(self._served.probabilities, X, "probability")
+        return self._evaluated(self._fitted.probabilities, X, "probability")
 
     def _evaluated(self, said: Callable[[Array], Array], X: Any, what: str) -> np.ndarray:
         """Return what is said of the values, by blocks of rows."""
         parts = []
-        with use_numpy_only(), np.errstate(over="ignore", invalid="ignore"):  # reported just below
+        with use_numpy_only():
             rows = self._rows(X)
-            size = max(_AT_ONCE // max(self._served.values.width, rows.shape[1]), 1)
-            for start in range(0, len(rows), size):
-                found = self._served.values(self._encoded(rows[start : start + size]))
+        fitted, width = self._fitted, max(self._fitted.values.width, rows.shape[1])
+        compiled = _is_worth_compiled(len(rows) * getattr(fitted.values, "steps", 0))
+        ask, size = (fitted.evaluate, _COMPILED) if compiled else (fitted.values, _AT_ONCE // width)
+        alone = contextlib.nullcontext() if compiled else use_numpy_only()
+        with alone, np.errstate(over="ignore", invalid="ignore"):  # reported just below
+            for start in range(0, len(rows), max(size, 1)):
+                found = ask(self._encoded(rows[start : start + max(size, 1)]))
                 parts.append(np.asarray(said(found)))
         found = parts[0] if len(parts) == 1 else np.concatenate(parts)
         if found.dtype.kind == "f":
@@ -182,7 +187,7 @@ class Predictor:
             raise ValueError(msg)
         if rows.dtype.name not in ("float32", "float64"):
             rows = rows.astype(np.float64)
-        d = self._served.n_features
+        d = self._fitted.n_features
         if rows.ndim != 2 or rows.shape[1] != d or not len(rows):
             msg = f"expected X of shape (n, {d}) with a row at least, got {rows.shape}"
             raise ValueError(msg)
@@ -252,6 +257,22 @@ def load(path: str | Path, /) -> Predictor:
             raise ValueError(msg) from error
 
 
+def _is_worth_compiled(steps: int) -> bool:
+    """Whether compiled code is there, and quicker than so many steps of NumPy with its imports."""
+    if all(name in sys.modules for name in _COMPILING):
+        return steps > _WORTH_CALLS
+    return steps > _WORTH_IMPORTS and _has_compiler()
+
+
+@functools.cache
+def _has_compiler() -> bool:
+    """Whether all libraries are installed that compiled code takes."""
+    try:
+        return all(importlib.util.find_spec(name) is not None for name in _COMPILING)
+    except (ImportError, ValueError):
+        return False
+
+
 def _assembled(archive: Archive) -> Predictor:
     about = archive.header.get("model")
     known = isinstance(about, dict) and about.get("method") in list(_NAMES)
@@ -265,9 +286,12 @@ def _assembled(archive: Archive) -> Predictor:
     kind = _NAMES[about["method"]][_TASKS.index(about["task"])]
     try:
         e = parts_of(archive, kind, archive.header)
-        model = served(e, kind_of, served_foreign)
-        model = joined(model, e.encodings_ if e.kind in BLENDS else None)
-        found = Predictor(model, about, *_table_of(e, about.get("reader"), archive), _medians_of(e))
+        found = Predictor(
+            predictor_of_parts(e),
+            about,
+            *_table_of(e, about.get("reader"), archive),
+            _medians_of(e),
+        )
         _check_shapes(found)
     except RefusedError:
         raise
@@ -317,5 +341,5 @@ def _check_encodings(table: Table, encodings: Sequence[Encoding]) -> None:
 def _check_shapes(found: Predictor) -> None:
     """Predict for a row of zeros, whatever they mean."""
     with use_numpy_only(), np.errstate(all="ignore"):
-        width = found._served.n_features
-        found._served.predicted(found._served.values(np.zeros((1, width))))
+        width = found._fitted.n_features
+        found._fitted.predicted(found._fitted.values(np.zeros((1, width))))

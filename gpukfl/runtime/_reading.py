@@ -11,25 +11,25 @@ from typing import Any
 import numpy as np
 
 from gpukfl._archive import Archive, RefusedError
-from gpukfl.core._array import Array
 from gpukfl.estimators._calibration import Calibration
 from gpukfl.estimators.scaling import SCALINGS
 from gpukfl.instantiations import INSTANTIATIONS, RandomKitchenSinks
 from gpukfl.kernels import KERNELS, Product, Scaled, Sum
-from gpukfl.prediction import (
+from gpukfl.predictor import (
     ArrayModel,
     ConstantValues,
     Forest,
     LinearValues,
     LogTransform,
+    Predictor,
     RankTransform,
-    served,
+    predictor_of,
     unknown_member,
 )
 from gpukfl.tables import Coded, Column, Encoding, Table
 from gpukfl.tables._encoding import Imputation
+from gpukfl.tables._fold_encodings import FoldEncodings
 from gpukfl.tables._lookups import Lookup
-from gpukfl.tables._seen import Seen
 
 _KINDS: tuple[Any, ...] = (
     *(*KERNELS.values(), Sum, Product, Scaled),
@@ -68,25 +68,28 @@ class Encodings:
     by_fold: list[Encoding]
     some: list[int]
 
-    def seen(self, codes: Array, /) -> Seen:
-        """Return rows, of which each model sees what it takes."""
-        return Seen(codes, self.by_fold, self.some)
+    @property
+    def folds(self) -> FoldEncodings:
+        """What makes rows for the models of every fold."""
+        return FoldEncodings(self.by_fold, self.some)
 
 
 class Alone:
     """A model inside another one, without its estimator."""
 
     def __init__(self, parts: Parts, /) -> None:
-        self._served = served(parts, kind_of)
+        self._predictor = predictor_of_parts(parts)
 
     def predict(self, X: np.ndarray, /) -> Any:
         """Predict at rows (n, d)."""
-        return self._served.predicted(self._served.values(X))
+        return self._predictor.predicted(self._predictor.values(X))
 
 
-def kind_of(parts: Parts, /) -> str:
-    """Name the class of an estimator."""
-    return parts.kind if isinstance(parts, Parts) else type(parts).__name__
+def predictor_of_parts(parts: Any, /) -> Predictor:
+    """Make the predictor of an estimator in a file, or take it of a model of arrays."""
+    if isinstance(parts, ArrayModel):
+        return parts.predictor_
+    return predictor_of(parts, parts.kind, predictor_of_parts)
 
 
 def parts_of(archive: Archive, kind: str, node: Any, /) -> Parts:

@@ -21,7 +21,7 @@ import gpukfl
 from gpukfl import HKRRRegressor, KernelRidgeRegressor, RKHSWeightingRegressor
 from gpukfl.instantiations import RandomKitchenSinks, Stumps
 from gpukfl.kernels import KERNELS, Gaussian, Linear
-from gpukfl.prediction import served, served_foreign
+from gpukfl.predictor import member_predictor
 
 onnxruntime = pytest.importorskip("onnxruntime")
 ndonnx = pytest.importorskip("ndonnx")
@@ -72,8 +72,7 @@ def test_every_method_agrees(name, tmp_path):
 
 def exactly(found, rows):
     """What the arrays of a model in float32 say in float64."""
-    exact = served(found.estimator, lambda e: type(e).__name__)
-    exact = exact.placed(lambda array: array.astype(np.float64))
+    exact = found.estimator.predictor_.placed(lambda array: array.astype(np.float64))
     values = exact.values(rows.astype(np.float64))
     return exact.predicted(values) if exact.labels is None else exact.probabilities(values)
 
@@ -174,7 +173,7 @@ def test_members_of_scikit_learn_are_the_same_functions(name):
     estimator, y = FOREIGN[name]
     fitted = estimator.fit(X, y)
     told = getattr(fitted, "predict_proba", fitted.predict)(NEW)
-    found = served_foreign(fitted).values(NEW)
+    found = member_predictor(fitted).values(NEW)
     np.testing.assert_allclose(found, told.reshape(found.shape), rtol=0, atol=1e-12)
 
 
@@ -185,7 +184,7 @@ def test_trees_know_where_gaps_go(name):
     fitted = clone(estimator).fit(np.where(gaps, np.nan, X), y)
     rows = np.where(gaps[: len(NEW)], np.nan, NEW)
     told = getattr(fitted, "predict_proba", fitted.predict)(rows)
-    found = served_foreign(fitted).values(rows)
+    found = member_predictor(fitted).values(rows)
     np.testing.assert_allclose(found, told.reshape(found.shape), rtol=0, atol=1e-12)
 
 
@@ -194,7 +193,7 @@ def test_members_of_scikit_learn_are_the_same_in_graphs(name):
     estimator, y = FOREIGN[name]
     fitted = estimator.fit(X, y)
     rows = ndonnx.argument(shape=("n", X.shape[1]), dtype=ndonnx.float64)
-    model = served_foreign(fitted).placed(ndonnx.asarray)
+    model = member_predictor(fitted).placed(ndonnx.asarray)
     graph = ndonnx.build({"X": rows}, {"found": model.values(rows)}).SerializeToString()
     (found,) = onnxruntime.InferenceSession(graph).run(None, {"X": NEW})
     np.testing.assert_allclose(found, fitted.predict_proba(NEW), rtol=0, atol=1e-12)
@@ -203,7 +202,7 @@ def test_members_of_scikit_learn_are_the_same_in_graphs(name):
 def test_constants_of_folds_of_one_class():
     for fitted in (DummyClassifier().fit(X, np.ones(len(X))), DummyRegressor().fit(X, Y)):
         told = getattr(fitted, "predict_proba", fitted.predict)(NEW)
-        found = served_foreign(fitted).values(NEW)
+        found = member_predictor(fitted).values(NEW)
         np.testing.assert_allclose(found, told.reshape(found.shape), rtol=0, atol=1e-12)
 
 
@@ -262,7 +261,7 @@ def test_a_regressor_of_another_library_is_refused(tmp_path):
     with pytest.raises(TypeError, match="got those of Lasso"):
         found.to_onnx(tmp_path / "model.onnx")
     with pytest.raises(TypeError, match="got Lasso: members='kernels' blends kernel methods"):
-        served_foreign(Lasso().fit(X, Y))
+        member_predictor(Lasso().fit(X, Y)).alone()
 
 
 def test_a_folder_that_is_not_there_is_said(tmp_path):

@@ -15,8 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import gpukfl
-from gpukfl.portfolio._evaluators import evaluator_of
-from gpukfl.prediction import ConstantValues, Forest, LinearValues, array_model
+from gpukfl.predictor import ConstantValues, Forest, LinearValues, array_model, member_predictor
 
 BOTH = np.column_stack([Y, X[:, 0] - 2.0 * Y])
 GAPPY = np.where(np.random.default_rng(0).random(X.shape) < 0.2, np.nan, X)
@@ -64,7 +63,7 @@ def test_what_is_known_says_what_scikit_learn_does(kind, model, X, y):
     else:
         with pytest.raises(TypeError, match="use predict"):
             found.predict_proba(X)
-    evaluate = evaluator_of(model)
+    evaluate = member_predictor(model).evaluate
     for rows in (X[:1], X):
         np.testing.assert_allclose(evaluate(rows), asked(model, rows), rtol=1e-12, atol=1e-14)
     single = X[:5].astype(np.float32)  # in which scikit-learn may compute
@@ -89,7 +88,9 @@ def test_what_is_not_known_is_asked_itself(model):
     y = np.exp(BOTH) if isinstance(model, MultiOutputRegressor) else np.exp(Y)
     model.fit(rows, y)
     assert array_model(model) is None
-    np.testing.assert_array_equal(evaluator_of(model)(rows[:3]), asked(model, rows[:3]))
+    np.testing.assert_array_equal(
+        member_predictor(model).evaluate(rows[:3]), asked(model, rows[:3])
+    )
 
 
 FRAME = pd.DataFrame(GAPPY, columns=["a", "b", "c"]).assign(
@@ -127,10 +128,19 @@ def test_a_row_is_not_checked_by_every_model(monkeypatch):
     np.testing.assert_array_equal(model.predict(X[:1]), expected)
 
 
-def test_evaluators_are_kept_in_no_pickle():
-    model = gpukfl.AutoRegressor(["linear", "trees"], n_folds=2, random_state=0).fit(X, Y)
+def test_predictors_are_kept_in_no_pickle():
+    model = gpukfl.AutoRegressor(["linear", "laplace"], n_folds=2, random_state=0).fit(X, Y)
+    size = len(pickle.dumps(clone(model).fit(X, Y)))
     model.predict(X[:1])
-    assert all("evaluators" in vars(member) for member in model.members_)
+    assert model.predictor_ is model.predictor_
+    assert len(pickle.dumps(model)) == pytest.approx(size, rel=0.01)
     again = pickle.loads(pickle.dumps(model))
-    assert not any("evaluators" in vars(member) for member in again.members_)
     np.testing.assert_array_equal(again.predict(X[:5]), model.predict(X[:5]))
+
+
+def test_a_predictor_follows_what_is_fitted():
+    model = gpukfl.BKerNNRegressor(ridge=0.01, random_state=0).fit(X, Y)
+    first = model.predictor_
+    assert model.fit(X, -Y).predictor_ is not first
+    np.testing.assert_array_equal(model.predict(X), model.predictor_.evaluate(X)[:, 0])
+    np.testing.assert_allclose(first.evaluate(X)[:, 0], -model.predict(X), atol=0.2)

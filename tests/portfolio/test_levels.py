@@ -14,7 +14,6 @@ from gpukfl._archive import RefusedError
 from gpukfl.inspection import Directions, described
 from gpukfl.portfolio import Encodings
 from gpukfl.portfolio._members import Task, make_members
-from gpukfl.runtime._joined import Alone
 from gpukfl.tables import Encoding, Table
 from gpukfl.tables._seen import LEVELS, NUMBERS, outputs_of, some_levels, with_levels
 
@@ -95,7 +94,7 @@ def test_rows_with_levels_are_as_by_scikit_learn():
 def test_members_see_levels_as_their_models_were_fitted(model):
     e = model.estimator
     assert e.encodings_.some == (2,)
-    seen = e.encodings_.seen(CODES)
+    seen = e.encodings_.folds.seen(CODES)
     sees = {member.name: member.sees for member in e.members_}
     assert sees["evidence_levels"] == LEVELS
     assert NUMBERS in sees.values() or len(sees) == 1
@@ -125,7 +124,6 @@ def test_files_and_what_reads_them_predict_alike(request, tmp_path, name):
     expected = getattr(found, say)(rows)
     found.save(tmp_path / "model.gpukfl")
     loaded, alone = (read(tmp_path / "model.gpukfl") for read in (gpukfl.load, runtime.load))
-    assert not any(isinstance(stack, Alone) for stack in alone._served.values.stacks)
     np.testing.assert_array_equal(getattr(loaded, say)(rows), expected)
     np.testing.assert_allclose(getattr(alone, say)(rows), expected, rtol=1e-9)
     np.testing.assert_allclose(getattr(alone, say)(rows[:1]), expected[:1], rtol=1e-9)

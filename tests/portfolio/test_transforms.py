@@ -12,7 +12,7 @@ from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
 from gpukfl.portfolio import _blend as _transforms
 from gpukfl.portfolio._blend import residual_quantiles
-from gpukfl.prediction import LogTransform, RankTransform, skewness
+from gpukfl.predictor import LogTransform, RankTransform, skewness
 
 SKEWED = np.exp(3.0 * Y)
 KINDS = [LogTransform, RankTransform]

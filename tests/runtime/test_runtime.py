@@ -14,7 +14,7 @@ import gpukfl
 from gpukfl import runtime
 from gpukfl.kernels import Gaussian, Linear
 from gpukfl.linalg import distances, erf, interpolate_columns, interpolate_knots
-from gpukfl.prediction import Served
+from gpukfl.predictor import Predictor
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -231,7 +231,7 @@ class Far:
 
 def test_predictions_that_overflow_are_refused():
     about = {"method": "hkrr", "task": "regression", "feature_names": [], "target_name": "y"}
-    light = runtime.Predictor(Served(Far(), 4), about)
+    light = runtime.Predictor(Predictor(Far(), 4), about)
     with pytest.raises(ValueError, match="not finite at 2 of 3 rows"):
         light.predict(NEW[:3])
 

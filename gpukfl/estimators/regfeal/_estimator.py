@@ -62,7 +62,7 @@ from gpukfl.methods import (
     derivative_weights,
     eta_shares,
 )
-from gpukfl.prediction import farthest
+from gpukfl.predictor import Foreign, Function, farthest
 
 # ------------------------------------------------------------------------------ attributes
 
@@ -330,10 +330,14 @@ class RegFeaLBase(DirectionProfiles, BoundedPredictions, SteppedLearner):
 
     # ------------------------------------------------------------------ prediction
 
-    def _functions(self) -> Callable[[Array], Array]:
+    def _function(self) -> Function | Foreign:
         if self.retrained_ is None:
-            return super()._functions()
-        return self._of_its_regressor
+            return super()._function()
+        why_not = (
+            "expected predictions by the method itself, got those of "
+            f"{type(self.retrained_).__name__}: fit with retrain='kernel_ridge', or None"
+        )
+        return Foreign(self._of_its_regressor, why_not, on_host=False)
 
     def _of_its_regressor(self, X: Array) -> Array:
         """Predictions of the regressor that was given, at validated rows: (n, t)."""

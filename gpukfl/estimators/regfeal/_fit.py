@@ -61,7 +61,7 @@ from gpukfl.methods import (
     eta_shares,
 )
 from gpukfl.partitioned._rows import Rows, map_rows, reduce_rows
-from gpukfl.prediction import FAR, farthest
+from gpukfl.predictor import FAR, farthest
 
 # --------------------------------------------------------------------------------- problem
 

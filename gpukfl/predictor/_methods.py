@@ -21,8 +21,8 @@ from gpukfl.core._array import (
 )
 from gpukfl.kernels import Brownian
 from gpukfl.operators import apply_map
-from gpukfl.prediction._function import Constant, Function
-from gpukfl.prediction._sums import FeatureSum, HermiteSum, KernelSum, ShapeSum
+from gpukfl.predictor._function import Constant, Function
+from gpukfl.predictor._sums import FeatureSum, HermiteSum, KernelSum, ShapeSum
 
 FAR = 6.0  # standard deviations beyond which Hermite polynomials explode
 

@@ -12,7 +12,8 @@ import numpy as np
 
 from gpukfl._accel.trust import has_compiled_code
 from gpukfl.core._array import Array, array_namespace, is_host
-from gpukfl.prediction._classes import proba
+from gpukfl.predictor._classes import proba
+from gpukfl.predictor._predictor import AtOnce
 
 FEATURE, LEFT, RIGHT, MISSING_LEFT, SUBSET = range(5)  # columns of the table of nodes
 LINKS = ("identity", "log", "probabilities")
@@ -22,7 +23,7 @@ _DEEPEST = 512  # steps from a root to a leaf
 
 
 @dataclass(frozen=True, eq=False)
-class Forest:
+class Forest(AtOnce):
     """Trees that add up to outputs; the nodes of all of them are one table.
 
     A node is a leaf, or splits by a threshold or by a set of categories. Missing values go to the
@@ -162,9 +163,10 @@ class Forest:
         if X.shape[1] != self.n_features:
             msg = f"expected rows of {self.n_features} columns, got {X.shape[1]}"
             raise ValueError(msg)
-        return self._sums_compiled(X) if has_compiled_code(X) else self.sums(X)
+        return self.compiled_sums(X) if has_compiled_code(X) else self.sums(X)
 
-    def _sums_compiled(self, X: np.ndarray) -> np.ndarray:
+    def compiled_sums(self, X: np.ndarray, /) -> np.ndarray:
+        """Walk all trees by compiled code: sums (n, t) before the link."""
         from gpukfl._accel.cpu_trees import sum_leaves
 
         out = np.empty((len(X), len(self.baseline)))

@@ -1,5 +1,6 @@
 """A blend's models of one sort are evaluated together, and say what each of them says."""
 
+import dataclasses
 import functools
 import sys
 import warnings
@@ -10,15 +11,13 @@ from served_models import NEW, TARGETS, X, Y, model, said
 
 import gpukfl
 from gpukfl import runtime
+from gpukfl._accel.trust import use_numpy_only
 from gpukfl.estimators.scaling import RobustScaling, StandardScaling
 from gpukfl.kernels import Laplace, ManhattanLaplace, PowerExponential
 from gpukfl.partitioned._rows import Rows
-from gpukfl.prediction import Forest, Served
-from gpukfl.runtime._blocks import unbuffered
-from gpukfl.runtime._forest import ForestStack
-from gpukfl.runtime._joined import Alone
-from gpukfl.runtime._sums import Powers
-from gpukfl.runtime._views import Place, View, Views
+from gpukfl.predictor import Forest, Predictor
+from gpukfl.predictor._stacks import Alone, ForestStack, Powers, unbuffered
+from gpukfl.predictor._views import Place, View, Views
 
 MEMBERS = ("linear", "trees", "manhattan_laplace", "laplace", "matern52", "agop", "bkernn")
 
@@ -32,16 +31,28 @@ def blend(target="one target", transform=None, members=MEMBERS):
         return gpukfl.fit(X, y, members=list(members), n_folds=2, progress=False, **options)
 
 
+def stacks_of(found):
+    return found.estimator.predictor_.values._stacks
+
+
 def light_of(found, folder):
     found.save(folder / "model.gpukfl")
     return runtime.load(folder / "model.gpukfl")
 
 
 def agree(found, light):
+    """The package's stacks, the runtime's, and every model by itself say the same."""
     predicted, probabilities = said(found)
-    told = light.predict(NEW) if probabilities is None else light.predict_proba(NEW)
+    ask = light.predict if probabilities is None else light.predict_proba
     expected = predicted if probabilities is None else probabilities
-    np.testing.assert_allclose(told, expected, rtol=0, atol=1e-10 * np.std(expected))
+    near = {"rtol": 0, "atol": 1e-10 * np.std(expected)}
+    np.testing.assert_allclose(ask(NEW), expected, **near)
+    np.testing.assert_allclose(ask(NEW[:1]), expected[:1], **near)
+    blend = found.estimator.predictor_
+    alone = dataclasses.replace(blend.values, recorded=True)(NEW)
+    np.testing.assert_allclose(alone.reshape(expected.shape), expected, **near)
+    by_fold = [blend.values.of_fold(k).in_double(NEW) for k in range(blend.values.n_folds)]
+    np.testing.assert_allclose(blend.values.by_fold(NEW)[:-1], by_fold, **near)
 
 
 @pytest.mark.few
@@ -60,14 +71,14 @@ def test_other_scales_of_the_target(transform, tmp_path):
 def test_what_is_not_stacked_is_evaluated_alone(tmp_path):
     found = blend(members=("linear", "rkhs_weighting"))
     light = light_of(found, tmp_path)
-    assert any(isinstance(stack, Alone) for stack in light._served.values.stacks)
+    assert any(isinstance(stack, Alone) for stack in stacks_of(found))
     agree(found, light)
 
 
 def test_blocks_of_rows_are_one(tmp_path, monkeypatch):
     light = light_of(blend(), tmp_path)
     whole = light.predict(NEW)
-    monkeypatch.setattr("gpukfl.runtime._blocks._NEAR", 300)
+    monkeypatch.setattr("gpukfl.predictor._stacks._NEAR", 300)
     np.testing.assert_allclose(light.predict(NEW), whole, rtol=0, atol=1e-10)
     monkeypatch.setattr("gpukfl.runtime._predictor._AT_ONCE", 300)
     np.testing.assert_allclose(light.predict(NEW), whole, rtol=0, atol=1e-10)
@@ -97,7 +108,7 @@ def test_a_row_takes_few_calls(tmp_path):
 def test_a_quick_blend_is_stacked(tmp_path):
     found = model("auto, three classes")
     light = light_of(found, tmp_path)
-    assert not any(isinstance(stack, Alone) for stack in light._served.values.stacks)
+    assert not any(isinstance(stack, Alone) for stack in stacks_of(found))
     agree(found, light)
 
 
@@ -129,11 +140,14 @@ def test_scalings_of_all_classes_are_one_array():
 )
 def test_powers_of_differences_are_those_of_the_kernel(kernel, monkeypatch):
     centers, rows = [X[:20], X[20:40], X[40:60]], np.stack([NEW, NEW + 0.1, X[:1] + 0.0 * NEW])
-    values = Powers.of(centers, kernel)
+    values, n = Powers.of(centers, kernel, X), len(centers)
+    np.testing.assert_allclose(values.between(rows, 0, n)[1], values.between(rows[1:], 1, n)[0])
     expected = [kernel._evaluate(U, Z) for U, Z in zip(rows, centers, strict=True)]
     for near in (2**16, 3 * centers[0].size, 1):
-        monkeypatch.setattr("gpukfl.runtime._blocks._NEAR", near)
-        np.testing.assert_allclose(values(rows), expected, rtol=1e-13)
+        monkeypatch.setattr("gpukfl.predictor._stacks._NEAR", near)
+        with use_numpy_only():
+            np.testing.assert_allclose(values.between(rows, 0, n), expected, rtol=1e-13)
+    np.testing.assert_allclose(values.between(rows, 0, n), expected, rtol=1e-13)
 
 
 def test_buffers_are_as_before():
@@ -170,7 +184,7 @@ def trees(right, left):
 def test_missing_values_go_where_each_tree_says():
     tree, views = trees(4, 3), Views(2, None)
     tree.check()
-    model, place = Served(tree, 2, one_target=False), Place(0, "numbers")
+    model, place = Predictor(tree, 2, one_target=False), Place(0, "numbers")
     stack = ForestStack.of([model, model], [place, place], views)
     rows = np.array([[-1.0, 0.0], [np.nan, 0.0], [1.0, 7.0], [1.0, np.nan]])
     found = stack(View(views, rows))
@@ -180,6 +194,6 @@ def test_missing_values_go_where_each_tree_says():
 
 
 def test_trees_of_other_columns_are_refused():
-    model, place = Served(trees(4, 3), 2, one_target=False), Place(0, "numbers")
+    model, place = Predictor(trees(4, 3), 2, one_target=False), Place(0, "numbers")
     with pytest.raises(ValueError, match=r"trees of 3 columns, got \[2\]"):
         ForestStack.of([model], [place], Views(3, None))

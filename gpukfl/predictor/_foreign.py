@@ -6,24 +6,27 @@ predict.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
 
-from gpukfl.core._array import Array, array_namespace
-from gpukfl.prediction._classes import proba
-from gpukfl.prediction._forest import Forest, forest_of
-from gpukfl.prediction._served import Put, Served
+from gpukfl.core._array import Array, array_namespace, as_columns, to_host
+from gpukfl.predictor._classes import proba
+from gpukfl.predictor._forest import Forest, forest_of
+from gpukfl.predictor._predictor import AtOnce, Foreign, Predictor, Put
 
+_MANY = 20_000  # rows from which scikit-learn has all threads
 _LAST = ("RidgeCV", "LogisticRegression")  # steps behind a scaler
 _BOOSTED = ("HistGradientBoostingRegressor", "HistGradientBoostingClassifier")
 
 
 @dataclass(frozen=True, eq=False)
-class LinearValues:
+class LinearValues(AtOnce):
     """Values (n, t) of a linear model of standardised rows; of classes their probabilities."""
 
     mean: Array  # (d,)
@@ -67,7 +70,7 @@ class LinearValues:
 
 
 @dataclass(frozen=True, eq=False)
-class ConstantValues:
+class ConstantValues(AtOnce):
     """The same values (t,) for every row."""
 
     values: Array
@@ -133,9 +136,9 @@ class ArrayModel:
         return self.values.n_features
 
     @property
-    def served(self) -> Served:
+    def predictor_(self) -> Predictor:
         """The same, as what a blend is made of."""
-        return Served(self.values, self.n_features_in_, one_target=False, labels=self.classes_)
+        return Predictor(self.values, self.n_features_in_, one_target=False, labels=self.classes_)
 
     def check(self) -> None:
         """Raise ValueError unless it predicts for every row."""
@@ -180,18 +183,36 @@ def array_model(model: Any, /) -> ArrayModel | None:
     return ArrayModel(values, labels, one_target)
 
 
-def served_foreign(model: Any, /) -> Served:
-    """Return what serves a fitted member of a blend that is not of this library.
-
-    Raises
-    ------
-    TypeError
-        If it is another than those that a portfolio has by itself.
-    """
+def member_predictor(model: Any, /) -> Predictor:
+    """Return the predictor of a fitted member of a blend, whatever library it is of."""
+    if hasattr(type(model), "predictor_"):
+        own: Predictor = model.predictor_
+        return own
     found = array_model(model)
-    if found is None:
-        raise unknown_member(type(model).__name__)
-    return found.served
+    if found is not None:  # quicker than scikit-learn, which checks rows for every model again
+        return found.predictor_
+    from sklearn.base import is_classifier
+
+    classifies = is_classifier(model)
+    ask = model.predict_proba if classifies else model.predict
+    values = Foreign(partial(_asked, ask), str(unknown_member(type(model).__name__)))
+    labels = np.asarray(model.classes_) if classifies else None
+    return Predictor(values, getattr(model, "n_features_in_", 0), one_target=False, labels=labels)
+
+
+def _asked(ask: Callable[[np.ndarray], np.ndarray], X: Array) -> Array:
+    """Ask a model for predictions (n, t) at rows (n, d), on the host."""
+    rows = np.asarray(to_host(X), dtype=np.float64)
+    with few_threads(len(rows)):
+        found = ask(rows)
+    return as_columns(np.asarray(found).astype(np.float64, copy=False))
+
+
+def few_threads(n: int, /) -> contextlib.AbstractContextManager[object]:
+    """Allow one thread for few rows, of which several wait for each other more than work."""
+    from gpukfl._accel.limits import one_sklearn_openmp_thread
+
+    return one_sklearn_openmp_thread() if n < _MANY else contextlib.nullcontext()
 
 
 def unknown_member(kind: str, /) -> TypeError:

@@ -14,7 +14,7 @@ from gpukfl.kernels import Kernel
 from gpukfl.linalg import interpolate_knots
 from gpukfl.operators import FeatureOperator, HermiteOperator, apply_map
 from gpukfl.partitioned._rows import Rows
-from gpukfl.prediction._function import Function
+from gpukfl.predictor._function import Function
 
 
 def inside(found: Array, bounds: Array, /) -> Array:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
 from gpukfl._accel.trust import use_numpy_only
-from gpukfl.prediction import Forest, array_model
+from gpukfl.predictor import Forest, array_model
 
 LOSSES = ("squared_error", "absolute_error", "quantile", "poisson", "gamma", "log_loss")
 

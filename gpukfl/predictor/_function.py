@@ -48,6 +48,11 @@ class Function(ABC):
     def width(self) -> int:
         """Elements that a row needs."""
 
+    @property
+    def steps(self) -> int:
+        """Steps that a row takes, about, where NumPy takes them."""
+        return 20 * self.width
+
     @abstractmethod
     def at(self, X: Array, /) -> Array:
         """Values (n, t) at rows that are prepared."""
@@ -84,6 +89,10 @@ class Function(ABC):
         xp = array_namespace(self.reference)
         found = xp.concat(parts, axis=0) if parts else self.at(rows.block(0, 0))
         return xp.astype(found, X.dtype)
+
+    def alone(self) -> Self:
+        """Return itself: it is array operations alone."""
+        return self
 
     def placed(self, put: Callable[[Array], Array], /) -> Self:
         """Return the same function of arrays that `put` makes of its own."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 
 import numpy as np
 
-from gpukfl.tables import Encoding
-from gpukfl.tables._encoding import groups_of, waves
-from gpukfl.tables._seen import CODES, LEVELS, NUMBERS, columns_with_gaps, with_levels
+from gpukfl.core._array import Array
+from gpukfl.tables._encoding import Encoding, groups_of, waves
+from gpukfl.tables._seen import CODES, LEVELS, NUMBERS, Seen, columns_with_gaps, with_levels
 
 
 class FoldEncodings:
@@ -36,6 +37,18 @@ class FoldEncodings:
             CODES: (len(by_fold) if statistics else 1, len(self._kept) + len(statistics)),
             LEVELS: (len(by_fold), first.n_features + sum(first.coded[j].levels for j in some)),
         }
+
+    def seen(self, codes: Array, /) -> Seen:
+        """Encode codes by one fold after another, also those that only record it."""
+        return Seen(codes, self._by_fold, self._some)
+
+    def together(self, codes: np.ndarray, /) -> FoldViews:
+        """Encode codes by all folds at once, when they are asked for."""
+        return FoldViews(self, codes)
+
+    def only(self, fold: int, /) -> FoldEncodings:
+        """Return what encodes by one of the folds."""
+        return FoldEncodings(self._by_fold[fold : fold + 1], self._some)
 
     def encoded(self, codes: np.ndarray, /) -> np.ndarray:
         """Encode codes (n, c) by all folds: (n, F, d)."""
@@ -81,6 +94,31 @@ class FoldEncodings:
         rows = with_levels(self._by_fold[0], self._some, codes, np.empty((len(codes), 0)))
         levels = np.broadcast_to(rows[:, None], (len(codes), len(self._by_fold), rows.shape[1]))
         return np.concatenate([encoded, levels], axis=2)
+
+
+class FoldViews:
+    """Codes (n, c) encoded by all folds, each view once."""
+
+    def __init__(self, encodings: FoldEncodings, codes: np.ndarray, /) -> None:
+        self._encodings, self._codes = encodings, codes
+
+    def rows(self, view: str, /) -> np.ndarray:
+        """Return rows (n, F, d) as models of each fold see them; (n, 1, d) where all agree."""
+        if view == CODES:
+            return self._with_gaps
+        return self._with_levels if view == LEVELS else self._encoded
+
+    @cached_property
+    def _encoded(self) -> np.ndarray:
+        return self._encodings.encoded(self._codes)
+
+    @cached_property
+    def _with_gaps(self) -> np.ndarray:
+        return self._encodings.with_gaps(self._codes, lambda: self._encoded)
+
+    @cached_property
+    def _with_levels(self) -> np.ndarray:
+        return self._encodings.with_levels(self._codes, self._encoded)
 
 
 def _places(columns: Iterable[int]) -> np.ndarray:

@@ -1,0 +1,319 @@
+"""A blend of models, of which those of one sort are evaluated together."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+
+from gpukfl.core._array import (
+    Array,
+    array_namespace,
+    asarray_like,
+    concat_rows,
+    double_reference,
+    is_host,
+    to_host,
+)
+from gpukfl.linalg import each_block
+from gpukfl.predictor._blending import Blending, stacked_residuals
+from gpukfl.predictor._classes import Classes
+from gpukfl.predictor._foreign import member_predictor
+from gpukfl.predictor._methods import function_of
+from gpukfl.predictor._predictor import Predictor, Put
+from gpukfl.predictor._stacks import Alone, Stack, stacked
+from gpukfl.predictor._views import Encoder, Place, View, Views
+
+BLENDS = ("AutoRegressor", "AutoClassifier")
+_ENCODED = 2**24  # elements of rows by all folds, that models of other libraries are asked at
+
+
+@dataclass(frozen=True, eq=False)
+class BlendedModels:
+    """A member of a blend: its weight, models, and residuals on the scale that it predicts on.
+
+    `sees` says how its models see the rows of a table.
+    """
+
+    weight: float
+    models: tuple[Predictor, ...]
+    residuals: Array | None
+    sees: str
+
+
+@dataclass(frozen=True, eq=False)
+class Blend:
+    """A blend of models, for rows (n, d) of numbers, or of the codes of a table.
+
+    Attributes
+    ----------
+    members : tuple of BlendedModels
+        All with a weight.
+    blending : Blending
+        How they are joined.
+    n_classes : int
+        0 of a regression.
+    n_features : int
+        Columns of rows.
+    encoder : Encoder, optional
+        What makes the models' rows, where these are of a table.
+    recorded : bool
+        Whether rows only record what is done with them: then no models are stacked.
+    """
+
+    members: tuple[BlendedModels, ...]
+    blending: Blending
+    n_classes: int
+    n_features: int
+    encoder: Encoder | None = None
+    recorded: bool = False
+
+    def __call__(self, X: Array, /) -> Array:
+        """Values (n, t), or probabilities, at all rows at once."""
+        found = self._total(self._found(X), self._shares)
+        return array_namespace(X).astype(found, X.dtype, copy=False)
+
+    def by_blocks(self, X: Array, /) -> Array:
+        """Return the same, by blocks of rows that fit in memory."""
+        found = self.in_double(X)
+        return array_namespace(found).astype(found, X.dtype, copy=False)
+
+    def in_double(self, X: Array, /) -> Array:
+        """Return the same in float64, whatever the rows are."""
+        (found,) = self._in_blocks(X, [self._shares])
+        return found
+
+    def by_fold(self, X: Array, /) -> list[Array]:
+        """Blends (n, t) of each fold's models, and of all of them, in float64."""
+        folds = [self._shares_of_fold(k) for k in range(self.n_folds)]
+        return self._in_blocks(X, [*folds, self._shares])
+
+    def prepare(self) -> None:
+        """Stack the models."""
+        assert self._stacks
+
+    # ------------------------------------------------------------------ folds
+
+    @property
+    def n_folds(self) -> int:
+        """How many folds each member has a model of."""
+        return min(len(one.models) for one in self.members) - self.blending.whole
+
+    def of_fold(self, k: int, /) -> Blend:
+        """Return the blend of one fold's models."""
+        if k not in self._folds:
+            members = tuple(
+                dataclasses.replace(one, models=(one.models[k],)) for one in self.members
+            )
+            self._folds[k] = dataclasses.replace(
+                self,
+                members=members,
+                blending=dataclasses.replace(self.blending, whole=False),
+                encoder=None if self.encoder is None else self.encoder.only(k),
+            )
+        return self._folds[k]
+
+    @cached_property
+    def _folds(self) -> dict[int, Blend]:
+        return {}
+
+    # ------------------------------------------------------------------ evaluation
+
+    @cached_property
+    def width(self) -> int:
+        """Elements that a row needs."""
+        quantiles = 0 if self._residuals is None else int(np.prod(self._residuals.shape))
+        seen = [np.prod(self._views.shape(one.sees)) for one in self.members]
+        return max(quantiles, *map(int, seen), *(stack.width for stack in self._stacks))
+
+    @property
+    def steps(self) -> int:
+        """Steps that a row takes, about, where NumPy takes them."""
+        return sum(stack.steps for stack in self._stacks)
+
+    @cached_property
+    def _views(self) -> Views:
+        return Views(self.n_features, self.encoder)
+
+    @cached_property
+    def _stacked(self) -> tuple[list[Stack], np.ndarray]:
+        """Stacks of all models, and their numbers in the order of what these say."""
+        models = [model for one in self.members for model in one.models]
+        places = [Place(k, one.sees) for one in self.members for k in range(len(one.models))]
+        if not self.recorded:
+            return stacked(models, places, self._views, self.n_classes)
+        pairs = zip(models, places, strict=True)
+        alone: list[Stack] = [Alone(*pair, self.n_classes, recorded=True) for pair in pairs]
+        return alone, np.arange(len(models))
+
+    @property
+    def _stacks(self) -> list[Stack]:
+        return self._stacked[0]
+
+    @cached_property
+    def _residuals(self) -> Array | None:
+        if self.blending.transform is None:
+            return None
+        known = [one.residuals for one in self.members if one.residuals is not None]
+        return stacked_residuals(known) if len(known) == len(self.members) else None
+
+    @cached_property
+    def _weights(self) -> np.ndarray:
+        return np.array([one.weight for one in self.members])
+
+    @cached_property
+    def _shares(self) -> np.ndarray:
+        """Shares (p, m) of the models in the means of members, in the order of the stacks."""
+        return self._in_order([self.blending.shares(len(one.models)) for one in self.members])
+
+    def _shares_of_fold(self, k: int) -> np.ndarray:
+        return self._in_order([np.eye(len(one.models))[k] for one in self.members])
+
+    def _in_order(self, shares: Sequence[Any]) -> np.ndarray:
+        rows = np.zeros((len(shares), sum(map(len, shares))))
+        start = 0
+        for row, own in zip(rows, shares, strict=True):
+            row[start : start + len(own)] = own
+            start += len(own)
+        return rows[:, self._stacked[1]]
+
+    def _total(self, found: Array, shares: np.ndarray) -> Array:
+        return self.blending.total(shares, self._weights, found, self._residuals)
+
+    def _found(self, X: Array, known: dict[int, Array] | None = None, rows: Any = None) -> Array:
+        """Predictions (m, n, t) within their bounds, of which some may be known at all rows."""
+        view, parts = View(self._views, X), list[Array]()
+        for k, stack in enumerate(self._stacks):
+            if known is not None and k in known:
+                parts.append(known[k][:, rows, :])
+                continue
+            found = stack(view.on(stack.reference))
+            parts.append(found if self.recorded else beside_in_double(found, X))
+        return self.blending.believed(concat_rows(parts))
+
+    def _in_blocks(self, X: Array, all_shares: Sequence[np.ndarray]) -> list[Array]:
+        """Blends (n, t) by several shares of the models."""
+        known, parts = self._foreign(X), list[list[Array]]()
+
+        def compute(start: int, stop: int) -> list[Array]:
+            found = self._found(X[start:stop, :], known, slice(start, stop))
+            return [self._total(found, shares) for shares in all_shares]
+
+        def take(_start: int, _stop: int, part: list[Array]) -> None:
+            parts.append(part)
+
+        n = X.shape[0]
+        each_block(double_reference(X), (0, n), self.width, compute, take, fewest=1)
+        return [concat_rows(list(some)) for some in zip(*parts, strict=True)]
+
+    def _foreign(self, X: Array) -> dict[int, Array]:
+        """Predictions (1, n, t) of models of other libraries, which make blocks by themselves."""
+        asked = [
+            k for k, one in enumerate(self._stacks) if isinstance(one, Alone) and one.is_foreign
+        ]
+        if not asked:
+            return {}
+        sizes = [np.prod(self._views.shape(one.sees)) for one in self.members]
+        step = max(_ENCODED // int(max(sizes)), 1)
+        parts: dict[int, list[Array]] = {k: [] for k in asked}
+        for start in range(0, X.shape[0], step):
+            view = View(self._views, X[start : start + step, :])
+            for k in asked:
+                stack = self._stacks[k]
+                parts[k].append(beside_in_double(stack(view.on(stack.reference)), X))
+        xp = array_namespace(X)
+        return {k: xp.concat(some, axis=1) for k, some in parts.items()}
+
+    # ------------------------------------------------------------------ other places
+
+    def alone(self) -> Self:
+        """Return the same blend for arrays that record what is done with them."""
+        members = tuple(
+            dataclasses.replace(one, models=tuple(model.alone() for model in one.models))
+            for one in self.members
+        )
+        return dataclasses.replace(self, members=members, recorded=True)
+
+    def placed(self, put: Put, /) -> Self:
+        """Return the same blend of arrays that `put` makes of its own."""
+        members = tuple(
+            dataclasses.replace(
+                one,
+                models=tuple(model.placed(put) for model in one.models),
+                residuals=None if one.residuals is None else put(one.residuals),
+            )
+            for one in self.members
+        )
+        reach = self.blending.reach
+        placed = None if reach is None else put(reach)
+        blending = dataclasses.replace(self.blending, reach=placed)
+        return dataclasses.replace(self, members=members, blending=blending)
+
+
+def beside_in_double(found: Array, X: Array, /) -> Array:
+    """Put values beside rows, in float64."""
+    if is_host(found) and is_host(X):
+        return found.astype(np.float64, copy=False)
+    if type(found) is type(X):
+        xp = array_namespace(X)
+        return xp.astype(found, xp.float64, copy=False)
+    return asarray_like(to_host(found), double_reference(X))
+
+
+# ---------------------------------------------------------------------- of estimators
+
+
+def predictor_of(
+    e: Any, kind: str, of_member: Callable[[Any], Predictor] = member_predictor, /
+) -> Predictor:
+    """Make the predictor of a fitted estimator.
+
+    Parameters
+    ----------
+    e : estimator
+        Fitted; or what has its attributes and parameters.
+    kind : str
+        Name of its class.
+    of_member : callable
+        Return the predictor of a model of a blend.
+
+    Raises
+    ------
+    TypeError
+        If the class is not known, and says nothing of its own function.
+    """
+    if kind in BLENDS:
+        return _blend_predictor(e, kind, of_member)
+    own = hasattr(type(e), "_function")  # of estimators, of which there may be new ones
+    values = e._function() if own else function_of(kind, e)
+    labels = _labels_of(e)
+    if labels is None:
+        return Predictor(values, e.n_features_in_, e._one_target)
+    signs = getattr(e, "_signs", kind.startswith("RKHSWeighting"))
+    classes = Classes(len(labels), e.calibration_, signs)
+    return Predictor(values, e.n_features_in_, labels=labels, classes=classes)
+
+
+def _labels_of(e: Any) -> np.ndarray | None:
+    return np.asarray(to_host(e.classes_)) if hasattr(e, "classes_") else None
+
+
+def _blend_predictor(e: Any, kind: str, of_member: Callable[[Any], Predictor]) -> Predictor:
+    members = tuple(
+        BlendedModels(one.weight, tuple(map(of_member, one.models)), one.residuals, one.sees)
+        for one in e.members_
+        if one.weight > 0
+    )
+    labels = _labels_of(e) if kind == "AutoClassifier" else None
+    blending = Blending(
+        labels is not None, e.floor_, e.temperature_, e.reach_, e.target_transform_, e.whole_
+    )
+    known, n_classes = e.encodings_, 0 if labels is None else len(labels)
+    n_features = e.n_features_in_ if known is None else len(known.table.coded)
+    encoder = None if known is None else known.folds
+    blend = Blend(members, blending, n_classes, n_features, encoder)
+    return Predictor(blend, n_features, labels is None and e._one_target, labels)

@@ -1,0 +1,131 @@
+"""What a blend makes of the predictions of its members."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpukfl.core._array import Array, array_namespace, asarray_like, is_host
+from gpukfl.predictor._transforms import TargetTransform
+
+
+@dataclass(frozen=True, eq=False)
+class Blending:
+    """How predictions of models are joined.
+
+    Attributes
+    ----------
+    classes : bool
+        Whether they are probabilities.
+    floor : float
+        Least probability that is believed.
+    temperature : float
+        Of the blend of probabilities.
+    reach : array, shape (2, t), optional
+        Least and largest prediction that is believed.
+    transform : TargetTransform, optional
+        What members predict on another scale by.
+    whole : bool
+        Whether the last model of each member knows all samples, and others those of a fold.
+    """
+
+    classes: bool
+    floor: float
+    temperature: float
+    reach: Array | None = None
+    transform: TargetTransform | None = None
+    whole: bool = False
+
+    def shares(self, count: int, /) -> list[float]:
+        """Shares of a member's models in its mean: equal ones, and half of it for a whole one."""
+        if self.whole and count > 1:
+            return [0.5 / (count - 1)] * (count - 1) + [0.5]
+        return [1.0 / count] * count
+
+    def believed(self, found: Array, /) -> Array:
+        """Predictions (..., t) of models within their bounds."""
+        return mixed(found, self.floor) if self.classes else bounded(found, self.reach)
+
+    def total(
+        self, shares: np.ndarray, weights: np.ndarray, found: Array, residuals: Array | None, /
+    ) -> Array:
+        """Blend predictions of models, in the targets' own units.
+
+        Parameters
+        ----------
+        shares : host array, shape (p, m)
+            Of each of m models in the mean of each of p members.
+        weights : host array, shape (p,)
+            Of the members.
+        found : array, shape (m, n, t)
+            What models predict, within its bounds.
+        residuals : array, shape (p, q, 1, t), or None
+            Quantiles of the members' residuals, where they predict on another scale.
+
+        Returns
+        -------
+        array, shape (n, t)
+        """
+        means = weighted(shares, found)
+        if self.transform is not None and residuals is not None:
+            means = _smeared(self.transform, means, residuals)
+        total = weighted(weights, means)
+        return tempered(total, self.temperature) if self.classes else total
+
+
+def weighted(weights: np.ndarray, found: Array, /) -> Array:
+    """Add up predictions (m, n, t) by weights (..., m)."""
+    m, _, t = found.shape
+    if is_host(found):
+        return (weights @ found.reshape(m, -1)).reshape(*weights.shape[:-1], -1, t)
+    xp = array_namespace(found)
+    if m is None or t is None:  # of arrays that are only described
+        rows = np.atleast_2d(weights)
+        parts = [xp.sum(xp.asarray(row[:, None, None]) * found, axis=0) for row in rows]
+        return parts[0] if weights.ndim == 1 else xp.stack(parts, axis=0)
+    flat = asarray_like(weights, found) @ xp.reshape(found, (m, -1))
+    return xp.reshape(flat, (*weights.shape[:-1], -1, t))
+
+
+def _smeared(transform: TargetTransform, means: Array, residuals: Array) -> Array:
+    """Means (p, n, t) of targets, as of `TargetTransform.mean`, by all quantiles at once."""
+    xp = array_namespace(means)
+    if None in means.shape[::2]:  # of arrays that are only described
+        kept = range(residuals.shape[0])
+        parts = [transform.mean(means[k, ...], residuals[k, :, 0, :]) for k in kept]
+        return xp.stack(parts, axis=0)
+    every = means[:, None, ...] + asarray_like(residuals, means)
+    p, q, _, t = every.shape
+    found = transform.inverse(xp.reshape(every, (-1, t)))
+    return xp.mean(xp.reshape(found, (p, q, -1, t)), axis=1)
+
+
+def stacked_residuals(residuals: Sequence[Array], /) -> Array:
+    """Quantiles (p, q, 1, t) of the residuals (q, t) of members."""
+    return array_namespace(*residuals).stack(list(residuals), axis=0)[:, :, None, :]
+
+
+def mixed(probabilities: Array, floor: float, /) -> Array:
+    """Probabilities (..., k) of which none is below `floor`."""
+    xp = array_namespace(probabilities)
+    raised = xp.clip(probabilities, min=floor)
+    return raised / xp.sum(raised, axis=-1, keepdims=True)
+
+
+def tempered(probabilities: Array, temperature: float, /) -> Array:
+    """Return positive probabilities (n, k) at a temperature."""
+    xp = array_namespace(probabilities)
+    logs = xp.log(probabilities) / temperature
+    powers = xp.exp(logs - xp.max(logs, axis=1, keepdims=True))
+    return powers / xp.sum(powers, axis=1, keepdims=True)
+
+
+def bounded(found: Array, reach: Array | None, /) -> Array:
+    """Predictions (..., t) no lower and no higher than they are believed; what overflowed stays."""
+    if reach is None:
+        return found
+    xp = array_namespace(found)
+    within = xp.minimum(xp.maximum(found, reach[0, :]), reach[1, :])
+    return xp.where(xp.isfinite(found), within, found)

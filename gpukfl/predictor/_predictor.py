@@ -1,0 +1,176 @@
+"""A fitted model as one frozen value: what it says of rows, by array operations."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol, Self
+
+import numpy as np
+
+from gpukfl.core._array import Array, array_namespace
+from gpukfl.predictor._classes import Classes
+
+Put = Callable[[Array], Array]
+
+
+class Valued(Protocol):
+    """A function of rows: one of a method, of another library's model, or a blend."""
+
+    @property
+    def width(self) -> int:
+        """Elements that a row needs."""
+
+    def __call__(self, X: Array, /) -> Array:
+        """Values (n, t) at rows (n, d), all at once."""
+
+    def by_blocks(self, X: Array, /) -> Array:
+        """Values (n, t) at rows (n, d), by blocks that fit in memory."""
+
+    def prepare(self) -> None:
+        """Compute what all rows need, once and not in every thread."""
+
+    def alone(self) -> Self:
+        """Return the same function for arrays that record what is done with them."""
+
+    def placed(self, put: Put, /) -> Self:
+        """Return the same function of arrays that `put` makes of its own."""
+
+
+class AtOnce:
+    """A function of few numbers a row, or of another library, which makes blocks by itself."""
+
+    @property
+    def width(self) -> int:
+        """Elements that a row needs."""
+        return 1
+
+    @property
+    def steps(self) -> int:
+        """Steps that a row takes, about, where NumPy takes them."""
+        return 20 * self.width
+
+    def by_blocks(self, X: Array, /) -> Array:
+        """Values (n, t) at rows (n, d)."""
+        found: Array = self(X)  # type: ignore[operator]
+        return found
+
+    def prepare(self) -> None:
+        """Compute nothing: there is nothing that all rows need."""
+
+    def alone(self) -> Self:
+        """Return itself: it is one function of arrays already."""
+        return self
+
+
+@dataclass(frozen=True, eq=False)
+class Foreign(AtOnce):
+    """A model of another library, whose predictions are asked for.
+
+    Attributes
+    ----------
+    ask : callable
+        Return predictions (n, t), or probabilities, at rows (n, d).
+    why_not : str
+        What to say where predictions by arrays alone are needed.
+    on_host : bool
+        Whether it takes rows of NumPy alone, in float64.
+    """
+
+    ask: Callable[[Array], Array]
+    why_not: str
+    on_host: bool = True
+
+    def __call__(self, X: Array, /) -> Array:
+        """Values (n, t) at rows (n, d)."""
+        return self.ask(X)
+
+    def alone(self) -> Self:
+        """Raise TypeError: it is no function of arrays."""
+        raise TypeError(self.why_not)
+
+    def placed(self, put: Put, /) -> Self:
+        """Return itself: it has no arrays of its own."""
+        del put
+        return self
+
+
+@dataclass(frozen=True, eq=False)
+class Predictor:
+    """A fitted model without its estimator.
+
+    Attributes
+    ----------
+    values : Valued
+        Predictions (n, t), scores of classes, or, of a blend, their probabilities.
+    n_features : int
+        Columns of rows; of a blend for tables those of codes.
+    one_target : bool
+        Whether predictions are (n,).
+    labels : host array, shape (k,), optional
+        Of the classes; None of a regression.
+    classes : Classes, optional
+        What makes classes of scores; None where values are probabilities.
+    """
+
+    values: Valued
+    n_features: int
+    one_target: bool = True
+    labels: np.ndarray | None = None
+    classes: Classes | None = None
+
+    def evaluate(self, X: Array, /) -> Array:
+        """Values (n, t) at rows (n, d) that are validated, by blocks that fit in memory."""
+        return self.values.by_blocks(X)
+
+    def predicted(self, found: Array, /) -> Array:
+        """Predictions (n,) or (n, t) of values: of classes their numbers."""
+        if self.labels is None:
+            return found[:, 0] if self.one_target else found
+        if self.classes is None:
+            return array_namespace(found).argmax(found, axis=1)
+        return self.classes.codes(self.classes.margins(found))
+
+    def probabilities(self, found: Array, /) -> Array:
+        """Probabilities (n, k) of the classes of values."""
+        if self.classes is None:
+            return found
+        return array_namespace(found).exp(self.classes.log_proba(found))
+
+    def outputs(self, X: Array, n_classes: int, /) -> Array:
+        """Predictions (n, t) as a blend takes them, in float64: of classes all probabilities."""
+        return self._as_member(self.values(X), n_classes)
+
+    def outputs_by_blocks(self, X: Array, n_classes: int, /) -> Array:
+        """Return the same, by blocks of rows that fit in memory."""
+        return self._as_member(self.values.by_blocks(X), n_classes)
+
+    def _as_member(self, found: Array, n_classes: int) -> Array:
+        xp = array_namespace(found)
+        if self.labels is not None:
+            found = self.probabilities(found)
+        found = xp.astype(found, xp.float64, copy=False)
+        if self.labels is None or self.knows(n_classes) or not n_classes:
+            return found
+        seen, nothing = self.labels.tolist(), xp.zeros_like(found[:, 0])
+        columns = [found[:, seen.index(k)] if k in seen else nothing for k in range(n_classes)]
+        return xp.stack(columns, axis=1)
+
+    def knows(self, n_classes: int, /) -> bool:
+        """Whether it has seen so many classes."""
+        return self.labels is not None and len(self.labels) == n_classes
+
+    def alone(self) -> Self:
+        """Return the same model for arrays that only record what is done with them.
+
+        Raises
+        ------
+        TypeError
+            If predictions are not array operations alone; says what to fit instead.
+        """
+        return dataclasses.replace(self, values=self.values.alone())
+
+    def placed(self, put: Put, /) -> Self:
+        """Return the same model of arrays that `put` makes of its own."""
+        return dataclasses.replace(self, values=self.values.placed(put))

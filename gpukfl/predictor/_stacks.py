@@ -1,0 +1,657 @@
+"""Models of one sort, of all folds and members of a blend, as one function of rows.
+
+A row of a blend takes dozens of small steps by every model. All that does not depend on the row is
+done when models are stacked, and the rest once for each sort.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol, Self
+
+import numpy as np
+
+from gpukfl._accel.trust import has_compiled_code
+from gpukfl.core._array import (
+    Array,
+    array_namespace,
+    clip,
+    concat_rows,
+    device_of,
+    is_host,
+    library_name,
+    to_host,
+)
+from gpukfl.kernels import KERNELS, Manhattan, PowerExponential
+from gpukfl.kernels._radial import Radial
+from gpukfl.linalg import interpolate_columns, interpolate_knots
+from gpukfl.linalg._distances import fast_power
+from gpukfl.predictor._classes import Classes, proba
+from gpukfl.predictor._foreign import LinearValues
+from gpukfl.predictor._forest import Forest
+from gpukfl.predictor._function import Function
+from gpukfl.predictor._predictor import Foreign, Predictor
+from gpukfl.predictor._sums import KernelSum, ShapeSum, inside
+from gpukfl.predictor._views import Place, View, Views, taken
+
+_NEAR = 2**16  # elements, of which a few arrays fit in a cache
+_AT_ONCE = 2**18  # elements of a matrix of kernels
+_LEAST, _LARGEST = 1e-100, 1e100  # lengthscales by which points can be divided
+
+
+class Stack(Protocol):
+    """Models of one sort, side by side."""
+
+    @property
+    def reference(self) -> Array | None:
+        """Of the place to compute on; any place without one."""
+
+    @property
+    def width(self) -> int:
+        """Elements that a row needs."""
+
+    @property
+    def steps(self) -> int:
+        """Steps that a row takes, about, where NumPy takes them."""
+
+    def __call__(self, view: View, /) -> Array:
+        """Predictions (m, n, t) by the models, or probabilities."""
+
+
+# ---------------------------------------------------------------------- one model
+
+
+@dataclass(frozen=True, eq=False)
+class Alone:
+    """A model of a sort that is not stacked.
+
+    `recorded` says whether its rows are made by operations that may only be recorded.
+    """
+
+    model: Predictor
+    place: Place
+    n_classes: int
+    recorded: bool = False
+
+    def __post_init__(self) -> None:
+        self.model.values.prepare()
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether it is another library's, which makes blocks of rows by itself."""
+        return isinstance(self.model.values, Foreign)
+
+    @cached_property
+    def reference(self) -> Array | None:
+        """Of the place to compute on; models of other libraries are on the host."""
+        values = self.model.values
+        on_host = not isinstance(values, Function) and getattr(values, "on_host", True)
+        return np.empty(0) if on_host and not self.recorded else None
+
+    @property
+    def width(self) -> int:
+        """Elements that a row needs."""
+        return self.model.values.width
+
+    @property
+    def steps(self) -> int:
+        """Steps that a row takes, about, where NumPy takes them."""
+        found: int = getattr(self.model.values, "steps", self.width)
+        return found
+
+    def __call__(self, view: View, /) -> Array:
+        """Evaluate it."""
+        rows = view.one_by_one(self.place) if self.recorded else view.of_fold(self.place)
+        return self.model.outputs(rows, self.n_classes)[None, ...]
+
+
+# ---------------------------------------------------------------------- linear models, trees
+
+
+@dataclass(frozen=True, eq=False)
+class LinearStack:
+    """Linear models of standardised rows, whose scales are in the coefficients."""
+
+    folds: np.ndarray  # (m,)
+    mean: np.ndarray  # (m, d)
+    coef: np.ndarray  # (m, d, t)
+    intercept: np.ndarray  # (m, 1, t)
+    sees: str
+    classes: bool
+
+    @staticmethod
+    def sort_of(model: Predictor, place: Place, /) -> Hashable:
+        """Return what models of one stack have in common; None of others."""
+        values = model.values
+        if not isinstance(values, LinearValues):
+            return None
+        return place.sees, values.classes, values.coef.shape
+
+    @classmethod
+    def of(cls, models: Sequence[Predictor], places: Sequence[Place], views: Views, /) -> Self:
+        """Stack models of one sort."""
+        parts: Any = [model.values for model in models]
+        return cls(
+            folds=np.array([views.fold_of(place) for place in places]),
+            mean=np.stack([one.mean for one in parts]),
+            coef=np.stack([one.coef / one.scale[:, None] for one in parts]),
+            intercept=np.stack([one.intercept[None] for one in parts]),
+            sees=places[0].sees,
+            classes=parts[0].classes,
+        )
+
+    @property
+    def reference(self) -> Array:
+        """Of the host."""
+        return np.empty(0)
+
+    @property
+    def width(self) -> int:
+        """Elements that a row needs."""
+        return self.mean.size
+
+    @property
+    def steps(self) -> int:
+        """Steps that a row takes, about, where NumPy takes them."""
+        return self.coef.size
+
+    def __call__(self, view: View, /) -> np.ndarray:
+        """Evaluate all."""
+        X: Any = taken(view.rows(self.sees), self.folds)
+        raw = (X - self.mean).transpose(1, 0, 2) @ self.coef + self.intercept
+        return np.asarray(proba(raw, self.coef.shape[2])) if self.classes else raw
+
+
+@dataclass(frozen=True, eq=False)
+class ForestStack:
+    """Forests without categories, as one of the rows that all models see."""
+
+    forest: Forest  # of the outputs of all models
+    n_outputs: int  # of each
+    sees: str
+    link: str
+
+    @staticmethod
+    def sort_of(model: Predictor, place: Place, /) -> Hashable:
+        """Return what models of one forest have in common; None of others."""
+        values = model.values
+        if not isinstance(values, Forest) or len(values.subsets):
+            return None
+        return place.sees, values.link, len(values.baseline)
+
+    @classmethod
+    def of(cls, models: Sequence[Predictor], places: Sequence[Place], views: Views, /) -> Self:
+        """Join models of one sort."""
+        forests = [model.values for model in models if isinstance(model.values, Forest)]
+        n_folds, d = views.shape(places[0].sees)
+        if any(one.n_features != d for one in forests):
+            msg = f"expected trees of {d} columns, got {[one.n_features for one in forests]}"
+            raise ValueError(msg)
+        first = [d * views.fold_of(place) for place in places]
+        whole = Forest.joined(forests, first, n_folds * d)
+        return cls(whole, len(forests[0].baseline), places[0].sees, whole.link)
+
+    @property
+    def reference(self) -> Array:
+        """Of the host."""
+        return np.empty(0)
+
+    @property
+    def width(self) -> int:
+        """Elements that a row needs."""
+        return len(self.forest.baseline)
+
+    @property
+    def steps(self) -> int:
+        """Steps that a row takes, about, where NumPy takes them."""
+        return 50 * len(self.forest.trees)
+
+    def __call__(self, view: View, /) -> np.ndarray:
+        """Values (m, n, t), or probabilities."""
+        X: Any = view.rows(self.sees)
+        X = X.reshape(len(X), -1)
+        if has_compiled_code(X):
+            sums = self.forest.compiled_sums(X)
+        else:
+            blocks = near_blocks(len(X), len(self.forest.trees))
+            sums = np.concatenate([self.forest.sums(X[rows]) for rows in blocks])
+        raw = sums.reshape(len(X), -1, self.n_outputs).transpose(1, 0, 2)
+        if self.link == "log":
+            return np.exp(raw)
+        return np.asarray(proba(raw, self.n_outputs)) if self.link == "probabilities" else raw
+
+
+# ---------------------------------------------------------------------- functions of methods
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """Rows as several functions take them, and what is made of their values."""
+
+    reference: Array  # of the place and the dtype to compute on
+    sees: str
+    places: np.ndarray  # (m,): among the rows by all scalings
+    clip: float | None
+    intercept: Array  # (m, 1, t)
+    classes: Classes | None
+
+    @staticmethod
+    def sort_of(model: Predictor, place: Place, /) -> Hashable:
+        """Return what functions have in common; None of those that prepare rows in another way."""
+        f, classes = model.values, model.classes
+        if not isinstance(f, Function) or f.leading_ones or f.columns is not None:
+            return None
+        if f.scaling is not None and not hasattr(f.scaling, "joined"):
+            return None
+        told = None if classes is None else (classes.count, classes.signs)
+        there = library_name(f.reference), str(device_of(f.reference)), f.reference.dtype
+        return place.sees, f.clip, there, f.intercept.shape, told
+
+    @classmethod
+    def of(cls, models: Sequence[Predictor], places: Sequence[Place], views: Views, /) -> Self:
+        """Join what models of one sort do with rows."""
+        parts: Any = [model.values for model in models]
+        pairs = zip(parts, places, strict=True)
+        there = parts[0].reference
+        return cls(
+            reference=there,
+            sees=places[0].sees,
+            places=np.array([views.place_of(one.scaling, place) for one, place in pairs]),
+            clip=parts[0].clip,
+            intercept=on_place(np.stack([to_host(one.intercept)[None] for one in parts]), there),
+            classes=_classes_of(models, there),
+        )
+
+    def rows(self, view: View, /) -> Array:
+        """Rows (m, n, d)."""
+        X = taken(view.scaled(self.sees), self.places)
+        if self.clip is not None:
+            X = clip(X, low=-self.clip, high=self.clip)
+        if is_host(X):
+            # Products of matrices whose rows are a power of two apart take thirty times as long
+            return np.ascontiguousarray(X.transpose(1, 0, 2), dtype=to_host(self.reference).dtype)
+        xp: Any = array_namespace(X)
+        X = xp.permute_dims(X, (1, 0, 2))
+        moved: Array = xp.astype(X, self.reference.dtype, copy=False)
+        return moved
+
+    def said(self, found: Array, /) -> Array:
+        """Turn values (m, n, t) into what models say: of classes, probabilities."""
+        if self.classes is None:
+            return found
+        return array_namespace(found).exp(self.classes.log_proba(found))
+
+
+def _classes_of(models: Sequence[Predictor], there: Array) -> Classes | None:
+    """Join calibrations of classes."""
+    known = [model.classes for model in models if model.classes is not None]
+    if not known:
+        return None
+    numbers: Any = {
+        name: on_place(
+            np.array([getattr(one.calibration, name) for one in known])[:, None, None], there
+        )
+        for name in ("power", "offset")
+    }
+    joint = dataclasses.replace(known[0].calibration, **numbers)
+    return dataclasses.replace(known[0], calibration=joint)
+
+
+def on_place(x: np.ndarray, there: Array) -> Array:
+    """Put a host array on the place of another one, in its own dtype."""
+    return x if is_host(there) else array_namespace(there).asarray(x, device=device_of(there))
+
+
+@dataclass(frozen=True, eq=False)
+class KernelStack:
+    """Sums of one kernel, apart from lengthscales, which are in rows and centres."""
+
+    prepared: Prepared
+    components: Array  # (m, d, k), or factors (m, 1, d), or (m, 1, 1) of all features
+    values: Squares | Powers
+    coef: Array  # (m, q, t)
+    bound: Array | None  # (m, 1, t)
+    bounds: Array | None  # (2, m, 1, t)
+
+    @staticmethod
+    def sort_of(model: Predictor, place: Place, /) -> Hashable:
+        """Return what they have in common."""
+        f, prepared = model.values, Prepared.sort_of(model, place)
+        if prepared is None or not isinstance(f, KernelSum) or _way(f.kernel) is None:
+            return None
+        nothing = [one is None for one in (f.bound, f.bounds)]
+        turns = None if f.components is None else f.components.ndim
+        kernel = _unstretched(f.kernel)
+        return prepared, kernel, f.centers.shape[1], f.coef.dtype, f.coef.shape[1], turns, *nothing
+
+    @classmethod
+    def of(cls, models: Sequence[Predictor], places: Sequence[Place], views: Views, /) -> Self:
+        """Stack models of one sort."""
+        parts: Any = [model.values for model in models]
+        kernel, there = parts[0].kernel, parts[0].reference
+        way = _way(kernel)
+        assert way is not None
+        centers = [to_host(one.centers) / one.kernel.lengthscale for one in parts]
+        return cls(
+            prepared=Prepared.of(models, places, views),
+            components=on_place(np.stack([_stretched(one) for one in parts]), there),
+            values=way.of(centers, _unstretched(kernel), there),
+            coef=on_place(_filled([to_host(one.coef) for one in parts]), there),
+            bound=_limits([one.bound for one in parts], 0, there),
+            bounds=_limits([one.bounds for one in parts], 1, there),
+        )
+
+    @property
+    def reference(self) -> Array:
+        """Of the place to compute on."""
+        return self.prepared.reference
+
+    @property
+    def width(self) -> int:
+        """Elements that a row needs: of a GPU, where steps are launched, for all models at once."""
+        (m, q, _), size = self.coef.shape, self.components.shape
+        at_once = 1 if is_host(self.reference) or isinstance(self.values, Powers) else m
+        return max(at_once * q, m * max(size[1:]))
+
+    @property
+    def steps(self) -> int:
+        """Steps that a row takes, about, where NumPy takes them."""
+        m, q, _ = self.coef.shape
+        return m * q * (self.values.n_features if isinstance(self.values, Powers) else 50)
+
+    def __call__(self, view: View, /) -> Array:
+        """Evaluate all, as many models at a time as their matrices of kernels are small."""
+        X, (m, q, _) = self.prepared.rows(view), self.coef.shape
+        at_once = m
+        if is_host(X):
+            at_once = max(_AT_ONCE // max(X.shape[1] * q, 1), 1)
+        elif isinstance(self.values, Powers):
+            at_once = 1
+        found = concat_rows([self._sums(X, k, min(k + at_once, m)) for k in range(0, m, at_once)])
+        if self.bound is not None:
+            xp = array_namespace(found)
+            found = xp.minimum(xp.maximum(found, -self.bound), self.bound)
+        found = self.prepared.intercept + found
+        found = found if self.bounds is None else inside(found, self.bounds)
+        return self.prepared.said(found)
+
+    def _sums(self, X: Array, start: int, stop: int) -> Array:
+        """Evaluate the sums (s, n, t) of the models from start to stop."""
+        X, B = X[start:stop, ...], self.components[start:stop, ...]
+        U = X * B if B.shape[1] == 1 else X @ B
+        K, coef = self.values.between(U, start, stop), self.coef[start:stop, ...]
+        return (K if K.dtype == coef.dtype else array_namespace(K).astype(K, coef.dtype)) @ coef
+
+
+def _unstretched(kernel: Any) -> Any:
+    return dataclasses.replace(kernel, lengthscale=1.0)
+
+
+def _stretched(f: Any) -> np.ndarray:
+    """Matrix (d, k), or factors (1, d) or (1, 1), for points in units of the lengthscale."""
+    stretch = 1.0 / f.kernel.lengthscale
+    if f.components is None:
+        return np.asarray([[stretch]])
+    return np.atleast_2d(to_host(f.components).T) * stretch
+
+
+def _limits(arrays: Sequence[Any], axis: int, there: Array) -> Array | None:
+    """Limits of models for rows: (m, 1, t), or (2, m, 1, t)."""
+    if arrays[0] is None:
+        return None
+    return on_place(np.expand_dims(np.stack(list(map(to_host, arrays)), axis=axis), -2), there)
+
+
+@dataclass(frozen=True, eq=False)
+class Squares:
+    """Functions of squared distances by one matrix product, as of `squared_distances`."""
+
+    center: Array  # (m, 1, k)
+    right: Array  # (m, k + 2, q)
+    profile: Callable[[Any], Any]
+
+    @classmethod
+    def of(cls, centers: Sequence[np.ndarray], kernel: Radial, there: Array, /) -> Self:
+        """Take centres (q, k) of models; fewer are filled up with what has no coefficient."""
+        middle = [points.mean(axis=0) for points in centers]
+        Z = _filled([points - c for points, c in zip(centers, middle, strict=True)])
+        squares = np.sum(Z * Z, axis=2, keepdims=True)
+        right = np.concatenate([-2.0 * Z, np.ones_like(squares), squares], axis=2)
+        columns = right.transpose(0, 2, 1).copy()
+        center = np.stack(middle)[:, None]
+        return cls(on_place(center, there), on_place(columns, there), kernel.profile)
+
+    def between(self, U: Array, start: int, stop: int, /) -> Array:
+        """Values (s, n, q) at points (s, n, k), by the models from start to stop."""
+        xp = array_namespace(U)
+        U = U - self.center[start:stop, ...]
+        squares = xp.sum(U * U, axis=2, keepdims=True)
+        found = xp.concat([U, squares, xp.ones_like(squares)], axis=2) @ self.right[start:stop, ...]
+        if is_host(found):  # in place, which the standard cannot say
+            return self.profile(np.maximum(found, 0.0, out=found))
+        return self.profile(clip(found, low=0.0))
+
+
+@dataclass(frozen=True, eq=False)
+class Powers:
+    """Functions of sums of powers of differences, which do not cancel, in float64."""
+
+    centers: Array  # (m, k, q)
+    counts: tuple[int, ...]  # centres of each model
+    kernel: Any  # of lengthscale 1
+
+    @classmethod
+    def of(cls, centers: Sequence[np.ndarray], kernel: Any, there: Array, /) -> Self:
+        """Take centres (q, k) of models; fewer are filled up with what has no coefficient."""
+        Z = _filled([points.astype(np.float64) for points in centers])
+        columns = np.ascontiguousarray(Z.transpose(0, 2, 1))
+        return cls(on_place(columns, there), tuple(map(len, centers)), kernel)
+
+    @property
+    def n_features(self) -> int:
+        """Coordinates of points."""
+        return self.centers.shape[1]
+
+    def between(self, U: Array, start: int, stop: int, /) -> Array:
+        """Values (s, n, q) at points (s, n, k), by the models from start to stop."""
+        Z = self.centers[start:stop, ...]
+        if not is_host(U) or not is_host(Z):
+            xp = array_namespace(U)
+            U = xp.astype(U, xp.float64, copy=False)
+            pairs = [self.kernel._evaluate(U[k, ...], Z[k, ...].T) for k in range(stop - start)]
+            return xp.stack(pairs, axis=0)
+        U = U.astype(np.float64, copy=False)
+        if has_compiled_code(U):
+            from gpukfl._accel.cpu_distances import stacked_sums
+
+            sums = stacked_sums(U, Z, float(self.kernel.power))
+        else:
+            sums = self._by_numpy(U, Z)
+        return self.kernel.profile(sums)
+
+    def _by_numpy(self, U: np.ndarray, Z: np.ndarray) -> np.ndarray:
+        """Add up powers (s, n, q), by blocks that stay near the processor."""
+        U, Z = U.transpose(2, 0, 1)[..., None], Z.transpose(1, 0, 2)[:, :, None]
+        k, m, _, q = Z.shape
+        found = np.empty((m, U.shape[2], q))
+        with unbuffered():
+            for models in near_blocks(m, k * q):
+                near = Z[:, models]
+                for rows in near_blocks(U.shape[2], near.size):
+                    powers = self._powers(U[:, models, rows] - near)
+                    np.add.reduce(powers, axis=0, out=found[models, rows])
+        return found
+
+    def _powers(self, gaps: np.ndarray) -> np.ndarray:
+        """Powers of their sizes, mostly in their place."""
+        power = self.kernel.power
+        if power == 2:
+            return np.multiply(gaps, gaps, out=gaps)
+        sizes = np.abs(gaps, out=gaps)
+        if power > 1:
+            rest = np.asarray(fast_power(sizes, power - 1.0))
+            return np.multiply(sizes, rest, out=sizes)
+        return sizes if power == 1 else np.asarray(fast_power(sizes, power))
+
+
+def _filled(arrays: Sequence[np.ndarray]) -> np.ndarray:
+    """Stack arrays (q, k) of models, of which some have fewer rows."""
+    q = max(map(len, arrays))
+    return np.stack([np.pad(one, ((0, q - len(one)), (0, 0))) for one in arrays])
+
+
+def _way(kernel: Any) -> type[Squares] | type[Powers] | None:
+    """Return how a kernel is evaluated; None of one that is no function of scaled distances."""
+    if type(kernel) not in KERNELS.values():  # a user's may be evaluated in another way
+        return None
+    if not _LEAST < getattr(kernel, "lengthscale", 0.0) < _LARGEST:
+        return None
+    if isinstance(kernel, Radial) and kernel.smooth:
+        return Squares
+    return Powers if isinstance(kernel, (Radial, Manhattan, PowerExponential)) else None
+
+
+@dataclass(frozen=True, eq=False)
+class ShapeStack:
+    """Means of piecewise-linear functions of projections."""
+
+    prepared: Prepared
+    W: Array  # (m, d, p)
+    knots: Array  # (m, p, q)
+    values: Array  # (m, p, q, t)
+
+    @staticmethod
+    def sort_of(model: Predictor, place: Place, /) -> Hashable:
+        """Return what they have in common."""
+        f, prepared = model.values, Prepared.sort_of(model, place)
+        if prepared is None or not isinstance(f, ShapeSum):
+            return None
+        return prepared, f.W.shape, f.values.dtype
+
+    @classmethod
+    def of(cls, models: Sequence[Predictor], places: Sequence[Place], views: Views, /) -> Self:
+        """Stack models of one sort; to fewer knots the last ones are added again."""
+        parts: Any = [model.values for model in models]
+        q, there = max(one.knots.shape[1] for one in parts), parts[0].W
+        missing = [(0, q - one.knots.shape[1]) for one in parts]
+        knots = [
+            np.pad(to_host(f.knots), ((0, 0), m), "edge")
+            for f, m in zip(parts, missing, strict=True)
+        ]
+        values = [
+            np.pad(to_host(f.values), ((0, 0), m, (0, 0)), "edge")
+            for f, m in zip(parts, missing, strict=True)
+        ]
+        return cls(
+            prepared=Prepared.of(models, places, views),
+            W=on_place(np.stack([to_host(one.W) for one in parts]), there),
+            knots=on_place(np.stack(knots), there),
+            values=on_place(np.stack(values), there),
+        )
+
+    @property
+    def reference(self) -> Array:
+        """Of the place to compute on."""
+        return self.prepared.reference
+
+    @property
+    def width(self) -> int:
+        """Elements that a row needs."""
+        m, d, p = self.W.shape
+        return m * max(d, p)
+
+    @property
+    def steps(self) -> int:
+        """Steps that a row takes, about, where NumPy takes them."""
+        return 50 * self.width
+
+    def __call__(self, view: View, /) -> Array:
+        """Evaluate all."""
+        at = self.prepared.rows(view) @ self.W  # (m, n, p)
+        means = self._means(at) if is_host(at) else self._means_one_by_one(at)
+        xp = array_namespace(at)
+        return self.prepared.said(
+            self.prepared.intercept + xp.astype(means, self.W.dtype, copy=False)
+        )
+
+    def _means(self, at: np.ndarray) -> np.ndarray:
+        """Means (m, n, t), by one search in the knots of all models."""
+        m, n, p = at.shape
+        columns = at.transpose(1, 0, 2).reshape(n, m * p)
+        knots, tables = self._tables
+        found = [np.asarray(interpolate_columns(columns, knots, values)) for values in tables]
+        return np.stack([one.reshape(n, m, p).mean(axis=2).T for one in found], axis=2)
+
+    @cached_property
+    def _tables(self) -> tuple[np.ndarray, np.ndarray]:
+        """Knots (m p, q) of all models, and values (t, m p, q)."""
+        knots, values = to_host(self.knots), to_host(self.values)
+        columns = knots.reshape(-1, knots.shape[2])
+        return columns, np.moveaxis(values.reshape(*columns.shape, -1), 2, 0).copy()
+
+    def _means_one_by_one(self, at: Array) -> Array:
+        """Means (m, n, t), by the models' own kernels."""
+        xp, (m, _, p) = array_namespace(at), at.shape
+        sums = [
+            interpolate_knots(at[k, ...].T, self.knots[k, ...], self.values[k, ...])
+            for k in range(m)
+        ]
+        return xp.stack(sums, axis=0) / p
+
+
+# ---------------------------------------------------------------------- all models
+
+
+_SORTS: tuple[Any, ...] = (LinearStack, ForestStack, KernelStack, ShapeStack)
+
+
+def stacked(
+    models: Sequence[Predictor], places: Sequence[Place], views: Views, n_classes: int, /
+) -> tuple[list[Stack], np.ndarray]:
+    """Stack models, and return their numbers in the order of what the stacks say."""
+    sorts: dict[Hashable, list[int]] = {}
+    for k, (model, place) in enumerate(zip(models, places, strict=True)):
+        sorts.setdefault(_sort_of(model, place, n_classes) or k, []).append(k)
+    stacks: list[Stack] = []
+    for sort, some in sorts.items():
+        if isinstance(sort, tuple):
+            own = [models[k] for k in some], [places[k] for k in some]
+            stacks.append(sort[0].of(*own, views))
+        else:
+            stacks.append(Alone(models[some[0]], places[some[0]], n_classes))
+    return stacks, np.concatenate(list(sorts.values()))
+
+
+def _sort_of(model: Predictor, place: Place, n_classes: int) -> tuple[Any, Hashable] | None:
+    """Say what stacks a model, with models of the same sort; None of one that knows few classes."""
+    if n_classes and (n_classes == 1 or not model.knows(n_classes)):
+        return None
+    sorts = ((stack, stack.sort_of(model, place)) for stack in _SORTS)
+    return next((found for found in sorts if found[1] is not None), None)
+
+
+# ---------------------------------------------------------------------- near the processor
+
+
+def near_blocks(n: int, width: int, /) -> Iterator[slice]:
+    """Divide n rows, of each of which arrays of `width` elements are made."""
+    size = max(_NEAR // max(width, 1), 1)
+    return (slice(start, start + size) for start in range(0, n, size))
+
+
+@contextlib.contextmanager
+def unbuffered() -> Iterator[None]:
+    """Let NumPy read what is broadcast where it lies.
+
+    It copies it into its buffer where that holds two rows of the result, which takes five times as
+    long as the differences of these.
+    """
+    before = np.setbufsize(16)  # elements, the fewest there may be
+    try:
+        yield
+    finally:
+        np.setbufsize(before)
