@@ -119,7 +119,8 @@ def _with(e: Any, /, **attributes: Any) -> Any:
     found = kind.__new__(kind)  # copies of `copy` are NumPy's
     vars(found).update(vars(e))
     for name, value in attributes.items():
-        setattr(found, name, value)  # by which it has another predictor
+        setattr(found, name, value)
+    found._keep_predictor()
     return found
 
 

@@ -276,6 +276,7 @@ def _filled(value: Any, read: Callable[[Stored], np.ndarray]) -> Any:
         for name, item in vars(value).items():
             setattr(value, name, _filled(item, read))
         check_values(value)
+        value._keep_predictor()
     if isinstance(value, _WITH_ARRAYS):
         fields = {f.name: _filled(getattr(value, f.name), read) for f in dataclasses.fields(value)}
         value = dataclasses.replace(value, **fields)

@@ -329,7 +329,6 @@ def restore_on_error(fit: Any, /) -> Any:
     return wrapped
 
 
-_PREDICTOR = "_predictor"  # where an estimator keeps it
 _PREDICTING = (  # arrays from which predictions are made
     *("W_", "map_", "centers_", "parameters_", "coef_", "dual_coef_", "intercept_", "bound_"),
     *("retrain_components_", "_rotation", "_offset", "_stretch"),
@@ -387,9 +386,7 @@ class ArrayRegressor(RegressorMixin):
         RuntimeError
             If the backend is not available.
         """
-        self._learn(X, y, sample_weight)
-        assert self.predictor_
-        return self
+        return self._learn(X, y, sample_weight)
 
     def _read_targets(self, y: Any, X: Array, sample_weight: Any) -> Samples:
         y = validate_targets(y, X)
@@ -410,7 +407,8 @@ class ArrayRegressor(RegressorMixin):
         array of shape (n_samples,) or (n_samples, n_targets)
             Predictions, of the library, device and dtype of X.
         """
-        return self.predictor_.predicted(predict_finite(self, X, "predict"))
+        found = predict_finite(self, X, "predict")
+        return self.predictor_.predicted(found)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -426,33 +424,36 @@ class ArrayRegressor(RegressorMixin):
 class HostStored(DescribedEstimator, BaseEstimator):
     """An estimator whose pickle holds NumPy arrays only, and loads without a GPU library."""
 
+    predictor_: Predictor  # made of the other attributes at the end of a fit, and of a copy
     _library: str
     _attributes: ClassVar[dict[str, Declared]] = {
         "n_features_in_": Int("n_features"),
         "_library": Text(("numpy",)),
     }
 
-    @property
-    def predictor_(self) -> Predictor:
-        """What was fitted, as one frozen value; made when it is first asked for."""
-        known = self.__dict__
-        if _PREDICTOR not in known:
-            check_is_fitted(self)
-            known[_PREDICTOR] = predictor_of(self, type(self).__name__)
-        found: Predictor = known[_PREDICTOR]
-        return found
+    def _keep_predictor(self) -> None:
+        """Set what predicts, made of the other fitted attributes."""
+        self.predictor_ = predictor_of(self, type(self).__name__)
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        self.__dict__.pop(_PREDICTOR, None)  # it was made of what is replaced
-        super().__setattr__(name, value)
+    def _fitted_predictor(self) -> Predictor:
+        """Return what predicts; NotFittedError before a fit."""
+        if "predictor_" not in vars(self):
+            check_is_fitted(self)
+        return self.predictor_
 
     def __getstate__(self) -> dict[str, Any]:
-        known = super().__getstate__().items()  # arrays of the predictor are in the others
-        state = {key: copy_to_host(value) for key, value in known if key != _PREDICTOR}
+        known = super().__getstate__().items()
+        # The arrays of the predictor are in the other attributes
+        state = {key: copy_to_host(value) for key, value in known if key != "predictor_"}
         state.pop("client", None)  # of a cluster that is not where it is loaded
         if "_library" in state:
             state["_library"] = "numpy"
         return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if "_library" in state:  # it is fitted
+            self._keep_predictor()
 
     @property
     def _repr_html_(self) -> Any:
@@ -492,7 +493,7 @@ class HostStored(DescribedEstimator, BaseEstimator):
     def to_host(self) -> Any:
         """Return a copy that works on NumPy arrays, wherever this model was fitted."""
         copy = type(self).__new__(type(self))
-        copy.__dict__.update(self.__getstate__())
+        copy.__setstate__(self.__getstate__())
         return copy
 
 

@@ -90,9 +90,7 @@ class LabelClassifier(ClassifierMixin):
         RuntimeError
             If the backend is not available.
         """
-        self._learn(X, y, sample_weight)
-        assert self.predictor_
-        return self
+        return self._learn(X, y, sample_weight)
 
     def _read_targets(self, y: Any, X: Array, sample_weight: Any) -> Samples:
         labels = validate_labels(y, X)
@@ -221,7 +219,8 @@ class OneHotClassifier(LabelClassifier):
         array of shape (n_samples, n_classes)
             Rows sum to 1. The largest is that of the predicted class.
         """
-        return self.predictor_.probabilities(predict_finite(self, X, "predict_proba"))
+        found = predict_finite(self, X, "predict_proba")
+        return self.predictor_.probabilities(found)
 
     @run_on_data_device
     def predict_log_proba(self, X: Any) -> Array:
@@ -237,7 +236,8 @@ class OneHotClassifier(LabelClassifier):
         array of shape (n_samples, n_classes)
             At most 0; finite.
         """
-        return self._classes().log_proba(predict_finite(self, X, "predict_log_proba"))
+        found = predict_finite(self, X, "predict_log_proba")
+        return self._classes().log_proba(found)
 
     @run_on_data_device
     def predict(self, X: Any) -> Array:

@@ -114,6 +114,7 @@ class DirectionProfiles(LinearFeatures):
         check_is_fitted(self)
         host = self.to_host()
         host.scaling_ = None  # of this copy, which is asked for scaled features
+        host._keep_predictor()
         directions = host.components_.astype(float)[:count]
         low, high = np.array(self._range).reshape(-1, 2)[:count].T
         steps = np.linspace(low, high, points, axis=1)

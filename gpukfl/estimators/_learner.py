@@ -115,6 +115,7 @@ def fit_on_devices(
         given.close()
     for name, value in estimator.__getstate__().items():  # where the data came from
         setattr(estimator, name, value)
+    estimator._keep_predictor()
 
 
 def _device_reference(device: int) -> Array:
@@ -388,7 +389,7 @@ class Learner(RenamedParameters, HostPickled):
 
     def _predict(self, X: Any, method: str) -> Array:
         """Fitted functions at `X`: (n, t)."""
-        predictor = self.predictor_  # before data are looked at: it may not be fitted
+        predictor = self._fitted_predictor()  # before data are looked at
         return predictor.evaluate(validate_samples(self, X, reset=False, method=method))
 
     def _checked(self) -> Any:
@@ -483,6 +484,7 @@ class Learner(RenamedParameters, HostPickled):
                 )
             else:
                 self.calibration_ = like.calibration
+            self._keep_predictor()
         if self.scaling is None and not lies_in_parts(X):
             warn_bad_units(X, unit_free=self._unit_free)
         return WarmStart(choice.setting, getattr(self, "calibration_", None))

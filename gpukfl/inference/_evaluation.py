@@ -412,7 +412,7 @@ def _leading_member(blend: AutoBase, X: Any) -> _Rows:
         one = member.models[0]
         if learned_kernel(one) is None or member.sees != NUMBERS:
             continue
-        rows = blend._seen(codes).by(0, NUMBERS)
+        rows = codes if encodings is None else encodings.folds.seen(codes).by(0, NUMBERS)
         said = f"by the kernel of {member.name}, the leading member of the blend that has one"
         if encodings is None:
             return _Rows(one, _to_float64(rows), names, said)

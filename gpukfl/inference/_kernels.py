@@ -93,6 +93,7 @@ def learned_kernel(estimator: Any, /) -> LearnedKernel | None:
         return None
     scale = make_scaler(e)
     e.scaling_ = None  # of this copy, which is asked at scaled rows
+    e._keep_predictor()
     e.__dict__.pop("feature_names_in_", None)
     d = e.n_features_in_
     importances = getattr(e, "feature_importances_", None)

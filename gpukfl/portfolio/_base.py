@@ -102,14 +102,15 @@ class HeldOutBlend:
     reach_: Array | None
     temperature_: float
     whole_: bool
-    predictor_: Predictor
+    _fitted_predictor: Callable[[], Predictor]
+    _keep_predictor: Callable[[], None]
 
     # ------------------------------------------------------------------ predictions
 
     @property
     def _blend(self) -> Blend:
         """The members, whose models predict together."""
-        values = self.predictor_.values
+        values = self._fitted_predictor().values
         assert isinstance(values, Blend)
         return values
 
@@ -168,6 +169,7 @@ class HeldOutBlend:
         middle = np.average(to_host(samples.Y), axis=0, weights=samples.weights)
         self.intercept_ = asarray_like(middle.astype(np.float64), there)
         self.tuning_, self.tuning_seconds_ = leaderboard_rows(contest)
+        self._keep_predictor()
         _ask_in_time(
             contest,
             lambda over: self._keep_uncertainty(run.again(), 0.0 if over else run.left()),
@@ -359,6 +361,7 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
                     self.members_, self.whole_, stopped = fit_members_to_all(
                         self, chosen, whole, run
                     )
+                    self._keep_predictor()
                 except KeyboardInterrupt:  # while rows are read: those that are here have a blend
                     stopped = True
                 self._n_samples = whole.n_rows if self.whole_ else len(samples)
@@ -440,6 +443,7 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
             return False
         if found is not None:
             (self.members_, self.encodings_), self.whole_ = found, True
+            self._keep_predictor()
         return False
 
     def _end(self, contest: MemberTrainer, *, stopped: bool) -> None:
@@ -461,11 +465,11 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
 
     def _predict(self, X: Any, method: str) -> Array:
         """Blend at `X`: (n, t)."""
-        return self.predictor_.evaluate(self._new_rows(X, method))
+        return self._fitted_predictor().evaluate(self._new_rows(X, method))
 
     def _new_rows(self, X: Any, method: str) -> Array:
         """Validate rows as those of the fit were, or give their codes."""
-        assert self.predictor_  # or it is not fitted
+        self._fitted_predictor()  # before data are looked at
         if self.encodings_ is None:
             return self._new_numbers(X, method)
         codes = self.encodings_.table.codes(X)

@@ -185,8 +185,8 @@ def array_model(model: Any, /) -> ArrayModel | None:
 
 def member_predictor(model: Any, /) -> Predictor:
     """Return the predictor of a fitted member of a blend, whatever library it is of."""
-    if hasattr(type(model), "predictor_"):
-        own: Predictor = model.predictor_
+    own = getattr(model, "predictor_", None)
+    if isinstance(own, Predictor):
         return own
     found = array_model(model)
     if found is not None:  # quicker than scikit-learn, which checks rows for every model again
