@@ -14,7 +14,7 @@ from gpukfl import estimators
 from gpukfl.core._array import Array, array_namespace, asarray_like, is_host
 from gpukfl.core._checks import check_choice
 from gpukfl.core._warnings import collect_warnings, warn
-from gpukfl.prediction import function_of
+from gpukfl.predictor import function_of
 from gpukfl.tables._column import Coded, Listed
 from gpukfl.tables._lookups import Lookup, columns_of, learn_lookup, width_of
 from gpukfl.tables._table import Table

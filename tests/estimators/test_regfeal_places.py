@@ -23,7 +23,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import gpukfl
-from gpukfl.prediction import FAR
+from gpukfl.predictor import FAR
 
 both = pytest.mark.parametrize("make", [regressor, classifier])
 

@@ -10,7 +10,7 @@ from sklearn.metrics import log_loss
 import gpukfl
 from gpukfl.portfolio._blend import choose_temperature
 from gpukfl.portfolio._folds import LogLoss
-from gpukfl.prediction import tempered
+from gpukfl.predictor import tempered
 
 RNG = np.random.default_rng(0)
 LOGITS = RNG.normal(0.0, 2.0, (4000, 3))
