@@ -1,7 +1,7 @@
 """The container of a model file: JSON and arrays in a zip archive, checked before they are read.
 
 Arrays are deflated where that saves something: centres are rows of a table, whose columns have few
-different values. A file that would hold more than a few times its own size is refused. It ends with
+different values. Matrices are stored column by column, which saves a third more. A file that would hold more than a few times its own size is refused. It ends with
 the SHA-256 of every byte before, so that a changed one is found before anything is parsed. Array
 headers are read by a strict pattern, and nothing in a file is executed.
 """
@@ -21,12 +21,12 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import IO, Any, BinaryIO
 
 import numpy as np
 
-FORMAT, VERSION = "gpukfl-model", 11
-_READABLE = (10, VERSION)  # the same, with arrays as they are
+FORMAT, VERSION = "gpukfl-model", 12
+_READABLE = (10, 11, VERSION)  # the same, with arrays as they are, and row by row
 HEADER = "header.json"
 LARGEST_HEADER = 2**25  # bytes: names of a million features
 DEEPEST = 200  # lists and objects inside one another in the header
@@ -45,7 +45,7 @@ _WORTH_DEFLATING = 2**12  # bytes
 _MAGIC = b"\x93NUMPY\x01\x00"
 _LARGEST_ARRAY_HEADER = 1024  # bytes: 32 dimensions
 _ARRAY_HEADER = re.compile(
-    rb"\{'descr': '([<|][biufUS]\d{1,9})', 'fortran_order': False, "
+    rb"\{'descr': '([<|][biufUS]\d{1,9})', 'fortran_order': (True|False), "
     rb"'shape': \(((?:\d{1,18}, )*\d{0,18},?)\), \} *\n"
 )
 _UNREADABLE = (  # what zipfile, zlib and json raise
@@ -76,6 +76,7 @@ class Stored:
 
     dtype: np.dtype
     shape: tuple[int, ...]
+    by_columns: bool  # whether a matrix is stored column by column
     member: zipfile.ZipInfo
     start: int  # bytes before its first element
 
@@ -90,7 +91,8 @@ def write_archive(file: BinaryIO, header: bytes, arrays: dict[str, np.ndarray], 
         _add(archive, HEADER, memoryview(header))
         saved = 0
         for name, array in arrays.items():
-            flat = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<")).reshape(-1)
+            turned = array.T if array.ndim == 2 else array
+            flat = np.ascontiguousarray(turned, dtype=array.dtype.newbyteorder("<")).reshape(-1)
             start, data = _array_header(flat.dtype, array.shape), flat.view(np.uint8).data
             # Readers believe so much of so small a file, whatever this array deflates to
             believed = saved + len(data) <= (_MOST_TIMES - 1) * file.tell() + _SPARE
@@ -105,7 +107,7 @@ def write_archive(file: BinaryIO, header: bytes, arrays: dict[str, np.ndarray], 
 
 def _array_header(dtype: np.dtype, shape: tuple[int, ...]) -> memoryview:
     buffer = io.BytesIO()
-    described = {"descr": dtype.str, "fortran_order": False, "shape": shape}
+    described = {"descr": dtype.str, "fortran_order": len(shape) == 2, "shape": shape}
     np.lib.format.write_array_header_1_0(buffer, described)
     return buffer.getbuffer()
 
@@ -179,7 +181,7 @@ class Archive:
             msg = f"in which {member.filename} is not an array of numbers or text"
             raise RefusedError(msg)
         dtype = np.dtype(match[1].decode())
-        shape = tuple(int(number) for number in re.findall(rb"\d+", match[2]))
+        shape = tuple(int(number) for number in re.findall(rb"\d+", match[3]))
         start = len(_MAGIC) + 2 + n_bytes
         n_elements = math.prod(shape)
         if len(shape) > _MOST_DIMENSIONS or math.prod(filter(None, shape)) > _MOST_ELEMENTS:
@@ -188,22 +190,38 @@ class Archive:
         if not dtype.itemsize or n_elements * dtype.itemsize != member.file_size - start:
             msg = f"in which {member.filename} has another size than its shape {shape} says"
             raise RefusedError(msg)
-        return Stored(dtype, shape, member, start)
+        by_columns = match[2] == b"True"
+        if by_columns and len(shape) != 2:
+            msg = f"in which {member.filename} has columns, and is no matrix"
+            raise RefusedError(msg)
+        return Stored(dtype, shape, by_columns, member, start)
 
     def read(self, stored: Stored, /) -> np.ndarray:
         """Read one array."""
         array = np.empty(stored.shape, dtype=stored.dtype)
-        space = array.reshape(-1).view(np.uint8).data
         with refusals(), self._zip.open(stored.member) as stream:
             stream.read(stored.start)
-            done = 0
-            while chunk := stream.read(_CHUNK):
-                space[done : done + len(chunk)] = chunk
-                done += len(chunk)
-        if done != len(space):
-            msg = f"in which {stored.member.filename} ends early"
-            raise RefusedError(msg)
+            if stored.by_columns and array.size:
+                n, d = array.shape
+                step = max(_CHUNK // (n * array.itemsize), 1)
+                for first in range(0, d, step):
+                    columns = np.empty((min(step, d - first), n), dtype=stored.dtype)
+                    _fill(stream, columns, stored)
+                    array[:, first : first + step] = columns.T
+            else:
+                _fill(stream, array, stored)
         return array.astype(stored.dtype.newbyteorder("="), copy=False)
+
+
+def _fill(stream: IO[bytes], array: np.ndarray, stored: Stored) -> None:
+    """Read the bytes of an array, or of some columns."""
+    space, done = array.reshape(-1).view(np.uint8).data, 0
+    while done < len(space) and (chunk := stream.read(min(_CHUNK, len(space) - done))):
+        space[done : done + len(chunk)] = chunk
+        done += len(chunk)
+    if done != len(space):
+        msg = f"in which {stored.member.filename} ends early"
+        raise RefusedError(msg)
 
 
 def check_members(

@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import pickle
+import re
 import resource
 import signal
 import stat
@@ -295,7 +296,7 @@ def test_members_that_are_no_arrays_are_refused(members, path):
         (b"'<f8'", b"'|O8'"),
         (b"'<f8'", b"'<f2'"),
         (b"'<f8'", b"'<c8'"),
-        (b"False", b"True "),
+        (b"True", b"true"),
         (b"'shape'", b"'shap('"),
         (b"(3, 6)", b"(6, 6)"),
         (b"(3, 6)", b"(-3,6)"),
@@ -311,6 +312,16 @@ def test_another_array_header_is_refused(members, path, old, new):
     ]
     assert changed != members
     refuse(path, zipped(changed), r"in which fitted/W_.npy (is not an array|has another size)")
+
+
+def test_only_matrices_are_stored_by_columns(members, path):
+    changed, vectors = [], 0
+    for name, content in members:
+        turned = re.sub(rb"False, ('shape': \(\d+,\), })", rb"True, \1 ", content[:256])
+        vectors += turned != content[:256]
+        changed.append((name, turned + content[256:]))
+    assert vectors
+    refuse(path, zipped(changed), "has columns, and is no matrix")
 
 
 @pytest.mark.parametrize("extra", [-8, -1, 1, 8])
