@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gpukfl._inferring import register_inference
-from gpukfl._saving import register_writer
 from gpukfl._version import __version__
+from gpukfl.core._hooks import register_inference, register_writer
 from gpukfl.core._lazy import lazy_getattr
 from gpukfl.core._memory import memory_budget
 

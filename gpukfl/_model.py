@@ -16,14 +16,14 @@ from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from gpukfl._compression import Compression, compressed, measured_again, own_score
-from gpukfl._persistence import read, write
 from gpukfl._registry import METHODS, known_methods
-from gpukfl._source import import_lines
 from gpukfl.core._array import Array, to_host
 from gpukfl.core._checks import check_number
 from gpukfl.core._frames import check_in_memory
+from gpukfl.core._source import import_lines
 from gpukfl.core._warnings import keep_warnings
+from gpukfl.deployment._compression import Compression, compressed, measured_again, own_score
+from gpukfl.deployment._files import read, write
 from gpukfl.estimators._base import feature_names, task_text
 from gpukfl.estimators._dask import defer_for_dask
 from gpukfl.inference import infer

@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 import gpukfl
-from gpukfl._archive import Archive, write_archive
+from gpukfl.core._archive import Archive, write_archive
 from gpukfl.estimators.selection import Knockoffs
 from gpukfl.instantiations import GaussianSign, RandomKitchenSinks, Stumps
 from gpukfl.kernels import Brownian, Gaussian, GaussianMixture, Linear, Matern52
@@ -170,7 +170,7 @@ def parts_of(model):
     """Header and arrays of a model, as `save` writes them."""
     import json
 
-    from gpukfl._persistence import _header_of
+    from gpukfl.deployment._files import _header_of
 
     arrays = {}
     header = _header_of(model.estimator, model._about(), arrays)

@@ -24,7 +24,7 @@ from model_files import HOSTILE, SMALL, data_of, fitted, opened, saved_bytes, wi
 
 import gpukfl
 import gpukfl.runtime
-from gpukfl._archive import write_archive
+from gpukfl.core._archive import write_archive
 
 TASKS = ("two targets", "two classes", "object labels")
 NAMES = [f"{method}, {TASKS[k % 3]}" for k, method in enumerate(SMALL)]

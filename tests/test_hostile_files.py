@@ -26,8 +26,8 @@ from skops.io import dumps
 
 import gpukfl
 import gpukfl.runtime
-from gpukfl._archive import RefusedError, write_archive
-from gpukfl._foreign import _check_indices, bytes_of, made_of
+from gpukfl.core._archive import RefusedError, write_archive
+from gpukfl.predictor._skops import _check_indices, bytes_of, made_of
 
 SPARE = 100 * 2**20  # bytes that any file may take beside four times its size
 X, Y = CASES["auto, own"][1], CASES["hkrr, one target"][2]

@@ -13,7 +13,7 @@ from brief import bkernn
 from model_files import opened
 
 import gpukfl
-from gpukfl._archive import VERSION, write_archive
+from gpukfl.core._archive import VERSION, write_archive
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),

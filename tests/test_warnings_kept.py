@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import gpukfl
-from gpukfl import _persistence
 from gpukfl.core._warnings import collect_warnings, keep_warnings, record_warning, warn
+from gpukfl.deployment import _files as _persistence
 from gpukfl.inspection._report import render_page
 
 RNG = np.random.default_rng(0)

@@ -19,11 +19,10 @@ from sklearn.metrics import r2_score
 from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted
 
-from gpukfl._inferring import infer
-from gpukfl._saving import save
-from gpukfl._source import import_lines
 from gpukfl.core._array import Array, array_namespace, as_columns, is_array, to_host
+from gpukfl.core._hooks import infer, save
 from gpukfl.core._results import Status
+from gpukfl.core._source import import_lines
 from gpukfl.core._warnings import keep_warnings
 from gpukfl.estimators._dask import run_on_data_device
 from gpukfl.estimators._declared import Bool, Declared, Fields, Int, Rule, Text

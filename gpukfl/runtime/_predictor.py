@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from gpukfl._accel.trust import use_numpy_only
-from gpukfl._archive import FAULTS, Archive, RefusedError, check_version
+from gpukfl.core._archive import FAULTS, Archive, RefusedError, check_version
 from gpukfl.core._array import Array
 from gpukfl.core._frames import NotANumberError, listed, numbers_of_rows
 from gpukfl.predictor import BLENDS, check_finite_prediction, medians_of

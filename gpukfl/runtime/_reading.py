@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gpukfl._archive import Archive, RefusedError
+from gpukfl.core._archive import Archive, RefusedError
 from gpukfl.estimators._calibration import Calibration
 from gpukfl.estimators.scaling import SCALINGS
 from gpukfl.instantiations import INSTANTIATIONS, RandomKitchenSinks

@@ -10,7 +10,7 @@ from sklearn.preprocessing import OneHotEncoder
 
 import gpukfl
 from gpukfl import runtime
-from gpukfl._archive import RefusedError
+from gpukfl.core._archive import RefusedError
 from gpukfl.inspection import Directions, described
 from gpukfl.portfolio import Encodings
 from gpukfl.portfolio._members import Task, make_members

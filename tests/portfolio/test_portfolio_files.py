@@ -7,8 +7,8 @@ import pytest
 from portfolio_cases import THREE, TWO, N, Truth, X, Y
 
 import gpukfl
-from gpukfl._archive import Archive, RefusedError
-from gpukfl._foreign import bytes_of, made_of
+from gpukfl.core._archive import Archive, RefusedError
+from gpukfl.predictor._skops import bytes_of, made_of
 
 OPTIONS = {"members": ["linear", "trees", "laplace", "bkernn"], "n_folds": 2}
 TARGETS = {

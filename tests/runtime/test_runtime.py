@@ -254,7 +254,7 @@ def test_changed_parts_are_refused(tmp_path):
     """Of a file whose checksum is right."""
     from model_files import opened
 
-    from gpukfl._archive import VERSION, write_archive
+    from gpukfl.core._archive import VERSION, write_archive
 
     path = tmp_path / "model.gpukfl"
     model("hkrr, one target").save(path)

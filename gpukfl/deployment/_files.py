@@ -14,7 +14,9 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
-from gpukfl._archive import (
+from gpukfl._registry import TASKS, known_methods
+from gpukfl._version import __version__
+from gpukfl.core._archive import (
     DEEPEST,
     FAULTS,
     FORMAT,
@@ -26,9 +28,6 @@ from gpukfl._archive import (
     check_version,
     write_archive,
 )
-from gpukfl._foreign import Foreign, bytes_of, made_of
-from gpukfl._registry import TASKS, known_methods
-from gpukfl._version import __version__
 from gpukfl.core._array import Array, is_array, to_host
 from gpukfl.core._files import atomic_write
 from gpukfl.core._places import Backend
@@ -55,6 +54,7 @@ from gpukfl.methods import ShapeFunctions
 from gpukfl.portfolio._attributes import VALUES
 from gpukfl.portfolio._base import AutoBase
 from gpukfl.predictor import ArrayModel, ConstantValues, Forest, LinearValues, array_model
+from gpukfl.predictor._skops import Foreign, bytes_of, made_of
 from gpukfl.tables._reader import TABLE_VALUES, Reader
 
 _KERNELS = (*KERNELS.values(), Sum, Product, Scaled)

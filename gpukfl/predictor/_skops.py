@@ -18,7 +18,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_classifier
 from sklearn.utils.validation import validate_data
 
-from gpukfl._archive import (
+from gpukfl.core._archive import (
     RefusedError,
     check_directory,
     check_json,

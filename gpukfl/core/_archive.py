@@ -1,9 +1,10 @@
 """The container of a model file: JSON and arrays in a zip archive, checked before they are read.
 
 Arrays are deflated where that saves something: centres are rows of a table, whose columns have few
-different values. Matrices are stored column by column, which saves a third more. A file that would hold more than a few times its own size is refused. It ends with
-the SHA-256 of every byte before, so that a changed one is found before anything is parsed. Array
-headers are read by a strict pattern, and nothing in a file is executed.
+different values. Matrices are stored column by column, which saves a third more. A file that would
+hold more than a few times its own size is refused. It ends with the SHA-256 of every byte before,
+so that a changed one is found before anything is parsed. Array headers are read by a strict
+pattern, and nothing in a file is executed.
 """
 
 from __future__ import annotations
