@@ -110,7 +110,7 @@ def measure(truth: Truth, method: str, seed: int) -> dict[str, Any]:
         chosen = [0] if kind == "profiles" else list(range(truth.n_features))
         one = bands(model, X, y, kind=kind, features=chosen)
         same = np.random.RandomState(0)
-        curves = choose_curves(InferenceData.of(model, X, y), kind, chosen, 25, same)
+        curves = choose_curves(InferenceData.from_model(model, X, y), kind, chosen, 25, same)
         for k, (band, curve) in enumerate(zip(one, curves, strict=True)):
             held = band.holds(curve.weights @ truth.function(curve.points))
             name = "profile" if kind == "profiles" else f"x{k}"

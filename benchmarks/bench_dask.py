@@ -154,7 +154,7 @@ def on_a_cluster(name: str, folder: str, n_workers: int) -> dict[str, Any]:
 
     with cluster_of(n_workers) as (client, processes):
         frame = dd.read_parquet(folder)
-        given = Collections.of(frame.drop(columns="y"), frame["y"])
+        given = Collections.from_inputs(frame.drop(columns="y"), frame["y"])
         begun = time.perf_counter()
         with read_partitions(given, client, "numpy", labels=False) as parts:
             loaded = time.perf_counter()
@@ -198,7 +198,7 @@ def latency(folder: str, n_workers: int) -> dict[str, Any]:
 
     with cluster_of(n_workers) as (client, _):
         frame = dd.read_parquet(folder)
-        given = Collections.of(frame.drop(columns="y"), frame["y"])
+        given = Collections.from_inputs(frame.drop(columns="y"), frame["y"])
         with read_partitions(given, client, "numpy", labels=False) as parts:
             rows = parts.X.partitioning
             noted = Noted(rows.holders)

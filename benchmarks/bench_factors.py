@@ -33,11 +33,11 @@ def tasks(n: int) -> dict[str, Callable[[], Any]]:
     rng = np.random.default_rng(0)
     B = rng.standard_normal((n, n))
     A = B @ B.T + n * np.eye(n)
-    factor = CholeskyFactor.of(A)
+    factor = CholeskyFactor.factor(A)
     X, y = rng.standard_normal((n, 10)), rng.standard_normal((n, 1))
     evidence = ExactCriterion(Matern32(1.0), X, y - y.mean())
     return {
-        "Cholesky factor": lambda: CholeskyFactor.of(A),
+        "Cholesky factor": lambda: CholeskyFactor.factor(A),
         "whitened matrix": lambda: factor.whiten(A),
         "inverse": factor.inverse,
         "triangular solve": lambda: factor.solve_upper(A),

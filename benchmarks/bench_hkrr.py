@@ -55,12 +55,12 @@ def measure_objective(n: int, dtype: str, n_centers: int, backend: str) -> dict[
     rng = np.random.default_rng(5)
     B = rng.standard_normal((D, D)) / 15.0  # lengthscale 1 of Bx
     small = _objective(place, X[:2000], y[:2000], X[:n_centers])
-    small.reduced(place.put(B))  # compiles
+    small.reduce(place.put(B))  # compiles
     objective = _objective(place, X, y, X[rng.choice(n, n_centers, replace=False)])
 
     def call() -> tuple[float, Any]:
         # A new array: kernel values kept for the last one are of no use
-        return objective.reduced(place.put(B.copy()))
+        return objective.reduce(place.put(B.copy()))
 
     begun = time.perf_counter()
     value, gradient = call()
@@ -97,7 +97,7 @@ def _errors(
     rng = np.random.default_rng(5)
     rng.standard_normal((D, D))
     objective = _objective(place, X, y, X[rng.choice(n, n_centers, replace=False)])
-    exact, slope = objective.reduced(place.put(B))
+    exact, slope = objective.reduce(place.put(B))
     slope = np.asarray(slope.tolist())
     return {
         "value_error": abs(value - exact) / exact,

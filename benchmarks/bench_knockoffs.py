@@ -87,12 +87,12 @@ def kernel_weights(columns: np.ndarray, y: np.ndarray, p: int, seed: int) -> np.
 def lasso_weights(columns: np.ndarray, y: np.ndarray, p: int, _: int) -> np.ndarray:
     """Coefficients of a Lasso whose penalty, one of twenty, three folds chose."""
     n = len(y)
-    whole = StandardColumns.of(columns, np.full((n, 1), 1.0 / n))
+    whole = StandardColumns.standardize(columns, np.full((n, 1), 1.0 / n))
     penalties = np.abs(whole.products(y)).max() * np.geomspace(1.0, 0.02, PENALTIES)
     errors = np.zeros(PENALTIES)
     for held in np.array_split(np.arange(n), FOLDS):
         X, t = np.delete(columns, held, axis=0), np.delete(y, held)
-        fold = StandardColumns.of(X, np.full((len(t), 1), 1.0 / len(t)))
+        fold = StandardColumns.standardize(X, np.full((len(t), 1), 1.0 / len(t)))
         for k, coef in enumerate(lasso_path(fold, t - t.mean(), penalties)):
             some = np.flatnonzero(coef)
             Z = (columns[np.ix_(held, some)] - fold.mean[some]) * fold.scale[some]

@@ -114,8 +114,8 @@ def measure(n: int, m: int, backend: str) -> dict[str, Any]:
     vectors = {"noise": noise - noise.mean(), "smooth": smooth - smooth.mean()}
     placed = {name: place.put(v[:, None]) for name, v in vectors.items()}
     made = {
-        "exact": lambda: BrownianKernel.of(X, W),
-        "binned": lambda: BinnedBrownianKernel.of(Rows(X, place.reference), W, n_knots=KNOTS),
+        "exact": lambda: BrownianKernel.build(X, W),
+        "binned": lambda: BinnedBrownianKernel.build(Rows(X, place.reference), W, n_knots=KNOTS),
     }
     row: dict[str, Any] = {"n": n, "m": m, "d": D, "dtype": "float64"}
     products, gradients = {}, {}

@@ -199,7 +199,7 @@ def measure_parts(n: int, d: int, count: int, backend: str) -> dict[str, Any]:
         seconds["products"] = time.perf_counter() - begun
         begun = time.perf_counter()
         right = Phi.T @ Y if n > Phi.shape[1] else Y
-        CholeskyFactor.of(add_to_diagonal(gram, n)).solve(right)
+        CholeskyFactor.factor(add_to_diagonal(gram, n)).solve(right)
         seconds["solution"] = time.perf_counter() - begun
         begun = time.perf_counter()
         method.directions(fit)

@@ -81,7 +81,7 @@ def measure(
     place = place_of(backend, n, p, dtype)
     wait, row = synchronizer(place), {}
     small = problem(place, 100, 20, None if n_centers is None else 10, kernel)
-    small.gradient(small.at(weights_of("10 variables", 20)))  # compiles
+    small.gradient(small.evaluate(weights_of("10 variables", 20)))  # compiles
     objective, beta = problem(place, n, p, n_centers, kernel), weights_of("10 variables", p)
     if isinstance(objective, FactoredSelection):
         begun = time.perf_counter()
@@ -89,7 +89,7 @@ def measure(
         wait()
         row["sort_seconds"] = time.perf_counter() - begun
         row["focus_seconds"] = clocked(lambda: objective.focus(beta), wait)[0]
-    row["value_seconds"], point = clocked(lambda: objective.at(beta), wait)
+    row["value_seconds"], point = clocked(lambda: objective.evaluate(beta), wait)
     row["gradient_seconds"], _ = clocked(lambda: objective.gradient(point), wait)
     size = {"n": n, "p": p, "n_centers": n_centers, "dtype": dtype, "kernel": kernel}
     return {**size, **row, "data_mb": objective.X.nbytes / 1e6}
@@ -114,13 +114,13 @@ def agreement(n: int, p: int, centers: tuple[int, ...], backend: str) -> dict[st
     cases = [(m, "float64") for m in centers] + [(centers[-1], "float32")]
     for which in ("none", *WEIGHTS):
         beta = np.zeros(p) if which == "none" else weights_of(which, p)
-        true = exact.at(beta)
+        true = exact.evaluate(beta)
         g_true = exact.gradient(true)
         for m, dtype in cases:
             factored = problem(place_of(backend, n, p, dtype), n, p, m)
             if beta.any():
                 factored.focus(beta)
-            point = factored.at(beta)
+            point = factored.evaluate(beta)
             gap = np.linalg.norm(factored.gradient(point) - g_true) / np.linalg.norm(g_true)
             value = abs(point.value / true.value - 1.0)
             rows.append({"n": n, "p": p, "n_centers": m, "dtype": dtype, "weights": which,

@@ -74,7 +74,7 @@ def as_coded(data: tuple[np.ndarray, ...], m: int, ridge: float) -> dict[str, fl
     """Fit the same with the published line search, on the host."""
     X, y, X_test, y_test = data
     fit = fit_bkernn(
-        lambda W: BrownianKernel.of(X, W),
+        lambda W: BrownianKernel.build(X, W),
         RidgeSystem(y[:, None], ridge),
         np.random.RandomState(0).normal(0.0, math.sqrt(1.0 / D), (D, m)),
         penalty=Basic(),

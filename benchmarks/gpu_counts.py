@@ -93,7 +93,7 @@ class Counts:
         """Add up."""
         total = Work(moved=8 * self.pairs, flops64=self.factored)
         for name, count in self.projections.items():
-            total = total + WORK[name](1, 1).scaled(count)
+            total = total + WORK[name](1, 1).repeat(count)
         calls = FUSED_CALLS_OF_CG if fused else CALLS_OF_CG[form]
         waits = 0.1 if fused else WAITS_OF_CG
         return total + Work(
@@ -187,7 +187,7 @@ def prepared(n: int) -> float:
     """Processor seconds in which a fit looks for copies of rows, on the host whatever the card."""
     X, y = Target().draw(n, 3)
     begun = time.process_time()
-    Samples.of(X, y[:, None], None, labels=False)
+    Samples.validate(X, y[:, None], None, labels=False)
     return time.process_time() - begun
 
 

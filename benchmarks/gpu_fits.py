@@ -213,8 +213,8 @@ def operator(form: str) -> Callable[[str, int], Row]:
 
         def make() -> Any:
             if form == "exact":
-                return BrownianKernel.of(X, W)
-            return BinnedBrownianKernel.of(Rows(X, place.reference), W, n_knots=KNOTS)
+                return BrownianKernel.build(X, W)
+            return BinnedBrownianKernel.build(Rows(X, place.reference), W, n_knots=KNOTS)
 
         wait = synchronizer(place)
         kernel = make()

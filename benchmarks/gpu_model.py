@@ -119,8 +119,8 @@ def doubles() -> list[dict[str, Any]]:
     n = 10_000
     rows = [(name, work(n, M), None) for name, work in WORK.items() if name != "pair_sums"]
     for name, (wide, narrow) in PAIRWISE.items():
-        pairs = None if narrow is None else narrow.scaled(n * n)
-        rows.append((name, wide.scaled(n * n), pairs))
+        pairs = None if narrow is None else narrow.repeat(n * n)
+        rows.append((name, wide.repeat(n * n), pairs))
     return [
         {
             "primitive": name,

@@ -73,11 +73,11 @@ def selection(cupy: Any, rng: np.random.Generator, n: int, few: bool) -> Callabl
     draws = np.random.RandomState(0)
     objective = FactoredSelection(ManhattanLaplace(), X, Y, 0.1, n_centers=count, rng=draws)
     columns = np.arange(D)
-    objective.gradient(objective.at(np.zeros(D)), columns)  # sorts, once and for all
+    objective.gradient(objective.evaluate(np.zeros(D)), columns)  # sorts, once and for all
 
     def run() -> None:
         beta = rng.uniform(0.01, 0.1, D)  # another point than the last, which is kept
-        objective.gradient(objective.at(beta), columns)
+        objective.gradient(objective.evaluate(beta), columns)
 
     return run
 

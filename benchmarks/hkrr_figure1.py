@@ -103,7 +103,7 @@ def run_one(place: Place, entries: str, start: int, max_time: float) -> dict[str
     row: dict[str, Any] = {"entries": entries, "start": start, "lengthscale": lengthscale}
     for method in METHODS:
         objective = problem(place, X, y, Z, RIDGE)
-        first = objective.reduced(place.put(B / lengthscale))[0]
+        first = objective.reduce(place.put(B / lengthscale))[0]
         found = descend(method, objective, place.put(B), lengthscale, max_time)
         history, C, xp = found.history, found.B / found.lengthscale, place.xp
         seconds, loss = [0.0, *history.seconds], [first, *history.objective]

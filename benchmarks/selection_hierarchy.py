@@ -116,7 +116,7 @@ def rank_of(objective: DenseSelection, level: int, anchor: float) -> int:
     start = np.zeros(objective.n_variables)
     start[:level] = anchor
     others = np.arange(level, objective.n_variables)
-    scores = -objective.gradient(objective.at(start), others)
+    scores = -objective.gradient(objective.evaluate(start), others)
     return int(np.sum(scores >= scores[0]))
 
 

@@ -35,10 +35,10 @@ def draw_data(quadruples: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 def at_zero(objective: DenseSelection) -> dict[str, Any]:
     """Right derivatives, the size of the terms that they add up, and difference quotients."""
-    point = objective.at(np.zeros(2))
+    point = objective.evaluate(np.zeros(2))
     absolute = objective.gradient(replace(point, alpha=abs(point.alpha)))
     steps = STEP * np.eye(2)
-    quotients = [(objective.at(beta).value - point.value) / STEP for beta in steps]
+    quotients = [(objective.evaluate(beta).value - point.value) / STEP for beta in steps]
     return {
         "value": point.value,
         "derivatives": objective.gradient(point),
@@ -52,11 +52,11 @@ def descent(objective: DenseSelection, start: float) -> dict[str, Any]:
     path = []
 
     def value(beta: np.ndarray) -> float:
-        return objective.at(beta).value + SPARSITY * float(beta.sum())
+        return objective.evaluate(beta).value + SPARSITY * float(beta.sum())
 
     def gradient(beta: np.ndarray) -> np.ndarray:
         path.append(beta)  # asked for at accepted points only
-        return objective.gradient(objective.at(beta)) + SPARSITY
+        return objective.gradient(objective.evaluate(beta)) + SPARSITY
 
     found = ProjectedGradient(max_iter=200).minimize(
         value, gradient, lambda beta: project_on_capped_orthant(beta, RADIUS), np.full(2, start)
@@ -67,11 +67,11 @@ def descent(objective: DenseSelection, start: float) -> dict[str, Any]:
 def landscape(objective: DenseSelection, count: int) -> dict[str, Any]:
     """J along β2, and on a grid of both weights."""
     axis = np.linspace(0.0, HIGHEST, count)
-    surface = np.array([[objective.at(np.array([a, b])).value for b in axis] for a in axis])
+    surface = np.array([[objective.evaluate(np.array([a, b])).value for b in axis] for a in axis])
     lowest = np.unravel_index(surface.argmin(), surface.shape)
     return {
         "along": ALONG,
-        "J_along": [objective.at(np.array([0.0, b])).value for b in ALONG],
+        "J_along": [objective.evaluate(np.array([0.0, b])).value for b in ALONG],
         "axis": axis,
         "J": surface,
         "lowest": {"beta": axis[list(lowest)], "value": surface[lowest]},

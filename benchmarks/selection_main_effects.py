@@ -142,7 +142,7 @@ def slope_scores(kernel: str) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
 
     def scores(X: np.ndarray, y: np.ndarray) -> np.ndarray:
         objective = DenseSelection(KERNELS[kernel], X, y[:, None], RIDGE)
-        return -objective.gradient(objective.at(np.zeros(X.shape[1])))
+        return -objective.gradient(objective.evaluate(np.zeros(X.shape[1])))
 
     return scores
 

@@ -235,7 +235,7 @@ def descent_lambda(
     for k in range(FOLDS):
         A = descended(problem, operator, learner, lambdas, np.flatnonzero(folds != k), loss)
         held = np.flatnonzero(folds == k)
-        Phi = np.asarray(to_host(operator.at(problem.rows.at(held))), np.float64)
+        Phi = np.asarray(to_host(operator.evaluate(problem.rows.gather(held))), np.float64)
         risks += np.sum(LOSSES[loss].value(Phi @ to_host(A), y[held]), axis=0)
     return lambdas[int(np.argmin(risks))]
 

@@ -104,7 +104,7 @@ __all__ = [
 def _save(estimator: Any, path: Any) -> None:
     from gpukfl._model import Model
 
-    Model.of(estimator).save(path)
+    Model.from_estimator(estimator).save(path)
 
 
 def _infer(model: Any, X: Any, y: Any, /, **options: Any) -> Any:

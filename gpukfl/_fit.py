@@ -1,4 +1,4 @@
-"""The one-line door: data in, tuned and fitted model out."""
+"""The function `fit`: data in, a tuned and fitted model out."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def fit(
     """
     begun = time.perf_counter()
     _check(method, task, ridge, scaling, penalty, max_time)
-    _check_given(columns, impute, progress, sample_weight)
+    _check_arguments(columns, impute, progress, sample_weight)
     data = read_training_data(X, y, sample_weight, task=task, random_state=random_state)
     warn_target_leakage(data.X, data.y, classes=data.task == "classification")
     given = {"random_state": random_state, "backend": backend, "max_time": max_time, **options}
@@ -149,9 +149,9 @@ def fit(
     if not row.single:
         given |= {"columns": columns, "impute": impute}
     check_options(method, data.task, given)
-    estimator = row.of(data.task)(**given)
+    estimator = row.estimator_class(data.task)(**given)
     show = is_interactive() if progress is None else progress
-    where = Backend.of(backend).name
+    where = Backend.parse(backend).name
     threads = limit_threads(data.X, len(data), where)
     with progress_to(show) as report, threads, use_report(report):
         rows = encode_training_data(estimator, data, columns, impute)
@@ -203,7 +203,7 @@ def _check(method: str, task: str, ridge: Any, scaling: Any, penalty: Any, max_t
     check_number("max_time", max_time, low=0, low_allowed=False, also=(None,))
 
 
-def _check_given(columns: Any, impute: Any, progress: Any, sample_weight: Any) -> None:
+def _check_arguments(columns: Any, impute: Any, progress: Any, sample_weight: Any) -> None:
     check_kind("columns", columns, (Mapping, type(None)))
     check_choice("impute", impute, IMPUTE)
     check_kind("progress", progress, (bool, type(None)))

@@ -20,9 +20,15 @@ from gpukfl._registry import METHODS, known_methods
 from gpukfl.core._array import Array, to_host
 from gpukfl.core._checks import check_number
 from gpukfl.core._frames import check_in_memory
+from gpukfl.core._lazy import OldName
 from gpukfl.core._source import import_lines
 from gpukfl.core._warnings import keep_warnings
-from gpukfl.deployment._compression import Compression, compressed, measured_again, own_score
+from gpukfl.deployment._compression import (
+    Compression,
+    compress_estimator,
+    own_score,
+    remeasure_blend,
+)
 from gpukfl.deployment._files import read, write
 from gpukfl.estimators._base import feature_names, task_text
 from gpukfl.estimators._dask import defer_for_dask
@@ -67,7 +73,7 @@ def call_text(model: Any, /) -> str:
 
 
 def _given_options(model: Any) -> dict[str, Any]:
-    """Parameters of the estimator that `fit` does not choose by itself."""
+    """Return the parameters of the estimator that the user chose."""
     kind, row = type(model.estimator), METHODS[model.method]
     defaults = {
         name: one.default for name, one in inspect.signature(kind.__init__).parameters.items()
@@ -91,7 +97,7 @@ _NOT_SAVED = ("estimator", "max_time", "columns", "impute", "compression", "weig
 
 @dataclass(eq=False, repr=False)
 class Model(Shown):
-    """A tuned and fitted estimator, and how it came about.
+    """A tuned and fitted estimator, with the record of its fit.
 
     It is an estimator of scikit-learn too, for its tools: `fit` fits again, with the options that
     `gpukfl.fit` was given, everything tuned anew; `sklearn.base.clone` gives a model that is not
@@ -155,8 +161,8 @@ class Model(Shown):
         ]
 
     @classmethod
-    def of(cls, estimator: Any, /) -> Self:
-        """Make a model of an estimator that was fitted by itself.
+    def from_estimator(cls, estimator: Any, /) -> Self:
+        """Make a model of an estimator that was fitted on its own.
 
         Parameters
         ----------
@@ -174,7 +180,7 @@ class Model(Shown):
             If the estimator is another.
         """
         task = "classification" if is_classifier(estimator) else "regression"
-        kinds = {row.of(task): method for method, row in known_methods().items()}
+        kinds = {row.estimator_class(task): method for method, row in known_methods().items()}
         if type(estimator) not in kinds:
             names = ", ".join(kind.__name__ for kind in kinds)
             msg = f"expected an estimator of a method ({names}), got {type(estimator).__name__}"
@@ -196,7 +202,7 @@ class Model(Shown):
 
     @keep_warnings
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit again to other data, with the options that `gpukfl.fit` was given; tunes anew.
+        """Fit to other data with the same options of `gpukfl.fit`, and tune again.
 
         Parameters
         ----------
@@ -235,7 +241,7 @@ class Model(Shown):
 
     @property
     def _limit(self) -> dict[str, float | None]:
-        """The time of the next fit, where the estimator keeps to one."""
+        """Return the time limit of the next fit, if the estimator has one."""
         return {"max_time": self.max_time} if hasattr(self.estimator, "max_time") else {}
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -297,7 +303,7 @@ class Model(Shown):
     # ------------------------------------------------------------------ predictions
 
     def _rows(self, X: Any) -> Any:
-        """Make rows for the estimator of `X`."""
+        """Convert `X` to the rows that the estimator takes."""
         check_is_fitted(self.estimator)
         return read_new_rows(self.estimator, self.reader, X, self.target_name)
 
@@ -315,7 +321,7 @@ class Model(Shown):
         TypeError
             If the model is a regression.
         """
-        return self._of_classes("predict_proba")(self._rows(X))
+        return self._classifier_method("predict_proba")(self._rows(X))
 
     @defer_for_dask
     def predict_log_proba(self, X: Any) -> Array:
@@ -326,9 +332,9 @@ class Model(Shown):
         TypeError
             If the model is a regression.
         """
-        return self._of_classes("predict_log_proba")(self._rows(X))
+        return self._classifier_method("predict_log_proba")(self._rows(X))
 
-    def _of_classes(self, name: str) -> Any:
+    def _classifier_method(self, name: str) -> Any:
         if not is_classifier(self.estimator):
             msg = "expected a classification model, got a regression: use predict"
             raise TypeError(msg)
@@ -345,7 +351,7 @@ class Model(Shown):
         TypeError
             If the model is no blend, or a classification.
         """
-        return self._of_blend("predict_interval")(self._rows(X), coverage)
+        return self._blend_method("predict_interval")(self._rows(X), coverage)
 
     @defer_for_dask
     def predict_quantiles(self, X: Any, levels: Sequence[float] = (0.05, 0.5, 0.95)) -> Array:
@@ -356,7 +362,7 @@ class Model(Shown):
         TypeError
             If the model is no blend, or a classification.
         """
-        return self._of_blend("predict_quantiles")(self._rows(X), levels)
+        return self._blend_method("predict_quantiles")(self._rows(X), levels)
 
     @defer_for_dask
     def predict_set(self, X: Any, coverage: float = 0.9) -> Array:
@@ -369,7 +375,7 @@ class Model(Shown):
         TypeError
             If the model is no blend, or a regression.
         """
-        return self._of_blend("predict_set")(self._rows(X), coverage)
+        return self._blend_method("predict_set")(self._rows(X), coverage)
 
     @defer_for_dask
     def transform(self, X: Any) -> Array:
@@ -393,7 +399,7 @@ class Model(Shown):
         TypeError
             If the model is no blend.
         """
-        return self._of_blend("leaderboard")()
+        return self._blend_method("leaderboard")()
 
     def distilled(self, method: str = "bkernn") -> Any:
         """Fit one small model to the predictions of a blend: see `AutoRegressor`.
@@ -403,9 +409,9 @@ class Model(Shown):
         TypeError
             If the model is no blend.
         """
-        return self._of_blend("distilled")(method)
+        return self._blend_method("distilled")(method)
 
-    def _of_blend(self, name: str) -> Any:
+    def _blend_method(self, name: str) -> Any:
         if self.method != "auto":
             msg = (
                 f"{name} is for blends, got a model of method {self.method!r}: "
@@ -431,10 +437,10 @@ class Model(Shown):
     def feature_importances_(self) -> np.ndarray:
         """Importance of each feature, summing to 1."""
         found = to_host(self.estimator.feature_importances_)
-        return found.copy() if self.reader is None else self.reader.by_column(found)
+        return found.copy() if self.reader is None else self.reader.sum_by_column(found)
 
     def most_important(self, count: int = 10) -> list[tuple[str, float]]:
-        """Names and importances of the leading features that have any, or of the first."""
+        """Return names and importances of the leading features."""
         check_number("count", count, kind=Integral, low=0)
         return Importances(tuple(self.feature_names), self.feature_importances_).leading(count)
 
@@ -452,7 +458,7 @@ class Model(Shown):
         names = names if self.reader is None else self.reader.encoding.names
         told = self.estimator._describe_columns(names, self.target_name)
         if self.reader is not None:
-            told = self.reader.told(told)
+            told = self.reader.translate(told)
         return replace(
             told.add_warnings(self.warnings_),
             task=task_text(self.estimator, self.target_kind),
@@ -477,7 +483,7 @@ class Model(Shown):
         held_out: tuple[Any, Any] | None = None,
         fitted_to: tuple[Any, Any] | None = None,
     ) -> None:
-        """Write one HTML file that says and shows what was learned, for phones and paper too.
+        """Write one HTML file that reports what was learned, for phones and paper too.
 
         Parameters
         ----------
@@ -523,7 +529,7 @@ class Model(Shown):
         held_out: tuple[Any, Any] | None = None,
         fitted_to: tuple[Any, Any] | None = None,
     ) -> Callable[[str | Path, Inferred | None], None]:
-        """Make all of a report but the inference, and return what writes it with one or without."""
+        """Prepare a report; return a function that writes it with or without inference."""
         told = evaluate_held_out(self, self.describe(), held_out, fitted_to, with_bands=with_bands)
         known = headline_scores(told, held_out) | (scores or {})
         return lambda path, inference: write_report(told, path, scores=known, inference=inference)
@@ -582,15 +588,15 @@ class Model(Shown):
             If the file cannot be written; an older one stays as it was.
         """
         check_is_fitted(self.estimator)
-        write(path, self.estimator, self._about())
+        write(path, self.estimator, self._metadata())
 
-    def _about(self) -> dict[str, Any]:
-        """Return what is known beside the estimator."""
+    def _metadata(self) -> dict[str, Any]:
+        """Return the fields of the model besides the estimator."""
         names = [one.name for one in fields(self) if one.name not in _NOT_SAVED]
         return {name: getattr(self, name) for name in names}
 
     def to_onnx(self, path: str | Path) -> None:
-        """Write what predicts to an ONNX file: see `BKerNNRegressor.to_onnx`.
+        """Write the prediction function to an ONNX file: see `BKerNNRegressor.to_onnx`.
 
         Parameters
         ----------
@@ -667,15 +673,15 @@ class Model(Shown):
             X, y, _ = split_target(X, y)
             y = order_targets(y, self.target_name)
             n_rows = y.shape[0] if hasattr(y, "shape") else len(y)
-            score = self._score_at(X, y, sample_weight)
-        estimator, what = compressed(self.estimator, float(tolerance), n_rows, score)
+            score = self._make_scorer(X, y, sample_weight)
+        estimator, what = compress_estimator(self.estimator, float(tolerance), n_rows, score)
         if what.unit == "members" and what.size < what.size_before:
             rows = None if X is None else self._rows(X)
-            estimator = measured_again(estimator, rows, y, sample_weight)
+            estimator = remeasure_blend(estimator, rows, y, sample_weight)
         return replace(self, estimator=estimator, compression=what)
 
-    def _score_at(self, X: Any, y: Any, weights: Any) -> Callable[[Any, np.ndarray], float]:
-        """Return what scores an estimator in place of the model's at some of the rows."""
+    def _make_scorer(self, X: Any, y: Any, weights: Any) -> Callable[[Any, np.ndarray], float]:
+        """Return a function that scores another estimator on some of the rows."""
 
         def score(estimator: Any, rows: np.ndarray) -> float:
             some = [None if one is None else take_rows(one, rows) for one in (X, y, weights)]
@@ -683,9 +689,11 @@ class Model(Shown):
 
         return score
 
+    of = OldName("from_estimator")
+
 
 def load(path: str | Path, /) -> Model:
-    """Read a model that `Model.save` or an estimator's wrote; it predicts on any machine.
+    """Read a model that `Model.save` or an estimator wrote; it predicts on any machine.
 
     Parameters
     ----------

@@ -30,7 +30,7 @@ from gpukfl.portfolio import AutoClassifier, AutoRegressor
 
 @dataclass(frozen=True)
 class MethodInfo:
-    """What a method is to those who do not know it.
+    """The description of a method for newcomers.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class MethodInfo:
     penalised: bool = False
     single: bool = True
 
-    def of(self, task: str, /) -> type:
+    def estimator_class(self, task: str, /) -> type:
         """Return the estimator of a task.
 
         Raises
@@ -81,11 +81,11 @@ def known_methods() -> dict[str, MethodInfo]:
 
 
 def check_options(method: str, task: str, names: Iterable[str], /) -> None:
-    """Raise TypeError for what is no parameter of the estimator: says which are, and of whom it is.
+    """Raise TypeError for an unknown option; the error lists the known ones.
 
     What estimators once had goes on to them, which say what it is now.
     """
-    kind: Any = METHODS[method].of(task)
+    kind: Any = METHODS[method].estimator_class(task)
     known = kind._get_param_names()
     for name in names:
         if name in known or kind.has_old_name(name):
@@ -96,9 +96,9 @@ def check_options(method: str, task: str, names: Iterable[str], /) -> None:
 
 
 def _owner_text(method: str, name: str) -> str:
-    """Say whose option it is: the method's for another task, or that of other methods."""
+    """Return in words which task or method has an option."""
     found: dict[str, list[str]] = {
-        other: [one for one in TASKS if name in row.of(one)._get_param_names()]  # type: ignore
+        other: [one for one in TASKS if name in row.estimator_class(one)._get_param_names()]  # type: ignore
         for other, row in METHODS.items()
     }
     if found[method]:
@@ -113,7 +113,7 @@ def _owner_text(method: str, name: str) -> str:
 
 
 class DataHandling(Enum):
-    """What becomes of data of a library."""
+    """How data of a library are handled."""
 
     STAYS = "✓"  # computed where the data are, and the result is of their library
     HOST = "NumPy"  # taken, and the result lies on the host
@@ -144,8 +144,8 @@ class Support:
     torch: DataHandling = STAYS
     dask: DataHandling = STAYS
 
-    def of(self, library: str, /) -> DataHandling:
-        """Return what becomes of data of a library."""
+    def handling(self, library: str, /) -> DataHandling:
+        """Return how data of a library are handled."""
         found: DataHandling = getattr(self, library)
         return found
 

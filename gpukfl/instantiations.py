@@ -27,7 +27,7 @@ _STEP = 0.25  # of a standardised feature, behind a derivative without a closed 
 
 
 class Features(ABC):
-    r"""Expected features of T parameters as functions of x.
+    r"""The expected features of T parameters as functions of x.
 
     .. math:: \bar\varphi_t(x) = E_w[K(w_t, w)\, \varphi(w, x)] = e^{c_t} s_t(x)
 
@@ -48,7 +48,7 @@ class Features(ABC):
         r"""Differentiate :math:`\sum_{it} P_{it} s_t(x_i)` with respect to X: (n, d)."""
 
     def standard_error(self, X: Array, /) -> float:  # noqa: ARG002
-        """Root mean square of the errors at `X`, relative to that of the features: 0 if exact."""
+        """Return the root mean square error at `X`, relative to the features; 0 if exact."""
         return 0.0
 
 
@@ -77,15 +77,15 @@ class Instantiation(ABC):
         """Evaluate the base predictors φ(w, x) of `W` (T, e) at `X` (n, d): (n, T)."""
 
     def expected(self, W: Array, X: Array, /) -> Array:
-        """Evaluate the features of `W` (T, e) at `X` (n, d): (n, T); here by draws of w."""
+        """Evaluate the features of `W` (T, e) at `X` (n, d): (n, T), by draws of w."""
         return MonteCarlo(self, W, X.shape[1]).shapes(X)
 
     def resolved(self, n_features: int, /) -> Instantiation:  # noqa: ARG002
-        """Settle what depends on the number of features."""
+        """Return the instantiation with settings that depend on the number of features."""
         return self
 
     def log_theta(self, n_features: int, /) -> float:  # noqa: ARG002
-        r"""Logarithm of a bound on θ, eq. (26), the norm of Λ: without a better one that of κ."""
+        r"""Return the logarithm of a bound on θ, eq. (26), the norm of Λ; by default that of κ."""
         return math.log(self.kappa)
 
     def features(self, W: Array, n_features: int, /) -> Features:
@@ -112,7 +112,7 @@ class Differences(Features):
 
 
 class ClosedForm(Differences):
-    """Expected features as a user gives them."""
+    """Expected features by a user's method."""
 
     def __init__(self, instantiation: Instantiation, W: Array, /) -> None:
         self.instantiation, self.W = instantiation, W
@@ -175,7 +175,7 @@ class MonteCarlo(Differences):
 def check_shape(
     instantiation: Instantiation, name: str, values: Array, expected: tuple[int, int], /
 ) -> None:
-    """Raise ValueError unless a method of a user's instantiation gave the expected shape."""
+    """Raise ValueError unless a user's method returned the expected shape."""
     if tuple(values.shape) != expected:
         msg = (
             f"expected {type(instantiation).__name__}.{name} to give shape {expected}, got "
@@ -271,11 +271,11 @@ class GaussianSign(Instantiation):
         return Gaussian(gamma)(U, W)
 
     def base(self, W: Array, X: Array, /) -> Array:
-        """Signs of the inner products; 0 where they are 0."""
+        """Return the signs of the inner products."""
         return array_namespace(X).sign(X @ W.T)
 
     def log_theta(self, n_features: int, /) -> float:
-        r"""Logarithm of θ, exactly.
+        r"""Return the exact logarithm of θ.
 
         :math:`\theta^2 = (1 + 2\sigma^2/\gamma^2)^{-n/2}\, \frac2\pi
         \arcsin\frac{\sigma^2}{\sigma^2 + \gamma^2}`, the same for every x: under the density
@@ -314,7 +314,7 @@ class _SignFeatures(Features):
         return erf(_unit_rows(X)[0] @ self.V.T)
 
     def pullback(self, X: Array, P: Array, /) -> Array:
-        """Differentiate: along the sphere, over the norm of x."""
+        """Differentiate along the sphere, over the norm of x."""
         xp = array_namespace(X)
         U, norms = _unit_rows(X)
         Z = U @ self.V.T
@@ -323,7 +323,7 @@ class _SignFeatures(Features):
 
 
 def _unit_rows(X: Array, /) -> tuple[Array, Array]:
-    """Rows over their norms, and the norms (n, 1); a row of zeros stays, with norm 1."""
+    """Return rows divided by their norms, and the norms (n, 1); zero rows have norm 1."""
     xp = array_namespace(X)
     sizes = xp.max(xp.abs(X), axis=1, keepdims=True)
     sizes = xp.where(sizes > 0, sizes, xp.ones_like(sizes))
@@ -376,18 +376,18 @@ class Stumps(Instantiation):
         return np.stack([index, self.sigma * rng.standard_normal(count)], axis=1)
 
     def kernel(self, U: Array, W: Array, /) -> Array:
-        """Gaussian in the thresholds where the features are the same, else 0."""
+        """Return a Gaussian of the thresholds if the features are equal, and 0 elsewhere."""
         xp = array_namespace(U, W)
         gaps = (U[:, 1][:, None] - W[:, 1][None, :]) / self.gamma
         values = xp.exp(-0.5 * gaps * gaps)
         return xp.where(U[:, 0][:, None] == W[:, 0][None, :], values, xp.zeros_like(values))
 
     def base(self, W: Array, X: Array, /) -> Array:
-        """Side of the threshold: 1 above, -1 below, 0 on it."""
+        """Return the side of the threshold: 1 above, -1 below, 0 on it."""
         return array_namespace(X).sign(_columns(W, X) - W[:, 1][None, :])
 
     def log_theta(self, n_features: int, /) -> float:
-        """Logarithm of θ: the bound of Table 1 is reached where all features go to infinity."""
+        """Return the logarithm of θ: the bound of Table 1, which is tight."""
         return -0.5 * math.log(n_features) - 0.25 * math.log1p(2.0 * self.sigma**2 / self.gamma**2)
 
     def features(self, W: Array, n_features: int, /) -> Features:
@@ -416,7 +416,7 @@ class _StumpFeatures(Features):
         return erf(self._arguments(X))
 
     def pullback(self, X: Array, P: Array, /) -> Array:
-        """Differentiate: each stump belongs to one feature."""
+        """Differentiate; each stump belongs to one feature."""
         xp = array_namespace(X)
         Z = self._arguments(X)
         slopes = P * (2.0 / math.sqrt(math.pi) / self.span) * xp.exp(-Z * Z)
@@ -426,7 +426,7 @@ class _StumpFeatures(Features):
 
 
 def _columns(W: Array, X: Array, /) -> Array:
-    """Column of `X` that each parameter looks at: (n, T)."""
+    """Return the column of `X` that each parameter uses: (n, T)."""
     xp = array_namespace(X)
     return xp.take(X, xp.astype(W[:, 0], xp.int64), axis=1)
 
@@ -454,7 +454,7 @@ class RandomKitchenSinks(Instantiation):
 
     @property
     def kappa(self) -> float:
-        """There is none.
+        """Not defined.
 
         Raises
         ------
@@ -465,15 +465,15 @@ class RandomKitchenSinks(Instantiation):
         raise ValueError(msg)
 
     def resolved(self, n_features: int, /) -> RandomKitchenSinks:
-        """Settle what depends on the number of features."""
+        """Return the instantiation with settings that depend on the number of features."""
         return RandomKitchenSinks(self.of.resolved(n_features))
 
     def draw(self, count: int, n_features: int, rng: np.random.RandomState, /) -> np.ndarray:
-        """Draw the parameters that `of` draws."""
+        """Draw parameters of the instantiation `of`."""
         return self.of.draw(count, n_features, rng)
 
     def kernel(self, U: Array, W: Array, /) -> Array:
-        """1 where the parameters are equal, else 0."""
+        """Return 1 where the parameters are equal, and 0 elsewhere."""
         xp = array_namespace(U, W)
         rows = [xp.all(U[k, :][None, :] == W, axis=1) for k in range(U.shape[0])]
         return xp.astype(xp.stack(rows), U.dtype)

@@ -170,10 +170,10 @@ def parts_of(model):
     """Header and arrays of a model, as `save` writes them."""
     import json
 
-    from gpukfl.deployment._files import _header_of
+    from gpukfl.deployment._files import _make_header
 
     arrays = {}
-    header = _header_of(model.estimator, model._about(), arrays)
+    header = _make_header(model.estimator, model._metadata(), arrays)
     return json.dumps(header).encode(), arrays
 
 

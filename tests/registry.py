@@ -100,11 +100,11 @@ class Counting(Kernel):
 
 
 def _brownian(on, p):
-    return BrownianKernel.of(on.put(p.X), on.put(p.W))
+    return BrownianKernel.build(on.put(p.X), on.put(p.W))
 
 
 def _binned(on, p):
-    return BinnedBrownianKernel.of(Rows(on.put(p.X), on.reference), on.put(p.W), n_knots=N_KNOTS)
+    return BinnedBrownianKernel.build(Rows(on.put(p.X), on.reference), on.put(p.W), n_knots=N_KNOTS)
 
 
 def _euclidean(on, p):

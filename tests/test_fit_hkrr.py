@@ -107,7 +107,7 @@ def test_hkrr_keeps_to_its_time(monkeypatch):
 
 @pytest.mark.parametrize("after", [3, 40])
 def test_an_interruption_of_hkrr_gives_a_model_and_a_warning(monkeypatch, after):
-    reduced, calls = HyperKernelObjective.reduced, [0]
+    reduced, calls = HyperKernelObjective.reduce, [0]
 
     def interrupted(self, B):
         calls[0] += 1
@@ -115,7 +115,7 @@ def test_an_interruption_of_hkrr_gives_a_model_and_a_warning(monkeypatch, after)
             raise KeyboardInterrupt
         return reduced(self, B)
 
-    monkeypatch.setattr(HyperKernelObjective, "reduced", interrupted)
+    monkeypatch.setattr(HyperKernelObjective, "reduce", interrupted)
     with pytest.warns(ConvergenceWarning, match="interrupted: the best iterate"):
         model = hkrr(X, Y, ridge="tune")
     assert "interrupted" in model.summary()

@@ -165,7 +165,7 @@ def test_a_report_holds_the_numbers(models, kind, tmp_path):
     model.report(tmp_path / "report.html", scores={"accuracy <held out>": 0.987654})
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     e = model.estimator
-    law = DegreeLaw(e.degree_decay_, e.max_degree_).described
+    law = DegreeLaw(e.degree_decay_, e.max_degree_).text
     assert law == {"degree": "degree up to 3", "features": "degree decay 0.3"}.get(kind, law)
     for name, fact in [
         ("selection of", "features"),

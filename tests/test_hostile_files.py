@@ -27,7 +27,7 @@ from skops.io import dumps
 import gpukfl
 import gpukfl.runtime
 from gpukfl.core._archive import RefusedError, write_archive
-from gpukfl.predictor._skops import _check_indices, bytes_of, made_of
+from gpukfl.predictor._skops import _check_indices, dump_estimator, load_estimator
 
 SPARE = 100 * 2**20  # bytes that any file may take beside four times its size
 X, Y = CASES["auto, own"][1], CASES["hkrr, one target"][2]
@@ -122,20 +122,20 @@ def wide_schema(members):
 def test_members_are_no_larger_than_their_bytes(change):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        data = rebuilt(bytes_of(SVR().fit(X, Y)), change)
+        data = rebuilt(dump_estimator(SVR().fit(X, Y)), change)
     tracemalloc.start()
     try:
         with pytest.raises(RefusedError):
-            made_of(data)
+            load_estimator(data)
         assert tracemalloc.get_traced_memory()[1] <= 4 * len(data) + SPARE
     finally:
         tracemalloc.stop()
 
 
 def test_compressed_members_of_a_member_are_refused():
-    data = rebuilt(bytes_of(SVR().fit(X, Y)), lambda members: members, zipfile.ZIP_DEFLATED)
+    data = rebuilt(dump_estimator(SVR().fit(X, Y)), lambda members: members, zipfile.ZIP_DEFLATED)
     with pytest.raises(RefusedError, match="compressed members"):
-        made_of(data)
+        load_estimator(data)
 
 
 def machine(**changes):
@@ -149,7 +149,7 @@ def machine(**changes):
 def test_a_support_vector_machine_comes_back():
     rows = np.linspace(-1.0, 1.0, 30).reshape(10, 3)
     expected = SVR().fit(X, Y).predict(rows)
-    np.testing.assert_array_equal(made_of(machine()).predict(rows), expected)
+    np.testing.assert_array_equal(load_estimator(machine()).predict(rows), expected)
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_a_support_vector_machine_comes_back():
 )
 def test_support_vector_machines_that_would_be_read_beyond_their_ends_are_refused(changes):
     with pytest.raises(RefusedError, match="cannot be read"):
-        made_of(machine(**changes))
+        load_estimator(machine(**changes))
 
 
 def test_sparse_matrices_that_point_elsewhere_are_refused():
@@ -186,9 +186,9 @@ def test_trees_of_others_are_for_pickle(tmp_path):
     """scikit-learn follows their indices unchecked."""
     trees = RandomForestRegressor(3, random_state=0).fit(X, Y)
     with pytest.raises(TypeError, match=r"types that skops trusts, .* pickle keeps others"):
-        bytes_of(trees)
+        dump_estimator(trees)
     with pytest.raises(RefusedError, match="cannot be read"):
-        made_of(np.frombuffer(dumps(trees), np.uint8))
+        load_estimator(np.frombuffer(dumps(trees), np.uint8))
 
 
 # ---------------------------------------------------------------------- trees
@@ -206,10 +206,10 @@ def piped(last, y):
 def test_trees_inside_a_pipeline_are_tables(y):
     kind = HistGradientBoostingRegressor if y == "values" else HistGradientBoostingClassifier
     expected = piped(kind(**BOOSTED), TARGETS[y])
-    data = bytes_of(expected)
+    data = dump_estimator(expected)
     assert b"TreePredictor" not in data
     assert b"TreePredictor" in dumps(expected)
-    found = made_of(np.frombuffer(data, np.uint8))
+    found = load_estimator(np.frombuffer(data, np.uint8))
     for again in (found, pickle.loads(pickle.dumps(found))):
         for name in ("predict", "predict_proba", "decision_function", "score"):
             assert hasattr(again, name) == hasattr(expected, name)
@@ -218,7 +218,7 @@ def test_trees_inside_a_pipeline_are_tables(y):
                 one, other = getattr(again, name)(*of), getattr(expected, name)(*of)
                 np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-14)
     assert clone(found)[-1].fit(X, Y) is found[-1]
-    again = made_of(np.frombuffer(bytes_of(found), np.uint8))
+    again = load_estimator(np.frombuffer(dump_estimator(found), np.uint8))
     np.testing.assert_array_equal(again.predict(X), found.predict(X))
     assert is_classifier(found) == is_classifier(expected)
     with pytest.raises(ValueError, match="2 features"):
@@ -247,7 +247,7 @@ def test_a_blend_whose_members_hold_trees_comes_back(member, tmp_path):
 def test_trees_of_scikit_learn_inside_a_file_are_refused():
     data = dumps(piped(HistGradientBoostingRegressor(**BOOSTED), Y))
     with pytest.raises(RefusedError, match="cannot be read"):
-        made_of(np.frombuffer(data, np.uint8))
+        load_estimator(np.frombuffer(data, np.uint8))
 
 
 def replaced(**arrays):
@@ -299,10 +299,10 @@ def with_first(column, value):
     ],
 )
 def test_tables_inside_a_pipeline_are_checked(changes):
-    data = bytes_of(piped(HistGradientBoostingRegressor(**BOOSTED), Y))
-    assert made_of(rebuilt(data, replaced(nodes=lambda x: x))).predict(X).shape == Y.shape
+    data = dump_estimator(piped(HistGradientBoostingRegressor(**BOOSTED), Y))
+    assert load_estimator(rebuilt(data, replaced(nodes=lambda x: x))).predict(X).shape == Y.shape
     with pytest.raises(RefusedError, match="cannot be read"):
-        made_of(rebuilt(data, replaced(**changes)))
+        load_estimator(rebuilt(data, replaced(**changes)))
 
 
 def endless_child(nodes):

@@ -286,7 +286,7 @@ def test_the_targets_after_an_interrupted_one_are_left_out(monkeypatch, rng):
     fits = LassoFits(Lasso())
     interrupt(monkeypatch, WorkingSet, "descend", 0)
     (A,) = fits(sums, [1e-3])
-    assert fits.interrupted
+    assert fits.is_interrupted
     assert [path[0].status.name for path in fits.fits] == ["INTERRUPTED", "MAX_ITER", "MAX_ITER"]
     np.testing.assert_array_equal(A, np.zeros((8, 3)))
 

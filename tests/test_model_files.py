@@ -94,7 +94,7 @@ def test_a_loaded_model_can_be_fitted_again(name, path):
 @pytest.mark.parametrize("method", SMALL)
 def test_what_may_be_none_is_none_in_some_fits_and_not_in_others(method):
     fits = [vars(fitted(name).estimator) for name in CASES if name.startswith(method)]
-    for kind in map(METHODS[method].of, TASKS):
+    for kind in map(METHODS[method].estimator_class, TASKS):
         for name, what in declared_attributes(kind).items():
             values = [fit[name] for fit in fits if name in fit]
             rare = name in ONLY_INTERRUPTED or name in ELSEWHERE.get(method, ())

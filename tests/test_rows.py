@@ -90,7 +90,7 @@ def test_data_are_copied_to_a_gpu_once(on, stored, every_place_is_a_gpu):
     on.assert_close(copy, stored, ulps=0, dtype=stored.dtype.name)  # in its own precision
     rows = Rows(copy, on.reference)
     on.assert_close(rows.block(3, 7), stored[3:7], ulps=1)
-    on.assert_close(rows.at(np.array([7, 2])), stored[[7, 2]], ulps=1)
+    on.assert_close(rows.gather(np.array([7, 2])), stored[[7, 2]], ulps=1)
     assert move_if_fits(copy, on.reference) is copy
 
 

@@ -67,7 +67,7 @@ def test_arrays_for_arrays_are_not_told(fit, tmp_path):
     model = fit(rows)
     for one in (model, *loaded(model, tmp_path)):
         np.testing.assert_allclose(one.predict(rows), model.predict(rows), rtol=0, atol=1e-9)
-    table = Table.of(ARRAY)
+    table = Table.learn(ARRAY)
     np.testing.assert_array_equal(table.codes(ARRAY), ARRAY)
 
 

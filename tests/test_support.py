@@ -110,7 +110,7 @@ def host(x):
 def check(row, library, data, tmp_path):
     key = (row.name, row.doing)
     call = CALLS.get(key, lambda d, _: asked(row.name.removeprefix("gpukfl."), row.doing, d))
-    taken = row.of(library)
+    taken = row.handling(library)
     if taken is REFUSED:
         with pytest.raises((TypeError, ValueError), match=REFUSALS):
             call(data, tmp_path)
@@ -161,4 +161,8 @@ def test_every_estimator_has_a_row():
     kinds = [name for name in gpukfl.__all__ if hasattr(getattr(gpukfl, name), "fit")]
     assert {f"gpukfl.{name}" for name in kinds if name != "Model"} <= named
     assert LIBRARIES == ("numpy", "cupy", "torch", "dask")
-    assert {row.of(library) for row in SUPPORT for library in LIBRARIES} == {STAYS, HOST, REFUSED}
+    assert {row.handling(library) for row in SUPPORT for library in LIBRARIES} == {
+        STAYS,
+        HOST,
+        REFUSED,
+    }

@@ -52,7 +52,7 @@ def test_a_fit_without_warnings_keeps_none():
 
 
 def test_another_fit_forgets_those_of_the_first(model):
-    found = gpukfl.Model.of(model.estimator)
+    found = gpukfl.Model.from_estimator(model.estimator)
     assert found.warnings_ == [CENTERS]
     with pytest.warns(UserWarning, match="n_centers"):
         found.fit(X[:50], Y[:50])
@@ -68,7 +68,7 @@ def test_warnings_are_in_the_file(model, tmp_path):
 
 def test_files_without_them_are_read(model, tmp_path):
     arrays = {}
-    header = _persistence._header_of(model.estimator, model._about(), arrays)
+    header = _persistence._make_header(model.estimator, model._metadata(), arrays)
     del header["model"]["warnings_"], header["fitted"]["warnings_"]
     with (tmp_path / "older.gpukfl").open("w+b") as file:
         _persistence.write_archive(file, json.dumps(header).encode(), arrays)
@@ -88,7 +88,7 @@ def test_they_are_said_in_words(model):
 
 
 def test_a_warning_that_is_an_error_leaves_the_model_as_it_was(model):
-    found = gpukfl.Model.of(model.estimator)
+    found = gpukfl.Model.from_estimator(model.estimator)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with pytest.raises(UserWarning, match="n_centers"):

@@ -15,7 +15,7 @@ from gpukfl.estimators._declared import FLOAT, Declared, Number, Numbers
 from gpukfl.estimators._features import LinearFeatures
 from gpukfl.estimators._learner import SteppedLearner
 from gpukfl.estimators._samples import Splits
-from gpukfl.estimators._search import Search, Tuner, first_untried
+from gpukfl.estimators._search import Search, Tuner, first_untried_setting
 from gpukfl.inspection import Description, Importances
 from gpukfl.predictor import Function
 
@@ -35,9 +35,9 @@ class Grid(Tuner):
     ridges: tuple[float, ...]
 
     def propose(self, trials, /):
-        return first_untried(self.ridges, trials)
+        return first_untried_setting(self.ridges, trials)
 
-    def described(self, trial, /):
+    def describe_trial(self, trial, /):
         return {"ridge": trial.setting}
 
 
@@ -53,7 +53,7 @@ class RidgeSettings:
     def problem(self, samples, place, run, /):
         return Data(self, samples, place, run)
 
-    def given(self, problem, /):
+    def default_setting(self, problem, /):
         return RIDGES[1] if self.ridge is None else self.ridge
 
     def fit_fold(self, fold, ridge, start, run, /):
@@ -81,7 +81,7 @@ class Line(Function):
     def width(self):
         return self.coef.shape[0]
 
-    def at(self, X, /):
+    def evaluate(self, X, /):
         return self.intercept + X @ self.coef
 
 
@@ -121,7 +121,7 @@ class RidgeBase(LinearFeatures, SteppedLearner):
     def _describe(self, names, /):
         features, importances = names.features, self.feature_importances_
         return Description(
-            **self._about_fit(names, along="ridge", beside=()),
+            **self._fit_fields(names, along="ridge", beside=()),
             text=f"ridge {self.ridge_:.3g}",
             panels=(Importances(features, importances, "coefficients"),),
         )

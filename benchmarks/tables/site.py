@@ -293,7 +293,7 @@ def functions(read: Read) -> str:  # noqa: ARG001
     rows = [
         [
             f"{{py:obj}}`{row.name}`<br>" + (f"`{row.doing}`" if "=" in row.doing else row.doing),
-            *(row.of(library).value for library in LIBRARIES),
+            *(row.handling(library).value for library in LIBRARIES),
         ]
         for row in SUPPORT
     ]

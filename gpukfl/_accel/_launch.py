@@ -101,7 +101,7 @@ def _parameter(declared: str) -> tuple[str, str | None]:
 
 
 def _expand_macros(source: str) -> str:
-    """Text of a file with the macros that name its kernels spelt out."""
+    """Return a file's text with the macros that name its kernels expanded."""
     source = source.replace("\\\n", " ")
     macro = re.compile(r"^#define (KERNELS\w*)\(([^)]*)\)(.*)$", re.MULTILINE)
     macros = {name: (given.split(", "), body) for name, given, body in macro.findall(source)}
@@ -120,7 +120,7 @@ def _expand_macros(source: str) -> str:
 
 
 def type_name(x: Any, /) -> str:
-    """Name of the dtype, as kernels spell it."""
+    """Return the name of a dtype in the kernels' language."""
     return _dtype_name(x.dtype)
 
 
@@ -130,7 +130,7 @@ def _dtype_name(dtype: Any) -> str:
 
 
 def strides(x: Any, /) -> tuple[int, ...]:
-    """Elements from one entry to the next, along each axis."""
+    """Return the strides along each axis, in elements."""
     return tuple(stride // x.itemsize for stride in x.strides)
 
 
@@ -142,7 +142,7 @@ def double_is_slow(x: Any, /) -> bool:
 
 
 def n_filling_blocks(x: Any, /) -> int:
-    """How many blocks keep the device of `x` busy; only what is exact may be cut by this."""
+    """Return how many blocks keep the device of `x` busy; use it for exact sums only."""
     is_there = is_cupy(x)
     count = (
         device_attribute(Attribute.MULTIPROCESSORS, x.device.id) if is_there else _MULTIPROCESSORS
@@ -151,7 +151,7 @@ def n_filling_blocks(x: Any, /) -> int:
 
 
 def shared_bytes(x: Any, /) -> int:
-    """Shared memory that a block on the device of `x` may have."""
+    """Return the bytes of shared memory that a block on the device of `x` may have."""
     return device_attribute(Attribute.SHARED_BYTES, x.device.id) if is_cupy(x) else _SHARED_BYTES
 
 

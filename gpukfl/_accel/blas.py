@@ -1,4 +1,4 @@
-"""Products and quotients of parts of matrices in their place, which other threads run beside.
+"""Products and triangular solves in place on parts of matrices, while other threads work.
 
 NumPy's products need a new array, and SciPy's wrappers hold the interpreter's lock; `ctypes` calls
 what those wrap without it. Rows are contiguous: to BLAS, which reads columns first, every matrix

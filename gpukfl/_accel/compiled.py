@@ -1,4 +1,4 @@
-"""Numba's compiler, also where nothing may be written."""
+"""Numba's compiler, which also works where no cache can be written."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ R = TypeVar("R")
 
 
 def njit(*, cache: bool, **options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """Do what `numba.njit` does; with `cache`, keep the compiled code if there is a place for it.
+    """Compile as `numba.njit` does; with `cache`, keep the code where a cache can be written.
 
     Numba itself refuses to define a function where neither the folder of the package nor the
     home can be written to, and fails where the disk is full.
     """
 
-    def compiled(function: Callable[..., Any]) -> Any:
+    def compile_function(function: Callable[..., Any]) -> Any:
         if cache:
             try:
                 return _keep_if_possible(numba.njit(cache=True, **options)(function))
@@ -30,11 +30,11 @@ def njit(*, cache: bool, **options: Any) -> Callable[[Callable[..., Any]], Any]:
                     raise
         return numba.njit(**options)(function)  # anew in each process
 
-    return compiled
+    return compile_function
 
 
 def _keep_if_possible(dispatcher: Any, /) -> Any:
-    """Let a function go without its cache where that cannot be read or written."""
+    """Compile without a cache where the cache cannot be read or written."""
     if hasattr(dispatcher, "_cache"):  # Python's own function, where compiling is turned off
         dispatcher._cache = _Cache(dispatcher._cache)
     return dispatcher
@@ -50,33 +50,33 @@ class _Cache:
         return getattr(self.__dict__["_cache"], name)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Return what was compiled, or None."""
+        """Return the cached code, or None."""
         try:
             return self._cache.load_overload(sig, target_context)
         except OSError:
             return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep what was compiled, if there is room."""
+        """Cache compiled code, if there is room."""
         with contextlib.suppress(OSError):
             self._cache.save_overload(sig, data)
 
 
 def read_only_arguments(twin: Callable[P, R], /) -> Callable[P, R]:
-    """Decorate a function that only reads its arrays: it gets views that cannot be written to.
+    """Decorate a function that only reads its arrays; it receives read-only views.
 
     For those that can, Numba would compile the same code once more: a second, of a first fit.
     """
 
     @functools.wraps(twin)
-    def called(*args: P.args, **options: P.kwargs) -> R:
+    def wrapper(*args: P.args, **options: P.kwargs) -> R:
         return twin(*map(_freeze, args), **options)
 
-    return called
+    return wrapper
 
 
 def contiguous(A: np.ndarray, dtype: Any = None, /) -> np.ndarray:
-    """Return an array in C order, copied where it is not, that cannot be written to."""
+    """Return a read-only array in C order, copied if it was in another order."""
     return _read_only(np.ascontiguousarray(A, dtype=dtype))
 
 

@@ -47,7 +47,7 @@ def _index_bits(n):
 
 @njit(nogil=True, cache=True)
 def _pack(a, packed):
-    """Put place and index into integers; False where the place says nothing."""
+    """Pack position and index into integers; return False if values have no position."""
     bits = _index_bits(a.shape[0])
     first = last = np.float64(a[0])
     for i in range(a.shape[0]):
@@ -66,7 +66,7 @@ def _pack(a, packed):
 
 @njit(nogil=True, cache=True)
 def _unpack(a, packed, values, order):
-    """Sort by insertion what has the same place; False where that takes too many moves."""
+    """Sort equal positions by insertion; return False if that takes too many moves."""
     mask = (np.uint64(1) << np.uint64(_index_bits(a.shape[0]))) - np.uint64(1)
     for k in range(a.shape[0]):  # a loop of its own: the random accesses then overlap
         i = packed[k] & mask
@@ -211,7 +211,7 @@ def absolute_differences(A: np.ndarray, /) -> np.ndarray:
 
 @njit(nogil=True, cache=True)
 def _upper_differences(A, out, start, stop):
-    """Fill rows from either end above the diagonal: a long one and a short one each time."""
+    """Fill rows above the diagonal in pairs, a long one and a short one, from both ends."""
     n = A.shape[1]
     for first in range(start, stop):
         _row_differences(A, first, out[first, first + 1 :])
@@ -230,7 +230,7 @@ def _row_differences(A, i, out):
 
 @njit(nogil=True, cache=True)
 def _mirror(out):
-    """Copy what is above the diagonal below it, in tiles that stay in cache."""
+    """Copy the upper triangle to the lower one, in tiles that stay in cache."""
     n, tile = out.shape[0], 16
     for top in range(0, n, tile):
         for left in range(top, n, tile):
@@ -280,7 +280,7 @@ def _interpolate_columns(X, knots, values, out, _, start, stop):
 
 @njit(nogil=True, cache=True, inline="always")
 def _find_interval(a, knots):
-    """Find the knots that a point lies between, and its share of the way."""
+    """Find the two knots around a point, and its relative position between them."""
     low, high = 0, knots.shape[0]  # the last knot at or left of a is low
     while high - low > 1:
         middle = (low + high) // 2

@@ -14,7 +14,7 @@ from gpukfl._accel.threads import run_in_chunks
 def encode(
     A: np.ndarray, low: np.ndarray, gap: np.ndarray, n_knots: int, shift: int, /
 ) -> np.ndarray:
-    """Twin of the generic form behind `gpukfl.linalg.Positions.of`."""
+    """Twin of the generic form behind `gpukfl.linalg.Positions.from_projections`."""
     out: np.ndarray = np.empty(A.shape, dtype=_dtype(n_knots, shift))
     body = functools.partial(_encode, A, low, gap, n_knots - 1, shift, out)
     run_in_chunks(A.shape[0], A.size, body)
@@ -183,7 +183,7 @@ def _pair_sums(codes, shift, w, first, second, out, _, start, stop):
 
 @njit(nogil=True, cache=True)
 def _count_moments(a, b, shift, counts, moments):
-    """Sum in integers of two halves each, because storing twice costs less than four times."""
+    """Sum pairs of moments packed into one integer, which halves the number of stores."""
     mask = np.uint32((1 << shift) - 1)
     half = np.uint64(32)
     counts[:] = 0

@@ -39,7 +39,7 @@ def decay(s: np.ndarray, coefficients: tuple[float, ...], rate: float, root: boo
 
 @njit(nogil=True, cache=True, fastmath={"contract"})
 def _decay(s, rate, root, c0, c1, c2, out, start, stop):
-    """Halve e^-a as often as it goes, and take Taylor's polynomial of the rest of a."""
+    """Compute e^-a by halvings and Taylor's polynomial of the remainder."""
     a = np.empty(_TILE)
     times = np.empty(_TILE)
     power = np.empty(_TILE)

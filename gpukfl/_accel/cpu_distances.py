@@ -34,7 +34,7 @@ def distances(X: np.ndarray, Z: np.ndarray, norm: str | float, /) -> np.ndarray:
 
 @read_only_arguments
 def squares_of_few(X: np.ndarray, Z: np.ndarray, /) -> np.ndarray | None:
-    """Squared Euclidean distances (n, q) by differences; None where X has more than a few rows."""
+    """Return squared Euclidean distances (n, q) by differences, or None if X has many rows."""
     if X.shape[0] > _FEW:
         return None
     out = np.empty((X.shape[0], Z.shape[0]), dtype=X.dtype)
@@ -144,7 +144,7 @@ def _add(x, z, order, totals):
 
 @njit(nogil=True, cache=True, fastmath={"contract"}, inline="always")
 def _closer(total, y):
-    """One step of fourth order on 1 = total y^3."""
+    """Take one fourth-order step towards the solution of 1 = total y^3."""
     gap = 1.0 - total * y * y * y
     return y + y * (gap * (1.0 / 3.0 + gap * (2.0 / 9.0 + gap * (14.0 / 81.0))))
 

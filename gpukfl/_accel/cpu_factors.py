@@ -1,4 +1,4 @@
-r"""Cholesky factors, and what is made of them, of matrices so large that threads share the work.
+r"""Cholesky factors of large matrices, and solves with them, on several threads.
 
 By halves: a problem of half the size, a quotient or two and products with the other half, which
 are split over the threads, and another of half the size. LAPACK does what is small, in one thread.
@@ -21,12 +21,12 @@ _FEWEST, _MOST = 64, 256  # rows of such a share
 
 
 def is_worth_threads() -> bool:
-    """Return whether there are threads to share the work with."""
+    """Return whether several threads can share the work."""
     return free_threads() > 1
 
 
 def factor(A: np.ndarray, /) -> None:
-    """Put the Cholesky factor of A (n, n) in its place, with 0 above the diagonal.
+    """Replace A (n, n) by its Cholesky factor, with zeros above the diagonal.
 
     Raises
     ------
@@ -51,7 +51,7 @@ def factor(A: np.ndarray, /) -> None:
 
 
 def whiten(A: np.ndarray, L: np.ndarray, /) -> None:
-    r"""Put :math:`L^{-1} A L^{-\top}` in the place of a symmetric A (n, n): the lower triangle.
+    r"""Replace a symmetric A (n, n) by the lower triangle of :math:`L^{-1} A L^{-\top}`.
 
     With halves of A, L and the result W:
 
@@ -106,18 +106,18 @@ def inverse(L: np.ndarray, /) -> np.ndarray:
 
 
 def solve(L: np.ndarray, B: np.ndarray, /, *, turned: bool) -> None:
-    """Put the solution X of L X = B, or of Lᵀ X = B, in the place of B (n, t)."""
+    """Replace B (n, t) by the solution X of L X = B or Lᵀ X = B."""
     _split_rows(B.T, lambda s, t: divide(B[:, s:t], L, left=True, turned=turned))
 
 
 def _quarters(A: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """View the upper left quarter, that below it, and the lower right one."""
+    """Return views of the upper left, lower left and lower right quarters."""
     half = A.shape[0] // 2
     return A[:half, :half], A[half:, :half], A[half:, half:]
 
 
 def _split_rows(A: np.ndarray, body: Callable[[int, int], None]) -> None:
-    """Call ``body(start, stop)`` for equal parts of the rows, one for each thread."""
+    """Call ``body(start, stop)`` for equal parts of the rows, one per thread."""
     run_in_chunks(A.shape[0], A.size, lambda _, start, stop: body(start, stop))
 
 

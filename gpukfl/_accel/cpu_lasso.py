@@ -37,7 +37,7 @@ class WorkingSet:
         self.size = _begin(H, b, self.sign, self.members, self.factor)
 
     def descend(self, b: np.ndarray, g: np.ndarray, penalty: float, steps: int, /) -> float:
-        """Lower F by at most `steps` Newton steps; give what it lost, about 0 at the minimum.
+        """Lower F by at most `steps` Newton steps; return the decrease, about 0 at the minimum.
 
         `b` and ``g = c - H b`` are written to. O(n (n + T)) a step for n coordinates in the set.
         """
@@ -75,7 +75,7 @@ def _descend(H, b, g, penalty, steps, sign, members, n, L):
 
 @njit(nogil=True, cache=True)
 def _steepest(H, b, g, penalty, sign, refused):
-    """Coordinate outside the set that would lower F most by itself; -1 where none would."""
+    """Return the coordinate outside the set that lowers F most, or -1 if none does."""
     best, most = -1, 0.0
     for j in range(b.shape[0]):
         if sign[j] != 0 or refused[j] or H[j, j] <= _SMALLEST:
@@ -88,7 +88,7 @@ def _steepest(H, b, g, penalty, sign, refused):
 
 @njit(nogil=True, cache=True)
 def _settle(H, b, g, penalty, steps, sign, members, n, L):
-    """Newton steps on the set. One that would change a sign ends there, and takes it out.
+    """Take Newton steps on the set; a coordinate whose sign would change leaves it.
 
     Gives how many are left in the set, what F lost, and how many of `steps` are left.
     """
@@ -118,7 +118,7 @@ def _settle(H, b, g, penalty, steps, sign, members, n, L):
 
 @njit(nogil=True, cache=True)
 def _move(b, g, H, x, members, sign, penalty):
-    """Move along `x`, which becomes the step, to the first change of sign; -1 if there is none."""
+    """Move along `x` up to the first change of sign; return its position, or -1."""
     step, first = 1.0, -1
     if penalty > 0:  # without one a sign means nothing
         for i in range(members.shape[0]):
@@ -137,7 +137,7 @@ def _move(b, g, H, x, members, sign, penalty):
 
 @njit(nogil=True, cache=True)
 def _append(H, j, members, n, L):
-    """Make `j` the last of the set; tell whether it is independent of the `n` before.
+    """Append `j` to the set; return whether it is independent of the `n` coordinates before it.
 
     The pivot of a dependent column is raised. The factor is then that of a larger matrix, and its
     Newton steps still go down: far along what H does not see, to the next change of sign.
@@ -154,7 +154,7 @@ def _append(H, j, members, n, L):
 
 @njit(nogil=True, cache=True)
 def _remove(k, members, n, L):
-    """Take out the `k`-th of `n`: rotations of columns make the rows below a triangle again."""
+    """Remove the `k`-th of `n` coordinates, and restore the triangle by rotations."""
     cosine, sine = np.empty(n), np.empty(n)
     for r in range(k, n - 1):
         members[r] = members[r + 1]

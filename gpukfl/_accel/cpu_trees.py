@@ -1,4 +1,4 @@
-"""Sums over decision trees: for few rows a loop in Python takes longer than the trees."""
+"""Sums over decision trees, compiled because Python's loop would dominate for few rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CUDA twins for CuPy arrays: which kernels of ``brownian.cu`` run, on what, in what order.
+"""CUDA twins for CuPy arrays: launches of the kernels of ``brownian.cu``.
 
 Written against the array's own namespace, so that the tests run the same launches on NumPy
 arrays with kernels compiled for the CPU.
@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from gpukfl._accel import cuda_vectors
 from gpukfl._accel._launch import Kernels, contiguous, n_filling_blocks, shared_bytes, type_name
-from gpukfl.core._array import Array, array_namespace, device_of, double_like, like
+from gpukfl.core._array import Array, array_namespace, double_like, get_device, like
 from gpukfl.core._memory import block_size, run_in_blocks
 
 _THREADS = 256  # in a block
@@ -30,7 +30,7 @@ def _launch(name: str, grid: tuple[int, ...], args: tuple[Any, ...], shared_byte
 
 
 def _thread_grid(n: int, rows: int = 1) -> tuple[int, int]:
-    """Grid with a thread for each of n samples, and rows of blocks; kernels loop beyond it."""
+    """Return a grid with one thread per sample and rows of blocks; kernels loop beyond it."""
     return min(-(-n // _THREADS), _MAX_BLOCKS), min(rows, _MAX_BLOCKS)
 
 
@@ -40,7 +40,7 @@ def sort_rows(A: Array, /) -> tuple[Array, Array, Array]:
     m, n = A.shape
     (A,) = contiguous(A)
     values = xp.empty((m, n), **like(A))
-    order, rank = (xp.empty((m, n), dtype=xp.int32, device=device_of(A)) for _ in range(2))
+    order, rank = (xp.empty((m, n), dtype=xp.int32, device=get_device(A)) for _ in range(2))
     # CuPy sorts one row by radix, in a dozen launches, and all rows of a matrix by comparisons
     each = m if n <= _TOGETHER_UP_TO else 1
     for j in range(0, m, max(each, 1)):
@@ -112,12 +112,12 @@ def sign_products(values: Array, order: Array, rank: Array, Z: Array, /) -> Arra
 
 
 def encode(A: Array, low: Array, gap: Array, n_knots: int, shift: int, /) -> Array:
-    """Codes (m, n) of projections among knots; see `gpukfl.linalg.Positions.of`."""
+    """Codes (m, n) of projections among knots; see `gpukfl.linalg.Positions.from_projections`."""
     xp = array_namespace(A)
     m, n = A.shape
     low, gap = (xp.astype(x, xp.float64, copy=False) for x in (low, gap))
     A, low, gap = contiguous(A, low, gap)
-    codes = xp.empty((m, n), dtype=xp.int32, device=device_of(A))
+    codes = xp.empty((m, n), dtype=xp.int32, device=get_device(A))
     _launch(
         f"encode_{type_name(A)}", _thread_grid(n, m), (A, low, gap, m, n, n_knots, shift, codes)
     )
@@ -151,7 +151,7 @@ class _Bins:
         else:
             parts = xp.astype(xp.max(xp.abs(V), axis=0, keepdims=True), xp.float64)
         self.roots = xp.empty((t,), **double_like(V))
-        self.sums = xp.empty((t, m, n_knots), dtype=xp.int64, device=device_of(V))
+        self.sums = xp.empty((t, m, n_knots), dtype=xp.int64, device=get_device(V))
         size, bits = t * m * n_knots, (n - 1).bit_length()
         args = (parts, parts.shape[0], t, bits, self.roots, size, self.sums)
         _launch("bin_roots", _thread_grid(max(size, t)), args)
@@ -173,7 +173,7 @@ class _Bins:
 
 
 class _Positions(Protocol):
-    """Where samples lie among knots; see `gpukfl.linalg.Positions`."""
+    """Positions of samples among knots; see `gpukfl.linalg.Positions`."""
 
     @property
     def codes(self) -> Array: ...
@@ -197,7 +197,7 @@ def knot_levels(
 
 
 def can_sum_pairs(codes: Array, shift: int, n_knots: int, /) -> bool:
-    """Whether `pair_sums` has room for its tables: a row of one, and samples that 32 bits count."""
+    """Whether the tables of `pair_sums` fit in memory, and 32 bits count the samples."""
     return 4 * n_knots <= shared_bytes(codes) and 2 * shift <= _PAIR_BITS
 
 
@@ -206,7 +206,7 @@ def pair_sums(codes: Array, shift: int, n_knots: int, rows: int, /) -> Array:
     xp = array_namespace(codes)
     m, n = codes.shape
     (codes,) = contiguous(codes)
-    sums = xp.zeros((rows * n_knots, m * n_knots), dtype=xp.int64, device=device_of(codes))
+    sums = xp.zeros((rows * n_knots, m * n_knots), dtype=xp.int64, device=get_device(codes))
     height = min(n_knots, shared_bytes(codes) // (4 * n_knots))
     pairs = rows * (2 * m - rows + 1) // 2
     tables = pairs * -(-n_knots // height)

@@ -81,7 +81,7 @@ def column_maxima(V: Array, /) -> Array:
 
 
 def _join_slices(name: str, x: Array, *more: Array | int) -> Array:
-    """Join slices of columns; one slice where that is the quickest."""
+    """Reduce slices of the columns by a kernel: (slices, t)."""
     n, t = x.shape[0], _columns(x)
     slices = max(min(-(-_size(x) // _SLICE), _MAX_SLICES), 1)
     each = max(-(-n // slices), 1)

@@ -1,4 +1,4 @@
-"""Limits on the threads of other libraries, for as long as a model is fitted.
+"""Limits on the threads of other libraries during a fit.
 
 Threads of a BLAS, and of OpenMP, spin while they wait for each other. Where another process has one
 of the cores, a product of small matrices that takes microseconds in one thread then takes
@@ -20,13 +20,13 @@ from threadpoolctl import ThreadpoolController
 
 
 def one_blas_thread() -> contextlib.AbstractContextManager[None]:
-    """Limit the BLAS to one thread in here, and set it back at the end, whatever happens."""
+    """Limit the BLAS to one thread inside the block, and restore it at the end."""
     return _Held()
 
 
 @contextlib.contextmanager
 def one_openmp_thread() -> Iterator[None]:
-    """Limit OpenMP to one thread for what torch does in the thread that calls this, no other."""
+    """Limit torch's OpenMP to one thread in the calling thread only."""
     import torch
 
     torch.get_num_threads()  # the first call in a thread sets its number, and would undo the limit
@@ -35,12 +35,12 @@ def one_openmp_thread() -> Iterator[None]:
 
 
 def one_sklearn_openmp_thread() -> contextlib.AbstractContextManager[object]:
-    """Limit OpenMP to one thread for what scikit-learn does in the thread that calls this."""
+    """Limit scikit-learn's OpenMP to one thread in the calling thread."""
     return _openmp().limit(limits=1)
 
 
 class _Limit:
-    """The limit of a process: set by the first that asks, set back by the last to leave.
+    """The limit of a process, set by the first user and restored by the last one.
 
     Every step may be repeated, so that one which Ctrl-C cuts off is made good by the next.
     """
@@ -64,15 +64,15 @@ class _Limit:
                 _set(self._before)
                 self._before = None
 
-    def after_fork(self) -> None:
-        """Forget the other threads, which a forked process has not, and what they held."""
+    def reset_after_fork(self) -> None:
+        """Forget the threads of the parent process and what they held, after a fork."""
         self._lock = threading.Lock()
         here = threading.get_ident()
         self._users = {user: thread for user, thread in self._users.items() if thread == here}
 
 
 class _Held(contextlib.AbstractContextManager[None]):
-    """What holds the limit: no generator, before whose ``try`` Ctrl-C would leave it set."""
+    """A context manager that holds the limit; it is a class so that Ctrl-C cannot leave it set."""
 
     def __enter__(self) -> None:
         try:
@@ -103,7 +103,7 @@ def _set(numbers: list[int]) -> None:
 
 _limit = _Limit()
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_limit.after_fork)
+    os.register_at_fork(after_in_child=_limit.reset_after_fork)
 
 
 @functools.cache

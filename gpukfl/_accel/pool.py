@@ -1,4 +1,4 @@
-"""Threads that wait for work, and that Ctrl-C cannot leave locked.
+"""A thread pool that Ctrl-C cannot leave locked.
 
 An interruption is raised in the main thread between any two steps of the interpreter. The locks of
 `concurrent.futures` and `threading` are taken in Python code, and one that comes just then leaves
@@ -18,7 +18,7 @@ from typing import Any
 
 
 class Pool:
-    """Threads that begin when there is work for them, and stay.
+    """Threads that start with the first work, and stay.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class Pool:
     def map(
         self, threads: int, body: Callable[..., Any], /, *arguments: Iterable[Any]
     ) -> list[Any]:
-        """Call `body` on each of the arguments, in so many threads; results in order.
+        """Call `body` on each argument in several threads; return the results in order.
 
         Each call sees the context variables of the caller, such as `numpy.errstate`.
 
@@ -69,7 +69,7 @@ class Pool:
 def map_in_threads(
     threads: int, body: Callable[..., Any], /, *arguments: Iterable[Any]
 ) -> Iterator[Any]:
-    """Call `body` on each of the arguments, in threads that end with it; results in order.
+    """Call `body` on each argument in temporary threads; yield the results in order.
 
     Where no more threads can be started, those that there are do the work, or this one.
     """
@@ -107,7 +107,7 @@ class _Task:
     context: contextvars.Context
 
     def run(self) -> None:
-        """Call, unless nobody waits any more."""
+        """Make the call, unless its job was abandoned."""
         if self.job.cancelled:
             return
         result = failed = None

@@ -24,7 +24,7 @@ _here = threading.local()
 
 
 def n_threads() -> int:
-    """Threads to use: ``GPUKFL_NUM_THREADS``, else what this process may use.
+    """Return how many threads to use: ``GPUKFL_NUM_THREADS``, or all cores of the process.
 
     That is every core that its affinity and its control group leave it, or fewer where
     ``OMP_NUM_THREADS`` or ``NUMBA_NUM_THREADS`` says so, as it does in workers of joblib.
@@ -36,21 +36,21 @@ def n_threads() -> int:
 
 
 def _number(variable: str) -> int | None:
-    """Value of an environment variable, at least 1, or None; of ``4,2`` the outermost."""
+    """Return an environment variable as a number of at least 1, or None; the first of ``4,2``."""
     text = os.environ.get(variable, "").split(",")[0].strip()
     return max(1, int(text)) if text else None
 
 
 @functools.lru_cache(maxsize=1)
 def _cores(process: int) -> int:  # noqa: ARG001
-    """Cores for this process; counted anew after a fork."""
+    """Return how many cores this process may use; count again after a fork."""
     from joblib import cpu_count
 
     return cpu_count()
 
 
 def run_in_chunks(n_items: int, elements: int, body: Callable[[int, int, int], None], /) -> int:
-    """Call ``body(chunk, start, stop)`` over a fixed split of the items; return the chunks."""
+    """Call ``body(chunk, start, stop)`` over a fixed split of the items; return how many chunks."""
     chunks = min(n_items, elements // _WORTH_A_THREAD)
     if chunks <= 1 or (chunks := min(chunks, free_threads())) <= 1:  # asking takes its time
         body(0, 0, n_items)
@@ -61,12 +61,12 @@ def run_in_chunks(n_items: int, elements: int, body: Callable[[int, int, int], N
 
 
 def free_threads() -> int:
-    """Threads that work may be split over from here: one inside a thread of the pool."""
+    """Return how many threads work may be split over: one inside a thread of the pool."""
     return _share() or n_threads()
 
 
 def _share() -> int:
-    """Threads that were given to this one; 0 where it may take all."""
+    """Return how many threads the current one may use; 0 means all."""
     return getattr(_here, "share", 0)
 
 
@@ -87,13 +87,13 @@ def use_one_thread() -> Iterator[None]:
 
 
 def map_in_pool(body: Callable[..., Any], /, *arguments: Iterable[Any]) -> list[Any]:
-    """Map `body` over the arguments in the pool, one BLAS thread each; results in order."""
+    """Map `body` over the arguments in the pool, with one BLAS thread each."""
     with one_blas_thread():
         return _pool(os.getpid()).map(n_threads(), body, *arguments)
 
 
 def map_in_shared_threads(body: Callable[..., Any], /, *arguments: Iterable[Any]) -> list[Any]:
-    """Map `body` over the arguments in threads that share what is free from here; results in order.
+    """Map `body` over the arguments in threads that share the free ones.
 
     For work of many steps, of which each splits what it can over its share. Where this thread has
     a share of its own already, one call comes after the other.
@@ -103,11 +103,11 @@ def map_in_shared_threads(body: Callable[..., Any], /, *arguments: Iterable[Any]
         return [body(*given) for given in calls]
     share = max(1, n_threads() // len(calls))
 
-    def shared(given: tuple[Any, ...]) -> Any:
+    def run_shared(given: tuple[Any, ...]) -> Any:
         with _share_threads(share):
             return body(*given)
 
-    return _guides(os.getpid()).map(len(calls), shared, calls)
+    return _guides(os.getpid()).map(len(calls), run_shared, calls)
 
 
 def _enter_pool() -> None:
@@ -116,11 +116,11 @@ def _enter_pool() -> None:
 
 @functools.lru_cache(maxsize=1)
 def _pool(process: int) -> Pool:  # noqa: ARG001
-    """Threads kept for the next call; a forked process, which inherits none, starts its own."""
+    """Return the pool of threads, which is kept; a forked process starts its own."""
     return Pool(_enter_pool)
 
 
 @functools.lru_cache(maxsize=1)
 def _guides(process: int) -> Pool:  # noqa: ARG001
-    """Threads that give work to those of the pool, and wait for it: so they are others."""
+    """Return the pool of threads that hand work to the other pool and wait for it."""
     return Pool(lambda: None)

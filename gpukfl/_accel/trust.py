@@ -20,28 +20,28 @@ _distrusted: set[str] = set()  # files of kernels, by their names without the en
 
 
 def has_kernels(x: object, file: str, /) -> TypeGuard[Array]:
-    """Whether kernels of a ``.cu`` file compute what concerns `x`, in place of array operations."""
+    """Whether CUDA kernels of a ``.cu`` file replace array operations on `x`."""
     return is_cupy(x) and file not in _distrusted
 
 
 def distrust(file: str, /) -> None:
-    """Let array operations do what the kernels of `file` would, in this process."""
+    """Use array operations in place of the kernels of `file`, in this process."""
     _distrusted.add(file)
 
 
 def has_compiled_code(x: object, /) -> TypeGuard[np.ndarray]:
-    """Whether code that is compiled for the CPU, or SciPy's, computes what concerns `x`."""
+    """Whether compiled CPU code, or SciPy, computes with `x`."""
     return is_host(x) and not is_numpy_only()
 
 
 def is_numpy_only() -> bool:
-    """Whether somebody asked for NumPy alone."""
+    """Whether only NumPy may be used."""
     return _numpy_alone.get()
 
 
 @contextlib.contextmanager
 def use_numpy_only() -> Iterator[None]:
-    """Let array operations do what compiled code would, so that nothing but NumPy is imported."""
+    """Use array operations in place of compiled code, so that only NumPy is imported."""
     token = _numpy_alone.set(True)
     try:
         yield

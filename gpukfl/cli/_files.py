@@ -24,7 +24,7 @@ INTERRUPTED = _BEYOND + signal.SIGINT
 
 @contextlib.contextmanager
 def exit_on_sigterm() -> Iterator[None]:
-    """Let SIGTERM end the process as an error does, so that half a file is taken away."""
+    """Let SIGTERM raise an error, so that incomplete files are removed."""
     with _handle_signal(signal.SIGTERM, signal.SIG_DFL, _exit):
         yield
 
@@ -51,14 +51,14 @@ def delay_interrupt() -> Iterator[None]:
 
 @dataclass
 class Stop:
-    """What stopped the work."""
+    """The signal that stopped the work."""
 
     status: int = 0  # that shells expect of it; 0 where nothing did
 
 
 @contextlib.contextmanager
 def interrupt_on_signals() -> Iterator[Stop]:
-    """Let SIGTERM interrupt what runs in here as Ctrl-C does, and note which of them did."""
+    """Let SIGTERM interrupt the block as Ctrl-C does; record which signal came."""
     stop = Stop()
 
     def strike(number: int, _: Any) -> None:
@@ -71,7 +71,7 @@ def interrupt_on_signals() -> Iterator[Stop]:
 
 @contextlib.contextmanager
 def _handle_signal(number: int, usual: Any, handler: Any) -> Iterator[None]:
-    """Handle a signal in the main thread, where nobody but `usual` does; None: whoever does."""
+    """Handle a signal in the main thread, if its handler is `usual` or `usual` is None."""
     before = signal.getsignal(number)
     here = threading.current_thread() is threading.main_thread()
     if not here or usual not in (None, before):
@@ -97,7 +97,7 @@ TABLES = (*PARQUET, ".feather", ".arrow", *_TEXT)  # of what lies in a folder
 
 
 def expand_files(given: Sequence[str], endings: tuple[str, ...], /, *, what: str) -> list[str]:
-    """Files as they are given, and those of folders that end as `what` does, by name."""
+    """Return the given files, and sorted files of folders with the suffix of `what`."""
     files = list[str]()
     for path in map(Path, given):
         inside = sorted(path.iterdir()) if path.is_dir() else [path]
@@ -111,7 +111,7 @@ def expand_files(given: Sequence[str], endings: tuple[str, ...], /, *, what: str
 
 
 def check_writable(option: str, path: str | None, /, *, source: str) -> None:
-    """Raise ValueError where `path` cannot be written, or is the file `source` that is read."""
+    """Raise ValueError if `path` cannot be written, or is the input file `source`."""
     if path is None:
         return
     file, msg = Path(path), ""
@@ -128,7 +128,7 @@ def check_writable(option: str, path: str | None, /, *, source: str) -> None:
 
 
 def try_to_write(what: str, path: str | None, write: Callable[[str], None], /) -> tuple[bool, str]:
-    """Write to `path`, if one is given; returns whether that failed, and what to say of it."""
+    """Write to `path`, if one is given; return whether that failed, and a message."""
     if path is None:
         return False, ""
     before = _file_identity(path)
@@ -145,7 +145,7 @@ def try_to_write(what: str, path: str | None, write: Callable[[str], None], /) -
 
 
 def write_whole(path: str, write: Callable[[BinaryIO], object], /) -> None:
-    """Write a file that is there whole or not at all; a device or a pipe as it is."""
+    """Write a file atomically; write devices and pipes directly."""
     target = Path(path)
     with (
         target.open("wb")
@@ -156,7 +156,7 @@ def write_whole(path: str, write: Callable[[BinaryIO], object], /) -> None:
 
 
 def _file_identity(path: str) -> tuple[int, int] | None:
-    """Return what identifies the file that is there; another one after it was replaced."""
+    """Return inode and modification time of a file, which change when it is replaced."""
     try:
         found = Path(path).stat()
     except OSError:

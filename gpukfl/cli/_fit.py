@@ -1,4 +1,4 @@
-"""``gpukfl fit`` and ``gpukfl describe``: a table in, a model, its score and a report out."""
+"""``gpukfl fit`` and ``gpukfl describe``: fit a model to a table, score and report it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _FEWEST = 2  # different rows that a fit takes
 
 
 def split_rows(X: Any, target: Target, fraction: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows to fit and to test: copies of a row on one side, a share of every class on each."""
+    """Split rows for training and test, stratified; copies of a row stay together."""
     from sklearn.model_selection import train_test_split
 
     from gpukfl.estimators._samples import find_duplicates, number_by_appearance
@@ -73,7 +73,7 @@ def split_rows(X: Any, target: Target, fraction: float, seed: int) -> tuple[np.n
 
 
 def _comparable_values(X: Any) -> np.ndarray:
-    """Numbers (n, d) that are equal where the values of a frame are, also missing ones."""
+    """Return numbers (n, d) that are equal where values of a frame are equal or both missing."""
     columns = [X.iloc[:, k] for k in range(X.shape[1])]
     if all(column.dtype.kind in "iufb" and not column.hasnans for column in columns):
         return X.to_numpy()
@@ -81,7 +81,7 @@ def _comparable_values(X: Any) -> np.ndarray:
 
 
 def _factorize(column: Any) -> np.ndarray:
-    """Which of its different values (n,) each row has, -1 where it has none."""
+    """Return codes (n,) of the different values, -1 for missing ones."""
     import pandas as pd
 
     try:
@@ -91,7 +91,7 @@ def _factorize(column: Any) -> np.ndarray:
 
 
 def score_name(model: Any, n: int, /) -> str:
-    """Name the score of a model on so many rows: its measure first."""
+    """Return the name of a score on so many rows, with its measure first."""
     measure = "R²" if model.task == "regression" else "accuracy"
     return f"{measure} on {n} held-out rows"
 
@@ -102,14 +102,14 @@ def score_name(model: Any, n: int, /) -> str:
 
 
 def is_many(options: argparse.Namespace, /) -> bool:
-    """Whether the data are a folder, or several files."""
+    """Whether the data are a folder or several files."""
     return bool(options.more) or Path(options.data).is_dir()
 
 
 def fit_files(
     options: argparse.Namespace, fit: Callable[[Any, str], Any], /
 ) -> tuple[Any, dict[str, float]]:
-    """Fit to a part of the rows, and score on the others: the model, and scores by their names.
+    """Fit to some rows and score on the others; return the model and its scores by name.
 
     `fit` takes a Dask frame and the name of a column.
     """
@@ -144,7 +144,7 @@ def _dask_frame(options: argparse.Namespace) -> Any:
 
 
 def _held_out_scores(model: Any, outside: Any, target: str) -> dict[str, float]:
-    """Score predictions of rows that the fit has not seen, if there are any."""
+    """Return scores on the held-out rows, if there are any."""
     from sklearn.metrics import accuracy_score, r2_score
 
     truth = outside[target].compute().to_numpy()
@@ -161,7 +161,7 @@ def _held_out_scores(model: Any, outside: Any, target: str) -> dict[str, float]:
 
 
 def load_target_table(options: argparse.Namespace, /, *, needs_target: bool = True) -> LoadedTable:
-    """Read the table, and check what is said of its columns."""
+    """Read the table, and check the options about its columns."""
     from gpukfl.datasets import LoadedTable, load_frame, load_table
 
     kinds = parse_kinds(options)
@@ -179,7 +179,7 @@ def load_target_table(options: argparse.Namespace, /, *, needs_target: bool = Tr
 
 
 def parse_kinds(options: argparse.Namespace, /) -> dict[str, str]:
-    """Read ``--columns NAME=KIND``: what columns are taken for, by name."""
+    """Parse ``--columns NAME=KIND`` to kinds by name."""
     from gpukfl.tables import KINDS
 
     kinds = {}
@@ -198,7 +198,7 @@ def parse_kinds(options: argparse.Namespace, /) -> dict[str, str]:
 
 
 def run_fit(options: argparse.Namespace) -> int:
-    """Fit to a part of the rows, score on the others, and write what is asked for."""
+    """Run ``gpukfl fit``: fit, score on held-out rows, and write model and report."""
     given = _method_options(options)
     if not 0 <= options.test_fraction < 1:
         msg = f"expected --test-fraction of at least 0 and below 1, got {options.test_fraction}"
@@ -263,7 +263,7 @@ def _report(
 def _add_inference(
     path: str, model: Model, rows: tuple[Any, Any], write: Callable[[str, Any], None]
 ) -> tuple[int, tuple[bool, str]]:
-    """Write the report again with inference, or with what is done when the user stops it.
+    """Write the report again with inference, complete or as far as it came.
 
     Returns the exit status of the stop, 0 without one, and how it ended as `try_to_write` does.
     """
@@ -291,7 +291,7 @@ def _add_inference(
 def _fit_table(
     options: argparse.Namespace, given: dict[str, Any]
 ) -> tuple[Model, dict[str, float], dict[str, Any]]:
-    """Fit to a part of the rows of a table, and score on the others; gives both parts too."""
+    """Fit to some rows of a table and score on the others; also return both parts."""
     from gpukfl.tables._target import read_target
 
     table = load_target_table(options)
@@ -363,11 +363,11 @@ _LEVELS = 5  # levels that are shown
 
 
 def run_describe(options: argparse.Namespace) -> int:
-    """Print a line for each column: its name, its kind, what is missing, and the reason."""
+    """Run ``gpukfl describe``: print name, kind, missing share and reason of each column."""
     from gpukfl.tables import Table
 
     loaded = load_target_table(options, needs_target=False)
-    columns = Table.of(loaded.X, columns=parse_kinds(options)).columns
+    columns = Table.learn(loaded.X, columns=parse_kinds(options)).columns
     words = loaded.X.attrs.get("missing_words", {})
     lines = [
         (
@@ -386,7 +386,7 @@ def run_describe(options: argparse.Namespace) -> int:
 
 
 def _task_text(y: np.ndarray) -> str:
-    """Return the task that a fit takes the target for, or why it does not take it."""
+    """Return the task of the target, or why it cannot be a target."""
     from gpukfl.tables._target import read_target
 
     try:
@@ -397,7 +397,7 @@ def _task_text(y: np.ndarray) -> str:
 
 
 def _reason_text(column: Column) -> str:
-    if not column.used:
+    if not column.is_used:
         return f"left out: {column.reason}"
     if not column.levels:
         return column.reason
@@ -406,7 +406,7 @@ def _reason_text(column: Column) -> str:
 
 
 def _missing_words_text(column: Column, missing: dict[str, list[str]]) -> str:
-    """Return in words which texts are missing values, and which levels might be such."""
+    """Return in words which texts are taken, or might be taken, for missing values."""
     found = missing.get(column.name, [])
     said = f"; missing values are written {_quote_words(found)}" if found else ""
     levels = [level for level in column.levels if level.strip().casefold() in GAPS]
@@ -421,7 +421,7 @@ def _quote_words(words: list[str]) -> str:
 
 
 def _print_table(rows: list[tuple[Any, ...]]) -> None:
-    """Print columns of text, the last one as long as it is."""
+    """Print aligned columns of text; the last one is not cut."""
     rows = [tuple(map(_one_line, row)) for row in rows]
     widths = [min(max(map(len, column)), _WIDEST) for column in zip(*rows, strict=True)]
     for row in rows:

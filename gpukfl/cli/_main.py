@@ -1,4 +1,4 @@
-"""What runs a command, and how it ends."""
+"""The entry point of the command line, and its exit status."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _error_text(error: Exception) -> str:
-    """Return what went wrong, without the system's number of a file error."""
+    """Return the message of an error, without the errno of a file error."""
     if isinstance(error, OSError) and error.strerror and error.filename:
         return f"{error.strerror}: {error.filename}"
     return str(error)
 
 
 def _show_warning(said: set[str], message: Warning | str, *_: Any, **__: Any) -> None:
-    """Print what has not been said before, of another file or fit."""
+    """Print a warning that was not printed before."""
     if str(message) not in said:
         try_write_line(f"gpukfl: warning: {message}", sys.stderr)
     said.add(str(message))

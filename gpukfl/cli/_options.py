@@ -115,7 +115,7 @@ _TABLE = (
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """Make what reads the command line; it sets `run` to what runs the command."""
+    """Return the parser of the command line, which sets `run` to the command's function."""
     made = argparse.ArgumentParser(
         prog="gpukfl", description="Kernel feature learning, exact and near-linear."
     )
@@ -230,7 +230,7 @@ def _add_selftest(selftest_parser: argparse.ArgumentParser) -> None:
 
 
 def _add_table(command: argparse.ArgumentParser, target: str = "the last") -> None:
-    """Add what says which table is read, and what is in it."""
+    """Add the options that choose the table and describe its columns."""
     add = command.add_argument
     add("data", help=_TABLE)
     add("--target", help=f"column to predict (default: {target})")
@@ -246,7 +246,7 @@ def _add_table(command: argparse.ArgumentParser, target: str = "the last") -> No
 
 
 def _add_reading(command: argparse.ArgumentParser) -> None:
-    """Add what decides on words and numbers that can be read in two ways."""
+    """Add the options on ambiguous words and numbers."""
     command.add_argument(
         "--na",
         metavar="WORD",

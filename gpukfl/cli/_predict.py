@@ -26,7 +26,7 @@ _PACKED = {".gz": "gzip", ".bz2": "bz2", ".xz": "xz", ".zip": "zip"}
 
 
 def run_predict(options: argparse.Namespace) -> int:
-    """Predict for every row of tables, one after the other, with their columns in any order."""
+    """Run ``gpukfl predict``: predict for the rows of tables, with columns in any order."""
     import pandas as pd
 
     from gpukfl import _model
@@ -48,7 +48,7 @@ def run_predict(options: argparse.Namespace) -> int:
 
 
 def _read_rows(model: Model, file: str, decimal: str | None, na: list[str] | None) -> Any:
-    """Read what the model takes of a table."""
+    """Read the columns of a table that the model takes."""
     from gpukfl.datasets import load_frame
 
     table = model.table
@@ -65,7 +65,7 @@ def _read_rows(model: Model, file: str, decimal: str | None, na: list[str] | Non
 def _prediction_frame(
     model: Model, rows: Any, /, *, probabilities: bool, interval: float | None
 ) -> Any:
-    """Make a frame of predictions, and of what else is wanted of each row."""
+    """Return a frame of predictions with the other outputs that were asked for."""
     import pandas as pd
 
     predictions = _as_2d(model.predict(rows))
@@ -87,7 +87,7 @@ def _as_2d(of_rows: Any) -> np.ndarray:
 
 
 def _make_writer(path: str | None) -> Callable[[Any], None]:
-    """Find what writes a frame: as Parquet or CSV, by the name of the file."""
+    """Return a function that writes a frame as Parquet or CSV, by the file's suffix."""
     if path is None:
         if sys.stdout is None:
             msg = "standard output is closed: expected --out for the predictions"
@@ -113,7 +113,7 @@ def _make_writer(path: str | None) -> Callable[[Any], None]:
 
 
 def _numeric_rows(frame: Any, model: Model) -> Any:
-    """Columns of a model that was fitted to complete numbers, in its order."""
+    """Return the columns that a model of complete numbers was fitted to, in its order."""
     from gpukfl.core._frames import numeric_frame
     from gpukfl.tables._reader import takes_gaps
 

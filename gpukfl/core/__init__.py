@@ -1,1 +1,1 @@
-"""Arrays, their types, places, memory and results: what every layer above stands on."""
+"""Arrays, types, places, memory and results, which all other layers use."""

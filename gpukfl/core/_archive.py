@@ -73,7 +73,7 @@ class RefusedError(ValueError):
 
 @dataclass(frozen=True)
 class Stored:
-    """An array in an archive: what is known of it before it is read."""
+    """The header of an array in an archive."""
 
     dtype: np.dtype
     shape: tuple[int, ...]
@@ -86,7 +86,7 @@ class Stored:
 
 
 def write_archive(file: BinaryIO, header: bytes, arrays: dict[str, np.ndarray], /) -> None:
-    """Write JSON and arrays to a file that can be read back, with the checksum at its end."""
+    """Write JSON and arrays to an archive with a checksum at its end."""
     with zipfile.ZipFile(file, "w", compresslevel=_LEVEL) as archive:
         archive.comment = _LABEL + b"0" * _DIGEST
         _add(archive, HEADER, memoryview(header))
@@ -159,7 +159,8 @@ class Archive:
             members = self._members(size)
             self.header = _parsed(self._zip.read(members.pop(HEADER)), size)
             self.arrays = {
-                name.removesuffix(".npy"): self._stored(member) for name, member in members.items()
+                name.removesuffix(".npy"): self._read_array_header(member)
+                for name, member in members.items()
             }
 
     def _members(self, size: int) -> dict[str, zipfile.ZipInfo]:
@@ -172,7 +173,7 @@ class Archive:
             raise RefusedError(msg)
         return members
 
-    def _stored(self, member: zipfile.ZipInfo) -> Stored:
+    def _read_array_header(self, member: zipfile.ZipInfo) -> Stored:
         with self._zip.open(member) as stream:
             magic, length = stream.read(len(_MAGIC)), stream.read(2)
             n_bytes = struct.unpack("<H", length)[0] if len(length) == 2 else 0
@@ -228,7 +229,7 @@ def _fill(stream: IO[bytes], array: np.ndarray, stored: Stored) -> None:
 def check_members(
     archive: zipfile.ZipFile, size: int, /, *, deflated: bool = False
 ) -> dict[str, zipfile.ZipInfo]:
-    """Return the members of an archive of `size` bytes by name, stored as they are or `deflated`.
+    """Return an archive's members by name; check that they are stored plainly or `deflated`.
 
     Raises
     ------
@@ -274,14 +275,14 @@ def check_directory(file: BinaryIO, size: int, comment: int, /) -> None:
     n_bytes = _END.unpack(record)[5]
     file.seek(max(end - 20, 0))
     if file.read(4) == b"PK\6\7":  # of more than four gigabytes
-        n_bytes = _in_large_archive(file, end)
+        n_bytes = _zip64_directory_size(file, end)
     if _MEMORY_OF_MEMBERS * n_bytes > 2 * size + _SPARE:
         msg = f"whose list of members has {n_bytes} bytes"
         raise RefusedError(msg)
 
 
-def _in_large_archive(file: BinaryIO, end: int) -> int:
-    """Bytes of the list of members by the second of two records at an archive's end."""
+def _zip64_directory_size(file: BinaryIO, end: int) -> int:
+    """Return the size of the zip64 directory at an archive's end, in bytes."""
     file.seek(max(end - 76, 0))
     record = file.read(56)
     if not record.startswith(b"PK\6\6") or len(record) < 56:
@@ -300,7 +301,7 @@ def check_json(text: bytes, size: int, /) -> None:
 
 @contextlib.contextmanager
 def refusals() -> Iterator[None]:
-    """Say in one way what zipfile says in many."""
+    """Turn the errors of zipfile into RefusedError."""
     try:
         yield
     except RefusedError:
@@ -350,7 +351,7 @@ def _parsed(text: bytes, size: int) -> dict[str, Any]:
 
 
 def deepest(text: bytes, /) -> int:
-    """Largest number of lists and objects inside one another in JSON, found without recursion."""
+    """Return how deep lists and objects of JSON are nested, without recursion."""
     depth = largest = 0
     for token in _NESTING.finditer(text):
         first = token[0][:1]

@@ -1,4 +1,4 @@
-"""The door to array libraries: what an array is, where it lives, and how to put one beside it."""
+"""Array libraries: what an array is, where it lives, and how to place one beside it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _STRIPES = 4096  # sums over so many rows each are made side by side
 
 @functools.cache
 def _compat() -> ModuleType:
-    """Return the compatibility layer, which NumPy arrays do without: they keep the standard."""
+    """Return array-api-compat, which NumPy arrays do not need."""
     import array_api_compat
 
     return array_api_compat
@@ -31,23 +31,23 @@ if TYPE_CHECKING:
     import torch
 
     def array_namespace(*xs: Array | None) -> Namespace: ...
-    def device_of(x: Array, /) -> Device: ...
+    def get_device(x: Array, /) -> Device: ...
     def is_array(x: object, /) -> TypeGuard[Array]: ...
 
 else:
 
-    def device_of(x, /):
+    def get_device(x, /):
         """Device of an array."""
         return "cpu" if isinstance(x, np.ndarray) else _compat().device(x)
 
     def is_array(x, /):
-        """Whether `x` is an array of a library that is known."""
+        """Whether `x` is an array of a supported library."""
         return isinstance(x, (np.ndarray, np.generic)) or (
             not isinstance(x, _PLAIN) and _compat().is_array_api_obj(x)
         )
 
     def array_namespace(*arrays):
-        """Namespace of arrays of one library; fast on NumPy, where small steps ask for it often."""
+        """Return the namespace of arrays of one library; a fast path serves NumPy."""
         for x in arrays:  # `all` would take three times as long
             if type(x) is not np.ndarray:
                 return _compat().array_namespace(*arrays)
@@ -71,13 +71,13 @@ def assert_host(x: Array, y: Array, /) -> tuple[np.ndarray, np.ndarray]: ...
 @overload
 def assert_host(x: Array, y: Array, z: Array, /) -> tuple[np.ndarray, np.ndarray, np.ndarray]: ...
 def assert_host(*arrays: Array) -> tuple[Array, ...]:
-    """Arrays on the host, beside one that `is_host` has found: what compiled code reads."""
+    """Return arrays as NumPy's, for type checkers, once `is_host` has found one."""
     assert all(isinstance(x, np.ndarray) for x in arrays)
     return arrays
 
 
 def lies_in_parts(x: object, /) -> bool:
-    """Whether the rows of `x` are divided, each part lying where work on it is done."""
+    """Whether the rows of `x` lie in parts on several devices or machines."""
     return hasattr(x, "partitioning")
 
 
@@ -92,7 +92,7 @@ def is_cupy(x: object, /) -> TypeGuard[cupy.ndarray]:
 
 
 def is_on_gpu(x: object, /) -> bool:
-    """Whether each step on `x` is launched on a GPU, and costs microseconds however small it is."""
+    """Whether `x` is on a GPU, where each step costs a launch of microseconds."""
     return is_cupy(x) or (is_torch(x) and x.device.type == "cuda")
 
 
@@ -102,12 +102,12 @@ def is_torch(x: object, /) -> TypeGuard[torch.Tensor]:
 
 
 def _is_loaded(library: str, x: object) -> bool:
-    """Whether `x` may be of a library, which somebody has imported then."""
+    """Whether a library is imported, so that `x` may belong to it."""
     return library in sys.modules and not isinstance(x, np.ndarray)
 
 
 def device_context(x: object, /) -> contextlib.AbstractContextManager[object]:
-    """Work on the device of a CuPy array, of all other things where they are.
+    """Return a context on the device of a CuPy array; it does nothing for other libraries.
 
     CuPy makes arrays, asks for memory and runs kernels on the current device, whatever device its
     functions are given and wherever their operands are.
@@ -116,7 +116,7 @@ def device_context(x: object, /) -> contextlib.AbstractContextManager[object]:
 
 
 def unsupported_storage(x: object, /) -> str | None:
-    """How a torch tensor is stored that cannot be computed with, None for all others."""
+    """Return the unsupported storage of a torch tensor by name, or None."""
     if not is_torch(x):
         return None
     if "strided" not in str(x.layout):
@@ -129,7 +129,7 @@ def unsupported_storage(x: object, /) -> str | None:
 def clip(
     x: Array, /, *, low: Array | float | None = None, high: Array | float | None = None
 ) -> Array:
-    """Move values of `x` beyond limits to these; NaN stays.
+    """Clip values of `x` to limits; NaN stays.
 
     `clip` of the compatibility layer assigns by masks, which takes ten passes and on a GPU waits
     for the device twice.
@@ -144,7 +144,7 @@ def clip(
 
 
 def take_rows(x: Array, index: np.ndarray | slice, /) -> Array:
-    """Return rows of `x` at host indices, in any order; of NumPy also a slice."""
+    """Return rows of `x` at host indices in any order, or at a slice of NumPy."""
     if isinstance(x, np.ndarray):
         return x[index]
     assert not isinstance(index, slice)
@@ -155,13 +155,13 @@ def take_rows(x: Array, index: np.ndarray | slice, /) -> Array:
 
 
 def like(x: Array, /) -> Placement:
-    """Creation keywords that place a new array beside `x`: its dtype and its device."""
-    return {"dtype": x.dtype, "device": device_of(x)}
+    """Return the creation keywords for a new array with the dtype and device of `x`."""
+    return {"dtype": x.dtype, "device": get_device(x)}
 
 
 def double_like(x: Array, /) -> Placement:
-    """Creation keywords for a float64 array on the device of `x`: what sums are kept in."""
-    return {"dtype": array_namespace(x).float64, "device": device_of(x)}
+    """Return the creation keywords for a float64 array on the device of `x`."""
+    return {"dtype": array_namespace(x).float64, "device": get_device(x)}
 
 
 def reference_like(x: Array, /) -> Array:
@@ -181,8 +181,8 @@ def to_double(x: Array, /) -> Array:
 
 
 def index_like(x: Array, /) -> Placement:
-    """Creation keywords for an int64 index array on the device of `x`."""
-    return {"dtype": array_namespace(x).int64, "device": device_of(x)}
+    """Return the creation keywords for an int64 index array on the device of `x`."""
+    return {"dtype": array_namespace(x).int64, "device": get_device(x)}
 
 
 def asarray_like(host: Array, x: Array, /) -> Array:
@@ -192,12 +192,12 @@ def asarray_like(host: Array, x: Array, /) -> Array:
 
 
 def epsilon(x: Array, /) -> float:
-    """Distance from 1 to the next number in the dtype of `x`."""
+    """Return the machine epsilon of the dtype of `x`."""
     return float(array_namespace(x).finfo(x.dtype).eps)
 
 
 def to_host(x: Array, /) -> np.ndarray:
-    """Copy `x` to a NumPy array, from wherever it lives."""
+    """Copy `x` to a NumPy array, from any library and device."""
     if is_host(x):
         return x
     if is_cupy(x):
@@ -211,14 +211,14 @@ def to_host(x: Array, /) -> np.ndarray:
 
 
 def writable(x: Array, target: Array, /) -> Array:
-    """Copy a read-only host array that torch is about to share, which it warns of."""
+    """Copy a read-only host array before torch shares it, which would warn."""
     if is_torch(target) and isinstance(x, np.ndarray) and not x.flags.writeable:
         return np.array(x)
     return x
 
 
 def sample_sums(x: Array, /) -> Array:
-    """Add up `x`, (n,) or (n, t), over the samples (axis 0), in float64.
+    """Sum `x`, (n,) or (n, t), over the samples (axis 0) in float64.
 
     On a GPU in two steps: a sum over the first axis has one block of threads for a few columns.
     """
@@ -243,7 +243,7 @@ def sample_norm(u: Array, /) -> Array:
 
 
 def concat_rows(parts: list[Array], /) -> Array:
-    """Rows of all parts, one after another; a single part itself."""
+    """Concatenate the rows of all parts; return a single part itself."""
     return parts[0] if len(parts) == 1 else array_namespace(*parts).concat(parts, axis=0)
 
 

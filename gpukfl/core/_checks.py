@@ -1,4 +1,4 @@
-"""Checks of parameters: what was expected, and what came."""
+"""Checks of parameters, whose errors say what was expected and what was given."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def check_bool(name: str, value: object, /, *, also: tuple[str, ...] = ()) -> No
 
 
 def keep_python_numbers(settings: Any, /) -> None:
-    """Replace NumPy's numbers among the fields of a frozen dataclass: they would widen float32."""
+    """Convert NumPy scalars in a frozen dataclass to Python's, which do not widen float32."""
     for one in fields(settings):
         number = getattr(settings, one.name)
         if isinstance(number, np.generic):
@@ -116,7 +116,7 @@ def check_positive(**sizes: float) -> None:
 
 
 def check_steps(optimizer: StepLimits, /) -> None:
-    """Raise TypeError or ValueError unless an optimiser's limits are numbers as they should be."""
+    """Raise TypeError or ValueError unless the limits of an optimiser are valid."""
     check_number("max_iter", optimizer.max_iter, kind=numbers.Integral, low=0)
     check_number("tol", optimizer.tol, low=0)
     check_number("max_time", optimizer.max_time, low=0, also=(None,))

@@ -1,4 +1,4 @@
-"""What the driver and CuPy say of this machine's GPUs, and what to do where they say no."""
+"""The state of the driver, the GPUs and CuPy, with advice where something is missing."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ _COMPLAINTS = {
 
 @dataclass(frozen=True)
 class Driver:
-    """What the driver says: how many devices there are, and if none, why."""
+    """The number of devices, and the reason if there is none."""
 
     devices: int
     reason: str = ""
 
 
 def ask_driver() -> Driver:
-    """Count the CUDA devices, 0 without a driver; never raises, makes no context."""
+    """Count the CUDA devices, 0 without a driver, without raising or making a context."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible in ("", "-1"):
         return Driver(0, f"CUDA_VISIBLE_DEVICES={visible!r} hides all GPUs")
@@ -83,13 +83,13 @@ def ask_driver() -> Driver:
 
 
 def _closed_devices() -> str | None:
-    """File of a GPU that is there, and that this user may not use."""
+    """Return the device file of a GPU that this user may not open, or None."""
     files = sorted(glob.glob("/dev/nvidia[0-9]*"))
     return next((file for file in files if not os.access(file, os.R_OK | os.W_OK)), None)
 
 
 def driver() -> Driver:
-    """Return the driver's answer, asked once in a process, and again after a fork.
+    """Return the state of the driver, which is cached per process.
 
     Forked children of a process that called ``cuInit`` cannot use CUDA, so this runs at the
     first ``fit`` that could gain from a GPU, never at import.
@@ -108,7 +108,7 @@ def cuda_devices() -> int:
 
 
 def check_not_forked() -> None:
-    """Raise RuntimeError where the parent of this process has used CUDA, whose arrays it holds."""
+    """Raise RuntimeError if this process was forked after its parent used CUDA."""
     if driver().reason == _FORKED:
         raise RuntimeError(_FORKED)
 
@@ -137,7 +137,7 @@ def _warn_once(process: int, reason: str) -> None:  # noqa: ARG001
 
 
 def cupy_problem() -> str:
-    """Return why CuPy, which is installed, cannot be used, and what to do; empty if it can."""
+    """Return why an installed CuPy cannot be used and what to do, or an empty string."""
     try:
         return driver().reason or _cached_cupy_problem(os.getpid())
     except MemoryError as error:  # is not kept: another process may give its memory back

@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all."""
+"""Files that are written atomically."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 @contextlib.contextmanager
 def atomic_write(path: str | Path, /) -> Iterator[BinaryIO]:
-    """Write a file beside `path`, and give it that name when the block ends without an error.
+    """Open a temporary file that becomes `path` if the block ends without an error.
 
     What was there stays until then, also where the process is killed: on Linux the file has no name
     before, so that nothing is left behind. A link goes on pointing to the same place, where the new
@@ -52,7 +52,7 @@ def atomic_write(path: str | Path, /) -> Iterator[BinaryIO]:
 
 
 def _open_unnamed(folder: Path) -> BinaryIO | None:
-    """Open a file that is gone if the process is; None where the system has none such."""
+    """Open a file without a name, which vanishes with the process; None if unsupported."""
     flag = getattr(os, "O_TMPFILE", None)
     if flag is None or not Path("/proc/self/fd").is_dir():
         return None
@@ -63,7 +63,7 @@ def _open_unnamed(folder: Path) -> BinaryIO | None:
 
 
 def _link_name(file: BinaryIO, path: Path) -> None:
-    """Name what was opened without one; copy it where the system cannot."""
+    """Give an unnamed file its name, or copy it where the system cannot link it."""
     descriptor = file.fileno()
     try:
         # A folder is given, and not looked at, so that the link in /proc is followed
@@ -77,7 +77,7 @@ def _link_name(file: BinaryIO, path: Path) -> None:
 
 
 def _file_mode(target: Path) -> int | None:
-    """Permissions of the file that is there, None without one."""
+    """Return the permissions of an existing file, or None."""
     if not target.parent.is_dir():
         msg = f"expected an existing folder to write {target.name} to, got"
         raise FileNotFoundError(errno.ENOENT, msg, str(target.parent))
@@ -96,7 +96,7 @@ def _file_mode(target: Path) -> int | None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Have the disk remember the new name, where the system can say so."""
+    """Flush the folder to disk, where the system supports it."""
     if os.name == "posix":
         descriptor = os.open(folder, os.O_RDONLY)
         try:

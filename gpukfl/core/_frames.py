@@ -1,4 +1,4 @@
-"""Frames of any library as pandas frames of numbers, or what is wrong with their columns."""
+"""Conversion of frames of any library to numbers, and errors about their columns."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _DATE = re.compile(
 
 
 def as_frame(X: Any, /) -> Any:
-    """Make a pandas frame of the columns of another frame, and a series of Arrow's arrays.
+    """Convert a frame of any library to pandas, and an array of Arrow to a series.
 
     Anything else stays as it is.
 
@@ -57,13 +57,13 @@ def as_frame(X: Any, /) -> Any:
     import pandas as pd
 
     if isinstance(X, pd.DataFrame):
-        return with_text_names(X)
-    return pd.DataFrame({name: values_in(X[name]) for name in column_names(X)})
+        return stringify_names(X)
+    return pd.DataFrame({name: column_values(X[name]) for name in column_names(X)})
 
 
-def values_in(values: Any, /) -> np.ndarray:
-    """Make an array (n,) of a column, of objects where its values have parts."""
-    found = array_of(values)
+def column_values(values: Any, /) -> np.ndarray:
+    """Convert a column to an array (n,), of objects where values are sequences."""
+    found = column_array(values)
     if found.ndim == 1:
         return found
     listed = np.empty(len(values), dtype=object)
@@ -72,8 +72,8 @@ def values_in(values: Any, /) -> np.ndarray:
     return listed
 
 
-def array_of(values: Any, /) -> np.ndarray:
-    """Make an array of a column; Arrow's times of the day to microseconds, as Python's are."""
+def column_array(values: Any, /) -> np.ndarray:
+    """Convert a column to an array; times of day of Arrow are rounded to microseconds."""
     if str(getattr(values, "type", "")) == "time64[ns]":
         import pyarrow as pa
 
@@ -82,7 +82,7 @@ def array_of(values: Any, /) -> np.ndarray:
 
 
 class NotANumberError(ValueError):
-    """A value among numbers that is none.
+    """A value that is not a number.
 
     Attributes
     ----------
@@ -95,8 +95,8 @@ class NotANumberError(ValueError):
         self.value = value
 
 
-def numbers_in(values: Sequence[Any] | np.ndarray, /) -> np.ndarray:
-    """Read numbers (n,) of objects or text, NaN where there is none.
+def to_numbers(values: Sequence[Any] | np.ndarray, /) -> np.ndarray:
+    """Convert objects or text to numbers (n,), with NaN for missing values.
 
     Missing are None, pandas's NA and NaT, blank text, and the words of `GAPS`. Text is read as
     Python reads a number.
@@ -131,14 +131,14 @@ def _is_time(value: Any) -> bool:
 
 
 def is_gap(value: Any, /) -> bool:
-    """Whether a value of Python stands for none."""
+    """Whether a Python value stands for a missing one."""
     if value is None or type(value).__name__ in _NO_VALUES:
         return True
     return isinstance(value, _NOT_EQUAL) and bool(value != value)  # noqa: PLR0124
 
 
-def numbers_of_rows(rows: Any, /) -> Any:
-    """Make an array (n, d) of numbers of rows of objects or text, as `numbers_in` reads them.
+def rows_to_numbers(rows: Any, /) -> Any:
+    """Convert rows of objects or text to numbers (n, d), as `to_numbers` does.
 
     Lists of rows become arrays. What is no table, or holds numbers already, is left.
 
@@ -157,12 +157,12 @@ def numbers_of_rows(rows: Any, /) -> Any:
         return rows
     found = np.empty(rows.shape)
     for k in range(rows.shape[1]):
-        found[:, k] = numbers_in(rows[:, k])
+        found[:, k] = to_numbers(rows[:, k])
     return found
 
 
-def with_numbers(X: Any, /) -> Any:
-    """Read numbers of the columns of a frame, an array or a list of rows that hold objects or text.
+def columns_to_numbers(X: Any, /) -> Any:
+    """Convert columns of objects or text in a frame, array or list of rows to numbers.
 
     Columns that hold anything else stay as they are, with None where a value is missing.
 
@@ -173,7 +173,7 @@ def with_numbers(X: Any, /) -> Any:
     """
     if not is_frame(X):
         try:
-            return numbers_of_rows(X)
+            return rows_to_numbers(X)
         except NotANumberError as error:
             _check_no_time(error.value)
             rows = np.array(X, dtype=object)
@@ -192,32 +192,32 @@ def with_numbers(X: Any, /) -> Any:
 
 
 def _read_numbers(column: Any) -> Any:
-    """Read numbers of a column of a pandas frame, where it is one of objects or text, or empty."""
+    """Convert a pandas column of objects or text, or an empty one, to numbers."""
     if column.dtype.kind in "mM" and column.isna().all():
         return type(column)(np.nan, column.index, name=column.name)
     if type(column.dtype).__name__ == "CategoricalDtype" or column.dtype.kind not in _TEXT:
         return column
     try:
-        return type(column)(numbers_in(np.asarray(column)), column.index, name=column.name)
+        return type(column)(to_numbers(np.asarray(column)), column.index, name=column.name)
     except NotANumberError as error:
         _check_no_time(error.value)
         return column
 
 
 def _check_no_time(value: Any) -> None:
-    """Raise ValueError for a time of NumPy, which it would make a large number of."""
+    """Raise ValueError for a NumPy time, which would become a large number."""
     if _is_time(value):
         msg = f"expected columns of numbers, got {value!r}: {_ADVICE['dates']}"
         raise ValueError(msg)
 
 
 def parts_of_name(target: str, /) -> set[str]:
-    """Columns that the name of a target may stand for: "height, width" are two."""
+    """Return the columns that a target's name may stand for: "height, width" are two."""
     return {target, *target.split(SEVERAL)}
 
 
-def with_text_names(X: Any, /) -> Any:
-    """Name the columns of a frame by text: pandas takes names of any kind."""
+def stringify_names(X: Any, /) -> Any:
+    """Convert the column names of a frame to text."""
     names = column_names(X)
     if all(isinstance(name, str) for name in names):
         return X
@@ -225,7 +225,7 @@ def with_text_names(X: Any, /) -> Any:
 
 
 def column_names(X: Any, /) -> list[Any]:
-    """Names of the columns of a frame, which may be no text; none of anything else."""
+    """Return the column names of a frame; an empty list for anything else."""
     return list(getattr(X, "column_names", getattr(X, "columns", ())))  # pyarrow's, or others'
 
 
@@ -242,7 +242,7 @@ def is_frame(X: Any, /) -> bool:
 
 
 def check_in_memory(X: Any, /) -> None:
-    """Raise TypeError for what only gives data when it is asked to; says how."""
+    """Raise TypeError for lazy data; the error says how to load them."""
     kind = type(X)
     if hasattr(X, "collect") or hasattr(X, "compute"):
         msg = f"expected data in memory, got {kind.__name__}: collect it first"
@@ -258,7 +258,7 @@ def check_in_memory(X: Any, /) -> None:
 
 
 def check_container(name: str, x: Any, /, *, labels: bool = False) -> None:
-    """Raise TypeError or ValueError for what is no array, frame or list of finite length."""
+    """Raise TypeError or ValueError unless the data are an array, a frame or a list."""
     stored = unsupported_storage(x)
     if _is_sparse(x) or (stored is not None and "sparse" in stored):
         msg = (
@@ -299,7 +299,7 @@ def check_container(name: str, x: Any, /, *, labels: bool = False) -> None:
 
 
 def _is_sparse(x: Any) -> bool:
-    """Whether it is sparse of SciPy, which is imported then."""
+    """Whether it is a sparse matrix of SciPy."""
     if "scipy.sparse" not in sys.modules:
         return False
     from scipy import sparse
@@ -308,7 +308,7 @@ def _is_sparse(x: Any) -> bool:
 
 
 def check_size(shape: tuple[int, ...], min_samples: int, /) -> None:
-    """Raise ValueError unless there are so many rows, and a column."""
+    """Raise ValueError unless there are enough rows, and a column."""
     if shape[0] < min_samples:
         msg = (
             f"Found array with {shape[0]} sample(s) (shape={tuple(shape)}) while a minimum of "
@@ -324,7 +324,7 @@ def check_size(shape: tuple[int, ...], min_samples: int, /) -> None:
 
 
 def index_difference(X: Any, y: Any, name: str, /) -> str:
-    """Return what to warn of where the index of y shares labels with that of X, but differs.
+    """Return a warning if the index of y shares labels with that of X, but differs.
 
     The empty string where nothing is wrong, and for what is not pandas. Labels that count rows from
     0 or 1 say nothing, unless others are a part of such a count.
@@ -361,14 +361,14 @@ def _counts_rows(labels: Any) -> bool:
 
 
 def check_no_series(X: Any, /) -> None:
-    """Raise ValueError for a series, such as a row that was taken out of a frame."""
+    """Raise ValueError for a series, such as one row of a frame."""
     if type(X).__name__ == "Series":
         msg = "Expected 2D array, got a series: frame.iloc[[0]], with two brackets, makes a frame"
         raise ValueError(msg)
 
 
-def framed(X: Any, /) -> Any:
-    """Make a pandas frame of a list of dicts, one a row; leave anything else."""
+def frame_from_dicts(X: Any, /) -> Any:
+    """Convert a list of dicts, one per row, to a pandas frame; return anything else unchanged."""
     if not isinstance(X, (list, tuple)) or not X:
         return X
     if not all(isinstance(row, Mapping) for row in X):
@@ -376,11 +376,11 @@ def framed(X: Any, /) -> Any:
     import pandas as pd
 
     rows = [dict(row) for row in X]
-    return with_whole_numbers(pd.DataFrame(rows), lambda name: [row.get(name) for row in rows])
+    return restore_large_integers(pd.DataFrame(rows), lambda name: [row.get(name) for row in rows])
 
 
-def with_whole_numbers(frame: Any, values: Callable[[Any], list[Any]], /) -> Any:
-    """Put back large integers of which pandas made floats beside missing values.
+def restore_large_integers(frame: Any, values: Callable[[Any], list[Any]], /) -> Any:
+    """Restore large integers that pandas rounded to floats because of missing values.
 
     ``values(name)`` returns what the column was made of.
     """
@@ -394,7 +394,7 @@ def with_whole_numbers(frame: Any, values: Callable[[Any], list[Any]], /) -> Any
 
 
 def is_numeric(X: Any, /) -> bool:
-    """Whether a frame has complete columns of finite numbers only, which float64 tells apart."""
+    """Whether all columns are complete and finite numbers, and float64 does not merge any."""
     frame = as_frame(X)
     columns = (frame.iloc[:, k] for k in range(frame.shape[1]))
     return all(
@@ -408,7 +408,7 @@ def _is_finite(column: Any) -> bool:
 
 
 def _merges(column: Any) -> bool:
-    """Whether whole numbers of a pandas column that differ are equal in float64."""
+    """Whether different integers of a pandas column are equal in float64."""
     if getattr(column.dtype, "kind", "O") in "fb":
         return False
     floats = column.to_numpy(dtype=np.float64, na_value=np.nan)
@@ -425,7 +425,7 @@ def _are_numbers(column: Any) -> bool:
 
 
 def numeric_frame(X: Any, /, *, gaps: bool = False) -> Any:
-    """Make a frame of any library a pandas frame of numbers; leave arrays as they are.
+    """Convert a frame of any library to a pandas frame of numbers; return arrays unchanged.
 
     These are complete unless they may have `gaps`.
 
@@ -439,8 +439,8 @@ def numeric_frame(X: Any, /, *, gaps: bool = False) -> Any:
     frame = as_frame(X)
     if not hasattr(frame, "iloc") or not hasattr(frame, "columns"):
         return frame
-    frame = with_numbers(frame)
-    kinds = [_kind_of(frame.iloc[:, k]) for k in range(frame.shape[1])]
+    frame = columns_to_numbers(frame)
+    kinds = [_column_kind(frame.iloc[:, k]) for k in range(frame.shape[1])]
     problems = _problems(frame, kinds, gaps=gaps)
     if problems:
         raise ValueError("; and ".join(problems))
@@ -457,7 +457,7 @@ def numeric_frame(X: Any, /, *, gaps: bool = False) -> Any:
 
 
 def check_no_dates(X: Any, /) -> None:
-    """Raise ValueError for dates in a frame, which NumPy would make large numbers of."""
+    """Raise ValueError for dates in a frame, which NumPy would turn into large numbers."""
     dates = [name for name, kind in _schema(X).items() if kind.is_temporal()]
     if dates:
         msg = (
@@ -468,23 +468,23 @@ def check_no_dates(X: Any, /) -> None:
 
 
 def holds_float32(X: Any, /) -> bool:
-    """Whether data are a frame of any library, all of whose columns are float32."""
+    """Whether data are a frame whose columns are all float32."""
     import narwhals as nw
 
     return set(_schema(X).values()) == {nw.Float32}
 
 
 def _schema(X: Any) -> Mapping[str, Any]:
-    """Name what each column of a frame holds, as narwhals does; nothing of anything else."""
+    """Return the narwhals schema of a frame; empty for anything else."""
     if not is_frame(X):
         return {}
     import narwhals as nw
 
-    return nw.from_native(with_text_names(X), eager_only=True).schema
+    return nw.from_native(stringify_names(X), eager_only=True).schema
 
 
-def _kind_of(column: Any) -> str:
-    """Name what a pandas column holds; "plain" and "numbers" can be computed with."""
+def _column_kind(column: Any) -> str:
+    """Return the kind of a pandas column; "plain" and "numbers" can be computed with."""
     dtype = column.dtype
     kind = getattr(dtype, "kind", "O")
     if kind in "iufb":
@@ -497,7 +497,7 @@ def _kind_of(column: Any) -> str:
 
 
 def kind_of_objects(values: Any, /) -> str:
-    """Name what Python objects are, of which none is missing."""
+    """Return the kind of Python objects, none of which is missing."""
     from pandas.api.types import infer_dtype
 
     if all(isinstance(value, (numbers.Real, Decimal, np.bool_)) for value in values):
@@ -529,7 +529,7 @@ def reads_as_date(text: str, /) -> bool:
 
 
 def _problems(frame: Any, kinds: list[str], *, gaps: bool) -> list[str]:
-    """Sentences on columns that are no numbers, and on those that have gaps and may have none."""
+    """Return sentences on columns that are not numeric or have missing values."""
     found: dict[str, list[str]] = {}
     for name, kind in zip(frame.columns, kinds, strict=True):
         if kind not in ("plain", "numbers"):

@@ -21,15 +21,15 @@ def register_writer(writer: Writer, /) -> None:
 
 
 def save(estimator: Any, path: str | Path, /) -> None:
-    """Write a fitted estimator to a file, by what was said last."""
+    """Write a fitted estimator to a file by the registered function."""
     _WRITERS[0](estimator, path)
 
 
 def register_inference(answer: Callable[..., Any], /) -> None:
-    """Register the function that answers for a fitted model, rows, targets and options."""
+    """Register the function that infers from a fitted model, rows, targets and options."""
     _ANSWERS[:] = [answer]
 
 
 def infer(model: Any, X: Any, y: Any, /, **options: Any) -> Any:
-    """Ask for all that may be concluded of a fitted model, by what was said last."""
+    """Call the registered inference function."""
     return _ANSWERS[0](model, X, y, **options)

@@ -1,4 +1,4 @@
-"""Memory: how much may be used where, and how work is cut into blocks that fit."""
+"""Memory budgets, and work in blocks that fit in them."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def memory_budget(n_bytes: int | None, /) -> Iterator[None]:
 
 @contextlib.contextmanager
 def share_memory(among: int, /) -> Iterator[None]:
-    """Let each of so many computations at once plan for its part of the memory."""
+    """Divide the memory budget among parallel computations."""
     before = _sharers.set(among * _sharers.get())
     try:
         yield
@@ -69,7 +69,7 @@ def share_memory(among: int, /) -> Iterator[None]:
 
 
 def available_memory(x: Array, /) -> int:
-    """Bytes that temporaries beside `x` may take."""
+    """Return how many bytes temporaries beside `x` may take."""
     planned = int(_FRACTION * _free_memory(x)) if _budget is None else _budget
     return planned // _sharers.get()
 
@@ -85,7 +85,7 @@ def _free_memory(x: Array, /) -> int:
 
 
 def _free_cupy_memory(x: Array, /) -> int:
-    """Bytes that CuPy may still take of the device, and those that it holds and does not use."""
+    """Return the free bytes of the device, with those in CuPy's pool."""
     import cupy
 
     pool = cupy.get_default_memory_pool()
@@ -109,7 +109,7 @@ def _free_host_memory() -> int:
 
 
 def block_size(x: Array, /, *, bytes_each: int, elements_each: int, at_most: int) -> int:
-    """How many items fit in one block beside `x`, at least 1.
+    """Return how many items fit in one block beside `x`, at least 1.
 
     Raises ValueError where a single item is more than CuPy computes correctly.
     """
@@ -148,14 +148,14 @@ def run_in_blocks(n_items: int, size: int, body: Callable[[int, int], None], /) 
 
 
 def is_out_of_memory(error: Exception, /) -> bool:
-    """Whether an error, of whatever library, says that there is no room."""
+    """Whether an error of any library means that memory ran out."""
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
         return True
     return isinstance(error, RuntimeError) and any(word in str(error) for word in _NO_ROOM)
 
 
 def explain_full_gpu(error: Exception, /) -> None:
-    """Add to the error of a full GPU a note of what its user can do; others pass as they are."""
+    """Add advice to errors of a full GPU."""
     on_host = isinstance(error, MemoryError) and not type(error).__module__.startswith("cupy")
     known = _FULL in getattr(error, "__notes__", ())
     if is_out_of_memory(error) and not (on_host or known):
@@ -163,7 +163,7 @@ def explain_full_gpu(error: Exception, /) -> None:
 
 
 def release_arrow() -> None:
-    """Let pyarrow give back what it keeps of memory that it has had."""
+    """Let pyarrow release its unused memory."""
     if "pyarrow" in sys.modules:
         sys.modules["pyarrow"].default_memory_pool().release_unused()
 

@@ -1,4 +1,4 @@
-"""Places: which array library and device a computation runs on."""
+"""Places: the array library, device and precision of a computation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpukfl.core._array import (
     Namespace,
     array_namespace,
     asarray_like,
-    device_of,
+    get_device,
     is_host,
     library_name,
     lies_in_parts,
@@ -30,6 +30,7 @@ from gpukfl.core._cuda import (
     is_installed,
     torch_cuda_is_usable,
 )
+from gpukfl.core._lazy import OldName
 
 BACKENDS = ("auto", "numpy", "cupy", "torch")
 
@@ -41,7 +42,7 @@ GPU_PAYS_FROM = 10_000_000
 
 @dataclass(frozen=True)
 class Backend:
-    """Where to compute, and how precisely; a string stands for a library.
+    """A library, device and precision; a string stands for a library.
 
     Parameters
     ----------
@@ -73,7 +74,7 @@ class Backend:
             raise ValueError(msg)
 
     @classmethod
-    def of(cls, given: str | Backend, /) -> Backend:
+    def parse(cls, given: str | Backend, /) -> Backend:
         """Return the value that a parameter `backend` stands for.
 
         Raises
@@ -91,10 +92,12 @@ class Backend:
         return cls(given)
 
     def precision(self, X: Array, /) -> str:
-        """Precision to compute in: the one that is asked for, or that of `X`."""
+        """Return the precision to compute in: the chosen one, or that of `X`."""
         if self.dtype != "auto":
             return self.dtype
         return "float32" if X.dtype == array_namespace(X).float32 else "float64"
+
+    of = OldName("parse")
 
 
 @dataclass(frozen=True)
@@ -107,11 +110,11 @@ class Place:
 
     @property
     def reference(self) -> Array:
-        """An empty array that lives here: what other code places its arrays beside."""
+        """An empty array on this place, beside which other arrays are placed."""
         return self.xp.empty((0,), dtype=getattr(self.xp, self.dtype), device=self.device)
 
     def put(self, x: Array, /) -> Array:
-        """Copy `x` here, unless it is here already; moving between libraries goes by the host.
+        """Copy `x` to this place, through the host between libraries.
 
         Rows that lie in parts stay there, in this precision.
         """
@@ -148,16 +151,16 @@ def resolve_place(backend: str, X: Array, *, dtype: str, work: int) -> Place:
     backend = _backend_name(backend)
     if lies_in_parts(X):  # parts have places of their own; small arrays are worked on here
         reference = small_reference(X)
-        return Place(array_namespace(reference), device_of(reference), dtype)
+        return Place(array_namespace(reference), get_device(reference), dtype)
     if backend not in BACKENDS:
         msg = f"expected backend to be one of {', '.join(BACKENDS)}, got {backend!r}"
         raise ValueError(msg)
     if backend == "auto":
         if not is_host(X):
-            return Place(array_namespace(X), device_of(X), dtype)
+            return Place(array_namespace(X), get_device(X), dtype)
         backend = "cupy" if work >= GPU_PAYS_FROM and cupy_is_usable() else "numpy"
     if backend == library_name(X):
-        return Place(array_namespace(X), device_of(X), dtype)
+        return Place(array_namespace(X), get_device(X), dtype)
     return {"numpy": _numpy_place, "cupy": _cupy_place, "torch": _torch_place}[backend](dtype)
 
 

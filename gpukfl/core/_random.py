@@ -1,4 +1,4 @@
-"""Draws on the host, so that every place sees the same."""
+"""Random draws on the host, so that all places use the same numbers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SHUFFLED = 2**22  # numbers that may be shuffled as a whole to draw some of the
 
 @contextlib.contextmanager
 def preserve_rng_state(rng: np.random.RandomState, /) -> Iterator[None]:
-    """Leave `rng` as it was: what is done only to be timed changes no draw after it."""
+    """Restore the state of `rng` at the end of the block."""
     state = rng.get_state()
     try:
         yield
@@ -21,7 +21,7 @@ def preserve_rng_state(rng: np.random.RandomState, /) -> Iterator[None]:
 
 
 def draw_indices(rng: np.random.RandomState, n: int, count: int, /) -> np.ndarray:
-    """Draw `count` different numbers below `n`, each as likely, in any order.
+    """Draw `count` different numbers below `n` uniformly.
 
     In memory of the order of `count` where `n` is large.
     """
@@ -50,6 +50,6 @@ def remaining_indices(index: np.ndarray, n: int, /) -> np.ndarray:
 
 
 def draw_orthonormal(n: int, count: int, seed: int, /) -> np.ndarray:
-    """Draw orthonormal columns (n, count), at most n, of uniform directions."""
+    """Draw at most n uniform orthonormal columns (n, count)."""
     Q, R = np.linalg.qr(np.random.RandomState(seed).standard_normal((n, count)))
     return Q * np.sign(np.diagonal(R))  # which makes them uniform

@@ -1,4 +1,4 @@
-"""What solvers give back: how they ended, the solution, and what happened on the way."""
+"""Results of solvers: status, solution and history."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is written for people to read: a stream that nobody reads, or that is gone, ends nothing."""
+"""Output for people; streams that are closed or missing raise no error."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PLAIN = str.maketrans({"λ": "lambda", "σ": "sigma", "±": "+/-", "×": "x", "
 
 
 def is_terminal(stream: Any, /) -> bool:
-    """Whether a stream is a terminal; one that is closed, or None as in services, is none."""
+    """Whether a stream is a terminal; False for closed streams and None."""
     try:
         return bool(stream.isatty())
     except (AttributeError, OSError, ValueError):
@@ -20,13 +20,13 @@ def is_terminal(stream: Any, /) -> bool:
 
 
 def try_write_line(text: str, stream: Any, /) -> None:
-    """Write a line, or nothing where the stream is closed, full or None."""
+    """Write a line; ignore a stream that is closed, full or None."""
     with contextlib.suppress(OSError, ValueError):
         write_line(text, stream)
 
 
 def write_line(text: str, stream: Any, /) -> None:
-    """Write a line, in letters that the stream has; nothing where it is None.
+    """Write a line in the stream's encoding; ignore a stream that is None.
 
     Raises
     ------
@@ -44,7 +44,7 @@ def write_line(text: str, stream: Any, /) -> None:
 
 
 def print_output(text: str, /) -> None:
-    """Write lines to standard output at once; to nobody where it was closed from the start.
+    """Write lines to standard output and flush it; ignore an output that is closed.
 
     Raises
     ------
@@ -66,19 +66,19 @@ def print_output(text: str, /) -> None:
 
 
 def flush_output() -> None:
-    """Write what standard output holds back, where there is one."""
+    """Flush standard output, if there is one."""
     if hasattr(sys.stdout, "flush"):
         sys.stdout.flush()
 
 
 def close_output() -> None:
-    """Let what is left for standard output go nowhere, so that the end of Python does not fail."""
+    """Discard pending output, so that Python's exit does not fail."""
     with contextlib.suppress(AttributeError, OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def open_standard_files() -> None:
-    """Open standard files that are closed as empty ones: files made later would get their numbers.
+    """Open closed standard files on the null device, so that no other file gets their numbers.
 
     What libraries print would then be written into a model.
     """
@@ -90,24 +90,24 @@ def open_standard_files() -> None:
 
 
 class QuietStream:
-    """A stream for a live line: what cannot be written to it is left out."""
+    """A stream for a live line, which ignores what cannot be written."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """Write text, as far as that is possible."""
+        """Write text; ignore errors."""
         with contextlib.suppress(OSError, ValueError):
             self._stream.write(text)
         return len(text)
 
     def flush(self) -> None:
-        """Flush, as far as that is possible."""
+        """Flush; ignore errors."""
         with contextlib.suppress(AttributeError, OSError, ValueError):
             self._stream.flush()
 
     def isatty(self) -> bool:
-        """Whether somebody looks on."""
+        """Whether the stream is a terminal."""
         return is_terminal(self._stream)
 
     def __getattr__(self, name: str) -> Any:

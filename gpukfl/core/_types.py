@@ -1,4 +1,4 @@
-"""What a type checker knows of arrays: the members all libraries share, and their functions.
+"""Protocols of arrays and their namespaces, for type checkers.
 
 Protocols, so that an array of any library is one without knowing of this package. They name what
 the code here uses, and no more: a misspelt function, or one that only NumPy has, is an error.
@@ -82,7 +82,7 @@ ArrayLike: TypeAlias = Array | float | Sequence["ArrayLike"]
 
 
 class Placement(TypedDict):
-    """Creation keywords of a new array: what `like` gives."""
+    """Creation keywords of a new array, as `like` returns them."""
 
     dtype: DType
     device: Device
@@ -117,7 +117,7 @@ class Linalg(Protocol):
 
 
 class Namespace(Protocol):
-    """Functions and dtypes of an array library: what `array_namespace` gives."""
+    """Functions and dtypes of an array library, as `array_namespace` returns them."""
 
     @property
     def bool(self) -> DType: ...

@@ -1,4 +1,4 @@
-"""Warnings that point at the line of the caller, however deep in the package they arise."""
+"""Warnings that point at the user's line, from any depth of the package."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MOST, _LONGEST = 20, 500  # warnings that a fit keeps, and characters of each
 
 @dataclass(eq=False)
 class _Listener:
-    """Who hears what is warned of, and whether those further out do not."""
+    """A list that collects warnings, and whether it hides them from outer ones."""
 
     keeps: bool
     found: list[str] = field(default_factory=list)
@@ -52,28 +52,28 @@ def _listen(*, keeps: bool) -> Iterator[list[str]]:
 
 
 def collect_warnings() -> contextlib.AbstractContextManager[list[str]]:
-    """Keep our warnings in a list, in place of giving them; of this thread only."""
+    """Collect the warnings of this thread in a list instead of issuing them."""
     return _listen(keeps=True)
 
 
 def keep_warnings(fit: Callable[P, Fitted], /) -> Callable[P, Fitted]:
-    """Decorate what gives a fitted model: it keeps as `warnings_` what is warned of besides.
+    """Decorate a fit, so that the model also keeps its warnings in `warnings_`.
 
     At most 20 different ones, in the order in which they came.
     """
 
     @functools.wraps(fit)
-    def wrapped(*args: P.args, **kwargs: P.kwargs) -> Fitted:
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> Fitted:
         with _listen(keeps=False) as found:
             fitted = fit(*args, **kwargs)
         fitted.warnings_ = _summarize(found)
         return fitted
 
-    return wrapped
+    return wrapper
 
 
 def _summarize(messages: list[str]) -> list[str]:
-    """Different messages, cut where they are long, and how many more there are."""
+    """Return distinct messages, shortened, and how many more there are."""
     cut = [one if len(one) <= _LONGEST else f"{one[: _LONGEST - 1]}…" for one in messages]
     different = list(dict.fromkeys(cut))
     left = len(different) - _MOST
@@ -81,7 +81,7 @@ def _summarize(messages: list[str]) -> list[str]:
 
 
 def record_warning(message: str, /) -> bool:
-    """Let a fit keep a message as if it was warned of; whether a list stands for warning."""
+    """Record a message in the current fit; return whether it replaces a warning."""
     for one in reversed(_listening.get()):
         one.found.append(message)
         if one.keeps:
@@ -90,7 +90,7 @@ def record_warning(message: str, /) -> bool:
 
 
 def warn(message: str, category: type[Warning] = UserWarning, /) -> None:
-    """Warn at the innermost line that is neither ours nor of what calls us on someone's behalf.
+    """Warn at the innermost line outside this package and libraries that call it.
 
     In a worker process no such line is left: there the warning is at whatever called the package.
     """

@@ -1,4 +1,4 @@
-"""Data to try things on: tables from files, bundled sets, and the papers' generators."""
+"""Example data: tables from files, bundled sets, and the papers' generators."""
 
 from gpukfl.datasets._generators import (
     make_multi_index,

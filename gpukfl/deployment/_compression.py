@@ -16,7 +16,7 @@ from gpukfl.estimators._run import Run
 from gpukfl.estimators._validation import validate_weights
 from gpukfl.methods import ShapeFunctions
 from gpukfl.operators import apply_map
-from gpukfl.tables._target import truth_of
+from gpukfl.tables._target import encode_truth
 
 _HALVINGS = 14  # of the error of shape functions
 _MOST = 4_000  # centres among which the best are looked for
@@ -28,7 +28,7 @@ _FEWEST = 4  # rows, of which halves have a score
 
 @dataclass(frozen=True)
 class Compression:
-    """What a compressed model lost.
+    """The loss of score of a compressed model.
 
     Attributes
     ----------
@@ -56,17 +56,17 @@ class Compression:
         return self.score_before - self.score
 
     def summary(self) -> str:
-        """Return in words what is left, what it lost, and by which rows."""
+        """Return in words what is left, and the loss of score with the rows that measured it."""
         return (
             f"{self.size} of {self.size_before} {self.unit}; score {self.score:.4f}, before "
             f"{self.score_before:.4f}, on {len(self.rows)} rows that have not chosen the size"
         )
 
 
-def compressed(
+def compress_estimator(
     estimator: Any, tolerance: float, n_rows: int, score: Callable[[Any, np.ndarray], float], /
 ) -> tuple[Any, Compression]:
-    """Take the smallest estimator whose score is at most `tolerance` lower; the same if none is.
+    """Return the smallest estimator whose score is at most `tolerance` lower, or the same one.
 
     One half of the rows chooses it, the other half says what it lost: the loss by the rows that
     chose would be too small. `score` is of an estimator at some of the rows.
@@ -95,7 +95,7 @@ def compressed(
 
 
 def _ways(e: Any) -> tuple[str, int, Iterator[tuple[int, Any]]]:
-    """Return what there may be fewer of, how many there are, and smaller estimators."""
+    """Return the name and number of the parts to reduce, and smaller estimators."""
     if hasattr(e, "members_"):
         return "members", len(e.members_), _fewer_members(e)
     if hasattr(e, "shape_functions_"):
@@ -113,8 +113,8 @@ def _ways(e: Any) -> tuple[str, int, Iterator[tuple[int, Any]]]:
     raise TypeError(msg)
 
 
-def _with(e: Any, /, **attributes: Any) -> Any:
-    """Return a copy with other fitted attributes, on the place of the first."""
+def _replace_attributes(e: Any, /, **attributes: Any) -> Any:
+    """Return a copy with some fitted attributes replaced."""
     kind: Any = type(e)
     found = kind.__new__(kind)  # copies of `copy` are NumPy's
     vars(found).update(vars(e))
@@ -146,8 +146,8 @@ def _fewer_knots(e: Any) -> Iterator[tuple[int, Any]]:
     values = to_host(shapes.values)
     span = float(np.ptp(values, axis=1).max(initial=0.0))
     for k in range(_HALVINGS):
-        thin = ShapeFunctions.thinned(shapes.knots, shapes.values, span * 0.5 ** (k + 1))
-        yield _n_knots(thin), _with(e, shape_functions_=thin)
+        thin = ShapeFunctions.simplify(shapes.knots, shapes.values, span * 0.5 ** (k + 1))
+        yield _n_knots(thin), _replace_attributes(e, shape_functions_=thin)
 
 
 # ---------------------------------------------------------------------- centres
@@ -169,7 +169,7 @@ def _fewer_centers(e: Any) -> Iterator[tuple[int, Any]]:
         fewer = np.linalg.lstsq(K, values, rcond=_CUTOFF)[0]
         yield (
             len(kept),
-            _with(
+            _replace_attributes(
                 e,
                 centers_=take_rows(e.centers_, kept),
                 dual_coef_=asarray_like(fewer, e.dual_coef_),
@@ -205,7 +205,7 @@ def _wide(x: Array) -> np.ndarray:
 
 
 def _fewer_parameters(e: Any) -> Iterator[tuple[int, Any]]:
-    """Project in the RKHS of the weightings, on those of fewer parameters."""
+    """Yield projections in the RKHS of the weightings on fewer parameters."""
     W, coef = _wide(e.parameters_), _wide(e.coef_)
     kernel = e.instantiation_.kernel
     sizes = np.linalg.norm(coef, axis=1)
@@ -218,37 +218,39 @@ def _fewer_parameters(e: Any) -> Iterator[tuple[int, Any]]:
             "parameters_": take_rows(e.parameters_, kept),
             "coef_": asarray_like(fewer, e.coef_),
         }
-        yield len(kept), _with(e, **found, n_parameters_=len(kept))
+        yield len(kept), _replace_attributes(e, **found, n_parameters_=len(kept))
         if len(kept) < size:
             return
 
 
 def _fewer_tuples(e: Any) -> Iterator[tuple[int, Any]]:
-    """Leave out the smallest coefficients: the polynomials are orthonormal."""
+    """Yield models without the smallest coefficients of the orthonormal polynomials."""
     order = np.argsort(-np.linalg.norm(_wide(e.coef_), axis=1), kind="stable")
     for size in _sizes(len(order)):
         kept = np.sort(order[:size])
         found = {name: take_rows(getattr(e, name), kept) for name in ("coef_", "multi_indices_")}
-        yield size, _with(e, **found)
+        yield size, _replace_attributes(e, **found)
 
 
 # ---------------------------------------------------------------------- members
 
 
 def _fewer_members(e: Any) -> Iterator[tuple[int, Any]]:
-    """Leave out the members of least weight."""
+    """Yield blends without the members of least weight."""
     members = sorted(e.members_, key=lambda member: -member.weight)
     for count in range(1, len(members)):
-        yield count, _of_members(e, members[:count])
+        yield count, _keep_members(e, members[:count])
 
 
-def _of_members(e: Any, members: Sequence[Any]) -> Any:
+def _keep_members(e: Any, members: Sequence[Any]) -> Any:
     total = sum(member.weight for member in members)
-    return _with(e, members_=[replace(one, weight=one.weight / total) for one in members])
+    return _replace_attributes(
+        e, members_=[replace(one, weight=one.weight / total) for one in members]
+    )
 
 
-def measured_again(e: Any, X: Any, y: Any, sample_weight: Any, /) -> Any:
-    """Return a blend with what makes it sure of predictions, by rows that its models have not seen.
+def remeasure_blend(e: Any, X: Any, y: Any, sample_weight: Any, /) -> Any:
+    """Return a blend whose uncertainty is measured again, on out-of-fold rows.
 
     These are those that its folds held out, or where its members were fitted to all rows those
     that are given.
@@ -263,17 +265,17 @@ def measured_again(e: Any, X: Any, y: Any, sample_weight: Any, /) -> Any:
             kept,
             rows=rows,
             predicted=to_host(e._outputs(rows)),
-            truth=truth_of(e, y),
+            truth=encode_truth(e, y),
             weights=np.ones(len(rows)) if weights is None else weights,
             fold=np.zeros(len(rows), dtype=kept.fold.dtype),
         )
-    found = _with(e, out_of_fold_=kept)
-    found._keep_uncertainty(Run.of(found).again(), None)
+    found = _replace_attributes(e, out_of_fold_=kept)
+    found._keep_uncertainty(Run.from_settings(found).again(), None)
     return found
 
 
 def out_of_fold(e: Any, /) -> np.ndarray:
-    """Predictions (m, t) of a blend for its rows that were held out, by models without them.
+    """Return out-of-fold predictions (m, t) of a blend.
 
     Raises
     ------
@@ -295,7 +297,7 @@ def out_of_fold(e: Any, /) -> np.ndarray:
 
 
 def own_score(e: Any, rows: np.ndarray, /) -> float:
-    """Score of a blend on some of its rows that were held out; raises as `out_of_fold`."""
+    """Return the out-of-fold score of a blend on some of its rows; raise as `out_of_fold` does."""
     kept, found = e.out_of_fold_, out_of_fold(e)[rows]
     truth, weights = kept.truth[rows], kept.weights[rows]
     if is_classifier(e):

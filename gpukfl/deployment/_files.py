@@ -1,4 +1,4 @@
-"""Model files: arrays and JSON that are checked before they are read, nothing that executes."""
+"""Model files of arrays and JSON, checked before they are read; nothing in them is executed."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ from gpukfl.methods import ShapeFunctions
 from gpukfl.portfolio._attributes import VALUES
 from gpukfl.portfolio._base import AutoBase
 from gpukfl.predictor import ArrayModel, ConstantValues, Forest, LinearValues, array_model
-from gpukfl.predictor._skops import Foreign, bytes_of, made_of
+from gpukfl.predictor._skops import Foreign, dump_estimator, load_estimator
 from gpukfl.tables._reader import TABLE_VALUES, Reader
 
 _KERNELS = (*KERNELS.values(), Sum, Product, Scaled)
@@ -83,7 +83,7 @@ _MODEL: dict[str, Declared] = {  # beside the estimator, its tuning, and what na
 
 def _kinds() -> dict[str, Any]:
     """Return the classes of estimators that a file may hold, by name."""
-    kinds = [row.of(task) for row in known_methods().values() for task in TASKS]
+    kinds = [row.estimator_class(task) for row in known_methods().values() for task in TASKS]
     return {c.__name__: c for c in kinds}
 
 
@@ -94,7 +94,7 @@ def _records() -> dict[str, Any]:
 
 
 def write(path: str | Path, estimator: Any, about: dict[str, Any], /) -> None:
-    """Write a fitted estimator to one file, which replaces an older one when it is complete.
+    """Write a fitted estimator to a file, which replaces an older one once it is complete.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ def write(path: str | Path, estimator: Any, about: dict[str, Any], /) -> None:
     Raises what `Model.save` does.
     """
     arrays: dict[str, np.ndarray] = {}
-    header = _header_of(estimator, about, arrays)
+    header = _make_header(estimator, about, arrays)
     try:
         _assembled(header, arrays)
     except (RefusedError, MisfitError) as error:
@@ -122,17 +122,17 @@ def write(path: str | Path, estimator: Any, about: dict[str, Any], /) -> None:
         write_archive(file, text, arrays)
 
 
-def _header_of(
+def _make_header(
     estimator: Any, about: dict[str, Any], arrays: dict[str, np.ndarray]
 ) -> dict[str, Any]:
-    """Describe a model in JSON, with its arrays set aside."""
+    """Return a model's description in JSON, and collect its arrays."""
     parts = {"model": about, **_parts_of(estimator)}
     encoded = {part: _encode(values, part, arrays)["dict"] for part, values in parts.items()}
     return {"format": FORMAT, "version": VERSION, "gpukfl": __version__, **encoded}
 
 
 def _parts_of(estimator: HostStored) -> dict[str, dict[str, Any]]:
-    """Parameters and fitted attributes; a random state and other estimators are left out."""
+    """Return parameters and fitted attributes, without random states and inner estimators."""
     state, parameters = estimator.__getstate__(), estimator.get_params(deep=False)
     if not isinstance(parameters["random_state"], _PLAIN):
         parameters["random_state"] = None
@@ -149,7 +149,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def read(path: str | Path, /) -> tuple[Any, dict[str, Any]]:
-    """Read what `write` wrote: the estimator, and what is said about it.
+    """Read the estimator and the fields of the model that `write` wrote.
 
     Raises what `gpukfl.load` does.
     """
@@ -164,7 +164,7 @@ def read(path: str | Path, /) -> tuple[Any, dict[str, Any]]:
 
 
 def _made(archive: Archive) -> tuple[Any, dict[str, Any]]:
-    """Make what an archive holds; whatever cannot be made of it is refused in one way."""
+    """Load the content of an archive; raise RefusedError where that fails."""
     try:
         estimator, about = _assembled(archive.header, archive.arrays)
         _filled(estimator, archive.read)
@@ -181,7 +181,7 @@ def _made(archive: Archive) -> tuple[Any, dict[str, Any]]:
 
 
 def _check_members(blend: AutoBase) -> None:
-    """Predict for a row that the fit has kept, by every model, whatever it comes to."""
+    """Check that every model can predict for a row that the fit has kept."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         found = blend._outputs(blend.out_of_fold_.rows[:1])
@@ -197,7 +197,7 @@ def _check_reader(reader: Reader | None, estimator: Any) -> None:
 
 
 def _assembled(header: dict[str, Any], arrays: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """Check everything in a header, and give the estimator and the model's other fields.
+    """Check a header; return the estimator and the model's other fields.
 
     Arrays are those of `arrays`, read or not: only their dtypes and shapes are looked at.
     """
@@ -212,7 +212,7 @@ def _assembled(header: dict[str, Any], arrays: Mapping[str, Any]) -> tuple[Any, 
         msg = f"which holds arrays that nothing is made of: {', '.join(list(unused)[:5])}"
         raise RefusedError(msg)
     about.setdefault("warnings_", [])  # older files say nothing of them
-    kind = _class_of(about)
+    kind = _estimator_class(about)
     estimator, sizes = _estimator(kind, parameters, fitted)
     reader = about.get("reader")
     if isinstance(reader, Reader):  # names are those of the table
@@ -229,8 +229,8 @@ def _assembled(header: dict[str, Any], arrays: Mapping[str, Any]) -> tuple[Any, 
 def _estimator(
     kind: type, parameters: dict[str, Any], fitted: dict[str, Any]
 ) -> tuple[Any, dict[str, Any]]:
-    """Make a fitted estimator, and give what the symbols of its shapes stand for."""
-    estimator = _unfitted(kind, parameters)
+    """Make a fitted estimator; also return the values of the symbols in its shapes."""
+    estimator = _make_estimator(kind, parameters)
     # Older files hold what is now computed when it is asked for
     fitted = {k: v for k, v in fitted.items() if not isinstance(getattr(kind, k, None), property)}
     sizes = check_attributes(kind, fitted)
@@ -238,23 +238,23 @@ def _estimator(
     return estimator, sizes
 
 
-def _class_of(about: dict[str, Any]) -> type:
+def _estimator_class(about: dict[str, Any]) -> type:
     known = {*_MODEL, "method", "task", "tuning"}
     method, task = about.get("method"), about.get("task")
     if set(about) != known or method not in list(known_methods()) or task not in TASKS:
         msg = f"whose model is not of {', '.join(known_methods())} with {', '.join(sorted(known))}"
         raise RefusedError(msg)
-    return known_methods()[str(method)].of(str(task))
+    return known_methods()[str(method)].estimator_class(str(task))
 
 
-def _unfitted(kind: type, parameters: dict[str, Any]) -> Any:
+def _make_estimator(kind: type, parameters: dict[str, Any]) -> Any:
     names = kind._get_param_names()  # type: ignore[attr-defined]
     if set(parameters) != set(names):
         msg = f"whose parameters are not those of {kind.__name__}"
         raise RefusedError(msg)
     estimator = kind(**parameters)
     try:
-        estimator._checked()
+        estimator._check_parameters()
         check_random_state(estimator.random_state)
     except (TypeError, ValueError, OverflowError) as error:
         msg = f"whose parameters do not fit: {error}"
@@ -263,11 +263,11 @@ def _unfitted(kind: type, parameters: dict[str, Any]) -> Any:
 
 
 def _filled(value: Any, read: Callable[[Stored], np.ndarray]) -> Any:
-    """Put arrays in the places that are kept for them."""
+    """Replace placeholders by their arrays."""
     if isinstance(value, Stored):
         return read(value)
     if isinstance(value, Foreign):
-        return made_of(_filled(value.array, read))
+        return load_estimator(_filled(value.array, read))
     if isinstance(value, dict):
         return {key: _filled(item, read) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -297,7 +297,7 @@ def _check_model(model: ArrayModel) -> None:
 
 
 def _encode(value: Any, key: str, arrays: dict[str, np.ndarray]) -> Any:
-    """Turn `value` into JSON, with the arrays set aside under their keys."""
+    """Encode `value` as JSON, and collect its arrays under keys."""
     if key.count("/") > DEEPEST // 3:  # a record is two or three brackets
         msg = f"expected values at most {DEEPEST // 3} deep in a model, got more at {key[:60]}..."
         raise ValueError(msg)
@@ -322,7 +322,7 @@ def _encode(value: Any, key: str, arrays: dict[str, np.ndarray]) -> Any:
 
 
 def _is_parameter(key: str) -> bool:
-    """Whether a key is of a parameter, which is checked before estimators are made."""
+    """Whether a key belongs to a parameter."""
     return key.split("/")[-2] == "parameters"
 
 
@@ -334,12 +334,12 @@ def _encoded_array(host: np.ndarray, key: str, arrays: dict[str, np.ndarray]) ->
 
 
 def _encoded_estimator(value: Any, key: str, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
-    """Describe an estimator that another one holds: by its parts, arrays, or as bytes."""
+    """Encode an inner estimator by its parts, its arrays, or as bytes."""
     if not isinstance(value, HostStored):
         known = array_model(value)
         if known is not None:
             return _encode(known, key, arrays)
-        arrays[key] = np.frombuffer(bytes_of(value), dtype=np.uint8)
+        arrays[key] = np.frombuffer(dump_estimator(value), dtype=np.uint8)
         return {"skops": key, "kind": type(value).__name__}
     parts = _parts_of(value)
     inside = {part: _encode(v, f"{key}/{part}", arrays)["dict"] for part, v in parts.items()}
@@ -354,7 +354,7 @@ def _decoded_part(value: Any, key: str, arrays: dict[str, Any]) -> dict[str, Any
 
 
 def _decode(value: Any, key: str, arrays: dict[str, Any]) -> Any:
-    """Make a value of JSON; takes each array that it uses out of `arrays`."""
+    """Decode a value from JSON; remove the arrays that it uses from `arrays`."""
     if isinstance(value, _PLAIN):
         return value
     if isinstance(value, list):
@@ -369,8 +369,8 @@ def _neither(key: str) -> RefusedError:
     return RefusedError(f"which says of {key} neither a value nor an array that it holds")
 
 
-def _taken(name: Any, key: str, arrays: dict[str, Any]) -> Any:
-    """Take an array out of those that nothing was made of yet."""
+def _take_array(name: Any, key: str, arrays: dict[str, Any]) -> Any:
+    """Remove and return an array that was not used yet."""
     if name != key or key not in arrays:
         raise _neither(key)
     return arrays.pop(key)
@@ -383,7 +383,7 @@ def _objects(value: Any, key: str) -> np.ndarray:
 
 
 def _inner(value: dict[str, Any], key: str, arrays: dict[str, Any]) -> Any:
-    """Make an estimator that another one holds."""
+    """Decode an inner estimator."""
     kind = _kinds().get(value["estimator"]) if isinstance(value["estimator"], str) else None
     if kind is None:
         msg = f"whose {key} is no estimator that is known"
@@ -402,7 +402,7 @@ def _record(name: Any, values: dict[str, Any], key: str) -> Any:
         msg = f"whose {key} is no record that is known"
         raise RefusedError(msg)
     hints = get_type_hints(kind)
-    wrong = [field for field, value in values.items() if not _is_of(value, hints[field])]
+    wrong = [field for field, value in values.items() if not _matches_hint(value, hints[field])]
     if wrong:
         msg = f"whose {key} has no {kind.__name__} for {', '.join(wrong)}"
         raise RefusedError(msg)
@@ -413,15 +413,15 @@ def _record(name: Any, values: dict[str, Any], key: str) -> Any:
         raise RefusedError(msg) from error
 
 
-def _is_of(value: Any, hint: Any) -> bool:
-    """Whether a value is of the type that a field is annotated with."""
+def _matches_hint(value: Any, hint: Any) -> bool:
+    """Whether a value has the annotated type of its field."""
     if hint in (Any, Array, np.ndarray):  # an array, whose declaration says more
         return True
     if isinstance(hint, types.UnionType):
-        return any(_is_of(value, one) for one in get_args(hint))
+        return any(_matches_hint(value, one) for one in get_args(hint))
     if get_origin(hint) in (list, tuple):
         inner = get_args(hint)[0]
-        return isinstance(value, list) and all(_is_of(item, inner) for item in value)
+        return isinstance(value, list) and all(_matches_hint(item, inner) for item in value)
     if hint is int:
         return type(value) is int or (type(value) is float and value.is_integer())
     return type(value) in (int, float) if hint is float else isinstance(value, hint)
@@ -429,8 +429,10 @@ def _is_of(value: Any, hint: Any) -> bool:
 
 _MAKERS: dict[frozenset[str], Callable[[Any, str, dict[str, Any]], Any]] = {
     frozenset({"dict"}): lambda v, key, arrays: _decoded_part(v["dict"], key, arrays),
-    frozenset({"array"}): lambda v, key, arrays: _taken(v["array"], key, arrays),
-    frozenset({"skops", "kind"}): lambda v, key, arrays: Foreign(_taken(v["skops"], key, arrays)),
+    frozenset({"array"}): lambda v, key, arrays: _take_array(v["array"], key, arrays),
+    frozenset({"skops", "kind"}): lambda v, key, arrays: Foreign(
+        _take_array(v["skops"], key, arrays)
+    ),
     frozenset({"objects"}): lambda v, key, _: _objects(v["objects"], key),
     frozenset({"estimator", "parameters", "fitted"}): _inner,
     frozenset({"record", "fields"}): lambda v, key, arrays: _record(

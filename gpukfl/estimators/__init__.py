@@ -1,4 +1,4 @@
-"""scikit-learn estimators: they validate, place, call a method, and keep what was learned.
+"""scikit-learn estimators, which validate data, call a method, and keep the result.
 
 Names are imported when first used: what predicts without scikit-learn needs parts of this folder.
 """

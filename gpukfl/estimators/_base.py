@@ -1,4 +1,4 @@
-"""What all estimators share: parameters, fitted arrays, pickles, predictions and descriptions."""
+"""Base classes of estimators: parameters, pickles, predictions and descriptions."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ from gpukfl.predictor import (
     Function,
     Predictor,
     check_finite_prediction,
-    function_of,
-    predictor_of,
+    make_function,
+    make_predictor,
 )
 from gpukfl.tables._target import target_names
 
@@ -63,7 +63,7 @@ class DescribedEstimator(Shown):
 
     @abstractmethod
     def _describe(self, names: Names, /) -> Description:
-        """Return the description; called on an estimator whose arrays are NumPy's."""
+        """Return the description of an estimator with NumPy arrays."""
 
     def describe(self) -> Description:
         """Return a description of what was learned.
@@ -98,7 +98,7 @@ class DescribedEstimator(Shown):
         save(self, path)
 
     def to_onnx(self, path: str | Path) -> None:
-        """Write what predicts to an ONNX file, which other programs run without this library.
+        """Write the prediction function to an ONNX file, which runs without this library.
 
         Its input "X" has the shape (n, n_features), for any n, and the precision of the fit. Of a
         table every column is an input of its name and of shape (n,): numbers are float64 with NaN
@@ -134,7 +134,7 @@ class DescribedEstimator(Shown):
     def _to_onnx(
         self, path: str | Path, features: Sequence[str] | None, target: str, reader: Any = None
     ) -> None:
-        """Write with the names of columns, and with what makes rows of a table."""
+        """Write an ONNX file with column names and the encoding of a table."""
         from gpukfl.export import write_onnx
 
         check_is_fitted(self)
@@ -166,7 +166,7 @@ class DescribedEstimator(Shown):
         return infer(self, X, y, **options)
 
     def _describe_columns(self, features: Sequence[str] | None, target: str) -> Description:
-        """Describe with the names of columns."""
+        """Return a description with column names."""
         check_is_fitted(self)
         host = self.to_host()
         one_unit = is_classifier(host)
@@ -177,8 +177,8 @@ class DescribedEstimator(Shown):
             call=f"{import_lines([self])}model = {self!r}.fit(X, y)",
         )
 
-    def _about(self, names: Names, /) -> dict[str, Any]:
-        """Return those fields of a description that every estimator has."""
+    def _common_fields(self, names: Names, /) -> dict[str, Any]:
+        """Return the fields of a description that all estimators have."""
         return {
             "name": type(self).__name__,
             "target": names.target,
@@ -188,16 +188,16 @@ class DescribedEstimator(Shown):
 
 
 class DescribedMethod(DescribedEstimator):
-    """A method of `gpukfl.fit`, which is fitted in steps and tuned."""
+    """A tuned method of `gpukfl.fit`."""
 
-    def _about_fit(self: Any, names: Names, /, *, along: str, beside: tuple[str, ...]) -> Any:
-        """Return those fields of a description that every method has, and what was tuned.
+    def _fit_fields(self: Any, names: Names, /, *, along: str, beside: tuple[str, ...]) -> Any:
+        """Return the fields of a description that all methods have, with the tuning.
 
         `along` is the setting that the scores are drawn along, and `beside` are the others.
         """
         count = self.n_effective_features_
         return {
-            **self._about(names),
+            **self._common_fields(names),
             "n_samples": self._n_samples,
             "place": self.place_,
             "n_steps": self.n_iter_,
@@ -215,7 +215,7 @@ class DescribedMethod(DescribedEstimator):
 
 
 def feature_names(estimator: Any, features: Sequence[str] | None = None, /) -> tuple[str, ...]:
-    """Names of the features: those given, those of the fit, or x0, x1, ..."""
+    """Return the names of the features: those given, those of the fit, or x0, x1, ..."""
     if features is None and hasattr(estimator, "feature_names_in_"):
         features = estimator.feature_names_in_
     if features is None:
@@ -224,7 +224,7 @@ def feature_names(estimator: Any, features: Sequence[str] | None = None, /) -> t
 
 
 def output_names(host: Any, target: str, /) -> tuple[str, ...]:
-    """Names of the fitted functions: the target, its columns, the classes, or the second of two."""
+    """Return the names of the fitted functions: targets, classes, or the second of two classes."""
     if is_classifier(host):
         classes = host.classes_[-1:] if len(host.classes_) <= 2 else host.classes_
         return tuple(f"class {one}" for one in classes)
@@ -232,17 +232,17 @@ def output_names(host: Any, target: str, /) -> tuple[str, ...]:
 
 
 def coordinate_text(host: Any, /) -> str:
-    """Return in words what a function along a direction or a variable is drawn over."""
+    """Return the axis label of a function along a direction or a variable."""
     return "coordinate along it" + unit_text(host)
 
 
 def unit_text(host: Any, /) -> str:
-    """Return in words what scaled features are measured in."""
+    """Return the units of scaled features in words."""
     return "" if host.scaling_ is None else f", in {host.scaling_.unit}"
 
 
 def task_text(estimator: Any, kind: str = "", /) -> str:
-    """Return in words what was fitted: a regression, or a classification of so many classes."""
+    """Return the task in words: a regression, or a classification and its number of classes."""
     task = "regression"
     if is_classifier(estimator):
         count = len(estimator.classes_)
@@ -276,7 +276,7 @@ OF_EVERY_FIT = """    place_ : str
 
 
 def copy_to_host(value: Any, /) -> Any:
-    """Copy every array inside lists, dicts and dataclasses to NumPy."""
+    """Copy all arrays inside lists, dicts and dataclasses to NumPy."""
     if isinstance(value, HostStored):
         return value.to_host()
     if is_array(value) and not isinstance(value, np.generic):  # a number, though libraries know it
@@ -292,7 +292,7 @@ def copy_to_host(value: Any, /) -> Any:
 
 
 def predict_finite(estimator: Any, X: Any, method: str, /) -> Array:
-    """Fitted functions of an estimator at `X`: (n, t).
+    """Return the fitted functions of an estimator at `X`: (n, t).
 
     Raises
     ------
@@ -303,7 +303,7 @@ def predict_finite(estimator: Any, X: Any, method: str, /) -> Array:
 
 
 def evaluate_finite(estimator: Any, evaluate: Callable[[], Array], /) -> Array:
-    """Return what an estimator evaluates (n, t); ValueError where a result overflows."""
+    """Evaluate an estimator (n, t); raise ValueError if a result overflows."""
     with np.errstate(over="ignore", invalid="ignore"):  # reported just below
         predicted = evaluate()
     bits = array_namespace(predicted).finfo
@@ -315,7 +315,7 @@ def restore_on_error(fit: Any, /) -> Any:
     """Decorate a `fit` method so that an exception leaves the estimator as it was."""
 
     @functools.wraps(fit)
-    def wrapped(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
         before = dict(vars(self))
         try:
             with np.errstate():  # an interruption may come just where one inside is put back
@@ -325,7 +325,7 @@ def restore_on_error(fit: Any, /) -> Any:
             vars(self).update(before)
             raise
 
-    return wrapped
+    return wrapper
 
 
 _PREDICTING = (  # arrays from which predictions are made
@@ -390,7 +390,7 @@ class ArrayRegressor(RegressorMixin):
     def _read_targets(self, y: Any, X: Array, sample_weight: Any) -> Samples:
         y = validate_targets(y, X)
         self._one_target = y.ndim == 1
-        return Samples.of(X, as_columns(y), sample_weight, labels=False)
+        return Samples.validate(X, as_columns(y), sample_weight, labels=False)
 
     @run_on_data_device
     def predict(self, X: Any) -> Array:
@@ -407,7 +407,7 @@ class ArrayRegressor(RegressorMixin):
             Predictions, of the library, device and dtype of X.
         """
         found = predict_finite(self, X, "predict")
-        return self.predictor_.predicted(found)
+        return self.predictor_.decode(found)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -415,7 +415,7 @@ class ArrayRegressor(RegressorMixin):
         return tags
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the R² of the predictions, averaged over targets."""
+        """Return R² of the predictions, averaged over targets."""
         truth = to_host(y) if is_array(y) else y
         return float(r2_score(truth, to_host(self.predict(X)), sample_weight=sample_weight))
 
@@ -432,7 +432,7 @@ class HostStored(DescribedEstimator, BaseEstimator):
 
     def _keep_predictor(self) -> None:
         """Set what predicts, made of the other fitted attributes."""
-        self.predictor_ = predictor_of(self, type(self).__name__)
+        self.predictor_ = make_predictor(self, type(self).__name__)
 
     def _fitted_predictor(self) -> Predictor:
         """Return what predicts; NotFittedError before a fit."""
@@ -456,21 +456,21 @@ class HostStored(DescribedEstimator, BaseEstimator):
 
     @property
     def _repr_html_(self) -> Any:
-        """Return scikit-learn's diagram and a short description; none where text is wanted."""
+        """Return scikit-learn's diagram with a short description, if HTML is displayed."""
         if get_config()["display"] != "diagram":
             msg = "there is HTML where scikit-learn's display is 'diagram'"
             raise AttributeError(msg)
         return self._html
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        """Return what notebooks show, by kind."""
+        """Return the representations that notebooks show, by MIME type."""
         shown = {"text/plain": repr(self)}
         if get_config()["display"] == "diagram":
             shown["text/html"] = self._html()
         return shown
 
     def _html(self) -> str:
-        """Return the diagram of the parameters, and under it what was learned."""
+        """Return the diagram of the parameters, followed by a summary."""
         diagram: str = estimator_html_repr(self)
         try:
             check_is_fitted(self)
@@ -480,24 +480,24 @@ class HostStored(DescribedEstimator, BaseEstimator):
 
     @abstractmethod
     def _fit_rows(self, X: Any, y: Any, sample_weight: Any) -> Self:
-        """Fit to rows that were read."""
+        """Fit to validated rows."""
 
     @restore_on_error
     @keep_warnings
     @run_on_data_device
     def _fit_read(self, X: Any, y: Any, sample_weight: Any) -> Self:
-        """Fit as `fit` does, to rows and targets that `gpukfl.tables` has read."""
+        """Fit to rows and targets that `gpukfl.tables` has read."""
         return self._fit_rows(X, y, sample_weight)
 
     def to_host(self) -> Any:
-        """Return a copy that works on NumPy arrays, wherever this model was fitted."""
+        """Return a copy that works on NumPy arrays."""
         copy = type(self).__new__(type(self))
         copy.__setstate__(self.__getstate__())
         return copy
 
 
 class HostPickled(HostStored):
-    """One that scales its features itself, and predicts by one function of arrays."""
+    """An estimator that scales its features, and predicts by one function of arrays."""
 
     _predicts: ClassVar[str] = ""  # by which function, of `gpukfl.predictor`
     _unit_free: ClassVar[bool] = False  # whether a unit of all features changes nothing
@@ -511,11 +511,11 @@ class HostPickled(HostStored):
     scaling_: ColumnScaling | None
 
     def _function(self) -> Function | Foreign:
-        """Return what was fitted, as a function of arrays."""
-        return function_of(self._predicts, self)
+        """Return the fitted function of arrays."""
+        return make_function(self._predicts, self)
 
     def _scaled_rows(self, X: Array, reference: Array, /) -> Rows:
-        """Rows to predict for, scaled as the fit scaled its own, on the place of `reference`."""
+        """Return rows for prediction, scaled as in the fit, on the place of `reference`."""
         return Rows(X, reference, self.scaling_)
 
 
@@ -533,7 +533,7 @@ RENAMED = {  # of every estimator, and what to do instead
 
 
 class RenamedParameters:
-    """An estimator whose constructor says what became of names that it once had."""
+    """An estimator whose constructor explains renamed parameters."""
 
     _renamed: ClassVar[dict[str, str]] = {}
     _more: ClassVar[
@@ -549,7 +549,7 @@ class RenamedParameters:
 
     @classmethod
     def _refuse_old(cls, names: Iterable[str], /) -> None:
-        """Raise TypeError for names that are now other ones."""
+        """Raise TypeError for old names of parameters."""
         known = RENAMED | cls._renamed
         for name in filter(cls.has_old_name, names):
             msg = f"{cls.__name__} has no parameter {name!r} any more: {known[name]}"
@@ -557,7 +557,7 @@ class RenamedParameters:
 
     @classmethod
     def has_old_name(cls, name: str, /) -> bool:
-        """Whether it once had a parameter of this name, which is now another."""
+        """Whether a parameter once had this name."""
         return name in RENAMED or name in cls._renamed
 
     def set_params(self, **params: Any) -> Self:

@@ -1,4 +1,4 @@
-"""Probabilities from scores that estimate them, so that the largest score stays the most likely."""
+"""Calibrated probabilities from scores, in the same order of classes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _STARTS = ((0.0, -3.0), (1.0, 0.0))  # logarithms of power and offset
 
 
 class HeldOutScores(NamedTuple):
-    """Predictions for rows that their fits have not seen, on the host."""
+    """Held-out predictions, on the host."""
 
     F: np.ndarray  # (m, t)
     Y: np.ndarray  # (m, t), indicators of classes
@@ -42,8 +42,8 @@ class Calibration:
     offset: float = 0.02
 
     @classmethod
-    def of(cls, scores: np.ndarray, codes: np.ndarray, weights: np.ndarray, /) -> Self:
-        """Choose power and offset of the highest likelihood.
+    def fit(cls, scores: np.ndarray, codes: np.ndarray, weights: np.ndarray, /) -> Self:
+        """Fit power and offset by maximum likelihood.
 
         Parameters
         ----------

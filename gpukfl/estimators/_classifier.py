@@ -52,7 +52,7 @@ def _has_columns(e: Any) -> bool:
 
 
 class LabelClassifier(ClassifierMixin):
-    """A classifier of any labels, whose targets are indicators of classes: of two the second's."""
+    """A classifier by least squares on indicators of classes; of two classes the second's."""
 
     class_weight: Any
     predictor_: Predictor
@@ -107,7 +107,7 @@ class LabelClassifier(ClassifierMixin):
             weights = validate_weights(sample_weight, X)
             of_classes = _class_weights(self.class_weight, labels, classes, counts)
             sample_weight = of_classes if weights is None else weights * of_classes
-        return Samples.of(X, one_hot, sample_weight, labels=True)
+        return Samples.validate(X, one_hot, sample_weight, labels=True)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the share of samples that are classified correctly."""
@@ -116,7 +116,7 @@ class LabelClassifier(ClassifierMixin):
         return float(accuracy_score(truth, predicted, sample_weight=sample_weight))
 
     def _decode_labels(self, codes: Array) -> Array:
-        """Labels of the classes' numbers (n,): of their library where it can hold them."""
+        """Return the labels of class codes (n,), in the codes' library if it can hold them."""
         if library_name(codes) == "numpy" or self.classes_.dtype.kind not in "iuf":
             return self.classes_[to_host(codes)]
         xp = array_namespace(codes)
@@ -124,7 +124,7 @@ class LabelClassifier(ClassifierMixin):
 
 
 def count_labels(labels: Any, /) -> tuple[np.ndarray, np.ndarray]:
-    """Different labels, ascending, and how many there are of each."""
+    """Return the sorted labels and their counts."""
 
     def part(start: int, stop: int) -> list[tuple[np.ndarray, np.ndarray]]:
         return [np.unique(labels[start:stop], return_counts=True)]
@@ -141,7 +141,7 @@ def _merge_counts(
 
 
 def _class_weights(how: Any, labels: Any, classes: np.ndarray, counts: np.ndarray, /) -> Array:
-    """Weight of each label by its class."""
+    """Return the weight of each row by its class."""
     if not lies_in_parts(labels):
         return compute_sample_weight(how, labels)
     if how == "balanced":
@@ -156,7 +156,7 @@ def _class_weights(how: Any, labels: Any, classes: np.ndarray, counts: np.ndarra
 
 
 class OneHotClassifier(LabelClassifier):
-    """A classifier whose scores are a regression on one-hot classes, which estimates probabilities.
+    """A classifier with calibrated probabilities, by regression on one-hot classes.
 
     Two classes are one column: the second's. Probabilities are calibrated on held-out rows.
     """
@@ -169,7 +169,7 @@ class OneHotClassifier(LabelClassifier):
     }
 
     def _calibrate(self, held_out: Callable[[], HeldOutScores | None]) -> None:
-        """Choose what makes probabilities of scores by rows that were held out."""
+        """Fit the calibration of probabilities to held-out rows."""
         self.calibration_ = Calibration()
         try:
             found = held_out()
@@ -181,16 +181,16 @@ class OneHotClassifier(LabelClassifier):
         if found is not None and len(self.classes_) > 1:
             F, Y, weights = found
             codes = Y.argmax(axis=1) if Y.shape[1] > 1 else (Y[:, 0] > 0.5).astype(np.int64)
-            scores = to_host(self._classes().of_every_class(F))
-            self.calibration_ = Calibration.of(scores, codes, weights)
+            scores = to_host(self._classes().all_probabilities(F))
+            self.calibration_ = Calibration.fit(scores, codes, weights)
 
     def _classes(self) -> Classes:
-        """Return what makes classes and probabilities of scores."""
+        """Return the map from scores to classes and probabilities."""
         return Classes(len(self.classes_), self.calibration_, self._signs)
 
     @run_on_data_device
     def decision_function(self, X: Any) -> Array:
-        """Return scores, of which the largest is predicted.
+        """Return the scores, whose largest is predicted.
 
         Parameters
         ----------
@@ -254,4 +254,4 @@ class OneHotClassifier(LabelClassifier):
             Labels; of X's library where they are numbers it can hold, else NumPy.
         """
         found = predict_finite(self, X, "predict")
-        return self._decode_labels(self.predictor_.predicted(found))
+        return self._decode_labels(self.predictor_.decode(found))

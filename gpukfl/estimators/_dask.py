@@ -1,4 +1,4 @@
-"""Dask collections and devices at the doors of an estimator: work goes where the data are."""
+"""Dask collections and devices in the public methods of estimators."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def fit_collections(
     *,
     read: Read | None = None,
 ) -> None:
-    """Fit to collections where they lie, or to few rows here.
+    """Fit to Dask collections on their workers, or to few rows locally.
 
     ``fit(X, y, sample_weight)`` takes host arrays and frames, or arrays whose rows lie in parts;
     `read` makes rows of a partition that is neither an array nor a frame of numbers.
@@ -54,7 +54,7 @@ def fit_collections(
         X, y, weights = given.sample(np.random.RandomState(0), given.n_rows)
         fit(X if read is None else read(X), y, weights)
         return
-    backend, labels = Backend.of(estimator.backend).name, is_classifier(estimator)
+    backend, labels = Backend.parse(estimator.backend).name, is_classifier(estimator)
     with read_partitions(given, client, backend, labels=labels, read=read) as parts:
         fit(parts.X, parts.y, parts.weights)
     if given.names is not None and read is None:
@@ -62,20 +62,20 @@ def fit_collections(
 
 
 def has_dask(*collections: Any) -> bool:
-    """Whether one of them is a Dask collection."""
+    """Whether one of the values is a Dask collection."""
     return any(map(is_dask, collections))
 
 
 def defer_for_dask(method: Any, /) -> Any:
-    """Decorate a method whose first argument is data: of a Dask collection it is put off."""
+    """Decorate a method whose first argument is data, so that Dask collections are lazy."""
 
     @functools.wraps(method)
-    def wrapped(self: Any, X: Any, *args: Any, **kwargs: Any) -> Any:
+    def wrapper(self: Any, X: Any, *args: Any, **kwargs: Any) -> Any:
         if is_dask(X):
             return map_lazily(functools.partial(_call_method, method, args, kwargs), self, X)
         return method(self, X, *args, **kwargs)
 
-    return wrapped
+    return wrapper
 
 
 def _call_method(method: Any, args: Any, kwargs: Any, model: Any, X: Any, /) -> Any:
@@ -83,7 +83,7 @@ def _call_method(method: Any, args: Any, kwargs: Any, model: Any, X: Any, /) -> 
 
 
 def map_lazily(call: Callable[[Any, Any], Any], model: Any, X: Any, /) -> Any:
-    """Return ``call(model, rows)`` of every partition, put off: of the kind of `X`.
+    """Return ``call(model, rows)`` of every partition lazily, as the kind of `X`.
 
     `model` works on NumPy arrays and frames; of a frame come a series, or a frame of the columns.
     Where a call gives several arrays, so does this, and each is computed by itself.
@@ -110,7 +110,7 @@ def map_lazily(call: Callable[[Any, Any], Any], model: Any, X: Any, /) -> Any:
 
 
 def _example_row(model: Any, empty: Any) -> Any:
-    """Make a row that a model takes, to see of what form its results are.
+    """Return an example row for a model, which shows the form of its results.
 
     Values that Dask would invent are some that the model may not know.
     """
@@ -135,7 +135,7 @@ def _call_on_frame(part: Any, model: Any, call: Callable[[Any, Any], Any], empty
 
 
 def _to_pandas(found: np.ndarray, index: Any) -> Any:
-    """Make a series or a frame of results, with the index of their rows."""
+    """Convert results to a series or a frame with the index of their rows."""
     import pandas as pd
 
     if found.ndim > 2:
@@ -158,7 +158,7 @@ def run_on_data_device(
     """
 
     @functools.wraps(method)
-    def wrapped(self: Any, X: Any, *args: Given.args, **kwargs: Given.kwargs) -> Result:
+    def wrapper(self: Any, X: Any, *args: Given.args, **kwargs: Given.kwargs) -> Result:
         if is_dask(X) and method.__name__ != "fit":
             lazy: Any = defer_for_dask(method)(self.to_host(), X, *args, **kwargs)
             return lazy
@@ -171,4 +171,4 @@ def run_on_data_device(
             explain_full_gpu(error)
             raise
 
-    return wrapped
+    return wrapper

@@ -1,4 +1,4 @@
-"""One data set, placed and scaled, and the held-out samples that judge a fit to it."""
+"""A placed and scaled data set, and held-out samples that score fits to it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from gpukfl.partitioned._rows import Rows, move_if_fits, recompute, reduce_rows
 
 
 def check_range(rows: Rows, Y: Array, /) -> None:
-    """Raise ValueError where data are too large, or too small, for their precision."""
+    """Raise ValueError if data overflow or underflow their precision."""
     xp, of_targets = array_namespace(rows.reference), array_namespace(Y)
     dtype = rows.reference.dtype
     limit = float(xp.finfo(dtype).max)
@@ -62,7 +62,7 @@ def check_range(rows: Rows, Y: Array, /) -> None:
 
 
 def _largest(rows: Rows, size: Callable[[Array], Array]) -> float:
-    """Return the largest of the sizes (n,) of rows; NaN where one is."""
+    """Return the largest of the sizes (n,) of rows, or NaN if one is."""
     xp = array_namespace(rows.reference)
 
     def part(start: int, stop: int) -> list[Array]:
@@ -85,7 +85,7 @@ _SAMPLE = 1_000  # rows of which all pairs may be looked at
 
 
 class HasScaling(Protocol):
-    """Settings that say how features are scaled."""
+    """Settings with a scaling of the features."""
 
     @property
     def scaling(self) -> str | None:
@@ -93,7 +93,7 @@ class HasScaling(Protocol):
 
 
 class Data:
-    """Samples and targets, placed; features are scaled as the settings ask for.
+    """Samples and targets on a place, with scaled features.
 
     A method that measures more of them, or fits them in several ways, has a class of its own.
 
@@ -156,21 +156,21 @@ class Data:
     @cached_property
     def kept_rows(self) -> Rows:
         """The rows, scaled once where they are few: each step of a fit passes over them."""
-        return self.rows.in_memory()
+        return self.rows.materialize()
 
     @cached_property
     def bound(self) -> Array:
-        """Where predictions may end that are wild outside the data: (t,)."""
+        """The limit of predictions, which may be wild outside the data: (t,)."""
         return _ROOM * array_namespace(self.Y).max(abs(self.Y), axis=0)
 
-    def in_units(self, values: Array, /, *, mean: bool = False) -> Array:
+    def to_target_units(self, values: Array, /, *, mean: bool = False) -> Array:
         """Values (..., t) times the scale of the targets, and plus their mean, in float64."""
         xp = array_namespace(self.y_scale)
         with np.errstate(over="ignore"):  # found by check_finite_result
             found = xp.astype(values, xp.float64, copy=False) * self.y_scale
             return found + self.y_mean if mean else found
 
-    def taken(self, index: np.ndarray, /) -> Self:
+    def take(self, index: np.ndarray, /) -> Self:
         """Keep the rows at ascending host indices, in one place, scaled as they are here."""
         some = copy(self)
         some.rows, some.Y, some.weights, some.root_weights = self.rows.take_with(
@@ -181,14 +181,14 @@ class Data:
         return some
 
     def sample(self) -> tuple[Array, np.ndarray | None]:
-        """Draw some rows, with their weights: what pairs of samples are looked at in."""
+        """Draw some rows with their weights, for statistics of pairs."""
         index = draw_rows(self.n, self.rng)
         rows, s = self.rows.take_with(index, self.root_weights)
         weights = None if s is None else to_host(s)[:, 0].astype(np.float64) ** 2
         return rows.whole(), weights
 
-    def scaled(self, samples: Samples, /) -> tuple[Array, Array]:
-        """Other samples and their targets (float64), placed and scaled like these."""
+    def scale_samples(self, samples: Samples, /) -> tuple[Array, Array]:
+        """Place and scale other samples and their targets (float64) like these."""
         rows = replace(self.rows, source=samples.X, leading_ones=False)
         xp = array_namespace(self.reference)
         Y = to_host(samples.Y).astype(np.float64)
@@ -204,7 +204,7 @@ def draw_rows(n: int, rng: np.random.RandomState, /, at_most: int = _SAMPLE) -> 
 def draw_weighted_rows(
     weights: Array | None, n: int, at_most: int, rng: np.random.RandomState, /
 ) -> np.ndarray:
-    """Draw ascending host indices of at most so many of n rows that have weight (n, 1).
+    """Draw ascending host indices of at most `count` of n rows with positive weights (n, 1).
 
     Those that lie in parts are all taken to have some.
     """
@@ -215,7 +215,7 @@ def draw_weighted_rows(
 
 
 def scale_rows(settings: HasScaling, samples: Samples, reference: Array, /) -> Rows:
-    """Rows on the place of `reference`, scaled as the settings ask for."""
+    """Return rows on the place of `reference`, scaled by the settings."""
     X = move_if_fits(samples.X, reference)
     if settings.scaling is None:
         return Rows(X, reference)
@@ -226,7 +226,7 @@ def scale_rows(settings: HasScaling, samples: Samples, reference: Array, /) -> R
 
 
 def make_mover(X: Array, dtype: str) -> Callable[[Array], Array]:
-    """Move results to the library and device of `X`."""
+    """Return a function that moves results to the library and device of `X`."""
     X = small_reference(X)
     xp = array_namespace(X)
     target = xp.empty((0,), dtype=getattr(xp, dtype), device=like(X)["device"])
@@ -235,7 +235,7 @@ def make_mover(X: Array, dtype: str) -> Callable[[Array], Array]:
 
 
 def move_like(x: Array, target: Array, /) -> Array:
-    """Move an array of any place to the library, dtype and device of another.
+    """Move an array to the library, dtype and device of another.
 
     What that dtype cannot hold becomes infinite, for `check_finite_result` to report.
     """
@@ -250,11 +250,11 @@ def rescale_dual_coefficients(alpha: Array, data: Data, there: Array, /) -> Arra
 
     In float64, whatever the rows are in: those of small ridges nearly cancel.
     """
-    return move_like(data.in_units(alpha), double_reference(there))
+    return move_like(data.to_target_units(alpha), double_reference(there))
 
 
 def truncate(fitted: Array, bound: Array, /) -> Array:
-    """Cut predictions (n, t) off at plus and minus `bound` (t,)."""
+    """Clip predictions (n, t) to plus and minus `bound` (t,)."""
     xp = array_namespace(fitted)
     return xp.minimum(xp.maximum(fitted, -bound), bound)
 
@@ -271,32 +271,32 @@ class HeldOut:
     weights: Array  # (n, 1), float64
 
     @classmethod
-    def of(cls, problem: Data, samples: Samples, /) -> Self:
+    def from_samples(cls, problem: Data, samples: Samples, /) -> Self:
         """Place and scale samples like the problem's."""
-        placed, targets = problem.scaled(samples)
+        placed, targets = problem.scale_samples(samples)
         w = np.ones(len(samples)) if samples.weights is None else samples.weights
         return cls(placed, targets, asarray_like(w[:, None], targets))
 
     def losses(self, predicted: Array, /) -> np.ndarray:
-        """Weighted squared error of each row of predictions (n, t), on the host: (n,)."""
-        Y, weights = self._on_host
+        """Return the weighted squared errors (n,) of predictions (n, t), on the host."""
+        Y, weights = self._host_targets
         left = Y - to_host(predicted).astype(np.float64, copy=False)
         return np.sum(weights * left**2, axis=1)
 
     def error(self, predicted: Array, /) -> float:
-        """Sum of weighted squared errors of predictions (n, t)."""
+        """Return the sum of weighted squared errors of predictions (n, t)."""
         return float(self.losses(predicted).sum())
 
     @cached_property
     def spread(self) -> float:
-        """That of the mean."""
-        Y, weights = self._on_host
+        """The error of predicting the mean."""
+        Y, weights = self._host_targets
         mean = np.sum(weights * Y, axis=0) / np.sum(weights)
         return float(np.sum(weights * (Y - mean) ** 2))
 
     @cached_property
-    def _on_host(self) -> tuple[np.ndarray, np.ndarray]:
-        """Targets (n, t) and weights (n, 1), which predictions are compared with there."""
+    def _host_targets(self) -> tuple[np.ndarray, np.ndarray]:
+        """Targets (n, t) and weights (n, 1) on the host."""
         return to_host(self.Y), to_host(self.weights)
 
 
@@ -304,13 +304,13 @@ class HeldOut:
 
 
 class BoundedPredictions:
-    """An estimator whose functions may be wild outside the data, as polynomials are."""
+    """An estimator that clips its predictions, which may be wild outside the data."""
 
     bounds_: Array
     _attributes: ClassVar[dict[str, Declared]] = {"bounds_": Numbers(FLOAT, (2, "n_targets"))}
 
     def _keep_bounds(self, problem: Data, back: Callable[[Array], Array]) -> None:
-        """Set the least and the largest value that is predicted of each target."""
+        """Set the lowest and highest prediction of each target."""
         bound = problem.bound * problem.y_scale
         ends = [back(problem.y_mean - bound), back(problem.y_mean + bound)]
         self.bounds_ = array_namespace(ends[0]).stack(ends)

@@ -23,17 +23,17 @@ FLOAT, DOUBLE = "precision", "f"  # of the model, or float64
 
 
 class MisfitError(ValueError):
-    """What is not as declared; the words follow "got ..., "."""
+    """A value that is not as declared; the message follows "got ..., "."""
 
 
 @dataclass(frozen=True)
 class Declared(ABC):
-    """What a value is."""
+    """A declaration of a value."""
 
     optional: bool = field(default=False, kw_only=True)  # None is as good
 
     def check(self, name: str, value: Any, sizes: Sizes, /) -> None:
-        """Raise MisfitError unless `value` is as declared; notes what new symbols stand for."""
+        """Raise MisfitError unless `value` is as declared; record the values of new symbols."""
         if value is None and self.optional:
             return
         if not self._fits(value, sizes):
@@ -48,10 +48,10 @@ class Declared(ABC):
 
     @abstractmethod
     def _words(self, sizes: Sizes, /) -> str:
-        """Return in words what is expected."""
+        """Return the declaration in words."""
 
     def _inside(self, value: Any, /) -> Iterator[tuple[Any, Declared, Any]]:  # noqa: ARG002
-        """Yield what the value holds: name, declaration and value."""
+        """Yield the parts of a value: name, declaration and value."""
         yield from ()
 
 
@@ -186,7 +186,7 @@ class NoneValue(Declared):
 
 @dataclass(frozen=True)
 class Union(Declared):
-    """One of two things that hold no others."""
+    """One of two kinds of values without parts."""
 
     first: Declared
     second: Declared
@@ -200,7 +200,7 @@ class Union(Declared):
 
 @dataclass(frozen=True)
 class Record(Declared):
-    """A frozen value or another dataclass; its fields are checked where they are declared."""
+    """A dataclass whose fields are checked by its own declaration."""
 
     kind: type
     inside: Mapping[str, Declared] = field(default_factory=dict)
@@ -218,7 +218,7 @@ class Record(Declared):
 
 @dataclass(frozen=True)
 class Fields(Declared):
-    """A frozen value of some kind, whose own class declares its `fields`."""
+    """A frozen value whose class declares its `fields`."""
 
     kind: type
 
@@ -235,7 +235,7 @@ class Fields(Declared):
 
 @dataclass(frozen=True)
 class Items(Declared):
-    """A list of equal things; `length` is a number or a symbol."""
+    """A list of values of one kind; `length` is a number or a symbol."""
 
     inside: Declared
     length: str | int | None = None
@@ -255,7 +255,7 @@ class Items(Declared):
 
 @dataclass(frozen=True)
 class Entries(Declared):
-    """A dict of these keys, all of them."""
+    """A dict with exactly these keys."""
 
     inside: Mapping[str, Declared]
 
@@ -275,12 +275,12 @@ STEPS = Items(SCORE, "n_steps")  # a number for each step of a fit
 
 
 def all_or_none(*names: str) -> Rule:
-    """Return the rule that all of some attributes are None, or none is."""
+    """Return the rule that some attributes are all None or all set."""
     return lambda e: len({getattr(e, name) is None for name in names}) == 1
 
 
 def match_shape(shape: Shape, actual: tuple[int, ...], sizes: Sizes, /) -> bool:
-    """Whether a shape is as declared; a symbol seen first stands for what it meets."""
+    """Whether a shape is as declared; a new symbol takes the size that it meets."""
     if len(shape) != len(actual):
         return False
     for symbol, extent in zip(shape, actual, strict=True):
@@ -335,17 +335,17 @@ _TRIED: dict[str, Declared] = {
 
 
 def declared_attributes(kind: type, /) -> dict[str, Declared]:
-    """Return the attributes that a fit of this estimator class sets, each time."""
+    """Return the declared fitted attributes of an estimator class."""
     return _collect_from_bases(kind, "_attributes") | {"tuning_": declared_trials(kind)}
 
 
 def declared_trials(kind: type, /) -> Declared:
-    """Return the declaration of the list of settings that were tried."""
+    """Return the declaration of the list of trials."""
     return Items(Entries(_collect_from_bases(kind, "_tried") | _TRIED))
 
 
 def _collect_from_bases(kind: type, name: str) -> dict[str, Any]:
-    """Join what a class and its bases say under a name, the class last."""
+    """Merge the dicts that a class and its bases have under a name."""
     found: dict[str, Any] = {}
     for base in reversed(kind.__mro__):
         found |= vars(base).get(name, {})
@@ -353,7 +353,7 @@ def _collect_from_bases(kind: type, name: str) -> dict[str, Any]:
 
 
 def check_attributes(kind: type, attributes: dict[str, Any], /) -> Sizes:
-    """Raise MisfitError unless these are the attributes of a fitted estimator.
+    """Raise MisfitError unless the attributes are those of a fitted estimator.
 
     Looks at dtypes and shapes of arrays, not at their values: what only knows these will do.
 
@@ -379,7 +379,7 @@ def check_attributes(kind: type, attributes: dict[str, Any], /) -> Sizes:
 
 
 def check_values(estimator: Any, /) -> None:
-    """Raise MisfitError unless the values of the attributes fit together."""
+    """Raise MisfitError unless the attributes are consistent."""
     for what, holds in _collect_from_bases(type(estimator), "_rules").items():
         if not holds(estimator):
             msg = f"whose {type(estimator).__name__} does not have {what}"

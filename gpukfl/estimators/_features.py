@@ -1,4 +1,4 @@
-"""What the estimators share that learn linear features."""
+"""Base classes of estimators that learn linear features."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class LinearFeatures(DescribedMethod, TransformerMixin):
     _scaled_rows: Callable[[Array, Array], Rows]
 
     def _keep_directions(self, W: np.ndarray, there: Array) -> None:
-        """Set what follows from the columns of `W` (d, m), whose rows belong to features."""
+        """Set the attributes that follow from the directions `W` (d, m)."""
         W = W.astype(np.float64)
         norms = np.linalg.norm(W, axis=1)
         total = norms.sum()
@@ -89,7 +89,7 @@ class DirectionProfiles(LinearFeatures):
     to_host: Callable[[], Any]
 
     def _keep_range(self, sample: np.ndarray) -> None:
-        """Set the middle of a host sample (n, d), and its range along each direction."""
+        """Set the centre of a host sample (n, d), and its range along each direction."""
         sample = sample.astype(np.float64)
         middle = sample.mean(axis=0)
         along = (sample - middle) @ to_host(self.components_).astype(np.float64).T
@@ -97,7 +97,7 @@ class DirectionProfiles(LinearFeatures):
         self._range = np.stack([along.min(axis=0), along.max(axis=0)], axis=1).tolist()
 
     def profiles(self, count: int = 5, points: int = 100) -> tuple[np.ndarray, np.ndarray]:
-        """Predict along the leading directions, through the middle of the data.
+        """Predict along the leading directions, through the centre of the data.
 
         Parameters
         ----------
@@ -126,7 +126,7 @@ class DirectionProfiles(LinearFeatures):
 def profile_curves(
     host: Any, names: Names, title: str = "Prediction along the learned directions", /
 ) -> Curves:
-    """Return the profiles of an estimator whose arrays are NumPy's, for a picture."""
+    """Return the profiles of an estimator with NumPy arrays, for a picture."""
     steps, values = host.profiles(_PROFILES)
     return Curves(
         tuple(direction_name(names.features, host.components_, k) for k in range(len(steps))),

@@ -1,4 +1,4 @@
-"""A fit from data to attributes, written once: validate, place, search, learn, keep, warn."""
+"""The template of every fit: validate, place, search, learn, keep and warn."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ from gpukfl.estimators._declared import (
     Record,
     Text,
 )
-from gpukfl.estimators._pace import Pace, Size, work_of
-from gpukfl.estimators._run import Run, unheard, use_report
+from gpukfl.estimators._pace import Pace, Size, fit_work
+from gpukfl.estimators._run import Run, ignore_step, use_report
 from gpukfl.estimators._samples import Samples, Splits
 from gpukfl.estimators._search import (
     Fold,
@@ -84,7 +84,7 @@ def fit_on_devices(
     fit: Callable[[Any, Any, Any], object],
     /,
 ) -> None:
-    """Divide host data among GPUs, and fit to them there; the model works on NumPy arrays.
+    """Divide host data among GPUs and fit there; the model works on NumPy arrays.
 
     ``fit(X, y, sample_weight)`` takes arrays whose rows lie in parts.
 
@@ -126,7 +126,7 @@ def _device_reference(device: int) -> Array:
 
 
 def _part_sizes(n: int) -> list[int]:
-    """Rows of each part."""
+    """Return the number of rows of each part."""
     parts = max(1, min(_PARTS, n // _FEWEST))
     edges = np.linspace(0, n, parts + 1).astype(int)
     return np.diff(edges).tolist()
@@ -149,7 +149,7 @@ _FEW = 2_000  # samples below which the threads of torch wait for each other mor
 
 @contextlib.contextmanager
 def limit_threads(X: Any, n_samples: int, backend: str, /) -> Iterator[None]:
-    """Limit threads to those that a fit of `X` can use: one in each product of NumPy.
+    """Limit the threads of a fit of `X` to those that it can use.
 
     On torch, which splits all work itself, one for few samples and as many as it likes for others.
     """
@@ -173,7 +173,7 @@ _BEYOND_SHARE, _BEYOND_SECONDS = 0.2, 0.7  # of the limit, or of a second, that 
 
 @dataclass
 class SearchResult(Generic[Setting, Learned]):
-    """What a search came to, and what the last fit may begin from.
+    """The result of a search, from which the final fit may start.
 
     Attributes
     ----------
@@ -207,7 +207,7 @@ class SearchResult(Generic[Setting, Learned]):
 
 @dataclass(frozen=True)
 class WarmStart(Generic[Setting]):
-    """What a fit came to that others of about the same rows need not look for again.
+    """The result of a fit, from which fits to similar rows may start.
 
     Attributes
     ----------
@@ -222,23 +222,23 @@ class WarmStart(Generic[Setting]):
 
 
 class Method(FoldMethod[Problem, Setting, Learned], Protocol[Problem, Setting, Learned, Fitted_co]):
-    """A published method with its settings: a frozen value, which knows no estimator."""
+    """A published method with its settings, as a frozen value without an estimator."""
 
     splits: ClassVar[Splits]
 
     def work(self, n: int, d: int, /) -> int:
-        """Kernel elements that a product over the rows touches, by which a place is chosen."""
+        """Return the work of a product over the rows, by which a place is chosen."""
 
     def problem(self, samples: Samples, place: Place, run: Run, /) -> Problem:
         """Place and scale samples."""
 
-    def given(self, problem: Problem, /) -> Setting:
-        """Return the setting where nothing is chosen."""
+    def default_setting(self, problem: Problem, /) -> Setting:
+        """Return the setting without a search."""
 
     def search(
         self, folds: Callable[[], Sequence[Fold[Problem]]], problem: Problem, run: Run, /
     ) -> Search[Setting, Learned] | None:
-        """Return the search of a setting on held-out rows, None where all is given."""
+        """Return the search of a setting on held-out rows, or None if nothing is to be chosen."""
 
     def learn(
         self, problem: Problem, choice: SearchResult[Setting, Learned], run: Run, /
@@ -254,13 +254,13 @@ def choose_setting(
     run: Run,
     /,
 ) -> SearchResult[Setting, Learned]:
-    """Choose a setting by held-out rows, where there is a choice and rows enough.
+    """Choose a setting by held-out rows, if there is a choice and enough rows.
 
     Rows are held out by draws that do not move those of the last fit. An interruption keeps the
     best so far, which may be the setting where nothing is chosen.
     """
     if problem.constant or len(samples) < method.splits.fewest:
-        return SearchResult(method.given(problem))
+        return SearchResult(method.default_setting(problem))
 
     search: Search[Setting, Learned] | None = None
     try:
@@ -268,17 +268,17 @@ def choose_setting(
             lambda: make_folds(method, samples, place, run, method.splits), problem, run
         )
         if search is None:
-            return SearchResult(method.given(problem))
+            return SearchResult(method.default_setting(problem))
         search.go()
         stopped = False
     except KeyboardInterrupt:
         stopped = True
     if search is None or not search.trials:  # interrupted early, or nothing was proposed
         reached = () if search is None else search.folds
-        return SearchResult(method.given(problem), folds=reached, stopped=stopped)
+        return SearchResult(method.default_setting(problem), folds=reached, stopped=stopped)
     tuner, trials = search.tuner, search.trials
     best = tuner.choose(trials)
-    told = [tuner.described(trial) for trial in trials]
+    told = [tuner.describe_trial(trial) for trial in trials]
     return SearchResult(
         best.setting, best, trials, told, search.folds, stopped, search.is_cut_short
     )
@@ -292,14 +292,14 @@ def make_folds(
     splits: Splits,
     /,
 ) -> list[Fold[Problem]]:
-    """Split samples, and place what is fitted beside what judges it.
+    """Split samples to folds, and place them.
 
     The first fold alone where a limit leaves no time for others: each setting is fitted to all.
     """
     folds = []
     for inside, outside in samples.splits(run.again(), splits):
         part = method.problem(inside, place, run)
-        folds.append(Fold(part, HeldOut.of(part, outside)))
+        folds.append(Fold(part, HeldOut.from_samples(part, outside)))
         if not run.has_time_for_folds(math.prod(inside.X.shape)):
             break
     return folds
@@ -314,7 +314,7 @@ def predict_held_out(
     choice: SearchResult[Setting, Learned],
     /,
 ) -> HeldOutScores | None:
-    """Return predictions at the setting that was chosen, of rows that were held out.
+    """Return held-out predictions at the chosen setting.
 
     Those of the search; without one some rows are held out for this alone: in folds where they are
     few, for a power and an offset of twenty rows would be those of their luck. None where rows are
@@ -344,7 +344,7 @@ def predict_held_out(
 
 
 def _place_text(reference: Array, X: Array, source: Array) -> str:
-    """Return in words where a fit was computed, and how rows of the host came to a GPU."""
+    """Return in words where a fit was computed, and how rows were copied to a GPU."""
     place = f"{library_name(reference)} {reference.device}"
     if not is_host(X) or not is_on_gpu(reference):
         return place
@@ -352,7 +352,7 @@ def _place_text(reference: Array, X: Array, source: Array) -> str:
 
 
 class Learner(RenamedParameters, HostPickled):
-    """An estimator that fits by a method; it names its parts, and the fit is here."""
+    """An estimator that fits by a `Method`."""
 
     backend: str | Backend
     scaling: str | None
@@ -370,14 +370,14 @@ class Learner(RenamedParameters, HostPickled):
 
     @abstractmethod
     def _method(self) -> Any:
-        """Check the parameters that are its own, and give the `Method` with all."""
+        """Check the own parameters, and return the `Method`."""
 
     @abstractmethod
     def _keep(self, problem: Any, fitted: Any, choice: SearchResult[Any, Any], back: Any) -> None:
-        """Set what was learned, moved by `back` to the library of the data."""
+        """Set the learned attributes, moved by `back` to the library of the data."""
 
     def _keep_rows_together(self) -> None:
-        """Order NumPy's arrays as files do: products in another order are rounded otherwise."""
+        """Make NumPy arrays contiguous as in files, so that products round alike."""
         given = self.get_params(deep=False)
         for name, value in list(vars(self).items()):
             if name not in given and is_host(value) and value.ndim > 1:
@@ -385,26 +385,26 @@ class Learner(RenamedParameters, HostPickled):
 
     @abstractmethod
     def _read_targets(self, y: Any, X: Array, sample_weight: Any) -> Samples:
-        """Validate targets and weights, and set what predictions say of them."""
+        """Validate targets and weights, and set the attributes about them."""
 
     def _predict(self, X: Any, method: str) -> Array:
-        """Fitted functions at `X`: (n, t)."""
+        """Return the fitted functions at `X`: (n, t)."""
         predictor = self._fitted_predictor()  # before data are looked at
         return predictor.evaluate(validate_samples(self, X, reset=False, method=method))
 
-    def _checked(self) -> Any:
-        """Check all parameters, those that every method has first, and give the `Method`."""
-        Backend.of(self.backend)
+    def _check_parameters(self) -> Any:
+        """Check all parameters, the common ones first, and return the `Method`."""
+        Backend.parse(self.backend)
         limit = getattr(self, "max_time", None)
         check_number("max_time", limit, low=0, low_allowed=False, also=(None,))
         check_choice("scaling", self.scaling, WORDS)
         return self._method()
 
     def _learn(self, X: Any, y: Any, sample_weight: Any) -> Self:
-        """Fit; the door of regressors and classifiers alike."""
+        """Fit a regressor or a classifier."""
         if has_dask(X, y, sample_weight):
-            self._checked()  # before anything is read
-            everything = Collections.of(X, y, sample_weight)
+            self._check_parameters()  # before anything is read
+            everything = Collections.from_inputs(X, y, sample_weight)
             if not is_classifier(self):
                 everything = drop_outliers_of_parts(everything)
             return self.fit_collections(everything)
@@ -412,9 +412,9 @@ class Learner(RenamedParameters, HostPickled):
         return self._fit_rows(data.X, data.y, data.sample_weight)
 
     def _fit_rows(self, X: Any, y: Any, sample_weight: Any) -> Self:
-        devices = Backend.of(self.backend).devices
+        devices = Backend.parse(self.backend).devices
         if devices is not None:
-            self._checked()
+            self._check_parameters()
             fit_on_devices(self, X, y, sample_weight, devices, self._fit_plainly)
         else:
             self._fit_plainly(X, y, sample_weight)
@@ -424,8 +424,8 @@ class Learner(RenamedParameters, HostPickled):
         self.fit_like(X, y, sample_weight, None, paced=True)
 
     def fit_collections(self, given: Collections, /, *, read: Read | None = None) -> Self:
-        """Fit to Dask collections; `read` makes rows of a partition that is no array of numbers."""
-        self._checked()
+        """Fit to Dask collections; `read` encodes partitions that are not numeric arrays."""
+        self._check_parameters()
         fit_collections(self, given, self._fit_plainly, read=read)
         return self
 
@@ -440,13 +440,17 @@ class Learner(RenamedParameters, HostPickled):
         deviations: bool = True,
         paced: bool = False,
     ) -> WarmStart[Any]:
-        """Fit with the setting of another fit, or with one that is searched for; give it.
+        """Fit with the setting of another fit, or search for one; return the setting.
 
         `fit` is this without a precedent; on an error it leaves the estimator as it was besides.
         Without `deviations` what only `return_std` needs is not computed. A fit that is `paced`
         takes as many samples as there is time for.
         """
-        method, run, backend = self._checked(), Run.of(self), Backend.of(self.backend)
+        method, run, backend = (
+            self._check_parameters(),
+            Run.from_settings(self),
+            Backend.parse(self.backend),
+        )
         X = validate_samples(self, X, reset=True, min_samples=2)
         with limit_threads(X, X.shape[0], backend.name):
             samples = everyone = self._read_targets(y, X, sample_weight)
@@ -477,7 +481,7 @@ class Learner(RenamedParameters, HostPickled):
             if deviations:
                 self._keep_deviations(fitted, make_mover(X, dtype))
             self._keep_rows_together()
-            choice = replace(choice, setting=self._settled(choice, fitted))
+            choice = replace(choice, setting=self._warm_setting(choice, fitted))
             if like is None or like.calibration is None:
                 self._calibrate(
                     lambda: predict_held_out(method, problem, samples, place, run, choice)
@@ -490,14 +494,14 @@ class Learner(RenamedParameters, HostPickled):
         return WarmStart(choice.setting, getattr(self, "calibration_", None))
 
     def _affordable(self, samples: Samples, run: Run) -> Samples:
-        """Draw as many samples as there is time for, and reserve the least that a fit takes."""
-        left, (n, d) = run.left(), samples.X.shape
+        """Draw as many samples as there is time for, and reserve time for a fit."""
+        left, (n, d) = run.remaining_seconds(), samples.X.shape
         if left is None or n * d <= _QUICK_ELEMENTS or lies_in_parts(samples.X):
             return samples
         pace = self._pace(samples, run)
         if pace is None:
             return samples
-        left = run.left()
+        left = run.remaining_seconds()
         assert left is not None
         rows = max(pace.affordable_rows(_LEAST_SHARE * left), min(n, pace.size.rows))
         if rows < n:
@@ -510,34 +514,34 @@ class Learner(RenamedParameters, HostPickled):
         return samples.draw(rows, run.again())
 
     def _pace(self, samples: Samples, run: Run) -> Pace | None:
-        """Time fits of few rows and columns that end at once; None where few do not suit it."""
+        """Time small fits; return None if the method cannot fit few rows."""
         own = self.get_params(deep=False)
         given = {"max_time": _NO_TIME} | ({"verbose": 0} if "verbose" in own else {})
 
-        def timed(size: Size) -> float:
+        def time_fit(size: Size) -> float:
             few = samples.draw(size.rows, run.again())
             y = few.Y if few.classes is None else few.classes
             y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
             model, begun = clone(self).set_params(**given), time.perf_counter()
-            with collect_warnings(), use_report(unheard):
+            with collect_warnings(), use_report(ignore_step):
                 model.fit_like(few.X[:, : size.columns], y, few.weights, None, deviations=False)
             if model.status_ == Status.INTERRUPTED.name:
                 raise KeyboardInterrupt
             return time.perf_counter() - begun
 
-        def left() -> float:
-            return run.left() or _NO_TIME
+        def remaining_seconds() -> float:
+            return run.remaining_seconds() or _NO_TIME
 
         try:
-            return Pace.measured(Size(*samples.X.shape), work_of, timed, left)
+            return Pace.measure(Size(*samples.X.shape), fit_work, time_fit, remaining_seconds)
         except Exception:  # few rows or columns may not suit it
             return None
 
     def _keep_deviations(self, fitted: Any, back: Callable[[Array], Array], /) -> None:
-        """Keep what only `return_std` needs, which nobody asks a member of a blend for."""
+        """Set the attributes that only `return_std` needs."""
 
     def _keep_tuning(self, choice: SearchResult[Any, Any], seconds: float) -> None:
-        """Set what was tried, in the words that all methods share."""
+        """Set the trials and scores of the search."""
         self.tuning_ = [
             {
                 **told,
@@ -550,12 +554,12 @@ class Learner(RenamedParameters, HostPickled):
         ]
         self.tuning_seconds_, self.tuning_cut_short_ = seconds, choice.cut_short
 
-    def _settled(self, choice: SearchResult[Any, Any], fitted: Any) -> Any:  # noqa: ARG002
-        """Return the setting from which a fit of about the same rows begins."""
+    def _warm_setting(self, choice: SearchResult[Any, Any], fitted: Any) -> Any:  # noqa: ARG002
+        """Return the setting from which a fit to similar rows starts."""
         return choice.setting
 
     def _calibrate(self, held_out: Callable[[], HeldOutScores | None]) -> None:
-        """Set what probabilities need; a regression needs nothing."""
+        """Set the calibration of probabilities; a regression has none."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -564,7 +568,7 @@ class Learner(RenamedParameters, HostPickled):
 
 
 class SteppedLearner(Learner):
-    """One whose fit goes in steps, with a history of them."""
+    """A learner whose fit goes in steps, with a history."""
 
     _attributes: ClassVar[dict[str, Declared]] = {
         "n_iter_": Int("n_steps"),
@@ -581,7 +585,7 @@ class SteppedLearner(Learner):
     }
 
     def _keep_steps(self, history: History, status: Status, quiet: tuple[Status, ...]) -> None:
-        """Set how the last fit went, and warn where it did not end as it should."""
+        """Set status and history of the final fit, and warn if it did not converge."""
         self.history_, self.n_iter_ = history, len(history)
         self.status_ = status.name
         if status not in quiet:

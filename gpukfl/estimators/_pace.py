@@ -1,4 +1,4 @@
-"""How long a fit takes, by smaller ones that are timed first: fewer rows, columns and steps.
+"""Predicted duration of a fit, by timing smaller ones.
 
 Times of another machine say nothing of this one. A fit that nothing stops is begun when smaller
 ones have said what it takes.
@@ -23,21 +23,21 @@ _LEAST = 1e-9  # seconds
 
 @dataclass(frozen=True)
 class Size:
-    """Rows, columns and steps of a fit."""
+    """The rows, columns and steps of a fit."""
 
     rows: int
     columns: int
     steps: int = 1
 
 
-def work_of(size: Size, /) -> float:
-    """Return rows times columns times steps, with which the time of most fits grows."""
+def fit_work(size: Size, /) -> float:
+    """Return rows times columns times steps, to which the time of most fits is proportional."""
     return float(size.rows) * size.columns * size.steps
 
 
 @dataclass(frozen=True)
 class Pace:
-    """Seconds of fits, by the largest ones that were timed."""
+    """A model of fit times, by the largest fits that were timed."""
 
     full: Size  # of the whole fit
     work: Callable[[Size], float]  # what the time goes with
@@ -46,7 +46,7 @@ class Pace:
     rate: float  # seconds for each unit of work beyond it
 
     @classmethod
-    def measured(
+    def measure(
         cls,
         full: Size,
         work: Callable[[Size], float],
@@ -54,22 +54,22 @@ class Pace:
         left: Callable[[], float],
         /,
     ) -> Self:
-        """Time fits of growing sizes, each in a small share of the time that is left.
+        """Time fits of growing sizes, each within a small share of the remaining time.
 
         The first one says what a fit takes in any case. It ends where the whole fit takes a small
         share, or one more fit would not.
         """
         least = Size(min(full.rows, _LEAST_ROWS), min(full.columns, _LEAST_COLUMNS))
         first = Size(min(full.rows, _ROWS), min(full.columns, _COLUMNS), min(full.steps, _STEPS))
-        took = _timed(timed, least, left())
+        took = _time_fit(timed, least, left())
         found = cls(full, work, least, took, took / work(least))
         if first != least:
-            found = found._with(first, _timed(timed, first, left()))
+            found = found._add_fit(first, _time_fit(timed, first, left()))
         while found.size != full and found.seconds(full) > _SURE * left():
             size = found._next(_TRIAL * left())
             if size == found.size:
                 break
-            found = found._with(size, _timed(timed, size, left()))
+            found = found._add_fit(size, _time_fit(timed, size, left()))
         return found
 
     def seconds(self, size: Size, /) -> float:
@@ -78,13 +78,13 @@ class Pace:
         return self.took + self.rate * more if more > 0 else self.took
 
     def affordable_rows(self, seconds: float, /) -> int:
-        """Return of how many rows, with all columns, a fit takes so long at most; 0 of none."""
+        """Return how many rows, with all columns, can be fitted in some seconds."""
         rows = range(1, self.full.rows + 1)
         took = lambda n: self.seconds(replace(self.full, rows=n))  # noqa: E731
         return bisect.bisect_right(rows, seconds, key=took)
 
     def affordable(self, seconds: float, /) -> Size | None:
-        """Return rows and steps of a fit that takes so long at most; None where there is none.
+        """Return rows and steps of a fit that takes some seconds at most, or None.
 
         All rows, or half, a quarter, ... where only so many have steps enough.
         """
@@ -97,18 +97,18 @@ class Pace:
         return best if best.steps else None
 
     def _steps(self, size: Size, budget: float) -> int:
-        """Return the steps that there is time for; 0 where there is none for one."""
+        """Return how many steps there is time for."""
         fits = range(1, size.steps + 1)
         return bisect.bisect_right(fits, budget, key=lambda k: self.seconds(replace(size, steps=k)))
 
-    def _with(self, size: Size, took: float) -> Self:
-        """Return what is known with one more fit, which is larger."""
+    def _add_fit(self, size: Size, took: float) -> Self:
+        """Return the model with one more, larger fit."""
         mean = took / self.work(size)
         rate = (took - self.took) / (self.work(size) - self.work(self.size))
         return replace(self, size=size, took=took, rate=max(rate, mean / _GROWTH))
 
     def _next(self, seconds: float) -> Size:
-        """Return the next size to be timed, in so many seconds: columns first, then rows."""
+        """Return the next size to time in some seconds: more columns first, then more rows."""
         size, most = self.size, _GROWTH * self.work(self.size)
         for name in ("columns", "rows", "steps"):
             among = range(getattr(size, name), getattr(self.full, name) + 1)
@@ -123,7 +123,7 @@ class Pace:
         return size if enough else self.size
 
 
-def _timed(timed: Callable[[Size], float], size: Size, left: float) -> float:
-    """Time a fit; twice where that takes no time, as others may have held the processor."""
+def _time_fit(timed: Callable[[Size], float], size: Size, left: float) -> float:
+    """Time a fit; repeat a very short one, which other processes may have delayed."""
     took = timed(size)
     return max(took if took > _MOMENT * left else min(took, timed(size)), _LEAST)

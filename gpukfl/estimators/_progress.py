@@ -1,4 +1,4 @@
-"""A live line that says how far a fit is: on terminals and in notebooks."""
+"""A live progress line, on terminals and in notebooks."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _PAUSE = 0.2  # seconds between two lines of a notebook
 
 
 def is_interactive() -> bool:
-    """Whether somebody looks on: at a terminal, or at a notebook."""
+    """Whether output goes to a terminal or a notebook."""
     return is_terminal(sys.stderr) or _is_notebook()
 
 
 @contextlib.contextmanager
 def report_progress(show: bool, /) -> Iterator[Report]:
-    """Report of a step: a live line, which is gone in the end; or nothing."""
+    """Yield a function that reports steps on a live line, or does nothing."""
     if not show or not (_is_notebook() or _can_show()):
         yield lambda *_: None
         return
@@ -36,7 +36,7 @@ def report_progress(show: bool, /) -> Iterator[Report]:
 
 @contextlib.contextmanager
 def show_progress(show: bool | None, /) -> Iterator[None]:
-    """Show the steps of what runs in here; by default where somebody looks on.
+    """Show the progress of fits in the block; by default on terminals and in notebooks.
 
     By default nothing is added where a caller shows them already.
     """
@@ -48,13 +48,13 @@ def show_progress(show: bool | None, /) -> Iterator[None]:
 
 
 def _is_notebook() -> bool:
-    """Whether a kernel of Jupyter runs this; nothing is imported to find out."""
+    """Whether a Jupyter kernel runs this process, found without imports."""
     known = sys.modules.get("IPython")
     return known is not None and hasattr(known.get_ipython(), "kernel")
 
 
 def _can_show() -> bool:
-    """Whether there is a standard error, and a thread to write to it."""
+    """Whether a line can be written to standard error by a thread."""
     if sys.stderr is None or getattr(sys.stderr, "closed", False):
         return False
     try:

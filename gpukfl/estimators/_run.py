@@ -1,4 +1,4 @@
-"""One fit on its way: the time it may take, its random numbers, and who is told of its steps."""
+"""The state of one running fit: time limit, random numbers and progress report."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _reports: ContextVar[Report | None] = ContextVar("gpukfl_reports", default=None)
 
 @contextlib.contextmanager
 def use_report(report: Report, /) -> Iterator[None]:
-    """Report every step of the fits that begin in here to `report`."""
+    """Report every step of the fits that start in the block to `report`."""
     before = _reports.set(report)
     try:
         yield
@@ -37,21 +37,21 @@ def use_report(report: Report, /) -> Iterator[None]:
 
 
 def current_report() -> Report:
-    """Return the function that fits that begin here report to."""
-    return _reports.get() or unheard
+    """Return the function to which fits report their progress."""
+    return _reports.get() or ignore_step
 
 
 def has_report() -> bool:
-    """Return whether steps of fits that begin here are reported."""
+    """Return whether fits report their progress."""
     return _reports.get() is not None
 
 
-def unheard(stage: str, k: int, history: History) -> None:
-    """Hear of a step, and do nothing."""
+def ignore_step(stage: str, k: int, history: History) -> None:
+    """Ignore a step."""
 
 
 class Run:
-    """What all parts of one fit share.
+    """The state that all parts of one fit share.
 
     Attributes
     ----------
@@ -66,29 +66,29 @@ class Run:
         self._verbose, self._report = verbose, _reports.get()
 
     @classmethod
-    def of(cls, settings: Any, /) -> Self:
-        """Begin a fit with an estimator's parameters; some have no `max_time` and no `verbose`."""
+    def from_settings(cls, settings: Any, /) -> Self:
+        """Start a fit by an estimator's parameters, perhaps without `max_time` and `verbose`."""
         limit, verbose = getattr(settings, "max_time", None), getattr(settings, "verbose", 0)
         return cls(limit, settings.random_state, verbose)
 
     def again(self) -> np.random.RandomState:
-        """Draw what the fit drew from its beginning: so that fits are compared on equal draws."""
+        """Return a generator in the fit's initial state, so that fits use equal draws."""
         rng = np.random.RandomState(0)
         rng.set_state(self._first_state)
         return rng
 
-    def left(self, share: float = 1.0) -> float | None:
-        """Seconds until a share of the time is spent, or a moment; None where there is no limit."""
+    def remaining_seconds(self, share: float = 1.0) -> float | None:
+        """Return the seconds until a share of the time is spent; None without a limit."""
         if self._max_time is None:
             return None
         return max(share * self._max_time - (time.perf_counter() - self._begun), _NO_TIME)
 
     def is_over(self, share: float = 1.0) -> bool:
-        """Whether a share of the time is spent."""
-        return self.left(share) == _NO_TIME
+        """Whether a share of the time limit is spent."""
+        return self.remaining_seconds(share) == _NO_TIME
 
     def has_time_for_folds(self, n_elements: int, /) -> bool:
-        """Whether rows of so many elements leave time for fits to more than one fold.
+        """Whether there is time for fits to more than one fold of so many elements.
 
         By the number of elements alone: whether a limit binds does not change with the load of a
         machine.
@@ -96,7 +96,7 @@ class Run:
         return self._max_time is None or n_elements <= _ELEMENTS_PER_SECOND * self._max_time
 
     def reserve(self, seconds: float, /) -> None:
-        """Shorten the limit, for work at the end that nothing stops."""
+        """Shorten the limit, to reserve time for work at the end."""
         if self._max_time is not None:
             self._max_time = max(self._max_time - seconds, _NO_TIME)
 
@@ -109,7 +109,7 @@ class Run:
         times: float | Callable[[int], float],
         few: int = _FEW,
     ) -> int:
-        """Return how many centres, features or rows of those wanted the time allows.
+        """Return how many of the wanted centres, features or rows there is time for.
 
         By how long `work` takes with a `few`, for which there is time in any case, and with more
         where there is time for so many, as its time grows with their square at most; `times` such
@@ -126,7 +126,10 @@ class Run:
             begun = time.perf_counter()
             with preserve_rng_state(self.rng):
                 work(tried)
-            took, left = max(time.perf_counter() - begun, 1e-9), self.left() or _NO_TIME
+            took, left = (
+                max(time.perf_counter() - begun, 1e-9),
+                self.remaining_seconds() or _NO_TIME,
+            )
             squares = left / took * tried**2  # of a count that one work has time for
             cost = lambda q: works(q) * q**2  # noqa: E731
             fits = bisect.bisect_right(range(1, wanted + 1), squares, key=cost)

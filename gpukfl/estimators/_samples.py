@@ -1,4 +1,4 @@
-"""Samples before they are placed: weights, copies of a row, and splits that keep these together."""
+"""Samples before they are placed: weights, duplicates, and splits that keep duplicates together."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _HALF = np.uint64(32)  # of the bits of a value
 
 
 def find_duplicates(X: Any, y: np.ndarray, /) -> tuple[np.ndarray, np.ndarray] | None:
-    """Find rows of `X` that are equal, targets included.
+    """Find rows of `X` that are equal, and whose targets are equal.
 
     Return positions (k,) of the first of each row's copies, ascending, and for every row (n,) which
     of these it is a copy of; None where all rows differ. NaN equals NaN.
@@ -76,7 +76,7 @@ def find_duplicates(X: Any, y: np.ndarray, /) -> tuple[np.ndarray, np.ndarray] |
 
 
 def drop_duplicates(X: Any, y: Any, rows: np.ndarray, /) -> np.ndarray:
-    """Leave out of the host indices `rows` all but one of the copies in a memory map.
+    """Drop duplicates among the rows of a memory map at host indices.
 
     Elsewhere copies are one sample by then.
     """
@@ -87,7 +87,7 @@ def drop_duplicates(X: Any, y: Any, rows: np.ndarray, /) -> np.ndarray:
 
 
 def _are_cells(X: Array, rows: np.ndarray) -> bool:
-    """Whether each column of different rows, at host indices, has few values that come often."""
+    """Whether each column has few distinct values, so that equal rows are expected."""
     xp = array_namespace(X)
     few = xp.asarray(np.sort(rows)[:_LOOKED_AT], **index_like(X))
     values = np.sort(to_host(xp.take(X, few, axis=0)), axis=0)
@@ -98,7 +98,7 @@ def _are_cells(X: Array, rows: np.ndarray) -> bool:
 
 
 def _hash_rows(X: Array) -> np.ndarray:
-    """Hash the bits of every row, on the host: the same for equal rows (n,)."""
+    """Return a hash (n,) of every row, on the host."""
     (n, d), out = X.shape, np.empty(X.shape[0], dtype=np.uint64)
     rows = Rows(X, double_reference(X))
     factors = np.random.RandomState(0).randint(0, 2**63, d).astype(np.uint64) * 2 + 1
@@ -117,7 +117,7 @@ def _hash_rows(X: Array) -> np.ndarray:
 
 
 def _are_equal(X: Array, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Whether rows at some host indices equal those at others."""
+    """Return whether rows at some host indices equal those at others."""
     xp = array_namespace(X)
     found = []
     for start in range(0, len(first), _AT_ONCE):
@@ -141,7 +141,7 @@ _OF_A_CLASS = 2  # samples, of which trees that are stopped early need one to ju
 
 @dataclass(frozen=True)
 class Splits:
-    """How rows are held out to judge settings."""
+    """The way in which rows are held out to score settings."""
 
     at_most: int = 20_000  # rows that settings are chosen on
     folds_below: int = FOLDS_BELOW  # rows below which one held-out set is too small to choose by
@@ -153,7 +153,7 @@ class Splits:
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """Rows, targets and weights, of whatever library they came in.
+    """Rows, targets and weights, of any library.
 
     Attributes
     ----------
@@ -174,8 +174,8 @@ class Samples:
     labels: bool = False
 
     @classmethod
-    def of(cls, X: Array, Y: Array, sample_weight: Any, /, *, labels: bool) -> Self:
-        """Validate the weights, leave out samples without, and let copies of one count as weight.
+    def validate(cls, X: Array, Y: Array, sample_weight: Any, /, *, labels: bool) -> Self:
+        """Validate weights, drop samples of weight 0, and merge duplicates.
 
         Not of a memory map, of which this would be a copy: there they stay in. A common factor of
         the weights says nothing. Copies are one sample, so that leaving it out of a fit, by itself
@@ -201,12 +201,12 @@ class Samples:
 
     @property
     def n_effective(self) -> float:
-        """Kish's number: of samples of equal weight, of which a mean is as certain."""
+        """Kish's effective sample size."""
         return float(len(self)) if self.weights is None else effective_number(self.weights)
 
     @cached_property
     def classes(self) -> np.ndarray | None:
-        """Class of every sample (n,), on the host, where the targets say of classes."""
+        """Class (n,) of every sample on the host, or None in a regression."""
         if not self.labels:
             return None
         Y = self.Y
@@ -217,13 +217,13 @@ class Samples:
         )
         return to_host(take_rows(there, np.arange(len(self))))
 
-    def taken(self, rows: np.ndarray | slice, /) -> Samples:
-        """Those at host indices, or a slice of a memory map, as they are."""
+    def take(self, rows: np.ndarray | slice, /) -> Samples:
+        """Return the samples at host indices, or in a slice of a memory map."""
         X, Y, weights = take_together(rows, self.X, self.Y, self.weights)
         return Samples(X, Y, None if weights is None else to_host(weights), self.labels)
 
     def draw(self, count: int, rng: np.random.RandomState, /) -> Samples:
-        """Draw some samples, and two of each class where it has them, in their order."""
+        """Draw some samples in their order, at least two of each class if possible."""
         n, codes = len(self), self.classes
         if count >= n:
             return self
@@ -233,10 +233,10 @@ class Samples:
             rare = np.flatnonzero(counts < _OF_A_CLASS)
             found = [np.flatnonzero(codes == k)[:_OF_A_CLASS] for k in rare]
             rows = np.union1d(rows, np.concatenate([rows[:0], *found]))
-        return self.taken(np.sort(rows))
+        return self.take(np.sort(rows))
 
     def splits(self, rng: np.random.RandomState, how: Splits, /) -> list[tuple[Samples, Samples]]:
-        """Return samples to fit and samples held out.
+        """Return pairs of training samples and held-out samples.
 
         Folds where they are few, else one held-out share; of every class its share, where it has
         a sample for each fold. Of copies in a memory map, where they are not yet one sample, one
@@ -245,7 +245,7 @@ class Samples:
         n, few = len(self), how.at_most
         rows = np.arange(n) if n <= few else np.sort(draw_indices(rng, n, few))
         if lies_in_parts(self.X):  # all at once
-            return self.taken(rows).splits(rng, how)
+            return self.take(rows).splits(rng, how)
         Y = to_host(take_rows(self.Y, rows))
         rows = drop_duplicates(self.X, Y, rows)
         classes = None if not self.labels else _decode_classes(to_host(take_rows(self.Y, rows)))
@@ -265,19 +265,19 @@ class Samples:
         if how.judges is not None:
             splits = splits[: math.ceil(how.judges / len(splits[0][1]))]
         return [
-            (self.taken(rows[np.sort(inside)]), self.taken(rows[np.sort(outside)]))
+            (self.take(rows[np.sort(inside)]), self.take(rows[np.sort(outside)]))
             for inside, outside in splits
         ]
 
 
 def number_by_appearance(classes: np.ndarray, /) -> np.ndarray:
-    """Count classes (n,) up by their first rows: their names have no part in a split."""
+    """Enumerate classes (n,) by their first rows, so that splits do not depend on names."""
     _, first, codes = np.unique(classes, return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[codes]
 
 
 def _decode_classes(Y: np.ndarray, /) -> np.ndarray:
-    """Classes (n,) of indicators (n, t), which of two classes are the second's."""
+    """Return the classes (n,) of indicators (n, t)."""
     return Y.argmax(axis=1) if Y.shape[1] > 1 else (Y[:, 0] > 0.5).astype(np.int64)
 
 
@@ -289,7 +289,7 @@ def effective_number(weights: Any, /) -> float:
 
 
 def relative_weights(weights: np.ndarray | None, /) -> np.ndarray | None:
-    """Return weights (n,) of mean 1 where they are positive; None where all are equal.
+    """Return weights (n,) whose positive ones have mean 1, or None if all are equal.
 
     To ten digits, so that rounding of another common factor cannot choose another model.
     """
@@ -300,7 +300,7 @@ def relative_weights(weights: np.ndarray | None, /) -> np.ndarray | None:
 
 
 def _relative_weights_in_parts(weights: Any, /) -> Any:
-    """Do so with weights that lie in parts."""
+    """Do as `relative_weights` with weights that lie in parts."""
     xp = array_namespace(weights)
     largest, least = float(xp.max(weights)), float(xp.min(weights))
     if largest == least:

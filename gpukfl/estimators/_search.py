@@ -36,7 +36,7 @@ class FoldMethod(Protocol[Problem, Setting_contra, Learned]):
     def fit_fold(
         self, fold: Fold[Problem], setting: Setting_contra, start: Learned | None, run: Run, /
     ) -> Learned:
-        """Fit, from what another setting left; KeyboardInterrupt where the user stops it."""
+        """Fit, starting from another setting's result; raise KeyboardInterrupt if interrupted."""
 
     def predict_fold(self, fold: Fold[Problem], learned: Learned, /) -> Array:
         """Predict the held-out rows: (m, t)."""
@@ -44,7 +44,7 @@ class FoldMethod(Protocol[Problem, Setting_contra, Learned]):
 
 @dataclass(eq=False)
 class Trial(Generic[Setting, Learned]):
-    """A setting that was tried on every fold."""
+    """A setting with its results on every fold."""
 
     setting: Setting
     score: float = -math.inf  # share of the held-out variance that is explained, of all folds
@@ -58,11 +58,11 @@ class Trial(Generic[Setting, Learned]):
 
 
 class Tuner(ABC, Generic[Setting, Learned]):
-    """Proposes what to try, and chooses; it never fits, splits, times or scores."""
+    """A strategy that proposes settings and chooses one; the search fits and scores."""
 
     @abstractmethod
     def propose(self, trials: Sequence[Trial[Setting, Learned]], /) -> Setting | None:
-        """Return what to try next; None where there is nothing more to gain."""
+        """Return the next setting to try, or None to stop."""
 
     def starts(
         self,
@@ -78,13 +78,13 @@ class Tuner(ABC, Generic[Setting, Learned]):
         return max(trials, key=lambda trial: trial.score)
 
     @abstractmethod
-    def described(self, trial: Trial[Setting, Learned], /) -> dict[str, Any]:
-        """Name what was tried, as plain values."""
+    def describe_trial(self, trial: Trial[Setting, Learned], /) -> dict[str, Any]:
+        """Return a trial's setting by names, as plain values."""
 
 
 @dataclass
 class Search(Generic[Setting, Learned]):
-    """Tries what a tuner proposes until it has seen enough or a share of the time is spent.
+    """A loop that tries a tuner's proposals until it stops or the time is spent.
 
     Trials stay after an interruption.
     """
@@ -100,7 +100,7 @@ class Search(Generic[Setting, Learned]):
     racing: bool = False  # whether a setting is left where it falls behind the choice so far
 
     def go(self) -> None:
-        """Try one setting at least, or enough of them."""
+        """Try at least one setting, or as many as the tuner proposes."""
         while (setting := self.tuner.propose(self.trials)) is not None:
             if self.enough(self.trials) and self.run.is_over(self.share):
                 self.is_cut_short = True
@@ -108,7 +108,7 @@ class Search(Generic[Setting, Learned]):
             self.evaluate(setting)
 
     def evaluate(self, setting: Setting, /) -> Trial[Setting, Learned]:
-        """Fit every fold and judge it; the score is the worst where numbers overflow.
+        """Fit and score every fold; the score is the worst one if numbers overflow.
 
         With `racing` no more folds are fitted once the choice so far is clearly better on those
         that were; the score is then by how much.
@@ -156,7 +156,7 @@ class Search(Generic[Setting, Learned]):
 
 
 def is_clearly_worse(losses: np.ndarray, best: np.ndarray, /) -> bool:
-    """Whether losses exceed the best, of the same rows, by more than chance is likely to."""
+    """Whether losses exceed the best losses of the same rows by more than chance."""
     more = losses - best
     return not float(more.sum()) <= float(np.linalg.norm(more))  # its standard error
 
@@ -173,7 +173,7 @@ def explained_share(error: float, spread: float, /) -> float:
 
 
 def standard_error(losses: np.ndarray, spread: float, /) -> float:
-    """Return the standard error of the share that is explained: that of the mean loss."""
+    """Return the standard error of R²: that of the mean loss."""
     deviation = math.sqrt(len(losses)) * float(losses.std())
     return deviation / spread if spread > 0 else deviation
 
@@ -185,7 +185,7 @@ def hill_climb(
     *,
     first: int = 1,
 ) -> Trial[Setting, Learned]:
-    """Return the trial that a climb reaches: the best first one, then each worth its step.
+    """Climb from the best of the first trials to better neighbours; return the last.
 
     `gain` says by how much a score must be exceeded.
     """
@@ -196,9 +196,9 @@ def hill_climb(
     return best
 
 
-def first_untried(
+def first_untried_setting(
     settings: Iterable[Setting], trials: Sequence[Trial[Setting, Learned]], /
 ) -> Setting | None:
-    """First setting that no trial had."""
+    """Return the first setting that was not tried."""
     tried = [trial.setting for trial in trials]
     return next((setting for setting in settings if setting not in tried), None)

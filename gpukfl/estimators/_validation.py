@@ -1,4 +1,4 @@
-"""Input validation: scikit-learn's for what NumPy can hold, ours for device arrays."""
+"""Input validation, by scikit-learn on the host, and by this module on devices."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from gpukfl.core._array import (
     Array,
     array_namespace,
     as_columns,
-    device_of,
+    get_device,
     is_array,
     is_host,
     is_torch,
@@ -34,9 +34,9 @@ from gpukfl.core._frames import (
     check_container,
     check_no_dates,
     check_size,
+    columns_to_numbers,
     holds_float32,
     kind_of_objects,
-    with_numbers,
 )
 
 _FLOATS = ("float32", "float64")
@@ -93,15 +93,15 @@ def validate_samples(
             )
         )
         raise ValueError(msg)
-    if not reset and given == "cupy" and not estimator.place_.endswith(f" {device_of(X)}"):
-        msg = f"expected X on the device of the fit, {estimator.place_}, got {device_of(X)}"
+    if not reset and given == "cupy" and not estimator.place_.endswith(f" {get_device(X)}"):
+        msg = f"expected X on the device of the fit, {estimator.place_}, got {get_device(X)}"
         raise ValueError(msg)
     if isinstance(X, np.memmap) and X.ndim == 2 and X.dtype.name in _FLOATS:
         _check_memory_map(estimator, X, reset=reset, min_samples=min_samples)
         return X
     if is_array(X) and not is_host(X):
         return _validate_device_array(estimator, X, reset=reset, min_samples=min_samples)
-    X = with_numbers(X)
+    X = columns_to_numbers(X)
     check_no_dates(X)
     with sklearn_lock(), _name_bad_argument("X"):
         return validate_data(
@@ -133,7 +133,7 @@ def _are_plain(estimator: Any, X: Any, min_samples: int) -> bool:
 
 
 def _validate_parts(estimator: Any, X: Array, min_samples: int) -> Array:
-    """Take rows in parts, which were read and checked where they lie."""
+    """Validate rows in parts, which were checked on their workers."""
     check_size(X.shape, min_samples)
     estimator.n_features_in_ = X.shape[1]
     vars(estimator).pop("feature_names_in_", None)
@@ -239,7 +239,7 @@ def validate_targets(y: Any, X: Array, /) -> Array:
 
 
 def _check_squares(y: Array) -> None:
-    """Raise ValueError where squares of targets that vary overflow float64, or vanish in it."""
+    """Raise ValueError if squares of the centred targets overflow or underflow float64."""
     xp = array_namespace(y)
     low, high = (to_host(end(as_columns(y), axis=0)).astype(np.float64) for end in (xp.min, xp.max))
     varies = low < high
@@ -296,7 +296,7 @@ def validate_labels(y: Any, X: Array, /) -> np.ndarray:
 
 
 def plain_labels(y: Any, /) -> np.ndarray:
-    """Make objects that are numbers or truth values an array of these.
+    """Convert an object array of numbers or booleans to these.
 
     Of objects scikit-learn takes only text for labels.
     """
@@ -307,15 +307,15 @@ def plain_labels(y: Any, /) -> np.ndarray:
 
 
 def detach(x: Array, /) -> Array:
-    """Leave a torch tensor's gradient behind: fits and predictions do not record one."""
+    """Detach a torch tensor from its gradient."""
     return x.detach() if is_torch(x) and x.requires_grad else x
 
 
 def check_same_device(X: Array, other: Array, name: str, /) -> None:
-    """Raise ValueError where arrays of CuPy, which does not move them, are on two devices."""
+    """Raise ValueError if CuPy arrays are on two devices."""
     both = library_name(X) == library_name(other) == "cupy"
-    if both and device_of(X) != device_of(other):
-        msg = f"expected {name} on the device of X, {device_of(X)}, got {device_of(other)}"
+    if both and get_device(X) != get_device(other):
+        msg = f"expected {name} on the device of X, {get_device(X)}, got {get_device(other)}"
         raise ValueError(msg)
 
 
@@ -366,7 +366,7 @@ def _check_positive(count: Any) -> None:
 
 
 def weighted_mean_scale(Y: Array, root_weights: Array | None, /) -> tuple[Array, Array]:
-    """Mean and standard deviation (t,) of the columns of `Y` (n, t), in float64.
+    """Return mean and standard deviation (t,) of the columns of `Y` (n, t), in float64.
 
     A column that is constant up to rounding has standard deviation 0.
     """
@@ -388,7 +388,7 @@ def weighted_mean_scale(Y: Array, root_weights: Array | None, /) -> tuple[Array,
 
 
 def check_finite_result(*results: Array) -> None:
-    """Raise ValueError where a fit has overflowed, instead of keeping NaN or infinity."""
+    """Raise ValueError if a fit has overflowed to NaN or infinity."""
     for x in results:
         xp = array_namespace(x)
         if not bool(xp.all(xp.isfinite(x))):

@@ -1,4 +1,4 @@
-"""How columns of data are scaled before a method sees them: one class a way."""
+"""Scalings of the columns of data, one class each."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from gpukfl.partitioned._rows import Rows, elementwise_min, reduce_rows
 
 @dataclass(frozen=True, eq=False)
 class ColumnScaling(ABC):
-    """A map of every column by itself, learned from rows; its fields are host arrays.
+    """A map of each column, learned from rows; its fields are host arrays.
 
     Attributes
     ----------
@@ -48,36 +48,36 @@ class ColumnScaling(ABC):
 
     @classmethod
     @abstractmethod
-    def of(cls, rows: Rows, weights: np.ndarray | None, /) -> Self:
+    def fit(cls, rows: Rows, weights: np.ndarray | None, /) -> Self:
         """Learn from unscaled rows (n, d) in float64, with positive weights (n,)."""
 
     @abstractmethod
     def __call__(self, X: Array, /) -> Array:
-        """Scale `X` (m, d), of float64, where it is."""
+        """Scale `X` (m, d) of float64 on its place."""
 
     @abstractmethod
-    def of_columns(self, columns: np.ndarray, factors: np.ndarray, /) -> Self:
+    def select_columns(self, columns: np.ndarray, factors: np.ndarray, /) -> Self:
         """Return the scaling of some columns, whose results are multiplied by positive factors."""
 
     @classmethod
-    def joined(cls, parts: Sequence[Self], /) -> Self:
-        """Return the scaling of the columns of several ones of host arrays, side by side."""
+    def concat(cls, parts: Sequence[Self], /) -> Self:
+        """Return the scaling that concatenates the columns of several scalings."""
         found = {}
         for name, declared in cls.fields.items():
             assert isinstance(declared, Numbers)
             axis = declared.shape.index("n_features")
-            found[name] = _concat_padded([getattr(part, name) for part in parts], axis)
+            found[name] = _concat_and_pad([getattr(part, name) for part in parts], axis)
         return cls(**found)
 
     @property
     def is_sound(self) -> bool:
-        """Whether its arrays, all finite, are such as `of` makes."""
+        """Whether its arrays are finite and valid."""
         arrays = [getattr(self, field.name) for field in dataclasses.fields(self)]
         return all(bool(np.isfinite(array).all()) for array in arrays)
 
 
-def _concat_padded(arrays: Sequence[np.ndarray], axis: int) -> np.ndarray:
-    """Join arrays along one axis; where others are shorter, their last values are repeated."""
+def _concat_and_pad(arrays: Sequence[np.ndarray], axis: int) -> np.ndarray:
+    """Join arrays along one axis; pad shorter ones by their last values."""
     sizes = np.max([array.shape for array in arrays], axis=0)
     sizes[axis] = 0
     padded = [
@@ -98,7 +98,7 @@ LARGE_SAMPLE = 20_000  # rows
 
 
 def sample_rows(n: int, d: int, *, at_most: int = _ROWS) -> np.ndarray:
-    """Rows to look at, the same in every call."""
+    """Return a sample of row numbers, the same in every call."""
     count = min(at_most, max(_CELLS // d, 200))
     if n <= count:
         return np.arange(n)
@@ -108,18 +108,18 @@ def sample_rows(n: int, d: int, *, at_most: int = _ROWS) -> np.ndarray:
 def draw_weighted_sample(
     rows: Rows, weights: np.ndarray | None, /, *, at_most: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Take some of the rows of positive weight to the host, and their weights."""
+    """Copy a sample of the rows of positive weight, and their weights, to the host."""
     n, d = rows.shape
     if isinstance(weights, np.ndarray):
         kept = np.flatnonzero(weights)
         index = kept[sample_rows(len(kept), d, at_most=at_most)]
     else:
         index = sample_rows(n, d, at_most=at_most)
-    return to_host(rows.at(index)), host_weights(weights, index)
+    return to_host(rows.gather(index)), host_weights(weights, index)
 
 
 def host_weights(weights: Array | None, rows: np.ndarray | slice, /) -> np.ndarray:
-    """Weights of some rows, on the host: at host indices, or in a slice of those that are here."""
+    """Return the weights of some rows on the host, at host indices or in a slice."""
     if weights is None:
         return np.ones(rows.stop - rows.start if isinstance(rows, slice) else len(rows))
     return to_host(weights[rows] if isinstance(rows, slice) else take_rows(weights, rows))
@@ -128,14 +128,14 @@ def host_weights(weights: Array | None, rows: np.ndarray | slice, /) -> np.ndarr
 def apply_by_columns(
     of: Callable[[np.ndarray, np.ndarray], np.ndarray], X: np.ndarray, w: np.ndarray, /
 ) -> np.ndarray:
-    """Compute something (k, d) of the columns of `X` (m, d), some at a time, to copy few."""
+    """Apply a function (k, d) to the columns of `X` (m, d) by blocks, to limit copies."""
     width = max(2**18 // len(X), 1)
     parts = (X[:, j : j + width] for j in range(0, X.shape[1], width))
     return np.concatenate([of(part, w) for part in parts], axis=1)
 
 
 def column_quantiles(X: np.ndarray, weights: np.ndarray, *shares: float) -> np.ndarray:
-    """Lowest values (k, d) of the columns that have each of k shares of the weight up to them.
+    """Return the weighted quantiles (k, d) of the columns for k shares.
 
     `X` (m, d) and its weights (m, d). Where all weights are one number or 0, values alone are
     sorted, in a tenth of the time.
@@ -161,7 +161,7 @@ _COMMON, REACH = 0.98, 20.0
 
 
 def column_limits(X: np.ndarray, w: np.ndarray, /) -> np.ndarray:
-    """Limits (4, d) of the columns of `X` (m, d); infinite where a column does not vary.
+    """Return the outlier limits (4, d) of the columns of `X` (m, d); infinite for constants.
 
     Lowest and highest value that are believed, and between them the quantiles of those that are.
     """
@@ -179,7 +179,7 @@ def column_limits(X: np.ndarray, w: np.ndarray, /) -> np.ndarray:
 def iterate_outlier_blocks(
     rows: Rows, limits: np.ndarray, start: int, stop: int, /
 ) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
-    """Yield (some rows, their values, whether these are beyond the limits) from one to another."""
+    """Yield blocks of rows, their values, and whether these are beyond the limits."""
     limits = to_host(limits)
     for first, last, block in rows.blocks(start=start, stop=stop):
         X = to_host(block).astype(np.float64, copy=False)
@@ -215,7 +215,7 @@ def value_ranges(
 
 @dataclass(frozen=True, eq=False)
 class StandardScaling(ColumnScaling):
-    """Zero mean and unit variance: ``(x - mean) / scale``, after wild values were replaced.
+    """Zero mean and unit variance: ``(x - mean) / scale``, robust to gross outliers.
 
     Attributes
     ----------
@@ -240,18 +240,18 @@ class StandardScaling(ColumnScaling):
     )
 
     @classmethod
-    def of(cls, rows: Rows, weights: np.ndarray | None, /) -> Self:
+    def fit(cls, rows: Rows, weights: np.ndarray | None, /) -> Self:
         """Learn from unscaled rows (n, d) in float64; see `column_statistics`."""
         return cls(*column_statistics(rows, weights))
 
     @classmethod
     def none(cls, d: int, /) -> Self:
-        """Return the one that changes nothing."""
+        """Return the identity."""
         ends = np.full((2, d), np.inf)
         return cls(np.zeros(d), np.ones(d), np.concatenate([-ends, ends]))
 
     def __call__(self, X: Array, /) -> Array:
-        """Scale `X` (m, d), of float64, where it is."""
+        """Scale `X` (m, d) of float64 on its place."""
         xp = array_namespace(X)
         host = np.vstack([to_host(part) for part in (self.limits, self.mean, self.scale)])
         numbers = xp.asarray(host, **like(X))
@@ -259,7 +259,7 @@ class StandardScaling(ColumnScaling):
         X = xp.where(lowest > X, low, xp.where(highest < X, high, X))
         return (X - mean) / scale
 
-    def of_columns(self, columns: np.ndarray, factors: np.ndarray, /) -> Self:
+    def select_columns(self, columns: np.ndarray, factors: np.ndarray, /) -> Self:
         """Return the scaling of some columns, whose results are multiplied by positive factors."""
         parts = self.mean[columns], self.scale[columns] / factors, self.limits[:, columns]
         return type(self)(*parts)
@@ -273,7 +273,7 @@ class StandardScaling(ColumnScaling):
 def column_statistics(
     rows: Rows, weights: np.ndarray | None, /
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Weighted mean and standard deviation (d,) of each column, and its limits (4, d).
+    """Return the weighted mean and standard deviation (d,) of each column, and its limits (4, d).
 
     These are the lowest value that is believed, the 1 % and 99 % quantiles, which take the place of
     those that are not, and the highest. Believed is what is at most 20 times as far from the
@@ -294,25 +294,25 @@ def column_statistics(
         first, total = np.zeros(d), np.zeros(d)
         for block, X, beyond in iterate_outlier_blocks(rows, limits, start, stop):
             w = host_weights(weights, block)
-            first += w @ _zero_where(X, beyond)
+            first += w @ _zero_outliers(X, beyond)
             total += w.sum() - w @ beyond
         return first, total
 
-    def squares_around(start: int, stop: int) -> tuple[np.ndarray]:
+    def sum_squares(start: int, stop: int) -> tuple[np.ndarray]:
         squares = np.zeros(d)
         for block, X, beyond in iterate_outlier_blocks(rows, limits, start, stop):
             small = (X - to_host(mean)) / to_host(unit)
-            squares += host_weights(weights, block) @ _zero_where(small, beyond) ** 2
+            squares += host_weights(weights, block) @ _zero_outliers(small, beyond) ** 2
         return (squares,)
 
     with np.errstate(over="ignore", invalid="ignore"):  # reported just below
         limits = apply_by_columns(
-            column_limits, to_host(rows.at(index)), host_weights(weights, index)
+            column_limits, to_host(rows.gather(index)), host_weights(weights, index)
         )
         unit = _power_of_two_unit(limits)
         first, total = map(to_host, reduce_rows(rows.source, sums))
         mean = first / total
-        (squares,) = map(to_host, reduce_rows(rows.source, squares_around))
+        (squares,) = map(to_host, reduce_rows(rows.source, sum_squares))
         spread = np.sqrt(squares / total) * unit
     if not np.isfinite(spread).all():
         msg = "X overflows float64 when it is standardised: expected deviations below 1e306"
@@ -326,11 +326,11 @@ def column_statistics(
 
 
 def _power_of_two_unit(limits: np.ndarray) -> np.ndarray:
-    """Powers of two (d,), which round nothing: squares of deviations then fit in float64."""
+    """Return powers of two (d,) by which squared deviations fit in float64 without rounding."""
     return np.ldexp(1.0, np.minimum(np.frexp(limits[3] - limits[0])[1], 1023))
 
 
-def _zero_where(X: np.ndarray, beyond: np.ndarray) -> np.ndarray:
+def _zero_outliers(X: np.ndarray, beyond: np.ndarray) -> np.ndarray:
     return np.where(beyond, 0.0, X) if beyond.any() else X
 
 
@@ -343,7 +343,7 @@ _HUGE = 1e150  # whose square is a number
 
 @dataclass(frozen=True, eq=False)
 class RobustScaling(ColumnScaling):
-    r"""Less the median, over the interquartile range, bounded smoothly.
+    r"""Centred by the median, divided by the interquartile range, and bounded smoothly.
 
     .. math:: z = (x - m) / s, \qquad z / \sqrt{1 + (z / 3)^2}
 
@@ -376,7 +376,7 @@ class RobustScaling(ColumnScaling):
     )
 
     @classmethod
-    def of(cls, rows: Rows, weights: np.ndarray | None, /) -> Self:
+    def fit(cls, rows: Rows, weights: np.ndarray | None, /) -> Self:
         """Learn from unscaled rows (n, d) in float64: quantiles from at most 20 000 of them.
 
         Raises
@@ -401,7 +401,7 @@ class RobustScaling(ColumnScaling):
         return cls(median, factor, np.full(len(median), _BOUND))
 
     def __call__(self, X: Array, /) -> Array:
-        """Scale `X` (m, d), of float64, where it is."""
+        """Scale `X` (m, d) of float64 on its place."""
         xp = array_namespace(X)
         median, factor, bound = (
             xp.asarray(part, **like(X)) for part in (self.median, self.factor, self.bound)
@@ -410,7 +410,7 @@ class RobustScaling(ColumnScaling):
             z = clip((X - median) * factor, low=-_HUGE, high=_HUGE)
         return z / xp.sqrt(1.0 + (z / bound) ** 2)
 
-    def of_columns(self, columns: np.ndarray, factors: np.ndarray, /) -> Self:
+    def select_columns(self, columns: np.ndarray, factors: np.ndarray, /) -> Self:
         """Return the scaling of some columns, whose results are multiplied by positive factors."""
         by = self.factor[columns] * factors, self.bound[columns] * factors
         return type(self)(self.median[columns], *by)
@@ -423,7 +423,7 @@ class RobustScaling(ColumnScaling):
 
 
 def _quartiles(X: np.ndarray, w: np.ndarray, /) -> np.ndarray:
-    """Median and interquartile range (2, d) of the columns of `X` (m, d)."""
+    """Return the median and interquartile range (2, d) of the columns of `X` (m, d)."""
     wide = np.broadcast_to(w[:, None], X.shape)
     # Halfway between the lowest and the highest values that are quantiles, so that X and -X agree
     lowest, highest = (
@@ -471,7 +471,7 @@ class QuantileScaling(ColumnScaling):
     )
 
     @classmethod
-    def of(cls, rows: Rows, weights: np.ndarray | None, /) -> Self:
+    def fit(cls, rows: Rows, weights: np.ndarray | None, /) -> Self:
         """Learn from unscaled rows (n, d) in float64: all if they are at most 20 000.
 
         From more, quantiles are those of some of the rows, and both ends those of all.
@@ -499,12 +499,12 @@ class QuantileScaling(ColumnScaling):
         return cls(values, ndtri(shares))
 
     def __call__(self, X: Array, /) -> Array:
-        """Scale `X` (m, d), of float64, where it is."""
+        """Scale `X` (m, d) of float64 on its place."""
         xp = array_namespace(X)
         values, scores = (xp.asarray(part, **like(X)) for part in (self.values, self.scores))
         return interpolate_columns(X, values, scores)
 
-    def of_columns(self, columns: np.ndarray, factors: np.ndarray, /) -> Self:
+    def select_columns(self, columns: np.ndarray, factors: np.ndarray, /) -> Self:
         """Return the scaling of some columns, whose results are multiplied by positive factors."""
         return type(self)(self.values[columns], self.scores[columns] * factors[:, None])
 
@@ -517,7 +517,7 @@ class QuantileScaling(ColumnScaling):
 
 
 def _rank_column(x: np.ndarray, w: np.ndarray, /) -> Table:
-    """Different values of a column (m,), ascending, and the shares of weight below them.
+    """Return the sorted distinct values of a column (m,), and the shares of weight below them.
 
     Those that differ by rounding are one: between them scores would rise as at a cliff.
     """
@@ -531,7 +531,7 @@ def _rank_column(x: np.ndarray, w: np.ndarray, /) -> Table:
 
 
 def _extend_ends(table: Table, lowest: float, highest: float, n: int, /) -> Table:
-    """Add the ends of all n rows to the values of some."""
+    """Add the extremes of all n rows to the table of a sample."""
     values, shares = table
     if lowest < values[0]:
         values = np.append(lowest, values)
@@ -543,7 +543,7 @@ def _extend_ends(table: Table, lowest: float, highest: float, n: int, /) -> Tabl
 
 
 def _thin_table(table: Table, at_most: int, /) -> Table:
-    """Keep so many values, at equal steps of their shares, with both ends; one if none varies."""
+    """Keep some values at equal steps of their shares, with both ends."""
     values, shares = table
     with np.errstate(over="ignore"):  # reported just below
         extent = values[-1] - values[0]
@@ -572,14 +572,14 @@ _HEAVY = 20.0
 
 
 def learn_scaling(word: str, rows: Rows, weights: np.ndarray | None, /) -> ColumnScaling:
-    """Learn the scaling of a word from unscaled rows (n, d) in float64, with positive weights (n,).
+    """Learn the named scaling from unscaled rows (n, d) in float64, with positive weights (n,).
 
     "auto" is "robust" where a column has heavy tails, which would decide all distances, and
     "standard" elsewhere.
     """
     if word == "auto":
         word = "robust" if has_heavy_tails(rows, weights) else "standard"
-    return SCALINGS[word].of(rows, weights)
+    return SCALINGS[word].fit(rows, weights)
 
 
 def has_heavy_tails(rows: Rows, weights: np.ndarray | None, /) -> bool:
@@ -594,7 +594,7 @@ def has_heavy_tails(rows: Rows, weights: np.ndarray | None, /) -> bool:
 
 
 def _excess_kurtosis(X: np.ndarray, w: np.ndarray, /) -> np.ndarray:
-    """Fourth moment over the square of the second, less 3, of columns (1, d); 0 of two values."""
+    """Return the excess kurtosis (1, d) of columns; 0 for two values."""
     limits = column_limits(X, w)
     left_out = (limits[0] > X) | (limits[-1] < X)
     low = np.where(left_out, np.inf, X).min(axis=0)
@@ -617,12 +617,12 @@ _GLANCE = 500  # rows that are looked at
 
 
 def warn_bad_units(X: Array, /, *, unit_free: bool) -> None:
-    """Warn of features so far from 0, so large or so small that methods may not see them.
+    """Warn of features whose size or offset hides them from the methods.
 
     Of those that are large or small not where a unit of all features changes nothing.
     """
     rows = Rows(X, double_reference(X))
-    sample = to_host(rows.at(sample_rows(*rows.shape, at_most=_GLANCE))).astype(
+    sample = to_host(rows.gather(sample_rows(*rows.shape, at_most=_GLANCE))).astype(
         np.float64, copy=False
     )
     with np.errstate(over="ignore", invalid="ignore"):

@@ -1,4 +1,4 @@
-"""Models as ONNX graphs: the same functions, of arrays that record what is done with them."""
+"""Models as ONNX graphs, by tracing the prediction functions with ndonnx arrays."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpukfl.core._array import Array, to_host
 from gpukfl.core._files import atomic_write
 from gpukfl.instantiations import INSTANTIATIONS, RandomKitchenSinks
 from gpukfl.kernels import KERNELS, Product, Scaled, Sum
-from gpukfl.predictor import BLENDS, Predictor, medians_of
+from gpukfl.predictor import BLENDS, Predictor, weighted_medians
 
 # ---------------------------------------------------------------------------------- tables
 
@@ -29,7 +29,7 @@ _LARGEST = 2.0**53  # up to which floats are integers
 
 
 def make_inputs(table: Any, ndx: ModuleType, /) -> tuple[dict[str, Any], Any]:
-    """Make an input of every column that a table uses, and the codes (n, c) of all of them.
+    """Make an input for each used column of a table, and the codes (n, c).
 
     Numbers, booleans, durations in seconds and codes are float64, with NaN for none; categories and
     ordered levels are text, "" for none; dates are int64, microseconds since 1970 in local time, of
@@ -45,7 +45,7 @@ def make_inputs(table: Any, ndx: ModuleType, /) -> tuple[dict[str, Any], Any]:
     days: dict[str, Any] = {}
     starts = {column.name: column.start for column in table.columns}
     for column in table.columns:
-        if not column.used:
+        if not column.is_used:
             continue
         read, dtype = _column_reader(column)
         x = inputs[column.name] = ndx.argument(shape=("n",), dtype=getattr(ndx, dtype))
@@ -90,12 +90,12 @@ def _read_category(column: Any, x: Any, ndx: ModuleType) -> Iterator[Any]:
     yield _look_up(x, {**places, "": -1}, len(places), ndx)
 
 
-def _read_ordered(column: Any, x: Any, ndx: ModuleType) -> Iterator[Any]:
+def _read_ordinal(column: Any, x: Any, ndx: ModuleType) -> Iterator[Any]:
     yield _look_up(x, {level: k for k, level in enumerate(column.levels)}, -1, ndx)
 
 
 def _look_up(x: Any, places: dict[Any, int], other: int, ndx: ModuleType) -> Any:
-    """Places of values, NaN for -1."""
+    """Return the codes of values, with NaN for unknown ones."""
     found = ndx.astype(ndx.extensions.static_map(x, places, default=other), ndx.float64)
     return ndx.where(found < 0, _nan(ndx), found)
 
@@ -134,7 +134,7 @@ def _read_date(column: Any, x: Any, ndx: ModuleType) -> Iterator[Any]:
 
 
 def _civil_date(day: Any, ndx: ModuleType) -> tuple[Any, Any, Any]:
-    """Year, month and day of days since 1970, in the calendar of all NumPy dates.
+    """Return year, month and day of days since 1970 in NumPy's calendar.
 
     Counted in years that begin in March, so that leap days are last, and in eras of 400 years.
     """
@@ -152,7 +152,7 @@ def _civil_date(day: Any, ndx: ModuleType) -> tuple[Any, Any, Any]:
 
 _READERS: dict[str, tuple[Read, str]] = {
     "category": (_read_category, "utf8"),
-    "ordered": (_read_ordered, "utf8"),
+    "ordered": (_read_ordinal, "utf8"),
     "code": (_read_code, "float64"),
     "date": (_read_date, "int64"),
 }
@@ -186,11 +186,11 @@ def write_onnx(
     ndx = _ndonnx()
     host = estimator.to_host()
     model = host.predictor_.alone()
-    _check_known(host)
+    _check_exportable(host)
     labels = None if model.labels is None else _onnx_labels(model.labels)
     with _use_reference_constants():
         inputs, X = _graph_inputs(host, model, reader, ndx)
-        graph = ndx.build(inputs, _graph_outputs(model.placed(ndx.asarray), X, labels, ndx))
+        graph = ndx.build(inputs, _graph_outputs(model.map_arrays(ndx.asarray), X, labels, ndx))
     graph.producer_name, graph.producer_version = "gpukfl", __version__
     said = {"method": type(estimator).__name__, "target": target, "features": "\n".join(names)}
     for key, value in said.items():
@@ -202,7 +202,7 @@ def write_onnx(
 def _graph_inputs(
     host: Any, model: Predictor, reader: Any, ndx: ModuleType
 ) -> tuple[dict[str, Any], Array]:
-    """Make inputs of a graph, and the rows that the model sees."""
+    """Make the inputs of a graph, and the rows that the model takes."""
     if reader is not None:
         inputs, codes = make_inputs(reader.table, ndx)
         return inputs, reader.encoding.transform(codes)
@@ -212,7 +212,7 @@ def _graph_inputs(
     X = ndx.argument(shape=("n", model.n_features), dtype=getattr(ndx, precision))
     if _kind_name(host) not in BLENDS:
         return {"X": X}, X
-    medians = medians_of(host.out_of_fold_.rows, host.out_of_fold_.weights)
+    medians = weighted_medians(host.out_of_fold_.rows, host.out_of_fold_.weights)
     return {"X": X}, ndx.where(ndx.isfinite(X), X, ndx.asarray(medians.astype(precision)))
 
 
@@ -227,7 +227,7 @@ def _ndonnx() -> ModuleType:
 
 @contextlib.contextmanager
 def _use_reference_constants() -> Iterator[None]:
-    """Let values that are known while a graph is built be computed by ONNX's own reference.
+    """Compute constants of a graph by ONNX's reference implementation.
 
     Otherwise each of thousands of constants has a session of onnxruntime, which takes longer than
     all else; the graph is the same.
@@ -250,7 +250,7 @@ def _graph_outputs(
     model: Predictor, X: Any, labels: np.ndarray | None, ndx: ModuleType
 ) -> dict[str, Any]:
     values = model.values(X)
-    found = model.predicted(values)
+    found = model.decode(values)
     if labels is None:
         return {"prediction": found}
     label = ndx.take(ndx.asarray(labels), found, axis=0)
@@ -258,7 +258,7 @@ def _graph_outputs(
 
 
 def _onnx_labels(labels: np.ndarray) -> np.ndarray:
-    """Labels as ONNX knows them: numbers, booleans or text."""
+    """Return labels in a type of ONNX: numbers, booleans or text."""
     if labels.dtype == object and all(isinstance(label, str) for label in labels):
         return labels.astype(str)
     if labels.dtype.kind not in "biufU":
@@ -268,7 +268,7 @@ def _onnx_labels(labels: np.ndarray) -> np.ndarray:
 
 
 def _row_dtype(host: Any, model: Predictor) -> Any:
-    """Dtype of rows: that of the fit."""
+    """Return the dtype of rows, that of the fit."""
     if _kind_name(host) in BLENDS:
         return to_host(host.out_of_fold_.rows).dtype
     values: Any = model.values  # of sums of kernels in float64, whatever the rows are
@@ -276,8 +276,8 @@ def _row_dtype(host: Any, model: Predictor) -> Any:
     return (values.reference if centers is None else centers).dtype
 
 
-def _check_known(host: Any) -> None:
-    """Raise TypeError where a model has a kernel or an instantiation of the user's."""
+def _check_exportable(host: Any) -> None:
+    """Raise TypeError if a model has a user's kernel or instantiation."""
     kernel = getattr(host, "kernel_", None)
     if kernel is not None:
         _check_kernel(kernel)
@@ -289,7 +289,7 @@ def _check_known(host: Any) -> None:
         raise TypeError(msg)
     for member in getattr(host, "members_", ()):
         for inner in member.models:
-            _check_known(inner)
+            _check_exportable(inner)
 
 
 def _check_kernel(kernel: Any) -> None:

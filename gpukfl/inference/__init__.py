@@ -1,4 +1,4 @@
-"""What matters, with its error: importances, interactions, bands of curves, and directions.
+"""Inference: importances, interactions, bands of curves and directions, with errors.
 
 Functions of any fitted model and of rows; they give frozen results with `summary`, `frame` and
 `plot`. P-values of importances and interactions take rows that the model has not seen.

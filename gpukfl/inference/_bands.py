@@ -1,4 +1,4 @@
-"""Curves of what a model estimates, with bands that hold the whole curve."""
+"""Curves of a model, with simultaneous confidence bands."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _AT_ONCE = 2_000  # points at which a function is asked, so that kernels with al
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """Values at some points, averaged with weights: what of a function a picture shows.
+    """A curve of a function: weighted averages of its values at some points.
 
     Of curves that are means over rows, `strata` (b,) says which of these are drawn alike: all, or
     those of an interval. Points are those of all rows, for one value after the other.
@@ -67,7 +67,7 @@ class Curve:
     strata: np.ndarray | None = None
     labels: tuple[str, ...] = ()  # of the steps, where these are levels of a category
 
-    def of(self, function: Callable[[np.ndarray], np.ndarray], /) -> np.ndarray:
+    def evaluate(self, function: Callable[[np.ndarray], np.ndarray], /) -> np.ndarray:
         """Return the curve (..., g, q) of a function of rows with values (..., m, q)."""
         parts = (
             self.weights[:, begin : begin + _AT_ONCE]
@@ -76,7 +76,7 @@ class Curve:
         )
         return sum(parts, np.zeros(()))
 
-    def spread(self, values: np.ndarray, /) -> np.ndarray:
+    def covariance(self, values: np.ndarray, /) -> np.ndarray:
         """Covariance (g, g) of the curve over draws of its rows, by values (p,) of a function."""
         g = len(self.steps)
         if self.strata is None:
@@ -118,7 +118,7 @@ def level_effects(X: np.ndarray, category: Category, /, *, background: np.ndarra
 def _repeat_at_values(
     background: np.ndarray, columns: Sequence[int], values: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """All rows with each of the values (g, c) in some columns, and weights of their means."""
+    """Return all rows with each of the values (g, c) in some columns, and averaging weights."""
     b, g = len(background), len(values)
     rows = np.tile(background, (g, 1))
     rows[:, columns] = np.repeat(values, b, axis=0)
@@ -129,7 +129,7 @@ def _repeat_at_values(
 def accumulated_effects(
     X: np.ndarray, feature: int, name: str, /, *, points: int, background: np.ndarray
 ) -> Curve:
-    """Add up the mean differences across intervals of a feature, of the rows that are inside.
+    """Sum the mean differences across intervals of a feature, over the rows inside each.
 
     Apley and Zhu's accumulated local effects, less their mean over the rows X that are between the
     first and the last step: beyond, the curve says nothing.
@@ -167,7 +167,7 @@ def direction_profile(
     *,
     points: int,
 ) -> Curve:
-    """Evaluate along one of the directions (k, d) of scaled rows, through their mean.
+    """Evaluate a function along one of the directions (k, d) of scaled rows, through their mean.
 
     As far as every feature stays within the range that it has.
     """
@@ -182,13 +182,13 @@ def direction_profile(
 
 
 def _assign_intervals(edges: np.ndarray, column: np.ndarray) -> np.ndarray:
-    """Which interval between edges (g,) a value lies in (n,): -1 beyond the ends."""
+    """Return the interval between edges (g,) that holds each value (n,), -1 beyond the ends."""
     found = np.clip(np.searchsorted(edges, column, side="left") - 1, 0, len(edges) - 2)
     return np.where((column < edges[0]) | (column > edges[-1]), -1, found)
 
 
 def _grid_values(column: np.ndarray, points: int) -> np.ndarray:
-    """Different values of a feature from one end to the other, without the tails.
+    """Return distinct values of a feature over its range, without the tails.
 
     Both ends where nearly all rows have one value, as of a category that is rare.
     """
@@ -198,7 +198,7 @@ def _grid_values(column: np.ndarray, points: int) -> np.ndarray:
 
 
 def _invert_scaling(Z: np.ndarray, X: np.ndarray, scaled: np.ndarray) -> np.ndarray:
-    """Rows whose scaled features are `Z`, between those of known rows: each feature by itself."""
+    """Return rows whose scaled features are `Z`, by interpolating known rows."""
     found = np.empty_like(Z)
     for j in range(Z.shape[1]):
         there, first = np.unique(scaled[:, j], return_index=True)
@@ -217,7 +217,7 @@ _FOLDS = 10
 def estimate_by_folds(
     subject: InferenceData, curves: Sequence[Curve], rng: Any, /
 ) -> list[list[Estimate]]:
-    r"""Return the model's curves, with the jackknife's covariance over folds that are left out.
+    r"""Return the model's curves, with the jackknife covariance over folds.
 
     .. math:: \frac{K - 1}{K} \sum_k (c_k - \bar c)(c_k - \bar c)^\top
 
@@ -228,12 +228,12 @@ def estimate_by_folds(
     if subject.classes:
         order = order[np.argsort(subject.y[order], kind="stable")]
 
-    def without_fold(k: int) -> Any:
+    def refit_without(k: int) -> Any:
         return subject.refit(np.sort(np.delete(order, np.s_[k::_FOLDS])))
 
-    models = map_all_or_nothing("fits for bands", range(_FOLDS), without_fold)
+    models = map_all_or_nothing("fits for bands", range(_FOLDS), refit_without)
 
-    def estimated(curve: Curve) -> list[Estimate]:
+    def estimate(curve: Curve) -> list[Estimate]:
         own = curve.weights @ subject.functions(curve.points)
         by_fold = np.stack(
             [curve.weights @ subject.functions(curve.points, one) for one in models]
@@ -245,7 +245,7 @@ def estimate_by_folds(
             for c in range(own.shape[1])
         ]
 
-    return map_with_progress("curves of bands", curves, estimated)
+    return map_with_progress("curves of bands", curves, estimate)
 
 
 # ---------------------------------------------------------------------------- kernel bands
@@ -265,14 +265,14 @@ _LEAST = 1e-3  # probability of which noise of classes is made at least
 
 @dataclass(frozen=True, eq=False)
 class _Half:
-    """Rows to smooth, and the kernel that has not seen them."""
+    """Rows to smooth, and a kernel learned without them."""
 
     kernel: LearnedKernel
     rows: np.ndarray
 
     @property
     def ridge_share(self) -> float:
-        """Share of the evidence's ridge, for less bias than what predicts best has."""
+        """The share of the evidence's ridge to use, which reduces bias."""
         return _RIDGE_SHARE * (1.0 if self.kernel.has_lengthscale else _WITHOUT_LENGTH)
 
 
@@ -284,7 +284,7 @@ def estimate_by_kernel(
     rng: Any,
     /,
 ) -> list[list[Estimate]]:
-    """Estimate curves from a sample of the rows: for each curve one of every output.
+    """Estimate curves from a sample of the rows, for each output.
 
     By a kernel that has not seen the rows; without one by those of fits to halves.
     """
@@ -292,7 +292,7 @@ def estimate_by_kernel(
         halves = _split_halves(subject, sample, rng)
     else:
         halves = [_undersmoothed_half(kernel, sample)]
-    shared = [_Shared.of(subject, half, curves) for half in halves]
+    shared = [_Shared.build(subject, half, curves) for half in halves]
     outputs = range(subject.Y.shape[1])
     by_output = map_all_or_nothing(
         "smoothers of bands", outputs, lambda c: _estimate_curves(subject, shared, c)
@@ -301,7 +301,7 @@ def estimate_by_kernel(
 
 
 def _split_halves(subject: InferenceData, sample: np.ndarray, rng: Any) -> list[_Half]:
-    """Split all rows in two: the sample's in one half goes with the kernel of the other."""
+    """Split the rows in two halves, each smoothed with the kernel learned on the other."""
     side = _assign_halves(subject, sample, rng)
 
     def half(k: int) -> _Half:
@@ -315,12 +315,12 @@ def _split_halves(subject: InferenceData, sample: np.ndarray, rng: Any) -> list[
 
 
 def _undersmoothed_half(kernel: LearnedKernel, rows: np.ndarray) -> _Half:
-    """Return a half whose functions bend sooner than the fit's: a low ridge is not enough."""
+    """Return a half with a shorter lengthscale, for less bias."""
     return _Half(kernel.shorten(_LENGTH_SHARE), rows)
 
 
 def _assign_halves(subject: InferenceData, sample: np.ndarray, rng: Any) -> np.ndarray:
-    """Put every row in one of two halves (n,), of every class and of the sample its half."""
+    """Assign every row to one of two halves (n,), stratified by class and sample."""
     side = np.empty(len(subject), dtype=np.int64)
     sampled = np.isin(np.arange(len(subject)), sample)
     labels = subject.y if subject.classes else np.zeros(len(subject))
@@ -339,7 +339,7 @@ def _assign_halves(subject: InferenceData, sample: np.ndarray, rng: Any) -> np.n
 
 @dataclass(frozen=True, eq=False)
 class _Shared:
-    """Kernels and features of the rows of one half, and of the curves."""
+    """Kernels and features of the rows of one half and of the curves."""
 
     half: _Half
     K: tuple[np.ndarray, np.ndarray]  # the learned kernel and the additive one, of one size
@@ -348,45 +348,49 @@ class _Shared:
     free: list[np.ndarray]  # the same of each curve (t, g, p)
 
     @classmethod
-    def of(cls, subject: InferenceData, half: _Half, curves: Sequence[Curve]) -> _Shared:
+    def build(cls, subject: InferenceData, half: _Half, curves: Sequence[Curve]) -> _Shared:
         X, kernel = subject.X[half.rows], half.kernel
         K, other = kernel(X, X), kernel.additive(X, X)
         unit = _kernel_variance(K) / (_kernel_variance(other) or 1.0)
         kernels = [
             (
-                curve.of(lambda points: kernel(points, X)),
-                curve.of(lambda points: kernel.additive(points, X)) * unit,
+                curve.evaluate(lambda points: kernel(points, X)),
+                curve.evaluate(lambda points: kernel.additive(points, X)) * unit,
             )
             for curve in curves
         ]
-        free = _Free.of(kernel, len(X), subject.Y.shape[1])
+        free = _Free.build(kernel, len(X), subject.Y.shape[1])
         return cls(
-            half, (K, unit * other), kernels, free.at(X), [curve.of(free.at) for curve in curves]
+            half,
+            (K, unit * other),
+            kernels,
+            free.evaluate(X),
+            [curve.evaluate(free.evaluate) for curve in curves],
         )
 
 
 def _kernel_variance(K: np.ndarray) -> float:
-    """Variance of functions of a kernel (n, n) about their mean over the rows."""
+    """Return the variance of a kernel's functions (n, n) about their mean over the rows."""
     return float(np.trace(K) / len(K) - K.mean())
 
 
 @dataclass(frozen=True, eq=False)
 class _Free:
-    """What is not penalised: a constant, trends, and moves of the learned directions."""
+    """The unpenalised functions: a constant, trends, and changes of the learned directions."""
 
     kernel: LearnedKernel
     features: np.ndarray  # whose trends are free, and loadings where there are directions
     n_outputs: int
 
     @classmethod
-    def of(cls, kernel: LearnedKernel, n: int, n_outputs: int) -> _Free:
-        """Leave the most important features free, as many as the rows allow."""
+    def build(cls, kernel: LearnedKernel, n: int, n_outputs: int) -> _Free:
+        """Choose the most important features, as many as the rows allow."""
         count = (n // _FREE_SHARE - 1) // (1 + len(kernel.directions))
         order = np.argsort(-kernel.importances, kind="stable")
         return cls(kernel, order[: max(count, 0)], n_outputs)
 
-    def at(self, X: np.ndarray) -> np.ndarray:
-        r"""Return the features of each output (t, m, p) at rows.
+    def evaluate(self, X: np.ndarray) -> np.ndarray:
+        r"""Return the unpenalised functions of each output (t, m, p) at rows.
 
         A direction u moves by some v that is orthogonal to all of them, and the function by
         :math:`\partial_u f(x)\, v^\top x`.
@@ -412,16 +416,16 @@ def _estimate_curves(
         y, weights = subject.Y[one.half.rows, output], subject.weights[one.half.rows]
         H, roots, (K, other) = one.H[output], np.sqrt(weights), one.K
         mix = best_kernel_share(K, other, H, y, roots, _MIXES)
-        smoother = Smoother.of(K + mix * other, H, y, roots, share=one.half.ridge_share)
+        smoother = Smoother.fit(K + mix * other, H, y, roots, share=one.half.ridge_share)
         found = [
             smoother.map(learned + mix * more, free[output])
             for (learned, more), free in zip(one.kernels, one.free, strict=True)
         ]
-        maps.append([smoother.corrected(L) / len(shared) for L in found])
+        maps.append([smoother.correct_bias(L) / len(shared) for L in found])
         sums = sums + smoother.residual_sums(y)
         noises.append(np.ones(len(y)))
         if subject.classes:
-            share = np.clip(smoother.fitted(y), _LEAST, 1.0 - _LEAST)
+            share = np.clip(smoother.smooth(y), _LEAST, 1.0 - _LEAST)
             noises[-1] = share * (1.0 - share)
     squares, expected, spread = sums
     # Of classes p (1 - p) says where there is more noise; as it is it would be too low in sum,
@@ -553,21 +557,21 @@ def bands(
     check_bool("held_out", held_out)
     check_number("points", points, kind=Integral, low=3)
     check_number("max_rows", max_rows, kind=Integral, low=FEWEST)
-    subject = InferenceData.of(model, X, y, sample_weight)
+    subject = InferenceData.from_model(model, X, y, sample_weight)
     if len(subject) < FEWEST:
         msg = f"expected at least {FEWEST} rows for bands, got {len(subject)}"
         raise ValueError(msg)
     check_kind("progress", progress, (bool, type(None)))
     rng = check_random_state(random_state)
 
-    def bands_of(k: int) -> list[Band]:
+    def make_bands(k: int) -> list[Band]:
         return _make_bands(subject, curves[k], estimates[k], coverage, rng)
 
     with show_progress(progress):
         curves = choose_curves(subject, kind, features, points, rng)
         estimates, said, remarks = _estimate_all(subject, curves, held_out, max_rows, rng)
         # An interruption may have left fewer estimates than curves, and leaves fewer bands
-        found = map_with_progress("bands", range(len(estimates)), bands_of)
+        found = map_with_progress("bands", range(len(estimates)), make_bands)
     unfinished = tuple(curve.name for curve in curves[len(found) :])
     remarks = [subject.remark, *remarks] if subject.remark else remarks
     asked = "member of the blend" if subject.remark else "model"
@@ -582,7 +586,7 @@ def _make_bands(
     values, found = subject.functions(curve.points), []
     own = curve.weights @ values
     for c, (output, e) in enumerate(zip(subject.outputs, estimates, strict=True)):
-        covariance = e.covariance + curve.spread(values[:, c])
+        covariance = e.covariance + curve.covariance(values[:, c])
         factor = largest_deviation(covariance, e.freedom, coverage, rng)
         width = factor * np.sqrt(np.diagonal(covariance))
         found.append(
@@ -594,7 +598,7 @@ def _make_bands(
 def _estimate_all(
     subject: InferenceData, curves: list[Curve], held_out: bool, max_rows: int, rng: Any
 ) -> tuple[list[list[Estimate]], str, list[str]]:
-    """Estimate curves in the way that a model allows: with what was done, and remarks on it."""
+    """Estimate curves by kernel or by folds; also return the method's name and remarks."""
     constant = subject.kernel is None and not np.ptp(subject.functions(subject.X), axis=0).any()
     if subject.kernel is None and not constant:
         shared = "bias that all fits share is not in the bands"
@@ -616,7 +620,7 @@ def _estimate_all(
 def largest_deviation(
     covariance: np.ndarray, freedom: float, coverage: float, rng: Any, /
 ) -> float:
-    """Quantile of the largest deviation of a curve (g,), in standard errors, by simulation.
+    """Return the quantile of the largest deviation of a curve (g,), in standard errors.
 
     Standard errors have so many degrees of freedom.
     """
@@ -637,7 +641,7 @@ def largest_deviation(
 def choose_curves(
     subject: InferenceData, kind: str, features: Sequence[int | str] | None, points: int, rng: Any
 ) -> list[Curve]:
-    """Return the curves that are asked for."""
+    """Return the requested curves."""
     if kind == "profiles":
         return _direction_profiles(subject, features, points)
     make = partial_dependence if kind == "partial_dependence" else accumulated_effects
@@ -655,7 +659,7 @@ def choose_curves(
 def _choose_features(
     subject: InferenceData, features: Sequence[int | str] | None, rng: Any
 ) -> list[int | Category]:
-    """Return the features that curves are of, of which those of a category are one."""
+    """Return the features of the curves, with the columns of a category as one."""
     varying = np.ptp(subject.X, axis=0) > 0
     places = {k: one for one in subject.categories for k in one.columns}
     every = dict.fromkeys(places.get(k, k) for k in range(len(varying)))
@@ -674,7 +678,7 @@ def _choose_features(
 
 
 def _feature_importance(subject: InferenceData, columns: list[int], rng: Any) -> float:
-    """Return what a model says of columns, or how far shuffling them moves what it predicts."""
+    """Return a model's importance of columns, or the change of predictions by shuffling them."""
     known = getattr(subject.estimator, "feature_importances_", None)
     if known is not None:
         return float(np.asarray(known, dtype=np.float64)[columns].sum())

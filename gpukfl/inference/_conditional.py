@@ -1,4 +1,4 @@
-"""How much a model loses where columns are redrawn given the others, with p-values."""
+"""Conditional importances: the loss by redrawing columns given the others, with p-values."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _EACH = 4  # rows for a level, on average, so that its probability can be learne
 
 @dataclass(frozen=True)
 class Imputer:
-    """What predicts columns from all others, where `conditional_importance` redraws them.
+    """A model that predicts columns from all others, for `conditional_importance`.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ class Imputer:
                 raise TypeError(msg)
 
     def levels(self, values: np.ndarray, /) -> np.ndarray | None:
-        """Return the level (n,) that each row of values (n, g) is, or None where these are many."""
+        """Return the level (n,) of each row of values (n, g), or None if there are many."""
         codes = [np.unique(column, return_inverse=True)[1].ravel() for column in values.T]
         _, level = np.unique(np.stack(codes, axis=1), axis=0, return_inverse=True)
         level = level.ravel()
@@ -116,7 +116,7 @@ def _estimate_probabilities(others: np.ndarray, levels: np.ndarray, seed: int) -
 
 
 def _predict_column(model: Any, others: np.ndarray, column: np.ndarray) -> np.ndarray:
-    """Predict one column (n,); by its mean where others say nothing of it."""
+    """Predict one column (n,), or return its mean if the others do not explain it."""
     there = np.flatnonzero(~np.isnan(column))
     known = column[there]
     if others.shape[1] == 0 or len(there) < 2 or np.ptp(known) == 0:
@@ -136,7 +136,7 @@ _ROUNDING = 1e-12  # of a sum of losses; closer ones are equal
 
 @dataclass(frozen=True, eq=False)
 class Redrawn(ABC):
-    """Rows, and values that they may have instead of their own.
+    """Rows with alternative values of some columns.
 
     A table (n, v) or (n, v, t) says something of each row with each of its values.
     """
@@ -146,23 +146,23 @@ class Redrawn(ABC):
     own: np.ndarray  # (n,), which of the values that is
 
     def actual(self, table: np.ndarray, /) -> np.ndarray:
-        """Return what a table says of the rows as they are: (n,)."""
+        """Return the entries of a table for the actual values: (n,)."""
         return table[np.arange(len(self.own)), self.own]
 
     @abstractmethod
     def middle(self, table: np.ndarray, /) -> np.ndarray:
-        """Average a table over the values, in a way that no redrawing changes."""
+        """Return the average of a table over the values, which redrawing does not change."""
 
     @abstractmethod
-    def expected(self, table: np.ndarray, /) -> np.ndarray:
-        """Return the mean of a table over redrawn values."""
+    def expectation(self, table: np.ndarray, /) -> np.ndarray:
+        """Return the expectation of a table over redrawn values."""
 
     @abstractmethod
     def sums(self, table: np.ndarray, count: int, rng: np.random.RandomState, /) -> np.ndarray:
-        """Redraw all rows so many times, and sum up a table (n, v) over them: (count,)."""
+        """Redraw all rows repeatedly, and sum a table (n, v) over them: (count,)."""
 
     def p_value(self, losses: np.ndarray, count: int, rng: np.random.RandomState, /) -> float:
-        r"""Compare the sum of losses with redrawn ones: :math:`(1 + \#\{T_b \le T\}) / (1 + B)`."""
+        r"""Return the p-value of a sum of losses: :math:`(1 + \#\{T_b \le T\}) / (1 + B)`."""
         actual = float(self.actual(losses).sum())
         as_low = self.sums(losses, count, rng) <= actual + _ROUNDING * abs(actual)
         return float(1 + np.count_nonzero(as_low)) / (1 + count)
@@ -170,17 +170,17 @@ class Redrawn(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Permuted(Redrawn):
-    """Rows in blocks of v, each with the residuals of all rows of its block.
+    """Rows in blocks of v, each with the residuals of its block.
 
     They are redrawn by permutations inside the blocks, of which there are many more than values
     that a model is asked of.
     """
 
     @classmethod
-    def of(
+    def from_residuals(
         cls, values: np.ndarray, means: np.ndarray, scales: np.ndarray, blocks: np.ndarray, /
     ) -> Permuted:
-        """Permute residuals (m, g) of values from their means within blocks (b, v) of rows.
+        """Permute the residuals (m, g) of values within blocks (b, v) of rows.
 
         In units of the scales (m, g) of both rows.
         """
@@ -194,16 +194,16 @@ class Permuted(Redrawn):
         return cls(blocks.ravel(), flat, np.tile(own, len(blocks)))
 
     def middle(self, table: np.ndarray, /) -> np.ndarray:
-        """Average a table over all residuals of the block, the row's own among them."""
+        """Return the average of a table over all residuals of the block."""
         return table.mean(axis=1)
 
-    def expected(self, table: np.ndarray, /) -> np.ndarray:
-        """Return the mean of a table over the residuals of other rows."""
+    def expectation(self, table: np.ndarray, /) -> np.ndarray:
+        """Return the expectation of a table over the residuals of other rows."""
         size, actual = table.shape[1], self.actual(table)
         return (table.sum(axis=1) - actual) / (size - 1) if size > 1 else actual
 
     def sums(self, table: np.ndarray, count: int, rng: np.random.RandomState, /) -> np.ndarray:
-        """Draw permutations inside every block, and sum up a table: (count,)."""
+        """Permute within every block, and sum a table: (count,)."""
         size = table.shape[1]
         total, rows = np.zeros(count), np.arange(size)
         for block in table.reshape(-1, size, size):
@@ -219,24 +219,24 @@ class DrawnLevels(Redrawn):
     probabilities: np.ndarray
 
     @classmethod
-    def of(
+    def from_probabilities(
         cls, values: np.ndarray, levels: np.ndarray, shares: np.ndarray, rows: np.ndarray, /
     ) -> DrawnLevels:
-        """Redraw some rows with all levels (m,) of values (m, g), by their probabilities (m, v)."""
+        """Redraw levels (m,) of values (m, g) by their probabilities (m, v)."""
         known = values[np.unique(levels, return_index=True)[1]]
         each = np.broadcast_to(known, (len(rows), *known.shape))
         return cls(rows, each, levels[rows], shares[rows])
 
     def middle(self, table: np.ndarray, /) -> np.ndarray:
-        """Average a table over the levels."""
+        """Return the average of a table over the levels."""
         return np.einsum("nv,nv...->n...", self.probabilities, table)
 
-    def expected(self, table: np.ndarray, /) -> np.ndarray:
-        """Return the mean of a table over the levels."""
+    def expectation(self, table: np.ndarray, /) -> np.ndarray:
+        """Return the expectation of a table over the levels."""
         return self.middle(table)
 
     def sums(self, table: np.ndarray, count: int, rng: np.random.RandomState, /) -> np.ndarray:
-        """Draw a level for every row, and sum up a table: (count,)."""
+        """Draw a level for every row, and sum a table: (count,)."""
         ends = np.cumsum(self.probabilities, axis=1)[:, :-1]
         total = np.zeros(count)
         for row, steps in zip(table, ends, strict=True):
@@ -268,7 +268,7 @@ def estimate_residual_scales(others: np.ndarray, residuals: np.ndarray, seed: in
 
 
 def _estimate_scales(others: np.ndarray, residuals: np.ndarray, seed: int) -> np.ndarray:
-    """Scales (n,) of one column; 1 for all where there is too little to learn from."""
+    """Return the scales (n,) of one column, or ones if data are too few."""
     found = np.ones(len(residuals))
     there = np.flatnonzero(~np.isnan(residuals))
     size = np.abs(residuals[there])
@@ -287,7 +287,7 @@ def _estimate_scales(others: np.ndarray, residuals: np.ndarray, seed: int) -> np
 
 
 def _scale_features(others: np.ndarray) -> np.ndarray:
-    """Return what scales may depend on: columns (n, q), their sizes, the distance to the mean."""
+    """Return the features of scales: columns (n, q), their sizes, and the distance to the mean."""
     Z = StandardScaler().set_output(transform="default").fit_transform(others)
     far = LedoitWolf().fit(Z).mahalanobis(Z) / Z.shape[1]
     return np.column_stack([Z, np.abs(Z), np.log(_NEAR + far)])
@@ -310,7 +310,7 @@ def conditional_importance(
     random_state: Any = 0,
     progress: bool | None = None,
 ) -> ConditionalImportance:
-    r"""Measure what a fitted model loses without what some columns alone know.
+    r"""Measure the loss of a fitted model without the information that only some columns have.
 
     Column j is what the others say of it, and the rest:
     :math:`x_j = \hat m(x_{-j}) + s(x_{-j})\, r`. The residuals r are permuted among the rows, and
@@ -412,11 +412,11 @@ def conditional_importance(
         raise ValueError(msg)
     features = read_groups(groups, asked.names, asked.sources, asked.rows)
     rng = check_random_state(random_state)
-    n_held_out, asked = len(asked), asked.sampled(int(max_rows), rng)
+    n_held_out, asked = len(asked), asked.subsample(int(max_rows), rng)
     copies = _Copies(asked, _split_blocks(asked.parts, int(n_copies), rng), imputer or Imputer())
 
     def test(group: Sequence[int]) -> tuple[float, float, float, float]:
-        return _test_group(asked, copies.of(group, rng), int(n_permutations), rng)
+        return _test_group(asked, copies.redraw(group, rng), int(n_permutations), rng)
 
     with show_progress(progress):
         rows = map_with_progress("conditional importance", list(features.values()), test)
@@ -441,11 +441,11 @@ def conditional_importance(
 def _test_group(
     asked: EvaluationData, group: _Group, count: int, rng: np.random.RandomState
 ) -> tuple[float, float, float, float]:
-    """Return importance, its standard error, p-value, and what the other columns explain."""
+    """Return importance, standard error, p-value, and the share explained by other columns."""
     gains, p_values, begin = [], [], 0
     for one, predicted in zip(group.redrawn, group.predicted, strict=True):
         losses = _redrawn_losses(asked.judge, one, predicted)
-        gains.append(one.expected(losses) - one.actual(losses))
+        gains.append(one.expectation(losses) - one.actual(losses))
         left = group.left[begin : begin + len(one.rows)]
         corrected = _redrawn_losses(asked.squares, one, predicted + left[:, None, :])
         p_values.append(one.p_value(corrected, count, rng))
@@ -457,14 +457,14 @@ def _test_group(
 
 
 def _redrawn_losses(judge: HeldOutLoss, redrawn: Redrawn, predicted: np.ndarray) -> np.ndarray:
-    """Losses (n, v) of predictions (n, v, t)."""
+    """Return the losses (n, v) of predictions (n, v, t)."""
     n, count, t = predicted.shape
     rows = np.repeat(redrawn.rows, count)
     return judge.losses(predicted.reshape(n * count, t), rows).reshape(n, count)
 
 
 def _split_blocks(parts: Sequence[Part], size: int, rng: np.random.RandomState) -> list[np.ndarray]:
-    """Put the rows of each part into blocks (b, s) of about a size; a few are left out."""
+    """Divide the rows of each part into blocks (b, s) of equal size; drop a few rows."""
     found = []
     for part in parts:
         order = rng.permutation(part.rows)
@@ -476,7 +476,7 @@ def _split_blocks(parts: Sequence[Part], size: int, rng: np.random.RandomState) 
 
 @dataclass(frozen=True, eq=False)
 class _Group:
-    """Rows with other values in the columns of a group, and what a model says of them.
+    """Rows with redrawn values in the columns of a group, and their predictions.
 
     `left` (n, t) is what the other columns say of the errors of the mean predictions over these
     values. No redrawing changes it, and without it a model that makes too little of the other
@@ -491,14 +491,14 @@ class _Group:
 
 @dataclass(frozen=True)
 class _Copies:
-    """Rows with other values in some columns, and what they lose."""
+    """Rows with redrawn values in some columns, and their losses."""
 
     asked: EvaluationData
     blocks: Sequence[np.ndarray]  # (b, s), rows of each part
     imputer: Imputer
 
-    def of(self, features: Sequence[int], rng: np.random.RandomState) -> _Group:
-        """Redraw some features."""
+    def redraw(self, features: Sequence[int], rng: np.random.RandomState) -> _Group:
+        """Redraw the columns of some features."""
         columns, others = self.asked.column_numbers(features), self.asked.others(features)
         values, seed = self.asked.rows[:, columns], int(rng.randint(2**31 - 1))
         levels = self.imputer.levels(values)
@@ -506,12 +506,15 @@ class _Copies:
             means = self.imputer.means(others, values, seed)
             scales = estimate_residual_scales(others, values - means, seed)
             redrawn: list[Redrawn] = [
-                Permuted.of(values, means, scales, one) for one in self.blocks
+                Permuted.from_residuals(values, means, scales, one) for one in self.blocks
             ]
             explained = _explained_variance(values, means)
         else:
             shares = self.imputer.probabilities(others, levels, seed)
-            redrawn = [DrawnLevels.of(values, levels, shares, one.ravel()) for one in self.blocks]
+            redrawn = [
+                DrawnLevels.from_probabilities(values, levels, shares, one.ravel())
+                for one in self.blocks
+            ]
             explained = _explained_log_loss(levels, shares)
         predicted = [
             self._predictions(part, columns, one)
@@ -523,7 +526,7 @@ class _Copies:
         return _Group(redrawn, predicted, left, explained)
 
     def _predictions(self, part: Part, columns: np.ndarray, redrawn: Redrawn) -> np.ndarray:
-        """Predictions (n, v, t) of rows at each of their other values."""
+        """Return predictions (n, v, t) of rows at each redrawn value."""
         n, count = redrawn.values.shape[:2]
         changed = np.repeat(self.asked.rows[redrawn.rows], count, axis=0)
         changed[:, columns] = redrawn.values.reshape(n * count, -1)
@@ -531,14 +534,14 @@ class _Copies:
 
 
 def _explained_variance(values: np.ndarray, means: np.ndarray) -> float:
-    """Share of the variance of columns that the others explain, in the mean of these."""
+    """Return the mean share of the columns' variance that the others explain."""
     with np.errstate(invalid="ignore", divide="ignore"):
         left = np.nanvar(values - means, axis=0) / np.nanvar(values, axis=0)
     return float(1.0 - np.mean(np.nan_to_num(left, nan=0.0)))
 
 
 def _explained_log_loss(levels: np.ndarray, shares: np.ndarray) -> float:
-    """Share of the log loss of levels that the others explain."""
+    """Return the share of the log loss of levels that the others explain."""
     counts = np.bincount(levels) / len(levels)
     least = -float(np.log(counts[levels]).sum())
     given = np.maximum(shares[np.arange(len(levels)), levels], _TINY)

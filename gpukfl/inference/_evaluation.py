@@ -1,4 +1,4 @@
-"""A fitted model as a function of host rows, and the rows and targets that it is asked at."""
+"""A fitted model as a function of host rows, with the rows and targets for inference."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from gpukfl.estimators._validation import validate_weights
 from gpukfl.inference._kernels import LearnedKernel, learned_kernel
 from gpukfl.portfolio._base import AutoBase
 from gpukfl.portfolio._folds import HeldOutLoss, LogLoss, SquaredError, squared_error
-from gpukfl.predictor import mixed
-from gpukfl.tables._encoding import Category, Encoding, categories_of
+from gpukfl.predictor import floor_probabilities
+from gpukfl.tables._encoding import Category, Encoding, find_categories
 from gpukfl.tables._seen import NUMBERS
-from gpukfl.tables._target import host_target, target_names, truth_of
+from gpukfl.tables._target import encode_truth, host_target, target_names
 from gpukfl.tables._training import read_test_data
 
 # ----------------------------------------------------------------------------------- asked
@@ -37,7 +37,7 @@ _FEWEST = 4  # rows of which anything is said
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Rows, by their numbers, and the predictions of a model that has not seen them."""
+    """Row numbers, and a prediction function that was fitted without them."""
 
     rows: np.ndarray
     predict: Predict
@@ -45,7 +45,7 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class EvaluationData:
-    """What is asked of a model: rows on the host, who predicts them, and what judges it."""
+    """Rows on the host, their prediction functions, and the loss."""
 
     rows: np.ndarray  # (n, c) in float64; NaN for the gaps of a table
     names: tuple[str, ...]  # of the features
@@ -60,27 +60,27 @@ class EvaluationData:
 
     @property
     def is_regression(self) -> bool:
-        """Whether targets are numbers."""
+        """Whether the task is a regression."""
         return isinstance(self.judge, SquaredError)
 
     @property
     def squares(self) -> SquaredError:
-        """Squared errors, of classes those of their probabilities."""
+        """The squared error, for classes that of the probabilities."""
         judge = self.judge
         if isinstance(judge, SquaredError):
             return judge
         return squared_error(judge.truth, judge.weights)
 
     def column_numbers(self, features: Sequence[int], /) -> np.ndarray:
-        """Return the numbers of the columns that are made of some features."""
+        """Return the numbers of the columns that come from some features."""
         return np.flatnonzero(np.isin(self.sources, features))
 
     def others(self, features: Sequence[int], /) -> np.ndarray:
-        """Return the rows (n, q) without columns made of some features, nor missing values."""
+        """Return the rows (n, q) without some features' columns, and without missing values."""
         return self.finite(self.rows)[:, ~np.isin(self.finite_sources, features)]
 
-    def sampled(self, at_most: int, rng: np.random.RandomState, /) -> Self:
-        """Draw so many of the rows, of every part its share."""
+    def subsample(self, at_most: int, rng: np.random.RandomState, /) -> Self:
+        """Draw some of the rows, stratified by part."""
         n = len(self)
         if n <= at_most:
             return self
@@ -140,7 +140,7 @@ def _data_from_rows(
         names, sources = tuple(reader.names), reader.encoding.sources
     elif isinstance(estimator, AutoBase):
         names, sources = feature_names(estimator), estimator._sources
-    truth = truth_of(estimator, data.y)
+    truth = encode_truth(estimator, data.y)
     if len(truth) != len(rows):
         msg = f"expected a target for each of {len(rows)} rows, got {len(truth)}"
         raise ValueError(msg)
@@ -181,10 +181,10 @@ def _prediction_inputs(estimator: Any, X: Any) -> tuple[Predict, np.ndarray, tup
         names = tuple(str(name) for name in frame.columns)
         floats = frame.astype(np.float64)
 
-        def framed(rows: np.ndarray) -> Any:
+        def make_frame(rows: np.ndarray) -> Any:
             return type(floats)(rows, columns=floats.columns)
 
-        return _make_predict(estimator, framed), floats.to_numpy(), names
+        return _make_predict(estimator, make_frame), floats.to_numpy(), names
     X = X if is_array(X) else np.asarray(X, dtype=np.float64)
     if X.ndim != 2:
         msg = f"expected X of shape (n, d), got {tuple(X.shape)}"
@@ -198,7 +198,7 @@ def _prediction_inputs(estimator: Any, X: Any) -> tuple[Predict, np.ndarray, tup
 
 
 def _make_predict(estimator: Any, given: Callable[[np.ndarray], Any]) -> Predict:
-    """Predictions of a model for host rows, which it takes as `given` makes them."""
+    """Return the prediction function of a model for host rows."""
     if not is_classifier(estimator):
         return lambda rows: _to_float64(estimator.predict(given(rows))).reshape(len(rows), -1)
 
@@ -212,7 +212,7 @@ def _make_predict(estimator: Any, given: Callable[[np.ndarray], Any]) -> Predict
 
 
 def _make_blend_predict(estimator: AutoBase, there: Any, fold: int | None) -> Predict:
-    """Predictions of a portfolio, or of its models of one fold, for host rows."""
+    """Return the prediction function of a portfolio, or of one fold's models, for host rows."""
     return lambda rows: _to_float64(estimator._outputs(asarray_like(rows, there), fold))
 
 
@@ -220,19 +220,19 @@ def _make_blend_predict(estimator: AutoBase, there: Any, fold: int | None) -> Pr
 
 
 class FlooredLogLoss(LogLoss):
-    """The log loss of probabilities that may be 0: of trees, or of labels that are all there is."""
+    """The log loss of probabilities that may be 0, which are raised to a floor."""
 
     def part(self, predicted: np.ndarray, rows: slice | np.ndarray = slice(None), /) -> np.ndarray:
-        """Probabilities of the true classes (m, 1), which are positive."""
+        """Return the positive probabilities of the true classes (m, 1)."""
         n, count = self.truth.shape
-        return super().part(to_host(mixed(predicted, 0.5 / (n + count))), rows)
+        return super().part(to_host(floor_probabilities(predicted, 0.5 / (n + count))), rows)
 
 
 # ---------------------------------------------------------------------- rows of folds
 
 
 def _data_from_folds(model: Any, estimator: Any, X: Any, y: Any) -> EvaluationData:
-    """Read the rows that each fold held out, with the models of that fold."""
+    """Read the held-out rows of each fold, with the models of that fold."""
     name = type(estimator).__name__
     if X is not None or y is not None:
         msg = "expected X and y, or neither for the rows that the folds of a portfolio held out"
@@ -267,7 +267,7 @@ def _to_float64(x: Any) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class InferenceData:
-    """A fitted estimator, and rows on the host."""
+    """A fitted estimator with rows on the host."""
 
     estimator: Any  # of a blend the leading member that has learned a kernel
     X: np.ndarray  # (n, d) in float64, as the estimator takes them
@@ -283,12 +283,12 @@ class InferenceData:
 
     @property
     def classes(self) -> bool:
-        """Whether targets are classes."""
+        """Whether the task is a classification."""
         return is_classifier(self.estimator)
 
     @cached_property
     def Y(self) -> np.ndarray:  # noqa: N802
-        """Targets, or indicators of the classes, (n, t): of two classes the second's alone."""
+        """Targets, or indicators of the classes (n, t); of two classes the second's."""
         if not self.classes:
             return self.y.reshape(len(self), -1).astype(np.float64)
         labels = to_host(self.estimator.classes_)
@@ -301,7 +301,7 @@ class InferenceData:
         return learned_kernel(self.estimator)
 
     def refit(self, rows: np.ndarray, /) -> Any:
-        """Fit an estimator like it to some rows.
+        """Fit a clone of the estimator to some rows.
 
         Raises KeyboardInterrupt where the fit was interrupted, and ended with its best step so far.
         """
@@ -317,23 +317,23 @@ class InferenceData:
         return new
 
     def functions(self, X: np.ndarray, estimator: Any = None, /) -> np.ndarray:
-        """Predictions (n, t) at host rows: of classes their probabilities."""
+        """Return predictions, or probabilities, (n, t) at host rows."""
         e = _drop_feature_names(self.estimator if estimator is None else estimator)
         if not self.classes:
             return np.asarray(to_host(e.predict(X)), dtype=np.float64).reshape(len(X), -1)
-        return self._placed(np.asarray(to_host(e.predict_proba(X)), dtype=np.float64), e)
+        return self._align_classes(np.asarray(to_host(e.predict_proba(X)), dtype=np.float64), e)
 
     def learn_kernel(self, rows: np.ndarray, /) -> LearnedKernel | None:
-        """Learn a kernel from some rows, with functions of all classes that there are."""
+        """Learn a kernel from some rows, with the functions of all classes."""
         fit = self.refit(rows)
         kernel = learned_kernel(fit)
         if kernel is None or not self.classes:
             return kernel
         functions = kernel.functions
-        return replace(kernel, functions=lambda Z: self._placed(functions(Z), fit))
+        return replace(kernel, functions=lambda Z: self._align_classes(functions(Z), fit))
 
-    def _placed(self, found: np.ndarray, fit: Any) -> np.ndarray:
-        """Put a fit's functions (n, k) at the places of its classes, 0 for those that it lacks."""
+    def _align_classes(self, found: np.ndarray, fit: Any) -> np.ndarray:
+        """Align a fit's functions (n, k) with all classes; missing ones are 0."""
         labels, own = to_host(self.estimator.classes_), to_host(fit.classes_)
         if found.shape[1] < len(own):  # of two classes the second's alone
             found = np.concatenate([-found, found], axis=1)
@@ -342,8 +342,8 @@ class InferenceData:
         return placed[:, -1:] if len(labels) <= 2 else placed
 
     @classmethod
-    def of(cls, model: Any, X: Any, y: Any, sample_weight: Any = None, /) -> InferenceData:
-        """Read a model and rows."""
+    def from_model(cls, model: Any, X: Any, y: Any, sample_weight: Any = None, /) -> InferenceData:
+        """Make the data of a model and rows."""
         estimator = _fitted_estimator(model)
         if y is None:
             msg = "expected targets y, or the name of their column in X, got None"
@@ -365,7 +365,7 @@ class InferenceData:
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """The estimator that is asked, its rows and their names, and a remark."""
+    """An estimator with its rows, their names, and a remark."""
 
     asked: Any
     X: np.ndarray
@@ -374,9 +374,9 @@ class _Rows:
     categories: tuple[Category, ...] = field(default=(), kw_only=True)
 
     @classmethod
-    def encoded(cls, asked: Any, X: Any, encoding: Encoding, remark: str = "") -> Self:
+    def encode(cls, asked: Any, X: Any, encoding: Encoding, remark: str = "") -> Self:
         return cls(
-            asked, _to_float64(X), encoding.names, remark, categories=categories_of(encoding)
+            asked, _to_float64(X), encoding.names, remark, categories=find_categories(encoding)
         )
 
 
@@ -384,7 +384,7 @@ def _read_rows(model: Any, estimator: Any, X: Any) -> _Rows:
     if hasattr(model, "reader"):
         X = model._rows(X)
         if model.reader is not None:
-            return _Rows.encoded(estimator, X, model.reader.encoding)
+            return _Rows.encode(estimator, X, model.reader.encoding)
     if isinstance(estimator, AutoBase):
         return _leading_member(estimator, X)
     frame = numeric_frame(X) if is_frame(X) else None
@@ -404,7 +404,7 @@ def _read_rows(model: Any, estimator: Any, X: Any) -> _Rows:
 
 
 def _leading_member(blend: AutoBase, X: Any) -> _Rows:
-    """Return the leading member of a blend that has learned a kernel, or the blend itself."""
+    """Return the heaviest member of a blend that has a kernel, or the blend itself."""
     codes = blend._new_rows(X, "predict")
     names = feature_names(blend)
     encodings = blend.encodings_
@@ -412,11 +412,11 @@ def _leading_member(blend: AutoBase, X: Any) -> _Rows:
         one = member.models[0]
         if learned_kernel(one) is None or member.sees != NUMBERS:
             continue
-        rows = codes if encodings is None else encodings.folds.seen(codes).by(0, NUMBERS)
+        rows = codes if encodings is None else encodings.folds.view_rows(codes).rows(0, NUMBERS)
         said = f"by the kernel of {member.name}, the leading member of the blend that has one"
         if encodings is None:
             return _Rows(one, _to_float64(rows), names, said)
-        return _Rows.encoded(one, rows, encodings.by_fold[0], said)
+        return _Rows.encode(one, rows, encodings.by_fold[0], said)
     if encodings is not None:
         msg = "expected a blend with a member that learns a kernel, or a table of numbers"
         raise ValueError(msg)
@@ -424,7 +424,7 @@ def _leading_member(blend: AutoBase, X: Any) -> _Rows:
 
 
 def _check_targets(estimator: Any, y: Any, n: int) -> np.ndarray:
-    """Targets or labels of n rows, checked."""
+    """Return the checked targets or labels of n rows."""
     values = to_host(y) if is_array(y) else np.asarray(y)
     if len(values) != n:
         msg = f"expected a target for each of {n} rows, got {len(values)}"
@@ -445,7 +445,7 @@ def _check_targets(estimator: Any, y: Any, n: int) -> np.ndarray:
 def _member_targets(
     blend: AutoBase, member: Any, y: np.ndarray, outputs: tuple[str, ...]
 ) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Targets as a member of a blend is fitted to them, and names of its functions.
+    """Return the targets that a member of a blend is fitted to, and its function names.
 
     Those of classes are their numbers; others may be on another scale.
     """
@@ -460,7 +460,7 @@ def _member_targets(
 
 
 def _output_names(estimator: Any, y: np.ndarray, target: str) -> tuple[str, ...]:
-    """Names of the fitted functions."""
+    """Return the names of the fitted functions."""
     if is_classifier(estimator):
         return _class_output_names(to_host(estimator.classes_))
     return target_names(target, 1 if y.ndim == 1 else y.shape[1])
@@ -471,7 +471,7 @@ def _class_output_names(labels: np.ndarray) -> tuple[str, ...]:
 
 
 def _drop_feature_names(estimator: Any) -> Any:
-    """Return a copy that takes NumPy's rows without a warning about feature names."""
+    """Return a copy without feature names, which takes arrays without a warning."""
     found = estimator.to_host() if hasattr(estimator, "to_host") else copy.copy(estimator)
     found.__dict__.pop("feature_names_in_", None)
     return found
@@ -490,7 +490,7 @@ def mean_squared_change(
     rng: np.random.RandomState,
     /,
 ) -> float:
-    """Mean square by which predictions of rows (n, d) move where columns are shuffled together."""
+    """Return the mean squared change of predictions when columns (n, d) are shuffled together."""
     shuffled = X.copy()
     shuffled[:, columns] = X[rng.permutation(len(X))][:, columns]
     moves = np.sum((predict(shuffled) - predict(X)) ** 2, axis=1)

@@ -1,4 +1,4 @@
-"""Which features are looked at together."""
+"""Groups of features."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NAMED = 3  # features of a group that its name has
 def correlated_groups(
     X: Any, /, *, threshold: float = 0.9, sources: Sequence[int] | None = None
 ) -> list[list[int]]:
-    """Join columns whose ranks are correlated, by hierarchical clustering with single linkage.
+    """Return groups of rank-correlated columns by single-linkage clustering.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def read_groups(
 
 
 def _read_group(group: Any, names: Sequence[str]) -> list[int]:
-    """Numbers of the features of a group, which are given by number or by name."""
+    """Return the feature numbers of a group given by numbers or names."""
     one = isinstance(group, (str, int, np.integer))
     return [feature_index(feature, names) for feature in ([group] if one else group)]
 

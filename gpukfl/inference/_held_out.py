@@ -1,4 +1,4 @@
-"""How a model does on rows that it has not seen, beside others on the same rows."""
+"""Scores of a model and of simpler ones on held-out rows."""
 
 from __future__ import annotations
 
@@ -79,12 +79,12 @@ def add_error_panels(
 
 
 def _importance_panels(asked: EvaluationData) -> list[Panel]:
-    """Shuffle features of held-out rows, several times where there are few of them."""
+    """Return permutation importances on held-out rows, with repeats if the rows are few."""
     count = len(asked.names)
     if count > _PASSES:
         return []
     rng = np.random.RandomState(0)
-    asked = asked.sampled(_ROWS, rng)
+    asked = asked.subsample(_ROWS, rng)
     rows = Samples(asked.rows, asked.judge.truth, None, labels=False)
     repeats = max(1, min(_REPEATS, _PASSES // count))
     values, errors, groups = permutation_importances(
@@ -105,12 +105,12 @@ def _importance_panels(asked: EvaluationData) -> list[Panel]:
 
 
 def _band_panels(model: Any, new: Pair, fitted: Pair) -> tuple[list[Panel], str]:
-    """Return bands of partial dependence where they are quick, and what is to be said of them."""
+    """Return bands of partial dependence where they are quick, and remarks on them."""
     few = fitted is not None and FEWEST <= len(fitted[1]) <= _HALVED
     rows = fitted if few else new
     if rows is None or len(rows[1]) < FEWEST:
         return [], ""
-    if InferenceData.of(model, *rows).kernel is None:
+    if InferenceData.from_model(model, *rows).kernel is None:
         return [], _NO_KERNEL
     limit = _HALVED if few else _ROWS
     with collect_warnings():  # of fits that say how sure one is that has warned already
@@ -138,7 +138,7 @@ _COVERAGE = 0.9
 
 @dataclass(frozen=True, eq=False)
 class ReportRows:
-    """Rows and their targets, as a report is given them."""
+    """Rows and targets as the user gives them to a report."""
 
     X: Any  # a frame or an array (n, d)
     Y: np.ndarray  # targets (n, t), or indicators of the classes of the model
@@ -148,14 +148,14 @@ class ReportRows:
         return len(self.Y)
 
     def pair(self, model: Any, /) -> tuple[Any, Any]:
-        """Return rows, and targets or labels as the model is fitted to them."""
+        """Return rows, and targets or labels in the form that the model is fitted to."""
         if is_classifier(model.estimator):
             return self.X, to_host(model.classes_)[np.argmax(self.Y, axis=1)]
         return self.X, self.Y[:, 0] if self.Y.shape[1] == 1 else self.Y
 
     @classmethod
-    def of(cls, name: str, pair: Any, model: Any, /) -> ReportRows:
-        """Read ``(X, y)``; rows without a target, or of classes that are new, are left out."""
+    def from_pair(cls, name: str, pair: Any, model: Any, /) -> ReportRows:
+        """Read ``(X, y)``; drop rows without a target or of unknown classes."""
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
             msg = f"expected {name} to be a pair (X, y), got {type(pair).__name__}"
             raise TypeError(msg)
@@ -185,10 +185,10 @@ def evaluate_held_out(
     Rows that were held out give pictures, scores, and errors of importances and curves. Those of
     the fit give ranges of the columns, and simple models that are fitted to them.
     """
-    known = None if fitted_to is None else ReportRows.of("fitted_to", fitted_to, model)
+    known = None if fitted_to is None else ReportRows.from_pair("fitted_to", fitted_to, model)
     if known is not None:
         d = replace(d, data=_describe_data(model, known))
-    new = None if held_out is None else ReportRows.of("held_out", held_out, model)
+    new = None if held_out is None else ReportRows.from_pair("held_out", held_out, model)
     if new is not None:
         predicted = _predict(model, new)
         rest = tuple(panel for panel in d.panels if not isinstance(panel, HELD_OUT))
@@ -199,7 +199,7 @@ def evaluate_held_out(
 
 
 def headline_scores(d: Description, held_out: Any, /) -> dict[str, float]:
-    """Name the scores of a model on rows that it has not seen, for the top of a page."""
+    """Return a model's scores on held-out rows by name, for the top of a page."""
     if held_out is None or d.comparison is None:
         return {}
     own = next(row for row in d.comparison.rows if row.own)
@@ -211,7 +211,7 @@ def headline_scores(d: Description, held_out: Any, /) -> dict[str, float]:
 
 
 def _predict(model: Any, new: ReportRows) -> np.ndarray:
-    """Predictions or probabilities (n, t), of as many outputs as there are targets."""
+    """Return predictions or probabilities (n, t), with one column per target."""
     ask = model.predict_proba if is_classifier(model.estimator) else model.predict
     found = np.asarray(as_columns(to_host(ask(new.X)).astype(np.float64)))
     if found.shape != new.Y.shape:
@@ -242,7 +242,7 @@ def _held_out_panels(
 def _compare_models(
     model: Any, d: Description, new: ReportRows, predicted: np.ndarray, known: ReportRows | None
 ) -> Comparison:
-    """Scores of the model and of simple ones on the same rows."""
+    """Return the scores of the model and of simple baselines on the same rows."""
     classes = is_classifier(model.estimator)
     weights, scale = np.ones(len(new)), target_scale(new.Y, None)
     judge = LogLoss(new.Y, weights) if classes else SquaredError(new.Y, weights, scale)
@@ -285,7 +285,7 @@ def _comparison_row(
 
 
 def _baseline_predictions(model: Any, known: ReportRows, new: ReportRows) -> dict[str, np.ndarray]:
-    """Predictions (n, t) of simple models that are fitted to the known rows."""
+    """Return predictions (n, t) of simple models that are fitted to the known rows."""
     rows = np.arange(len(known))
     if len(rows) > _MOST:
         rows = np.sort(np.random.RandomState(0).choice(len(rows), _MOST, replace=False))
@@ -297,8 +297,10 @@ def _baseline_predictions(model: Any, known: ReportRows, new: ReportRows) -> dic
     with one_blas_thread():
         for row in CANDIDATES:
             if row.name in _SIMPLE and not (row.name == TREES and _is_wide(model)):
-                member = Member(row.name, row.make(Task.of(samples, inside.shape[1], "numpy", 0)))
-                fitted, _ = member.fitted(samples, None, None)
+                member = Member(
+                    row.name, row.make(Task.from_samples(samples, inside.shape[1], "numpy", 0))
+                )
+                fitted, _ = member.fit_clone(samples, None, None)
                 count = Y.shape[1] if classes else 0
                 told = member_predictor(fitted).outputs_by_blocks(outside, count)
                 found[_SIMPLE[row.name]] = to_host(told)
@@ -312,20 +314,20 @@ def _is_wide(model: Any) -> bool:
 def _finite_numbers(
     model: Any, both: Sequence[Any], rows: np.ndarray, y: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of the fit, of which some are taken, and new ones, as finite numbers."""
+    """Return a sample of the training rows and the new rows as finite numbers."""
     if model.table is None:
         inside, outside = (
             np.asarray(to_host(_numeric_columns(model, X)), dtype=np.float64) for X in both
         )
         return inside[rows], outside
-    kinds = {one.name: one.kind for one in model.table.columns if one.used}
+    kinds = {one.name: one.kind for one in model.table.columns if one.is_used}
     encoder = TableEncoder(columns=kinds if is_frame(both[0]) else None, random_state=0)
     encoder.set_output(transform="default")  # whatever is set for all
     return encoder.fit_transform(take_rows(both[0], rows), y), encoder.transform(both[1])
 
 
 def _numeric_columns(model: Any, X: Any) -> Any:
-    """Columns of numbers in the order of the fit."""
+    """Return the numeric columns in the order of the fit."""
     found = model._rows(X)
     return found.to_numpy() if hasattr(found, "to_numpy") else found
 

@@ -1,4 +1,4 @@
-"""All that is inferred of a fitted model, in one value."""
+"""The results of all inference on a fitted model."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Inference(Shown):
-    """What may be concluded of a fitted model, with its errors.
+    """The conclusions on a fitted model, with errors.
 
     Attributes
     ----------
@@ -60,13 +60,13 @@ class Inference(Shown):
 
     @property
     def is_complete(self) -> bool:
-        """Whether nothing was left out by an interruption."""
+        """Whether no part is missing because of an interruption."""
         cut = [one for one in self.parts.values() if getattr(one, "unfinished", ())]
         return not (self.unfinished or cut)
 
     @property
     def parts(self) -> dict[str, Result]:
-        """What there is, by name."""
+        """The parts by name."""
         known = (self.importance, self.interactions, self.bands, self.subspace)
         return {part.name: part for part in known if part is not None}
 
@@ -76,7 +76,7 @@ class Inference(Shown):
         return "\n\n".join([head, self.in_numbers(), self.in_words()])
 
     def _repr_html_(self) -> str:
-        """Return the words and the numbers, as notebooks show them."""
+        """Return words and numbers in HTML, as notebooks show them."""
         title, _, _ = self.summary().partition("\n")
         return text_card(title, self.in_words(), self.in_numbers())
 
@@ -119,7 +119,7 @@ def infer(
     random_state: Any = 0,
     progress: bool | None = None,
 ) -> Inference:
-    """Return all that may be concluded of a fitted model: bands, tests and errors.
+    """Infer from a fitted model: bands, tests and errors.
 
     Parameters
     ----------
@@ -160,7 +160,7 @@ def infer(
     """
     options = {"sample_weight": sample_weight, "random_state": random_state}
     check_kind("progress", progress, (bool, type(None)))
-    subject = InferenceData.of(model, X, y, sample_weight)
+    subject = InferenceData.from_model(model, X, y, sample_weight)
     # Interactions of rows that the model has seen are asked for without the target
     rows, truth, named = split_target(X, y)
     data = drop_missing_targets(Dataset(rows, truth, sample_weight), named=True)
@@ -179,7 +179,7 @@ def infer(
             model, data.X, data.y if held_out else None, **options_of_pairs
         )
     with show_progress(progress):
-        parts, unfinished = _run_until_interrupted(asked)
+        parts, unfinished = _run_parts(asked)
     return Inference(
         name=type(subject.estimator).__name__,
         target=named or str(getattr(model, "target_name", "y")),
@@ -189,10 +189,10 @@ def infer(
     )
 
 
-def _run_until_interrupted(
+def _run_parts(
     asked: dict[str, Callable[[], Any]],
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Return the parts that are done when all are, or the user stops it; and names of the others.
+    """Return the finished parts, and the names of parts that an interruption left out.
 
     Raises KeyboardInterrupt where there is none.
     """

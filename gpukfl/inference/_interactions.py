@@ -1,4 +1,4 @@
-"""Which pairs or triples of features matter beyond their parts."""
+"""Interactions of pairs and triples of features."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ class Score:
     errors: np.ndarray  # `left`, as large as its errors, of which fitted functions take a part
 
     @classmethod
-    def without(cls, basis: np.ndarray, effect: np.ndarray, left: np.ndarray, /) -> Score:
-        """Take the span of a basis (n, q) out of an effect (n, t) and of what is left (n, t)."""
+    def residualize(cls, basis: np.ndarray, effect: np.ndarray, left: np.ndarray, /) -> Score:
+        """Project a basis (n, q) out of an effect (n, t) and of residuals (n, t)."""
         axes, sizes, _ = np.linalg.svd(basis, full_matrices=False)
         axes = axes[:, sizes > _ROUNDING * sizes[0]]
         effect, left = (values - axes @ (axes.T @ values) for values in (effect, left))
@@ -58,7 +58,7 @@ class Score:
 
 
 def additive_basis(features: Sequence[np.ndarray], /) -> np.ndarray:
-    """Return functions (n, q) of one feature each: splines, or indicators of few values.
+    """Return basis functions (n, q) of one feature each: splines, or indicators.
 
     A feature may have several columns (n, g); gaps are as the median.
     """
@@ -66,7 +66,7 @@ def additive_basis(features: Sequence[np.ndarray], /) -> np.ndarray:
 
 
 def pairwise_basis(features: Sequence[np.ndarray], /) -> np.ndarray:
-    """Return functions (n, q) of one or two features each: products of those of `additive_basis`.
+    """Return basis functions (n, q) of one or two features each: products of `additive_basis`.
 
     Splines have as many knots as leave four rows for each function.
     """
@@ -90,7 +90,7 @@ def pairwise_basis(features: Sequence[np.ndarray], /) -> np.ndarray:
 
 
 def project_out(basis: np.ndarray, values: np.ndarray, weights: np.ndarray, /) -> np.ndarray:
-    """Take the span of a basis (n, q) out of values (n, t), by squares with weights (n, t)."""
+    """Project a basis (n, q) out of values (n, t), by weighted least squares."""
     roots = np.sqrt(weights)
     parts = [
         column - basis @ np.linalg.lstsq(root[:, None] * basis, root * column, rcond=None)[0]
@@ -102,7 +102,7 @@ def project_out(basis: np.ndarray, values: np.ndarray, weights: np.ndarray, /) -
 def score_p_values(
     scores: Sequence[Score], count: int, rng: np.random.RandomState, /
 ) -> np.ndarray:
-    """Test whether effects go along with what is left of targets, one p-value each.
+    """Return the p-values of correlations between effects and residuals.
 
     One-sided, by the same permutations of the errors of all; of the inner product over its
     standard error, so that it does not matter that errors differ in size.
@@ -123,12 +123,12 @@ def score_p_values(
 
 
 def _row_products(effect: np.ndarray, left: np.ndarray) -> np.ndarray:
-    """Inner products (..., n) of the rows of an effect (n, t) and of what is left (..., n, t)."""
+    """Return the inner products (..., n) of the rows of an effect (n, t) and residuals."""
     return np.einsum("nt,...nt->...n", effect, left)
 
 
 def _studentise(parts: np.ndarray, errors: np.ndarray) -> np.ndarray:
-    """Divide sums of scores (..., n) by the roots of sums of squares of their errors."""
+    """Return studentised sums of scores (..., n)."""
     sizes = np.sqrt(np.sum(errors**2, axis=-1))
     return np.asarray(parts.sum(axis=-1) / np.maximum(sizes, 1e-300))
 
@@ -138,12 +138,12 @@ def _add_constant(parts: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def _feature_basis(feature: np.ndarray, knots: int) -> np.ndarray:
-    """Functions (n, q) of the columns of a feature (n, g), which sum up to no constant."""
+    """Return basis functions (n, q) of a feature's columns (n, g), without the constant."""
     return np.concatenate([_column_basis(column, knots) for column in feature.T], axis=1)
 
 
 def _column_basis(column: np.ndarray, knots: int) -> np.ndarray:
-    """Functions (n, q) of a column (n,), but for one: together they are 1."""
+    """Return basis functions (n, q) of a column (n,), without one of them."""
     known = np.unique(column[~np.isnan(column)])
     column = np.where(np.isnan(column), np.median(known) if len(known) else 0.0, column)
     if len(known) <= _LEVELS:
@@ -166,22 +166,22 @@ Values = Callable[[np.ndarray], np.ndarray]  # rows (m, c) -> values (m, t) of t
 
 
 class Dependence(ABC):
-    """Averages of a function over a background in all but some columns."""
+    """Partial dependence: averages of a function over a background in all but some columns."""
 
     exact: bool
 
     @abstractmethod
-    def on(self, columns: np.ndarray, /) -> np.ndarray:
+    def evaluate(self, columns: np.ndarray, /) -> np.ndarray:
         """Evaluate at all rows: (n, t)."""
 
     def may_interact(self, columns: Sequence[np.ndarray], /) -> bool:  # noqa: ARG002
-        """Whether the function may be anything but a sum of functions of fewer of the sets."""
+        """Whether the function may have an interaction of all the sets."""
         return True
 
 
 @dataclass(frozen=True, eq=False)
 class ByPrediction(Dependence):
-    """Means of predictions."""
+    """Partial dependence by means of predictions."""
 
     rows: np.ndarray  # (n, c)
     background: np.ndarray  # (b, c)
@@ -190,8 +190,8 @@ class ByPrediction(Dependence):
     coupled: np.ndarray | None = None  # (c, c) of bool, by whether two columns share a direction
     exact = False
 
-    def on(self, columns: np.ndarray, /) -> np.ndarray:
-        """Evaluate at all rows, some at a time."""
+    def evaluate(self, columns: np.ndarray, /) -> np.ndarray:
+        """Evaluate at all rows, by blocks."""
         (n, _), count = self.rows.shape, len(self.background)
         step = max(1, _ROWS_AT_ONCE // count)
         parts = []
@@ -204,7 +204,7 @@ class ByPrediction(Dependence):
         return np.concatenate(parts)
 
     def may_interact(self, columns: Sequence[np.ndarray], /) -> bool:
-        """Whether every two of the sets share a direction of a sum of ridge functions."""
+        """Whether all pairs of sets share a direction of a sum of ridge functions."""
         if self.coupled is None:
             return True
         pairs = [(a, b) for k, a in enumerate(columns) for b in columns[:k]]
@@ -213,7 +213,7 @@ class ByPrediction(Dependence):
 
 @dataclass(frozen=True, eq=False)
 class InClosedForm(Dependence):
-    """Products of one-dimensional kernels, averaged one by one."""
+    """Partial dependence by averages of one-dimensional kernels."""
 
     expansion: ProductExpansion
     rows: Any  # (n, q), as the kernel sees them
@@ -221,7 +221,7 @@ class InClosedForm(Dependence):
     places: dict[int, int]  # which of its columns each column of the rows has become
     exact = True
 
-    def on(self, columns: np.ndarray, /) -> np.ndarray:
+    def evaluate(self, columns: np.ndarray, /) -> np.ndarray:
         """Evaluate at all rows."""
         inside = [self.places[k] for k in columns.tolist() if k in self.places]
         found = self.expansion.partial_dependence(self.rows, self.background, inside)
@@ -235,7 +235,7 @@ class InClosedForm(Dependence):
 def make_dependence(
     estimator: Any, rows: np.ndarray, background: np.ndarray, values: Values, weights: np.ndarray, /
 ) -> Dependence:
-    """Return the partial dependence at rows (n, c), in closed form where a regression has one.
+    """Return the partial dependence at rows (n, c), in closed form if there is one.
 
     That is for a background whose rows all have the same weight.
     """
@@ -255,7 +255,7 @@ def make_dependence(
 def _make_closed_form(
     estimator: Any, rows: np.ndarray, background: np.ndarray
 ) -> InClosedForm | None:
-    """Read the expansion of a kernel regression whose kernel is a product; None of others."""
+    """Return the closed form of a regression with a product kernel, or None."""
     kinds = (KernelRidgeBase, HKRRBase, SelectionBase)
     if not isinstance(estimator, kinds) or hasattr(estimator, "classes_"):
         return None
@@ -266,7 +266,7 @@ def _make_closed_form(
     if factors is None:
         return None
 
-    def seen(X: np.ndarray) -> np.ndarray:
+    def scale_columns(X: np.ndarray) -> np.ndarray:
         scaled = X if estimator.scaling_ is None else to_host(estimator.scaling_(X))
         return scaled[:, used] * factors
 
@@ -279,11 +279,11 @@ def _make_closed_form(
         centers = centers[:, used] * factors
     expansion = ProductExpansion(centers, coefficients, intercept, terms)
     places = {int(column): k for k, column in enumerate(used)}
-    return InClosedForm(expansion, seen(rows), seen(background), places)
+    return InClosedForm(expansion, scale_columns(rows), scale_columns(background), places)
 
 
 def _axes(estimator: Any, n_columns: int) -> tuple[np.ndarray, np.ndarray | None]:
-    """Columns that a kernel sees, and their factors; no factors where it sees mixtures of them."""
+    """Return the columns that a kernel uses and their factors, or None for mixtures of columns."""
     if isinstance(estimator, SelectionBase):
         return to_host(estimator._used), to_host(estimator._stretch)
     if not isinstance(estimator, HKRRBase):
@@ -298,8 +298,8 @@ def _axes(estimator: Any, n_columns: int) -> tuple[np.ndarray, np.ndarray | None
 
 
 def _agrees(closed: InClosedForm, predicted: np.ndarray, eps: float) -> bool:
-    """Whether a closed form is what the model predicts: some models bound their predictions."""
-    gap = np.abs(closed.on(np.array(list(closed.places), dtype=np.int64)) - predicted)
+    """Whether a closed form equals the predictions, which may be clipped."""
+    gap = np.abs(closed.evaluate(np.array(list(closed.places), dtype=np.int64)) - predicted)
     return bool(gap.max() <= _AGREES * max(eps, _SUMS) * max(np.abs(predicted).max(), _TINY))
 
 
@@ -422,8 +422,8 @@ def interactions(
         raise ValueError(msg)
     asked = make_evaluation_data(model, X, model.predict(X) if y is None else y, sample_weight)
     rng = check_random_state(random_state)
-    space = _Space.of(model, asked, int(n_background), int(max_rows), rng)
-    chosen = space.chosen(features, int(n_features or _FEATURES[order]), order, rng)
+    space = _Space.build(model, asked, int(n_background), int(max_rows), rng)
+    chosen = space.choose_features(features, int(n_features or _FEATURES[order]), order, rng)
     every = list(itertools.combinations(chosen, order))
     with show_progress(progress):
         effects = space.effects(chosen, order)
@@ -451,7 +451,7 @@ def interactions(
 
 @dataclass(frozen=True, eq=False)
 class _Space:
-    """Rows to evaluate at, rows to average over, and the function of them."""
+    """The rows to evaluate at, the background, and the partial dependence."""
 
     asked: EvaluationData
     estimator: Any
@@ -460,7 +460,7 @@ class _Space:
     dependence: Dependence
 
     @classmethod
-    def of(
+    def build(
         cls,
         model: Any,
         asked: EvaluationData,
@@ -486,25 +486,25 @@ class _Space:
         dependence = make_dependence(estimator, asked.rows[rows], some, values, weights)
         return cls(asked, estimator, rows, background, dependence)
 
-    def chosen(
+    def choose_features(
         self, features: Sequence[Any] | None, count: int, order: int, rng: np.random.RandomState
     ) -> list[int]:
-        """Numbers of the features to look at, in their order."""
+        """Return the numbers of the features to test, in their order."""
         names = self.asked.names
         if features is not None:
             found = sorted({feature_index(one, names) for one in features})
         else:
-            found = self._selected(order)
+            found = self._candidate_features(order)
             if len(found) > count:
-                moves = np.array([self._moved(k, rng) for k in found])
+                moves = np.array([self._prediction_change(k, rng) for k in found])
                 found = sorted(np.array(found)[np.argsort(-moves, kind="stable")[:count]].tolist())
         if len(found) < order:
             msg = f"expected at least {order} features to look at, got {len(found)}"
             raise ValueError(msg)
         return found
 
-    def _selected(self, order: int) -> list[int]:
-        """Return the features that a selection found, all of others and where these are too few."""
+    def _candidate_features(self, order: int) -> list[int]:
+        """Return the features that a selection found, or all if these are too few."""
         everything = list(range(len(self.asked.names)))
         if not hasattr(self.estimator, "get_support"):
             return everything
@@ -512,16 +512,18 @@ class _Space:
         whole = len(self.estimator.get_support()) == len(everything)
         return support if whole and len(support) >= order else everything
 
-    def _moved(self, feature: int, rng: np.random.RandomState) -> float:
-        """Return how far predictions move where one feature is shuffled."""
+    def _prediction_change(self, feature: int, rng: np.random.RandomState) -> float:
+        """Return the change of predictions when one feature is shuffled."""
         asked, columns = self.asked, self.asked.column_numbers([feature])
         X, weights = asked.rows[self.rows], asked.judge.weights[self.rows]
         return mean_squared_change(asked.parts[0].predict, X, columns, weights, rng)
 
     def effects(self, features: Sequence[int], order: int) -> _Effects:
-        """Evaluate the effects of all sets of up to so many features."""
+        """Evaluate the effects of all sets of features up to a size."""
         columns = {k: self.asked.column_numbers([k]) for k in features}
-        averages: dict[Sets, np.ndarray] = {(): self.dependence.on(np.zeros(0, dtype=np.int64))}
+        averages: dict[Sets, np.ndarray] = {
+            (): self.dependence.evaluate(np.zeros(0, dtype=np.int64))
+        }
         found: dict[Sets, np.ndarray] = {(): averages[()]}
 
         def evaluate(one: Sets) -> None:
@@ -530,7 +532,7 @@ class _Space:
                 effect = np.zeros_like(averages[()])
                 averages[one] = np.sum(parts, axis=0)
             else:
-                averages[one] = self.dependence.on(np.concatenate([columns[k] for k in one]))
+                averages[one] = self.dependence.evaluate(np.concatenate([columns[k] for k in one]))
                 effect = averages[one] - np.sum(parts, axis=0)
             found[one] = effect
 
@@ -557,7 +559,7 @@ class _Effects:
         return self.asked.judge.weights[self.rows, None]
 
     def sizes(self, one: Sets) -> tuple[float, float]:
-        """H of a set, and the share that it has of what all effects together vary by."""
+        """Return H of a set, and its share of the variance of all effects."""
         effect = _centered_sum_of_squares(self.effects[one], self.weights)
         everything = _centered_sum_of_squares(
             np.sum(list(self.effects.values()), axis=0), self.weights
@@ -568,7 +570,7 @@ class _Effects:
         return float(np.sqrt(effect / own)), float(effect / max(everything, _TINY))
 
     def p_values(self, sets: Sequence[Sets], count: int, rng: np.random.RandomState) -> np.ndarray:
-        """Test whether effects say anything of targets; those that are none do not."""
+        """Return the p-values of effects; 1 for effects that are 0."""
         some = [k for k, one in enumerate(sets) if self.sizes(one)[0] > 0]
         found = np.ones(len(sets))
         if some:
@@ -576,7 +578,7 @@ class _Effects:
         return found
 
     def _alone(self, one: Sets) -> Score:
-        """Return an effect, and what others leave, without functions of fewer features.
+        """Return an effect and the residuals, without functions of fewer features.
 
         Times the roots of the weights, with which errors are as large in every row.
         """
@@ -590,7 +592,7 @@ class _Effects:
         others, roots = np.sum(list(rest.values()), axis=0), np.sqrt(self.weights)
         if self.asked.is_regression:
             left = roots * (truth - others) / self.asked.squares.scale**2
-            return Score.without(roots * np.concatenate(basis, axis=1), roots * effect, left)
+            return Score.residualize(roots * np.concatenate(basis, axis=1), roots * effect, left)
         # The efficient score: to first order it does not matter how wrong the other effects are
         shares = softmax(others, axis=1)
         whole = np.concatenate([*basis, *rest.values()], axis=1)
@@ -600,17 +602,17 @@ class _Effects:
 
 
 def _proper_subsets(one: Sets) -> list[Sets]:
-    """Return all smaller subsets of a set, the empty one first."""
+    """Return all proper subsets of a set, the empty one first."""
     return [part for k in range(len(one)) for part in itertools.combinations(one, k)]
 
 
 def _centered_sum_of_squares(effect: np.ndarray, weights: np.ndarray) -> float:
-    """Sum of squares of an effect (n, t), less its mean, with weights (n, 1)."""
+    """Return the weighted sum of squares of a centred effect (n, t)."""
     middle = np.sum(weights * effect, axis=0) / np.sum(weights)
     return float(np.sum(weights * (effect - middle) ** 2))
 
 
 def _log_odds(probabilities: np.ndarray) -> np.ndarray:
-    """Logarithms of probabilities (n, k), less their mean over the classes."""
+    """Return the logarithms of probabilities (n, k), centred over the classes."""
     logs = np.log(np.maximum(probabilities, _FLOOR))
     return logs - logs.mean(axis=1, keepdims=True)

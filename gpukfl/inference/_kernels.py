@@ -1,4 +1,4 @@
-"""The kernel and directions that a fit has learned, and the smoother that they make."""
+"""The learned kernel and directions of a fit, and its smoother."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _STEP = 0.15  # of a scaled coordinate, for derivatives
 
 @dataclass(frozen=True, eq=False)
 class LearnedKernel:
-    """A kernel of rows, and what a fit has learned beside it.
+    """A learned kernel, with importances, directions and slopes.
 
     Attributes
     ----------
@@ -66,11 +66,11 @@ class LearnedKernel:
         return self.compare is not _mean_brownian_kernel
 
     def additive(self, X: np.ndarray, Z: np.ndarray, /) -> np.ndarray:
-        """Evaluate a kernel that has learned nothing: a Brownian one of every feature, (n, q)."""
+        """Evaluate the additive Brownian kernel of all features: (n, q)."""
         return _mean_brownian_kernel(self.scale(X), self.scale(Z))
 
     def shorten(self, share: float, /) -> Self:
-        """Multiply the lengthscale; kernels without one, as Brownian ones, change in size only."""
+        """Return the kernel at a multiple of the lengthscale, or else of the size."""
         project = self.project
         return replace(self, project=lambda Z: project(Z) / share)
 
@@ -84,7 +84,7 @@ class LearnedKernel:
 
 
 def learned_kernel(estimator: Any, /) -> LearnedKernel | None:
-    """Return the kernel of a fitted estimator; None where it has none, or one that sees nothing."""
+    """Return the kernel of a fitted estimator, or None if it has none."""
     if not isinstance(estimator, HostStored):
         return None
     e = estimator.to_host()
@@ -113,7 +113,7 @@ def make_scaler(estimator: Any, /) -> Map:
 
 
 def default_kernel(X: np.ndarray, n_outputs: int, /) -> LearnedKernel:
-    """Return a kernel for a fit that found nothing: additive, of standardised rows."""
+    """Return the additive kernel of standardised rows, for a fit that found nothing."""
     middle, spread = X.mean(axis=0), X.std(axis=0)
     return LearnedKernel(
         lambda rows: (rows - middle) / np.where(spread > 0, spread, 1.0),
@@ -128,7 +128,7 @@ def default_kernel(X: np.ndarray, n_outputs: int, /) -> LearnedKernel:
 def _projection_and_kernel(
     e: Any,
 ) -> tuple[Map, Callable[[np.ndarray, np.ndarray], np.ndarray]] | None:
-    """Projection and kernel of an estimator whose arrays are NumPy's."""
+    """Return projection and kernel of an estimator with NumPy arrays."""
     if hasattr(e, "W_"):  # a sum of Brownian kernels along particles
         W = _to_float64(e.W_)
         return (lambda Z: Z @ W, _mean_brownian_kernel) if W.any() else None
@@ -146,13 +146,13 @@ def _projection_and_kernel(
 
 
 def _mean_brownian_kernel(U: np.ndarray, V: np.ndarray) -> np.ndarray:
-    """Mean over particles of the Brownian kernels of projections (n, m) and (q, m)."""
+    """Return the mean of the Brownian kernels of projections (n, m) and (q, m)."""
     here, there = np.abs(U).sum(axis=1), np.abs(V).sum(axis=1)
     return 0.5 * (here[:, None] + there - cdist(U, V, "cityblock")) / U.shape[1]
 
 
 def _rotated_directions(components: Any, d: int) -> np.ndarray:
-    """Directions (k, d), none where each is a feature: nothing was turned to find them."""
+    """Return the learned directions (k, d), or none if each is a feature."""
     if components is None:
         return np.zeros((0, d))
     found = _to_float64(components)
@@ -199,10 +199,10 @@ class Smoother:
     _roots: np.ndarray  # of the weights (n,)
 
     @classmethod
-    def of(
+    def fit(
         cls, K: np.ndarray, H: np.ndarray, y: np.ndarray, roots: np.ndarray, /, *, share: float
     ) -> Self:
-        """Choose the ratio by the restricted evidence, and take a share of it.
+        """Fit the noise ratio by restricted likelihood, and multiply it by a share.
 
         Kernel (n, n), features (n, p), targets (n,) and roots of the weights (n,); O(n³).
         """
@@ -224,21 +224,21 @@ class Smoother:
         found = self._weighted_map(k * self._roots, h[:, self.columns])
         return found * self._roots
 
-    def corrected(self, maps: np.ndarray, /) -> np.ndarray:
+    def correct_bias(self, maps: np.ndarray, /) -> np.ndarray:
         r"""Correct maps (g, n) for smoothing, by a second fit to the residuals: L + L (I - S)."""
         S = self.hat * self._roots[None, :] / self._roots[:, None]
         return maps + maps @ (np.eye(len(S)) - S)
 
-    def fitted(self, y: np.ndarray, /) -> np.ndarray:
+    def smooth(self, y: np.ndarray, /) -> np.ndarray:
         """Smooth targets (n,)."""
         return (self.hat @ (self._roots * y)) / self._roots
 
     def residual_sums(self, y: np.ndarray, /) -> np.ndarray:
-        """Sum of squared residuals, weighted; of unit noise its mean, and half its variance.
+        """Return the weighted sum of squared residuals, and its moments for unit noise.
 
         The last two are the trace of :math:`(I - S)^2` and that of its square.
         """
-        left = self._roots * (y - self.fitted(y))
+        left = self._roots * (y - self.smooth(y))
         R = np.eye(len(y)) - self.hat
         A = R.T @ R
         return np.array([left @ left, np.trace(A), np.sum(A * A)])
@@ -249,7 +249,7 @@ class Smoother:
 
 
 def reml_noise_ratio(K: np.ndarray, H: np.ndarray, y: np.ndarray, /) -> float:
-    """Noise ratio of the highest restricted likelihood, for a kernel (n, n) and features (n, p)."""
+    """Return the noise ratio of highest restricted likelihood, for K (n, n) and H (n, p)."""
     return _maximise_reml(K, H, y)[0]
 
 
@@ -262,7 +262,7 @@ def best_kernel_share(
     shares: Sequence[float],
     /,
 ) -> float:
-    """Share of another kernel (n, n) that gives the highest restricted likelihood; O(n³) each.
+    """Return the share of another kernel (n, n) with the highest restricted likelihood.
 
     The first of the shares, unless another is better by Schwarz's price of a parameter, log n: a
     share that is chosen freely follows the noise, of which its smoother's variance knows nothing.
@@ -275,7 +275,7 @@ def best_kernel_share(
 
 
 def _maximise_reml(K: np.ndarray, H: np.ndarray, y: np.ndarray) -> tuple[float, float]:
-    """Noise ratio of the highest restricted likelihood, and -2 times its logarithm, shifted."""
+    """Return the noise ratio of highest restricted likelihood, and its shifted -2 log."""
     Q = np.linalg.qr(H, mode="complete")[0][:, H.shape[1] :]
     values, vectors = host_eigh(Q.T @ K @ Q)
     values = np.clip(values, 0.0, None)
@@ -298,7 +298,7 @@ def _maximise_reml(K: np.ndarray, H: np.ndarray, y: np.ndarray) -> tuple[float, 
 
 
 def _independent_columns(H: np.ndarray) -> np.ndarray:
-    """Columns (n, p) of which none is made of the others, in their order."""
+    """Return linearly independent columns (n, p), in their order."""
     norms = np.linalg.norm(H, axis=0)
     kept = np.flatnonzero(norms > 0)
     _, R, order = qr(H[:, kept] / norms[kept], mode="economic", pivoting=True)
@@ -315,12 +315,12 @@ _LEAST = 1e-6  # of all variation: what is less is rounding
 
 
 def has_directions(estimator: Any, /) -> bool:
-    """Whether a fitted estimator, of this library, has learned directions."""
+    """Whether a fitted estimator of this library has learned directions."""
     return isinstance(estimator, HostStored) and len(getattr(estimator, "components_", ())) > 0
 
 
 def complete_directions(estimator: Any, /) -> np.ndarray:
-    """Directions (k, d) of scaled features: those that the estimator says, then all others.
+    """Return a basis of directions (k, d) of scaled features, the learned ones first.
 
     The others are orthogonal to them, in the order of how much the function varies there; those of
     selected variables are no others.
@@ -337,7 +337,7 @@ def complete_directions(estimator: Any, /) -> np.ndarray:
 
 
 def _direction_variation(estimator: Any) -> np.ndarray | None:
-    """How much the function varies along directions (d, d); None of selected variables.
+    """Return the variation of the function along directions (d, d), or None for selections.
 
     Of HKRR the average gradient outer product at its centres. The map says which directions tell
     rows apart, and a diagonal one has the features for eigenvectors whatever the function is.

@@ -73,7 +73,7 @@ _CURVES = {
 
 @dataclass(frozen=True, eq=False)
 class Band:
-    """One curve, and a band that holds the whole of it with a stated probability.
+    """A curve with a band that holds all of it with a stated probability.
 
     Attributes
     ----------
@@ -103,21 +103,21 @@ class Band:
 
     @property
     def lower(self) -> np.ndarray:
-        """The lower end of the band."""
+        """The lower limit of the band."""
         return self.center - self.width
 
     @property
     def upper(self) -> np.ndarray:
-        """The upper end."""
+        """The upper limit of the band."""
         return self.center + self.width
 
     @property
     def may_be_flat(self) -> bool:
-        """Whether some constant lies in the band everywhere."""
+        """Whether the band holds a constant function."""
         return bool(self.lower.max() <= self.upper.min())
 
     def holds(self, curve: Any) -> bool:
-        """Whether a curve (g,) at the steps lies in the band everywhere."""
+        """Whether the band holds a curve (g,) at all steps."""
         return bool(np.all(np.abs(np.asarray(curve) - self.center) <= self.width))
 
 
@@ -159,7 +159,7 @@ class Bands(Result):
         return iter(self.curves)
 
     def __getitem__(self, name: str | int) -> Band:
-        """Return the first curve of a name, or one by its number."""
+        """Return the first curve with a name, or one by its number."""
         if not isinstance(name, str):
             return self.curves[name]
         found = [one for one in self.curves if one.name == name]
@@ -170,7 +170,7 @@ class Bands(Result):
         return found[0]
 
     def summary(self) -> str:
-        """Return in plain text what varies, and what the bands do not show."""
+        """Return a plain-text summary of which curves vary, and of what the bands do not show."""
         head = f"{_TITLES[self.kind]}, bands of {self.coverage:.0%} by {self.basis}"
         rows = [f"  {'':<28}{'from':>10}{'to':>10}{'± on average':>14}"]
         rows += [
@@ -262,27 +262,27 @@ class Bands(Result):
 
     @property
     def empty(self) -> str:
-        """Why there is nothing to draw."""
+        """The reason why nothing can be drawn, or an empty string."""
         return "" if len(self) else "no feature varies"
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and columns of small pictures."""
+        """The number of rows and columns of small pictures."""
         count = min(len(self), _SHOWN)
         across = min(count, _ACROSS)
         return -(-count // max(across, 1)), max(across, 1)
 
     @property
     def words(self) -> str:
-        """Return in words what the curves are of, and which of them vary."""
+        """Return in words what the curves show, and which of them vary."""
         return f"curves with bands: {self.in_words()}"
 
     def apart(self) -> list[tuple[str, Panel]]:
-        """Return a panel for each of the curves that are shown."""
+        """Return a panel for each of the shown curves."""
         return [(self._label(one), replace(self, curves=(one,))) for one in self.curves[:_SHOWN]]
 
     def draw(self, ax: Any, /) -> Any:
-        """Draw one picture, or several in the place of the axes."""
+        """Draw one picture, or several in place of the axes."""
         curves = self.curves[:_SHOWN]
         if len(curves) == 1:
             self._draw_one(ax, curves[0], title=_TITLES[self.kind])
@@ -336,7 +336,7 @@ _LEVEL = 0.05  # of the words
 
 @dataclass(frozen=True, eq=False)
 class Subspace(Result):
-    """Learned directions, how far fits agree on them, and how many rows left out speak for.
+    """Learned directions, their agreement between fits, and their number by held-out rows.
 
     Attributes
     ----------
@@ -373,27 +373,27 @@ class Subspace(Result):
 
     @property
     def losses(self) -> np.ndarray:
-        """Mean losses (q + 1,) of rows that were left out."""
+        """Mean held-out losses (q + 1,)."""
         return np.average(self.row_losses, axis=0, weights=self.weights)
 
     @property
     def standard_errors(self) -> np.ndarray:
-        """Of the losses (q + 1,), as if fits shared no rows."""
+        """Standard errors of the losses (q + 1,), as if fits shared no rows."""
         return self._errors(self.row_losses)
 
     @property
     def gains(self) -> np.ndarray:
-        """What the 1st, ..., q-th direction lowers the loss by: (q,)."""
+        """The decrease of the loss by the 1st, ..., q-th direction: (q,)."""
         return -np.diff(self.losses)
 
     @property
     def gain_errors(self) -> np.ndarray:
-        """Their standard errors, enlarged for fits that share rows."""
+        """Standard errors of the gains, enlarged because fits share rows."""
         return self._enlargement * self._errors(np.diff(self.row_losses, axis=1))
 
     @property
     def p_values(self) -> np.ndarray:
-        """Of the hypothesis that the 1st, ..., q-th direction does not lower the loss: (q,)."""
+        """P-values that the 1st, ..., q-th direction does not lower the loss: (q,)."""
         errors = self.gain_errors
         ratio = np.divide(self.gains, errors, out=np.zeros_like(errors), where=errors > 0)
         return np.where(errors > 0, student.sf(ratio, max(self._effective - 1.0, 1.0)), 1.0)
@@ -413,14 +413,14 @@ class Subspace(Result):
 
     @property
     def is_cut_off(self) -> bool:
-        """Whether the last direction that was tried matters, and features leave room for more."""
+        """Whether more directions might matter than were tried."""
         tried = len(self.gains)
         matters = self.p_values[-1] <= _LEVEL or self.n_directions == tried
         return bool(matters and tried < self.directions.shape[1])
 
     @property
     def _enlargement(self) -> float:
-        """What errors of differences are multiplied by, for fits that share rows."""
+        """The factor of the errors of differences, because fits share rows."""
         return math.sqrt(1.0 + self.n_folds / (self.n_folds - 1.0))
 
     @property
@@ -433,7 +433,7 @@ class Subspace(Result):
         return np.sqrt(variance / max(self._effective - 1.0, 1.0))
 
     def summary(self) -> str:
-        """Return in plain text how many directions the rows support, and how sure each is."""
+        """Return a plain-text summary of how many directions the rows support."""
         found = f"Directions: {self.n_directions} by rows left out, the model has {self.n_learned}"
         head = f"  {'first':>5}{'loss':>9}{'±':>8}{'p of the last':>15}{'angle between fits':>20}"
         rows = [found, head]
@@ -442,7 +442,7 @@ class Subspace(Result):
             known = 0 < k <= len(self.angles)
             angle = f"{np.median(self.angles[k - 1]):.1f}°" if known else ""
             rows.append(f"  {k:>5}{loss:>9.4f}{error:>8.4f}{p:>15}{angle:>20}")
-        remarks = [*self.remarks, self._ended] if self.is_cut_off else self.remarks
+        remarks = [*self.remarks, self._limit_text] if self.is_cut_off else self.remarks
         return "\n".join([*rows, *(f"  {remark}" for remark in remarks)])
 
     def in_words(self) -> str:
@@ -468,7 +468,7 @@ class Subspace(Result):
                 "° apart (median over pairs)."
             )
         if self.is_cut_off:
-            said.append(f"{self._ended[0].upper()}{self._ended[1:]}.")
+            said.append(f"{self._limit_text[0].upper()}{self._limit_text[1:]}.")
         said.append(
             "A direction is known up to its sign, and only the subspace that several span, not "
             "each of them. That one more was not found does not show that there is none."
@@ -476,7 +476,7 @@ class Subspace(Result):
         return " ".join(said)
 
     @property
-    def _ended(self) -> str:
+    def _limit_text(self) -> str:
         tried = _directions_text(len(self.gains))
         return f"the search ended at {tried}, of which the last matters: max_directions tries more"
 
@@ -507,13 +507,13 @@ class Subspace(Result):
         )
 
     def named(self) -> list[str]:
-        """Names of the leading directions: of the feature, where one is mostly that."""
+        """Return the names of the leading directions, by their main features."""
         return [
             direction_name(self.features, self.directions, k) for k in range(len(self.directions))
         ]
 
     def plot(self, *, ax: Any = None, figsize: Size = None) -> Any:
-        """Draw the loss of rows left out, and the angles, against the number of directions.
+        """Draw held-out loss and angles against the number of directions.
 
         Parameters
         ----------

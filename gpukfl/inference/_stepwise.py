@@ -1,4 +1,4 @@
-"""Work that goes item by item: it reports where it is, and an interruption keeps what is done."""
+"""Work item by item, with progress reports and partial results after an interruption."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ Found = TypeVar("Found")
 def map_with_progress(
     what: str, items: Sequence[Item], work: Callable[[Item], Found], /
 ) -> list[Found]:
-    """Do the work of each item in order, and warn where an interruption leaves some out.
+    """Apply a function to each item in order; warn if an interruption leaves some out.
 
     `what` names the items in the progress and the warning. KeyboardInterrupt is raised where the
     first one is not done.
     """
     found = list[Found]()
     try:
-        for one in _work_through(what, items, work):
+        for one in _run_items(what, items, work):
             found.append(one)
     except KeyboardInterrupt:
         if not found:
@@ -38,13 +38,11 @@ def map_with_progress(
 def map_all_or_nothing(
     what: str, items: Sequence[Item], work: Callable[[Item], Found], /
 ) -> list[Found]:
-    """Do the work of each item in order, where a part of the results is of no use."""
-    return list(_work_through(what, items, work))
+    """Apply a function to each item in order; an interruption discards all results."""
+    return list(_run_items(what, items, work))
 
 
-def _work_through(
-    what: str, items: Sequence[Item], work: Callable[[Item], Found]
-) -> Iterator[Found]:
+def _run_items(what: str, items: Sequence[Item], work: Callable[[Item], Found]) -> Iterator[Found]:
     """Report each item, and the fits in it under its number."""
     report = current_report()
     for k, item in enumerate(items):

@@ -1,4 +1,4 @@
-"""How sure learned directions are: angles between fits, their number, and pictures."""
+"""Stability of learned directions: angles between fits, and the number of directions."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def subspace(
     random_state: Any = 0,
     progress: bool | None = None,
 ) -> Subspace:
-    r"""Measure how sure learned directions are, by fits that leave out folds of the rows.
+    r"""Measure the stability of learned directions, by fits without each fold.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ def subspace(
     check_number("n_folds", n_folds, kind=Integral, low=2)
     check_number("max_directions", max_directions, kind=Integral, low=1, also=(None,))
     check_kind("progress", progress, (bool, type(None)))
-    subject = InferenceData.of(model, X, y, sample_weight)
+    subject = InferenceData.from_model(model, X, y, sample_weight)
     if not has_directions(subject.estimator):
         kind = type(subject.estimator).__name__
         msg = f"expected a model with learned directions, got {kind}, which has learned none"
@@ -113,7 +113,7 @@ def subspace(
     most = min(most, subject.X.shape[1])
     losses = np.zeros((len(subject), most + 1))
 
-    def basis_of(fold: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+    def fold_basis(fold: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
         inside, outside = fold
         fit = subject.refit(inside)
         basis = complete_directions(fit)
@@ -121,7 +121,7 @@ def subspace(
         return basis
 
     with show_progress(progress):
-        bases = map_all_or_nothing("directions", folds, basis_of)
+        bases = map_all_or_nothing("directions", folds, fold_basis)
     angles = _principal_angles(bases, most)
     remarks = (subject.remark,) if subject.remark else ()
     return Subspace(
@@ -137,7 +137,7 @@ def _direction_losses(
     inside: np.ndarray,
     outside: np.ndarray,
 ) -> np.ndarray:
-    """Squared errors (m, k + 1) of rows left out, by the first 0, 1, ..., k directions."""
+    """Return squared errors (m, k + 1) of held-out rows, by the first 0, 1, ..., k directions."""
     w, Y = subject.weights[inside], subject.Y[inside]
     middle = np.average(Y, axis=0, weights=w)
     spread = np.average((Y - middle) ** 2, axis=0, weights=w)
@@ -160,7 +160,7 @@ def _direction_losses(
 
 
 def _principal_angles(bases: Sequence[np.ndarray], most: int) -> np.ndarray:
-    """Largest principal angle, in degrees, of the first k directions of each pair of fits."""
+    """Return the largest principal angle, in degrees, of each pair of fits' first k directions."""
     most = min([most, *map(len, bases)])
     pairs = list(combinations(bases, 2))
     found = np.zeros((most, len(pairs)))

@@ -33,7 +33,7 @@ _KNOWN = 0.999  # share of a column that others explain, from which nothing is l
 
 
 class Tested(Result):
-    """P-values of hypotheses with names, and those that are rejected."""
+    """P-values of named hypotheses, and those that are rejected."""
 
     subject: ClassVar[str]  # of the words
     p_values: np.ndarray
@@ -58,10 +58,10 @@ class Tested(Result):
     @property
     @abstractmethod
     def _names(self) -> tuple[str, ...]:
-        """What is tested, in the order of the p-values."""
+        """The names of the hypotheses, in the order of the p-values."""
 
     def adjusted(self, method: str = "bh") -> np.ndarray:
-        """Adjust the p-values for their number.
+        """Adjust the p-values for multiplicity.
 
         Parameters
         ----------
@@ -83,14 +83,14 @@ class Tested(Result):
         return false_discovery_control(self.p_values, method=method)
 
     def smallest_level(self, method: str = "bh") -> float:
-        """Return the level below which one alone cannot be found, for want of permutations."""
+        """Return the smallest level at which one discovery is possible with the permutations."""
         check_choice("method", method, CORRECTIONS)
         count = len(self.p_values)
         series = float(np.sum(1.0 / np.arange(1, count + 1))) if method == "by" else 1.0
         return min(1.0, count * series / (1 + self.n_permutations))
 
     def selected_at(self, level: float = 0.1, method: str = "bh") -> list[str]:
-        """Name what is found at a false discovery rate of at most `level`.
+        """Return the names of discoveries at a false discovery rate of at most `level`.
 
         Parameters
         ----------
@@ -138,7 +138,7 @@ class Tested(Result):
 
 @dataclass(frozen=True, eq=False)
 class ConditionalImportance(Tested):
-    """What a model loses where groups of features are redrawn given all others.
+    """The loss of a model when groups of features are redrawn given all others.
 
     Attributes
     ----------
@@ -213,7 +213,7 @@ class ConditionalImportance(Tested):
         return found.sort_values("importance", ascending=False, kind="stable", ignore_index=True)
 
     def summary(self) -> str:
-        """Return in words what was found, and what it means."""
+        """Return a plain-text summary of the findings and their meaning."""
         how = f"{self.n_rows} of {self.n_held_out} held-out rows"
         how += f" in {self.n_folds} folds" if self.n_folds > 1 else ""
         lines = [
@@ -232,7 +232,7 @@ class ConditionalImportance(Tested):
         return "\n".join([*lines, *self._remarks()])
 
     def _remarks(self) -> list[str]:
-        """Return which features were joined, and of which nothing can be said."""
+        """Return remarks on joined features, and on those that cannot be tested."""
         pairs = list(zip(self.groups, self.features, strict=True))
         joined = [", ".join(names) for _, names in pairs if len(names) > 1]
         known = [
@@ -250,7 +250,7 @@ class ConditionalImportance(Tested):
     def plot(
         self, ax: Any = None, *, level: float = 0.1, method: str = "bh", figsize: Size = None
     ) -> Any:
-        """Draw the leading importances with two standard errors; pale what is not found.
+        """Draw the leading importances with two standard errors; pale if not significant.
 
         Parameters
         ----------
@@ -343,7 +343,7 @@ class Interactions(Tested):
         return tuple(" × ".join(one) for one in self.sets)
 
     def adjusted(self, method: str = "by") -> np.ndarray:
-        """Adjust the p-values for their number: as of `ConditionalImportance`.
+        """Adjust the p-values for multiplicity, as `ConditionalImportance` does.
 
         The default, Benjamini and Yekutieli, holds however p-values depend on each other: those of
         pairs with a common feature do.
@@ -359,7 +359,7 @@ class Interactions(Tested):
         return super().adjusted(method)
 
     def selected_at(self, level: float = 0.05, method: str = "by") -> list[str]:
-        """Name the pairs or triples that are found at a false discovery rate.
+        """Return the names of significant pairs or triples at a false discovery rate.
 
         As of `ConditionalImportance`, with Benjamini and Yekutieli for the default.
         """
@@ -384,7 +384,7 @@ class Interactions(Tested):
         return found.sort_values("share", ascending=False, kind="stable", ignore_index=True)
 
     def summary(self) -> str:
-        """Return in words what was found."""
+        """Return a plain-text summary of the findings."""
         how = "in closed form" if self.exact else "by predictions"
         what = "pairs" if self.order == 2 else "triples"
         lines = [
@@ -410,7 +410,7 @@ class Interactions(Tested):
     def plot(
         self, ax: Any = None, *, level: float = 0.05, method: str = "by", figsize: Size = None
     ) -> Any:
-        """Draw H: of pairs as a heat map, with a frame around what is found; of triples as bars.
+        """Draw H: pairs as a heat map with significant ones framed, triples as bars.
 
         Parameters
         ----------

@@ -1,15 +1,18 @@
-"""Scores, pictures and reports of what was learned.
+"""Scores, pictures and reports of fitted models.
 
 They know no estimator: what is fitted gives a `Description`, which says in words, names and host
 arrays what there is.
 """
 
+from typing import TYPE_CHECKING
+
+from gpukfl.core._lazy import deprecated_names
 from gpukfl.inspection._description import (
     ColumnFacts,
     DataFacts,
     Description,
     Names,
-    described,
+    get_description,
     summarize,
 )
 from gpukfl.inspection._display import Shown, Told, card, text_card
@@ -85,10 +88,10 @@ __all__ = [
     "Told",
     "Tuning",
     "card",
-    "described",
     "direction_name",
     "effective_rank",
     "feature_score",
+    "get_description",
     "leading_directions",
     "plot_bound",
     "plot_curves",
@@ -113,3 +116,6 @@ __all__ = [
     "text_card",
     "write_report",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = deprecated_names(__name__, {"described": "get_description"})

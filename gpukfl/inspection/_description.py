@@ -1,4 +1,4 @@
-"""What a fitted estimator says of itself: the one value that texts, pictures and reports show."""
+"""The description of a fitted estimator, which texts, pictures and reports show."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gpukfl.inspection._tuning import Comparison, Tuning
 
 @dataclass(frozen=True)
 class ColumnFacts:
-    """What is known of a column.
+    """Facts about a column.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class ColumnFacts:
 
 @dataclass(frozen=True)
 class DataFacts:
-    """What is known of the data of a fit.
+    """Facts about the data of a fit.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ Some = TypeVar("Some", bound=Panel)
 
 @dataclass(frozen=True)
 class Names:
-    """How the columns of data and predictions are called.
+    """Names of the columns of data and predictions.
 
     Attributes
     ----------
@@ -90,7 +90,7 @@ class Names:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Description:
-    """What a fitted estimator has learned, in words, names and host arrays.
+    """The description of a fitted estimator in words, names and host arrays.
 
     Only `name` is needed: what is not given is left out of summaries, pictures and reports.
 
@@ -159,21 +159,21 @@ class Description:
 
     @property
     def caveat(self) -> str:
-        """What to say if held-out rows show that nothing was found; empty otherwise."""
+        """A warning if held-out rows show that nothing was found, or an empty string."""
         return "" if self.tuning is None else self.tuning.caveat
 
     @property
     def importances(self) -> Importances | None:
-        """The importances, where there are any."""
+        """The importances, if there are any."""
         return next((panel for panel in self.panels if isinstance(panel, Importances)), None)
 
     def add_warnings(self, messages: Sequence[str], /) -> Self:
-        """Add what a fit warned of, as sentences, each once."""
+        """Return the description with a fit's warnings as distinct sentences."""
         told = (*self.warnings, *map(_warning_sentence, messages))
         return replace(self, warnings=tuple(dict.fromkeys(told)))
 
     def panel(self, kind: type[Some], /) -> Some:
-        """Return what there is of a class of panels.
+        """Return the panel of a class, or None.
 
         Raises
         ------
@@ -192,7 +192,7 @@ class Description:
 
 
 def _warning_sentence(message: str) -> str:
-    """Make a sentence of a warning, which may begin with the name of a parameter."""
+    """Return a warning as a sentence."""
     first = message.partition(" ")[0]
     is_word = first.isalpha() and len(first) > 1
     return to_sentence(message) if is_word else message + ("" if message.endswith(".") else ".")
@@ -202,10 +202,10 @@ class Described(Protocol):
     """A fitted estimator or a model that describes itself."""
 
     def describe(self) -> Description:
-        """Return its description."""
+        """Return the description."""
 
 
-def described(of: Described | Description, /) -> Description:
+def get_description(of: Described | Description, /) -> Description:
     """Return the description of a fitted estimator or model, or itself.
 
     Raises
@@ -224,7 +224,7 @@ def described(of: Described | Description, /) -> Description:
 
 
 def count_text(count: int, what: str, /) -> str:
-    """Return a count with its noun: "1 step", "2 steps"."""
+    """Return a count with a noun: "1 step", "2 steps"."""
     return f"{count} {what}{'' if count == 1 else 's'}"
 
 
@@ -269,7 +269,7 @@ _NAME, _LONGEST = 28, 52  # cells of a name with its lead
 
 
 def summarize(of: Described | Description, /) -> str:
-    """Return a plain-text summary of the fit and of what matters.
+    """Return a plain-text summary of the fit and of the importances.
 
     Parameters
     ----------
@@ -281,7 +281,7 @@ def summarize(of: Described | Description, /) -> str:
     str
         Lines of at most 80 cells; what is not known is left out.
     """
-    d = described(of)
+    d = get_description(of)
     lines = wrap_text("", f"{d.name} for {d.target}")
     for name, text in summary_entries(d).items():
         lines += wrap_text(f"  {name:<11} ", text) if text else []
@@ -304,7 +304,7 @@ def wrap_text(lead: str, text: str, /) -> list[str]:
 
 
 def pad_text(text: str, cells: int, /) -> str:
-    """Fill up with spaces, or leave out the middle of what is longer."""
+    """Pad a text with spaces, or cut the middle of a longer one."""
     from rich.cells import cell_len, chop_cells
 
     if cell_len(text) > cells:
@@ -315,7 +315,7 @@ def pad_text(text: str, cells: int, /) -> str:
 
 
 def _importance_lines(known: Importances) -> list[str]:
-    """Lines of the leading features, and of the leading parts of each."""
+    """Return lines on the leading features and their parts."""
     from rich.cells import cell_len
 
     rows = []
@@ -329,7 +329,7 @@ def _importance_lines(known: Importances) -> list[str]:
 
 
 def summary_entries(d: Description, /) -> dict[str, str]:
-    """Return what is known of a model, by topic; empty where nothing is known."""
+    """Return the entries of a summary by topic."""
     steps = "" if d.n_steps is None else count_text(d.n_steps, "step")
     time = "" if d.seconds is None else f"{d.seconds:.1f} s"
     time += " with tuning" if time and d.tuning and d.tuning.trials else ""
@@ -349,7 +349,7 @@ def summary_entries(d: Description, /) -> dict[str, str]:
 
 
 def _shorten_warnings(warnings: Sequence[str]) -> str:
-    """Return the first of some warnings, and how many more there are."""
+    """Return the first warning, and how many more there are."""
     if not warnings:
         return ""
     left = len(warnings) - 1
@@ -368,7 +368,7 @@ def size_texts(d: Description, /) -> list[str]:
 
 
 def hold_out_text(tuning: Tuning, seconds: float | None, /) -> str:
-    """Return in words what was chosen, of how many, and what part of the time that took."""
+    """Return the chosen setting, the number of trials and their time in words."""
     chosen = tuning.chosen
     if chosen is None:
         return ""

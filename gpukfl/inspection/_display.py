@@ -1,4 +1,4 @@
-"""What notebooks show of a fitted model, and what everything that describes itself can do."""
+"""Representations of fitted models in notebooks, and base classes of what describes itself."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _STYLE = """<style>
 
 
 def card(d: Description, /) -> str:
-    """Return the HTML of a fitted model in short: its name, warnings, and what matters."""
+    """Return a short HTML card of a fitted model: name, warnings and importances."""
     warned = "".join(f'<div class="warned">{escape_html(one)}</div>' for one in warning_texts(d))
     told = {"found", "warnings"}  # above, in full
     said = {name: text for name, text in summary_entries(d).items() if text and name not in told}
@@ -68,7 +68,7 @@ def _wrap_html(body: str) -> str:
 
 
 def text_card(title: str, words: str, numbers: str, /) -> str:
-    """Return the HTML of a result in short: a title, a paragraph, and numbers."""
+    """Return a short HTML card of a result: title, paragraph and numbers."""
     said = f'<p dir="auto">{escape_html(words)}</p>' if words else ""
     return _wrap_html(
         f"<div><b>{escape_html(title)}</b></div>{said}<pre>{escape_lines(numbers)}</pre>"
@@ -76,7 +76,7 @@ def text_card(title: str, words: str, numbers: str, /) -> str:
 
 
 class Told(ABC):
-    """A result with a summary, whose first line is its title: notebooks show it so."""
+    """A result with a summary, whose first line is its title."""
 
     @abstractmethod
     def summary(self) -> str:
@@ -94,7 +94,7 @@ class Told(ABC):
 
 
 class Shown(ABC):
-    """Something fitted that says, draws and reports what it has learned, by its description.
+    """A fitted object that summarises, draws and reports its description.
 
     An estimator of one's own inherits from this and has a `describe`.
     """
@@ -110,11 +110,11 @@ class Shown(ABC):
         """
 
     def _repr_html_(self) -> str:
-        """Return what was learned in short, as notebooks show it."""
+        """Return a short HTML card, as notebooks show it."""
         return card(self.describe())
 
     def summary(self) -> str:
-        """Return a plain-text summary of the fit and of what matters."""
+        """Return a plain-text summary of the fit and of the importances."""
         return summarize(self)
 
     def plot(
@@ -124,7 +124,7 @@ class Shown(ABC):
         ax: Any = None,
         figsize: tuple[float, float] | None = None,
     ) -> Any:
-        """Draw what was learned, by matplotlib's pyplot.
+        """Draw what was learned with matplotlib.
 
         Parameters
         ----------

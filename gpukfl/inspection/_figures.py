@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from gpukfl.core._array import is_array, to_host
-from gpukfl.inspection._description import Described, Description, described
+from gpukfl.inspection._description import Described, Description, get_description
 from gpukfl.inspection._held_out import Predictions, Reliability, ResidualPlot
 from gpukfl.inspection._panels import (
     Bound,
@@ -35,7 +35,7 @@ _ALONE = (6.4, 4.4)
 
 
 def plot_model(of: Described | Description, /, *, figsize: Size = None) -> Any:
-    """Draw everything that was learned, a panel each.
+    """Draw all panels of a model.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def plot_model(of: Described | Description, /, *, figsize: Size = None) -> Any:
     ValueError
         If there is nothing to draw.
     """
-    d = described(of)
+    d = get_description(of)
     rows = _panel_rows(d)
     heights = [max(map(_height, row)) for row in rows]
     width = _WIDTH if max(map(len, rows)) > 1 or rows[0][0].shape != (1, 1) else _ALONE[0]
@@ -71,8 +71,8 @@ def plot_model(of: Described | Description, /, *, figsize: Size = None) -> Any:
     return figure
 
 
-def draw_unmanaged(d: Description, panel: Panel, /, *, size: tuple[float, float]) -> Any:
-    """Draw a panel into a figure that pyplot knows nothing of, which nobody has to close."""
+def draw_detached_figure(d: Description, panel: Panel, /, *, size: tuple[float, float]) -> Any:
+    """Draw a panel into a figure outside pyplot, which need not be closed."""
     import_pyplot()
     from matplotlib.figure import Figure
 
@@ -84,7 +84,7 @@ def draw_unmanaged(d: Description, panel: Panel, /, *, size: tuple[float, float]
 def plot_panel(
     of: Described | Description, panel: str, /, *, ax: Any = None, figsize: Size = None
 ) -> Any:
-    """Draw the panel of a name, of any class.
+    """Draw the panel with a name.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def plot_panel(
     ValueError
         If there is no such panel, or nothing of it to draw.
     """
-    d = described(of)
+    d = get_description(of)
     known = {one.name: one for one in (*d.panels, *([d.tuning] if d.tuning else []))}
     if panel not in known:
         names = ", ".join(name for name, one in known.items() if not one.empty) or "none"
@@ -119,7 +119,7 @@ def plot_panel(
 
 
 def import_pyplot() -> Any:
-    """Return matplotlib's pyplot; ImportError says how to install it."""
+    """Return matplotlib's pyplot; raise ImportError with advice if it is missing."""
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
@@ -129,7 +129,7 @@ def import_pyplot() -> Any:
 
 
 def get_axes(ax: Any, figsize: Size, alone: tuple[float, float] = _ALONE) -> Any:
-    """Return the axes that was given, or that of a new figure."""
+    """Return the given axes, or that of a new figure."""
     plt = import_pyplot()
     if ax is not None and figsize is not None:
         msg = "expected ax or figsize, got both: a figure that is there has its size"
@@ -150,7 +150,7 @@ def _draw(d: Description, panel: Panel, ax: Any) -> Any:
 
 
 def _panel_rows(d: Description) -> list[list[Panel]]:
-    """Panels in rows of two; one of several pictures, or one that is left, has its own row."""
+    """Return panels in rows of two; panels of several pictures have a row of their own."""
     rows: list[list[Panel]] = []
     for panel in [one for one in d.panels if not one.empty]:
         last = next((row for row in rows if len(row) == 1 and row[0].shape == (1, 1)), None)
@@ -165,7 +165,7 @@ def _panel_rows(d: Description) -> list[list[Panel]]:
 
 
 def _height(panel: Panel) -> float:
-    """Rows that a panel is as high as; several pictures have a title and names outside."""
+    """Return the height of a panel in rows."""
     rows = panel.shape[0]
     return float(rows) if panel.shape == (1, 1) else 0.7 * rows + 0.5
 
@@ -211,7 +211,7 @@ _SEVERAL = {
 }
 
 
-def _documented(lacking: str, fitted: str = "") -> Callable[[Function], Function]:
+def _document(lacking: str, fitted: str = "") -> Callable[[Function], Function]:
     """Write the sections of a docstring that are the same for all panels."""
 
     def document(function: Function) -> Function:
@@ -230,7 +230,7 @@ def _plot(
     figsize: Size,
     output: int | str | None = None,
 ) -> Any:
-    d = described(of)
+    d = get_description(of)
     panel = d.panel(kind)
     if output is not None:
         assert isinstance(panel, OutputsPanel)
@@ -238,7 +238,7 @@ def _plot(
     return draw_one(d, panel, ax, figsize)
 
 
-@_documented("the model has no importances")
+@_document("the model has no importances")
 def plot_importances(
     of: Described | Description, /, *, ax: Any = None, figsize: Size = None
 ) -> Any:
@@ -249,13 +249,13 @@ def plot_importances(
     return _plot(of, Importances, ax, figsize)
 
 
-@_documented("the model has learned no directions")
+@_document("the model has learned no directions")
 def plot_directions(of: Described | Description, /, *, ax: Any = None, figsize: Size = None) -> Any:
     """Draw the loadings of the leading learned directions on the leading features."""
     return _plot(of, Directions, ax, figsize)
 
 
-@_documented("the model has learned no functions, or has no such output")
+@_document("the model has learned no functions, or has no such output")
 def plot_curves(
     of: Described | Description,
     /,
@@ -268,7 +268,7 @@ def plot_curves(
     return _plot(of, Curves, ax, figsize, output)
 
 
-@_documented(
+@_document(
     "the model has no stumps, or no such output",
     ": an RKHS weighting with the instantiation `Stumps`",
 )
@@ -284,13 +284,13 @@ def plot_stumps(
     return _plot(of, StumpCurves, ax, figsize, output)
 
 
-@_documented("the fit took fewer than two steps")
+@_document("the fit took fewer than two steps")
 def plot_objective(of: Described | Description, /, *, ax: Any = None, figsize: Size = None) -> Any:
     """Draw the objective of the final fit, and the validation score where there is one."""
     return _plot(of, Objective, ax, figsize)
 
 
-@_documented("nothing was tuned")
+@_document("nothing was tuned")
 def plot_tuning(of: Described | Description, /, *, ax: Any = None, figsize: Size = None) -> Any:
     """Draw the scores on held-out rows by the setting that was tuned.
 
@@ -299,51 +299,51 @@ def plot_tuning(of: Described | Description, /, *, ax: Any = None, figsize: Size
     return _plot(of, Tuning, ax, figsize)
 
 
-@_documented("the model has no members", ": a portfolio")
+@_document("the model has no members", ": a portfolio")
 def plot_leaderboard(
     of: Described | Description, /, *, ax: Any = None, figsize: Size = None
 ) -> Any:
-    """Draw what the members of a blend came to."""
+    """Draw the scores of the members of a blend."""
     return _plot(of, Leaderboard, ax, figsize)
 
 
-@_documented("the model has no rounds, or no variable has a score", ": a kernel feature selection")
+@_document("the model has no rounds, or no variable has a score", ": a kernel feature selection")
 def plot_rounds(of: Described | Description, /, *, ax: Any = None, figsize: Size = None) -> Any:
     """Draw the scores of the leading variables, and the threshold of each round."""
     return _plot(of, Rounds, ax, figsize)
 
 
-@_documented("the model has no path", ': a kernel feature selection with ``sparsity="tune"``')
+@_document("the model has no path", ': a kernel feature selection with ``sparsity="tune"``')
 def plot_path(of: Described | Description, /, *, ax: Any = None, figsize: Size = None) -> Any:
     """Draw the weights along the path over γ, and the hold-out score."""
     return _plot(of, Path, ax, figsize)
 
 
-@_documented("the model has no parameters", ": an RKHS weighting")
+@_document("the model has no parameters", ": an RKHS weighting")
 def plot_sparsity(of: Described | Description, /, *, ax: Any = None, figsize: Size = None) -> Any:
-    """Draw how few parameters carry the model, and what pruning cost."""
+    """Draw the concentration of the coefficients, and the cost of pruning."""
     return _plot(of, Sparsity, ax, figsize)
 
 
-@_documented("the model has no bound", ": an RKHS weighting of two classes")
+@_document("the model has no bound", ": an RKHS weighting of two classes")
 def plot_bound(of: Described | Description, /, *, ax: Any = None, figsize: Size = None) -> Any:
-    """Draw the generalisation bound (71) beside the truth as held-out folds show it."""
+    """Draw the generalisation bound (71) beside the risk on held-out folds."""
     return _plot(of, Bound, ax, figsize)
 
 
-@_documented("the model has no such shares", ": a RegFeaL")
+@_document("the model has no such shares", ": a RegFeaL")
 def plot_eta(of: Described | Description, /, *, ax: Any = None, figsize: Size = None) -> Any:
     """Draw the share of each direction in every iteration, and the threshold 1/d."""
     return _plot(of, Eta, ax, figsize)
 
 
-@_documented("the model has no Hermite features", ": a RegFeaL")
+@_document("the model has no Hermite features", ": a RegFeaL")
 def plot_degrees(of: Described | Description, /, *, ax: Any = None, figsize: Size = None) -> Any:
     """Draw how many tuples have each total degree, and where their coefficients are."""
     return _plot(of, Degrees, ax, figsize)
 
 
-@_documented(
+@_document(
     "the model kept no predictions for rows that were held out, or has no such target",
     ", with rows that were held out",
 )
@@ -355,11 +355,11 @@ def plot_predictions(
     ax: Any = None,
     figsize: Size = None,
 ) -> Any:
-    """Draw predictions against what is true, with intervals, on rows that were held out."""
+    """Draw predictions against targets on held-out rows, with intervals."""
     return _plot(of, Predictions, ax, figsize, output)
 
 
-@_documented(
+@_document(
     "the model kept no predictions for rows that were held out, or has no such target",
     ", with rows that were held out",
 )
@@ -371,18 +371,18 @@ def plot_residuals(
     ax: Any = None,
     figsize: Size = None,
 ) -> Any:
-    """Draw residuals against predictions, on rows that were held out."""
+    """Draw residuals against predictions on held-out rows."""
     return _plot(of, ResidualPlot, ax, figsize, output)
 
 
-@_documented(
+@_document(
     "the model kept no probabilities of rows that were held out",
     ": a classifier, with rows that were held out",
 )
 def plot_reliability(
     of: Described | Description, /, *, ax: Any = None, figsize: Size = None
 ) -> Any:
-    """Draw how often a class is true where its probability is said to be so."""
+    """Draw observed shares of classes against predicted probabilities."""
     return _plot(of, Reliability, ax, figsize)
 
 
@@ -395,7 +395,7 @@ def plot_roc(
     ax: Any = None,
     figsize: Size = None,
 ) -> Any:
-    """Draw how well scores tell true variables from false ones, where the truth is known.
+    """Draw the ROC curve of scores for known true variables.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Panels of rows that their models have not seen: predictions, residuals, probabilities."""
+"""Panels of held-out rows: predictions, residuals and probabilities."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class _TargetsPanel(OutputsPanel):
 
     @property
     def empty(self) -> str:
-        """Why there is nothing to draw."""
+        """The reason why nothing can be drawn, or an empty string."""
         return "" if len(self.truth) else "no rows were held out"
 
     def _only(self, k: int) -> Self:
@@ -44,7 +44,7 @@ class _TargetsPanel(OutputsPanel):
 
 @dataclass(frozen=True, eq=False)
 class Predictions(_TargetsPanel):
-    """Predictions against what is true, on rows that their models have not seen.
+    """Predictions against targets on held-out rows.
 
     Attributes
     ----------
@@ -69,14 +69,14 @@ class Predictions(_TargetsPanel):
 
     @property
     def words(self) -> str:
-        """Return in words how close they are, and how many intervals hold the truth."""
+        """Return in words how close predictions are, and how many intervals cover the targets."""
         off = np.median(np.abs(self.truth - self.predicted))
         said = f"predictions of {len(self.truth)} rows against what is true, off by {off:.3g}"
-        held = "" if self.intervals is None else f"; {self._held(slice(None))}"
+        held = "" if self.intervals is None else f"; {self._coverage_text(slice(None))}"
         return f"{said} in the median{held}"
 
-    def _held(self, k: Any) -> str:
-        """Return in words how many intervals of some targets hold the truth."""
+    def _coverage_text(self, k: Any) -> str:
+        """Return in words how many intervals cover the targets."""
         assert self.intervals is not None
         low, high = np.moveaxis(self.intervals[:, k], -1, 0)
         truth = self.truth[:, k]
@@ -84,11 +84,11 @@ class Predictions(_TargetsPanel):
         return label if self.coverage is None else f"{label} ({self.coverage:.0%} shall)"
 
     def _draw_output(self, ax: Any, k: int) -> None:
-        """Draw points, the diagonal, and intervals where there are any."""
+        """Draw points, the diagonal, and intervals if there are any."""
         truth, predicted = self.truth[:, k], self.predicted[:, k]
         rows = _thin_points(predicted)
         if self.intervals is not None:
-            ends, label = self.intervals[rows, k], self._held(k)
+            ends, label = self.intervals[rows, k], self._coverage_text(k)
             ax.vlines(predicted[rows], *ends.T, color=PALE, lw=0.6, alpha=0.7, label=label)
         ax.plot(predicted[rows], truth[rows], ".", color=BLUE, ms=3, alpha=0.7)
         both = [min(truth.min(), predicted.min()), max(truth.max(), predicted.max())]
@@ -100,7 +100,7 @@ class Predictions(_TargetsPanel):
 
 @dataclass(frozen=True, eq=False)
 class ResidualPlot(_TargetsPanel):
-    """Residuals against predictions, on rows that their models have not seen.
+    """Residuals against predictions on held-out rows.
 
     Attributes
     ----------
@@ -115,7 +115,7 @@ class ResidualPlot(_TargetsPanel):
 
     @property
     def words(self) -> str:
-        """Return in words where nine tenths of them lie."""
+        """Return in words where nine tenths of the residuals lie."""
         low, middle, high = np.quantile(self.truth - self.predicted, (_ENDS[0], 0.5, _ENDS[1]))
         return (
             f"residuals of {len(self.truth)} rows against predictions: median {middle:.3g}, nine "
@@ -123,7 +123,7 @@ class ResidualPlot(_TargetsPanel):
         )
 
     def _draw_output(self, ax: Any, k: int) -> None:
-        """Draw points, their median along the predictions, and where nine tenths of them lie."""
+        """Draw points, and their running median and 90 % range."""
         predicted = self.predicted[:, k]
         left = self.truth[:, k] - predicted
         rows = _thin_points(predicted)
@@ -143,7 +143,7 @@ class ResidualPlot(_TargetsPanel):
 
 @dataclass(frozen=True, eq=False)
 class Reliability(Panel):
-    """Shares of a class among rows with about the same probability of it, which were held out.
+    """Observed shares of classes against predicted probabilities on held-out rows.
 
     Attributes
     ----------
@@ -162,28 +162,28 @@ class Reliability(Panel):
 
     @property
     def empty(self) -> str:
-        """Why there is nothing to draw."""
+        """The reason why nothing can be drawn, or an empty string."""
         return "" if len(self.codes) >= 2 * _FEWEST else "too few rows were held out"
 
     @property
     def words(self) -> str:
-        """Return in words how far probabilities are off."""
-        said = ", ".join(f"{self.outputs[k]} by {self._gap(k):.3f}" for k in self._shown)
+        """Return the calibration errors in words."""
+        said = ", ".join(f"{self.outputs[k]} by {self._gap(k):.3f}" for k in self._shown_classes)
         return f"calibration of probabilities on {len(self.codes)} rows; off on average: {said}"
 
     @property
-    def _shown(self) -> list[int]:
-        """Return the classes that are drawn: of two the second, of many six."""
+    def _shown_classes(self) -> list[int]:
+        """Return the drawn classes: the second of two, or at most six."""
         count = len(self.outputs)
         return [1] if count == 2 else list(range(min(count, OUTPUTS)))
 
     def _gap(self, k: int) -> float:
-        """Mean distance of probabilities of class k from shares."""
+        """Return the mean distance of the probabilities of class k from the shares."""
         means, shares, rows = self.curve(k)
         return float(np.average(np.abs(means - shares), weights=rows))
 
     def curve(self, k: int, /) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return mean probabilities of class k in bins of equally many rows, shares, and rows."""
+        """Return mean probabilities of class k in bins of equal counts, shares, and counts."""
         p, hit = self.probabilities[:, k], self.codes == k
         parts = split_by_value(p)
         means = np.array([p[part].mean() for part in parts])
@@ -191,10 +191,10 @@ class Reliability(Panel):
         return means, shares, np.array([len(part) for part in parts])
 
     def draw(self, ax: Any, /) -> Any:
-        """Draw shares with their standard errors; of two classes the second, of many six."""
+        """Draw shares with standard errors, of the second of two classes, or of at most six."""
         ax.plot([0, 1], [0, 1], color="black", lw=0.8)
         count = len(self.outputs)
-        for color, k in zip(COLORS, self._shown, strict=False):
+        for color, k in zip(COLORS, self._shown_classes, strict=False):
             means, shares, rows = self.curve(k)
             # Agresti and Coull's, which is not 0 for shares of 0 and 1
             around = (shares * rows + 2.0) / (rows + 4.0)
@@ -215,7 +215,7 @@ HELD_OUT = (Predictions, ResidualPlot, Reliability)
 
 
 def split_by_value(values: np.ndarray, /) -> list[np.ndarray]:
-    """Return indices of rows by value, in at most ten parts of about five rows or more.
+    """Return row indices in at most ten quantile bins of at least about five rows.
 
     Rows with the same value stay together.
     """
@@ -227,7 +227,7 @@ def split_by_value(values: np.ndarray, /) -> list[np.ndarray]:
 
 
 def _thin_points(values: np.ndarray) -> np.ndarray:
-    """Return the rows to draw: all, or so many evenly along their values."""
+    """Return the rows to draw: all, or a sample spread evenly over their values."""
     order = np.argsort(values, kind="stable")
     if len(order) <= _POINTS:
         return order

@@ -1,4 +1,4 @@
-"""Panels: frozen values that say what was learned, each of which draws itself."""
+"""Panels: frozen values that describe and draw what was learned."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _FEWEST_STEPS = 2  # that make a curve
 
 
 class Panel(ABC):
-    """Something learned that a picture shows: names and host arrays, and how they are drawn.
+    """A picture of what was learned: names, host arrays, and how to draw them.
 
     A panel of one's own is a frozen dataclass with a `name` and a `draw`.
     """
@@ -46,26 +46,26 @@ class Panel(ABC):
 
     @property
     def empty(self) -> str:
-        """Why there is nothing to draw; empty itself where there is."""
+        """The reason why nothing can be drawn, or an empty string."""
         return ""
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and columns of small pictures that it draws."""
+        """The number of rows and columns of small pictures."""
         return 1, 1
 
     @property
     def words(self) -> str:
-        """Return in words what is drawn, for readers who do not see it."""
+        """Return the picture in words, as an alternative text."""
         return self.name.replace("_", " ")
 
     def apart(self) -> list[tuple[str, Panel]]:
-        """Return a panel for each small picture, with what it is of; itself where it is one."""
+        """Return the panels of the small pictures with their subjects, or the panel itself."""
         return [("", self)]
 
     @abstractmethod
     def draw(self, ax: Any, /) -> Any:
-        """Draw into an axes; give what was drawn on: it, or an array of others in its place."""
+        """Draw into an axes; return it, or an array of axes in its place."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,11 +114,11 @@ class Importances(Panel):
         return [(self.features[k], float(self.values[k])) for k in self._order(count)]
 
     def error_of(self, feature: str, /) -> float | None:
-        """Return the standard error of a feature's importance, where it is known."""
+        """Return the standard error of a feature's importance, or None."""
         return None if self.errors is None else float(self.errors[self.features.index(feature)])
 
     def leading_parts(self, feature: str, count: int, /) -> list[tuple[str, float]]:
-        """Names and shares of the leading parts of a feature, if it has more than one."""
+        """Return names and shares of the leading parts of a feature, if it has several."""
         found = {} if self.parts is None else self.parts[self.features.index(feature)]
         leading = sorted(found.items(), key=lambda part: -part[1])[:count]
         return [part for part in leading if part[1] > 0] if len(found) > 1 else []
@@ -128,7 +128,7 @@ class Importances(Panel):
         return order[self.values[order] > 0] if self.values.any() else order
 
     def draw(self, ax: Any, /, *, caveat: str = "") -> Any:
-        """Draw bars of the leading features; pale, with words, if they mean nothing."""
+        """Draw bars of the leading features; pale, with a note, if the model found nothing."""
         order = self._order(BARS)[::-1]
         levels = np.ones(len(self.values), dtype=int) if self.levels is None else self.levels
         colors = [PALE if caveat else level_color(int(levels[k])) for k in order]
@@ -158,7 +158,7 @@ class Importances(Panel):
 
 @dataclass(frozen=True, eq=False)
 class HeldOutImportances(Importances):
-    """How much shuffling each feature costs on rows that the model has not seen."""
+    """Permutation importances on held-out rows."""
 
     name: ClassVar[str] = "held_out_importances"
     title: ClassVar[str] = "What shuffling costs"
@@ -188,27 +188,29 @@ class Directions(Panel):
 
     @property
     def empty(self) -> str:
-        """Why there is nothing to draw."""
+        """The reason why nothing can be drawn, or an empty string."""
         if not len(self.loadings):
             return "no direction was learned"
-        return "" if len(self._shown) else "no feature stands out in the learned directions"
+        return (
+            "" if len(self._shown_features) else "no feature stands out in the learned directions"
+        )
 
     @property
-    def _shown(self) -> np.ndarray:
-        """Numbers of the features that are drawn, most important first."""
+    def _shown_features(self) -> np.ndarray:
+        """The numbers of the drawn features, most important first."""
         weighs = (np.abs(self.loadings[:_DIRECTIONS]) >= _LEAST).any(axis=0)
         order = np.argsort(-self.importances, kind="stable")
         return order[(weighs & (self.importances > 0))[order]][:BARS]
 
     @property
     def words(self) -> str:
-        """Return in words what the leading direction is made of."""
+        """Return the leading direction in words."""
         many = f"{len(self.loadings)} learned direction{'' if len(self.loadings) == 1 else 's'}"
         return f"{many}{self.of}; the first is {self.mix(0)}"
 
     @property
     def leading(self) -> range:
-        """Numbers of the directions that are shown."""
+        """The numbers of the drawn directions."""
         return range(min(len(self.loadings), _DIRECTIONS))
 
     def mix(self, rank: int, /) -> str:
@@ -224,8 +226,8 @@ class Directions(Panel):
         return "  ".join(terms) + (f"  and {left} smaller" if left else "")
 
     def draw(self, ax: Any, /) -> Any:
-        """Draw the loadings of the leading directions on the leading features."""
-        loadings, order = self.loadings[:_DIRECTIONS], self._shown
+        """Draw the loadings of the leading directions."""
+        loadings, order = self.loadings[:_DIRECTIONS], self._shown_features
         image = ax.imshow(loadings[:, order].T, cmap="RdBu_r", vmin=-1, vmax=1, aspect="auto")
         name_rows(ax, [self.features[k] for k in order])
         ax.set_xticks(range(len(loadings)), [f"{k + 1}" for k in range(len(loadings))])
@@ -237,12 +239,12 @@ class Directions(Panel):
         return ax
 
     def named(self, rank: int, /) -> str:
-        """Name of a direction: of the feature, where it is one, or of what it mostly is."""
+        """Return the name of a direction, by its main features."""
         return direction_name(self.features, self.loadings, rank)
 
 
 def direction_name(features: tuple[str, ...], loadings: np.ndarray, rank: int, /) -> str:
-    """Name of row `rank` of `loadings` (k, d): of the feature, where it is one."""
+    """Return the name of row `rank` of `loadings` (k, d), by its main features."""
     sizes = np.abs(loadings[rank])
     main = int(np.argmax(sizes))
     if sizes.sum() == sizes[main]:
@@ -253,7 +255,7 @@ def direction_name(features: tuple[str, ...], loadings: np.ndarray, rank: int, /
 
 @dataclass(frozen=True, eq=False)
 class Objective(Panel):
-    """The objective of a fit at its steps, and the validation score where there is one."""
+    """The objective at the steps of a fit, with the validation score if there is one."""
 
     name: ClassVar[str] = "objective"
     objective: tuple[float, ...]
@@ -261,18 +263,18 @@ class Objective(Panel):
 
     @property
     def empty(self) -> str:
-        """Why there is nothing to draw."""
+        """The reason why nothing can be drawn, or an empty string."""
         few = len(self.objective) < _FEWEST_STEPS
         return f"the fit took {len(self.objective) or 'no'} step" if few else ""
 
     @property
     def words(self) -> str:
-        """Return in words where it began and ended."""
+        """Return the first and last objective in words."""
         first, last = self.objective[0], self.objective[-1]
         return f"objective from {first:.4g} to {last:.4g} in {len(self.objective)} steps"
 
     def draw(self, ax: Any, /) -> Any:
-        """Draw both against the step."""
+        """Draw objective and validation score against the step."""
         steps = np.arange(1, len(self.objective) + 1)
         ax.plot(steps, self.objective, "o-", ms=3, color=BLUE, label="objective")
         ax.set(title="Optimisation of the final fit", xlabel="step", ylabel="objective")
@@ -300,7 +302,7 @@ class OutputsPanel(Panel):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and columns of small pictures."""
+        """The number of rows and columns of small pictures."""
         count = min(len(self.outputs), OUTPUTS)
         across = count if count <= _ACROSS else -(-count // 2)
         return -(-count // across), across
@@ -324,10 +326,10 @@ class OutputsPanel(Panel):
         """Return a panel for each of the outputs that are drawn."""
         if len(self.outputs) == 1:
             return [("", self)]
-        return [(self.outputs[k], self._only(k)) for k in self._shown]
+        return [(self.outputs[k], self._only(k)) for k in self._shown_outputs]
 
     def draw(self, ax: Any, /) -> Any:
-        """Draw one picture, or one for each of several outputs in the place of the axes."""
+        """Draw one picture, or one per output in place of the axes."""
         if len(self.outputs) == 1:
             self._draw_output(ax, 0)
             ax.set_title(self.title)
@@ -335,7 +337,7 @@ class OutputsPanel(Panel):
         return self._draw_several(ax)
 
     @property
-    def _shown(self) -> list[int]:
+    def _shown_outputs(self) -> list[int]:
         """Numbers of the outputs that are drawn."""
         return list(range(min(len(self.outputs), OUTPUTS)))
 
@@ -350,12 +352,12 @@ class OutputsPanel(Panel):
     def _draw_several(self, ax: Any) -> np.ndarray:
         count = len(self.outputs)
         more = f" (the first {OUTPUTS} of {count})" if count > OUTPUTS else ""
-        _, cells = split_axes(ax, self.title + more, self.shape, len(self._shown))
+        _, cells = split_axes(ax, self.title + more, self.shape, len(self._shown_outputs))
         self._draw_cells(cells)
         return cells
 
     def _draw_cells(self, cells: np.ndarray) -> None:
-        for cell, k in zip(cells, self._shown, strict=True):
+        for cell, k in zip(cells, self._shown_outputs, strict=True):
             self._draw_output(cell, k)
             cell.set_title(shorten_label(self.outputs[k]), fontsize="medium")
 
@@ -383,7 +385,7 @@ def split_axes(
 
 @dataclass(frozen=True, eq=False)
 class Curves(OutputsPanel):
-    """Functions of one coordinate each: what the model does along what it has learned.
+    """Functions of one coordinate each: the model along learned directions or variables.
 
     Each is drawn less its mean. Several classes or targets are small pictures beside each other
     with one scale: the six that vary most, in their order, and a word on how many there are.
@@ -423,15 +425,15 @@ class Curves(OutputsPanel):
 
     @property
     def empty(self) -> str:
-        """Why there is nothing to draw."""
+        """The reason why nothing can be drawn, or an empty string."""
         if not self.labels:
             return "no function was learned"
         return "" if any(np.ptp(v, axis=0).any() for v in self.values) else "every function is flat"
 
     @property
     def words(self) -> str:
-        """Return in words what the curves are of, and how far the first one reaches."""
-        drawn = self._drawn(0)
+        """Return in words what the curves show, and the range of the first one."""
+        drawn = self._curve_values(0)
         ends = drawn.min(), drawn.max()
         of = ", ".join(self.labels)
         first = f"the first from {ends[0]:.3g} to {ends[1]:.3g}"
@@ -441,8 +443,8 @@ class Curves(OutputsPanel):
     def _less(self) -> str:
         return ", less its mean" if self.centered else ""
 
-    def _drawn(self, rank: int) -> np.ndarray:
-        """Values (points, t) of a curve as they are drawn."""
+    def _curve_values(self, rank: int) -> np.ndarray:
+        """Return the drawn values (points, t) of a curve."""
         values = self.values[rank]
         return values - values.mean(axis=0) if self.centered else values
 
@@ -450,8 +452,8 @@ class Curves(OutputsPanel):
         """Return a panel for each of the leading outputs, all on one scale where units are one."""
         if len(self.outputs) == 1 or not self.one_unit:
             return super().apart()
-        shown = self._shown
-        spans = [self._drawn(rank)[:, shown] for rank in range(len(self.values))]
+        shown = self._shown_outputs
+        spans = [self._curve_values(rank)[:, shown] for rank in range(len(self.values))]
         ends = min(v.min() for v in spans), max(v.max() for v in spans)
         room = 0.05 * (ends[1] - ends[0])
         limits = float(ends[0] - room), float(ends[1] + room)
@@ -462,13 +464,13 @@ class Curves(OutputsPanel):
         return replace(self, values=some, outputs=(self.outputs[k],))
 
     @property
-    def _shown(self) -> list[int]:
+    def _shown_outputs(self) -> list[int]:
         """Numbers of the outputs that vary most, in their order."""
         spans = sum(np.ptp(values, axis=0) for values in self.values)
         return sorted(np.argsort(-spans, kind="stable")[:OUTPUTS].tolist())
 
     def draw(self, ax: Any, /) -> Any:
-        """Draw one picture, or one for each of several outputs in the place of the axes."""
+        """Draw one picture, or one per output in place of the axes."""
         if len(self.outputs) > 1:
             return self._draw_several(ax)
         super().draw(ax)
@@ -480,7 +482,7 @@ class Curves(OutputsPanel):
         return ax
 
     def _draw_several(self, ax: Any) -> np.ndarray:
-        count = len(self._shown)
+        count = len(self._shown_outputs)
         left = len(self.outputs) - count
         more = f" ({left} of {len(self.outputs)} left out, which vary less)" if left else ""
         title = self.title + more
@@ -498,17 +500,17 @@ class Curves(OutputsPanel):
     def _draw_output(self, ax: Any, k: int) -> None:
         for rank, (label, t) in enumerate(zip(self.labels, self.steps, strict=True)):
             color = viridis_color(rank, len(self.labels))
-            ax.plot(t, self._drawn(rank)[:, k], color=color, lw=1.6, label=label)
+            ax.plot(t, self._curve_values(rank)[:, k], color=color, lw=1.6, label=label)
         style_axes(ax)
 
     def _finish(self, ax: Any, where: Any, **options: Any) -> None:
-        """Name the curves of an axes there, or in a figure of several."""
+        """Add the legend of an axes or of its figure."""
         add_legend(ax, where, title=self.remark or None, title_fontsize=7, **options)
 
 
 @dataclass(frozen=True, eq=False)
 class StumpCurves(Curves):
-    """Sums of decision stumps, one curve a feature, as they are, with ticks at the thresholds.
+    """Sums of decision stumps, one curve per feature, with ticks at the thresholds.
 
     Attributes
     ----------
@@ -545,7 +547,7 @@ class StumpCurves(Curves):
 
 @dataclass(frozen=True, eq=False)
 class Sparsity(Panel):
-    """How few parameters carry a model, and what pruning cost.
+    """Concentration of the coefficients, and the cost of pruning.
 
     Attributes
     ----------
@@ -570,7 +572,7 @@ class Sparsity(Panel):
 
     @property
     def empty(self) -> str:
-        """Why there is nothing to draw."""
+        """The reason why nothing can be drawn, or an empty string."""
         return "" if self.sizes.any() else "no parameter is left"
 
     def draw(self, ax: Any, /) -> Any:
@@ -597,7 +599,7 @@ class Sparsity(Panel):
 
 @dataclass(frozen=True, eq=False)
 class Bound(Panel):
-    """Risks that were measured, and bounds on the risk.
+    """Measured risks, and bounds on the risk.
 
     Attributes
     ----------
@@ -611,7 +613,7 @@ class Bound(Panel):
     bounds: dict[str, float]
 
     def draw(self, ax: Any, /) -> Any:
-        """Draw a bar each, on a logarithmic scale."""
+        """Draw one bar each, on a logarithmic scale."""
         groups = ((self.held_out, BLUE), (self.training, GREY), (self.bounds, ORANGE))
         bars = [(*bar, color) for group, color in groups for bar in group.items()][::-1]
         names, values, colors = zip(*bars, strict=True)
@@ -636,7 +638,7 @@ _CURVES = 8  # paths that can be told apart
 
 @dataclass(frozen=True, eq=False)
 class Rounds(Panel):
-    """Scores of variables, and the rounds in which they entered.
+    """Scores of variables, and the rounds in which they were selected.
 
     Attributes
     ----------
@@ -658,7 +660,7 @@ class Rounds(Panel):
 
     @property
     def empty(self) -> str:
-        """Why there is nothing to draw."""
+        """The reason why nothing can be drawn, or an empty string."""
         return "" if np.any(self.scores > 0) else "no variable has a score"
 
     def draw(self, ax: Any, /) -> Any:
@@ -732,7 +734,7 @@ _SHOWN = 8  # directions that can be told apart
 
 @dataclass(frozen=True, eq=False)
 class Eta(Panel):
-    """Shares of directions, or of variables, over the iterations.
+    """Shares of directions or variables over the iterations.
 
     Attributes
     ----------
@@ -747,7 +749,7 @@ class Eta(Panel):
     features: tuple[str, ...] | None = None
 
     def draw(self, ax: Any, /) -> Any:
-        """Draw a curve each, those of the largest last shares named, and the threshold 1/d."""
+        """Draw the curves, with the largest ones named, and the threshold 1/d."""
         shares = self.shares
         order = np.argsort(-shares[-1], kind="stable")
         for place in range(len(order) - 1, -1, -1):
@@ -770,7 +772,7 @@ class Eta(Panel):
 
 @dataclass(frozen=True, eq=False)
 class Degrees(Panel):
-    """Total degrees of features, and of the variance that they carry.
+    """Total degrees of features, and of their variance.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""One HTML file that shows a fitted model."""
+"""Reports of fitted models in one HTML file."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from gpukfl.inspection._description import (
     Described,
     Description,
     count_text,
-    described,
+    get_description,
     hold_out_text,
     warning_texts,
 )
-from gpukfl.inspection._figures import draw_unmanaged
+from gpukfl.inspection._figures import draw_detached_figure
 from gpukfl.inspection._held_out import HELD_OUT
 from gpukfl.inspection._panels import Directions, Importances, Objective, Panel
 from gpukfl.inspection._style import (
@@ -96,7 +96,7 @@ def _share_html(weight: float) -> str:
 
 
 def comparison_html(d: Description, /) -> str:
-    """Return an HTML table of what other models score on the same rows."""
+    """Return an HTML table of the scores of other models on the same rows."""
     known = d.comparison
     if known is None:
         return ""
@@ -140,7 +140,7 @@ def features_html(d: Description, /) -> str:
 def _feature_rows(
     known: Importances, name: str, share: float, value: float
 ) -> Iterator[tuple[str, list[str]]]:
-    """Rows of a feature and of its parts."""
+    """Yield the table rows of a feature and of its parts."""
     error = known.error_of(name)
     told = [] if known.errors is None else [f"{error:.3f}"]
     yield (
@@ -198,7 +198,7 @@ def data_html(d: Description, /) -> str:
 
 
 def model_html(d: Description, pictures: str, /) -> str:
-    """Return HTML on what was fitted, and how."""
+    """Return HTML on the model and its fit."""
     ended = f" ({d.ended})" if d.ended else ""
     how = {"fit": d.ended} if d.n_steps is None else {"steps": f"{d.n_steps}{ended}"}
     facts = {"model": d.text, **d.facts, "kernel products": d.products, **how}
@@ -207,7 +207,7 @@ def model_html(d: Description, pictures: str, /) -> str:
 
 
 def tuning_html(d: Description, pictures: str, /) -> str:
-    """Return an HTML table of the settings that were tried, unless they are a blend's members."""
+    """Return an HTML table of the trials, unless they are a blend's members."""
     known = d.tuning
     if known is None or not known.trials or any(isinstance(p, Leaderboard) for p in d.panels):
         return ""
@@ -261,7 +261,7 @@ def _score_text(trial: Mapping[str, Any], without: str = "") -> str:
 
 
 def _sort_key(value: Any) -> tuple[bool, bool, Any]:
-    """Key to sort settings by, of which some may not apply, and some are words."""
+    """Return a sort key for settings, which may be missing or text."""
     text = isinstance(value, str)
     return (False, False, 0) if value is None else (True, text, value)
 
@@ -292,14 +292,14 @@ _LIGHTEST, _DARKEST = 0.93, 0.10  # of colours on dark pages
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture of a page."""
+    """A picture of a report."""
 
     markup: str  # HTML with the vectors inside
     colors: frozenset[str]  # that it has, as "#rrggbb"
 
 
 def draw_pictures(d: Description, panels: Iterable[Panel], /, *, prefix: str) -> list[Picture]:
-    """Draw panels that have something to draw, each small picture by itself.
+    """Draw the non-empty panels, with each small picture separate.
 
     `prefix` begins the names inside, which differ on a page.
     """
@@ -324,7 +324,7 @@ def _draw_picture(d: Description, panel: Panel, of: str, prefix: str) -> Picture
 
 
 def _draw_svg(d: Description, panel: Panel) -> tuple[str, bytes]:
-    """Draw a panel; its title is for the page, where it can have several lines."""
+    """Draw a panel to SVG; also return its title for the page."""
     from matplotlib import style
 
     buffer = io.BytesIO()
@@ -333,7 +333,7 @@ def _draw_svg(d: Description, panel: Panel) -> tuple[str, bytes]:
         # The font that measures lacks letters that the reader's fonts have
         warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
         warnings.filterwarnings("ignore", "Matplotlib currently does not support", UserWarning)
-        figure = draw_unmanaged(d, panel, size=_SIZE)
+        figure = draw_detached_figure(d, panel, size=_SIZE)
         title = _take_title(figure)
         _make_legible(figure)
         options = {"metadata": {"Date": None}, "transparent": True}
@@ -342,7 +342,7 @@ def _draw_svg(d: Description, panel: Panel) -> tuple[str, bytes]:
 
 
 def _take_title(figure: Any) -> str:
-    """Take the title of a figure's only picture out of it."""
+    """Remove and return the title of a figure with one picture."""
     titled = [ax for ax in figure.axes if ax.get_title()]
     if len(titled) != 1:
         return ""
@@ -352,7 +352,7 @@ def _take_title(figure: Any) -> str:
 
 
 def _make_legible(figure: Any) -> None:
-    """Enlarge small letters, thin out ticks, and mark what is written on images."""
+    """Enlarge small letters, thin out ticks, and mark texts on images."""
     from matplotlib.text import Text
     from matplotlib.ticker import AutoLocator
 
@@ -366,7 +366,7 @@ def _make_legible(figure: Any) -> None:
 
 
 def _adapt_svg(root: ElementTree.Element, prefix: str) -> set[str]:
-    """Make an SVG file a part of a page: no names of its own, colours of the page."""
+    """Embed an SVG file in a page, with the page's colours; return these."""
     colors: set[str] = set()
     fixed = [text for group in root.iter() if group.get("id") == _ON_IMAGE for text in group.iter()]
     used = set(re.findall(r"#([\w.-]+)", " ".join(_references(root))))
@@ -388,7 +388,7 @@ def _adapt_svg(root: ElementTree.Element, prefix: str) -> set[str]:
 
 
 def _keep_own_color(text: ElementTree.Element) -> None:
-    """Leave a text on an image, which is the same on dark pages, in its own colour."""
+    """Keep the colour of a text on an image, which is the same on dark pages."""
     if text.tag == "text":
         style = re.sub(r"var\(--c(\w+)\)", r"#\1", text.get("style", ""))
         text.set("style", style if "fill:" in style else f"{style}; fill: #000000")
@@ -399,7 +399,7 @@ def _references(root: ElementTree.Element) -> list[str]:
 
 
 def _local_name(name: str) -> str:
-    """Name without its namespace, which a page does not need."""
+    """Return a name without its namespace."""
     return name.rpartition("}")[2]
 
 
@@ -418,7 +418,7 @@ def _adapt_attribute(key: str, value: str, prefix: str, colors: set[str]) -> str
 
 
 def color_sheet(colors: Iterable[str], /, *, dark: bool) -> str:
-    """Return the style sheet of the colours of pictures, on light pages or on dark ones."""
+    """Return the style sheet of the pictures' colours, for light and dark pages."""
     return ";".join(f"--c{one[1:]}:{dark_color(one) if dark else one}" for one in sorted(colors))
 
 
@@ -452,7 +452,7 @@ def write_report(
     scores: Mapping[str, float],
     inference: Inferred | None = None,
 ) -> None:
-    """Write one HTML page that says and shows what was learned, with the pictures inside.
+    """Write one HTML page about what was learned, with embedded pictures.
 
     Parameters
     ----------
@@ -475,18 +475,18 @@ def write_report(
     The page needs no script and nothing from elsewhere. It is light or dark as the reader's system
     is, and light on paper. Without matplotlib it has no pictures, and says so.
     """
-    page = render_page(described(of), scores, inference)
+    page = render_page(get_description(of), scores, inference)
     with atomic_write(path) as file:
         file.write(page.encode())
 
 
 def render_page(d: Description, scores: Mapping[str, float], inference: Inferred | None) -> str:
-    """Return the page as text."""
+    """Return the page as HTML."""
     drawn = _Drawn(d)
     body = [
-        leaderboard_html(d, drawn.of(Leaderboard)),
+        leaderboard_html(d, drawn.draw(Leaderboard)),
         comparison_html(d),
-        section_html("Predictions of rows that were held out", drawn.of(*HELD_OUT)),
+        section_html("Predictions of rows that were held out", drawn.draw(*HELD_OUT)),
         section_html(
             "What was learned",
             drawn.rest(),
@@ -496,8 +496,8 @@ def render_page(d: Description, scores: Mapping[str, float], inference: Inferred
         ),
         "" if inference is None else _inference_html(inference, drawn),
         data_html(d),
-        model_html(d, drawn.of(Objective)),
-        tuning_html(d, drawn.of(Tuning)),
+        model_html(d, drawn.draw(Objective)),
+        tuning_html(d, drawn.draw(Tuning)),
         recipe_html(d),
     ]
     said = [*warning_texts(d, judged=bool(scores)), *([] if drawn.possible else [_ABSENT])]
@@ -516,23 +516,23 @@ def render_page(d: Description, scores: Mapping[str, float], inference: Inferred
 
 
 class _Drawn:
-    """Pictures of a page, as long as they can be drawn."""
+    """The pictures of a page that are not yet used."""
 
     def __init__(self, d: Description) -> None:
         self.possible, self.colors = True, set[str]()
         self._d, self._count = d, 0
 
-    def of(self, *kinds: type[Panel]) -> str:
+    def draw(self, *kinds: type[Panel]) -> str:
         """Draw the panels of some classes."""
         return self.panels([p for p in self._d.panels if isinstance(p, kinds)])
 
     def rest(self) -> str:
-        """Draw the panels that are of no section of their own."""
+        """Draw the panels that have no section of their own."""
         kinds = (*HELD_OUT, Leaderboard, Objective, Tuning)
         return self.panels([p for p in self._d.panels if not isinstance(p, kinds)])
 
     def panels(self, some: Sequence[Panel], of: Description | None = None) -> str:
-        """Draw panels beside each other; nothing where matplotlib is not installed."""
+        """Draw panels side by side; return an empty string without matplotlib."""
         found: list[Picture] = []
         try:
             found = draw_pictures(of or self._d, some, prefix=f"p{self._count}-")

@@ -1,4 +1,4 @@
-"""How pictures and pages look, and pieces of HTML whose text is escaped."""
+"""Styles of pictures and pages, and pieces of HTML with escaped text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 
 def escape_html(text: Any, /) -> str:
-    """Escape a text, whose control characters become spaces."""
+    """Escape a text for HTML; control characters become spaces."""
     return html.escape(clean_text(str(text)))
 
 
@@ -23,19 +23,19 @@ def escape_lines(text: str, /) -> str:
 
 
 def clean_text(text: str, /) -> str:
-    """Put spaces for control characters and broken surrogates, which no page may hold."""
+    """Replace control characters and broken surrogates by spaces."""
     return "".join(" " if unicodedata.category(c) in ("Cc", "Cs") else c for c in text)
 
 
 def name_html(name: Any, /) -> str:
-    """Return the HTML of a user's name, which may be written from right to left."""
+    """Return the HTML of a user's name, isolated for right-to-left scripts."""
     return f'<bdi dir="auto">{escape_html(name)}</bdi>'
 
 
 def table_html(
     head: Sequence[str], rows: Iterable[tuple[str, Sequence[str]]], /, *, words: bool = False
 ) -> str:
-    """Make a table that scrolls by itself: of cells in HTML, and a class for each row.
+    """Return a scrollable HTML table of cells, with a class for each row.
 
     Cells of words may have several lines, those of numbers have one.
     """
@@ -52,23 +52,23 @@ def table_html(
 
 
 def bar_html(share: float, /) -> str:
-    """Draw a share as a bar."""
+    """Return the HTML of a bar for a share."""
     return f'<span class="bar" style="width:{100 * min(max(share, 0.0), 1.0):.1f}%"></span>'
 
 
 def section_html(title: str, *parts: str) -> str:
-    """Put parts under a title; nothing where there is none."""
+    """Return parts under a title, or an empty string without parts."""
     inside = "".join(parts)
     return f"<section><h2>{escape_html(title)}</h2>\n{inside}</section>\n" if inside else ""
 
 
 def note_html(text: str, /) -> str:
-    """Return HTML of a sentence in small letters; nothing for an empty one."""
+    """Return a sentence in small letters, or an empty string."""
     return f'<p class="note" dir="auto">{escape_html(text)}</p>\n' if text else ""
 
 
 def to_sentence(text: str, /) -> str:
-    """Begin with a capital letter and end with a full stop."""
+    """Return a text with a capital letter and a full stop."""
     return f"{text[:1].upper()}{text[1:]}" + ("" if text.endswith(".") else ".")
 
 
@@ -112,7 +112,7 @@ def name_rows(ax: Any, names: Iterable[str], longest: int = _LONGEST, /) -> None
 
 
 def add_legend(ax: Any, where: Any = None, /, **options: Any) -> None:
-    """Name the curves of an axes in it, or elsewhere, if there are any with a name."""
+    """Add a legend to an axes, inside or outside, if curves have names."""
     handles, names = ax.get_legend_handles_labels()
     if handles:
         options = {"fontsize": 7, "frameon": False, **options}
@@ -122,30 +122,30 @@ def add_legend(ax: Any, where: Any = None, /, **options: Any) -> None:
 
 
 def use_integer_ticks(axis: Any, /) -> None:
-    """Put ticks at whole numbers only."""
+    """Set ticks at whole numbers only."""
     axis.get_major_locator().set_params(integer=True)
 
 
 def shorten_label(name: str, longest: int = _LONGEST, /) -> str:
-    """Leave out the middle of a long name; no letter has a meaning to matplotlib."""
+    """Cut the middle of a long name, and escape it for matplotlib."""
     return shorten_text(name, longest).replace("$", r"\$")
 
 
 def shorten_text(name: str, longest: int = _LONGEST, /) -> str:
-    """Leave out the middle of a long name, and line breaks, for tables of plain text."""
+    """Cut the middle of a long name, and remove line breaks, for plain text."""
     name, half = clean_text(name), (longest - 1) // 2
     return name if len(name) <= longest else f"{name[:half]}…{name[-half:]}"
 
 
 def viridis_color(rank: int, count: int, /) -> Any:
-    """Colour of one of so many, of which the first is the darkest."""
+    """Return the colour of one of several curves, the first the darkest."""
     from matplotlib import colormaps
 
     return colormaps["viridis"](0.12 + 0.75 * rank / max(count - 1, 1))
 
 
 def level_color(level: int, /) -> str:
-    """Colour of the variables that a round found, grey for round 0."""
+    """Return the colour of the variables of a round, grey for round 0."""
     return COLORS[min(level, len(COLORS) - 1) - 1] if level else PALE
 
 

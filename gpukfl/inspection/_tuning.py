@@ -35,7 +35,7 @@ _SPREAD = 1.0  # below the chosen score, down to which others are of interest
 
 @dataclass(frozen=True, eq=False)
 class Tuning(Panel):
-    """Settings that were tried and their scores.
+    """The trials of a search with their scores.
 
     Attributes
     ----------
@@ -68,15 +68,15 @@ class Tuning(Panel):
 
     @property
     def count(self) -> int:
-        """How many settings there were, or members that have a score."""
+        """The number of trials, or of members with a score."""
         if self.of == "setting":
             return len(self.trials)
-        return sum(not trial["chosen"] for trial in self._scored)
+        return sum(not trial["chosen"] for trial in self._scored_trials)
 
     @property
     def chosen(self) -> Mapping[str, Any] | None:
-        """The trial that was chosen, if it has a score."""
-        return next((t for t in self._scored if t["chosen"]), None)
+        """The chosen trial, if it has a score."""
+        return next((t for t in self._scored_trials if t["chosen"]), None)
 
     @property
     def found_nothing(self) -> bool:
@@ -87,7 +87,7 @@ class Tuning(Panel):
 
     @property
     def caveat(self) -> str:
-        """What to say of a model that found nothing; empty of another."""
+        """A warning if the model found nothing, or an empty string."""
         if not self.found_nothing:
             return ""
         least = "the mean" if self.score == "R²" else "the shares of the classes"
@@ -104,20 +104,20 @@ class Tuning(Panel):
 
     @property
     def shown_score(self) -> str:
-        """The chosen score, with its standard error where that is known."""
+        """The chosen score, with its standard error if it is known."""
         assert self.chosen is not None
         error = trial_error(self.chosen)
         return f"{self.chosen['score']:.3f}" + ("" if error is None else f" ± {error:.3f}")
 
     @property
     def seconds(self) -> float | None:
-        """Time that the trials took, where it is known."""
+        """The time of all trials, if it is known."""
         known = [t["seconds"] for t in self.trials if t.get("seconds") is not None]
         return float(sum(known)) if known else None
 
     @property
     def settings(self) -> list[str]:
-        """Keys of the settings, of which some trial has a value."""
+        """The keys of settings for which some trial has a value."""
         first = dict.fromkeys(key for trial in self.trials for key in trial)
         return [
             key
@@ -127,22 +127,22 @@ class Tuning(Panel):
 
     @property
     def empty(self) -> str:
-        """Why there is nothing to draw."""
+        """The reason why nothing can be drawn, or an empty string."""
         chosen = any(trial["chosen"] for trial in self._drawable)
         known = chosen and len(self._drawable) >= _FEWEST
         return "" if known else f"{self.along} was not tuned"
 
     @property
-    def _scored(self) -> list[Mapping[str, Any]]:
+    def _scored_trials(self) -> list[Mapping[str, Any]]:
         return [t for t in self.trials if t["score"] is not None and math.isfinite(t["score"])]
 
     @property
     def _drawable(self) -> list[Mapping[str, Any]]:
-        return [t for t in self._scored if isinstance(t.get(self.along), (int, float))]
+        return [t for t in self._scored_trials if isinstance(t.get(self.along), (int, float))]
 
     @property
     def words(self) -> str:
-        """Return in words what was chosen, and among how many settings."""
+        """Return the chosen setting and the number of trials in words."""
         assert self.chosen is not None
         value = self.chosen.get(self.along)
         shown = f"{value:.3g}" if isinstance(value, float) else value
@@ -150,7 +150,7 @@ class Tuning(Panel):
         return f"choice among {among} {shown}, {self.score} {self.shown_score}"
 
     def draw(self, ax: Any, /) -> Any:
-        """Draw the scores of settings like the chosen one, and of the others."""
+        """Draw the scores of trials that are like the chosen one, and of the others."""
         chosen = next(t for t in self._drawable if t["chosen"])
         least = chosen["score"] - _SPREAD
         trials = [trial for trial in self._drawable if trial["score"] >= least]
@@ -182,7 +182,7 @@ class Tuning(Panel):
         return style_axes(ax)
 
     def _scale(self, ax: Any, values: list[float]) -> None:
-        """Make the scale logarithmic, with ticks at the values themselves within two decades."""
+        """Make the scale logarithmic, with ticks at the values within two decades."""
         if min(values) <= 0:
             return
         ax.set_xscale("log")
@@ -219,7 +219,7 @@ def trial_error(trial: Mapping[str, Any], /) -> float | None:
 
 @dataclass(frozen=True, eq=False)
 class Ridges(Panel):
-    """Errors along ridges, of which the least was taken; not of held-out rows.
+    """Errors along ridges in closed form, and the chosen ridge.
 
     Attributes
     ----------
@@ -235,7 +235,7 @@ class Ridges(Panel):
     chosen: float
 
     def draw(self, ax: Any, /) -> Any:
-        """Draw the errors, and where the ridge is."""
+        """Draw the errors and the chosen ridge."""
         ax.plot(self.ridges, self.errors, "o-", ms=4, color=BLUE)
         ax.axvline(self.chosen, color=ORANGE, ls="--", lw=1.2, label="taken")
         ax.set(title="Error by ridge, in closed form", xlabel="ridge λ", ylabel="error")
@@ -280,7 +280,7 @@ class Leaderboard(Panel):
 
     @property
     def empty(self) -> str:
-        """Why there is nothing to draw."""
+        """The reason why nothing can be drawn, or an empty string."""
         return "" if self.members else "no member has a score"
 
     @property
@@ -290,7 +290,7 @@ class Leaderboard(Panel):
         return f"held-out {self.score}: " + ", ".join(f"{name} {one:.3f}" for name, one in known)
 
     def draw(self, ax: Any, /) -> Any:
-        """Draw scores with their errors, and say the weights."""
+        """Draw scores with errors, and write the weights."""
         places = np.arange(len(self.members))[::-1]
         for k, place in enumerate(places):
             own = self.members[k] == BLEND
@@ -313,7 +313,7 @@ class Leaderboard(Panel):
 
 @dataclass(frozen=True)
 class Compared:
-    """What one model scores.
+    """The score of one model.
 
     Attributes
     ----------
@@ -338,7 +338,7 @@ class Compared:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Models on the same rows, of which one is described.
+    """Scores of several models on the same rows.
 
     Attributes
     ----------

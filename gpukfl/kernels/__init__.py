@@ -1,4 +1,4 @@
-"""Kernels: frozen values with their derivatives in the points; they add and multiply.
+"""Kernels as frozen values with derivatives in the points, sums and products.
 
 A kernel is called with two sets of points, and `Kernel.pullback` gives derivatives for learning
 where points should lie. Each new kernel is one short class.
@@ -49,7 +49,7 @@ KERNELS: dict[str, type[Kernel]] = {
 
 
 def make_kernel(kernel: str | Kernel, /) -> Kernel:
-    """Return a kernel by its name, with lengthscale 1, or the kernel that is given.
+    """Return a kernel by its name, with lengthscale 1, or the given kernel.
 
     Raises
     ------

@@ -15,7 +15,7 @@ _TIE = 1e-12  # of a share of the mass, that is rounding
 def median_distance(
     X: Array, /, *, norm: str | float = "euclidean", weights: np.ndarray | None = None
 ) -> float:
-    r"""Median distance between different points among the rows of `X`, a usual first lengthscale.
+    r"""Return the median distance between different rows of `X`, a usual first lengthscale.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def _upper_entries(A: np.ndarray) -> np.ndarray:
 
 
 def _median(values: np.ndarray) -> float:
-    """Return `numpy.median` in a fifth of its time: it asks for three places at once."""
+    """Return `numpy.median` in a fifth of its time."""
     half = len(values) // 2
     split = np.partition(values, half)
     lower = split[:half].max() if len(values) % 2 == 0 else split[half]
@@ -73,7 +73,7 @@ def _median(values: np.ndarray) -> float:
 
 
 def _weighted_median(values: np.ndarray, mass: np.ndarray) -> float:
-    """Value up to which there is half of the mass; the mean of two where one ends there exactly.
+    """Return the weighted median; the mean of two values at a tie.
 
     By halving what may hold it, so that little is sorted.
     """

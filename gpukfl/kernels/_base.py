@@ -1,4 +1,4 @@
-"""What a kernel is, and sums, products and multiples of kernels."""
+"""The base class of kernels, and sums, products and multiples."""
 
 from __future__ import annotations
 
@@ -76,11 +76,11 @@ class Kernel(ABC):
 
     @abstractmethod
     def _evaluate(self, X: Array, Z: Array, /) -> Array:
-        """Values (n, q), unchecked."""
+        """Return the values (n, q) without checks."""
 
     @abstractmethod
     def _pullback(self, X: Array, Z: Array, P: Array, K: Array | None, /) -> tuple[Array, Array]:
-        """Return derivatives (n, d) and (q, d), unchecked."""
+        """Return the derivatives (n, d) and (q, d) without checks."""
 
     def _gradients(self, X: Array, Z: Array, A: Array, K: Array | None, /) -> Iterator[Array]:
         r"""Yield the gradients (n, d) at X of :math:`\sum_j A_{jc} k(x, z_j)` for each column c."""
@@ -131,7 +131,7 @@ class _Pair(Kernel):
 
     @property
     def bounded(self) -> bool:  # type: ignore[override]
-        """Whether both are."""
+        """Whether both kernels are bounded."""
         return self.first.bounded and self.second.bounded
 
     def stretched(self, factor: float, /) -> Kernel:
@@ -187,7 +187,7 @@ class Scaled(Kernel):
 
     @property
     def bounded(self) -> bool:  # type: ignore[override]
-        """Whether the kernel is."""
+        """Whether the kernel is bounded."""
         return self.kernel.bounded
 
     def _evaluate(self, X: Array, Z: Array, /) -> Array:
@@ -219,7 +219,7 @@ def _check_points(X: Array, Z: Array, /, *others: Array) -> tuple[Array, ...]:
 
 
 def to_common_precision(*arrays: Array) -> tuple[Array, ...]:
-    """Return arrays of one precision as they are, float32 or float64, others in float64.
+    """Return arrays of one float precision unchanged, and convert others to float64.
 
     Results are in the dtype of the points: distances of integers would be cut to integers.
 
@@ -243,17 +243,17 @@ def to_common_precision(*arrays: Array) -> tuple[Array, ...]:
 
 
 def smallest_normal(X: Array, /) -> float:
-    """Smallest positive number of all digits in the dtype of `X`."""
+    """Return the smallest normal number in the dtype of `X`."""
     return float(array_namespace(X).finfo(X.dtype).smallest_normal)
 
 
 def is_lengthscale_tiny(lengthscale: float, X: Array, /) -> bool:
-    """Whether squares of distances over the lengthscale may be more than the precision can hold."""
+    """Whether squared distances over the lengthscale may overflow."""
     return lengthscale < smallest_normal(X) ** 0.25
 
 
 def divide_by_lengthscale(r: Array, lengthscale: float, /) -> Array:
-    """Divide distances `r` by the lengthscale; of a tiny one all but 0 become as far as can be.
+    """Divide distances `r` by the lengthscale; a tiny one makes all but 0 huge.
 
     That leaves room for squares and their multiples, and is where bounded kernels are about 0.
     """
@@ -264,7 +264,7 @@ def divide_by_lengthscale(r: Array, lengthscale: float, /) -> Array:
 
 
 def are_coincident(X: Array, Z: Array, r: Array, /) -> Array:
-    """Whether points at distances `r` (n, q) are equal up to rounding.
+    """Return whether points at distances `r` (n, q) are equal up to rounding.
 
     A sample among the centres is: linear maps of blocks of different length round differently.
     """

@@ -40,14 +40,14 @@ class PowerExponential(LengthscaleKernel):
 
     @property
     def norm(self) -> str | float:  # type: ignore[override]
-        """In which a typical distance is measured: the p-norm."""
+        """The p-norm in which typical distances are measured."""
         if self.order == 1:
             return "manhattan"
         return "euclidean" if self.order == 2 else self.order
 
     @property
     def power(self) -> float:
-        """Of the differences that `profile` takes the sum of: the order."""
+        """The power of the differences that `profile` sums: the order."""
         return self.order
 
     def profile(self, s: Array, /) -> Array:
@@ -74,11 +74,11 @@ class PowerExponential(LengthscaleKernel):
             yield self._sums(A[:, c] * slopes / width, X, Z)
 
     def _width(self, X: Array, /) -> float:
-        """Return the lengthscale, or what keeps points over it finite: then there is no slope."""
+        """Return the lengthscale, or a larger one that avoids overflow."""
         return max(self.lengthscale, smallest_normal(X) ** 0.5)
 
     def _slopes(self, X: Array, Z: Array, K: Array | None, /) -> Array:
-        """Differentiate by the sums of powers: (n, q); 0 where points coincide."""
+        """Differentiate by the sums of powers: (n, q), with 0 where points coincide."""
         xp = array_namespace(X, Z)
         r = self._scaled_distances(X, Z)
         power = r**self.exponent

@@ -75,7 +75,7 @@ class Radial(LengthscaleKernel):
         return xp.where(same, xp.zeros_like(s), slopes)
 
     def _scale(self, X: Array, /) -> float:
-        """Return the derivative of s by half the squared distance, or the most that it may be."""
+        """Return the derivative of s by half the squared distance, bounded to avoid overflow."""
         return 2.0 / max(self.lengthscale**2, smallest_normal(X))
 
     def _pullback(self, X: Array, Z: Array, P: Array, K: Array | None, /) -> tuple[Array, Array]:

@@ -1,4 +1,4 @@
-"""Knockoffs: copies of the columns that know nothing of the target, to be beaten by what is found.
+"""Knockoffs: copies of columns without information on the target, as negative controls.
 
 Samplers draw several copies of each column at once. `contest` compares weights of variables with
 those of their copies, `e_values` and `select_by_e_values` make of it a selection of which, on

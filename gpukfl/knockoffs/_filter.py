@@ -1,4 +1,4 @@
-r"""From weights of variables and their copies to a selection with a bounded false discovery rate.
+r"""Selection with a bounded false discovery rate from weights of variables and their copies.
 
 Candès and others (2018) compare a variable with one copy, Gimenez and Zou (2019) with κ of them;
 Ren and Barber (2024) make e-values of each draw of copies, whose means depend less on the draw.
@@ -38,7 +38,7 @@ def contest(weights: np.ndarray, /) -> np.ndarray:
 
 
 def combine_weights(*weights: np.ndarray) -> np.ndarray:
-    r"""Join weights of several fits: the root of the sum of their squares, the largest of each 1.
+    r"""Combine weights of several fits by root sums of squares, each scaled to maximum 1.
 
     Parameters
     ----------
@@ -61,12 +61,12 @@ def combine_weights(*weights: np.ndarray) -> np.ndarray:
 
 
 def smallest_level(p: int, copies: int, /) -> float:
-    r"""Lowest level at which anything can be found: :math:`1 / (κ p)`."""
+    r"""Return the lowest level at which a discovery is possible: :math:`1 / (κ p)`."""
     return 1.0 / (copies * p)
 
 
 def min_discoveries(level: float, copies: int, /) -> int:
-    r"""Return how many variables must be found at once, at least: :math:`1 / (κ α)`, rounded up."""
+    r"""Return the minimal number of discoveries: :math:`1 / (κ α)`, rounded up."""
     return max(1, math.ceil((1.0 - _ROUNDING) / (copies * level)))
 
 
@@ -139,6 +139,6 @@ def select_by_e_values(values: np.ndarray, level: float, /) -> np.ndarray:
 
 
 def selection_level(values: np.ndarray, found: np.ndarray, /) -> float:
-    """Lowest level at which e-values (p,) select what they did; 0 of nothing."""
+    """Return the lowest level at which e-values (p,) select the same; 0 for none."""
     count = int(found.sum())
     return float(len(values) / (count * values[found].min())) if count else 0.0

@@ -1,4 +1,4 @@
-"""Samplers of knockoffs: copies of the columns that know the other columns, and nothing of y."""
+"""Samplers of knockoffs: copies of columns given the other columns, independent of y."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _ROOM = 1e-9  # added to variances, so that rounding leaves them positive
 
 @dataclass(frozen=True, eq=False)
 class GaussianCopies:
-    """What does not change from draw to draw."""
+    """The factors that all draws share."""
 
     copies: int  # κ, drawn together
     spread: np.ndarray  # s (p,): a column and its copy have the correlation 1 - s
@@ -41,20 +41,20 @@ class GaussianCopies:
     root: Array  # (p, p), of the covariance of what all copies share beside them
 
     @classmethod
-    def of(cls, Z: Array, Sigma: Array, spread: np.ndarray, copies: int, /) -> GaussianCopies:
+    def factor(cls, Z: Array, Sigma: Array, spread: np.ndarray, copies: int, /) -> GaussianCopies:
         """Factor, for rows Z (n, p) with the positive definite correlation Σ (p, p).
 
         s is in (0, (κ + 1)/κ times what the correlation allows]. O(p³ + n p²).
         """
         s = asarray_like(spread, Sigma)
-        inverse = CholeskyFactor.of(Sigma).inverse()
+        inverse = CholeskyFactor.factor(Sigma).inverse()
         shared = -s[:, None] * inverse * s[None, :]
         diagonal = asarray_like(np.diag(spread * (copies + 1) / copies + _ROOM), Sigma)
-        root = CholeskyFactor.of(shared + diagonal).L.T
+        root = CholeskyFactor.factor(shared + diagonal).L.T
         return cls(copies, spread, Z - (Z @ inverse) * s[None, :], root)
 
     def draw(self, rng: np.random.RandomState, /) -> Iterator[Array]:
-        """Draw κ copies (n, p), which belong together."""
+        """Draw κ joint copies (n, p)."""
         n, p = self.kept.shape
         together = self.kept + asarray_like(rng.standard_normal((n, p)), self.kept) @ self.root
         own = rng.standard_normal((self.copies, n, p))
@@ -78,7 +78,7 @@ _NOISE = 3.0  # standard errors that a correlation may be off by
 
 @dataclass(frozen=True, eq=False)
 class Correlation:
-    """Means, deviations and the shrunk correlation of some columns.
+    """Means, standard deviations and shrunk correlation of columns.
 
     `equal` has the pairs of columns that are the same up to their units, each with its first like.
     The later say nothing beyond these, and have no correlations in `matrix`: no copy of either
@@ -92,7 +92,7 @@ class Correlation:
     equal: list[tuple[int, int]]
 
     @classmethod
-    def of(cls, X: np.ndarray, rounding: float = 1e-13, /) -> Correlation:
+    def estimate(cls, X: np.ndarray, rounding: float = 1e-13, /) -> Correlation:
         """Estimate from rows (n, p), shrunk to one correlation for all pairs: O(n p² + p³).
 
         Columns that share a factor have one correlation, nearly; shrunk to none they would keep
@@ -155,7 +155,7 @@ def _common_correlation(Z: np.ndarray) -> tuple[float, float]:
 
 
 def _noise_shift(raw: np.ndarray, target: np.ndarray, n: int) -> np.ndarray:
-    """Return how far correlations of n rows are from a target, as far as that may be noise."""
+    """Return how far correlations of n rows may deviate from a target by noise."""
     bound = _NOISE * (1.0 - raw**2) / n**0.5
     return np.clip(target - raw, -bound, bound)
 
@@ -219,7 +219,7 @@ def equicorrelated(correlation: Array, copies: int, /) -> np.ndarray:
 
 
 def least_reconstructable(correlation: Array, copies: int, /) -> np.ndarray:
-    r"""Return the s that leaves a column as hard to reconstruct from all others as can be.
+    r"""Return the s that makes columns hardest to reconstruct from all others.
 
     Minimises the trace of the inverse covariance of all columns and copies,
 
@@ -251,7 +251,7 @@ def least_reconstructable(correlation: Array, copies: int, /) -> np.ndarray:
        Statistics, 2022, eq. (3.2); here for κ copies.
     """
     xp, inverse = array_namespace(correlation), _Inverse(correlation, copies)
-    left = 1.0 / to_host(xp.linalg.diagonal(CholeskyFactor.of(correlation).inverse()))
+    left = 1.0 / to_host(xp.linalg.diagonal(CholeskyFactor.factor(correlation).inverse()))
     roots = asarray_like(np.sqrt(left), correlation)
     scaled = correlation / roots[:, None] / roots[None, :]
     # Of a column of which the others leave little, s is as small, and the curvature of L, which
@@ -270,7 +270,7 @@ def least_reconstructable(correlation: Array, copies: int, /) -> np.ndarray:
 
 
 class _Inverse:
-    """The function L and its derivative; the last inverse is kept."""
+    """The function L and its derivative, with the last inverse cached."""
 
     def __init__(self, correlation: Array, copies: int) -> None:
         self.scaled, self.copies = (copies + 1.0) * correlation, float(copies)
@@ -281,11 +281,11 @@ class _Inverse:
             xp = array_namespace(self.scaled)
             eye = xp.eye(len(s), **like(self.scaled))
             lacking = self.copies * asarray_like(s, self.scaled)[:, None] * eye
-            self._at = s.copy(), CholeskyFactor.of(self.scaled - lacking).inverse()
+            self._at = s.copy(), CholeskyFactor.factor(self.scaled - lacking).inverse()
         return self._at[1]
 
     def value(self, s: np.ndarray, /) -> float:
-        """L, infinite where there are no such copies."""
+        """Return L, infinite where no such copies exist."""
         try:
             inverse = self._inverse(s)
         except np.linalg.LinAlgError:
@@ -312,22 +312,22 @@ _SPREADS = {"mvr": least_reconstructable, "equicorrelated": equicorrelated}
 
 
 class Copies(Protocol):
-    """What draws copies of some rows."""
+    """A fitted sampler of copies of some rows."""
 
     @property
     def correlation(self) -> Correlation:
-        """Of the columns, or of what is copied for them."""
+        """The correlation of the columns, or of their scores."""
 
     def draw(self, rng: np.random.RandomState, /) -> Array:
-        """Draw κ copies of all columns, one after the other: (n, κ p)."""
+        """Draw κ copies of all columns, side by side: (n, κ p)."""
 
 
 class KnockoffSampler(ABC):
-    """A way to draw copies of columns."""
+    """A method to draw copies of columns."""
 
     @abstractmethod
     def of(self, X: Array, copies: int, /) -> Copies:
-        """Estimate from rows what copies of them need.
+        """Fit the sampler to rows.
 
         Parameters
         ----------
@@ -385,7 +385,7 @@ class GaussianKnockoffs(KnockoffSampler):
     def of(self, X: Array, copies: int, /) -> DrawnCopies:
         """Estimate means and covariances; see the base class."""
         host = _check_finite(X)
-        correlation = Correlation.of(host, _rounding_tolerance(X))
+        correlation = Correlation.estimate(host, _rounding_tolerance(X))
         core = self._core(X, correlation.units(host), correlation, copies)
         mean, deviation = _place_rows(core.kept, correlation.mean, correlation.deviation)
         return DrawnCopies(correlation, core, lambda Z: mean + deviation * Z, X)
@@ -393,11 +393,11 @@ class GaussianKnockoffs(KnockoffSampler):
     def _core(
         self, X: Array, Z: np.ndarray, correlation: Correlation, copies: int
     ) -> GaussianCopies:
-        """Factor, where X lives, what columns Z of variance 1 need."""
+        """Factor the covariances of standardised columns Z on the place of X."""
         xp = array_namespace(X)
         Sigma = xp.asarray(correlation.matrix, **double_like(X))
         spread = _SPREADS[self.spread](Sigma, copies)
-        return GaussianCopies.of(xp.asarray(Z, **double_like(X)), Sigma, spread, copies)
+        return GaussianCopies.factor(xp.asarray(Z, **double_like(X)), Sigma, spread, copies)
 
 
 @dataclass(frozen=True)
@@ -426,7 +426,7 @@ class RankKnockoffs(KnockoffSampler):
 
         host = _check_finite(X)
         scores = ndtri((rankdata(host, axis=0) - 0.5) / len(host))
-        correlation = Correlation.of(scores)
+        correlation = Correlation.estimate(scores)
         core = self.gaussian._core(X, correlation.units(scores), correlation, copies)
         ordered = np.sort(host, axis=0)
         # Scores of equal values deviate less; spread as little, copies would miss the rare values
@@ -441,7 +441,7 @@ class RankKnockoffs(KnockoffSampler):
 
 @dataclass(frozen=True, eq=False)
 class DrawnCopies:
-    """Copies of the rows X."""
+    """A fitted sampler of copies of the rows X."""
 
     correlation: Correlation
     core: GaussianCopies
@@ -449,7 +449,7 @@ class DrawnCopies:
     X: Array
 
     def draw(self, rng: np.random.RandomState, /) -> Array:
-        """Draw κ copies of all columns, one after the other: (n, κ p)."""
+        """Draw κ copies of all columns, side by side: (n, κ p)."""
         xp, dtype = array_namespace(self.X), self.X.dtype
         dtype = dtype if xp.isdtype(dtype, "real floating") else xp.float64
         drawn = [xp.astype(self.back(Z), dtype, copy=False) for Z in self.core.draw(rng)]
@@ -457,7 +457,7 @@ class DrawnCopies:
 
 
 def _check_finite(X: Array, /) -> np.ndarray:
-    """Copy to a float64 array of the host; ValueError says where a number is not finite."""
+    """Copy to a float64 host array; raise ValueError if a number is not finite."""
     host = to_host(X).astype(np.float64)
     odd = np.argwhere(~np.isfinite(host))
     if len(odd):
@@ -468,7 +468,7 @@ def _check_finite(X: Array, /) -> np.ndarray:
 
 
 def _rounding_tolerance(X: Array, /) -> float:
-    """Share of the largest number of a constant column by which others may differ from it."""
+    """Return the relative tolerance by which a column counts as constant."""
     return 1e-6 if X.dtype == array_namespace(X).float32 else 1e-13
 
 

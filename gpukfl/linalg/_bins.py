@@ -16,11 +16,12 @@ from gpukfl.core._array import (
     array_namespace,
     assert_host,
     clip,
-    device_of,
     double_like,
+    get_device,
     is_host,
     like,
 )
+from gpukfl.core._lazy import OldName
 from gpukfl.core._memory import block_size, run_in_blocks
 
 MAX_KNOTS = 2**20  # leaves 11 bits for the share of a cell
@@ -28,7 +29,7 @@ MAX_KNOTS = 2**20  # leaves 11 bits for the share of a cell
 
 @dataclass(frozen=True, eq=False)
 class Positions:
-    """Where samples lie among the knots, in fixed point: ``code / 2**shift`` counts knots.
+    """Positions of samples among knots in fixed point: ``code / 2**shift`` knots.
 
     Integers, because a shift and a mask cost less than converting floats, because 4 bytes cost
     less than 8, and because every place then works with the same positions.
@@ -45,7 +46,7 @@ class Positions:
         return int(codes.nbytes)
 
     @classmethod
-    def of(
+    def from_projections(
         cls, A: Array, low: Array, gap: Array, n_knots: int, /, *, shift: int | None = None
     ) -> Positions:
         """Place projections `A` (m, n) among knots that start at `low` (m,), `gap` (m,) apart.
@@ -65,8 +66,8 @@ class Positions:
         return cls(_encode(A, low, gap, n_knots, shift), shift, n_knots)
 
     @classmethod
-    def joined(cls, parts: Iterable[Positions], n: int, /) -> Positions:
-        """Positions of n samples, from those of some after the other: one is held at a time."""
+    def concat(cls, parts: Iterable[Positions], n: int, /) -> Positions:
+        """Concatenate positions to those of n samples, holding one part at a time."""
         whole, start = None, 0
         for part in parts:
             m, count = part.codes.shape
@@ -81,14 +82,14 @@ class Positions:
         return whole
 
     def part(self, start: int, stop: int, /) -> Positions:
-        """Positions of some of the samples."""
+        """Return the positions of some samples."""
         if stop - start == self.codes.shape[1]:
             return self
         some = self.codes[:, start:stop]
         return replace(self, codes=array_namespace(some).asarray(some, copy=True))
 
     def rescale(self, factor: float, shift: int, n_knots: int, /) -> Positions:
-        """Multiply codes by a factor and round down: positions among other knots."""
+        """Return the positions among other knots, with codes multiplied and rounded down."""
         if is_host(self.codes):
             from gpukfl._accel import cpu_bins
 
@@ -100,12 +101,15 @@ class Positions:
         return Positions(xp.stack(rows, axis=0), shift, n_knots)
 
     def cells(self, j: int, /) -> tuple[Array, Array]:
-        """Cell (n,) and share of the way to the next knot (n,) of row j, as float64."""
+        """Return the cell (n,) and the fraction towards the next knot (n,) of row j, as float64."""
         xp = array_namespace(self.codes)
         code = self.codes[j, :]
         cell = xp.bitwise_right_shift(code, xp.full_like(code, self.shift))
         share = xp.bitwise_and(code, xp.full_like(code, 2**self.shift - 1))
         return xp.astype(cell, xp.int64), xp.astype(share, xp.float64) / 2.0**self.shift
+
+    of = OldName("from_projections")
+    joined = OldName("concat")
 
 
 def _encode(A: Array, low: Array, gap: Array, n_knots: int, shift: int, /) -> Array:
@@ -148,7 +152,7 @@ def _segment_sums(V: Array, segment: Array, n_segments: int, /) -> Array:
     xp = array_namespace(V)
     order = xp.argsort(segment)
     sums = xp.cumulative_sum(xp.take(V, order, axis=0), axis=0, include_initial=True)
-    numbers = xp.arange(n_segments + 1, dtype=segment.dtype, device=device_of(segment))
+    numbers = xp.arange(n_segments + 1, dtype=segment.dtype, device=get_device(segment))
     edges = xp.searchsorted(xp.take(segment, order, axis=0), numbers)
     at_edges = xp.take(sums, edges, axis=0)
     return at_edges[1:, :] - at_edges[:-1, :]
@@ -167,7 +171,7 @@ def part_sums(parts: Parts, V: Array, m: int, n_knots: int, /) -> Array:
 
 
 def knot_levels(parts: Parts, V: Array, gap: Array, n_knots: int, /, *, over: int = 1) -> Array:
-    r"""Return at the knots what `V` (n, t), in parts of the samples, puts on each row: (m, q, t).
+    r"""Return the kernel's product with `V` (n, t) at the knots of each row: (m, q, t).
 
     These are the functions u of `ridge_sums`, 0 at the first knot, for samples spread over knots
     that are `gap` (m,) apart; divided by `over`, in float64.
@@ -180,7 +184,7 @@ def knot_levels(parts: Parts, V: Array, gap: Array, n_knots: int, /, *, over: in
 
 
 def levels_of_sums(sums: Array, gap: Array, over: int, /) -> Array:
-    """Return `knot_levels` (m, q, t) from what is spread over the knots, of the same shape."""
+    """Return `knot_levels` (m, q, t) from binned sums of the same shape."""
     xp = array_namespace(sums)
     mass = xp.cumulative_sum(sums, axis=1)
     steps = -mass[:, : sums.shape[1] - 1, :] * gap[:, None, None]
@@ -234,7 +238,7 @@ def _bin_products(at: Positions, S: Array, Z: Array, /) -> Array:
 
 
 def _interpolate_row(at: Positions, j: int, U: Array, /) -> Array:
-    """Row j's knot values of `U` (m, q, t), interpolated at its positions: (n, t)."""
+    """Interpolate row j's knot values of `U` (m, q, t) at its positions: (n, t)."""
     xp = array_namespace(U)
     cell, share = at.cells(j)
     left = xp.take(U[j, ...], cell, axis=0)
@@ -272,7 +276,7 @@ def _pair_sums(at: Positions, weights: Array | None, first: int, /) -> Array:
     spare = 24 - 2 * at.shift
     exact = weights is None and spare > 0 and q << at.shift <= 2**24
     dtype = xp.float32 if exact else xp.float64
-    knots = xp.arange(q, dtype=dtype, device=device_of(at.codes))[None, :, None]
+    knots = xp.arange(q, dtype=dtype, device=get_device(at.codes))[None, :, None]
 
     def body(start: int, stop: int) -> None:
         nonlocal total

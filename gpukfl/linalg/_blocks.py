@@ -1,4 +1,4 @@
-"""Work on row blocks, several at a time where the processor has several cores."""
+"""Work on row blocks, in parallel on several cores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exponential decay, which most of a kernel's time goes into."""
+"""Exponential decay, the most expensive part of kernels."""
 
 from __future__ import annotations
 

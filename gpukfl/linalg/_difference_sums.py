@@ -21,6 +21,7 @@ from gpukfl.core._array import (
     is_host,
     take_rows,
 )
+from gpukfl.core._lazy import OldName
 
 
 def difference_sums(A: Array, X: Array, /, *, power: int = 1) -> Array:
@@ -86,7 +87,7 @@ def _difference_sums(A: Array, X: Array, /) -> Array:
 
 
 def _center(X: Array, /) -> Array:
-    """Columns less their mean, in float64: squares then do not cancel."""
+    """Return centred columns in float64."""
     xp = array_namespace(X)
     X = xp.astype(X, xp.float64)
     return X - xp.mean(X, axis=0)[None, :]
@@ -106,7 +107,7 @@ class SortedColumns:
     gaps: Array  # (p, n - 1): differences of neighbours
 
     @classmethod
-    def of(cls, X: Array, /) -> SortedColumns:
+    def sort(cls, X: Array, /) -> SortedColumns:
         """Sort the columns of `X` (n, p): O(n p log n)."""
         xp = array_namespace(X)
         if is_host(X):
@@ -118,7 +119,7 @@ class SortedColumns:
         values = xp.take_along_axis(columns, order, axis=1)
         return cls(order, values[:, 1:] - values[:, :-1])
 
-    def at(self, columns: np.ndarray, /) -> SortedColumns:
+    def take(self, columns: np.ndarray, /) -> SortedColumns:
         """Take some of the columns, by host indices."""
         xp = array_namespace(self.gaps)
         index = xp.asarray(columns, **index_like(self.gaps))
@@ -131,6 +132,9 @@ class SortedColumns:
         order = xp.take(rows, xp.reshape(self.order, (-1,)), axis=1)
         gaps = take_rows(self.gaps, np.tile(np.arange(p), k))
         return SortedColumns(xp.reshape(order, (k * p, n)), gaps)
+
+    of = OldName("sort")
+    at = OldName("take")
 
 
 def factored_difference_sums(V: Array, columns: SortedColumns, /) -> Array:

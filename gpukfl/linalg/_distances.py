@@ -20,7 +20,7 @@ _NAMES: dict[str | float, str] = {2: "euclidean", 1: "manhattan"}
 
 
 def squared_distances(X: Array, Z: Array, /) -> Array:
-    r"""Squared Euclidean distances by one matrix product.
+    r"""Return squared Euclidean distances by one matrix product.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def _squared_norms(X: Array, /) -> Array:
 
 
 def distances(X: Array, Z: Array, /, *, norm: str | float = "euclidean") -> Array:
-    r"""Distances by differences, which do not cancel.
+    r"""Return distances by differences, which avoid cancellation.
 
     Parameters
     ----------
@@ -156,14 +156,14 @@ def _power_distances(X: Array, Z: Array, order: float, /) -> Array:
 
 
 def fast_power(size: Array, order: float, /) -> Array:
-    """Power of numbers of at least 0: whole and half ones by roots, ten times as fast."""
+    """Return powers of nonnegative numbers, with fast paths for multiples of a half."""
     if order == 0.5:
         return array_namespace(size).sqrt(size)
     return size * fast_power(size, 0.5) if order == 1.5 else size**order
 
 
 def _iterate_differences(X: Array, Z: Array, /) -> Iterator[Array]:
-    """Differences (n, q) in one feature after another, in float64."""
+    """Yield the differences (n, q) in each feature, in float64."""
     xp = array_namespace(X, Z)
     X, Z = xp.astype(X, xp.float64), xp.astype(Z, xp.float64)
     for feature in range(Z.shape[1]):

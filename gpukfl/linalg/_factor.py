@@ -1,4 +1,4 @@
-"""Factorisations that fail alike everywhere: Cholesky, eigenvalues, singular values, QR.
+"""Cholesky, eigenvalues, singular values and QR with the same errors in all libraries.
 
 Where a matrix cannot be factored some libraries raise errors of their own, some give NaN, and CuPy
 gives rubbish unless it is told to look. Here all raise `numpy.linalg.LinAlgError`, and errors of
@@ -30,6 +30,7 @@ from gpukfl.core._array import (
     like,
     to_host,
 )
+from gpukfl.core._lazy import OldName
 
 # ------------------------------------------------------------------------------- host eigh
 
@@ -37,7 +38,7 @@ from gpukfl.core._array import (
 
 
 def host_eigh(A: np.ndarray, /) -> tuple[np.ndarray, np.ndarray]:
-    """Do what `numpy.linalg.eigh` does, by another algorithm where that finds nothing.
+    """Call `numpy.linalg.eigh`, with another algorithm where it fails.
 
     LAPACK's divide and conquer gives up on some finite matrices of near-copies and numbers far
     below rounding. QR iterations do not; they take some three times as long.
@@ -71,7 +72,7 @@ class CholeskyFactor:
     L: Array  # (n, n), lower triangular
 
     @classmethod
-    def of(cls, A: Array, /, *, overwrite: bool = False) -> CholeskyFactor:
+    def factor(cls, A: Array, /, *, overwrite: bool = False) -> CholeskyFactor:
         """Factor `A` (n, n); O(n³). With `overwrite` NumPy's factor takes the place of `A`.
 
         Raises
@@ -94,7 +95,7 @@ class CholeskyFactor:
         return self.solve_upper(self.solve_lower(b))
 
     def inverse(self) -> Array:
-        """Return the inverse of what was factored (n, n); O(n³)."""
+        """Return the inverse (n, n) of the factored matrix; O(n³)."""
         if is_host(self.L):
             return _invert_on_host(self.L)
         xp = array_namespace(self.L)
@@ -124,23 +125,25 @@ class CholeskyFactor:
         """Solve ``L.T x = b``."""
         return _solve_triangular(self.L, b, transposed=True)
 
+    of = OldName("factor")
+
 
 def solve_and_measure(
     A: Array, b: Array, measure: Callable[[Array], Array], /
 ) -> tuple[Array, np.ndarray]:
-    """Solve ``A x = b``, and read the vector ``measure(x)``, as `factor_and_measure` does."""
+    """Solve ``A x = b``, and return ``measure(x)`` on the host as `factor_and_measure`."""
     solutions: list[Array] = []
 
-    def solved(factor: CholeskyFactor) -> Array:
+    def solve_and_keep(factor: CholeskyFactor) -> Array:
         solutions.append(factor.solve(b))
         return measure(solutions[0])
 
-    numbers = factor_and_measure(A, solved)
+    numbers = factor_and_measure(A, solve_and_keep)
     return solutions[0], numbers
 
 
 def factor_and_measure(A: Array, measure: Callable[[CholeskyFactor], Array], /) -> np.ndarray:
-    """Factor `A`, and read the vector ``measure(factor)``: CuPy waits for the device once.
+    """Factor `A`, and return the host vector ``measure(factor)``: CuPy waits once.
 
     `A` (n, n) is symmetric positive definite, and overwritten; all have its dtype. O(n³).
 
@@ -150,14 +153,14 @@ def factor_and_measure(A: Array, measure: Callable[[CholeskyFactor], Array], /) 
         If `A` is not positive definite in its precision.
     """
     if not is_cupy(A):
-        return to_host(measure(CholeskyFactor.of(A, overwrite=True)))
+        return to_host(measure(CholeskyFactor.factor(A, overwrite=True)))
     return _factor_on_cupy(A, lambda factor: [measure(factor)])[1]
 
 
 def _factor_on_cupy(
     A: Array, measure: Callable[[CholeskyFactor], list[Array]]
 ) -> tuple[CholeskyFactor, np.ndarray]:
-    """Factor `A` of CuPy, and read vectors measured with whether there is a factor: one wait."""
+    """Factor `A` of CuPy, and copy measures and success to the host in one wait."""
     import cupyx
 
     xp = array_namespace(A)
@@ -175,7 +178,7 @@ def _factor_on_cupy(
 def _is_factor(
     squares: np.ndarray, diagonal: np.ndarray, pivots: np.ndarray, *, rounding: float
 ) -> bool:
-    """Return whether L is a factor of A: a solver that found none leaves something else, all (n,).
+    """Return whether L is a factor of A, for solvers that fail silently: (n,).
 
     The `squares` of a factor's rows add up to A's `diagonal`. Those of rows that were not reached
     do not: off the diagonal they still have what would have been subtracted there.
@@ -200,7 +203,7 @@ def add_to_diagonal(A: Array, value: Array | float, /) -> Array:
 
 
 def mean_diagonal(A: Array, /) -> Array:
-    """Mean of the diagonal of `A` (n, n), or 1 where that is 0: an array of no dimension."""
+    """Return the mean diagonal of `A` (n, n), or 1 if that is 0, as a 0-d array."""
     xp = array_namespace(A)
     mean = xp.mean(xp.linalg.diagonal(A))
     return xp.where(mean == 0, xp.ones_like(mean), mean)
@@ -247,7 +250,7 @@ def _whiten_on_host(L: np.ndarray, A: np.ndarray, /) -> np.ndarray:
 
 
 def _mirror(A: np.ndarray, /) -> np.ndarray:
-    """Make `A` (n, n) symmetric in its place, by what is above its diagonal."""
+    """Make `A` (n, n) symmetric in place, by its upper triangle."""
     n = A.shape[0]
     for start in range(0, n, _BLOCK):
         stop = min(start + _BLOCK, n)
@@ -260,7 +263,7 @@ def _mirror(A: np.ndarray, /) -> np.ndarray:
 
 @contextlib.contextmanager
 def _unify_errors(A: Array, /) -> Iterator[None]:
-    """Let every library say by NumPy's error that `A` cannot be factored, and CuPy say it at all.
+    """Raise NumPy's LinAlgError in every library if `A` cannot be factored.
 
     Errors of the device are RuntimeErrors too, and stay what they are.
     """
@@ -281,19 +284,19 @@ def _unify_errors(A: Array, /) -> Iterator[None]:
 
 
 def _check_finite(x: Array, complaint: str, /) -> None:
-    """Raise LinAlgError where `x` holds NaN or infinity. Waits for the device."""
+    """Raise LinAlgError if `x` holds NaN or infinity. Waits for the device."""
     xp = array_namespace(x)
     if not bool(xp.all(xp.isfinite(x))):
         raise np.linalg.LinAlgError(complaint)
 
 
 def _is_small_on_gpu(A: Array, most: int, /) -> bool:
-    """Whether `A` is on a GPU that is not done before the host, with so many elements at most."""
+    """Whether `A` is on a GPU, and so small that the host is faster."""
     return is_on_gpu(A) and A.shape[0] * A.shape[1] <= most
 
 
 def move_small_to_host(*arrays: Array) -> tuple[Array, ...]:
-    """Copy float64 arrays of a GPU to the host where it is done before the GPU has begun.
+    """Copy small float64 arrays of a GPU to the host, where they are processed faster.
 
     All or none, in one transfer; arrays of other places stay what they are.
     """
@@ -310,12 +313,12 @@ def move_small_to_host(*arrays: Array) -> tuple[Array, ...]:
 
 
 def restore_device(x: Array, reference: Array, /) -> Array:
-    """Return `x` on the device of `reference`, which `move_small_to_host` may have left."""
+    """Return `x` on the device of `reference`, after `move_small_to_host`."""
     return asarray_like(x, reference) if is_host(x) and not is_host(reference) else x
 
 
 def eigh(A: Array, /) -> tuple[Array, Array]:
-    """Eigenvalues (n,), ascending, and eigenvectors (n, n) of a symmetric `A`; O(n³).
+    """Return ascending eigenvalues (n,) and eigenvectors (n, n) of a symmetric `A`; O(n³).
 
     Raises
     ------
@@ -360,7 +363,7 @@ def eigh_and_measure(
 def _is_spectrum(
     s: np.ndarray, diagonal: np.ndarray, expected: np.ndarray, *, rounding: float
 ) -> bool:
-    """Return whether eigenvalues were found: a solver that found none leaves something else.
+    """Return whether eigenvalues were found, for solvers that fail silently.
 
     By the `diagonal` of what eigenvectors and eigenvalues multiply to, which is A's.
     """
@@ -370,7 +373,7 @@ def _is_spectrum(
 
 
 def eigvalsh(A: Array, /) -> Array:
-    """Eigenvalues (n,) of a symmetric `A`, ascending; O(n³). Raises as `eigh` does."""
+    """Return ascending eigenvalues (n,) of a symmetric `A`; O(n³). Raises as `eigh` does."""
     if _is_small_on_gpu(A, _SMALL):
         return asarray_like(eigvalsh(to_host(A)), A)
     _check_finite(A, "Eigenvalues were not found: the matrix is not finite")
@@ -379,7 +382,7 @@ def eigvalsh(A: Array, /) -> Array:
 
 
 def svd(A: Array, /) -> tuple[Array, Array, Array]:
-    """Thin singular value decomposition U, s, V' of `A`, s descending. Raises as `eigh` does."""
+    """Return the thin singular value decomposition U, s, V' of `A`. Raises as `eigh` does."""
     if _is_small_on_gpu(A, _SMALL_SVD):
         U, s, Vt = svd(to_host(A))
         return asarray_like(U, A), asarray_like(s, A), asarray_like(Vt, A)
@@ -416,7 +419,7 @@ def _solve_on_host(L: np.ndarray, b: np.ndarray, transposed: bool) -> np.ndarray
 
 
 def _threaded_module(n: int) -> Any:
-    """Return the module that splits the work on n rows over threads; None where one does it."""
+    """Return the module with threaded factorisations for n rows, or None."""
     if n <= _ALONE:  # and nothing more is imported
         return None
     from gpukfl._accel import cpu_factors
@@ -458,7 +461,7 @@ def _map_by_gram(W: Array, shrink: Callable[[Array], Array], /) -> tuple[Array, 
 
 
 def orthonormal_range(Y: Array, /) -> Array:
-    """Orthonormal basis of the columns of a tall `Y` (n, r). Raises as `eigh` does."""
+    """Return an orthonormal basis of the columns of a tall `Y` (n, r). Raises as `eigh` does."""
     _check_finite(Y, "A basis was not found: the matrix is not finite")
     with _unify_errors(Y):
         Q, _ = array_namespace(Y).linalg.qr(Y, mode="reduced")

@@ -55,13 +55,13 @@ def interpolate_columns(X: Array, knots: Array, values: Array, /) -> Array:
 
 
 def _is_small(A: Array) -> bool:
-    """Whether points are few; of arrays that are only described nobody knows the number."""
+    """Whether points are few; traced arrays have no known size."""
     m, n = A.shape
     return m is None or n is None or m * n <= _FEW
 
 
 def _interpolate_all(A: Array, knots: Array, values: Array) -> Array:
-    """All functions at their points (m, n, t), by one search in all tables."""
+    """Evaluate all functions at their points (m, n, t), by one search in all tables."""
     xp = array_namespace(A)
     (m, q), t = knots.shape, values.shape[2]
     first = q * xp.arange(m, **index_like(knots))[:, None]
@@ -78,7 +78,7 @@ def _interpolate_all(A: Array, knots: Array, values: Array) -> Array:
 
 
 def _interpolate_one(a: Array, knots: Array, values: Array) -> Array:
-    """One function at its points (n, t)."""
+    """Evaluate one function at its points (n, t)."""
     xp = array_namespace(a)
     q = knots.shape[0]
     right_of = xp.searchsorted(knots, a, side="right")
@@ -87,7 +87,7 @@ def _interpolate_one(a: Array, knots: Array, values: Array) -> Array:
 
 
 def _interpolate_between(a: Array, knots: Array, values: Array, low: Array, high: Array) -> Array:
-    """Values (n, t) at points on the lines between the knots of two indices."""
+    """Interpolate between the knots at two indices: (n, t)."""
     xp = array_namespace(a)
     left_knot = xp.take(knots, low, axis=0)
     gap = xp.take(knots, high, axis=0) - left_knot

@@ -20,7 +20,7 @@ _BYTES = 64
 
 @dataclass(frozen=True, eq=False)
 class SortedRows:
-    """The rows of a matrix, sorted: ``values[j, k] = A[j, order[j, k]]``."""
+    """The sorted rows of a matrix: ``values[j, k] = A[j, order[j, k]]``."""
 
     values: Array  # (m, n), each row ascending
     order: Array  # (m, n) integers
@@ -33,7 +33,7 @@ class SortedRows:
         return m, n
 
     def part(self, start: int, stop: int, /) -> SortedRows:
-        """Rows from start to stop."""
+        """Return the rows from start to stop."""
         rank = None if self.rank is None else self.rank[start:stop, :]
         return SortedRows(self.values[start:stop, :], self.order[start:stop, :], rank)
 

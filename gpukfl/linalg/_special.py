@@ -60,7 +60,7 @@ _FAR = (
 
 
 def erf(x: Array, /) -> Array:
-    """Error function, of the library, device and dtype of `x`."""
+    """Return the error function in the library, device and dtype of `x`."""
     if has_compiled_code(x):
         from scipy.special import erf as twin
 
@@ -77,7 +77,7 @@ def erf(x: Array, /) -> Array:
 
 
 def _erf(x: Array, /) -> Array:
-    r"""Quotients of polynomials: :math:`x R(x^2)` near 0, and :math:`1 - e^{-x^2} R(x)` beyond.
+    r"""Return rational approximations :math:`x R(x^2)` near 0, else :math:`1 - e^{-x^2} R(x)`.
 
     Of W. J. Cody, "Rational Chebyshev approximations for the error function", Mathematics of
     Computation 23, 1969: relative errors of some units in the last place of float64.
@@ -109,7 +109,7 @@ def _polynomial(coefficients: tuple[float, ...], x: Array) -> Array:
 
 
 def drop_negligible(values: Array, /) -> Array:
-    """Set values of a kernel, of at most about 1, to 0 below the squared epsilon.
+    """Set values of a kernel to 0 below the squared machine epsilon.
 
     NumPy's in their place. Sums with others cannot tell them from 0; but products of them are below
     the smallest normal number, with which a processor takes up to fifty times as long. GPUs do not.

@@ -49,7 +49,7 @@ def _conjugate_direction(z: Array, p: Array, rz: Array, rz_old: Array, /) -> Arr
 
 
 def column_dots(u: Array, v: Array, /, *, plus: Array | None = None) -> Array:
-    """Inner products of the columns of `u`, `plus` others, and `v`: float64, () or (t,).
+    """Return the inner products of the columns of `u` (+ `plus`) and `v`: float64, () or (t,).
 
     All are (n,) or (n, t).
     """

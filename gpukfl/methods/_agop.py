@@ -32,6 +32,7 @@ from gpukfl.core._array import (
     to_double,
 )
 from gpukfl.core._checks import check_choice, check_number
+from gpukfl.core._lazy import OldName
 from gpukfl.core._results import History, Status
 from gpukfl.kernels import Kernel, median_distance
 from gpukfl.linalg import eigh
@@ -173,7 +174,7 @@ _PATIENCE = 2  # maps without a gain after which no more are tried
 
 @dataclass(frozen=True)
 class AverageGradientOuterProduct:
-    r"""How the next map is made of the gradients of a fit.
+    r"""The rule by which the next map is made of the gradients of a fit.
 
     Parameters
     ----------
@@ -211,7 +212,7 @@ class AverageGradientOuterProduct:
 
     @property
     def is_diagonal(self) -> bool:
-        """Whether the diagonal of G alone is asked for."""
+        """Whether the map is diagonal."""
         return self.structure == "diagonal"
 
     def make_map(self, G: Array, k: int, /) -> Array:
@@ -243,7 +244,7 @@ class AverageGradientOuterProduct:
         return factors[:, None] * xp.flip(vectors, axis=1).T[:k, :]
 
     def _factors(self, values: Array, every: Array) -> Array:
-        """Return roots of some of `every` eigenvalue, of the largest 1; 1 where all are 0."""
+        """Return the roots of the leading eigenvalues, scaled to maximum 1."""
         xp = array_namespace(values)
         values = clip(values, low=0.0)
         largest = xp.max(values)
@@ -256,7 +257,7 @@ class AverageGradientOuterProduct:
 
 @dataclass(frozen=True, eq=False)
 class MappedRidge:
-    """Kernel ridge regression of mapped rows, judged by leaving out each."""
+    """Kernel ridge regression of mapped rows, scored by leave-one-out."""
 
     operator: KernelOperator  # with the map, over the lengthscale; float64
     lengthscale: float
@@ -267,7 +268,7 @@ class MappedRidge:
 
     @cached_property
     def path(self) -> RidgePath:
-        """Errors of the samples left out along the ridges: O(n³), or O(n q²)."""
+        """Leave-one-out errors along the ridges: O(n³), or O(n q²)."""
         if isinstance(self.system, DenseSystem):
             return self.system.leave_one_out(self.ridges)
         return leave_one_out_path(self.system, self.Y, self.weights, self.ridges)
@@ -280,31 +281,31 @@ class MappedRidge:
 
     @property
     def score(self) -> float:
-        """Mean squared error of the samples left out."""
+        """Leave-one-out mean squared error."""
         return self.path.lowest
 
     @cached_property
     def ridge(self) -> float:
-        """The ridge that the samples left out ask for."""
+        """The ridge with the lowest leave-one-out error."""
         return self.path.best_inside(self.Y.shape[0] ** -0.5)
 
     def left_out(self) -> Array:
-        """Predict each sample by the others: (n, t)."""
+        """Return the leave-one-out predictions: (n, t)."""
         if isinstance(self.system, DenseSystem):
             return self.system.left_out(self.ridge)
         return self.system.left_out(self.Y, self.weights, self.ridge)
 
     def solve(self) -> tuple[Array, NystromFactor]:
-        """Dual coefficients of the centres (q, t), and the factor of the kernel among them."""
+        """Return the dual coefficients of the centres (q, t), and the factor of their kernel."""
         if isinstance(self.system, NystromSystem):
             return self.system.solve(self.ridge)
         core = self.operator.core
-        factor = NystromFactor.of(core, jitter=choose_jitter(self.operator, self.ridge))
-        system = DenseSystem.of(add_jitter(core, factor.jitter), self.Y, self.weights)
+        factor = NystromFactor.from_kernel(core, jitter=choose_jitter(self.operator, self.ridge))
+        system = DenseSystem.from_kernel(add_jitter(core, factor.jitter), self.Y, self.weights)
         return system.solve(self.ridge)[0], factor
 
     def gradients(self, ridge: float, noise: float, /, *, diagonal: bool = False) -> Array:
-        """Average gradient outer product of a fit with this ridge: (d, d).
+        """Return the average gradient outer product of a fit with this ridge: (d, d).
 
         Or its diagonal (d,) alone. With a smaller ridge where that is more noise; of many targets
         by mixtures.
@@ -316,7 +317,7 @@ class MappedRidge:
 
 @dataclass(frozen=True, eq=False)
 class MappedProblem:
-    """Samples whose kernel sees them through a map.
+    """Samples for kernels of mapped rows.
 
     Attributes
     ----------
@@ -362,15 +363,15 @@ class MappedProblem:
         weights = None if self.weights is None else to_double(self.weights)
         return rows, Z, to_double(self.Y), weights
 
-    def at(self, B: Array, /) -> MappedRidge:
+    def fit(self, B: Array, /) -> MappedRidge:
         """Fit with the map B (k, d), or (d,), float64."""
         rows, Z, Y, weights = self._wide
         lengthscale = self._lengthscale(B)
         operator = KernelOperator(self.kernel, rows, Z, B / lengthscale, keep=True)
         if self.Z is None:
-            dense = DenseSystem.of(operator.dense(), Y, weights).near_spectrum()
+            dense = DenseSystem.from_kernel(operator.dense(), Y, weights).near_spectrum()
             return MappedRidge(operator, lengthscale, dense, Y, weights, self.ridges)
-        system = NystromSystem.of(operator, Y, weights)
+        system = NystromSystem.from_rows(operator, Y, weights)
         return MappedRidge(operator, lengthscale, system, Y, weights, self.ridges)
 
     def _lengthscale(self, B: Array) -> float:
@@ -381,10 +382,12 @@ class MappedProblem:
         U = apply_map(xp.astype(sample, B.dtype), B)
         return self.stretch * median_distance(U, norm=self.kernel.norm, weights=weights)
 
+    at = OldName("fit")
+
 
 @dataclass(frozen=True, eq=False)
 class GradientFit:
-    """The best of the maps, and how they came."""
+    """The best map, and the history of all maps."""
 
     best: MappedRidge
     ridges: tuple[float, ...]  # of the fits whose gradients led to the best
@@ -407,7 +410,7 @@ def fit_gradient_maps(
     ridges: Sequence[float] | None = None,
     watch: Callable[[int, Array, History], Status | None] = lambda *_: None,
 ) -> GradientFit:
-    r"""Fit, make a map of the gradients of the fit, and again (Algorithm 1).
+    r"""Alternate between fits and maps from their gradients (Algorithm 1).
 
     Parameters
     ----------
@@ -456,7 +459,7 @@ def fit_gradient_maps(
 
 
 class _Run:
-    """One fit: the best so far, and what happened."""
+    """The state of one fit: the best map so far, and the history."""
 
     def __init__(
         self,
@@ -492,9 +495,9 @@ class _Run:
     def _maps(self) -> Status:
         B, step = self.last, 0
         for ridge in self.known:
-            B, step = self._next(self.problem.at(B), ridge), step + 1
+            B, step = self._next(self.problem.fit(B), ridge), step + 1
         while True:
-            found = self.problem.at(B)
+            found = self.problem.fit(B)
             if not math.isfinite(found.score):
                 if self.best is None:
                     msg = "the first fit is not finite: the data overflow this precision"

@@ -17,6 +17,7 @@ from gpukfl.core._array import (
     is_host,
     to_host,
 )
+from gpukfl.core._lazy import OldName
 from gpukfl.core._memory import block_size, run_in_blocks
 from gpukfl.core._results import History, Status
 from gpukfl.linalg import interpolate_knots
@@ -31,7 +32,7 @@ _RTOL = 3e-3  # of the linear solves on the way; the last one is solved as tight
 
 @dataclass(frozen=True, eq=False)
 class _Evaluation:
-    """G at W, with what the gradient and the next solve need."""
+    """G at W, with intermediate results for the gradient and the next solve."""
 
     W: Array
     kernel: ParticleKernel
@@ -44,7 +45,7 @@ class _Evaluation:
 
 @dataclass(frozen=True, eq=False)
 class BKerNNFit:
-    """A fitted network: the particles, and the ridge regression on their kernel."""
+    """A fitted network: particles, and the ridge regression with their kernel."""
 
     W: Array  # (d, m)
     kernel: ParticleKernel  # at W
@@ -106,7 +107,7 @@ class _ReducedObjective:
 
 @dataclass(frozen=True, eq=False)
 class _OnHost:
-    """The objective of particles on the host, where steps of few numbers cost no launches."""
+    """The objective of particles on the host, where small steps need no kernel launches."""
 
     objective: _ReducedObjective
     place: Array  # particles beside the data
@@ -119,7 +120,7 @@ class _OnHost:
 
 
 def _exceeds_limit(sampled: _Evaluation, near: _Evaluation, reject_above: float) -> bool:
-    """Whether the sample's change since `near` is far above what is allowed."""
+    """Whether the sample's change since `near` is far above the tolerance."""
     if near.sampled is None or not math.isfinite(reject_above):
         return False
     change, allowed = sampled.lower - near.sampled.lower, reject_above - near.lower
@@ -258,7 +259,7 @@ class ShapeFunctions:
         return xp.astype(total / len(self), A.dtype)
 
     @classmethod
-    def thinned(cls, knots: Array, values: Array, tolerance: float, /) -> ShapeFunctions:
+    def simplify(cls, knots: Array, values: Array, tolerance: float, /) -> ShapeFunctions:
         """Keep enough of the knots (m, n) for an error of at most `tolerance` everywhere.
 
         Values are (m, n, t). O(m n log n), some functions at a time.
@@ -280,9 +281,11 @@ class ShapeFunctions:
             xp.concat([_pad_with_last(part.values, q) for part in parts], axis=0),
         )
 
+    thinned = OldName("simplify")
+
 
 def _select_knots(knots: Array, values: Array, kept: Array, /) -> tuple[Array, Array]:
-    """Knots and values that are kept, the last one repeated where others have more."""
+    """Return the kept knots and values, padded by the last one."""
     xp = array_namespace(knots)
     counts = xp.sum(xp.astype(kept, index_like(knots)["dtype"]), axis=1)
     q, n = int(xp.max(counts)), knots.shape[1]
@@ -296,7 +299,7 @@ def _select_knots(knots: Array, values: Array, kept: Array, /) -> tuple[Array, A
 
 
 def _pad_with_last(x: Array, q: int, /) -> Array:
-    """Lengthen the second axis to q by its last entry."""
+    """Pad the second axis to length q by its last entry."""
     xp = array_namespace(x)
     there = x.shape[1]
     if there == q:
@@ -307,7 +310,7 @@ def _pad_with_last(x: Array, q: int, /) -> Array:
 
 
 def keep_knots(knots: Array, values: Array, tolerance: float, /) -> Array:
-    """Mark the knots (m, n) that stay.
+    """Return which knots (m, n) to keep.
 
     A knot goes when it lies inside a dyadic block of knots on which every function stays within
     `tolerance` of the chord; the two ends always stay.

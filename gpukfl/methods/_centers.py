@@ -43,7 +43,7 @@ def choose_centers(
     rng: np.random.RandomState,
     B: Array | None = None,
 ) -> np.ndarray:
-    """Choose samples to be centres.
+    """Choose samples as centres.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def choose_centers(
     if rows.partitioning is not None:  # some are looked at here, one by one
         at_most = max(_HERE, 2 * n_centers)
         some = np.arange(n) if n <= at_most else np.sort(draw_indices(rng, n, at_most))
-        here = Rows(rows.at(some), rows.reference)
+        here = Rows(rows.gather(some), rows.reference)
         return some[choose_centers(selection, kernel, here, n_centers, ridge=ridge, rng=rng, B=B)]
     if selection == "leverage":
         scores = leverage_scores(kernel, rows, ridge=ridge, rng=rng, B=B)
@@ -110,7 +110,7 @@ def choose_centers(
 def leverage_scores(
     kernel: Kernel, rows: Rows, /, *, ridge: float, rng: np.random.RandomState, B: Array | None
 ) -> np.ndarray:
-    r"""Approximate ridge leverage scores of all samples, host float64 (n,), positive.
+    r"""Return approximate ridge leverage scores of all samples, host float64 (n,), positive.
 
     .. math:: \hat\ell_i = \frac{1}{n\lambda} \left( k(x_i, x_i)
               - k_{iJ} (K_{JJ} + p \lambda I)^{-1} k_{Ji} \right)
@@ -119,10 +119,10 @@ def leverage_scores(
     """
     n = rows.shape[0]
     p = min(n, _PILOT)
-    pilot = KernelOperator(kernel, rows, rows.at(np.sort(rng.choice(n, p, replace=False))), B)
+    pilot = KernelOperator(kernel, rows, rows.gather(np.sort(rng.choice(n, p, replace=False))), B)
     core = pilot.core
     xp = array_namespace(core)
-    factor = CholeskyFactor.of(add_to_diagonal(core, p * ridge + 1e-10 * mean_diagonal(core)))
+    factor = CholeskyFactor.factor(add_to_diagonal(core, p * ridge + 1e-10 * mean_diagonal(core)))
     scores = np.empty(n)
 
     def compute(start: int, stop: int) -> Array:
@@ -141,13 +141,13 @@ def leverage_scores(
 def _pivoted_cholesky(
     kernel: Kernel, rows: Rows, q: int, rng: np.random.RandomState, B: Array | None
 ) -> np.ndarray:
-    """Randomly pivoted Cholesky by blocks with rejection, which has the law of single pivots."""
+    """Choose pivots by randomly pivoted Cholesky in blocks with rejection."""
     n = rows.shape[0]
     fitting = int(_PIVOTED_SHARE * available_memory(rows.reference) // (16 * q))
     part = np.arange(n)
     if fitting < n:  # the factor of all rows would be too large
         part = np.sort(rng.choice(n, min(n, max(fitting, 2 * q)), replace=False))
-    X = rows.at(part) if len(part) < n else rows.whole()
+    X = rows.gather(part) if len(part) < n else rows.whole()
     whole = KernelOperator(kernel, Rows(X, rows.reference), X[:1, :], B)
     xp = array_namespace(X)
     left = to_host(_diagonal(whole, 0, len(part))).astype(np.float64)
@@ -182,7 +182,7 @@ def _pivoted_cholesky(
 def _accept_proposals(
     H: np.ndarray, floor: np.ndarray, rng: np.random.RandomState, at_most: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Accept proposals with residual kernel `H`, each with the share of its variance that is left.
+    """Accept proposals with residual kernel `H`, each with its remaining share of variance.
 
     Returns their positions, the first above the floor always among them, and the Cholesky factor
     of their block.

@@ -9,6 +9,7 @@ import numpy as np
 
 from gpukfl.core._array import Array, array_namespace, asarray_like, like, to_host
 from gpukfl.core._checks import check_number
+from gpukfl.core._lazy import OldName
 from gpukfl.linalg import CholeskyFactor, add_to_diagonal, each_block
 
 # ------------------------------------------------------------------------------- conformal
@@ -28,7 +29,7 @@ def check_share(name: str, value: float, /) -> None:
 
 
 def unit_weights(weights: np.ndarray | None, n: int, /) -> np.ndarray:
-    r"""Host weights (n,) in units of that of a new row, which is :math:`\sum w^2 / \sum w`.
+    r"""Return host weights (n,) in units of a new row's weight, :math:`\sum w^2 / \sum w`.
 
     The sum of those that are given back is Kish's effective number of rows; n without weights.
 
@@ -51,12 +52,12 @@ def unit_weights(weights: np.ndarray | None, n: int, /) -> np.ndarray:
 
 
 def can_cover(coverage: float, n_effective: float, /) -> bool:
-    """Whether there are rows enough for a coverage in (0, 1)."""
+    """Whether there are enough rows for a coverage in (0, 1)."""
     return (coverage - _SLACK) * (n_effective + 1.0) <= n_effective
 
 
 def conformal_weight(coverage: float, n_effective: float, /) -> float:
-    """Weight that the scores up to a conformal quantile have at least.
+    """Return the minimal total weight of the scores up to a conformal quantile.
 
     Without weights that are the ``ceil((n + 1) coverage)`` smallest.
 
@@ -76,7 +77,7 @@ def conformal_weight(coverage: float, n_effective: float, /) -> float:
 
 
 def weighted_quantile(values: np.ndarray, weights: np.ndarray, wanted: float, /) -> float:
-    """Smallest of `values` (n,) at or below which the `weights` (n,) sum to `wanted`."""
+    """Return the smallest of `values` (n,) up to which the `weights` (n,) sum to `wanted`."""
     order = np.argsort(values, kind="stable")
     reached = np.cumsum(weights[order])
     rank = int(np.searchsorted(reached, wanted))
@@ -105,7 +106,7 @@ def weighted_quantile(values: np.ndarray, weights: np.ndarray, wanted: float, /)
 
 @dataclass(frozen=True, eq=False)
 class Jackknife:
-    """The fits that leave out one sample each, of kernel ridge regression with a fixed kernel.
+    """The leave-one-out fits of kernel ridge regression with a fixed kernel.
 
     Attributes
     ----------
@@ -125,8 +126,10 @@ class Jackknife:
     weights: Array
 
     @classmethod
-    def of(cls, K: Array, Y: Array, weights: Array | None = None, /, *, shift: float) -> Jackknife:
-        r"""Leave out each sample: O(n³) time and O(n²) memory.
+    def from_kernel(
+        cls, K: Array, Y: Array, weights: Array | None = None, /, *, shift: float
+    ) -> Jackknife:
+        r"""Compute the leave-one-out fits: O(n³) time and O(n²) memory.
 
         Parameters
         ----------
@@ -162,7 +165,7 @@ class Jackknife:
                 msg = f"expected positive weights ({n}, 1): leave out rows that have none"
                 raise ValueError(msg)
             roots, host = xp.sqrt(weights), to_host(weights)[:, 0]
-        factor = CholeskyFactor.of(add_to_diagonal(roots * K * roots.T, shift), overwrite=True)
+        factor = CholeskyFactor.factor(add_to_diagonal(roots * K * roots.T, shift), overwrite=True)
         inverse = roots * factor.solve(xp.eye(n, **like(K))) * roots.T
         alpha = roots * factor.solve(roots * Y)
         residuals = alpha / xp.linalg.diagonal(inverse)[:, None]
@@ -213,7 +216,7 @@ class Jackknife:
         return xp.concat(blocks, axis=0) if blocks else xp.zeros((0, t, 2), **like(K))
 
     def _ends(self, K: Array, c: int, wanted: float) -> Array:
-        """Lower and upper ends (m, 2) of one target."""
+        """Return the interval limits (m, 2) of one target."""
         xp = array_namespace(K)
         left = self.residuals[:, c][None, :]
         centers = (K @ self.alpha[:, c])[:, None] - (K @ self.inverse) * left
@@ -221,7 +224,7 @@ class Jackknife:
         return xp.stack([-ends[0], ends[1]], axis=1)
 
     def _quantile(self, values: Array, wanted: float) -> Array:
-        """Smallest of each row of `values` (m, n) at or below which weights sum to `wanted`."""
+        """Return the weighted quantile of each row of `values` (m, n)."""
         xp = array_namespace(values)
         order = xp.argsort(values, axis=1)
         sorted_ = xp.take_along_axis(values, order, axis=1)
@@ -230,3 +233,5 @@ class Jackknife:
         before = xp.sum(xp.astype(reached < wanted, order.dtype), axis=1, keepdims=True)
         rank = xp.clip(before, max=values.shape[1] - 1)
         return xp.take_along_axis(sorted_, rank, axis=1)[:, 0]
+
+    of = OldName("from_kernel")

@@ -32,7 +32,7 @@ LOG_2PI = math.log(2.0 * math.pi)
 
 @dataclass(frozen=True, eq=False)
 class Slopes:
-    """A value with its gradient, on the host."""
+    """A value and its gradient on the host."""
 
     value: float
     metric: Array  # in the map that it was asked at, of its shape
@@ -41,7 +41,7 @@ class Slopes:
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """What the data say of f at one map and noise ratio."""
+    """The posterior of f at a map and a noise ratio."""
 
     ratio: float
     factor: CholeskyFactor  # of S
@@ -52,7 +52,7 @@ class Posterior:
 
     @property
     def squares(self) -> Array:
-        """Squared amplitudes (t,) of the highest evidence; 1 where a target is 0."""
+        """Squared amplitudes (t,) of the highest evidence; 1 if a target is 0."""
         xp = array_namespace(self.beta)
         found = xp.sum(self.targets * self.beta, axis=0) / self.beta.shape[0]
         return xp.where(found > 0, found, xp.ones_like(found))
@@ -78,13 +78,13 @@ class Posterior:
 
     @property
     def factors(self) -> tuple[Array, None]:
-        """What `variances` takes: the factor (n, n) of K + r / D."""
+        """The factor (n, n) of K + r / D, for `variances`."""
         L = self.factor.L
         return (L if self.roots is None else L / self.roots), None
 
 
 def variances(own: Array, K: Array, factor: Array, inner: Array | None = None, /) -> Array:
-    r"""Variances (m,) of f, in units of its amplitude squared, where the data are taken in.
+    r"""Return the posterior variances (m,) of f, in units of its squared amplitude.
 
     .. math:: k(x, x) - \|h\|^2 + \|N^{-1} h\|^2, \qquad h = L^{-1} k_x
 
@@ -117,7 +117,7 @@ def variances(own: Array, K: Array, factor: Array, inner: Array | None = None, /
 
 @dataclass(frozen=True, eq=False)
 class Pull:
-    """Twice the derivative with respect to S (n, n), symmetric; a block of rows is seen at a time.
+    """Twice the symmetric derivative with respect to S (n, n), by blocks of rows.
 
     Twice, as rows and columns pull at samples alike: the one half does for both.
     """
@@ -127,7 +127,7 @@ class Pull:
 
 
 def evidence(posterior: Posterior, inverse: Array, /) -> tuple[Array, Pull]:
-    r"""Log marginal likelihood, and its derivative with respect to S, as a pull.
+    r"""Return the log marginal likelihood, and its derivative with respect to S.
 
     .. math:: \tfrac12 \sum_c (\beta_c \beta_c^\top / a_c^2 - S^{-1})
     """
@@ -142,7 +142,7 @@ def evidence(posterior: Posterior, inverse: Array, /) -> tuple[Array, Pull]:
 
 
 def leave_one_out(posterior: Posterior, inverse: Array, /) -> tuple[Array, Pull]:
-    r"""Logarithm of the leave-one-out error times -n / 2, and its derivative with respect to S.
+    r"""Return -n / 2 times the log leave-one-out error, and its derivative with respect to S.
 
     A sample that is left out is missed by :math:`\beta_i / (\sqrt{w_i} A_{ii})`, with A the inverse
     of S; the error is the weighted mean of the squares, over all targets. On the scale of the
@@ -176,7 +176,7 @@ _PLATEAU = 1e-5  # the same of a map, for each sample: where features come in, i
 
 
 class ExactCriterion:
-    r"""A criterion of the map and the noise ratio, from all pairs of samples.
+    r"""A criterion of map and noise ratio from all pairs of samples.
 
     Parameters
     ----------
@@ -224,63 +224,67 @@ class ExactCriterion:
 
     @property
     def scale(self) -> float:
-        """Number of samples times that of targets, to which values are about proportional."""
+        """The number of samples times that of targets, the scale of the values."""
         return float(self.Y.shape[0]) * max(self.count, 1.0)
 
     def enough(self, *, diagonal: bool) -> float:
-        """Nats of a sample and target that a step must gain, of lengthscales or of a whole map."""
+        """Return the minimal gain of a step, in nats per sample and target."""
         return self._enough if diagonal else _PLATEAU
 
     def posterior(self, C: Array, ratio: float, /) -> Posterior:
-        """Factor S at a map (k, d), or at the diagonal of one (d,).
+        """Return the posterior at a map (k, d), or a diagonal one (d,).
 
         Raises
         ------
         numpy.linalg.LinAlgError
             If S is not positive definite in float64.
         """
-        return self._posterior(self._among(apply_map(self.X, self._wide(C))).dense(), ratio)
+        return self._posterior(
+            self._kernel_operator(apply_map(self.X, self._wide(C))).dense(), ratio
+        )
 
-    def _among(self, U: Array) -> KernelOperator:
-        return KernelMatrix(self.kernel, U).between(U)
+    def _kernel_operator(self, U: Array) -> KernelOperator:
+        return KernelMatrix(self.kernel, U).cross_operator(U)
 
     def _wide(self, C: Array) -> Array:
         return array_namespace(C).astype(C, self.X.dtype)
 
     def _posterior(self, K: Array, ratio: float) -> Posterior:
-        return self._by(CholeskyFactor.of(self._matrix(K, ratio), overwrite=True), ratio)
+        return self._make_posterior(
+            CholeskyFactor.factor(self._matrix(K, ratio), overwrite=True), ratio
+        )
 
     def _matrix(self, K: Array, ratio: float) -> Array:
         """Return S (n, n)."""
-        return add_to_diagonal(self._weighted(K), ratio)
+        return add_to_diagonal(self._weigh_pairs(K), ratio)
 
-    def _by(self, factor: CholeskyFactor, ratio: float) -> Posterior:
+    def _make_posterior(self, factor: CholeskyFactor, ratio: float) -> Posterior:
         targets = self.Y if self.roots is None else self.roots * self.Y
         return Posterior(ratio, factor, targets, factor.solve(targets), self.roots, self.count)
 
-    def _weighted(self, P: Array) -> Array:
+    def _weigh_pairs(self, P: Array) -> Array:
         return P if self.roots is None else self.roots * P * self.roots.T
 
     def __call__(self, C: Array, ratio: float, /) -> Slopes:
-        """Evaluate at a map (k, d), or at the diagonal of one (d,), with the gradient.
+        """Evaluate with the gradient at a map (k, d), or a diagonal one (d,).
 
         A GPU is waited for once.
         """
         xp, C = array_namespace(C), self._wide(C)
         U = apply_map(self.X, C)
-        among = self._among(U)
+        among = self._kernel_operator(U)
         K = among.dense()
 
         def measure(factor: CholeskyFactor) -> Array:
-            value, pull = self.criterion(self._by(factor, ratio), factor.inverse())
+            value, pull = self.criterion(self._make_posterior(factor, ratio), factor.inverse())
 
-            def pulled(start: int, stop: int) -> Array:
+            def pull_rows(start: int, stop: int) -> Array:
                 P, part, K_part = pull.rows(start, stop), U[start:stop, :], K[start:stop, :]
                 if self.roots is not None:
                     P = self.roots[start:stop, :] * P * self.roots.T
                 return self.kernel._pullback(part, U, P, K_part)[0]
 
-            each = among.map_blocks(pulled, columns=U.shape[1:], dtype=U.dtype)
+            each = among.map_blocks(pull_rows, columns=U.shape[1:], dtype=U.dtype)
             metric = map_gradient(each, self.X, C)
             scalars = xp.stack([value, (0.5 * ratio) * pull.trace])
             return xp.concat([scalars, xp.reshape(metric, (-1,))])
@@ -305,14 +309,14 @@ _LOG_SHARPEST = math.log(1e3)  # typical lengthscales in one: of shorter ones di
 
 
 class MetricCriterion(Protocol):
-    """A function of the map and of the noise ratio; larger is better."""
+    """A function of map and noise ratio to maximise."""
 
     @property
     def scale(self) -> float:
-        """Number of samples times that of targets."""
+        """The number of samples times that of targets."""
 
     def enough(self, *, diagonal: bool) -> float:
-        """Nats of a sample and target that a step must gain, in the mean of two."""
+        """Return the minimal gain of a step, in nats per sample and target."""
 
     def __call__(self, C: Array, ratio: float, /) -> Slopes:
         """Evaluate with the gradient."""
@@ -320,7 +324,7 @@ class MetricCriterion(Protocol):
 
 @dataclass(frozen=True)
 class MetricPrior:
-    r"""What is believed of lengthscales and the noise ratio before the data are seen.
+    r"""The prior of lengthscales and noise ratio.
 
     Normal densities of the logarithms, so weak that they say little where the data say anything:
     lengthscales of features that do not matter stay finite, and noise is not taken for structure.
@@ -354,7 +358,7 @@ class MetricPrior:
 
 @dataclass(frozen=True, eq=False)
 class MetricFit:
-    """A map and a noise ratio, and how they were found."""
+    """A map, a noise ratio, and the record of their fit."""
 
     C: Array  # (k, d), or the diagonal (d,)
     ratio: float
@@ -429,7 +433,7 @@ def _value(tried: tuple[Descent, _Descent]) -> float:
 
 
 class _Descent:
-    """A criterion as a function of numbers on the host, beginning at one map."""
+    """A criterion as a function of host numbers, starting at a map."""
 
     def __init__(
         self,
@@ -459,13 +463,13 @@ class _Descent:
         return np.exp(np.minimum(logs, self.most))
 
     def fit(self, descent: Descent, /) -> MetricFit:
-        """Return where a descent ended."""
+        """Return the result of a descent."""
         C, ratio = self.unpack(to_host(descent.x))
         value = -descent.value * self.criterion.scale
         return MetricFit(C, ratio, value, descent.status, descent.history)
 
     def function(self, at: Array, /) -> tuple[float, Array]:
-        """Return what is minimised, a sample and target, with its gradient."""
+        """Return the negative criterion per sample and target, with its gradient."""
         x = to_host(at)
         with np.errstate(over="ignore", invalid="ignore"):  # the line search turns back
             C, ratio = self.unpack(x)
@@ -495,7 +499,7 @@ def _column_norms(C: np.ndarray) -> np.ndarray:
 def _stop_at_plateau(
     watch: Callable[[int, Array, History], Status | None], enough: float
 ) -> Callable[[int, Array, History], Status | None]:
-    """End a descent also where two steps gain next to nothing: one may where features come in."""
+    """Return a callback that stops a descent after two steps with little gain."""
 
     def stop(k: int, x: Array, history: History) -> Status | None:
         asked, values = watch(k, x, history), history.objective

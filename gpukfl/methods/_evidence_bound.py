@@ -1,4 +1,4 @@
-r"""Titsias' lower bound on the evidence, from q centres: for more samples than have all pairs.
+r"""Titsias' lower bound on the evidence from q centres, for many samples.
 
 With the whitened sums of `NystromSystem`, :math:`H = L^{-1} K_{qn} D K_{nq} L^{-\top}` and
 :math:`b = L^{-1} K_{qn} D Y` where :math:`K_{qq} = L L^\top`,
@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gpukfl.core._array import Array, array_namespace, like, to_double, to_host
+from gpukfl.core._lazy import OldName
 from gpukfl.kernels import Kernel
 from gpukfl.linalg import CholeskyFactor, add_to_diagonal
 from gpukfl.methods._evidence import LOG_2PI, Slopes
@@ -47,7 +48,7 @@ def leave_one_out_lengthscale(
     typical: float,
     ridges: Sequence[float],
 ) -> float:
-    """Choose a lengthscale by leave-one-out, the ridge chosen anew at each.
+    """Choose a lengthscale by leave-one-out, with the best ridge at each.
 
     Parameters
     ----------
@@ -74,7 +75,7 @@ def leave_one_out_lengthscale(
 
     def error(stretch: float) -> float:
         K = kernel.stretched(stretch * typical)._evaluate(X, X)
-        return DenseSystem.of(K, Y, weights).near_spectrum().leave_one_out(ridges).lowest
+        return DenseSystem.from_kernel(K, Y, weights).near_spectrum().leave_one_out(ridges).lowest
 
     return typical * lowest_nearby(error, STRETCHES, _START)
 
@@ -87,7 +88,7 @@ def lowest_nearby(
     *,
     gain: float = _GAIN,
 ) -> float:
-    """Go up an ascending grid while that lowers the error by a share of it; or else down."""
+    """Walk up, or else down, an ascending grid while the error falls by a share."""
     first = at = grid.index(start)
     lowest = error(start)
     for step in (1, -1):
@@ -112,7 +113,7 @@ _CHUNK = 64  # rows whose pairs are taken, for the slopes of the kernel's diagon
 
 @dataclass(frozen=True, eq=False)
 class BoundPosterior:
-    """What the data say of f through centres, at one map and noise ratio."""
+    """The posterior of f through centres at a map and a noise ratio."""
 
     ratio: float
     factor: NystromFactor  # of the kernel among the centres
@@ -123,8 +124,8 @@ class BoundPosterior:
     count: float  # of the targets that vary: of others there is nothing to say
 
     @classmethod
-    def of(cls, system: NystromSystem, ratio: float, count: float, /) -> BoundPosterior:
-        """Solve with the sums of one pass: O(q³).
+    def from_system(cls, system: NystromSystem, ratio: float, count: float, /) -> BoundPosterior:
+        """Compute the posterior from the sums of one pass: O(q³).
 
         Raises
         ------
@@ -150,7 +151,7 @@ class BoundPosterior:
 
     @property
     def factors(self) -> tuple[Array, Array]:
-        """What `variances` takes: the factors (q, q) of the centres' kernel and of I + H / r."""
+        """The factors (q, q) of the centres' kernel and of I + H / r, for `variances`."""
         return self.factor.L.L, self.inner.L / math.sqrt(self.ratio)
 
     def evidence(self, n: int, log_weight: float, diagonal: float, /) -> float:
@@ -166,9 +167,11 @@ class BoundPosterior:
         each += (diagonal - _trace(self.H)) / self.ratio
         return -0.5 * (n * logs + t * each + n * t * (1.0 + LOG_2PI))
 
+    of = OldName("from_system")
+
 
 class BoundCriterion:
-    r"""The bound as a function of the map and the noise ratio, by row blocks.
+    r"""The bound as a function of map and noise ratio, by row blocks.
 
     Parameters
     ----------
@@ -209,27 +212,27 @@ class BoundCriterion:
     ) -> None:
         self.count = float(Y.shape[1] if count is None else count)
         self.kernel, self.Z = kernel, to_double(Z)
-        self.rows = replace(rows, reference=self.Z[:0, 0]).in_memory()
+        self.rows = replace(rows, reference=self.Z[:0, 0]).materialize()
         self.Y = to_double(Y)
         self.weights = None if weights is None else to_double(weights)
 
     @property
     def scale(self) -> float:
-        """Number of samples times that of targets, to which values are about proportional."""
+        """The number of samples times that of targets, the scale of the values."""
         return float(self.Y.shape[0]) * max(self.count, 1.0)
 
     def enough(self, *, diagonal: bool) -> float:  # noqa: ARG002
-        """Nats of a sample and target that a step must gain: of many rows steps are dear."""
+        """Return the minimal gain of a step, in nats per sample and target."""
         return _ENOUGH
 
     def system(self, C: Array, /) -> NystromSystem:
-        """Pass over the rows, at a map (k, d), or at the diagonal of one (d,)."""
+        """Compute the sums over the rows at a map (k, d), or a diagonal one (d,)."""
         B = array_namespace(self.Z).astype(C, self.Z.dtype)
         operator = KernelOperator(self.kernel, self.rows, self.Z, B, keep=True)
-        return NystromSystem.of(operator, self.Y, self.weights)
+        return NystromSystem.from_rows(operator, self.Y, self.weights)
 
-    def evaluated(self, C: Array, ratio: float, /) -> tuple[BoundPosterior, float]:
-        """Solve at a map, with the value of the bound: two passes.
+    def evaluate(self, C: Array, ratio: float, /) -> tuple[BoundPosterior, float]:
+        """Return the posterior and the bound at a map: two passes.
 
         A ratio below the rounding of the sums is raised by tens; the posterior has the one taken.
 
@@ -238,7 +241,7 @@ class BoundCriterion:
         numpy.linalg.LinAlgError
             If a matrix is not positive definite in float64 even so.
         """
-        solved = self._at(C)
+        solved = self._make_solver(C)
         for raised in _RAISED[:-1]:
             try:
                 return solved(raised * ratio)
@@ -247,12 +250,12 @@ class BoundCriterion:
         return solved(_RAISED[-1] * ratio)
 
     def ratio_nearby(self, C: Array, ratio: float, /) -> float:
-        """Go from a noise ratio by factors of four while the bound rises, at a map: two passes.
+        """Return a nearby noise ratio with a higher bound at a map: two passes.
 
         A ratio of fewer rows, or of other centres, may be orders of magnitude too small, and a
         descent of all numbers would take many steps to come from there.
         """
-        evaluated = self._at(C)
+        evaluated = self._make_solver(C)
 
         def error(at: float) -> float:
             try:
@@ -262,8 +265,8 @@ class BoundCriterion:
 
         return lowest_nearby(error, [ratio * factor for factor in _FACTORS], ratio, gain=0.0)
 
-    def _at(self, C: Array) -> Callable[[float], tuple[BoundPosterior, float]]:
-        """Pass over the rows at a map; give what solves at a ratio, with the value: O(q³)."""
+    def _make_solver(self, C: Array) -> Callable[[float], tuple[BoundPosterior, float]]:
+        """Pass over the rows at a map; return a function from ratios to posterior and bound."""
         system = self.system(C)
         operator, log_weight = system.operator, self.log_weight
 
@@ -273,11 +276,11 @@ class BoundCriterion:
 
         (diagonal,) = operator.sum_over_blocks(compute)
 
-        def evaluated(ratio: float) -> tuple[BoundPosterior, float]:
-            posterior = BoundPosterior.of(system, ratio, self.count)
+        def evaluate(ratio: float) -> tuple[BoundPosterior, float]:
+            posterior = BoundPosterior.from_system(system, ratio, self.count)
             return posterior, posterior.evidence(operator.shape[0], log_weight, float(diagonal))
 
-        return evaluated
+        return evaluate
 
     def _diagonal(self, U: Array, start: int, stop: int) -> Array:
         """Sum the weighted diagonal of the kernel over a block."""
@@ -286,9 +289,9 @@ class BoundCriterion:
         return array_namespace(U).sum(own if w is None else w[start:stop, 0] * own)
 
     def __call__(self, C: Array, ratio: float, /) -> Slopes:
-        """Evaluate at a map (k, d), or at the diagonal of one (d,), with the gradient."""
+        """Evaluate with the gradient at a map (k, d), or a diagonal one (d,)."""
         system = self.system(C)
-        posterior = BoundPosterior.of(system, ratio, self.count)
+        posterior = BoundPosterior.from_system(system, ratio, self.count)
         xp, operator = array_namespace(self.Z), system.operator
         (n, q), t, r = operator.shape, self.count, ratio
         g, one = posterior.g, xp.eye(q, **like(self.Z))
@@ -323,7 +326,7 @@ class BoundCriterion:
         of_moment: Array,
         of_diagonal: float,
     ) -> list[Array]:
-        """Return the weighted diagonal, and slopes in the map by the rows and in the centres."""
+        """Return the weighted diagonal, and derivatives in the map and the centres."""
         xp = array_namespace(self.Z)
 
         def compute(start: int, stop: int) -> tuple[Array, ...]:
@@ -338,19 +341,21 @@ class BoundCriterion:
 
         return operator.sum_over_blocks(compute)
 
+    evaluated = OldName("evaluate")
+
 
 def _factor_definite(
     system: NystromSystem, ratio: float
 ) -> tuple[NystromFactor, Array, Array, CholeskyFactor]:
-    """Factor the centres' kernel, and what is left of the rows, with as much jitter as it needs.
+    """Factor the centres' kernel and the residual, with as much jitter as needed.
 
     Rounding of sums over many rows, divided by the jitter, may exceed the noise ratio.
     """
     for share in _SHARES:
         factor = system.factor(share * ratio / system.operator.shape[0])
-        H, b = system.whitened(factor)
+        H, b = system.whiten(factor)
         try:
-            return factor, H, b, CholeskyFactor.of(add_to_diagonal(H, ratio), overwrite=True)
+            return factor, H, b, CholeskyFactor.factor(add_to_diagonal(H, ratio), overwrite=True)
         except np.linalg.LinAlgError:
             if share == _SHARES[-1]:
                 raise

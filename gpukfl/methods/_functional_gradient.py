@@ -30,7 +30,7 @@ class Loss(ABC):
 
     @property
     def knots(self) -> tuple[tuple[float, float], ...]:
-        """Ascending values z between which the derivative at y = 1 is nearly a line, and it there.
+        """Ascending points z and derivatives at y = 1, which is nearly linear between them.
 
         Two at least, beyond the first and last of which it hardly changes. An optimal step is
         looked for from the best one for these lines: they cost time, and change no result. Here
@@ -52,11 +52,11 @@ class Loss(ABC):
 
     @abstractmethod
     def lipschitz(self, radius: float, largest_y: float = 1.0) -> float:
-        """Largest slope ρ where z is at most `radius` and y at most `largest_y` in size."""
+        """Return the largest slope ρ for |z| up to `radius` and |y| up to `largest_y`."""
 
     @abstractmethod
     def largest(self, radius: float, largest_y: float = 1.0) -> float:
-        """Largest value M where z is at most `radius` and y at most `largest_y` in size."""
+        """Return the largest loss M for |z| up to `radius` and |y| up to `largest_y`."""
 
 
 @dataclass(frozen=True)
@@ -67,11 +67,11 @@ class Squared(Loss):
     unit: ClassVar[float] = 2.0
 
     def value(self, z: Array, y: Array, /) -> Array:
-        """Half the squared errors."""
+        """Return half the squared errors."""
         return 0.5 * (z - y) * (z - y)
 
     def derivative(self, z: Array, y: Array, /) -> Array:
-        """Errors."""
+        """Return the errors."""
         return z - y
 
     def second(self, z: Array, y: Array, /) -> Array:  # noqa: ARG002
@@ -101,7 +101,7 @@ class Logistic(Loss):
         return clip(-t, low=0.0) + xp.log1p(xp.exp(-xp.abs(t)))
 
     def derivative(self, z: Array, y: Array, /) -> Array:
-        """Minus y times the probability of the other label."""
+        """Return minus y times the probability of the other label."""
         xp = array_namespace(z, y)
         t = y * z
         small = xp.exp(-xp.abs(t))
@@ -155,18 +155,18 @@ class Hinge(Loss):
         return (1.0 - 0.5 * self.smoothing, -1.0), (1.0 + 0.5 * self.smoothing, 0.0)
 
     def _missing(self, z: Array, y: Array) -> Array:
-        """Return what yz lacks for a loss of 0."""
+        """Return the margin that yz lacks for a loss of 0."""
         return (1.0 + 0.5 * self.smoothing) - y * z
 
     def value(self, z: Array, y: Array, /) -> Array:
-        """Parabola up to a gap of s, and the line after it."""
+        """Return a parabola up to a gap of s, and a line beyond."""
         missing = self._missing(z, y)
         curved = clip(missing, low=0.0, high=self.smoothing)
         straight = clip(missing - self.smoothing, low=0.0)
         return curved * curved / (2.0 * self.smoothing) + straight
 
     def derivative(self, z: Array, y: Array, /) -> Array:
-        """Minus y, times a share that falls to 0 over the parabola."""
+        """Return minus y, times a factor that falls to 0 over the parabola."""
         share = self._missing(z, y) / self.smoothing
         return -y * clip(share, low=0.0, high=1.0)
 
@@ -206,7 +206,7 @@ _LARGEST_LOG = 300.0  # of what is squared
 
 @dataclass(frozen=True, eq=False)
 class DescentFit:
-    """Coefficients after the steps, of every column."""
+    """Coefficients of every column after the steps."""
 
     A: Array  # (T, c), float64, of the features as the operator scales them
     status: Status
@@ -297,14 +297,14 @@ class FunctionalDescent:
 def _take_steps(
     walk: _Walk, operator: FeatureOperator, Y: Array, batches: np.ndarray, start: int
 ) -> float:
-    """Take the steps from `start`, one for each batch; returns the mean risk before them."""
+    """Take one step for each batch from `start`; return the mean risk before the steps."""
     xp = array_namespace(operator.W)
     count, b = batches.shape
     rows = batches.reshape(-1)
     some, targets = operator.rows.take_with(rows, Y)
     X, targets = some.whole(), to_double(targets)
     known = replace(operator, W=operator.W[: start + count, :])
-    F = xp.astype(known.at(X), xp.float64)
+    F = xp.astype(known.evaluate(X), xp.float64)
     K = _kernel_rows(known, start)
     risks = []
     for k in range(count):
@@ -325,7 +325,7 @@ def _kernel_rows(operator: FeatureOperator, start: int) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Arrival:
-    """What a step knows of its batch and its parameter u."""
+    """The batch and the parameter u of a step."""
 
     t: int  # steps before this one
     f: Array  # predictions (b, c)
@@ -354,7 +354,7 @@ class _Walk(ABC):
         """Move α."""
 
     def result(self, steps: int, /) -> Array:  # noqa: ARG002
-        """Return the coefficients after so many steps, which are all that were taken."""
+        """Return the coefficients after all steps."""
         return array_namespace(self.A).asarray(self.A, copy=True)
 
 
@@ -374,7 +374,7 @@ class _GradientSteps(_Walk):
         self.radius = min(radius, math.exp(2.0 * _LARGEST_LOG))  # infinity would have no ratio
 
     def step(self, new: Arrival, /) -> None:
-        """Go along the stochastic gradient (35), and back into the ball."""
+        """Take a stochastic gradient step (35), and project on the ball."""
         xp = array_namespace(self.A)
         t = new.t
         phi = self.operator.instantiation.base(self.operator.W[t : t + 1, :], new.X)
@@ -392,7 +392,7 @@ class _GradientSteps(_Walk):
         self.total = self.total + self.A
 
     def result(self, steps: int, /) -> Array:
-        """Average of all iterates, the first of which is 0."""
+        """Return the average of all iterates, the first of which is 0."""
         return self.total / (steps + 1)
 
 
@@ -410,7 +410,7 @@ class _OptimalSteps(_Walk):
         self.scaled = xp.exp(logs)
 
     def step(self, new: Arrival, /) -> None:
-        """Shrink α as (44) has it, and add the η at which (49) is 0."""
+        """Shrink α as in (44), and add the η at which (49) is 0."""
         shrink = 1.0 - self.ridges
         pull = self.scaled * shrink * new.at_u
         curvature = self.scaled * new.norm
@@ -485,7 +485,7 @@ def _root_of_lines(
 
 @functools.cache
 def _lines(loss: Loss, /) -> tuple[tuple[float, float], list[float]]:
-    """Return the derivative below and above all knots, and by how much it bends at each."""
+    """Return the derivative below and above all knots, and its change of slope at each."""
     pairs = list(itertools.pairwise(loss.knots))
     rises = [0.0, *((high - low) / (right - left) for (left, low), (right, high) in pairs), 0.0]
     bends = [after - before for before, after in itertools.pairwise(rises)]

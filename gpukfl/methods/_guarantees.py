@@ -1,4 +1,4 @@
-r"""Hyperparameters that the papers' theorems ask for, of BKerNN, RegFeaL and HKRR.
+r"""Hyperparameters by the theorems on BKerNN, RegFeaL and HKRR.
 
 All numbers are Python floats. n is the number of samples, d that of variables, and δ the
 probability with which a guarantee may fail. The theorems hold for every distribution, so that

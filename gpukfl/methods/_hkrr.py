@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpukfl.core._array import Array, array_namespace, asarray_like, clip, is_host, to_host
+from gpukfl.core._lazy import OldName
 from gpukfl.core._results import History, Status
 from gpukfl.kernels import Kernel
 from gpukfl.linalg import map_singular_values, move_small_to_host, svd
@@ -65,15 +66,15 @@ class HyperKernelObjective:
         self.ridge, self.weights = ridge, weights
         self.squares, self.weight = target_sums(Y, weights)
         self.factor: NystromFactor | None = None  # of the last solve
-        self._operator = self._at(Z[:1, :])
+        self._operator = self._make_operator(Z[:1, :])
 
-    def _at(self, B: Array) -> KernelOperator:
+    def _make_operator(self, B: Array) -> KernelOperator:
         return KernelOperator(self.kernel, self.rows, self.Z, B, keep=True)
 
     def operator(self, B: Array, /) -> KernelOperator:
         """Kernel between rows and centres at `B`; the last one is remembered."""
         if self._operator.B is not B:
-            self._operator = self._at(B)
+            self._operator = self._make_operator(B)
         return self._operator
 
     def system(self, B: Array, /) -> NystromSystem:
@@ -114,10 +115,10 @@ class HyperKernelObjective:
         return 2.0 * total / self.weight + 2.0 * self.ridge * (core @ alpha)
 
     def project(self, B: Array, /) -> Array:
-        """Nearest map of operator norm at most 1: singular values are clipped."""
+        """Project on the maps of operator norm at most 1, by clipping singular values."""
         return map_singular_values(B, lambda s: clip(s, high=1.0))[0]
 
-    def reduced(self, B: Array, /) -> tuple[float, Array]:
+    def reduce(self, B: Array, /) -> tuple[float, Array]:
         """Return H(B), the minimum of L over α (eq. (7)), and its gradient: two passes.
 
         The gradient is that of L at the best α, which does not move to first order. `B` may be on
@@ -160,6 +161,8 @@ class HyperKernelObjective:
         gradient = slopes[0] + (slopes[1] + here + there).T @ Z
         return value, gradient
 
+    reduced = OldName("reduce")
+
 
 def _weigh_rows(r: Array, weights: Array | None, start: int, stop: int) -> Array:
     return r if weights is None else weights[start:stop, :] * r
@@ -176,7 +179,7 @@ def _match_place(gradient: Array, B: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class HKRRFit:
-    """A fitted linear map, and how it was found."""
+    """A fitted linear map, and the record of its fit."""
 
     B: Array  # (k, d), operator norm at most 1
     lengthscale: float  # of the kernel of Bx
@@ -233,7 +236,7 @@ def fit_hkrr(
         least = shortest if learn_lengthscale else lengthscale
         ball = _Ball(objective, 1.0 / least if least > 0 else math.inf)
         found = optimizer.minimize(  # on the host, where steps of few numbers cost no launches
-            ball.reduced,
+            ball.reduce,
             to_host(start),
             watch=lambda k, C, history: watch(k, asarray_like(C, start), history),
         )
@@ -265,7 +268,7 @@ class _Bounded:
 
 @dataclass(frozen=True, eq=False)
 class _Ball:
-    """The ball of operator norm `radius` as the image of all maps: longer ones are shortened."""
+    """The objective on all maps, with longer ones scaled to operator norm `radius`."""
 
     objective: HyperKernelObjective
     radius: float
@@ -273,10 +276,10 @@ class _Ball:
     def inside(self, C: Array, /) -> Array:
         return C * min(1.0, self.radius / max(_norm(C), 1e-300))
 
-    def reduced(self, C: Array, /) -> tuple[float, Array]:
+    def reduce(self, C: Array, /) -> tuple[float, Array]:
         if _norm(C) <= self.radius:
-            return self.objective.reduced(C)
-        value, slope = self.objective.reduced(self.inside(C))
+            return self.objective.reduce(C)
+        value, slope = self.objective.reduce(self.inside(C))
         xp = array_namespace(C)
         U, s, Vt = svd(C)
         norm = float(s[0])
@@ -291,7 +294,7 @@ def _norm(C: Array, /) -> float:
 
 
 def resized_map(B: Array, k: int, /, *, rng: np.random.RandomState) -> Array:
-    """Return k rows of `B` (l, d), or (d,): its leading ones, or with short random rows added.
+    """Return `B` (l, d), or (d,), with k rows: its leading ones, or short random ones added.
 
     Another basis of the rows leaves every radial kernel of Bx as it is.
     """

@@ -1,4 +1,4 @@
-"""Kernel ridge regression: all samples or some as centres, the ridge, and the solve."""
+"""Kernel ridge regression with all or some samples as centres, and its ridge."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from gpukfl.core._array import (
     to_double,
     to_host,
 )
+from gpukfl.core._lazy import OldName
 from gpukfl.core._memory import available_memory
 from gpukfl.core._random import draw_indices, remaining_indices
 from gpukfl.core._results import Solution, Status
@@ -66,7 +67,7 @@ class DenseSystem:
     place: Array  # of no rows, where what is found goes
 
     @classmethod
-    def of(cls, K: Array, Y: Array, weights: Array | None, /) -> DenseSystem:
+    def from_kernel(cls, K: Array, Y: Array, weights: Array | None, /) -> DenseSystem:
         """Weigh `K` (n, n) and `Y` (n, t)."""
         xp, place = array_namespace(K), Y[:0, :]
         if weights is None:
@@ -75,7 +76,7 @@ class DenseSystem:
         return cls(s * K * s.T, s * Y, s, float(xp.sum(weights, dtype=xp.float64)), place)
 
     def near_spectrum(self) -> DenseSystem:
-        """Return the same where its eigenvalues are found: of few samples of a GPU on the host.
+        """Return the system on the place of the eigensolver: the host for few samples of a GPU.
 
         There errors of all ridges, and the solution, are made without a launch or a wait.
         """
@@ -90,8 +91,8 @@ class DenseSystem:
         s = xp.ones((n, 1), **like(K)) if self.root_weights is None else self.root_weights
         return float(mean_diagonal(K) * (n / N) - xp.sum(s * (K @ s)) / N**2)
 
-    def _found(self, beta: Array) -> Array:
-        """Coefficients of the kernel itself, in their place."""
+    def _dual_coefficients(self, beta: Array) -> Array:
+        """Return the dual coefficients on their place."""
         alpha = beta if self.root_weights is None else self.root_weights * beta
         return restore_device(alpha, self.place)
 
@@ -115,32 +116,34 @@ class DenseSystem:
         def residuals(beta: Array, shift: Array | float) -> Array:
             return sample_norm(self.Y - self.K @ beta - shift * beta) / size
 
-        beta, found, jitter = self._solved(ridge, residuals)
-        return self._found(beta), jitter, found
+        beta, found, jitter = self._solve_with_jitter(ridge, residuals)
+        return self._dual_coefficients(beta), jitter, found
 
-    def coefficients_and(
+    def solve_and_measure(
         self, ridge: float, measure: Callable[[Array], Array], /
     ) -> tuple[Array, Array]:
-        """Return the α of `solve` alone, and on the host the vector ``measure(α)``: one wait."""
-        beta, numbers, _ = self._solved(ridge, lambda beta, _: measure(self._found(beta)))
-        return self._found(beta), numbers
+        """Return the α of `solve`, and the host vector ``measure(α)``: one wait."""
+        beta, numbers, _ = self._solve_with_jitter(
+            ridge, lambda beta, _: measure(self._dual_coefficients(beta))
+        )
+        return self._dual_coefficients(beta), numbers
 
-    def _solved(
+    def _solve_with_jitter(
         self, ridge: float, measure: Callable[[Array, Array | float], Array]
     ) -> tuple[Array, Array, float]:
-        """Return β, what is measured of it and of the whole shift, and the jitter."""
+        """Return β, its measures, and the jitter."""
         jitter = 0.0
         shift: Array | float = self.weight * ridge
         while True:
             try:
-                return *self._shifted(shift, measure), jitter
+                return *self._solve_shift(shift, measure), jitter
             except np.linalg.LinAlgError as error:
                 if jitter > _LARGEST_JITTER:
                     raise indefinite_error(self.K.shape[0], jitter) from error
                 jitter = max(jitter * _RAISE, self.K.shape[0] * epsilon(self.K))
                 shift = self.weight * ridge + jitter * mean_diagonal(self.K)
 
-    def _shifted(
+    def _solve_shift(
         self, shift: Array | float, measure: Callable[[Array, Array | float], Array]
     ) -> tuple[Array, Array]:
         A = add_to_diagonal(self.K, shift)
@@ -192,7 +195,7 @@ class DenseSystem:
         return restore_device(predicted, self.place)
 
     def held_out(self, folds: Sequence[Fold], ridges: Sequence[float], /) -> RidgePath:
-        """Error on the samples at each fold's host indices by the fit to the others: O(n³) each."""
+        """Return the cross-validation errors over folds of host indices: O(n³) each."""
         totals, total = [0.0] * len(ridges), 0.0
         for fold in folds:
             *errors, weight = self._fold_errors(fold, ridges)
@@ -201,7 +204,7 @@ class DenseSystem:
         return RidgePath(list(ridges), [error / total for error in totals])
 
     def _fold_errors(self, fold: Fold, ridges: Sequence[float]) -> list[float]:
-        """Sum of squared errors on a fold for each ridge, and the weight of the others."""
+        """Return the sum of squared errors on a fold for each ridge, and the training weight."""
         xp, inside = array_namespace(self.K), remaining_indices(fold, self.K.shape[0])
         known, unknown = (xp.asarray(index, **index_like(self.K)) for index in (inside, fold))
         K, Y = xp.take(self.K, known, axis=1), xp.take(self.Y, known, axis=0)
@@ -218,6 +221,9 @@ class DenseSystem:
             return xp.concat([xp.stack(sums), weight])
 
         return eigh_and_measure(xp.take(K, known, axis=0), errors)[2].tolist()
+
+    of = OldName("from_kernel")
+    coefficients_and = OldName("solve_and_measure")
 
 
 def solve_by_conjugate_gradients(
@@ -250,7 +256,7 @@ def nystrom_preconditioner(
     operator = system.operator
     xp = array_namespace(operator.Z)
     factor = system.factor(ridge)
-    inner, _ = system.whitened(factor)
+    inner, _ = system.whiten(factor)
     squares, V = eigh(inner)
     squares, V = xp.flip(squares), xp.flip(V, axis=1)
     floor = max(float(squares[0]), 1e-300) * squares.shape[0] * epsilon(operator.Z)
@@ -288,7 +294,7 @@ def folds(n: int, rng: np.random.RandomState, /) -> list[Fold]:
 def leave_one_out_path(
     system: NystromSystem, Y: Array, weights: Array | None, ridges: Sequence[float], /
 ) -> RidgePath:
-    """Error along the ridges by leave-one-out, or by GCV where rows are many."""
+    """Return the errors along the ridges by leave-one-out, or by GCV for many rows."""
     n, q = system.operator.shape
     if n <= _LEFT_OUT_UP_TO * q:
         return system.leave_one_out(Y, weights, ridges)
@@ -367,7 +373,7 @@ class KernelRidge:
 
 @dataclass(frozen=True, eq=False)
 class KernelRidgeFit:
-    """Dual coefficients, and how they were found."""
+    """Dual coefficients, and the record of their fit."""
 
     kernel: Kernel
     Z: Array  # centres (q, d)
@@ -390,7 +396,7 @@ class KernelRidgeFit:
 
 
 class _Problem:
-    """One fit, whose parts are made once."""
+    """One fit, whose parts are computed once."""
 
     def __init__(
         self,
@@ -411,7 +417,7 @@ class _Problem:
         self.ridge = self._choose_ridge()
 
     def _plan(self) -> tuple[str, int]:
-        """Solver and number of centres; n centres mean the exact problem where rows lie together.
+        """Return solver and number of centres; n centres mean the exact problem.
 
         Rows that lie in parts never meet all others.
         """
@@ -476,30 +482,30 @@ class _Problem:
             ridge=max(ridge, 1e-9),
             rng=self.rng,
         )
-        return KernelOperator(self.method.kernel, rows, rows.at(index), keep=self._together)
+        return KernelOperator(self.method.kernel, rows, rows.gather(index), keep=self._together)
 
     def _system(self, n_centers: int) -> NystromSystem:
-        """Form the normal equations, once: the ridge is chosen on those that are solved."""
+        """Return the normal equations, computed once for the choice of ridge and the solve."""
         if n_centers not in self._systems:
             operator = self._operator(n_centers, self.rows)
-            self._systems[n_centers] = NystromSystem.of(operator, self.Y, self.weights)
+            self._systems[n_centers] = NystromSystem.from_rows(operator, self.Y, self.weights)
         return self._systems[n_centers]
 
     @cached_property
     def _dense(self) -> DenseSystem:
         kernel = KernelMatrix(self.method.kernel, self.rows.whole())
-        system = DenseSystem.of(kernel.dense(kernel.X), self.Y, self.weights)
+        system = DenseSystem.from_kernel(kernel.dense(kernel.X), self.Y, self.weights)
         return system.near_spectrum() if self.method.ridge is None else system
 
     def solve(self) -> KernelRidgeFit:
-        """Solve by the solver that was chosen."""
+        """Solve by the chosen solver."""
         if self._is_dense:
             found = self._solve_densely()
         elif self.solver == "cg":
             found = self._solve_by_cg()
         elif self.solver == "direct":
             system = self._system(self.n_centers)
-            found = self._reported(system.operator.Z, *system.solve(self.ridge))
+            found = self._make_fit(system.operator.Z, *system.solve(self.ridge))
         else:
             found = self._solve_by_falkon()
         return replace(found, ridge=self.ridge, path=self.path)
@@ -535,9 +541,9 @@ class _Problem:
             ridge=self.ridge,
             solver=self.method.conjugate_gradient,
         )
-        return _set_solution(self._reported(operator.Z, alpha, factor), solution)
+        return _set_solution(self._make_fit(operator.Z, alpha, factor), solution)
 
-    def _reported(self, Z: Array, alpha: Array, factor: NystromFactor) -> KernelRidgeFit:
+    def _make_fit(self, Z: Array, alpha: Array, factor: NystromFactor) -> KernelRidgeFit:
         fit = KernelRidgeFit(self.method.kernel, Z, alpha, self.solver)
         return replace(fit, jitter=factor.jitter, raised=factor.raised, condition=factor.condition)
 

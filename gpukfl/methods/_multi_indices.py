@@ -21,6 +21,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from gpukfl.core._checks import check_number
+from gpukfl.core._lazy import OldName
 
 _TAIL = 1e-3  # of the law's mass that a cut of the degree may leave out
 _NOTHING = 1e-9  # of it that no table has room for
@@ -69,7 +70,7 @@ class DegreeLaw:
         return degrees * math.log(self.decay)
 
     @property
-    def described(self) -> str:
+    def text(self) -> str:
         """The law in words."""
         return (
             f"degree decay {self.decay:g}"
@@ -79,10 +80,12 @@ class DegreeLaw:
 
     @property
     def longest(self) -> int:
-        """Degrees to look at."""
+        """The number of degrees to consider."""
         if self.largest is not None:
             return self.largest
         return LARGEST_DEGREE if self.cut is None else self.cut
+
+    described = OldName("text")
 
 
 @dataclass(frozen=True)
@@ -100,7 +103,7 @@ class DerivativePenalty:
 
 @dataclass(frozen=True, eq=False)
 class MultiIndices:
-    """Distinct tuples, and what their features are multiplied with."""
+    """Distinct tuples and their weights."""
 
     tuples: np.ndarray  # (m', d), int64
     scales: np.ndarray  # (m',)
@@ -192,7 +195,7 @@ def _main_law(eta: np.ndarray, law: DegreeLaw, penalty: DerivativePenalty, expon
 
 
 def _upper_group(eta: np.ndarray, exponent: float) -> np.ndarray:
-    """Entries above the largest gap of their shares; all of them where η is equal."""
+    """Return which entries are above the largest gap of their shares; all if η is equal."""
     shares = eta ** (exponent / (2.0 - exponent))
     ordered = np.sort(shares)
     gaps = np.diff(ordered)
@@ -202,7 +205,7 @@ def _upper_group(eta: np.ndarray, exponent: float) -> np.ndarray:
 
 
 def _log_total(logs: np.ndarray) -> float:
-    """Logarithm of the sum of what has these logarithms, of which one at least is finite."""
+    """Return the logarithm of a sum given by logarithms, one of them finite."""
     top = logs.max()  # SciPy's function, which allows for more, takes longer than all else here
     return float(top + np.log(np.sum(np.exp(logs - top))))
 
@@ -215,7 +218,7 @@ def _log_count(degree: np.ndarray, d: int) -> np.ndarray:
 
 
 def _all_tuples(eta: np.ndarray, law: DegreeLaw, penalty: DerivativePenalty) -> MultiIndices:
-    """Every tuple up to the largest degree: the kernel itself."""
+    """Return all tuples up to the largest degree: the exact kernel."""
     d = len(eta)
     assert law.largest is not None
     rows = [
@@ -298,7 +301,7 @@ class _GroupLaw:
 
 
 class _SingleVariables:
-    """Tuples of one variable of low degree, as often as the variable is important.
+    """A law of low-degree tuples of one variable, chosen by importance.
 
     Where there are many variables the kernel's law draws next to none of these beyond degree 1,
     and additive functions would not be seen.
@@ -323,7 +326,7 @@ class _SingleVariables:
 
 
 def _largest_degree(law: DegreeLaw, d: int) -> int:
-    """Degree above which next to nothing is left, so that tables need not be larger.
+    """Return the degree above which the mass is negligible.
 
     Of the law without its denominators; with them less is left, as they grow with the tuple.
     """
@@ -334,7 +337,7 @@ def _largest_degree(law: DegreeLaw, d: int) -> int:
 
 
 def _trim_tail(logs: np.ndarray, degrees: np.ndarray, tail: float = _TAIL) -> np.ndarray:
-    """Leave out the highest degrees, as long as they hold little of the mass."""
+    """Drop the highest degrees that hold little of the mass."""
     masses = np.bincount(degrees.ravel(), weights=np.exp(logs - _log_total(logs)).ravel())
     beyond = np.cumsum(masses[::-1])[::-1]  # mass of this degree and all above
     last = int(np.flatnonzero(beyond > tail).max())
@@ -342,7 +345,7 @@ def _trim_tail(logs: np.ndarray, degrees: np.ndarray, tail: float = _TAIL) -> np
 
 
 def _draw_uniform_tuples(degrees: np.ndarray, d: int, rng: np.random.RandomState) -> np.ndarray:
-    """Draw a tuple of `d` entries uniformly among those of each total degree: (m, d).
+    """Draw a uniform tuple of `d` entries for each total degree: (m, d).
 
     A tuple is the numbers of stars between d - 1 bars among k + d - 1 places; the bars are the
     places of the smallest random keys.

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gpukfl.core._array import Array, array_namespace, clip, epsilon, like, sample_dot, to_host
+from gpukfl.core._lazy import OldName
 from gpukfl.core._results import Solution
 from gpukfl.linalg import (
     CholeskyFactor,
@@ -40,15 +41,15 @@ _EPSILON = 2.0**-52  # of float64
 
 @dataclass(frozen=True, eq=False)
 class NystromFactor:
-    """Factor of the kernel among the centres, with what had to be added to its diagonal."""
+    """The factor of the kernel among the centres, with its jitter."""
 
     L: CholeskyFactor  # of K_qq + jitter, float64
     jitter: float  # relative to the mean diagonal
     raised: bool  # more was needed than the precision and the ridge ask for
 
     @classmethod
-    def of(cls, core: Array, /, *, jitter: float) -> NystromFactor:
-        """Factor `core` (q, q); the jitter is raised until it is positive definite.
+    def from_kernel(cls, core: Array, /, *, jitter: float) -> NystromFactor:
+        """Factor `core` (q, q), raising the jitter until it is positive definite.
 
         Raises
         ------
@@ -58,7 +59,7 @@ class NystromFactor:
         share = jitter
         while True:
             try:
-                factor = CholeskyFactor.of(add_jitter(core, share), overwrite=True)
+                factor = CholeskyFactor.factor(add_jitter(core, share), overwrite=True)
                 return cls(factor, share, share > jitter)
             except np.linalg.LinAlgError as error:
                 if share >= _LARGEST_JITTER:
@@ -67,10 +68,12 @@ class NystromFactor:
 
     @property
     def condition(self) -> float:
-        """Lower bound on the condition number of what was factored, from the factor's diagonal."""
+        """A lower bound on the condition number, from the factor's diagonal."""
         xp = array_namespace(self.L.L)
         diagonal = xp.linalg.diagonal(self.L.L)
         return float(xp.max(diagonal) / xp.min(diagonal)) ** 2
+
+    of = OldName("from_kernel")
 
 
 def indefinite_error(n: int, share: float, /) -> np.linalg.LinAlgError:
@@ -90,7 +93,7 @@ def add_jitter(core: Array, share: float, /) -> Array:
 
 
 def choose_jitter(operator: KernelOperator, ridge: float, /) -> float:
-    r"""Jitter that keeps rounding from being mistaken for the ridge.
+    r"""Return a jitter by which rounding is small beside the ridge.
 
     Rounding of sums changes :math:`K^\top K` by some hundred :math:`n \epsilon`, with the
     precision of float64; divided by the jitter it must stay below :math:`n \lambda`. So must the
@@ -103,7 +106,7 @@ def choose_jitter(operator: KernelOperator, ridge: float, /) -> float:
 
 
 def gradient_jitter(operator: KernelOperator, ridge: float, /) -> float:
-    r"""Jitter that keeps rounding out of derivatives of the objective, too.
+    r"""Return a jitter by which rounding is also small in derivatives of the objective.
 
     There roundings of kernel values are multiplied by coefficients, which are the larger, the
     smaller ridge and jitter are: with :math:`\epsilon \lambda^{-2/3}`, found by trial, the errors
@@ -115,7 +118,7 @@ def gradient_jitter(operator: KernelOperator, ridge: float, /) -> float:
 
 @dataclass(frozen=True, eq=False)
 class NystromSystem:
-    """What one pass over the rows leaves of the problem: everything else is of order q."""
+    """The sums of one pass over the rows; all further work is of order q."""
 
     operator: KernelOperator
     gram: Array  # K' D K (q, q), float64
@@ -124,7 +127,9 @@ class NystromSystem:
     weight: float  # N
 
     @classmethod
-    def of(cls, operator: KernelOperator, Y: Array, weights: Array | None, /) -> NystromSystem:
+    def from_rows(
+        cls, operator: KernelOperator, Y: Array, weights: Array | None, /
+    ) -> NystromSystem:
         """Pass over the rows, O(n q²); `Y` (n, t), weights (n, 1) or None."""
         gram, moment, squares, *rest = operator.moments(
             Y, weights, also=_make_target_sums(Y, weights)
@@ -138,9 +143,11 @@ class NystromSystem:
 
     def factor(self, ridge: float, /) -> NystromFactor:
         """Factor the kernel among the centres."""
-        return NystromFactor.of(self.operator.core, jitter=choose_jitter(self.operator, ridge))
+        return NystromFactor.from_kernel(
+            self.operator.core, jitter=choose_jitter(self.operator, ridge)
+        )
 
-    def whitened(self, factor: NystromFactor, /) -> tuple[Array, Array]:
+    def whiten(self, factor: NystromFactor, /) -> tuple[Array, Array]:
         r"""Return :math:`L^{-1} K^\top D K L^{-\top}` and :math:`L^{-1} K^\top D Y`."""
         return _whiten(self.gram, self.moment, factor)
 
@@ -153,12 +160,12 @@ class NystromSystem:
         """
         core, gram, moment = move_small_to_host(self.operator.core, self.gram, self.moment)
         jitter = choose_jitter(self.operator, ridge) if jitter is None else jitter
-        factor = NystromFactor.of(core, jitter=jitter)
+        factor = NystromFactor.from_kernel(core, jitter=jitter)
         inner, right = _whiten(gram, moment, factor)
         shift = self.weight * ridge
         try:
             shifted = add_to_diagonal(inner, shift)
-            beta = CholeskyFactor.of(shifted, overwrite=True).solve(right)
+            beta = CholeskyFactor.factor(shifted, overwrite=True).solve(right)
         except np.linalg.LinAlgError:
             s, Q = eigh(inner)
             # Rounding is at least as large as what it has made negative
@@ -175,7 +182,7 @@ class NystromSystem:
         .. math:: GCV(\lambda) = \frac{\|D^{1/2}(Y - \hat Y_\lambda)\|^2 / N}
                   {(1 - \mathrm{tr} H_\lambda / n)^2}
         """
-        inner, right = self.whitened(self.factor(min(ridges)))
+        inner, right = self.whiten(self.factor(min(ridges)))
         xp, n = array_namespace(inner), self.operator.shape[0]
 
         def sums(s: Array, Q: Array) -> Array:
@@ -227,7 +234,7 @@ class NystromSystem:
         return RidgePath(list(ridges), (to_host(totals) / self.weight).tolist())
 
     def left_out(self, Y: Array, weights: Array | None, ridge: float, /) -> Array:
-        """Predict each sample by the others, the centres held: (n, t), one pass, O(n q²)."""
+        """Return leave-one-out predictions with fixed centres: (n, t), one pass, O(n q²)."""
         s, turned, back = self._features(ridge)
         xp = array_namespace(s)
         shrunk = (1.0 / (s + self.weight * ridge))[:, None]
@@ -245,9 +252,9 @@ class NystromSystem:
         return operator.map_blocks(compute, columns=turned.shape[1:], dtype=xp.float64)
 
     def _features(self, smallest: float) -> tuple[Array, Array, Array]:
-        """Squares of the singular values, turned targets, and a map from K to the features."""
+        """Return squared singular values, rotated targets, and a map from K to the features."""
         factor = self.factor(smallest)
-        inner, right = self.whitened(factor)
+        inner, right = self.whiten(factor)
         s, Q = eigh(inner)
         return clip(s, low=0.0), Q.T @ right, factor.L.solve_upper(Q)
 
@@ -259,7 +266,7 @@ class NystromSystem:
         ridges: Sequence[float],
         /,
     ) -> RidgePath:
-        """Error on the rows of each fold by the fit to the others, the centres held: O(q³) a fold.
+        """Return the cross-validation errors with fixed centres: O(q³) per fold.
 
         Folds are host indices. The sums without a fold are the sums less its own.
         """
@@ -268,8 +275,8 @@ class NystromSystem:
         totals, total = [0.0] * len(ridges), 0.0
         for index in folds:
             rows, target, w = self.operator.rows.take_with(index, Y, weights)
-            target, operator = xp.astype(target, xp.float64), self.operator.at_rows(rows)
-            part = NystromSystem.of(operator, target, w)
+            target, operator = xp.astype(target, xp.float64), self.operator.evaluate_rows(rows)
+            part = NystromSystem.from_rows(operator, target, w)
             errors = self._subtract(part).errors_outside(part.operator, target, w, ridges, factor)
             totals = [a + b for a, b in zip(totals, errors, strict=True)]
             total += part.weight
@@ -290,7 +297,7 @@ class NystromSystem:
         `factor` that of the kernel among the centres, where it is known.
         """
         factor = self.factor(min(ridges)) if factor is None else factor
-        inner, right = self.whitened(factor)
+        inner, right = self.whiten(factor)
         xp = array_namespace(inner)
 
         def errors(s: Array, Q: Array) -> Array:
@@ -310,7 +317,7 @@ class NystromSystem:
         return eigh_and_measure(inner, errors)[2].tolist()
 
     def _subtract(self, part: NystromSystem) -> NystromSystem:
-        """Take the sums over some rows away."""
+        """Return the system without the sums over some rows."""
         return replace(
             self,
             gram=self.gram - part.gram,
@@ -318,6 +325,9 @@ class NystromSystem:
             squares=self.squares - part.squares,
             weight=self.weight - part.weight,
         )
+
+    of = OldName("from_rows")
+    whitened = OldName("whiten")
 
 
 def _whiten(gram: Array, moment: Array, factor: NystromFactor) -> tuple[Array, Array]:
@@ -366,11 +376,13 @@ def falkon(
     .. [1] Rudi, Carratino and Rosasco, "FALKON: an optimal large scale kernel method", NeurIPS
        2017, Algorithm 1.
     """
-    factor = NystromFactor.of(operator.core, jitter=choose_jitter(operator, ridge))
+    factor = NystromFactor.from_kernel(operator.core, jitter=choose_jitter(operator, ridge))
     xp = array_namespace(Y)
     q, L, weight = operator.shape[1], factor.L, total_weight(Y, weights)
     shift = weight * ridge
-    inner = CholeskyFactor.of(add_to_diagonal(weight / q * (L.L.T @ L.L), shift), overwrite=True)
+    inner = CholeskyFactor.factor(
+        add_to_diagonal(weight / q * (L.L.T @ L.L), shift), overwrite=True
+    )
 
     def apply(beta: Array) -> Array:
         # In float64: with one rounding of its values the matrix stays symmetric and definite
@@ -389,7 +401,7 @@ def target_sums(Y: Array, weights: Array | None, /) -> tuple[Array, float]:
 
 
 def total_weight(Y: Array, weights: Array | None, /) -> float:
-    """Sum of the weights of the rows that targets `Y` (n, t) are of."""
+    """Return the total weight of the rows of targets `Y` (n, t)."""
     if weights is None:
         return float(Y.shape[0])
     xp = array_namespace(weights)

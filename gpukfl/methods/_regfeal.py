@@ -23,6 +23,7 @@ from scipy import sparse
 
 from gpukfl.core._array import Array, array_namespace, double_like, like, to_double
 from gpukfl.core._checks import check_bool, check_number
+from gpukfl.core._lazy import OldName
 from gpukfl.core._results import History, Status
 from gpukfl.linalg import add_to_diagonal, host_eigh, move_small_to_host, solve_and_measure
 from gpukfl.methods._multi_indices import (
@@ -59,7 +60,9 @@ class FeatureSums:
     N: float  # sum of the weights
 
     @classmethod
-    def of(cls, operator: HermiteOperator, Y: Array, weights: Array | None, /) -> FeatureSums:
+    def from_operator(
+        cls, operator: HermiteOperator, Y: Array, weights: Array | None, /
+    ) -> FeatureSums:
         """One pass over the rows, O(n m²)."""
         t, wide = Y.shape[1], to_double(Y)
         xp = array_namespace(wide)
@@ -92,7 +95,7 @@ class FeatureSums:
 
 @dataclass(frozen=True, eq=False)
 class SampleFeatures:
-    """The features of all rows: the kernel equations (n, n)."""
+    """The features of all rows, for the kernel equations (n, n)."""
 
     operator: HermiteOperator
     Phi: Array  # centred, times roots of the weights (n, m)
@@ -102,7 +105,9 @@ class SampleFeatures:
     N: float  # sum of the weights
 
     @classmethod
-    def of(cls, operator: HermiteOperator, Y: Array, weights: Array | None, /) -> SampleFeatures:
+    def from_operator(
+        cls, operator: HermiteOperator, Y: Array, weights: Array | None, /
+    ) -> SampleFeatures:
         """Form the features, O(n m s) for s factors each."""
         xp, wide = array_namespace(Y), to_double(Y)
         Phi = xp.astype(operator.dense(), xp.float64, copy=False)
@@ -134,10 +139,10 @@ class SampleFeatures:
 def make_ridge_system(
     operator: HermiteOperator, Y: Array, weights: Array | None, /
 ) -> FeatureSums | SampleFeatures:
-    """Take the view of fewer unknowns; Y (n, t), weights (n, 1). Of rows in parts, their sums."""
+    """Return the system of fewer unknowns for Y (n, t) and weights (n, 1)."""
     n, m = operator.shape
     by_sums = n > m or operator.rows.partitioning is not None
-    return (FeatureSums if by_sums else SampleFeatures).of(operator, Y, weights)
+    return (FeatureSums if by_sums else SampleFeatures).from_operator(operator, Y, weights)
 
 
 def _solution(
@@ -148,7 +153,7 @@ def _solution(
     mean: Array,
     measure: Callable[[Array], tuple[Array, Array]],
 ) -> Solution:
-    """Solve with K and a ridge a sample; coefficients and a number are what is measured.
+    """Solve with K and a ridge per sample.
 
     All that is small is read together, so that a GPU waits once: the rest is done here.
     """
@@ -171,7 +176,7 @@ def solve_with_room(
     measure: Callable[[Array], Array],
     operator: HermiteOperator,
 ) -> np.ndarray:
-    """Read a vector that is measured of the solution with K + ridge I.
+    """Return a host vector measured on the solution with K + ridge I.
 
     There is more on the diagonal where the ridge is below K's rounding.
     """
@@ -281,7 +286,7 @@ class RegFeaL:
         watch: Callable[[int, RegFeaLFit], None] = lambda *_: None,
         first: FirstTurn | None = None,
     ) -> RegFeaLFit:
-        """Take turns.
+        """Alternate between regressions and directions.
 
         Parameters
         ----------
@@ -418,7 +423,7 @@ class RegFeaL:
         # Nor the order of equal ones: those of a tuple that meets no other are equal
         descending = np.argsort(values, kind="stable")[::-1]
         order = descending[np.argsort(-np.round(squares[descending] / _TIES), kind="stable")]
-        return fit.turned(turns, order), optimal_eta(squares[order] + _FLOOR, self.exponent)
+        return fit.rotate(turns, order), optimal_eta(squares[order] + _FLOOR, self.exponent)
 
     def derivatives(self, fit: RegFeaLFit) -> np.ndarray:
         r"""Return :math:`E[\nabla f \nabla f^\top]` under N(0, I), in rotated coordinates."""
@@ -442,7 +447,7 @@ def _coupled_coordinates(pattern: sparse.sparray, at_least: int = 2, /) -> list[
 
 @dataclass(eq=False)
 class FirstTurn:
-    """Tuples and ridge system of the first regression, for fits that differ in μ only.
+    """Tuples and ridge system of the first regression, shared by fits that differ in μ.
 
     R is the identity and η is equal then, so that another μ only stretches the features.
     """
@@ -459,7 +464,7 @@ class FirstTurn:
         system: FeatureSums | SampleFeatures,
         rng: np.random.RandomState,
     ) -> None:
-        """Set what a fit has made, and how far it has drawn."""
+        """Set the system of a fit, and the state of its generator."""
         self.penalty, self.indices, self.system = penalty, indices, system
         self._state = rng.get_state()
 
@@ -482,7 +487,7 @@ class FirstTurn:
 
 
 def _normalise_scales(scales: np.ndarray) -> tuple[np.ndarray, float]:
-    """Scales over the largest, and the ridge that makes up for it.
+    """Return the scales relative to the largest, and the rescaled ridge.
 
     In many dimensions scales are beyond float32.
     """
@@ -492,7 +497,7 @@ def _normalise_scales(scales: np.ndarray) -> tuple[np.ndarray, float]:
 
 @dataclass(eq=False)
 class RegFeaLFit:
-    """What was learned so far."""
+    """The state of a fit."""
 
     rows: Rows
     rotation: np.ndarray | None  # R (d, d), most important directions first; None: the identity
@@ -512,10 +517,10 @@ class RegFeaLFit:
         return _identity(len(self.eta)) if self.rotation is None else self.rotation
 
     def placed_rotation(self) -> Array | None:
-        """R beside the rows; None for the identity."""
+        """Return R beside the rows, or None for the identity."""
         return _place_rotation(self.rotation, self.rows.reference)
 
-    def turned(self, turns: list[tuple[np.ndarray, np.ndarray]], order: np.ndarray) -> np.ndarray:
+    def rotate(self, turns: list[tuple[np.ndarray, np.ndarray]], order: np.ndarray) -> np.ndarray:
         """Return R times a rotation, its columns in some order.
 
         The rotation turns some sets of coordinates among themselves, and leaves the others.
@@ -528,7 +533,7 @@ class RegFeaLFit:
             R[np.ix_(rows, place[own])] = turned
         return R
 
-    def of_features(self, M: np.ndarray, /) -> np.ndarray:
+    def to_feature_coordinates(self, M: np.ndarray, /) -> np.ndarray:
         """Return a matrix in rotated coordinates (d, d) in those of the features."""
         if self.rotation is None:
             return M
@@ -551,6 +556,8 @@ class RegFeaLFit:
         f_hat = xp.asarray(self.f_hat, **like(rows.reference))
         return xp.asarray(self.intercept, **double_like(rows.reference)) + operator @ f_hat
 
+    of_features = OldName("to_feature_coordinates")
+
 
 def _identity(d: int, order: np.ndarray | None = None) -> np.ndarray:
     """Return the identity (d, d), or its columns in some order."""
@@ -560,7 +567,7 @@ def _identity(d: int, order: np.ndarray | None = None) -> np.ndarray:
 
 
 def _place_rotation(R: np.ndarray | None, reference: Array) -> Array | None:
-    """R beside `reference`; None for the identity."""
+    """Return R beside `reference`, or None for the identity."""
     if R is None:
         return None
     return array_namespace(reference).asarray(R, **double_like(reference))
@@ -651,7 +658,7 @@ def _sparse_derivative_products(tuples: np.ndarray, f_hat: np.ndarray) -> sparse
 
 @dataclass(frozen=True)
 class Reweighting:
-    """How often, and by what, the directions of RegFeaL are weighed anew.
+    """The settings by which the directions of RegFeaL are reweighted.
 
     Parameters
     ----------

@@ -173,7 +173,7 @@ class RidgeSystem:
     ) -> Solution:
         """Solve by few sums over rows that lie in parts."""
         system = KnotSums(kernel, self.target, self.root_weights, self.shift)
-        grid = CoarseGrid.of(kernel.n_samples, kernel.ends)
+        grid = CoarseGrid.build(kernel.n_samples, kernel.ends)
         if grid is not None and (self._is_long or rtol <= _TIGHT):
             system = replace(system, grid=grid, factor=self._coarse_factor(kernel, grid))
         solution = ConjugateGradientOnSums(rtol, self.max_iter).solve(
@@ -183,7 +183,7 @@ class RidgeSystem:
         return solution
 
     def _coarse_factor(self, kernel: BinnedBrownianKernel, grid: CoarseGrid) -> CholeskyFactor:
-        """Return what preconditions the kernel between few knots, kept while it is the same."""
+        """Return the factor of the coarse kernel, which is cached."""
         known, factor = self._coarse
         if factor is None or known is not kernel:
             self._coarse = None, None
@@ -192,14 +192,14 @@ class RidgeSystem:
         return factor
 
     def _read_every(self, kernel: LinearOperator) -> int:
-        """Return the checks to read together: several where products take less time than waits."""
+        """Return how many checks to read together: several if waits are expensive."""
         is_small = kernel.n_samples * self.target.shape[1] <= _QUICK
         return _READ_TOGETHER if is_on_gpu(self.target) and is_small else 1
 
     def _inverse_near(
         self, kernel: LinearOperator, rtol: float, start: Array | None
     ) -> Callable[[Array], Array] | None:
-        """Return the kernel's own preconditioner, or while it is good one of an earlier kernel.
+        """Return a preconditioner of this kernel, or of an earlier one while that is good.
 
         A solve that begins from nothing is of another kernel altogether.
         """
@@ -208,7 +208,7 @@ class RidgeSystem:
         return self._preconditioner(kernel)
 
     def _preconditioner(self, kernel: LinearOperator) -> Callable[[Array], Array] | None:
-        """Return the kernel's own preconditioner, kept for as long as the kernel is the same."""
+        """Return the preconditioner of this kernel, which is cached."""
         known, inverse = self._inverse
         if known is not kernel:
             self._inverse = None, None  # as large as the data: gone before the next is made
@@ -224,7 +224,7 @@ class RidgeSystem:
         K = centered.dense(self.target)
         A = add_to_diagonal(K, self.shift)
         try:
-            beta = CholeskyFactor.of(A, overwrite=True).solve(self.target)
+            beta = CholeskyFactor.factor(A, overwrite=True).solve(self.target)
         except np.linalg.LinAlgError:  # conjugate gradients say more about what is wrong
             return None
         beta = center(beta, self.root_weights)
@@ -243,7 +243,7 @@ class RidgeSystem:
         if not is_worth:
             return
         try:
-            self._sketch = NystromPreconditioner.of(
+            self._sketch = NystromPreconditioner.from_operator(
                 lambda V: centered @ V, self.target, shift=self.shift, rank=self.rank, rng=self.rng
             )
         except np.linalg.LinAlgError:  # the sketch is not positive definite in this precision
@@ -303,5 +303,5 @@ class RidgeSystem:
         return xp.astype(sample_sums(weighted) / self.weight, left.dtype)
 
     def tight(self, *data: Array) -> float:
-        """Relative tolerance that the precision of targets and data reaches without stalling."""
+        """Return the relative tolerance that the precision can reach."""
         return max(1e-8, *(2000.0 * epsilon(x) for x in (self.Y, *data)))

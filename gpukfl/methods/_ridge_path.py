@@ -1,4 +1,4 @@
-"""Scores along the ridges, which of them to trust, and mixtures that stand for many targets."""
+"""Scores along ridges, their choice, and mixtures of many targets."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TypeVar
 import numpy as np
 
 from gpukfl.core._array import Array, array_namespace, asarray_like, small_reference
+from gpukfl.core._lazy import OldName
 from gpukfl.core._random import draw_orthonormal
 
 # ------------------------------------------------------------------------------ ridge path
@@ -53,7 +54,7 @@ class RidgePath:
         return max(ridge for ridge, score in pairs if score <= enough)
 
     def best_inside(self, tolerance: float, /) -> float:
-        """Best ridge; but where it is at the edge, the largest whose score is about as good.
+        """Return the best ridge, or the largest about as good one if the best is at the edge.
 
         A path that is flat towards its edge has its lowest point there by rounding alone.
         """
@@ -61,8 +62,8 @@ class RidgePath:
         return self.best if is_inside else self.largest_good(tolerance)
 
     @property
-    def at_edge(self) -> bool:
-        """Whether the smallest or the largest ridge that was tried is as good as the best.
+    def is_at_edge(self) -> bool:
+        """Whether the smallest or the largest ridge is as good as the best.
 
         On a path that is flat towards an edge rounding alone decides where its lowest point is.
         """
@@ -72,12 +73,14 @@ class RidgePath:
 
     @property
     def brackets(self) -> bool:
-        """Whether the grid is wide enough: it would gain less than 1 % of the score to go on."""
+        """Whether the grid is wide enough for a gain below 1 % beyond it."""
         order = sorted(range(len(self.ridges)), key=lambda k: self.ridges[k])
         scores = [self.scores[k] for k in order]
         best = min(scores)
         inner = scores[1:-1]
         return bool(inner) and min(inner) <= 1.01 * best
+
+    at_edge = OldName("is_at_edge")
 
 
 def best_path(
@@ -96,7 +99,7 @@ def best_path(
     """
     left, paths = list(candidates), [left_out(candidate) for candidate in candidates]
     best = _first_lowest(paths, alike)
-    if not paths[best].at_edge:
+    if not paths[best].is_at_edge:
         return left[best], paths[best]
     few = list(range(len(left)))
     for judge in held_out:

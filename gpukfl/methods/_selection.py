@@ -27,7 +27,7 @@ _VIOLATION = 1e-3  # of the largest slope at 0: smaller ones let no variable in
 
 @dataclass(frozen=True, eq=False)
 class Round:
-    r"""One run of Algorithm 1' beside the variables found before it.
+    r"""One run of Algorithm 1' given the variables found before it.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class Round:
 
 @dataclass(frozen=True, eq=False)
 class Selection:
-    """What was selected, how it came about, and how it ended."""
+    """A selection with its history and status."""
 
     beta: np.ndarray  # (p,), 0 for variables that are not selected
     status: Status
@@ -96,7 +96,7 @@ class FeatureSelection:
         held: np.ndarray | None = None,
         watch: Callable[[int, History], None] = lambda *_: None,
     ) -> Selection:
-        """Algorithm 1': descend from `start`, by default 0, while `held` variables stay there.
+        """Run Algorithm 1': descend from `start`, by default 0, with `held` variables fixed.
 
         Parameters
         ----------
@@ -132,7 +132,7 @@ class FeatureSelection:
         candidates, scores = np.flatnonzero(free), np.zeros(p)
         try:
             for stage in range(_STAGES):
-                point = objective.at(beta)
+                point = objective.evaluate(beta)
                 slopes = objective.gradient(point, candidates)
                 if stage == 0:
                     scores[candidates] = -slopes
@@ -165,7 +165,7 @@ class FeatureSelection:
         sparsity: float,
         unseen: float,
     ) -> np.ndarray:
-        """Which variables without weight gain by some, beyond those that have it already.
+        """Return which variables would gain by a positive weight.
 
         Slopes below `unseen` change J by less than its rounding, whatever the weight.
         """
@@ -175,7 +175,7 @@ class FeatureSelection:
         return (beta <= 0) & (slopes < -smallest)
 
     def _reference(self, beta: np.ndarray, working: np.ndarray) -> np.ndarray:
-        """Weights near which the next steps are expected to go."""
+        """Return weights near which the next steps are expected."""
         reference = beta.copy()
         reference[working] = np.maximum(beta[working], self.anchor / max(len(working), 1))
         return reference
@@ -198,12 +198,12 @@ class FeatureSelection:
             return at
 
         def value(b: np.ndarray) -> float:
-            return objective.at(full(b), working).value + sparsity * float(b.sum())
+            return objective.evaluate(full(b), working).value + sparsity * float(b.sum())
 
         def gradient(b: np.ndarray) -> np.ndarray:
-            return objective.gradient(objective.at(full(b)), working) + sparsity
+            return objective.gradient(objective.evaluate(full(b)), working) + sparsity
 
-        found = replace(self.solver, max_time=self._left(begun)).minimize(
+        found = replace(self.solver, max_time=self._remaining_seconds(begun)).minimize(
             value,
             gradient,
             lambda b: project_on_capped_orthant(b, self.radius),
@@ -220,7 +220,7 @@ class FeatureSelection:
         /,
         watch: Callable[[int, History], None] = lambda *_: None,
     ) -> Selection:
-        """Algorithm 2': rounds of `select` with what was found held at τ, until no more is found.
+        """Run Algorithm 2': rounds of `select` with found variables at τ, until none is found.
 
         Parameters
         ----------
@@ -249,8 +249,8 @@ class FeatureSelection:
                     break
                 if held.any():
                     objective.focus(start)
-                gamma = threshold(objective.at(start), np.flatnonzero(~held))
-                found = replace(self, max_time=self._left(begun)).select(
+                gamma = threshold(objective.evaluate(start), np.flatnonzero(~held))
+                found = replace(self, max_time=self._remaining_seconds(begun)).select(
                     objective, gamma, start, held, _append_history(history, begun, watch)
                 )
                 rounds += found.rounds
@@ -265,7 +265,7 @@ class FeatureSelection:
             status = Status.INTERRUPTED
         return Selection(np.where(held, self.anchor, 0.0), status, rounds, history)
 
-    def _left(self, begun: float) -> float | None:
+    def _remaining_seconds(self, begun: float) -> float | None:
         if self.max_time is None:
             return None
         return max(self.max_time - (time.perf_counter() - begun), 0.0)
@@ -273,12 +273,12 @@ class FeatureSelection:
     def path(
         self, objective: SelectionObjective, sparsities: Sequence[float], /
     ) -> list[Selection]:
-        """Algorithm 1' for descending γ, each begun where the last ended."""
+        """Run Algorithm 1' for descending γ, each starting from the previous result."""
         begun = time.perf_counter()
         selections: list[Selection] = []
         for gamma in sorted(sparsities, reverse=True):
             start = selections[-1].beta if selections else None
-            algorithm = replace(self, max_time=self._left(begun))
+            algorithm = replace(self, max_time=self._remaining_seconds(begun))
             selections.append(algorithm.select(objective, gamma, start))
             if selections[-1].status in (Status.INTERRUPTED, Status.TIME_LIMIT):
                 break
@@ -288,7 +288,7 @@ class FeatureSelection:
 def _append_history(
     history: History, begun: float, watch: Callable[[int, History], None]
 ) -> Callable[[int, History], None]:
-    """Append to one history what a round reports of its own."""
+    """Return a callback that appends the steps of a round to one history."""
 
     def note(_: int, latest: History) -> None:
         history.append(latest.objective[-1], latest.step[-1], latest.residual[-1], begun)
@@ -299,7 +299,7 @@ def _append_history(
 
 def largest_sparsity(objective: SelectionObjective, /) -> float:
     r"""Smallest γ at which nothing is selected: :math:`\max_l -\partial_l J(0)`."""
-    slopes = objective.gradient(objective.at(np.zeros(objective.n_variables)))
+    slopes = objective.gradient(objective.evaluate(np.zeros(objective.n_variables)))
     return max(float(-slopes.min()), 0.0)
 
 
@@ -313,7 +313,7 @@ def permutation_threshold(
     repeats: int = 1,
     rng: np.random.RandomState,
 ) -> float:
-    r"""Largest score of any of the `columns` over random orders of the samples.
+    r"""Return the largest score of any of the `columns` over permutations of the samples.
 
     The largest of few varies much from draw to draw. With `repeats` k above 1 the k-th largest of
     k (`n_permutations` + 1) - 1 is taken, which is exceeded as seldom and varies less.

@@ -99,10 +99,10 @@ def _run_round(
     p: int,
     rng: np.random.RandomState,
 ) -> tuple[np.ndarray, Status, np.ndarray]:
-    """Return new weights, how the descent ended, and which columns entered that are no noise."""
+    """Return new weights, the status, and the columns above the noise threshold."""
     if start.any():
         objective.focus(start)
-    point, free = objective.at(start), np.flatnonzero(start == 0)
+    point, free = objective.evaluate(start), np.flatnonzero(start == 0)
     scores = np.zeros(len(start))
     scores[free] = -objective.gradient(point, free)
     gamma, highest = _noise_threshold(objective, point, p, rng)
@@ -115,7 +115,7 @@ def _run_round(
 
 
 def _leading_columns(beta: np.ndarray, held: np.ndarray, p: int) -> np.ndarray:
-    """Whether each column is heavy, and the heaviest of a variable and its copies, none held."""
+    """Return which columns are the heaviest of a variable and its copies."""
     weights = np.where(held.reshape(-1, p).any(axis=0), 0.0, beta.reshape(-1, p))
     heaviest = (weights == weights.max(axis=0)) & (weights > 0)
     return (heaviest & (weights >= _HEAVY * beta.max())).ravel()
@@ -124,7 +124,7 @@ def _leading_columns(beta: np.ndarray, held: np.ndarray, p: int) -> np.ndarray:
 def _noise_threshold(
     objective: SelectionObjective, point: Point, p: int, rng: np.random.RandomState
 ) -> tuple[float, float]:
-    """Return γ, and the highest score, by random orders of the samples of some columns."""
+    """Return γ and the highest score by permutations of some columns."""
     P, n = objective.n_variables, objective.X.shape[0]
     some = rng.choice(p, -(-p * p // P), replace=False)
     # With all their copies: which of them is the variable must not matter
@@ -137,7 +137,7 @@ def _noise_threshold(
 
 
 def _highest_scores(scores: np.ndarray, gamma: float) -> np.ndarray:
-    """Whether each score is above γ, and among the highest."""
+    """Return which scores are above γ, and among the highest."""
     order = np.argsort(-scores, kind="stable")[:_AT_ONCE]
     rivals = np.zeros(len(scores), dtype=bool)
     rivals[order] = scores[order] > gamma
@@ -190,7 +190,7 @@ def linear_weights(X: Array, Y: Array, shares: Array, n_variables: int, /) -> np
     """
     from scipy.special import ndtri
 
-    columns = StandardColumns.of(X, shares)
+    columns = StandardColumns.standardize(X, shares)
     beyond = -float(ndtri(0.5 * _LASSO_SHARE)) * float(np.sum(columns.shares**2)) ** 0.5
     targets = to_host(Y).astype(np.float64).T
     coefficients = [_scaled_lasso(columns, y - columns.shares @ y, beyond) for y in targets]
@@ -198,7 +198,7 @@ def linear_weights(X: Array, Y: Array, shares: Array, n_variables: int, /) -> np
 
 
 def _scaled_lasso(columns: StandardColumns, y: np.ndarray, beyond: float) -> np.ndarray:
-    """Coefficients at the penalty that is `beyond` times the size of the residuals."""
+    """Return Lasso coefficients with a penalty of `beyond` times the residuals' size."""
     coef, left = np.zeros(len(columns)), y
     penalty = np.inf
     for _ in range(_SCALINGS):
@@ -212,7 +212,7 @@ def _scaled_lasso(columns: StandardColumns, y: np.ndarray, beyond: float) -> np.
 def fit_lasso(
     columns: StandardColumns, y: np.ndarray, penalty: float, coef: np.ndarray, left: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return coefficients and residuals at a penalty, by a set of columns that grows."""
+    """Return coefficients and residuals at a penalty, by a growing working set."""
     for _ in range(_ROUNDS):
         slopes = np.where(coef == 0, np.abs(columns.products(left)), 0.0)
         order = np.argsort(-slopes, kind="stable")[:_COLUMNS_AT_ONCE]
@@ -220,7 +220,7 @@ def fit_lasso(
         some = np.sort(np.concatenate([np.flatnonzero(coef), entering]))
         if not len(some):
             break
-        A = columns.taken(some)
+        A = columns.take(some)
         weighted = columns.shares[:, None] * A
         fit = _SOLVER.solve(
             A.T @ weighted, weighted.T @ y, float(columns.shares @ y**2), penalty, coef[some]
@@ -236,7 +236,7 @@ def fit_lasso(
 
 @dataclass(frozen=True, eq=False)
 class StandardColumns:
-    """Columns (n, P) with means 0 and variances 1, which are never formed all at once."""
+    """Standardised columns (n, P), which are never formed all at once."""
 
     X: Array
     shares: np.ndarray  # (n,)
@@ -244,7 +244,7 @@ class StandardColumns:
     scale: np.ndarray  # (P,), 0 of constant columns
 
     @classmethod
-    def of(cls, X: Array, shares: Array, /) -> StandardColumns:
+    def standardize(cls, X: Array, shares: Array, /) -> StandardColumns:
         xp = array_namespace(X, shares)
         w = xp.astype(shares, X.dtype)
         mean = xp.sum(w * X, axis=0)
@@ -263,7 +263,7 @@ class StandardColumns:
         moved = asarray_like((self.shares * left)[:, None], self.X)
         return self.scale * to_host((self.X.T @ moved)[:, 0]).astype(np.float64)
 
-    def taken(self, some: np.ndarray, /) -> np.ndarray:
+    def take(self, some: np.ndarray, /) -> np.ndarray:
         """Take some of the columns (n, q)."""
         xp = array_namespace(self.X)
         found = xp.take(self.X, xp.asarray(some, **index_like(self.X)), axis=1)
@@ -332,7 +332,7 @@ def _explains_more(
     linear: np.ndarray,
     rng: np.random.RandomState,
 ) -> bool:
-    """Whether the kernel at `beta` fits what the heaviest columns leave better than any order."""
+    """Whether the kernel at `beta` fits the linear residuals better than any permutation."""
     left = _least_squares_residuals(objective, linear)
     if not (beta.any() and left.shape[1]):
         return False
@@ -344,12 +344,12 @@ def _explains_more(
 
 
 def _least_squares_residuals(objective: SelectionObjective, linear: np.ndarray) -> np.ndarray:
-    """Residuals (n, t) of least squares: those of a Lasso keep some of what is linear."""
+    """Return the least-squares residuals (n, t)."""
     Y = to_host(objective.Y)
     heaviest = np.argsort(-linear, kind="stable")[: int(_JOINT_SHARE * len(Y))]
     X = _take_columns(objective.X, heaviest[linear[heaviest] > 0])
-    columns = StandardColumns.of(X, objective.shares)
-    roots, A = columns.shares[:, None] ** 0.5, columns.taken(np.arange(X.shape[1]))
+    columns = StandardColumns.standardize(X, objective.shares)
+    roots, A = columns.shares[:, None] ** 0.5, columns.take(np.arange(X.shape[1]))
     left = Y - A @ np.linalg.lstsq(roots * A, roots * Y, rcond=None)[0]
     return left[:, _mean_squares(left, roots**2) > _NOTHING * _mean_squares(Y, roots**2)]
 
@@ -365,11 +365,13 @@ def _mean_squares(V: np.ndarray, shares: np.ndarray) -> np.ndarray:
 
 
 def _objective_values(objective: SelectionObjective, beta: np.ndarray, Y: np.ndarray) -> np.ndarray:
-    """Twice J at β, over λ, of each target alone."""
+    """Return 2 J(β) / λ of each target."""
     xp, active = array_namespace(objective.X), np.flatnonzero(beta)
-    other = objective.of(_take_columns(objective.X, active), xp.asarray(Y, **like(objective.Y)))
+    other = objective.with_data(
+        _take_columns(objective.X, active), xp.asarray(Y, **like(objective.Y))
+    )
     other.focus(beta[active])
-    return to_host(xp.sum(other.at(beta[active]).alpha * other.Y, axis=0))
+    return to_host(xp.sum(other.evaluate(beta[active]).alpha * other.Y, axis=0))
 
 
 def _take_columns(X: Array, columns: np.ndarray) -> Array:

@@ -37,6 +37,7 @@ from gpukfl.core._array import (
     like,
     to_host,
 )
+from gpukfl.core._lazy import OldName
 from gpukfl.kernels import Manhattan, Radial
 from gpukfl.linalg import (
     CholeskyFactor,
@@ -60,7 +61,7 @@ _AT_ONCE = 2**18  # values of permuted variables: a core's cache holds them
 
 @dataclass(frozen=True, eq=False)
 class Point:
-    """The objective at one β, with what its gradient needs."""
+    """The objective at one β, with intermediate results for its gradient."""
 
     beta: np.ndarray  # (p,)
     value: float  # J
@@ -72,7 +73,7 @@ class Point:
 
 
 class SelectionObjective(ABC):
-    r"""What both forms of :math:`J` share.
+    r"""The base class of both forms of :math:`J`.
 
     Parameters
     ----------
@@ -108,11 +109,11 @@ class SelectionObjective(ABC):
         self._latest: tuple[Point, Array] | None = None
 
     @abstractmethod
-    def of(self, X: Array, Y: Array, /) -> SelectionObjective:
-        """J in this form, with this λ and D, of other variables (n, q) and targets (n, t)."""
+    def with_data(self, X: Array, Y: Array, /) -> SelectionObjective:
+        """Return J in this form, with the same λ and D, for other X (n, q) and Y (n, t)."""
 
-    def scaled(self, X: Array, beta: np.ndarray, /) -> Array:
-        """Variables that have weight, times the root of it."""
+    def stretch(self, X: Array, beta: np.ndarray, /) -> Array:
+        """Return the variables with weight, times the roots of their weights."""
         xp = array_namespace(X)
         active = np.flatnonzero(beta)
         index = xp.asarray(active, **index_like(X))
@@ -121,7 +122,7 @@ class SelectionObjective(ABC):
         )
 
     def distances(self, A: Array, B: Array, /) -> Array:
-        """Sum the differences of points from `scaled`: what h is taken of."""
+        """Return the distances that are the argument of h."""
         xp = array_namespace(A)
         if A.shape[1] == 0:
             return xp.zeros((A.shape[0], B.shape[0]), **like(A))
@@ -143,7 +144,7 @@ class SelectionObjective(ABC):
         return 0.5 * self.ridge * float(product[0])
 
     def _samples(self, columns: np.ndarray | None, orders: np.ndarray | None, /) -> Array:
-        """Take columns of X, and its rows to where orders take what they meet from: (n, k p)."""
+        """Return columns of X with permuted rows: (n, k p)."""
         xp, X = array_namespace(self.X), self.X
         if columns is not None:
             X = xp.take(X, xp.asarray(columns, **index_like(X)), axis=1)
@@ -156,20 +157,20 @@ class SelectionObjective(ABC):
     @cached_property
     def sorted_columns(self) -> SortedColumns:
         """Columns of X, sorted."""
-        return SortedColumns.of(self.X)
+        return SortedColumns.sort(self.X)
 
-    def at(self, beta: np.ndarray, /, columns: np.ndarray | None = None) -> Point:
+    def evaluate(self, beta: np.ndarray, /, columns: np.ndarray | None = None) -> Point:
         """Evaluate at `beta` (p,), at least 0; the last point is kept.
 
         Where to wait for a GPU is what takes time, derivatives by `columns` are read with J.
         """
         if self._point is None or not np.array_equal(self._point.beta, beta):
             self._point = self._latest = None  # they hold matrices
-            self._point = self._evaluate(beta, columns) if beta.any() else self._at_zero(beta)
+            self._point = self._evaluate(beta, columns) if beta.any() else self._evaluate_zero(beta)
         return self._point
 
-    def _at_zero(self, beta: np.ndarray, /) -> Point:
-        """Evaluate where the kernel is h(0) for all pairs: O(n)."""
+    def _evaluate_zero(self, beta: np.ndarray, /) -> Point:
+        """Evaluate at β = 0, where the kernel is h(0) for all pairs: O(n)."""
         xp = array_namespace(self.Y)
         total = xp.sum(self.shares * self.Y, axis=0) / (self.ridge + self._profile_at_zero[0])
         alpha = self.shares * (self.Y - self._profile_at_zero[0] * total) / self.ridge
@@ -228,7 +229,7 @@ class SelectionObjective(ABC):
     def _scaled_sums(
         self, point: Point, columns: np.ndarray | None, orders: np.ndarray | None
     ) -> tuple[float, Array]:
-        """Return the gradient as a number and what it is multiplied by, which nobody waits for.
+        """Return the gradient as a factor and an array, without waiting for the device.
 
         With `orders` (k, n) it is that in each of them, one after another (k p,).
         """
@@ -258,18 +259,18 @@ class SelectionObjective(ABC):
     ) -> Array:
         if self.kernel.power == 2:
             return factored_square_sums(V, self._samples(columns, orders))
-        data = self.sorted_columns if columns is None else self.sorted_columns.at(columns)
+        data = self.sorted_columns if columns is None else self.sorted_columns.take(columns)
         return factored_difference_sums(V, data if orders is None else data.permute_rows(orders))
 
-    def _of(self, point: Point, /) -> Array:
-        """Return the pair weights of `point`, those of the latest kept: permutations ask again."""
+    def _kept_pair_weights(self, point: Point, /) -> Array:
+        """Return the pair weights of `point`; the last ones are cached for permutations."""
         if self._latest is None or self._latest[0] is not point:
             self._latest = point, self._pair_weights(point)
         return self._latest[1]
 
     @abstractmethod
     def _pair_weights(self, point: Point, /) -> Array:
-        """Weights of the differences in the gradient, or what they are made of."""
+        """Return the weights of the differences in the gradient, or their factor."""
 
     def focus(self, beta: np.ndarray, /) -> None:  # noqa: B027
         """Prepare for points near `beta`."""
@@ -283,6 +284,10 @@ class SelectionObjective(ABC):
         self, point: Point, columns: np.ndarray | None, orders: np.ndarray | None, /
     ) -> tuple[float, Array]:
         """Return `_scaled_sums` where some of β is positive."""
+
+    of = OldName("with_data")
+    scaled = OldName("stretch")
+    at = OldName("evaluate")
 
 
 # ------------------------------------------------------------------------- selection forms
@@ -299,26 +304,26 @@ _TINY = 1e-300
 class DenseSelection(SelectionObjective):
     """J by the kernel matrix of all samples: O(n³ + n² p) time and O(n²) memory."""
 
-    def of(self, X: Array, Y: Array, /) -> DenseSelection:
+    def with_data(self, X: Array, Y: Array, /) -> DenseSelection:
         return DenseSelection(self.kernel, X, Y, self.ridge, self.weights)
 
     def _evaluate(self, beta: np.ndarray, columns: np.ndarray | None, /) -> Point:
         """Evaluate: O(n³)."""
         xp = array_namespace(self.X)
-        Z = self.scaled(self.X, beta)
+        Z = self.stretch(self.X, beta)
         u = self.distances(Z, Z)
         K = self.kernel.profile(u)
         double = xp.astype(K, xp.float64, copy=False)
-        system = DenseSystem.of(double, self.Y, self.weights)
+        system = DenseSystem.from_kernel(double, self.Y, self.weights)
         if columns is None or not is_on_gpu(K) or K.shape[0] > _WAITS_UP_TO:
-            alpha, product = system.coefficients_and(self.ridge, self._product)
+            alpha, product = system.solve_and_measure(self.ridge, self._product)
             return Point(beta, self._value(product), alpha, u, K)
 
         def measure(alpha: Array) -> Array:
             _, sums = self._weighted_sums(Point(beta, 0.0, alpha, u, K), columns, None)
             return xp.concat([self._product(alpha), sums])
 
-        alpha, numbers = system.coefficients_and(self.ridge, measure)
+        alpha, numbers = system.solve_and_measure(self.ridge, measure)
         slopes = columns, np.asarray(numbers[1:])
         return Point(beta, self._value(numbers), alpha, u, K, slopes=slopes)
 
@@ -327,7 +332,7 @@ class DenseSelection(SelectionObjective):
     ) -> tuple[float, Array]:
         """Differentiate: O(n²) for each of the `columns`."""
         X = self._samples(columns, orders)
-        return 1.0, difference_sums(self._of(point), X, power=self.kernel.power)
+        return 1.0, difference_sums(self._kept_pair_weights(point), X, power=self.kernel.power)
 
     def _pair_weights(self, point: Point, /) -> Array:
         """Weights A (n, n) of the differences in the gradient."""
@@ -372,13 +377,13 @@ class FactoredSelection(SelectionObjective):
         self.n_centers, self.rng = min(n_centers, n), rng
         self.centers = np.sort(rng.choice(n, self.n_centers, replace=False))
 
-    def of(self, X: Array, Y: Array, /) -> FactoredSelection:
+    def with_data(self, X: Array, Y: Array, /) -> FactoredSelection:
         given = self.kernel, X, Y, self.ridge, self.weights
         return FactoredSelection(*given, n_centers=self.n_centers, rng=self.rng)
 
     def focus(self, beta: np.ndarray, /) -> None:
         """Choose the centres by pivoted Cholesky of the kernel at `beta`."""
-        Z = self.scaled(self.X, beta)
+        Z = self.stretch(self.X, beta)
         kernel = self.kernel.stretched(1.0 / self.kernel.lengthscale)
         self.centers = choose_centers(
             "pivoted", kernel, Rows(Z, Z[:0, :]), self.n_centers, ridge=self.ridge, rng=self.rng
@@ -397,14 +402,14 @@ class FactoredSelection(SelectionObjective):
         given = self.kernel, self.X, self.Y, self.ridge, self.weights
         finer = FactoredSelection(*given, n_centers=_FINER * self.n_centers, rng=self.rng)
         finer.focus(beta)
-        here, there = (one.gradient(one.at(beta), columns) for one in (self, finer))
+        here, there = (one.gradient(one.evaluate(beta), columns) for one in (self, finer))
         size = max(float(np.linalg.norm(there)), _TINY)
         return float(np.linalg.norm(here - there)) / size
 
     def _evaluate(self, beta: np.ndarray, _: np.ndarray | None, /) -> Point:
         """Evaluate: O(n m²)."""
         xp = array_namespace(self.X)
-        Z = self.scaled(self.X, beta)
+        Z = self.stretch(self.X, beta)
         index = xp.asarray(self.centers, **index_like(self.X))
         u = self.distances(Z, xp.take(Z, index, axis=0))
         given = self.kernel.profile(u)
@@ -416,7 +421,7 @@ class FactoredSelection(SelectionObjective):
         wide = [xp.astype(x, xp.float64, copy=False) for x in near]
         pairs, core, gram, right = move_small_to_host(*wide, weighted.T @ weighted, moment)
         W = _whitener(core, given)
-        factor = CholeskyFactor.of(add_to_diagonal(W.T @ gram @ W, self.ridge))
+        factor = CholeskyFactor.factor(add_to_diagonal(W.T @ gram @ W, self.ridge))
         a = W @ factor.solve(W.T @ right)
         alpha = self.shares * (self.Y - K @ restore_device(a, self.Y)) / self.ridge
         if is_host(core) and not is_host(u):  # no more is waited for
@@ -441,7 +446,7 @@ class FactoredSelection(SelectionObjective):
         self, point: Point, columns: np.ndarray | None, orders: np.ndarray | None, /
     ) -> tuple[float, Array]:
         """Differentiate: O(n m) for each of the `columns`."""
-        return self._sums_by_factor(point, self._of(point), columns, orders)
+        return self._sums_by_factor(point, self._kept_pair_weights(point), columns, orders)
 
     def _pair_weights(self, point: Point, /) -> Array:
         """Factor (n, r) of the slopes, in the precision of the data."""

@@ -53,7 +53,7 @@ def additive_effect_sizes(X: Array, effects: Array, /) -> Array:
     n, p = X.shape
     xp, X, effects = array_namespace(X, effects), to_double(X), to_double(effects)
     sums = [
-        factored_difference_sums(effects[:, k : k + 1], SortedColumns.of(X[:, k : k + 1]))
+        factored_difference_sums(effects[:, k : k + 1], SortedColumns.sort(X[:, k : k + 1]))
         for k in range(p)
     ]
     return xp.abs(xp.concat(sums)) / (n * n)
@@ -222,7 +222,7 @@ def _check_effects(
 def _effect_size(
     X: Array, T: Iterable[int], effects: list[Array], kernel: Manhattan | None
 ) -> float:
-    """Return the mean of F F' h(|X_T - X_T'|_1) over pairs of rows, F the sum of the effects."""
+    """Return the mean of F F' h(|X_T - X_T'|_1) over pairs of rows, with F the sum of effects."""
     if not effects:
         return 0.0
     xp = array_namespace(X, *effects)

@@ -22,6 +22,7 @@ from gpukfl.core._array import (
     to_double,
     to_host,
 )
+from gpukfl.core._lazy import OldName
 from gpukfl.core._random import draw_indices
 from gpukfl.core._results import Status
 from gpukfl.linalg import each_block
@@ -40,7 +41,7 @@ _ERROR_ROUNDING = 10.0  # of a quadratic form, in units of the precision and of 
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """Sums over some rows, in float64; they add and subtract."""
+    """Sums over some rows in float64, which can be added and subtracted."""
 
     gram: Array  # Phi' D Phi (T, T)
     moment: Array  # Phi' D Y (T, t)
@@ -50,25 +51,25 @@ class Sums:
     count: int  # rows
 
     @classmethod
-    def of(cls, arrays: Sequence[Array], /) -> Self:
-        """Make of `arrays`."""
+    def from_arrays(cls, arrays: Sequence[Array], /) -> Self:
+        """Make the sums from `arrays`."""
         gram, moment, squares, total, weight, count = arrays
         return cls(gram, moment, squares, total, float(weight), int(count))
 
     @property
     def arrays(self) -> list[Array]:
-        """All of them as arrays."""
+        """All sums as arrays."""
         xp, on = array_namespace(self.gram), double_like(self.gram)
         numbers = [xp.asarray(float(x), **on) for x in (self.weight, self.count)]
         return [self.gram, self.moment, self.squares, self.total, *numbers]
 
     def __add__(self, other: Sums, /) -> Sums:
-        return self._with(other, 1)
+        return self._combine(other, 1)
 
     def __sub__(self, other: Sums, /) -> Sums:
-        return self._with(other, -1)
+        return self._combine(other, -1)
 
-    def _with(self, other: Sums, sign: int) -> Sums:
+    def _combine(self, other: Sums, sign: int) -> Sums:
         return Sums(
             self.gram + sign * other.gram,
             self.moment + sign * other.moment,
@@ -97,6 +98,8 @@ class Sums:
         largest = xp.sqrt(self.squares) + xp.sum(xp.abs(A) * norms[:, None], axis=0)
         return _ERROR_ROUNDING * epsilon(A) * largest**2
 
+    of = OldName("from_arrays")
+
 
 # ---------------------------------------------------------------------------- feature sums
 
@@ -121,7 +124,7 @@ _GRAM_ROWS = 2  # rows to a parameter in a block, so that adding up (T, T) parts
 
 @dataclass(frozen=True, eq=False)
 class WeightedTargets:
-    """What the rows are fitted to."""
+    """The targets and weights of the rows."""
 
     Y: Array  # (n, t)
     weights: Array | None  # (n, 1)
@@ -130,7 +133,7 @@ class WeightedTargets:
 
 @dataclass(eq=False)
 class FoldSums:
-    """Sums of each fold, how many rows were seen, and why the pass ended."""
+    """Sums of each fold, the number of rows seen, and the status of the pass."""
 
     operator: FeatureOperator
     folds: list[Sums]
@@ -147,8 +150,8 @@ class FoldSums:
         return total
 
     @cached_property
-    def scored(self) -> tuple[Rows, np.ndarray, np.ndarray, np.ndarray]:
-        """Rows that predictions are looked at on, with their targets, weights and folds."""
+    def scoring_rows(self) -> tuple[Rows, np.ndarray, np.ndarray, np.ndarray]:
+        """The rows for scores, with their targets, weights and folds."""
         assert self.targets is not None
         index = scored_rows(self.operator.shape[0])
         rows, Y, weights, folds = self.operator.rows.take_with(
@@ -156,6 +159,8 @@ class FoldSums:
         )
         w = np.ones(len(index)) if weights is None else to_host(weights)[:, 0].astype(np.float64)
         return rows, to_host(Y).astype(np.float64), w, to_host(folds)
+
+    scored = OldName("scoring_rows")
 
 
 def fold_sums(
@@ -211,7 +216,7 @@ def fold_sums(
 def _iterate_sums(
     operator: FeatureOperator, targets: WeightedTargets, n_folds: int
 ) -> Iterator[tuple[int, list[Sums]]]:
-    """Yield the rows seen so far, and the sums over each fold: by block, or of all parts."""
+    """Yield the number of rows so far, and the sums over each fold."""
     n = operator.shape[0]
     if operator.rows.partitioning is None:
         yield from _iterate_block_sums(operator, targets, n_folds, (0, n))
@@ -223,7 +228,7 @@ def _iterate_sums(
 
     each = len(fields(Sums))
     found = reduce_rows(operator.rows.source, part)
-    yield n, [Sums.of(found[k : k + each]) for k in range(0, len(found), each)]
+    yield n, [Sums.from_arrays(found[k : k + each]) for k in range(0, len(found), each)]
 
 
 def _iterate_block_sums(
@@ -260,7 +265,7 @@ def _segment_sums(
     parts: list[Sums] = []
 
     def compute(a: int, b: int) -> Sums:
-        Phi = xp.astype(operator.at(U[a:b, :]), xp.float64)
+        Phi = xp.astype(operator.evaluate(U[a:b, :]), xp.float64)
         y = target[a:b, :]
         if w is None:
             total, weight = xp.sum(y, axis=0), float(b - a)
@@ -314,7 +319,7 @@ Solve = Callable[[Sums, Sequence[float]], list[Array]]
 
 
 def cross_validate(sums: FoldSums, solve: Solve, ridges: Sequence[float], /) -> Validated:
-    """Fit without each fold, for all ridges, and score predictions for the fold.
+    """Fit without each fold for all ridges, and score the predictions of the fold.
 
     The fits are independent of the rows. The squared errors are not taken from the sums: where
     features are nearly the same coefficients are large, and rounding would choose.
@@ -332,7 +337,7 @@ def cross_validate(sums: FoldSums, solve: Solve, ridges: Sequence[float], /) -> 
     -----
     All rows are predicted, or 20 000 of them, whether the pass came to them or not.
     """
-    rows, Y, weights, folds = sums.scored
+    rows, Y, weights, folds = sums.scoring_rows
     whole, t = sums.whole, sums.whole.moment.shape[1]
     errors, weight = np.zeros(len(ridges)), 0.0
     coefs: list[list[Array]] = [[] for _ in ridges]
@@ -355,7 +360,7 @@ def cross_validate(sums: FoldSums, solve: Solve, ridges: Sequence[float], /) -> 
 def cross_validate_locally(
     sums: FoldSums, solve: Solve, ridges: Sequence[float], at: int, /
 ) -> Validated:
-    """Cross-validate the ridge at a position and its neighbours, then on while the last is best."""
+    """Cross-validate a ridge and its neighbours, and go on while the last is the best."""
     low, high = max(at - 1, 0), min(at + 2, len(ridges))
     found = cross_validate(sums, solve, ridges[low:high])
     while True:
@@ -371,7 +376,7 @@ def cross_validate_locally(
 
 
 def scored_rows(n: int, /) -> np.ndarray:
-    """Host indices of the rows, ascending, that predictions are looked at on: at most 20 000."""
+    """Return ascending host indices of at most 20 000 rows for scores."""
     if n <= _SCORED:
         return np.arange(n)
     return np.sort(draw_indices(np.random.RandomState(0), n, _SCORED))
@@ -382,7 +387,7 @@ def _predict_rows(operator: FeatureOperator, rows: np.ndarray, solved: list[Arra
     stacked = array_namespace(solved[0]).concat(solved, axis=1)
     if not len(rows):
         return np.zeros((0, stacked.shape[1]))
-    return to_host(replace(operator, rows=operator.rows.taken(rows)) @ stacked)
+    return to_host(replace(operator, rows=operator.rows.take(rows)) @ stacked)
 
 
 def least_squares(
@@ -402,7 +407,7 @@ def least_squares(
     solved = []
     for ridge in ridges:
         A = some.gram + (some.weight * ridge) * sums.operator.core
-        factor = NystromFactor.of(A, jitter=jitter)
+        factor = NystromFactor.from_kernel(A, jitter=jitter)
         first = factor.L.solve(some.moment)
         refined = first + factor.L.solve(some.moment - A @ first)
         solved.append(refined if bool(xp.all(xp.isfinite(refined))) else first)
@@ -411,7 +416,7 @@ def least_squares(
 
 @dataclass(eq=False)
 class LassoFits:
-    """Algorithm 4 on the sums, which are small: solved on the host, one target at a time.
+    """Algorithm 4 on the sums, solved on the host for one target at a time.
 
     Ctrl-C keeps what was found, and ends that target and all after it.
     """
@@ -427,15 +432,17 @@ class LassoFits:
         self.fits, solver = [], self.solver
         for j in range(c.shape[1]):
             self.fits.append(solver.path(H, c[:, j], float(s[j]), ridges))
-            if self.interrupted:  # the targets left stay at 0
+            if self.is_interrupted:  # the targets left stay at 0
                 solver = replace(solver, max_iter=0)
         columns = [[one[k].coef for one in self.fits] for k in range(len(ridges))]
         return [asarray_like(np.stack(each, axis=1), some.gram) for each in columns]
 
     @property
-    def interrupted(self) -> bool:
+    def is_interrupted(self) -> bool:
         """Whether Ctrl-C ended one of the paths."""
         return any(fit.status is Status.INTERRUPTED for path in self.fits for fit in path)
+
+    interrupted = OldName("is_interrupted")
 
 
 # --------------------------------------------------------------------------------- pruning
@@ -466,7 +473,7 @@ class Candidate:
 
     @property
     def n_kept(self) -> int:
-        """Parameters with a coefficient."""
+        """The number of parameters with a coefficient."""
         return int(np.any(self.B != 0, axis=1).sum())
 
 

@@ -49,7 +49,7 @@ def generalization_gap(capacity: float, rho: float, largest: float, n: int, delt
 
 
 def doubling(log_norm: float, delta: float) -> tuple[float, float]:
-    r"""Return the logarithm of a radius for a norm that was seen first, and its share of δ.
+    r"""Return the logarithm of a radius for an observed norm, and its share of δ.
 
     Theorem 10 is applied to every radius :math:`2^j`, each with a share
     :math:`\delta_j = \delta\, (1 + |j|)^{-2} / (\pi^2/3 - 1)` of δ. The shares sum to δ over all

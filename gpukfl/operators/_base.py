@@ -1,4 +1,4 @@
-"""What a linear operator is."""
+"""The base class of linear operators."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gpukfl.core._array import Array, array_namespace, as_columns, like
 
 
 class LinearOperator(ABC):
-    """A symmetric n x n matrix that is known by its products."""
+    """A symmetric n x n matrix, given by its products."""
 
     @property
     @abstractmethod
@@ -18,7 +18,7 @@ class LinearOperator(ABC):
 
     @abstractmethod
     def _matmat(self, V: Array, /) -> Array:
-        """Product with (n, t), unchecked."""
+        """Return the product with (n, t) without checks."""
 
     def approximate_inverse(
         self,
@@ -62,7 +62,7 @@ class ParticleKernel(LinearOperator):
         r"""Differentiate :math:`\sum_c \alpha_c^\top K \alpha_c` with respect to W: (d, m)."""
 
     def release(self) -> None:
-        """Forget what is as large as the data and can be computed anew."""
+        """Release large arrays that can be computed again."""
 
     @abstractmethod
     def curves(self, alpha: Array, /) -> tuple[Array, Array]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from gpukfl.core._array import Array, array_namespace, concat_rows, double_like
+from gpukfl.core._lazy import OldName
 from gpukfl.core._memory import available_memory
 from gpukfl.linalg import Positions, bin_products, interpolate_bins, knot_levels, part_sums
 from gpukfl.operators._base import ParticleKernel
@@ -28,7 +29,7 @@ class BinnedBrownianKernel(ParticleKernel):
               K^{grid}_{kk'} = -\tfrac12 |t_{jk} - t_{jk'}|
 
     Symmetric and positive semidefinite on vectors that sum to zero, as the exact kernel is; the
-    relative error is of order 1/q² on smooth vectors and 1/q^{3/2} on noise. Built by `of`.
+    relative error is of order 1/q² on smooth vectors and 1/q^{3/2} on noise. Built by `build`.
 
     Notes
     -----
@@ -46,7 +47,7 @@ class BinnedBrownianKernel(ParticleKernel):
     n_knots: int
 
     @classmethod
-    def of(cls, rows: Rows, W: Array, /, *, n_knots: int) -> BinnedBrownianKernel:
+    def build(cls, rows: Rows, W: Array, /, *, n_knots: int) -> BinnedBrownianKernel:
         """Find each particle's range in one pass over the rows; O(n d m)."""
         xp = array_namespace(W)
         low, high = projection_range(rows, W)
@@ -65,35 +66,35 @@ class BinnedBrownianKernel(ParticleKernel):
         return self.W.shape[1]
 
     @cached_property
-    def _stored(self) -> list[_Placed] | None:
-        """Positions of all samples, with the rows where these lie, while memory holds them."""
+    def _stored_positions(self) -> list[_Placed] | None:
+        """Positions of all samples, kept with the rows if memory allows."""
         bare = replace(self)  # which does not know what it is about to keep
 
         def part(start: int, stop: int) -> list[_Placed] | None:
             needed = 4 * (stop - start) * bare.n_particles
             fits = needed <= available_memory(bare.W) // 2
-            return list(bare._computed(start, stop)) if fits else None
+            return list(bare._compute_positions(start, stop)) if fits else None
 
         return keep_rows(self.rows.source, part)
 
-    def _computed(self, start: int, stop: int) -> Iterator[_Placed]:
+    def _compute_positions(self, start: int, stop: int) -> Iterator[_Placed]:
         for first, last in self.rows.ranges(2 * self.n_particles, start=start, stop=stop):
-            yield first, last, Positions.joined(self._placed(first, last), last - first)
+            yield first, last, Positions.concat(self._iterate_positions(first, last), last - first)
 
-    def _placed(self, start: int, stop: int) -> Iterator[Positions]:
+    def _iterate_positions(self, start: int, stop: int) -> Iterator[Positions]:
         for _, _, X in self.rows.strips(start, stop):
             A = self.W.T @ X.T
-            yield Positions.of(A, self.low, self.gap, self.n_knots, shift=self._shift)
+            yield Positions.from_projections(A, self.low, self.gap, self.n_knots, shift=self._shift)
 
     @property
     def _shift(self) -> int | None:
-        """Bits of a position between knots; None for as many as there are room for."""
+        """The bits of a position between knots; None means as many as fit."""
         spare = _NARROW - (self.n_knots - 1).bit_length()
         return spare if spare > 0 and self.n_samples * self.n_particles > _MANY else None
 
     def release(self) -> None:
-        """Forget positions, until they are asked for again."""
-        self.__dict__.pop("_stored", None)
+        """Release the positions, which can be computed again."""
+        self.__dict__.pop("_stored_positions", None)
 
     def _levels(self, V: Array, over: int) -> Array:
         """Knot values (m, q, t) of all samples."""
@@ -118,7 +119,7 @@ class BinnedBrownianKernel(ParticleKernel):
 
     def approximate_inverse(self, root_weights: Array | None, shift: float) -> CoarseInverse | None:
         """Invert the kernel between few knots, where the rows lie in one place."""
-        return CoarseInverse.of(self.rows, self.W, root_weights, ends=self.ends, shift=shift)
+        return CoarseInverse.build(self.rows, self.W, root_weights, ends=self.ends, shift=shift)
 
     @property
     def ends(self) -> tuple[Array, Array]:
@@ -127,11 +128,15 @@ class BinnedBrownianKernel(ParticleKernel):
 
     def positions(self, start: int, stop: int, /) -> Iterable[_Placed]:
         """Return the positions of rows that lie together, by blocks; inside a pass."""
-        return self._computed(start, stop) if self._stored is None else self._stored
+        return (
+            self._compute_positions(start, stop)
+            if self._stored_positions is None
+            else self._stored_positions
+        )
 
     def prepare(self) -> None:
-        """Keep the positions with the rows: before what reads them goes there."""
-        self._stored  # noqa: B018
+        """Compute and keep the positions with the rows."""
+        self._stored_positions  # noqa: B018
 
     def quadratic_gradient(self, alpha: Array, /) -> Array:
         r"""Approximate the derivative of :math:`\sum_c \alpha_c^\top K \alpha_c` in W: (d, m).
@@ -169,3 +174,5 @@ class BinnedBrownianKernel(ParticleKernel):
         steps = xp.arange(self.n_knots, **double_like(alpha))
         levels = self._levels(alpha, 1)
         return self.low[:, None] + self.gap[:, None] * steps[None, :], levels
+
+    of = OldName("build")

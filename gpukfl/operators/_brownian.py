@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpukfl.core._array import Array, array_namespace, double_like
+from gpukfl.core._lazy import OldName
 from gpukfl.core._memory import block_size, run_in_blocks
 from gpukfl.linalg import (
     SortedRows,
@@ -31,7 +32,7 @@ class BrownianKernel(ParticleKernel):
     .. math:: K_{ii'} = -\frac{1}{2m} \sum_{j=1}^m |w_j^\top (x_i - x_{i'})|
 
     which equals the Brownian kernel :math:`(|a| + |b| - |a - b|)/2` on vectors that sum to zero;
-    products with other vectors are not meaningful. Built by `of`, in O(n m (d + log n)).
+    products with other vectors are not meaningful. Built by `build`, in O(n m (d + log n)).
 
     Notes
     -----
@@ -49,7 +50,7 @@ class BrownianKernel(ParticleKernel):
     sorted: SortedRows  # of the projections, (m, n)
 
     @classmethod
-    def of(cls, X: Array, W: Array, /) -> BrownianKernel:
+    def build(cls, X: Array, W: Array, /) -> BrownianKernel:
         """Project `X` (n, d) on the particles `W` (d, m), and sort."""
         return cls(X, W, sort_rows(W.T @ X.T))
 
@@ -79,7 +80,7 @@ class BrownianKernel(ParticleKernel):
         values = self.sorted.values
         out = min(_OUTSIDE, int(_OUTSIDE_SHARE * self.n_samples))
         low, high = (xp.astype(values[:, k], xp.float64) for k in (out, -1 - out))
-        return CoarseInverse.of(rows, self.W, root_weights, ends=(low, high), shift=shift)
+        return CoarseInverse.build(rows, self.W, root_weights, ends=(low, high), shift=shift)
 
     def quadratic_gradient(self, alpha: Array, /) -> Array:
         r"""Differentiate :math:`\sum_c \alpha_c^\top K \alpha_c` with respect to W: (d, m).
@@ -103,6 +104,8 @@ class BrownianKernel(ParticleKernel):
     def curves(self, alpha: Array, /) -> tuple[Array, Array]:
         """Positions (m, n) and values (m, n, t), float64, of the shape functions of `alpha`."""
         return self.sorted.values, ridge_curves(self.sorted, alpha)
+
+    of = OldName("build")
 
 
 def product_over_samples(Q: Array, X: Array, /) -> Array:

@@ -11,7 +11,7 @@ from gpukfl.operators._base import LinearOperator
 
 @dataclass(frozen=True, eq=False)
 class CenteredKernel(LinearOperator):
-    r"""Apply :math:`\Pi_s D_s K D_s \Pi_s + shift\,I`, with s the roots of the sample weights.
+    r"""The operator :math:`\Pi_s D_s K D_s \Pi_s + shift\,I`, with s the roots of the weights.
 
     :math:`\Pi_s` projects on the complement of s; without weights s = 1, and this is the centred
     kernel :math:`\tilde K = \Pi K \Pi`. A kernel that is positive semidefinite on centred vectors

@@ -7,7 +7,8 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from gpukfl.core._array import Array, array_namespace, as_columns, device_of, like, sample_sums
+from gpukfl.core._array import Array, array_namespace, as_columns, get_device, like, sample_sums
+from gpukfl.core._lazy import OldName
 from gpukfl.core._memory import MAX_ELEMENTS
 from gpukfl.linalg import CholeskyFactor, Positions, bin_sums, interpolate_bins, pair_sums
 from gpukfl.partitioned._rows import Rows, elementwise_min, reduce_rows
@@ -31,8 +32,8 @@ class CoarseGrid:
     n_cells: int
 
     @classmethod
-    def of(cls, n: int, ends: tuple[Array, Array], /) -> CoarseGrid | None:
-        """Choose the cells for n samples; None where a factor of that order would not pay.
+    def build(cls, n: int, ends: tuple[Array, Array], /) -> CoarseGrid | None:
+        """Choose the cells for n samples; return None if the factor would cost too much.
 
         `ends` are the first and the last knot of each particle, float64 (m,).
         """
@@ -45,8 +46,8 @@ class CoarseGrid:
         width = (ends[1] - ends[0]) / q
         return cls(ends[0], xp.where(width > 0, width, xp.ones_like(width)), q)
 
-    def among(self, at: Positions, /) -> Positions:
-        """Positions among these knots, of those between more knots on the same range."""
+    def coarsen(self, at: Positions, /) -> Positions:
+        """Return the positions among these knots, from positions among more knots."""
         factor = self.n_cells / (at.n_knots - 1) * 2.0 ** (_SHARE_BITS - at.shift)
         return at.rescale(factor, _SHARE_BITS, self.n_cells + 1)
 
@@ -91,7 +92,7 @@ class CoarseGrid:
             rows = slice(block, min(block + _BLOCK, gram.shape[0]))
             gram[rows, :] -= margins[rows, :] @ (margins.T / total)
         _add_precision(gram, shift * self.width.shape[0] / self.width, self.n_cells)
-        return CholeskyFactor.of(gram, overwrite=True)
+        return CholeskyFactor.factor(gram, overwrite=True)
 
     def levels(self, factor: CholeskyFactor, sums: Array, /) -> Array:
         """Solve for knot values (m, q + 1, t) from sums of the same shape."""
@@ -99,6 +100,9 @@ class CoarseGrid:
         solved = factor.solve(xp.reshape(sums[:, 1:, :], (m * q, t)))
         levels = xp.reshape(solved, (m, q, t))
         return xp.concat([xp.zeros_like(levels[:, :1, :]), levels], axis=1)
+
+    of = OldName("build")
+    among = OldName("coarsen")
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +132,7 @@ class CoarseInverse:
     root_weights: Array | None  # (n, 1)
 
     @classmethod
-    def of(
+    def build(
         cls,
         rows: Rows,
         W: Array,
@@ -138,18 +142,18 @@ class CoarseInverse:
         ends: tuple[Array, Array],
         shift: float,
     ) -> CoarseInverse | None:
-        """Build from the rows and the particles `W` (d, m); None where it would not pay.
+        """Build from the rows and the particles `W` (d, m); return None if it would cost too much.
 
         `ends` are the first and the last knot of each particle, float64 (m,).
         """
         n = rows.shape[0]
         low, high = ends
         span = high - low
-        grid = CoarseGrid.of(n, (_rounded(low, span), _rounded(high, span)))
+        grid = CoarseGrid.build(n, (_round_to_bits(low, span), _round_to_bits(high, span)))
         if grid is None:
             return None
         xp = array_namespace(W)
-        W = _rounded(W, xp.max(xp.abs(W), axis=0))
+        W = _round_to_bits(W, xp.max(xp.abs(W), axis=0))
         at = _positions(rows, W, grid)
         weights = None if root_weights is None else root_weights**2
         pairs = _pair_sums(at, weights)
@@ -171,7 +175,7 @@ class CoarseInverse:
         return (r - inside) / self.shift
 
 
-def _rounded(x: Array, size: Array, /) -> Array:
+def _round_to_bits(x: Array, size: Array, /) -> Array:
     """Round `x` to `_ROUND_BITS` bits of the power of two below `size`.
 
     The positions of samples among few knots are in coarse steps. Particles that differ by rounding
@@ -189,7 +193,9 @@ def _positions(rows: Rows, W: Array, grid: CoarseGrid) -> list[Positions]:
     groups: list[list[Array]] = []
     room = 0
     for _, _, X in rows.blocks(W.shape[1]):
-        codes = Positions.of(W.T @ X.T, grid.low, grid.width, q, shift=_SHARE_BITS).codes
+        codes = Positions.from_projections(
+            W.T @ X.T, grid.low, grid.width, q, shift=_SHARE_BITS
+        ).codes
         if codes.shape[1] > room:
             groups.append([])
             room = at_most
@@ -222,7 +228,7 @@ def _add_precision(gram: Array, scale: Array, q: int, /) -> None:
     xp = array_namespace(scale)
     on = like(scale)
     one = 2.0 * xp.eye(q, **on) - xp.eye(q, k=1, **on) - xp.eye(q, k=-1, **on)
-    last = xp.arange(q, dtype=xp.int64, device=device_of(scale)) == q - 1
+    last = xp.arange(q, dtype=xp.int64, device=get_device(scale)) == q - 1
     one = xp.where(last[:, None] & last[None, :], xp.ones_like(one), one)
     for j in range(scale.shape[0]):
         block = slice(j * q, (j + 1) * q)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from gpukfl.core._array import Array, array_namespace
+from gpukfl.core._lazy import OldName
 from gpukfl.instantiations import Features, Instantiation
 from gpukfl.operators._rows import RowOperator
 from gpukfl.partitioned._rows import Rows
@@ -48,31 +49,33 @@ class FeatureOperator(RowOperator):
 
     @cached_property
     def factors(self) -> Array:
-        """What the shapes are multiplied with (T,)."""
+        """The factors of the shapes (T,)."""
         xp = array_namespace(self.W)
         return xp.astype(xp.exp(self.features.log_constants - self.log_scale), self.W.dtype)
 
     @property
     def width(self) -> int:
-        """Elements that a row needs."""
+        """Return the temporary elements per row."""
         return max(self.shape[1], self.rows.shape[1], self.features.width)
 
     def _prepare(self) -> None:
         self.factors  # noqa: B018
 
-    def at(self, X: Array, /) -> Array:
+    def evaluate(self, X: Array, /) -> Array:
         """Values at the rows of `X` (n, d): (n, T)."""
         return self.features.shapes(X) * self.factors[None, :]
 
     def values(self, start: int, stop: int, /) -> Array:
         """Block (stop - start, T) of the matrix."""
-        return self.at(self.rows.block(start, stop))
+        return self.evaluate(self.rows.block(start, stop))
 
     @cached_property
     def core(self) -> Array:
         """Kernel among the parameters (T, T), in float64."""
         W = array_namespace(self.W).astype(self.W, array_namespace(self.W).float64)
         return self.instantiation.kernel(W, W)
+
+    at = OldName("evaluate")
 
 
 def common_scale(instantiation: Instantiation, W: Array, n_features: int, /) -> float:

@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from gpukfl.core._array import Array, array_namespace, double_like, index_like
+from gpukfl.core._lazy import OldName
 from gpukfl.linalg import hermite_table, row_products
 from gpukfl.operators._rows import RowOperator
 from gpukfl.partitioned._rows import Rows
@@ -50,7 +51,7 @@ class HermiteOperator(RowOperator):
 
     @property
     def width(self) -> int:
-        """Elements that a row needs."""
+        """Return the temporary elements per row."""
         return max(self.shape[1], (self.degree + 1) * self.rows.shape[1])
 
     @cached_property
@@ -60,7 +61,7 @@ class HermiteOperator(RowOperator):
 
     @cached_property
     def _factors(self) -> tuple[Array, list[int]]:
-        """Rows (s, m) of the flattened table, one of each tuple's factors at a time, in that order.
+        """Rows (s, m) of the flattened table, with one factor of each tuple at a time.
 
         Tuples are sparse: only factors of positive degree are multiplied, the s-th of them for so
         many tuples.
@@ -77,7 +78,7 @@ class HermiteOperator(RowOperator):
 
     @cached_property
     def _back(self) -> Array | None:
-        """Where each tuple is in that order; None where they are given in it."""
+        """The position of each tuple in that order, or None if they are sorted."""
         if np.array_equal(self._order, np.arange(len(self._order))):
             return None
         xp = array_namespace(self.rows.reference)
@@ -91,7 +92,7 @@ class HermiteOperator(RowOperator):
     def _prepare(self) -> None:
         self._factors, self._back, self._placed_scales  # noqa: B018
 
-    def at(self, X: Array, /) -> Array:
+    def evaluate(self, X: Array, /) -> Array:
         """Values at the rows of `X` (n, d): (n, m), in the precision of X."""
         xp, d = array_namespace(X), self.tuples.shape[1]
         Z = xp.astype(X, xp.float64, copy=False).T
@@ -107,4 +108,6 @@ class HermiteOperator(RowOperator):
 
     def values(self, start: int, stop: int, /) -> Array:
         """Block (stop - start, m) of the matrix."""
-        return self.at(self.rows.block(start, stop))
+        return self.evaluate(self.rows.block(start, stop))
+
+    at = OldName("evaluate")

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from gpukfl.core._array import Array, array_namespace, lies_in_parts
+from gpukfl.core._lazy import OldName
 from gpukfl.core._memory import available_memory
 from gpukfl.kernels import Kernel
 from gpukfl.operators._base import LinearOperator
@@ -51,7 +52,7 @@ class KernelOperator(RowOperator):
         return self.rows.shape[0], self.Z.shape[0]
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave behind what is computed from the rest, but for what is where this goes."""
+        """Drop cached arrays that can be computed from the rest."""
         return super().__getstate__() | {"_kept": self._kept if lies_in_parts(self._kept) else {}}
 
     @cached_property
@@ -68,7 +69,7 @@ class KernelOperator(RowOperator):
         return 8 * n * q <= _KEPT_SHARE * available_memory(self.Z)
 
     def kept_in_parts(self) -> KernelOperator:
-        """Keep values of rows in parts with these, from the next pass on; else give itself.
+        """Return an operator that keeps the values of rows in parts; itself for other rows.
 
         Only where there is room for those of all parts: others may be on the same machine.
         """
@@ -88,12 +89,12 @@ class KernelOperator(RowOperator):
 
         return replace(bare, _kept=keep_rows(self.rows.source, part))
 
-    def at_rows(self, rows: Rows, /) -> KernelOperator:
-        """Kernel between other rows, in one place, and the same centres."""
+    def evaluate_rows(self, rows: Rows, /) -> KernelOperator:
+        """Return the kernel between other rows, in one place, and the same centres."""
         return KernelOperator(self.kernel, Rows(rows.whole(), rows.reference), self.Z, self.B)
 
-    def on(self, rows: Rows, /) -> KernelOperator:
-        """Kernel between other rows and the same centres, which are not projected anew."""
+    def with_rows(self, rows: Rows, /) -> KernelOperator:
+        """Return the kernel between other rows and the same projected centres."""
         other = KernelOperator(self.kernel, rows, self.Z, self.B)
         vars(other)["centers"] = self.centers
         return other
@@ -123,11 +124,14 @@ class KernelOperator(RowOperator):
 
     @property
     def width(self) -> int:
-        """Elements that a row needs."""
+        """Return the temporary elements per row."""
         return max(self.shape[1], self.Z.shape[1])
 
     def _prepare(self) -> None:
         self.centers  # noqa: B018
+
+    at_rows = OldName("evaluate_rows")
+    on = OldName("with_rows")
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,13 +146,15 @@ class KernelMatrix(LinearOperator):
         """Number of rows and columns."""
         return self.X.shape[0]
 
-    def between(self, Z: Array, /) -> KernelOperator:
+    def cross_operator(self, Z: Array, /) -> KernelOperator:
         """Kernel between `Z` (q, d) and the rows of X."""
         return KernelOperator(self.kernel, Rows(Z, Z[:0, 0]), self.X)
 
     def _matmat(self, V: Array, /) -> Array:
-        return self.between(self.X) @ V
+        return self.cross_operator(self.X) @ V
 
     def dense(self, reference: Array, /) -> Array:  # noqa: ARG002
         """Form the matrix (n, n)."""
-        return self.between(self.X).dense()
+        return self.cross_operator(self.X).dense()
+
+    between = OldName("cross_operator")

@@ -1,4 +1,4 @@
-"""Systems of the binned Brownian kernel whose rows lie in parts, by few sums over the rows."""
+"""Systems of the binned Brownian kernel for rows in parts, by few sums over the rows."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class KnotSums:
             x = none if start is None else start[i:j, :]
             return (xp.stack([x, right, x, none], axis=0),)
 
-        return self._summed(keep_rows(self.kernel.rows.source, first), of)
+        return self._sum_vectors(keep_rows(self.kernel.rows.source, first), of)
 
     def advance(
         self, vectors: Any, coordinates: Array, levels: _Levels | None, of: Sequence[int], /
@@ -64,7 +64,7 @@ class KnotSums:
         """Combine vectors, multiply by E, and sum: one pass."""
         kernel, grid, s, b = self.kernel, self.grid, self.root_weights, self.b
 
-        def moved(i: int, j: int) -> _Vectors:
+        def move_rows(i: int, j: int) -> _Vectors:
             three = _combine_columns(_columns(vectors, s, b, i, j), coordinates)
             xp = array_namespace(three)
             if levels is None:
@@ -75,10 +75,10 @@ class KnotSums:
             spread = spread if s is None else s[i:j, :] * spread
             return (xp.concat([three, spread[None, :, :]], axis=0),)
 
-        kept = keep_rows(kernel.rows.source, moved, instead_of=vectors)
-        return self._summed(kept, of)
+        kept = keep_rows(kernel.rows.source, move_rows, instead_of=vectors)
+        return self._sum_vectors(kept, of)
 
-    def _summed(self, vectors: Any, of: Sequence[int]) -> tuple[Any, list[Array], Array]:
+    def _sum_vectors(self, vectors: Any, of: Sequence[int]) -> tuple[Any, list[Array], Array]:
         kernel, grid, s, b = self.kernel, self.grid, self.root_weights, self.b
 
         def part(i: int, j: int) -> list[Array]:
@@ -96,13 +96,13 @@ class KnotSums:
         return False, levels_of_sums(fine, self.kernel.gap, self.kernel.n_particles)
 
     def coarse(self, sums: Array, /) -> _Levels | None:
-        """Return the knot values that the preconditioner takes off; None without one."""
+        """Return the knot values of the preconditioner, or None."""
         if self.factor is None or self.grid is None:
             return None
         return True, self.grid.levels(self.factor, sums[:, self.kernel.n_knots :, :])
 
     def vector(self, vectors: Any, coordinates: Array, /) -> Array:
-        """Return a long vector by its coordinates (6, t); `vectors` go with the next pass."""
+        """Return a vector over the rows by its coordinates (6, t)."""
         s, b = self.root_weights, self.b
         dtype = getattr(array_namespace(b), str(b.dtype))
 
@@ -117,7 +117,7 @@ class KnotSums:
 def coarse_factor(
     kernel: BinnedBrownianKernel, grid: CoarseGrid, root_weights: Array | None, shift: float, /
 ) -> CholeskyFactor:
-    """Factor what the inverse of the kernel between few knots takes: few passes, and O(m³ q³)."""
+    """Factor the coarse kernel in few passes, and O(m³ q³)."""
     m, q = kernel.n_particles, grid.n_cells
     kernel.prepare()
     xp = array_namespace(kernel.gap)
@@ -129,7 +129,7 @@ def coarse_factor(
 
 
 def _groups(m: int, q: int) -> list[tuple[int, int]]:
-    """Cut m particles so that the sums of each group with those behind it are few."""
+    """Divide m particles into groups with few pair sums."""
     groups, first = [], 0
     while first < m:
         last = min(first + max(_AT_ONCE // (q * q * (m - first)), 1), m)
@@ -151,7 +151,7 @@ def _group_pair_sums(
     def part(i: int, j: int) -> list[Array]:
         total: list[Array] = []
         for start, stop, at in kernel.positions(i, j):
-            some = grid.among(replace(at, codes=at.codes[first:, :]))
+            some = grid.coarsen(replace(at, codes=at.codes[first:, :]))
             weights = None if root_weights is None else root_weights[start:stop, :] ** 2
             found = _pack(pair_sums(some, weights, first=last - first), m, q)
             total = [a + b for a, b in zip(total, found, strict=True)] if total else found
@@ -188,7 +188,7 @@ def _group_positions(
     found = kernel.positions(start, stop)
     if grid is None:
         return list(found)
-    return [(first, last, grid.among(at)) for first, last, at in found]
+    return [(first, last, grid.coarsen(at)) for first, last, at in found]
 
 
 def _spread_columns(
@@ -200,7 +200,7 @@ def _spread_columns(
     """Spread columns (n, t) over the knots, (m, q, t), and behind these over the few."""
     totals: list[Array] = []
     for first, last, at in kernel.positions(*rows):
-        grids = [at] if grid is None else [at, grid.among(at)]
+        grids = [at] if grid is None else [at, grid.coarsen(at)]
         here = slice(first - rows[0], last - rows[0])
         found = [
             array_namespace(v).concat([bin_sums(each, v[here, :]) for each in grids], axis=1)

@@ -9,7 +9,7 @@ from gpukfl.core._array import Array, array_namespace, like
 
 
 def apply_map(X: Array, B: Array, /) -> Array:
-    """Rows (n, d) seen through a map: (n, k)."""
+    """Apply a map to rows (n, d): (n, k)."""
     return X * B[None, :] if B.ndim == 1 else X @ B.T
 
 

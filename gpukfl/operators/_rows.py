@@ -27,7 +27,7 @@ class RowOperator(ABC):
     _by_columns: ClassVar[bool] = False  # how values lie in memory
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave behind what is computed from the fields: it may be as large as a gram matrix."""
+        """Drop cached arrays, which may be large."""
         return {one.name: getattr(self, one.name) for one in fields(self)}  # type: ignore[arg-type]
 
     @property
@@ -41,7 +41,7 @@ class RowOperator(ABC):
 
     @property
     def width(self) -> int:
-        """Elements that a row needs."""
+        """Return the temporary elements per row."""
         return max(self.shape[1], self.rows.shape[1])
 
     def _prepare(self) -> None:  # noqa: B027

@@ -1,4 +1,4 @@
-"""Arrays whose rows lie in parts, on several devices or machines, and passes over them."""
+"""Arrays with rows in parts on several devices or machines, and passes over them."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Arrays whose rows lie in parts, and their array library."""
+"""Arrays with rows in parts, and their array namespace."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from gpukfl.core._array import Array, array_namespace, lies_in_parts, to_host
+from gpukfl.core._lazy import OldName
 from gpukfl.partitioned._partitioning import Described, Partitioning
 from gpukfl.partitioned._program import Part, Window
 
@@ -18,7 +19,7 @@ from gpukfl.partitioned._program import Part, Window
 
 
 class Rowwise:
-    """Work on each row by itself: a function of windows and of small arrays."""
+    """A lazy operation on each row: a function of windows and of small arrays."""
 
     def __init__(
         self, function: Callable[..., Array], args: tuple[Any, ...], options: dict[str, Any]
@@ -31,7 +32,7 @@ class Rowwise:
 
 
 def rowwise(function: Callable[..., Array], /, *args: Any, **options: Any) -> Any:
-    """Put off what a function does to each row by itself, with its operands in their order."""
+    """Return the lazy result of a function on each row, with operands in order."""
     whole = [x for x in args if lies_in_parts(x)]
     partitioning = whole[0].partitioning
     if any(x.partitioning is not partitioning for x in whole):
@@ -52,7 +53,7 @@ def rowwise(function: Callable[..., Array], /, *args: Any, **options: Any) -> An
     ]
     result = function(*empty, **options)
     recipe = Rowwise(function, args, options)
-    return whole[0].of_parts(recipe, tuple(result.shape[1:]), _host_dtype(result))
+    return whole[0].derive(recipe, tuple(result.shape[1:]), _host_dtype(result))
 
 
 def _small_arrays(args: tuple[Any, ...]) -> list[Any]:
@@ -68,7 +69,7 @@ def _host_dtype(x: Array) -> np.dtype[Any]:
 
 
 def dtype_name(dtype: Any, /) -> str:
-    """Name of a dtype of any library, as the array-API standard has it."""
+    """Return the name of a dtype of any library in the array-API standard."""
     try:
         return np.dtype(dtype).name
     except TypeError:
@@ -92,7 +93,7 @@ _OVER_ROWS = ("sum", "max", "min", "any", "all")
 
 
 class PartitionedNamespace:
-    """Functions of the array-API standard, where an operand's rows may lie in parts.
+    """Functions of the array-API standard for operands with rows in parts.
 
     Whatever has no such operand is done by the library of the reference, as are dtypes.
 
@@ -133,13 +134,13 @@ class PartitionedNamespace:
         return function
 
     def astype(self, x: Any, dtype: Any, /, *, copy: bool = True, **options: Any) -> Any:
-        """Convert; what is of that precision already stays as it is."""
+        """Convert the dtype, if it differs."""
         if not lies_in_parts(x):
             return self._xp.astype(x, dtype, copy=copy, **options)
         return x if x.dtype == dtype else rowwise(_AsType(dtype), x)
 
     def reshape(self, x: Any, shape: Any, /, **options: Any) -> Any:
-        """Change the shape of what follows the rows."""
+        """Reshape the axes after the rows."""
         if not lies_in_parts(x):
             return self._xp.reshape(x, shape, **options)
         rows, *columns = shape if isinstance(shape, tuple) else (shape,)
@@ -158,7 +159,7 @@ class PartitionedNamespace:
         return rowwise(_Together("concat", axis), *arrays)
 
     def stack(self, arrays: Any, /, *, axis: int = 0) -> Any:
-        """Join as columns."""
+        """Stack as columns."""
         if not any(lies_in_parts(x) for x in arrays):
             return self._xp.stack(arrays, axis=axis)
         if axis not in (1, -1):
@@ -167,7 +168,7 @@ class PartitionedNamespace:
         return rowwise(_Together("stack", axis), *arrays)
 
     def take(self, x: Any, index: Any, /, *, axis: int | None = None) -> Any:
-        """Bring some rows here, or take columns."""
+        """Gather some rows here, or take columns."""
         if not lies_in_parts(x):
             return self._xp.take(x, index, axis=axis)
         if axis != 0:
@@ -177,7 +178,7 @@ class PartitionedNamespace:
         return self._xp.asarray(found, device=x.device)
 
     def asarray(self, x: Any, /, **options: Any) -> Any:
-        """Make an array; one whose rows lie in parts stays one."""
+        """Convert to an array; arrays with rows in parts are unchanged."""
         if not lies_in_parts(x):
             return self._xp.asarray(x, **options)
         return x if options.get("dtype") is None else self.astype(x, options["dtype"])
@@ -193,7 +194,7 @@ class _Linalg:
         return getattr(self._xp.linalg, name)
 
     def vector_norm(self, x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
-        """Euclidean norm of rows, or of columns in a pass."""
+        """Return the Euclidean norms of rows lazily, or of columns in a pass."""
         if not lies_in_parts(x):
             return self._xp.linalg.vector_norm(x, axis=axis, keepdims=keepdims)
         if axis in (1, -1):
@@ -202,7 +203,7 @@ class _Linalg:
 
 
 class Named:
-    """A function of the library of the place that it is called on."""
+    """A function by name, of the array library where it is called."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -213,7 +214,7 @@ class Named:
 
 
 class _Together(Named):
-    """One that takes its arrays in a list."""
+    """A named function that takes its arrays in a list."""
 
     def __init__(self, name: str, axis: int) -> None:
         super().__init__(name)
@@ -246,7 +247,7 @@ class _AsType:
 
 
 class _OverRows:
-    """A function of each part's rows, for a pass."""
+    """A reduction over each part's rows, for a pass."""
 
     def __init__(self, name: str, x: Any, options: dict[str, Any]) -> None:
         self.name, self.x, self.options = name, x, options
@@ -266,7 +267,7 @@ _COMBINED = {
 
 
 def _reduce(name: str, x: Any, /, *, axis: Any = None, **options: Any) -> Any:
-    """Reduce over axes: over columns put off, over rows in a pass."""
+    """Reduce over axes: lazily over columns, in a pass over rows."""
     axes = tuple(range(x.ndim)) if axis is None else (axis,) if isinstance(axis, int) else axis
     axes = tuple(a % x.ndim for a in axes)
     if 0 not in axes:
@@ -339,7 +340,7 @@ class PartitionedArray(Described):
 
     @property
     def device(self) -> Any:
-        """Where small arrays beside it are."""
+        """The device of small arrays beside it."""
         return self.partitioning.reference.device
 
     def __len__(self) -> int:
@@ -360,12 +361,12 @@ class PartitionedArray(Described):
         msg = f"expected one number, got an array of shape {self.shape}"
         raise TypeError(msg)
 
-    def of_parts(self, recipe: Part, columns: tuple[int, ...], dtype: Any, /) -> PartitionedArray:
-        """Describe another array whose rows lie in the same parts."""
+    def derive(self, recipe: Part, columns: tuple[int, ...], dtype: Any, /) -> PartitionedArray:
+        """Return another lazy array with the same parts."""
         return PartitionedArray(self.partitioning, recipe, columns, dtype)
 
     def to_device(self, device: Any, /, **_: Any) -> PartitionedArray:  # noqa: ARG002
-        """Stay where it lies."""
+        """Return the array unchanged."""
         return self
 
     def __getitem__(self, key: Any) -> PartitionedArray:
@@ -386,6 +387,8 @@ class PartitionedArray(Described):
     def __invert__(self) -> PartitionedArray:
         return rowwise(operator.invert, self)
 
+    of_parts = OldName("derive")
+
 
 def _operators(name: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
     function = getattr(operator, name)
@@ -405,7 +408,7 @@ PartitionedArray.__hash__ = object.__hash__  # type: ignore[method-assign]
 
 
 class _Columns:
-    """Index all rows of an array by what follows them."""
+    """The columns of all rows of an array."""
 
     def __init__(self, columns: tuple[Any, ...]) -> None:
         self.columns = columns

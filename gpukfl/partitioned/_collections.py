@@ -1,4 +1,4 @@
-"""Dask collections in: what their partitions hold, read and checked where they lie."""
+"""Reading and checking of Dask collections on their workers."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ import numpy as np
 
 from gpukfl.core._array import Array, is_array, library_name, to_host
 from gpukfl.core._frames import holds_float32, index_difference, kind_of_objects
+from gpukfl.core._lazy import OldName
 from gpukfl.core._memory import available_memory
 from gpukfl.core._random import draw_indices
 from gpukfl.core._warnings import warn
@@ -49,7 +50,7 @@ def read_part(
     weights: Sequence[Any] | None,
     /,
 ) -> dict[int, Any]:
-    """Read partitions that make a part: rows, targets, and weights, by their keys.
+    """Read the partitions of a part: rows, targets and weights by their keys.
 
     Raises
     ------
@@ -73,7 +74,7 @@ def read_part(
 
 @contextlib.contextmanager
 def name_partition_in_errors(number: int, /) -> Iterator[None]:
-    """Add the number of the partition to errors that are about it."""
+    """Add the number of the partition to errors."""
     try:
         yield
     except (TypeError, ValueError) as error:
@@ -129,7 +130,7 @@ def _holds_numbers(column: Any) -> bool:
 
 
 def check_rows(rows: np.ndarray, width: int, /) -> None:
-    """Raise ValueError for rows of another width, or that are not finite."""
+    """Raise ValueError for rows of another width, or with infinite values."""
     if rows.ndim != 2 or rows.shape[1] != width:
         msg = f"expected rows of {width} columns as in the first partition, got {rows.shape}"
         raise ValueError(msg)
@@ -142,7 +143,7 @@ def check_rows(rows: np.ndarray, width: int, /) -> None:
 
 
 def _check_precision(rows: np.ndarray, dtype: np.dtype[Any]) -> None:
-    """Raise ValueError for rows that single precision would round, or make infinite."""
+    """Raise ValueError for rows that single precision would round or overflow."""
     if dtype == np.float32 and rows.dtype != np.float32:
         msg = (
             f"expected float32 as in the first partition, got {rows.dtype}: give all partitions "
@@ -152,7 +153,7 @@ def _check_precision(rows: np.ndarray, dtype: np.dtype[Any]) -> None:
 
 
 def target_kind(y: np.ndarray, /) -> str | None:
-    """Return what the targets of a partition are: "numbers", "text" or else; None without any."""
+    """Return the kind of the targets of a partition: "numbers", "text" or others; None if empty."""
     import pandas as pd
 
     if y.dtype.kind in "fiub":
@@ -182,7 +183,7 @@ def _check_targets(y: Any, n: int, n_targets: int | None, *, labels: bool) -> np
 
 
 def _check_classes(labels: np.ndarray) -> None:
-    """Raise ValueError for labels that are numbers with fractions, as targets of regressions are.
+    """Raise ValueError for labels that are fractional numbers.
 
     So does scikit-learn, by the labels of all rows; it warns where few rows have many classes.
     """
@@ -220,7 +221,7 @@ def to_host_array(x: Any, /) -> np.ndarray:
 
 
 def make_place(backend: str, /) -> Callable[[], Array]:
-    """Return what makes an empty array of a worker's place, on the worker."""
+    """Return a function that makes an empty array on a worker's place."""
     return partial(_backend_reference, backend)
 
 
@@ -239,7 +240,7 @@ def _uses_gpu(backend: str) -> bool:
 
 
 def check_places(client: Any, backend: str, /) -> None:
-    """Raise where workers, or without a client this process, cannot compute as is asked for.
+    """Raise an error if a worker, or this process, lacks the backend.
 
     Raises
     ------
@@ -295,7 +296,7 @@ def is_dask(x: object, /) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """What a fit reads, its rows in parts.
+    """The data of a fit with rows in parts.
 
     Attributes
     ----------
@@ -310,7 +311,7 @@ class Parts:
 
 @dataclass(frozen=True, eq=False)
 class Collections:
-    """Rows, targets and weights partition by partition, as they are given.
+    """Rows, targets and weights as lists of partitions.
 
     Attributes
     ----------
@@ -332,8 +333,8 @@ class Collections:
     names: list[str] | None = None
 
     @classmethod
-    def of(cls, X: Any, y: Any, weights: Any = None, /) -> Collections:
-        """Look at what is given, and drop rows of weight 0, and rows without a target, which warns.
+    def from_inputs(cls, X: Any, y: Any, weights: Any = None, /) -> Collections:
+        """Read collections, and drop rows of weight 0, or with a warning without a target.
 
         Lengths that are not known are computed, once.
 
@@ -368,7 +369,7 @@ class Collections:
         return found if is_weighted and not gaps else found.only(_has_target)
 
     def only(self, which: Callable[[np.ndarray], np.ndarray], /) -> Collections:
-        """Return the rows that have a weight, and for which ``which(y)`` is true.
+        """Return the rows with positive weight for which ``which(y)`` is true.
 
         ``which`` takes the targets of a partition as an array.
         """
@@ -379,12 +380,14 @@ class Collections:
         kept = [choose(which, y, w) for y, w in zip(self.y, weights, strict=True)]
         take = delayed(_index_rows, pure=False)
 
-        def of(parts: Sequence[Any]) -> list[Any]:
+        def select_rows(parts: Sequence[Any]) -> list[Any]:
             return [take(x, rows) for x, rows in zip(parts, kept, strict=True)]
 
-        taken = None if self.weights is None else of(self.weights)
+        taken = None if self.weights is None else select_rows(self.weights)
         lengths = _compute_each(len, kept)
-        return replace(self, X=of(self.X), y=of(self.y), weights=taken, lengths=lengths)
+        return replace(
+            self, X=select_rows(self.X), y=select_rows(self.y), weights=taken, lengths=lengths
+        )
 
     @property
     def n_rows(self) -> int:
@@ -392,7 +395,7 @@ class Collections:
         return sum(self.lengths)
 
     def sample(self, rng: np.random.RandomState, count: int, /) -> tuple[Any, Any, Any]:
-        """Bring some rows here, in their order: X as its partitions are, y, and weights or None.
+        """Gather some rows in their order: X, y, and weights or None.
 
         Labels of frames and series are the numbers of rows.
         """
@@ -420,7 +423,7 @@ class Collections:
         )
 
     def parts(self) -> list[list[int]]:
-        """Put neighbouring partitions together to parts that are worth a task; none is empty.
+        """Return groups of neighbouring partitions that are worth a task.
 
         They are as even as partitions allow, so that workers have as much to do as each other,
         and a power of two if all partitions are small: sums are added up by halves.
@@ -437,12 +440,14 @@ class Collections:
             found.setdefault(int(middles[k] * count / n), []).append(k)
         return list(found.values())
 
+    of = OldName("from_inputs")
+
 
 @contextlib.contextmanager
 def read_partitions(
     given: Collections, client: Any, backend: str, /, *, labels: bool, read: Read | None = None
 ) -> Iterator[Parts]:
-    """Read partitions where they are to lie, for as long as the ``with`` block.
+    """Read partitions on their workers for the duration of the block.
 
     Parameters
     ----------
@@ -513,7 +518,7 @@ def _load_into_threads(
 
 
 def _move_to_disk(rows: np.ndarray) -> np.ndarray:
-    """Move rows to a file, of which memory holds what is being read; it goes with the array."""
+    """Move rows to a memory-mapped file, which is deleted with the array."""
     with tempfile.TemporaryFile() as file:
         moved = np.memmap(file, rows.dtype, "w+", shape=rows.shape)
     moved[...] = rows
@@ -541,12 +546,12 @@ def _choose_rows(which: Callable[[np.ndarray], np.ndarray], y: Any, weights: Any
 
 
 def _has_weight(weights: Any) -> np.ndarray | bool:
-    """Return which rows (n,) have a weight, or one that is refused later."""
+    """Return which rows (n,) have a nonzero weight."""
     return True if weights is None else to_host_array(weights) != 0
 
 
 def _has_target(y: np.ndarray) -> np.ndarray:
-    """Return which rows (n,) miss no target."""
+    """Return which rows (n,) have a target."""
     import pandas as pd
 
     missing = pd.isna(y)
@@ -562,7 +567,7 @@ def _concat_blocks(blocks: Sequence[Any], labels: np.ndarray) -> Any:
 
 
 def _row_format(given: Collections, read: Read) -> tuple[int, np.dtype[Any]]:
-    """Width and precision of rows, by the first partition that has any."""
+    """Return width and precision of the rows, by the first nonempty partition."""
     first = next(i for i, length in enumerate(given.lengths) if length)
     (partition,) = compute_values(given.X[first])
     rows = np.asarray(read(partition[:2]))
@@ -586,17 +591,17 @@ def _check_kinds(X: Any, y: Any) -> None:
 
 
 def _rechunk_rows(X: Any) -> Any:
-    """Return an array whose chunks are of rows only; frames are so."""
+    """Return an array with chunks along the rows only."""
     return X if hasattr(X, "npartitions") and hasattr(X, "columns") else X.rechunk({1: -1})
 
 
 def _known_lengths(X: Any) -> list[int] | None:
-    """Rows of each partition, where they are known without reading any."""
+    """Return the rows of each partition if they are known without reading."""
     return None if _is_cut(X) else list(X.chunks[0])
 
 
 def _is_cut(x: Any) -> bool:
-    """Whether partitions stay as they are: those of frames, or of an array of unknown lengths."""
+    """Whether the partitions are fixed: of frames, or of arrays with unknown chunks."""
     return is_dask(x) and (
         hasattr(x, "columns") or not hasattr(x, "chunks") or np.isnan(x.chunks[0]).any()
     )
@@ -611,7 +616,7 @@ def _compute_each(of: Callable[[Any], Any], parts: Sequence[Any]) -> list[Any]:
 def _inspect_partitions(
     rows: Sequence[Any], y: Sequence[Any], weights: Sequence[Any] | None
 ) -> tuple[list[int], int, int, dict[str, str]]:
-    """Count the rows of each partition, and of all those with a weight, and without a target.
+    """Count the rows of each partition, those with a weight, and those without a target.
 
     Says, too, by name, how the index of targets or weights differs from that of the rows.
     """
@@ -665,7 +670,7 @@ def _partitions(x: Any) -> list[Any]:
 
 
 def _order_partitions(x: Any, parts: list[Any]) -> list[Any]:
-    """Put the columns of each partition in the order of the frame; arrays and series stay."""
+    """Order the columns of each partition as in the frame."""
     from dask import delayed
 
     if x.ndim != 2 or not hasattr(x, "columns"):
@@ -676,7 +681,7 @@ def _order_partitions(x: Any, parts: list[Any]) -> list[Any]:
 
 
 def _cut_like_rows(name: str, x: Any, lengths: Sequence[int] | None, count: int) -> list[Any]:
-    """Cut targets or weights as the rows are cut, into so many partitions.
+    """Divide targets or weights into the same partitions as the rows.
 
     `lengths` may be None of what is cut already.
     """

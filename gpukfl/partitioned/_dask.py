@@ -46,20 +46,20 @@ _KEEPING = {
 
 
 def keep_freed_memory() -> None:
-    """Let this process keep what is freed; does nothing where the C library is not glibc."""
+    """Let glibc keep freed memory in this process."""
     if (library := _glibc()) is not None:
         for parameter, value in _KEEPING.values():
             library.mallopt(parameter, value)
 
 
 def trim_memory() -> None:
-    """Release the free pages between others, which only a look at all of them finds."""
+    """Release free pages of memory to the system."""
     if (library := _glibc()) is not None:
         library.malloc_trim(0)
 
 
 def restore_allocator() -> None:
-    """Undo `keep_freed_memory`, as far as the environment says what was before."""
+    """Undo `keep_freed_memory`, by the environment's settings."""
     if (library := _glibc()) is not None:
         for variable, (parameter, _) in _KEEPING.items():
             text = os.environ.get(variable, "")
@@ -69,7 +69,7 @@ def restore_allocator() -> None:
 
 @functools.cache
 def _glibc() -> Any:
-    """Return the C library; None where its allocator is another."""
+    """Return the C library, or None if it is not glibc."""
     if os.name != "posix":
         return None
     library = ctypes.CDLL(None)
@@ -94,7 +94,7 @@ class _Entry:
 
 
 class Journal:
-    """Passes that left values, on disk because there are thousands; those needed can be repeated.
+    """A journal on disk of passes, from which lost values can be computed again.
 
     What nobody can ask for again, and what only such values were made of, is forgotten.
     """
@@ -105,11 +105,11 @@ class Journal:
         self._live: set[int] = set()
 
     def forget(self, freed: frozenset[int], /) -> None:
-        """Note what nobody will ask for again."""
+        """Record values that are not needed again."""
         self._live -= freed
 
     def add(self, work: Pass, /) -> None:
-        """Note a pass that all parts have done."""
+        """Record a pass that all parts have done."""
         self._live -= work.replaced
         if not work.kept:
             return
@@ -119,16 +119,16 @@ class Journal:
         self._file.write(data)
         self._entries.append(_Entry(offset, len(data), work.kept, work.reads))
         if len(self._entries) % _PRUNED_EVERY == 0:
-            self._entries = self._needed()
+            self._entries = self._needed_entries()
 
     def passes(self) -> Iterator[Pass]:
-        """Yield the passes that what is alive was made by; they leave only that."""
-        for entry in self._needed():
+        """Yield the passes that made the live values, with all other results dropped."""
+        for entry in self._needed_entries():
             self._file.seek(entry.offset)
             work = pickle.loads(self._file.read(entry.length))  # written by this
             yield replace(work, kept=entry.kept, replaced=entry.last_read)
 
-    def _needed(self) -> list[_Entry]:
+    def _needed_entries(self) -> list[_Entry]:
         made = frozenset(key for entry in self._entries for key in entry.kept)
         wanted, needed = set(self._live), []
         for entry in reversed(self._entries):
@@ -139,7 +139,7 @@ class Journal:
         return needed[::-1]
 
     def close(self) -> None:
-        """Forget all."""
+        """Delete the journal."""
         self._file.close()
         self._entries = []
 
@@ -155,11 +155,11 @@ _PAUSE = 0.1  # seconds between looks for it
 
 
 class ClusterLostError(RuntimeError):
-    """Nobody is left to work on the rows: no scheduler, or no worker."""
+    """The cluster has no scheduler or no worker left."""
 
 
 def check_client(client: Any, /) -> None:
-    """Raise ClusterLostError where a client has lost its scheduler."""
+    """Raise ClusterLostError if the client has lost its scheduler."""
     if client.status != "running":
         msg = (
             "the scheduler was lost, and with it the rows: expected a client that is running, "
@@ -174,13 +174,13 @@ def worker_addresses(client: Any, /) -> list[str]:
 
 
 class Watch:
-    """Looks at a cluster while something of it is waited for."""
+    """A watch on a cluster while results are awaited."""
 
     def __init__(self, client: Any) -> None:
         self.client, self._alone_since = client, time.monotonic()
 
     def look(self) -> list[str]:
-        """Return the addresses of workers; raise ClusterLostError where none comes for long."""
+        """Return the addresses of workers; raise ClusterLostError after a long time without any."""
         check_client(self.client)
         now, found = time.monotonic(), worker_addresses(self.client)
         if found:
@@ -202,7 +202,7 @@ class Watch:
 
 
 def await_result(client: Any, call: Any, /, look: Callable[[], object] = lambda: None) -> Any:
-    """Return the result of a call; whenever it is late, look whether it can come at all.
+    """Return the result of a call; check the cluster while it is late.
 
     Parameters
     ----------
@@ -227,7 +227,7 @@ def await_result(client: Any, call: Any, /, look: Callable[[], object] = lambda:
 
 
 def gather_values(client: Any, futures: Any, /) -> Any:
-    """Bring the values of futures here.
+    """Gather the values of futures.
 
     Raises
     ------
@@ -253,7 +253,7 @@ def gather_values(client: Any, futures: Any, /) -> Any:
 
 
 def compute_values(*values: Any) -> Any:
-    """Compute values as `dask.compute` does, but not for ever where a cluster is lost."""
+    """Compute values as `dask.compute` does, but raise an error if the cluster is lost."""
     import dask
 
     owner = getattr(dask.base.get_scheduler(), "__self__", None)
@@ -278,7 +278,7 @@ Load = Callable[[int], Any]  # describes, as something Dask computes, the values
 
 
 class WorkerHolder(Holder):
-    """A holder on a worker, known there by a name."""
+    """A holder on a worker, registered under a name."""
 
     _trimmed, _gone = -math.inf, 0  # when memory was last looked through, and bytes since then
 
@@ -293,14 +293,14 @@ class WorkerHolder(Holder):
     def step(
         self, work: Pass, parts: Sequence[int], edges: Sequence[int], freed: Iterable[int], /
     ) -> Known[Any]:
-        """Forget values, and do a pass."""
+        """Free values, and run a pass."""
         self.free(freed)
         if time.monotonic() - self._trimmed > _TRIMMED_EVERY:
             self._trim()
         return self.run(work, parts, edges)
 
     def let_go(self, count: int, /) -> None:
-        """Give pages back where much was forgotten: before as much is made, of pages elsewhere."""
+        """Release memory after much was freed."""
         self._gone += count
         if self._gone >= _MUCH:
             self._trim()
@@ -310,20 +310,20 @@ class WorkerHolder(Holder):
         self._gone, self._trimmed = 0, time.monotonic()
 
     def leave(self, name: str, /) -> None:
-        """Be forgotten."""
+        """Remove the holder from its worker."""
         self.values.clear()
         _HERE.pop(name, None)
         _restore_allocator()
 
 
 def _restore_allocator() -> None:
-    """Let memory be as Dask has it, where nothing is held any more."""
+    """Restore Dask's allocator settings once nothing is held."""
     if next(iter(_HERE.values()), None) is None:  # of those that live
         restore_allocator()
 
 
 def put_values(name: str, part: int, values: dict[int, Any], /) -> None:
-    """Keep values of a part by the holder of this name: a task for the worker that it is on."""
+    """Store values of a part in the holder of a name, as a task of its worker."""
     if name not in _HERE:
         msg = f"no holder {name} is here"
         raise NotHereError(msg)
@@ -333,7 +333,7 @@ def put_values(name: str, part: int, values: dict[int, Any], /) -> None:
 
 
 class _Held:
-    """A holder on one worker, as it is seen from here.
+    """The client's side of a holder on a worker.
 
     Raises
     ------
@@ -364,7 +364,7 @@ class _Held:
         self.check()
 
     def ask(self, what: str, /, *args: Any) -> Any:
-        """Have the worker do something; give what its answer comes by."""
+        """Call a method on the worker; return a future."""
         try:
             method = getattr(self.actor, what)
         except RuntimeError as lost:  # as Dask says it, once it knows
@@ -372,20 +372,20 @@ class _Held:
         return method(*args)
 
     def is_here(self) -> bool:
-        """Whether the holder is where it was made."""
+        """Whether the holder is still on its worker."""
         # Not whether its worker is: another may have come at the same address
         (addresses,) = self._client.who_has([self._future]).values()
         return self.address in addresses
 
     def check(self) -> None:
-        """Raise NotHereError where the holder is gone: calls may then never be answered."""
+        """Raise NotHereError if the holder is gone."""
         if not self.is_here():
             msg = f"the worker {self.address} is gone"
             raise NotHereError(msg)
 
 
 class DaskHolders:
-    """Holders on the workers of a cluster, one each, as actors.
+    """Holders on the workers of a cluster, one actor each.
 
     A worker that is gone is noticed by its next pass: other workers load its parts and repeat what
     was computed on them, from a journal. One that has come takes over some parts in the same way.
@@ -420,7 +420,7 @@ class DaskHolders:
     # ------------------------------------------------------------------ passes
 
     def run(self, work: Pass, freed: frozenset[int], /) -> Known[Any]:
-        """Do a pass over all parts, and forget what was freed; give totals of consecutive parts."""
+        """Run a pass over all parts, and free values; return totals of consecutive parts."""
         self.journal.forget(freed)
         if time.monotonic() - self._looked > _LOOKED_EVERY:
             self._looked = time.monotonic()
@@ -448,7 +448,7 @@ class DaskHolders:
     def _try(
         self, work: Pass, parts: set[int], freed: frozenset[int]
     ) -> tuple[Known[Any], set[int]]:
-        """Do a pass over some parts; also those whose holders are gone."""
+        """Run a pass over some parts; also return those whose holders are gone."""
         calls = []
         left = parts - {part for held in self._held for part in held.parts}
         for held in self._held:
@@ -465,7 +465,7 @@ class DaskHolders:
 
     @contextlib.contextmanager
     def _note_lost_parts(self, held: _Held, parts: Iterable[int], lost: set[int]) -> Iterator[None]:
-        """Add parts to those that are lost, where their holder is found to be gone."""
+        """Record parts as lost if their holder is gone."""
         try:
             yield
         except NotHereError:
@@ -474,17 +474,17 @@ class DaskHolders:
             raise
         except (OSError, RuntimeError):  # of a connection, or of what was done
             check_client(self.client)
-            if not self._is_noticed(held):
+            if not self._is_reported_lost(held):
                 raise
             lost.update(parts)
 
     def _answer(self, held: _Held, call: Any) -> Any:
-        """Wait for a holder, while it is there."""
+        """Wait for a holder's answer, while it exists."""
         return await_result(self.client, call, held.check)
 
     @staticmethod
-    def _is_noticed(held: _Held) -> bool:
-        """Whether the scheduler sees that a holder is gone; connections end somewhat earlier."""
+    def _is_reported_lost(held: _Held) -> bool:
+        """Whether the scheduler knows that a holder is gone."""
         end = time.monotonic() + _NOTICED
         while held.is_here():
             if time.monotonic() > end:
@@ -495,7 +495,7 @@ class DaskHolders:
     # ------------------------------------------------------------------ who holds what
 
     def _settle(self, lost: set[int]) -> set[int]:
-        """Divide the parts among the workers that are there; make those that move, and give them.
+        """Divide the parts among the workers; load those that moved, and return them.
 
         They are as they were before the pass that is being done, if any.
         """
@@ -517,7 +517,7 @@ class DaskHolders:
         raise self._given_up(lost)
 
     def _find_holders(self, lost: set[int]) -> None:
-        """Have a holder on every worker: the one that there is, unless parts of it were lost."""
+        """Ensure that every worker has a holder without lost parts."""
         addresses = Watch(self.client).workers()
         kept = [h for h in self._held if h.address in addresses and not lost & set(h.parts)]
         for held in self._held:
@@ -532,7 +532,7 @@ class DaskHolders:
                     self._held.append(_Held(self.client, address, self.make_place))
 
     def _divide(self) -> list[tuple[_Held, list[int], set[int]]]:
-        """Return what each holder gets: parts that are new to it, and those that it forgets."""
+        """Return the parts that each holder gets and drops."""
         wanted = divide_parts(self.sizes, [held.parts for held in self._held])
         moving = []
         for held, parts in zip(self._held, wanted, strict=True):
@@ -542,7 +542,7 @@ class DaskHolders:
         return moving
 
     def _load(self, moving: list[tuple[_Held, list[int]]]) -> set[int]:
-        """Load parts where they are to be held, and repeat what was computed on them.
+        """Load parts on their holders, and repeat the recorded passes on them.
 
         Gives those whose holders are gone before that is done.
         """
@@ -569,7 +569,7 @@ class DaskHolders:
         return lost
 
     def close(self) -> None:
-        """Let the workers forget everything."""
+        """Release everything on the workers."""
         for held in self._held:
             with contextlib.suppress(NotHereError, OSError, RuntimeError):  # who is gone forgot
                 self._answer(held, held.ask("leave", held.name))
@@ -578,7 +578,7 @@ class DaskHolders:
 
 
 def divide_parts(sizes: Sequence[int], held: Sequence[Sequence[int]], /) -> list[list[int]]:
-    """Divide parts evenly by their rows, moving as few as may be.
+    """Divide parts evenly by their rows, with few moves.
 
     Parameters
     ----------

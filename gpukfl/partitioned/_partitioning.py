@@ -1,4 +1,4 @@
-"""How rows are divided, and passes over them."""
+"""The division of rows into parts, and passes over them."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from gpukfl.partitioned._program import (
 
 
 class Holders(Protocol):
-    """All who hold parts of some rows: in threads of this process, or processes of a cluster."""
+    """The holders of the parts of some rows, in threads or on a cluster."""
 
     sizes: list[int]  # rows of each part
 
     def run(self, work: Pass, freed: frozenset[int], /) -> Known[Any]:
-        """Do a pass over all parts, and forget what was freed; give totals of consecutive parts."""
+        """Run a pass over all parts, and free values; return totals of consecutive parts."""
 
 
 class Partitioning:
@@ -65,7 +65,7 @@ class Partitioning:
         return self.edges[-1]
 
     def reduce(self, part: Part, /, *, combine: Combine = operator.add) -> list[Any]:
-        """Combine what each part gives: ``part(start, stop)``, a tuple of small values.
+        """Combine ``part(start, stop)``, a tuple of small values, over all parts.
 
         Arrays come back beside the reference.
         """
@@ -75,7 +75,7 @@ class Partitioning:
         return [_place_numbers(x, self.reference) for x in total]
 
     def keep(self, part: Part, /, *, instead_of: Described | None = None) -> Described:
-        """Describe what each part has: ``part(start, stop)``, which stays there.
+        """Return a lazy value ``part(start, stop)`` of each part, which stays there.
 
         `instead_of` as of `replace`.
         """
@@ -83,7 +83,7 @@ class Partitioning:
         return Described(self, part)
 
     def replace(self, value: Described | None, /) -> None:
-        """Let the next pass be the last to read a value, if any.
+        """Mark a value as last read by the next pass.
 
         Where others are made of it that goes, part by part, so that there is never room for both
         needed.
@@ -92,7 +92,7 @@ class Partitioning:
             self._replaced.add(value.key)
 
     def make_anew(self, value: Described, /) -> None:
-        """Compute what is put off, and what that reads, in every pass that reads it: not kept."""
+        """Mark a lazy value to be computed in every pass that reads it, instead of kept."""
         if (ref := self._put_off.pop(value.key, None)) is None:
             return  # kept already
         self._made_anew[value.key] = ref
@@ -101,35 +101,35 @@ class Partitioning:
                 self.make_anew(other)
 
     def gather(self, values: Any, index: np.ndarray, /) -> np.ndarray:
-        """Bring rows at host indices, in any order, to the host."""
+        """Gather rows at host indices, in any order, on the host."""
         return self.gather_together([values], index)[0]
 
     def gather_together(self, values: Sequence[Any], index: np.ndarray, /) -> list[np.ndarray]:
-        """Bring rows of several arrays to the host, in one pass."""
+        """Gather rows of several arrays on the host, in one pass."""
         order = np.argsort(index, kind="stable")
         ascending = index[order]
 
-        def taken(start: int, stop: int) -> list[list[np.ndarray]]:
+        def gather_rows(start: int, stop: int) -> list[list[np.ndarray]]:
             low, high = np.searchsorted(ascending, [start, stop])
             here = ascending[low:high] - start
             return [[to_host(take_rows(x[start:stop], here))] for x in values]
 
-        found = [np.concatenate(blocks, axis=0) for blocks in self.reduce(taken)]
+        found = [np.concatenate(blocks, axis=0) for blocks in self.reduce(gather_rows)]
         results = [np.empty_like(x) for x in found]
         for result, x in zip(results, found, strict=True):
             result[order] = x
         return results
 
     def new_key(self) -> int:
-        """Name for another value."""
+        """Return a new key for a value."""
         return next(self._keys)
 
     def put_off(self, value: Described, /) -> None:
-        """Remember that a value is not computed yet."""
+        """Record that a value is not computed yet."""
         self._put_off[value.key] = weakref.ref(value)
 
     def forget(self, key: int, /) -> None:
-        """Note that nobody will ask for a value again."""
+        """Record that a value is not needed again."""
         if (self._put_off.pop(key, None) or self._made_anew.pop(key, None)) is None:
             self._freed.add(key)
 
@@ -153,7 +153,7 @@ class Partitioning:
         return self.holders.run(work, freed)
 
     def _read_anew(self, reads: set[int]) -> tuple[list[tuple[int, bytes, set[int]]], set[int]]:
-        """Write what is read and made anew, and what that reads in turn; also all that is read."""
+        """Return the recomputed values that a pass reads, and all keys that it reads."""
         found: list[tuple[int, bytes, set[int]]] = []
         for key in sorted(self._made_anew, reverse=True):
             if key in reads:
@@ -163,7 +163,7 @@ class Partitioning:
 
     @staticmethod
     def _live_keys(refs: list[weakref.ref[Described]]) -> frozenset[int]:
-        """Forget how values are made, and give the keys of those that somebody still has.
+        """Drop the recipes of dead values, and return the keys of live ones.
 
         What only recipes held is gone with them.
         """
@@ -175,7 +175,7 @@ class Partitioning:
 
 
 class Described(Partitioned):
-    """A value of each part that is computed in the next pass.
+    """A lazy value of each part, computed in the next pass.
 
     Parameters
     ----------
@@ -196,14 +196,14 @@ class Described(Partitioned):
 
 
 def _serialise(ref: weakref.ref[Described], /) -> tuple[int, bytes, set[int]]:
-    """Key of a value, how it is made as bytes, and the keys of what that reads."""
+    """Return a value's key, its recipe as bytes, and the keys that the recipe reads."""
     value = ref()
     assert value is not None  # others hold it, or the recipe of another
     return value.key, *dumps(value.recipe)
 
 
 def _place_numbers(x: Any, reference: Array, /) -> Any:
-    """Put numbers beside the reference, in their own precision."""
+    """Place numbers beside the reference, in their own precision."""
     if not isinstance(x, (np.ndarray, np.generic)) or x.dtype.kind not in "fiub":
         return x
     return array_namespace(reference).asarray(np.asarray(x), device=like(reference)["device"])

@@ -1,4 +1,4 @@
-"""Programs that run where the rows lie, who holds the parts, and sums in a fixed order."""
+"""Programs that run on the parts, holders of the parts, and sums in a fixed order."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Part = Callable[[int, int], Any]  # work on the rows from one up to another, whi
 
 
 class Partitioned:
-    """Something that each part of the rows has: computed there, and staying there.
+    """A value of each part, which is computed and kept there.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class Partitioned:
 
 @dataclass(frozen=True, eq=False)
 class Window:
-    """The rows of a long array that lie here, under the numbers that they have in the whole."""
+    """The local rows of a long array, under their global indices."""
 
     block: Array
     start: int
@@ -83,7 +83,7 @@ class Window:
 
 
 def dumps(work: Any, /) -> tuple[bytes, set[int]]:
-    """Bytes of what is to run, and the keys of what it reads."""
+    """Serialise a program; return its bytes and the keys that it reads."""
     buffer = io.BytesIO()
     pickler = _pickler()(buffer)
     pickler.dump(work)
@@ -93,7 +93,7 @@ def dumps(work: Any, /) -> tuple[bytes, set[int]]:
 def loads(
     program: bytes, values: Mapping[int, Any], place: Array, rows: tuple[int, int, int], /
 ) -> Any:
-    """Make of bytes what is to run on one part.
+    """Deserialise a program for one part.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def loads(
 
 @functools.cache
 def _pickler() -> Any:
-    """Return the class of picklers, made when it is asked for: nothing else needs cloudpickle."""
+    """Return the pickler class, made on first use because it needs cloudpickle."""
     try:
         import cloudpickle
     except ImportError as error:
@@ -143,7 +143,7 @@ def _pickler() -> Any:
 
 
 class _Bytes:
-    """Stands for an array in a pickle; never made: what makes one is where it is read."""
+    """A stand-in for an array in a pickle."""
 
 
 def _make_array(place: Array, data: bytes, dtype: str, shape: tuple[int, ...]) -> Array:
@@ -182,7 +182,7 @@ Known = dict[tuple[int, int], T]  # totals of consecutive parts, from one up to 
 
 
 def add_halves(known: Known[T], start: int, stop: int, combine: Callable[[T, T], T], /) -> None:
-    """Put the totals of two halves together where both are known, in place.
+    """Combine the totals of two halves in place, if both are known.
 
     The halves of `start` to `stop` are fixed by these numbers, so that the order of a sum is the
     same whoever knows what. They are even, so that who holds half of the parts knows one total.
@@ -198,7 +198,7 @@ def add_halves(known: Known[T], start: int, stop: int, combine: Callable[[T, T],
 
 
 def add_part(known: Known[T], part: int, count: int, combine: Callable[[T, T], T], /) -> None:
-    """Put totals together that the total of one part of `count` completes, as `add_halves` does.
+    """Add the total of one of `count` parts, and combine completed halves.
 
     In place, and at once: totals may be large.
     """
@@ -223,12 +223,12 @@ Combine = Callable[[Any, Any], Any]
 
 
 class NotHereError(LookupError):
-    """Who held some rows is gone, and with it what it held."""
+    """The holder of some rows is gone, with all that it held."""
 
 
 @dataclass(frozen=True)
 class Pass:
-    """What is to be done on each part of the rows, as bytes.
+    """A program for each part of the rows, as bytes.
 
     Attributes
     ----------
@@ -252,12 +252,12 @@ class Pass:
 
     @property
     def n_bytes(self) -> int:
-        """Bytes of what is to be done."""
+        """The size of the program in bytes."""
         return sum(len(step) for _, step in self.made) + len(self.asked or b"")
 
 
 class Holder:
-    """Holds some of the parts on one place.
+    """A holder of some parts on one place.
 
     Parameters
     ----------
@@ -272,21 +272,21 @@ class Holder:
         self.values: dict[int, dict[int, Any]] = {}  # of each part, by key
 
     def put(self, part: int, key: int, value: Any, /) -> None:
-        """Keep a value of one part: on the place, if it is of numbers."""
-        self.values.setdefault(part, {})[key] = self._placed(value)
+        """Store a value of one part, on the place if it is numeric."""
+        self.values.setdefault(part, {})[key] = self._place_value(value)
 
-    def _placed(self, value: Any) -> Any:
+    def _place_value(self, value: Any) -> Any:
         if not isinstance(value, np.ndarray) or value.dtype.kind not in "fiub":
             return value
         return array_namespace(self.place).asarray(value, device=like(self.place)["device"])
 
     def drop(self, parts: Iterable[int], /) -> None:
-        """Forget parts."""
+        """Drop parts."""
         for part in parts:
             self.values.pop(part, None)
 
     def free(self, keys: Iterable[int], /) -> None:
-        """Forget values that nobody will ask for again."""
+        """Free values that are not needed again."""
         for part in self.values:
             self._free(part, keys)
 
@@ -295,10 +295,10 @@ class Holder:
         self.let_go(sum(n_bytes(values.pop(key, None)) for key in keys))
 
     def let_go(self, count: int, /) -> None:
-        """Be told that so many bytes were forgotten."""
+        """React to so many freed bytes."""
 
     def run(self, work: Pass, parts: Sequence[int], edges: Sequence[int], /) -> Known[Any]:
-        """Do a pass over parts that are held here, and give totals over them.
+        """Run a pass over the local parts, and return totals over them.
 
         `edges` are the first rows of all parts there are, and the number of rows. What fails
         leaves values that nobody knows of, until they are freed.
@@ -329,7 +329,7 @@ class Holder:
     ) -> tuple[dict[int, Any], tuple[Any, ...] | None, Combine]:
         values, rows = dict(self.values[part]), (edges[part], edges[part + 1], edges[-1])
         for key, step in work.made:
-            values[key] = self._placed(loads(step, values, self.place, rows)(*rows[:2]))
+            values[key] = self._place_value(loads(step, values, self.place, rows)(*rows[:2]))
         made = {key: values[key] for key in work.kept}
         if work.asked is None:
             return made, None, _first
@@ -343,7 +343,7 @@ def _combine(combine: Combine, a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[
 
 
 def combine_tuples(a: tuple[Any, ...], b: tuple[Any, ...], combine: Combine, /) -> tuple[Any, ...]:
-    """Combine two tuples, one by one."""
+    """Combine two tuples elementwise."""
     return tuple(combine(x, y) for x, y in zip(a, b, strict=True))
 
 
@@ -352,7 +352,7 @@ def _first(a: Any, _: Any) -> Any:
 
 
 def n_bytes(value: Any, /) -> int:
-    """Bytes of an array, or of those in a tuple, list or dictionary, however deep."""
+    """Return the bytes of all arrays in a nested structure."""
     if isinstance(value, dict):
         return sum(map(n_bytes, value.values()))
     if isinstance(value, (tuple, list)):
@@ -366,7 +366,7 @@ def n_bytes(value: Any, /) -> int:
 
 
 class ThreadHolders:
-    """Holders in this process, which work side by side.
+    """Holders in threads of this process.
 
     Parameters
     ----------
@@ -383,17 +383,17 @@ class ThreadHolders:
         self.parts = [range(n_parts)[i * each : (i + 1) * each] for i in range(len(holders))]
 
     def put(self, part: int, key: int, value: Any, /) -> None:
-        """Keep a value of one part where that part is held."""
+        """Store a value of one part in its holder."""
         (holder,) = (h for h, parts in zip(self.holders, self.parts, strict=True) if part in parts)
         holder.put(part, key, value)
 
     def close(self) -> None:
-        """Forget everything."""
+        """Release everything."""
         for holder in self.holders:
             holder.values.clear()
 
     def run(self, work: Pass, freed: frozenset[int], /) -> Known[Any]:
-        """Do a pass over all parts, and forget what was freed; give totals of consecutive parts."""
+        """Run a pass over all parts, and free values; return totals of consecutive parts."""
         from gpukfl._accel.pool import map_in_threads
 
         def one(holder: Holder, parts: Sequence[int]) -> Known[Any]:

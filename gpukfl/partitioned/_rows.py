@@ -1,4 +1,4 @@
-"""Rows of data, prepared when they are asked for, and passes over them wherever they lie."""
+"""Rows of data that are scaled on access, and passes over them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from gpukfl.core._array import (
     Array,
     array_namespace,
     clip,
-    device_of,
     double_like,
+    get_device,
     is_host,
     is_on_gpu,
     library_name,
@@ -40,14 +40,14 @@ T = TypeVar("T")
 
 
 def get_partitioning(x: object, /) -> Partitioning | None:
-    """How the rows of an array are divided; None where they lie in one place."""
+    """Return the partitioning of an array's rows, or None if they are in one place."""
     return getattr(x, "partitioning", None)
 
 
 def reduce_rows(
     x: Array, part: Callable[[int, int], Sequence[Any]], /, *, combine: Combine = operator.add
 ) -> list[Any]:
-    """Combine the small arrays that `part` gives for the rows of `x` that lie together.
+    """Combine the small arrays that `part` returns for each part of the rows of `x`.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def reduce_rows(
 
 
 def keep_rows(x: Array, part: Callable[[int, int], T], /, *, instead_of: Any = None) -> T:
-    """Return what `part` gives, which stays with the rows of `x` and is seen in other parts.
+    """Return the results of `part`, kept with the rows of `x` for other passes.
 
     `instead_of` what was kept before, which is not asked for again once this is computed.
     """
@@ -84,7 +84,7 @@ def map_rows(
     dtype: object,
     instead_of: Any = None,
 ) -> Array:
-    """Return an array ``(n, *columns)`` of what `part` gives for rows of `x` that lie together.
+    """Return an array ``(n, *columns)`` of the results of `part` on the rows of `x`.
 
     `instead_of` as of `keep_rows`.
     """
@@ -97,7 +97,7 @@ def map_rows(
 
 
 def recompute(x: Array, /) -> Array:
-    """Return `x`; if its rows lie in parts, each pass that reads it computes it again.
+    """Return `x`; with rows in parts, each pass that reads it computes it again.
 
     For what is quickly made of rows that are kept in any case.
     """
@@ -109,7 +109,7 @@ def recompute(x: Array, /) -> Array:
 
 
 def take_together(index: np.ndarray | slice, /, *arrays: Array | None) -> list[Any]:
-    """Return the rows at host indices of several arrays, or None for None: in one pass."""
+    """Return the rows at host indices of several arrays, or None for None, in one pass."""
     given = [x for x in arrays if x is not None]
     parts = get_partitioning(given[0])
     if parts is None:
@@ -117,7 +117,7 @@ def take_together(index: np.ndarray | slice, /, *arrays: Array | None) -> list[A
     else:
         assert not isinstance(index, slice)  # that memory maps alone are asked for
         place: Any = array_namespace(parts.reference)
-        on = device_of(parts.reference)
+        on = get_device(parts.reference)
         found = [place.asarray(x, device=on) for x in parts.gather_together(given, index)]
     rest = iter(found)
     return [None if x is None else next(rest) for x in arrays]
@@ -147,7 +147,7 @@ _STRIP_ROWS = 2**14  # whose temporaries are small beside a block
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """The rows of X, scaled, computed on the place of `reference` when asked for.
+    """The scaled rows of X, computed on the place of `reference` on access.
 
     The source may be a NumPy memory map longer than memory, or an array of another library or
     device; an array that is already in place and needs no scaling is sliced, not copied.
@@ -167,18 +167,18 @@ class Rows:
 
     @property
     def partitioning(self) -> Partitioning | None:
-        """How the rows are divided; None where they lie in one place."""
+        """The partitioning of the rows, or None if they are in one place."""
         return get_partitioning(self.source)
 
     def block(self, start: int, stop: int, /) -> Array:
-        """Rows from start to stop, in place."""
-        X = self._scaled(start, stop)
+        """Return the scaled rows from start to stop."""
+        X = self._scale_block(start, stop)
         if not self.leading_ones:
             return X
         xp = array_namespace(X)
         return xp.concat([xp.ones_like(X[:, :1]), X], axis=1)
 
-    def _scaled(self, start: int, stop: int) -> Array:
+    def _scale_block(self, start: int, stop: int) -> Array:
         xp = array_namespace(self.reference)
         rows = self.source[start:stop, ...]
         if library_name(rows) != library_name(self.reference):
@@ -196,29 +196,29 @@ class Rows:
             wide = clip(wide, low=-self.clip, high=self.clip)
         return xp.astype(wide, self.reference.dtype)
 
-    def in_memory(self) -> Rows:
-        """Return the same rows, scaled once and for all, unless they are large."""
+    def materialize(self) -> Rows:
+        """Return the same rows scaled once, unless they are large."""
         n, d = self.shape
         if n * d > (_SMALL if self.partitioning is None else _SMALL_IN_PARTS):
             return self
         scaled = map_rows(self.source, self.block, columns=(d,), dtype=self.reference.dtype)
         return Rows(scaled, self.reference)
 
-    def taken(self, index: np.ndarray, /) -> Rows:
-        """Only the rows at host indices, in any order; the source is copied."""
+    def take(self, index: np.ndarray, /) -> Rows:
+        """Return the rows at host indices, in any order; the source is copied."""
         return self.take_with(index)[0]
 
     def take_with(self, index: np.ndarray, /, *arrays: Array | None) -> tuple[Any, ...]:
-        """Only the rows at host indices, and those of arrays that lie beside them: in one pass."""
+        """Return the rows at host indices, and those of other arrays, in one pass."""
         found, *others = take_together(index, self.source, *arrays)  # of rows in parts, here
         return replace(self, source=np.asarray(found) if is_host(found) else found), *others
 
-    def at(self, index: np.ndarray, /) -> Array:
-        """Rows at host indices, in any order, in place."""
-        return self.taken(index).whole()
+    def gather(self, index: np.ndarray, /) -> Array:
+        """Return an array of the scaled rows at host indices, in any order."""
+        return self.take(index).whole()
 
     def whole(self) -> Array:
-        """All rows at once."""
+        """Return all rows at once."""
         return self.block(0, self.shape[0])
 
     def blocks(
@@ -232,7 +232,7 @@ class Rows:
             yield first, last, self.block(first, last)
 
     def varying(self) -> np.ndarray:
-        """Which columns (d,) have different values, on the host."""
+        """Return which columns (d,) vary, on the host."""
 
         def part(start: int, stop: int) -> tuple[Array]:
             ends = (_column_ranges(block) for _, _, block in self.blocks(start=start, stop=stop))
@@ -258,7 +258,7 @@ class Rows:
         return _ranges(start, last, size)
 
     def strips(self, start: int, stop: int, /) -> Iterator[tuple[int, int, Array]]:
-        """Yield the rows of a block by a few at a time, for what is larger than its result.
+        """Yield the rows of a block by a few at a time, for large intermediate results.
 
         On a GPU, where each costs launches, at once.
         """
@@ -273,7 +273,7 @@ def _ranges(start: int, stop: int, size: int, /) -> Iterator[tuple[int, int]]:
 
 
 def move_if_fits(X: Array, reference: Array, /) -> Array:
-    """Return `X` (n, d), copied to the GPU of `reference` if it fits: once, not in every pass.
+    """Return `X` (n, d), copied once to the GPU of `reference` if it fits.
 
     The copy has the precision of `X`. Anything that is not on a GPU's way stays as it is.
     """
@@ -285,13 +285,13 @@ def move_if_fits(X: Array, reference: Array, /) -> Array:
     item = 4 if dtype == xp.float32 else 8
     if n * d > MAX_ELEMENTS or item * n * d > _RESIDENT_SHARE * available_memory(reference):
         return X
-    copy = xp.empty((n, d), dtype=dtype, device=device_of(reference))
+    copy = xp.empty((n, d), dtype=dtype, device=get_device(reference))
     for start, stop, block in Rows(X, copy[:0, :]).blocks():
         copy[start:stop, :] = block
     return copy
 
 
 def _column_ranges(block: Array) -> Array:
-    """Lowest values of columns, and the highest ones times -1 (2, d)."""
+    """Return the lowest values and negated highest values of columns (2, d)."""
     xp = array_namespace(block)
     return xp.stack([xp.min(block, axis=0), xp.min(-block, axis=0)])

@@ -164,7 +164,7 @@ def _soft(r: Array, threshold: float, /) -> Array:
 
 
 def _ratio(new: Array, r: Array, /) -> Array:
-    """Divide ``new / r``, and give 0 where r is 0."""
+    """Return ``new / r``, and 0 where r is 0."""
     xp = array_namespace(r)
     zero = r <= 0
     return xp.where(zero, xp.zeros_like(r), new / xp.where(zero, xp.ones_like(r), r))

@@ -1,4 +1,4 @@
-"""Several methods at once: members, shared folds, their blend, and how sure it is."""
+"""Blends of several methods: members, shared folds, weights and uncertainty."""
 
 from gpukfl.portfolio._blend import blend_weights, greedy_weights
 from gpukfl.portfolio._encodings import Encodings

@@ -1,4 +1,4 @@
-"""What a fitted portfolio is."""
+"""Fitted attributes of a portfolio."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Blended:
 
 @dataclass(frozen=True, eq=False)
 class OutOfFold:
-    """What the blend predicts of rows by models that have not seen them.
+    """Out-of-fold predictions of the blend.
 
     Attributes
     ----------
@@ -82,7 +82,7 @@ class OutOfFold:
 
     @property
     def n_folds(self) -> int:
-        """How many folds hold rows out."""
+        """The number of folds."""
         return int(self.fold.max()) + 1
 
 

@@ -1,4 +1,4 @@
-"""What the portfolios share: parameters, the fit, what is kept of it, and predictions."""
+"""The base of the portfolios: parameters, fit, fitted attributes and predictions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from gpukfl.core._array import (
     to_host,
 )
 from gpukfl.core._checks import check_bool, check_choice, check_number
-from gpukfl.core._frames import check_size, with_numbers
+from gpukfl.core._frames import check_size, columns_to_numbers
 from gpukfl.core._places import Backend, resolve_place
 from gpukfl.core._results import Status
 from gpukfl.core._warnings import record_warning, warn
@@ -66,12 +66,12 @@ from gpukfl.predictor import (
     Predictor,
     RankTransform,
     check_finite_prediction,
-    medians_of,
+    weighted_medians,
 )
 from gpukfl.selftest import trusted_place
 from gpukfl.tables import IMPUTE, Table
 from gpukfl.tables._schema import infer_schema
-from gpukfl.tables._seen import without_gaps
+from gpukfl.tables._seen import replace_gaps
 from gpukfl.tables._target_checks import Range
 from gpukfl.tables._training import FEWEST, SAMPLE, Dataset, drop_outliers, read_arrays
 
@@ -88,7 +88,7 @@ Found = TypeVar("Found")
 
 
 class HeldOutBlend:
-    """A blend with what the rows that were held out say of it."""
+    """A blend with its uncertainty and scores from held-out rows."""
 
     n_features_in_: int
     tuning_: list[dict[str, Any]]
@@ -116,28 +116,28 @@ class HeldOutBlend:
 
     @property
     def _n_classes(self) -> int:
-        """Number of classes; 0 of a regression, which has none."""
+        """The number of classes; 0 in a regression."""
         return len(getattr(self, "classes_", ()))
 
     def _outputs(self, X: Array, fold: int | None = None, /) -> Array:
-        """Blend (n, t) at validated rows, in float64; by the models of one fold, or of all."""
-        blend = self._blend if fold is None else self._blend.of_fold(fold)
-        return blend.in_double(X)
+        """Return the blend (n, t) at validated rows in float64, by one fold's models or all."""
+        blend = self._blend if fold is None else self._blend.select_fold(fold)
+        return blend.evaluate_in_double(X)
 
     @property
     def _has_folds(self) -> bool:
-        """Whether members have the models of the folds, alone or beside one of all samples."""
+        """Whether members have models of the folds."""
         return self._blend.n_folds >= self.out_of_fold_.n_folds
 
-    def _by_fold(self, X: Array, /) -> np.ndarray:
-        """Blends (K, n, t) of each fold's models at validated rows, on the host.
+    def _fold_blends(self, X: Array, /) -> np.ndarray:
+        """Return the blends (K, n, t) of each fold's models at validated rows, on the host.
 
         Their mean is what all models predict together. Where members have a model of all samples
         alone, it is each fold's.
         """
         n_folds = self.out_of_fold_.n_folds
         with np.errstate(over="ignore", invalid="ignore"):  # reported just below
-            *found, together = self._blend.by_fold(X)
+            *found, together = self._blend.fold_outputs(X)
         for one in (*found, together):
             check_finite_prediction(one, "prediction", one.dtype)
         if not self._has_folds:
@@ -151,17 +151,17 @@ class HeldOutBlend:
     @property
     @abstractmethod
     def _sources(self) -> list[int]:
-        """Which feature each column of rows is made of."""
+        """The feature that each column of rows comes from."""
 
     @abstractmethod
     def _keep_uncertainty(self, rng: np.random.RandomState, max_time: float | None, /) -> None:
-        """Set how far predictions are off, by the rows that are held out."""
+        """Set the uncertainty of predictions, by held-out rows."""
 
     def _keep(self, contest: MemberTrainer, samples: Samples, run: Run) -> list[tuple[float, Any]]:
-        """Set what the members came to; give those that are blended, with their weights."""
-        pairs = zip(contest.weights.tolist(), contest.finished, strict=True)
+        """Set the members' results; return the blended ones with their weights."""
+        pairs = zip(contest.weights.tolist(), contest.finished_results, strict=True)
         chosen = [(w, entry) for w, entry in pairs if w > 0]
-        self.members_, self.whole_ = [one.blended(w) for w, one in chosen], False
+        self.members_, self.whole_ = [one.to_blend_member(w) for w, one in chosen], False
         self.temperature_ = contest.temperature
         self.out_of_fold_ = _make_out_of_fold(contest, samples)
         there = double_reference(samples.X)
@@ -172,7 +172,9 @@ class HeldOutBlend:
         self._keep_predictor()
         _ask_in_time(
             contest,
-            lambda over: self._keep_uncertainty(run.again(), 0.0 if over else run.left()),
+            lambda over: self._keep_uncertainty(
+                run.again(), 0.0 if over else run.remaining_seconds()
+            ),
         )
         importances, errors, self.feature_groups_ = _ask_in_time(
             contest,
@@ -183,7 +185,7 @@ class HeldOutBlend:
                 lambda k, X: to_host(self._outputs(X, k)),
                 contest.judge,
                 run.again(),
-                lambda: 0.0 if over else _seconds_left(run),
+                lambda: 0.0 if over else _remaining_seconds(run),
             ),
         )
         self.feature_importances_ = asarray_like(importances, there)
@@ -191,9 +193,9 @@ class HeldOutBlend:
         return chosen
 
 
-def _seconds_left(run: Run) -> float:
-    """Seconds that are left: infinite without a limit, 0 where time is over."""
-    left = run.left()
+def _remaining_seconds(run: Run) -> float:
+    """Return the remaining seconds, infinite without a limit."""
+    left = run.remaining_seconds()
     return math.inf if left is None else 0.0 if run.is_over() else left
 
 
@@ -202,11 +204,11 @@ def _make_out_of_fold(contest: MemberTrainer, samples: Samples) -> OutOfFold:
     sizes = [len(fold.outside) for fold in contest.folds]
     fold = np.repeat(np.arange(len(sizes)), sizes)
     rows = [xp.asarray(one.source.outside.X) for one in contest.folds]
-    return OutOfFold(xp.concat(rows, axis=0), contest.calibrated, judge.truth, judge.weights, fold)
+    return OutOfFold(xp.concat(rows, axis=0), contest.final_blend, judge.truth, judge.weights, fold)
 
 
 def _ask_in_time(contest: MemberTrainer, ask: Callable[[bool], Found]) -> Found:
-    """Ask for what takes time, and where that is over or the user stops it, for what does not."""
+    """Call a slow function, or a quick one if time is over or the user stops it."""
     try:
         return ask(contest.stopped or contest.run.is_over())
     except KeyboardInterrupt:
@@ -290,11 +292,11 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
 
     @abstractmethod
     def _read_targets(self, y: Any, X: Array, sample_weight: Any) -> Samples:
-        """Validate targets and weights, and set what predictions say of them."""
+        """Validate targets and weights, and set the attributes about them."""
 
-    def _checked(self) -> None:
+    def _check_parameters(self) -> None:
         """Check all parameters."""
-        Backend.of(self.backend)
+        Backend.parse(self.backend)
         check_members(self.members, is_classifier(self))
         check_choice("effort", self.effort, EFFORTS)
         check_number("n_folds", self.n_folds, kind=numbers.Integral, low=1, also=("auto",))
@@ -305,32 +307,32 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
 
     def _learn(self, X: Any, y: Any, sample_weight: Any) -> Self:
         if has_dask(X, y, sample_weight):
-            self._checked()  # before anything is read
-            return self.fit_collections(Collections.of(X, y, sample_weight))
+            self._check_parameters()  # before anything is read
+            return self.fit_collections(Collections.from_inputs(X, y, sample_weight))
         data = read_arrays(X, y, sample_weight, classes=is_classifier(self), named=True)
         return self._fit_rows(data.X, data.y, data.sample_weight)
 
     def _fit_rows(self, X: Any, y: Any, sample_weight: Any) -> Self:
-        return self._learn_from(X, y, sample_weight, None)
+        return self._learn_blend(X, y, sample_weight, None)
 
     def fit_collections(self, given: Collections, /, *, read: None = None) -> Self:  # noqa: ARG002
-        """Fit to Dask collections: choose on some rows, and fit our members to all."""
-        self._checked()
+        """Fit to Dask collections: choose members on a sample, and fit them to all rows."""
+        self._check_parameters()
         is_all = given.n_rows <= SAMPLE
         if not is_all:
-            check_places(find_client(self), Backend.of(self.backend).name)
+            check_places(find_client(self), Backend.parse(self.backend).name)
         rows = given.sample(check_random_state(self.random_state), max(SAMPLE, FEWEST))
         if not is_classifier(self):
             data = drop_outliers(Dataset(*rows))
             if len(data.y) < len(rows[1]):
-                given = given.only(Range.of(data.y))
+                given = given.only(Range.from_targets(data.y))
             rows = data.X, data.y, data.sample_weight
-        return self._learn_from(*rows, None if is_all else given)
+        return self._learn_blend(*rows, None if is_all else given)
 
-    def _learn_from(self, X: Any, y: Any, sample_weight: Any, whole: Collections | None) -> Self:
-        """Fit to rows that are here; `whole` are all where these are some of them."""
-        self._checked()
-        run, backend = Run.of(self), Backend.of(self.backend)
+    def _learn_blend(self, X: Any, y: Any, sample_weight: Any, whole: Collections | None) -> Self:
+        """Fit to rows in memory, which may be a sample of `whole`."""
+        self._check_parameters()
+        run, backend = Run.from_settings(self), Backend.parse(self.backend)
         table = infer_schema(X, self.columns, whole)
         X = self._read(X, table)
         with limit_threads(X, X.shape[0], backend.name):
@@ -349,7 +351,7 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
             )
             self.place_ = f"{library_name(place.reference)} {place.reference.device}"
             weighted = sample_weight is not None or getattr(self, "class_weight", None) is not None
-            contest = self._held(samples, run, once=whole is not None, weighted=weighted)
+            contest = self._train_members(samples, run, once=whole is not None, weighted=weighted)
             self._library, self._n_samples = library_name(X), len(samples)
             chosen = self._keep(contest, samples, run)
             stopped = contest.stopped
@@ -369,7 +371,7 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         return self
 
     def _read(self, X: Any, table: Table | None) -> Array:
-        """Validate rows, or give their codes."""
+        """Validate rows, or encode a table."""
         if table is None:
             return validate_samples(self, X, reset=True, min_samples=2)
         names = [column.name for column in table.columns]
@@ -381,8 +383,10 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         """Return rows without missing values, made without the targets."""
         return X if self.encodings_ is None else self.encodings_.finite(to_host(X))
 
-    def _held(self, samples: Samples, run: Run, *, once: bool, weighted: bool) -> MemberTrainer:
-        """Let the members take part; on one held-out part where these are `once` some of all.
+    def _train_members(
+        self, samples: Samples, run: Run, *, once: bool, weighted: bool
+    ) -> MemberTrainer:
+        """Train the members, on one held-out part if `once`.
 
         Those that take no weights are left out where samples are `weighted` by the user.
         """
@@ -395,9 +399,9 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         self.floor_ = 0.5 / (n + max(count, 1))
         judge, transform = make_held_out_loss(folds, samples, count), self.target_transform_
         if transform is not None:
-            folds = [fold.transformed(transform.forward) for fold in folds]
+            folds = [fold.transform_targets(transform.forward) for fold in folds]
         if self.encodings_ is not None:
-            self.encodings_, folds = self.encodings_.on(folds, _draw_seed(run.again()))
+            self.encodings_, folds = self.encodings_.learn_on_folds(folds, _draw_seed(run.again()))
         Y = to_host(samples.Y).astype(np.float64)
         Y = Y[rows_with_weight(samples)]
         reach = (
@@ -413,7 +417,7 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
             warn("y is constant: the model predicts that constant and learns nothing")
             return [make_constant_member(is_classifier(self))]
         known = self.encodings_
-        task = Task.of(
+        task = Task.from_samples(
             samples,
             d,
             self.backend,
@@ -426,7 +430,7 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
     def _refit(
         self, chosen: Sequence[tuple[float, Any]], samples: Samples, run: Run, how: Refit
     ) -> bool:
-        """Take members that are fitted to all rows; the folds' alone where that is interrupted.
+        """Refit members to all rows, or keep the folds' models after an interruption.
 
         So they do where time is over, or a member fails. Says whether it was interrupted.
         """
@@ -447,8 +451,8 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         return False
 
     def _end(self, contest: MemberTrainer, *, stopped: bool) -> None:
-        """Set how the fit ended, keep what members warned of, and warn where it was stopped."""
-        for weight, entry in zip(contest.weights.tolist(), contest.finished, strict=True):
+        """Set the status and the members' warnings, and warn if the fit was stopped."""
+        for weight, entry in zip(contest.weights.tolist(), contest.finished_results, strict=True):
             for message in entry.warnings if weight > 0 else ():
                 record_warning(f"the member {entry.member.name}: {message}")
         limited = any(is_limited(model) for member in self.members_ for model in member.models)
@@ -457,18 +461,18 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
             status = Status.INTERRUPTED
         self.status_, self.tuning_cut_short_ = status.name, contest.cut_short
         if status is not Status.CONVERGED:
-            done = ", ".join(one.member.name for one in contest.finished)
+            done = ", ".join(one.member.name for one in contest.finished_results)
             msg = f"{type(self).__name__}: {status.value}; blended of {done}"
             warn(msg, ConvergenceWarning)
 
     # ------------------------------------------------------------------ prediction
 
     def _predict(self, X: Any, method: str) -> Array:
-        """Blend at `X`: (n, t)."""
+        """Return the blend at `X`: (n, t)."""
         return self._fitted_predictor().evaluate(self._new_rows(X, method))
 
     def _new_rows(self, X: Any, method: str) -> Array:
-        """Validate rows as those of the fit were, or give their codes."""
+        """Validate new rows as in the fit, or encode a table."""
         self._fitted_predictor()  # before data are looked at
         if self.encodings_ is None:
             return self._new_numbers(X, method)
@@ -477,19 +481,19 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         return codes
 
     def _new_numbers(self, X: Any, method: str) -> Array:
-        X = with_numbers(X)
+        X = columns_to_numbers(X)
         try:
             with np.errstate(invalid="ignore"):  # of sums of infinite numbers, or missing ones
                 return validate_samples(self, X, reset=False, method=method)
         except ValueError:  # perhaps of missing values: complete rows are looked at once
             kept = self.out_of_fold_
             names = feature_names(self)
-            X = without_gaps(X, lambda: medians_of(kept.rows, kept.weights), names)
+            X = replace_gaps(X, lambda: weighted_medians(kept.rows, kept.weights), names)
         return validate_samples(self, X, reset=False, method=method)
 
     @property
     def _sources(self) -> list[int]:
-        """Which feature each column of rows is made of."""
+        """The feature that each column of rows comes from."""
         if self.encodings_ is None:
             return list(range(self.n_features_in_))
         return [one.source for one in self.encodings_.table.coded]
@@ -515,7 +519,7 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         return leaderboard_frame(self.tuning_, classes=is_classifier(self))
 
     def distilled(self, method: str = "bkernn") -> Distilled:
-        """Fit one small model to the predictions of the blend, and say how much it loses.
+        """Fit one small model to the predictions of the blend, and measure its loss.
 
         Parameters
         ----------

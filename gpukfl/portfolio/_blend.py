@@ -1,4 +1,4 @@
-"""Weights of a blend, its temperature, and the scale on which members are fitted."""
+"""Weights and temperature of a blend, and the transform of the targets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,13 @@ from gpukfl.estimators import KernelRidgeRegressor
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
 from gpukfl.portfolio._folds import LogLoss, split_folds, target_scale, to_host_samples
-from gpukfl.predictor import LogTransform, RankTransform, TargetTransform, skewness, tempered
+from gpukfl.predictor import (
+    LogTransform,
+    RankTransform,
+    TargetTransform,
+    apply_temperature,
+    skewness,
+)
 
 # ----------------------------------------------------------------------------------- blend
 
@@ -38,7 +44,7 @@ def greedy_weights(
     steps: int = STEPS,
     evenness: float = 0.0,
 ) -> np.ndarray:
-    r"""Choose members one by one, each as often as it lowers the loss of the mean prediction.
+    r"""Choose members greedily, with repetition, while the loss of the mean prediction falls.
 
     Parameters
     ----------
@@ -96,7 +102,7 @@ def greedy_weights(
 def blend_weights(
     predictions: Sequence[np.ndarray], loss: Callable[[np.ndarray], float], n: float, /
 ) -> np.ndarray:
-    """Return greedy weights that are drawn to equal ones, the less the more rows there are.
+    """Return greedy weights, shrunk to equal ones, less so with many rows.
 
     Parameters
     ----------
@@ -119,13 +125,13 @@ def blend_weights(
 
 
 def _unevenness(counts: np.ndarray, k: int) -> np.ndarray:
-    """Squared distance of weights from equal ones, when each of the members is chosen next."""
+    """Return the squared distance from equal weights after each possible choice."""
     tried = (counts + np.eye(len(counts))) / k
     return np.sum((tried - 1.0 / len(counts)) ** 2, axis=1)
 
 
 def _best_member(losses: np.ndarray, counts: np.ndarray) -> int | None:
-    """Return the member of the smallest loss; one that is in already, of equal ones."""
+    """Return the member of the smallest loss, preferring chosen ones."""
     finite = np.where(np.isfinite(losses), losses, np.inf)
     lowest = finite.min(initial=np.inf)
     if not np.isfinite(lowest):
@@ -164,7 +170,7 @@ def choose_temperature(probabilities: np.ndarray, judge: LogLoss, /) -> float:
     """
 
     def loss(log: float) -> float:
-        found = to_host(tempered(probabilities, math.exp(log)))
+        found = to_host(apply_temperature(probabilities, math.exp(log)))
         return float(judge.losses(found).sum()) + 0.5 * (log / _SPREAD) ** 2
 
     most = math.log(_MOST)
@@ -190,7 +196,7 @@ KINDS: dict[str, type[TargetTransform]] = {"log": LogTransform, "rank": RankTran
 
 
 def residual_quantiles(residuals: np.ndarray, weights: np.ndarray | None, /) -> np.ndarray:
-    """Quantiles (q, t) of residuals (n, t) with weights (n,), in the middle of equal shares."""
+    """Return quantiles (q, t) of weighted residuals (n, t), at midpoints of equal shares."""
     shares = (np.arange(_QUANTILES) + 0.5) / _QUANTILES
     if weights is None or not np.ptp(weights):
         return np.quantile(residuals, shares, axis=0)
@@ -198,42 +204,44 @@ def residual_quantiles(residuals: np.ndarray, weights: np.ndarray | None, /) -> 
 
 
 def choose_transform(asked: str | None, samples: Samples, run: Run, /) -> TargetTransform | None:
-    """Return the transform asked for; "auto" is the best of quick fits on held-out rows."""
+    """Return the transform of the targets; "auto" is chosen by quick fits."""
     if asked is None or samples.labels:
         return None
     kept = rows_with_weight(samples)
     Y, w = to_host(samples.Y).astype(np.float64)[kept], samples.weights
     w = None if w is None else w[kept]
     if asked != "auto":
-        return KINDS[asked].of(Y, w)
+        return KINDS[asked].fit(Y, w)
     if len(kept) < 2 * _TRIED_ON or np.abs(skewness(Y, w)).max() < _SKEWED:
         return None
     drawn = run.again().permutation(len(kept))
 
-    def part_of(count: int) -> Samples:
-        return to_host_samples(samples.taken(kept[np.sort(drawn[:count])]))
+    def take_part(count: int) -> Samples:
+        return to_host_samples(samples.take(kept[np.sort(drawn[:count])]))
 
-    own_scale = cache(lambda n: _kernel_ridge_error(None, part_of(n)))
+    own_scale = cache(lambda n: _kernel_ridge_error(None, take_part(n)))
     wanted = min(_ROWS, len(kept))
     few = min(_FEW_ROWS, wanted)
     count = run.affordable(wanted, own_scale, times=_WORKS, few=few)
-    part = part_of(count)
+    part = take_part(count)
     best, lowest = None, (1.0 - _GAIN) * own_scale(count)
     for kind in KINDS.values():
-        error = _kernel_ridge_error(kind.of(to_host(part.Y).astype(np.float64), part.weights), part)
+        error = _kernel_ridge_error(
+            kind.fit(to_host(part.Y).astype(np.float64), part.weights), part
+        )
         if error < lowest:
-            best, lowest = kind.of(Y, w), error
+            best, lowest = kind.fit(Y, w), error
     return best
 
 
 def rows_with_weight(samples: Samples, /) -> np.ndarray:
-    """Rows that have a weight: of a memory map others stay among the samples."""
+    """Return the rows that have a weight."""
     w = samples.weights
     return np.arange(len(samples)) if w is None else np.flatnonzero(w)
 
 
 def _kernel_ridge_error(transform: TargetTransform | None, samples: Samples) -> float:
-    """Error of a plain kernel ridge regression on rows held out, in the targets' own units."""
+    """Return the held-out error of a plain kernel ridge regression, in the targets' units."""
     scale = target_scale(to_host(samples.Y), samples.weights)
     found, truth, weights, precedent = [], [], [], None
     for fold in split_folds(samples, np.random.RandomState(0), _TRIED_ON):

@@ -1,4 +1,4 @@
-"""What a portfolio says of itself: its leaderboard, and what the blend loses without a column."""
+"""The description of a portfolio: leaderboard and permutation importances."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from sklearn.base import is_classifier
 
-from gpukfl.core._array import Array, array_namespace, device_of, to_host
+from gpukfl.core._array import Array, array_namespace, get_device, to_host
 from gpukfl.core._warnings import warn
 from gpukfl.estimators._base import status_text
 from gpukfl.estimators._samples import Samples
@@ -48,9 +48,13 @@ if TYPE_CHECKING:
 
 
 def leaderboard_rows(contest: MemberTrainer, /) -> tuple[list[dict[str, Any]], float]:
-    """Return a row for each member and for the blend, and the seconds of all."""
+    """Return the rows of the leaderboard, and the total seconds."""
     weights = dict(
-        zip((one.member.name for one in contest.finished), contest.weights.tolist(), strict=True)
+        zip(
+            (one.member.name for one in contest.finished_results),
+            contest.weights.tolist(),
+            strict=True,
+        )
     )
     rows = []
     for entry in contest.entries:
@@ -69,14 +73,14 @@ def leaderboard_rows(contest: MemberTrainer, /) -> tuple[list[dict[str, Any]], f
     blend = {
         "member": BLEND,
         "weight": 1.0,
-        **_prediction_scores(contest, contest.calibrated),
+        **_prediction_scores(contest, contest.final_blend),
         "note": "",
     }
     return [*rows, blend | {"seconds": seconds, "chosen": True}], seconds
 
 
 def _prediction_scores(contest: MemberTrainer, predicted: np.ndarray | None) -> dict[str, Any]:
-    """Scores of predictions of all rows that are held out."""
+    """Return the scores of held-out predictions."""
     judge = contest.judge
     found: dict[str, Any] = {"log_loss": None, "brier": None}
     if predicted is None:
@@ -90,7 +94,7 @@ def _prediction_scores(contest: MemberTrainer, predicted: np.ndarray | None) -> 
 
 
 def leaderboard_frame(rows: list[dict[str, Any]], /, *, classes: bool) -> pd.DataFrame:
-    """Make a frame of rows, best first."""
+    """Return the leaderboard as a frame, best first."""
     import pandas as pd
 
     more = ["log_loss", "brier"] if classes else []
@@ -124,7 +128,7 @@ def group_columns(
     alike: float = _ALIKE,
     is_over: Callable[[], bool] = lambda: False,
 ) -> list[list[int]]:
-    """Join columns (n, d) that are correlated by `alike` or more, also by way of others.
+    """Return groups of columns (n, d) linked by correlations of at least `alike`.
 
     Those of one source in any case; missing values count as what is usual. O(n d²) time; of
     thousands of columns the last ones are joined with none where it `is_over` before.
@@ -152,7 +156,7 @@ def group_columns(
 
 
 def _standardise(X: np.ndarray) -> np.ndarray:
-    """Columns of mean 0 and length 1, or 0 where they do not vary; missing values are means."""
+    """Return columns of mean 0 and length 1, or 0 for constants; missing values are means."""
     X = X.astype(np.float64)
     X = np.where(np.isnan(X), np.nan_to_num(_known_means(X)), X)
     largest = np.max(np.abs(X), axis=0)
@@ -175,7 +179,7 @@ def permutation_importances(
     *,
     repeats: int = 1,
 ) -> tuple[np.ndarray, np.ndarray, list[list[int]]]:
-    """Share of the loss that each column saves, and the columns that are shuffled together.
+    """Return permutation importances of columns, and the groups that are shuffled together.
 
     Parameters
     ----------
@@ -206,7 +210,7 @@ def permutation_importances(
         are not shuffled: their importance is 0.
     """
     rows = [_draw_some(len(part), -(-_ROWS // len(held_out)), rng) for part in held_out]
-    some = [part.taken(index) for part, index in zip(held_out, rows, strict=True)]
+    some = [part.take(index) for part, index in zip(held_out, rows, strict=True)]
     seen = np.concatenate([to_host(part.X) for part in some])
     joined = group_columns(seen, sources, is_over=lambda: left() <= _MOMENT)
     predicted = predict(0, some[0].X)
@@ -249,14 +253,14 @@ def permutation_importances(
 
 
 def _draw_some(n: int, count: int, rng: np.random.RandomState) -> np.ndarray:
-    """Draw some of n rows, which may lie in an order."""
+    """Draw a random sample of n rows."""
     return np.arange(n) if n <= count else np.sort(rng.permutation(n)[:count])
 
 
 def _leading_groups(
     groups: list[list[int]], X: np.ndarray, predicted: np.ndarray, most: int | None = None
 ) -> list[list[int]]:
-    """Return the groups that there is work for: of too many those most correlated with predictions.
+    """Return the groups to shuffle: at most a number, those most correlated with predictions.
 
     To shuffle a column takes a prediction of rows of all columns.
     """
@@ -274,7 +278,7 @@ def _predict_shuffled(
     shuffles: Sequence[tuple[int, np.ndarray]],
     predict: Callable[[Array], np.ndarray],
 ) -> Iterator[np.ndarray]:
-    """Predict the rows with one group of columns shuffled, for each shuffle: many at once."""
+    """Yield predictions with one group of columns shuffled, for each shuffle."""
     xp, count = array_namespace(X), max(1, _ELEMENTS // (X.shape[0] * X.shape[1]))
     for start in range(0, len(shuffles), count):
         some = shuffles[start : start + count]
@@ -292,16 +296,16 @@ def joint_groups_text(groups: Sequence[Sequence[int]], names: Sequence[str], /) 
 
 
 def _known_means(X: np.ndarray) -> np.ndarray:
-    """Means (d,) of what is there of the columns; NaN where nothing is."""
+    """Return the means (d,) of the known values of columns, NaN if there are none."""
     there = ~np.isnan(X)
     with np.errstate(invalid="ignore"):
         return np.sum(X, axis=0, where=there) / np.sum(there, axis=0)
 
 
 def _shuffle_columns(X: Array, columns: Sequence[int], order: np.ndarray) -> Array:
-    """Rows whose values in some columns are those of others."""
+    """Return rows with some columns shuffled."""
     xp = array_namespace(X)
-    device = device_of(X)
+    device = get_device(X)
     others = xp.take(X, xp.asarray(order, dtype=xp.int64, device=device), axis=0)
     chosen = xp.asarray(np.isin(np.arange(X.shape[1]), columns), dtype=xp.bool, device=device)
     return xp.where(chosen[None, :], others, X)
@@ -353,7 +357,7 @@ def describe(e: Any, names: Names, /) -> Description:
     panels.append(Leaderboard(members, scores, errors, weights, _SCORES[is_classifier(e)]))
     panels += _class_panels(e) if is_classifier(e) else _regression_panels(e, names.outputs)
     return Description(
-        **e._about(names),
+        **e._common_fields(names),
         text=f"blend of {shares}",
         n_samples=e._n_samples,
         place=e.place_,
@@ -378,7 +382,7 @@ def describe(e: Any, names: Names, /) -> Description:
 
 
 def _blend_facts(e: Any, names: Names, leading: list[Any]) -> dict[str, Any]:
-    """Return shares of members, joint features, and the number of models, as facts."""
+    """Return facts on the shares of members, joint features, and the number of models."""
     facts: dict[str, Any] = {f"share of {one.name}": f"{one.weight:.3f}" for one in leading}
     joined = joint_groups_text(e.feature_groups_, names.features).partition(": ")[2]
     if joined:
@@ -435,7 +439,7 @@ def _member_warnings(e: Any) -> list[str]:
 def _make_directions(
     e: Any, features: tuple[str, ...], loadings: np.ndarray, sees: str, of: str
 ) -> Directions:
-    """Directions of the first fold's models, in features as these see them."""
+    """Return the directions of the first fold's models."""
     if e.encodings_ is None:
         return Directions(features, loadings, e.feature_importances_, of)
     outputs, sources = zip(*e.encodings_.outputs(sees), strict=True)
@@ -447,7 +451,7 @@ def _make_directions(
 
 
 def _regression_panels(e: Any, outputs: tuple[str, ...]) -> list[Panel]:
-    """Predictions of rows that were held out, with intervals if there are enough, and residuals."""
+    """Return panels of held-out predictions with intervals, and of residuals."""
     kept, known = e.out_of_fold_, e.uncertainty_
     ends = (
         known.held_out(kept.predicted, coverage=_COVERAGE) if known.can_cover(_COVERAGE) else None
@@ -459,7 +463,7 @@ def _regression_panels(e: Any, outputs: tuple[str, ...]) -> list[Panel]:
 
 
 def _class_panels(e: Any) -> list[Panel]:
-    """How often a class is true where its probability is said to be so."""
+    """Return the panel of reliability on held-out rows."""
     kept = e.out_of_fold_
     codes = np.argmax(kept.truth, axis=1)
     return [Reliability(kept.predicted, codes, tuple(map(str, e.classes_.tolist())))]

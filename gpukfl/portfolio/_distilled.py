@@ -1,4 +1,4 @@
-"""One small model fitted to the predictions of a blend, and how much it loses."""
+"""A small model fitted to the predictions of a blend."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import numpy as np
 from sklearn.base import clone, is_classifier
 from sklearn.dummy import DummyClassifier
 
-from gpukfl.core._array import Array, array_namespace, device_of, take_rows, to_host
+from gpukfl.core._array import Array, array_namespace, get_device, take_rows, to_host
 from gpukfl.estimators._run import Run
 from gpukfl.portfolio._folds import held_out_loss
 from gpukfl.portfolio._members import CANDIDATES, NAMES, Member, Task
-from gpukfl.predictor import member_predictor, mixed
+from gpukfl.predictor import floor_probabilities, member_predictor
 from gpukfl.tables._reader import Reader
 
 _SHARE = 5  # a fifth of the rows judges, where there is one fold
@@ -44,11 +44,11 @@ class Distilled:
 
     @property
     def loss(self) -> float:
-        """How much the score is lower than that of the blend."""
+        """The score's decrease from that of the blend."""
         return self.score_of_blend - self.score
 
     def predict(self, X: Any) -> Array:
-        """Predict by the model, for rows as the blend takes them."""
+        """Predict for rows in the form that the blend takes."""
         return self.model.predict(X if self.reader is None else self.reader(X))
 
 
@@ -57,7 +57,7 @@ def distil(blend: Any, name: str, /) -> Distilled:
 
     Raises ValueError if too few rows were held out.
     """
-    kept, run = blend.out_of_fold_, Run.of(blend)
+    kept, run = blend.out_of_fold_, Run.from_settings(blend)
     n = len(kept.fold)
     if n < _FEWEST:
         msg = f"expected at least {_FEWEST} rows that were held out, got {n}"
@@ -78,7 +78,7 @@ def distil(blend: Any, name: str, /) -> Distilled:
     outputs = member_predictor(student).outputs_by_blocks
     found = to_host(outputs(blend._finite(rows), blend._n_classes))
     if classes:
-        labels, found = to_host(blend.classes_), to_host(mixed(found, blend.floor_))
+        labels, found = to_host(blend.classes_), to_host(floor_probabilities(found, blend.floor_))
     score, score_of_blend = (judge.score(judge.losses(one)) for one in (found, predicted[outside]))
     known = blend.encodings_
     reader = None if known is None else Reader(known.table, known.blind)
@@ -88,7 +88,7 @@ def distil(blend: Any, name: str, /) -> Distilled:
 
 
 def _draw_test_rows(n: int, rng: np.random.RandomState) -> np.ndarray:
-    """Draw which of the rows judge (n,): they may lie in an order."""
+    """Draw the test rows (n,) at random."""
     found = np.zeros(n, dtype=bool)
     found[rng.permutation(n)[: max(n // _SHARE, 1)]] = True
     return found
@@ -97,7 +97,7 @@ def _draw_test_rows(n: int, rng: np.random.RandomState) -> np.ndarray:
 def _fit_to_blend(
     blend: Any, member: Member, rows: Array, predicted: np.ndarray, labels: np.ndarray
 ) -> Any:
-    """Fit a clone to what a blend predicts of rows; of classes to their labels."""
+    """Fit a clone to the predictions or labels of a blend."""
     estimator, X = clone(member.estimator), blend._finite(rows)
     X = X if member.takes_any_library else to_host(X)
     if is_classifier(blend):
@@ -105,4 +105,4 @@ def _fit_to_blend(
         alone = len(np.unique(y)) == 1
         return DummyClassifier().fit(to_host(X), y) if alone else estimator.fit(X, y)
     y = predicted[:, 0] if predicted.shape[1] == 1 else predicted
-    return estimator.fit(X, array_namespace(X).asarray(y, device=device_of(X)))
+    return estimator.fit(X, array_namespace(X).asarray(y, device=get_device(X)))

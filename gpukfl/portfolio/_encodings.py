@@ -1,4 +1,4 @@
-"""Rows of a table as folds have them: encoded with each, or as codes with missing values."""
+"""Rows of a table encoded by fold, or as codes with missing values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gpukfl.tables._seen import (
     CODES,
     LEVELS,
     are_levels,
-    outputs_of,
+    level_outputs,
     some_levels,
     with_gaps,
     with_levels,
@@ -30,7 +30,7 @@ from gpukfl.tables._seen import (
 
 @dataclass(frozen=True, eq=False)
 class Encodings:
-    """How the codes of a table become numbers for members.
+    """The encodings of a table's codes for members.
 
     Attributes
     ----------
@@ -61,15 +61,17 @@ class Encodings:
 
     @classmethod
     def blindly(cls, table: Table, samples: Samples, impute: str = "median", /) -> Self:
-        """Learn from all codes, without targets; nothing of the folds yet."""
+        """Learn from all codes without targets."""
         X, w = to_host(samples.X), samples.weights
         blind, _ = Encoding.learn(X, table.coded, weights=w, impute=impute)
         some = some_levels(X if w is None else X[w > 0], table.coded)
         return cls(table, [], blind, impute, some)
 
-    def on(self, folds: Sequence[MemberFold], seed: int, /) -> tuple[Self, list[MemberFold]]:
-        """Learn one with each fold, and give the folds encoded."""
-        learned = [self._learned(fold.inside, seed) for fold in folds]
+    def learn_on_folds(
+        self, folds: Sequence[MemberFold], seed: int, /
+    ) -> tuple[Self, list[MemberFold]]:
+        """Learn an encoding with each fold, and return the encoded folds."""
+        learned = [self._learn_encoding(fold.inside, seed) for fold in folds]
         encoded: list[MemberFold] = []
         for (one, inside), fold in zip(learned, folds, strict=True):
             outside = replace(fold.outside, X=one.transform(to_host(fold.outside.X)))
@@ -79,14 +81,14 @@ class Encodings:
     def learn_on_all(
         self, samples: Samples, seed: int, /, *, beside: bool
     ) -> tuple[Self, MemberFold]:
-        """Learn one with all rows, beside those of folds or alone, and give the rows encoded."""
-        one, inside = self._learned(samples, seed)
+        """Learn an encoding with all rows, and return the encoded rows."""
+        one, inside = self._learn_encoding(samples, seed)
         whole = TableFold(inside, inside, MemberFold(samples, samples), one, self.some)
         by_fold = [*self.by_fold, one] if beside else [one]
         return replace(self, by_fold=by_fold), whole
 
     def is_sound(self, n_features: int, n_models: int, /) -> bool:
-        """Whether it is such as a fit makes it, of so many columns, and models a member."""
+        """Whether it is valid for so many columns and models per member."""
         return (
             len(self.table.columns) == n_features
             and len(self.by_fold) == n_models
@@ -95,8 +97,8 @@ class Encodings:
             and are_levels(self.some, self.table.coded)
         )
 
-    def _learned(self, samples: Samples, seed: int) -> tuple[Encoding, Samples]:
-        """Learn an encoding from samples of codes, and give them encoded."""
+    def _learn_encoding(self, samples: Samples, seed: int) -> tuple[Encoding, Samples]:
+        """Learn an encoding from samples of codes, and return them encoded."""
         classes = samples.classes
         encoding, X = Encoding.learn(
             to_host(samples.X),
@@ -115,8 +117,8 @@ class Encodings:
         return FoldEncodings(self.by_fold, self.some)
 
     def outputs(self, view: str, /) -> list[tuple[str, int]]:
-        """Name the columns of the rows that the first fold's models see, with their columns."""
-        return outputs_of(self.by_fold[0], self.some if view == LEVELS else ())
+        """Return the names of the encoded columns of the first fold, with their source columns."""
+        return level_outputs(self.by_fold[0], self.some if view == LEVELS else ())
 
     def finite(self, codes: np.ndarray, /) -> np.ndarray:
         """Rows (m, d) without missing values, made without the targets."""
@@ -125,7 +127,7 @@ class Encodings:
 
 @dataclass(frozen=True, eq=False)
 class TableFold(MemberFold):
-    """Encoded rows, of which it knows the codes."""
+    """A fold of encoded rows that keeps their codes."""
 
     codes: MemberFold
     encoding: Encoding
@@ -137,21 +139,21 @@ class TableFold(MemberFold):
         return self.codes
 
     def member_view(self, member: Member, /) -> MemberFold:
-        """Return the rows as a member takes them."""
+        """Return the fold in the form that a member takes."""
         if member.sees == CODES:
-            return self._for_trees
-        return self._with_levels if member.sees == LEVELS else super().member_view(member)
+            return self._tree_fold
+        return self._level_fold if member.sees == LEVELS else super().member_view(member)
 
     @cached_property
-    def _for_trees(self) -> MemberFold:
-        return self._made(lambda codes, X: with_gaps(self.encoding, codes, X))
+    def _tree_fold(self) -> MemberFold:
+        return self._make_fold(lambda codes, X: with_gaps(self.encoding, codes, X))
 
     @cached_property
-    def _with_levels(self) -> MemberFold:
-        return self._made(lambda codes, X: with_levels(self.encoding, self.some, codes, X))
+    def _level_fold(self) -> MemberFold:
+        return self._make_fold(lambda codes, X: with_levels(self.encoding, self.some, codes, X))
 
-    def _made(self, make: Callable[[np.ndarray, np.ndarray], Array]) -> MemberFold:
-        """Return the same rows, made of codes and of what they are encoded as."""
+    def _make_fold(self, make: Callable[[np.ndarray, np.ndarray], Array]) -> MemberFold:
+        """Return the fold with rows computed from codes and encoded rows."""
         parts = (self.codes.inside, self.inside), (self.codes.outside, self.outside)
         return MemberFold(
             *(replace(own, X=make(to_host(codes.X), to_host(own.X))) for codes, own in parts)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gpukfl.core._array import Array, array_namespace, asarray_like, device_of, to_host
+from gpukfl.core._array import Array, array_namespace, asarray_like, get_device, to_host
 from gpukfl.core._places import Backend
 from gpukfl.estimators._base import ArrayRegressor, predict_finite
 from gpukfl.estimators._classifier import CLASS_WEIGHT, LabelClassifier
@@ -49,7 +49,7 @@ _PARAMETERS = """
         more than a tenth of the samples, if time is left. Two and three samples are fitted so in
         any case.
     columns : dict of str: str, optional
-        What columns of a frame are to be taken for, by name, where `Table.of` shall not guess.
+        What columns of a frame are to be taken for, by name, where `Table.learn` shall not guess.
     impute : {"median", "model"}, default="median"
         What stands for missing numbers of a table: medians, or what kernel ridge regression tells
         from the other columns, learned in each fold; trees see the gaps themselves.
@@ -193,7 +193,7 @@ class AutoRegressor(ArrayRegressor, AutoBase):
     def _keep_uncertainty(self, rng: np.random.RandomState, max_time: float | None, /) -> None:
         kept = self.out_of_fold_
         X = to_host(self._finite(kept.rows)).astype(np.float64)
-        self.uncertainty_ = Uncertainty.of(
+        self.uncertainty_ = Uncertainty.fit(
             X, kept.truth, kept.predicted, kept.fold, kept.weights, rng=rng, max_time=max_time
         )
 
@@ -238,7 +238,7 @@ class AutoRegressor(ArrayRegressor, AutoBase):
         def ends(rows: np.ndarray, blends: np.ndarray) -> np.ndarray:
             return self.uncertainty_.interval(rows, blends, coverage=coverage)
 
-        return self._by_rows(X, ends, "predict_interval")
+        return self._ask_by_rows(X, ends, "predict_interval")
 
     @run_on_data_device
     def predict_quantiles(self, X: Any, levels: Sequence[float] = (0.05, 0.5, 0.95)) -> Array:
@@ -271,23 +271,23 @@ class AutoRegressor(ArrayRegressor, AutoBase):
         def quantiles(rows: np.ndarray, blends: np.ndarray) -> np.ndarray:
             return self.uncertainty_.quantiles(rows, blends, levels=levels)
 
-        return self._by_rows(X, quantiles, "predict_quantiles")
+        return self._ask_by_rows(X, quantiles, "predict_quantiles")
 
     @property
     def _n_spread_columns(self) -> int:
         known = self.encodings_
         return self.n_features_in_ if known is None else len(known.blind.names)
 
-    def _by_rows(
+    def _ask_by_rows(
         self, X: Any, ask: Callable[[np.ndarray, np.ndarray], np.ndarray], method: str
     ) -> Array:
-        """Ask for values at rows, on the host block by block, and place them beside X."""
+        """Compute values at rows by blocks on the host, and place them beside X."""
         X = self._new_rows(X, method)
         n, found = X.shape[0], []
         for start in range(0, n, _BLOCK):
             rows = X[start : min(start + _BLOCK, n), :]
             host = to_host(self._finite(rows)).astype(np.float64)
-            found.append(ask(host, self._by_fold(rows)))
+            found.append(ask(host, self._fold_blends(rows)))
         values = np.concatenate(found)
         with np.errstate(over="ignore"):  # reported just below
             flat = asarray_like(values.reshape(n, -1), X)
@@ -363,7 +363,7 @@ class AutoClassifier(LabelClassifier, AutoBase):
     def _keep_uncertainty(self, rng: np.random.RandomState, max_time: float | None, /) -> None:  # noqa: ARG002
         kept = self.out_of_fold_
         codes = np.argmax(kept.truth, axis=1)
-        self.class_scores_ = ClassScores.of(kept.predicted, codes, kept.weights)
+        self.class_scores_ = ClassScores.from_probabilities(kept.predicted, codes, kept.weights)
 
     @run_on_data_device
     def predict_set(self, X: Any, coverage: float = 0.9) -> Array:
@@ -400,7 +400,7 @@ class AutoClassifier(LabelClassifier, AutoBase):
         """
         proba = predict_finite(self, X, "predict_set")
         sets = self.class_scores_.sets(to_host(proba), coverage=coverage)
-        return array_namespace(proba).asarray(sets, device=device_of(proba))
+        return array_namespace(proba).asarray(sets, device=get_device(proba))
 
     @run_on_data_device
     def predict(self, X: Any) -> Array:

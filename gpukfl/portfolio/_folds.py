@@ -1,4 +1,4 @@
-"""Folds that all members share, and the losses by which members are judged."""
+"""Folds that all members share, and held-out losses."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LIKELIEST = 0.5
 
 @dataclass(frozen=True, eq=False)
 class HeldOutLoss(ABC):
-    """Rows that judge predictions of them.
+    """A loss on held-out rows.
 
     Attributes
     ----------
@@ -42,43 +42,43 @@ class HeldOutLoss(ABC):
     weights: np.ndarray
 
     def losses(self, predicted: np.ndarray, rows: Chosen = slice(None), /) -> np.ndarray:
-        """Weighted loss of each of some rows of predictions (m, t): (m,)."""
+        """Return the weighted loss (m,) of some rows of predictions (m, t)."""
         return self.row_losses(self.part(predicted, rows), rows)
 
     @abstractmethod
     def part(self, predicted: np.ndarray, rows: Chosen = slice(None), /) -> np.ndarray:
-        """Return the part of predictions (m, t) that is judged; of a mean it is the parts' mean."""
+        """Return the part of predictions (m, t) that the loss depends on, linearly."""
 
     @abstractmethod
     def row_losses(self, part: np.ndarray, rows: Chosen = slice(None), /) -> np.ndarray:
-        """Weighted loss of each of some rows (m,), by what is judged of predictions."""
+        """Return the weighted loss (m,) of some rows, by the `part` of predictions."""
 
     @abstractmethod
     def is_settled(self, predicted: np.ndarray, /) -> bool:
-        """Whether predictions of all rows leave next to nothing to explain."""
+        """Whether predictions of all rows are nearly perfect."""
 
     def _leaves(self, predicted: np.ndarray, share: float) -> bool:
         return float(self.losses(predicted).sum()) <= share * self.spread
 
     @property
     def n_effective(self) -> float:
-        """Kish's number: of rows of equal weight, of which a mean is as certain."""
+        """Kish's effective number of rows."""
         return effective_number(self.weights)
 
     @cached_property
     def spread(self) -> float:
-        """Loss of predictions that say the same of every row; 0 where that is true of all rows."""
+        """The loss of the best constant predictions; 0 if these are exact."""
         if not np.ptp(self.truth, axis=0).any():
             return 0.0  # and no rounding of a mean
         mean = np.average(self.truth, axis=0, weights=self.weights)
         return float(self.losses(np.broadcast_to(mean, self.truth.shape)).sum())
 
     def score(self, losses: np.ndarray, /) -> float:
-        """Share of the loss of saying the same of every row that is saved."""
+        """Return the score: the share of the constant predictions' loss that is saved."""
         return explained_share(float(losses.sum()), self.spread)
 
     def standard_error(self, losses: np.ndarray, /) -> float:
-        """Of the score, as the rows are a sample of all."""
+        """Return the standard error of the score."""
         return standard_error(losses, self.spread)
 
 
@@ -89,7 +89,7 @@ class SquaredError(HeldOutLoss):
     scale: np.ndarray  # (t,), standard deviations; positive
 
     def part(self, predicted: np.ndarray, rows: Chosen = slice(None), /) -> np.ndarray:  # noqa: ARG002
-        """All of them."""
+        """Return the predictions."""
         return predicted
 
     def row_losses(self, part: np.ndarray, rows: Chosen = slice(None), /) -> np.ndarray:
@@ -98,7 +98,7 @@ class SquaredError(HeldOutLoss):
         return self.weights[rows] * np.mean(left**2, axis=1)
 
     def is_settled(self, predicted: np.ndarray, /) -> bool:
-        """Whether errors are as good as rounding."""
+        """Whether errors are as small as rounding."""
         return self._leaves(predicted, _SETTLED)
 
 
@@ -116,7 +116,7 @@ class LogLoss(HeldOutLoss):
             return -self.weights[rows] * np.log(part[:, 0])
 
     def is_settled(self, predicted: np.ndarray, /) -> bool:
-        """Whether all true classes are the likeliest, and probabilities nearly 1."""
+        """Whether all true classes have the highest probability, of nearly 1."""
         likeliest = self.part(predicted)[self.weights > 0, 0] > _LIKELIEST
         return bool(np.all(likeliest)) and self._leaves(predicted, _SETTLED_CLASSES)
 
@@ -168,13 +168,13 @@ FEW = 4  # rows below which a fold leaves too few to fit
 
 @dataclass(frozen=True, eq=False)
 class MemberFold:
-    """Rows that a member is fitted to, and rows that judge it."""
+    """The training rows and held-out rows of a member."""
 
     inside: Samples
     outside: Samples
 
-    def transformed(self, forward: Callable[[np.ndarray], np.ndarray], /) -> MemberFold:
-        """Return the same with other targets, of NumPy."""
+    def transform_targets(self, forward: Callable[[np.ndarray], np.ndarray], /) -> MemberFold:
+        """Return the fold with transformed targets, as NumPy arrays."""
         inside, outside = (
             replace(part, Y=forward(to_host(part.Y).astype(np.float64)))
             for part in (self.inside, self.outside)
@@ -183,16 +183,16 @@ class MemberFold:
 
     @property
     def source(self) -> MemberFold:
-        """The rows as they were split."""
+        """The fold before encoding."""
         return self
 
     def member_view(self, member: Member, /) -> MemberFold:
-        """Return the rows as a member takes them."""
-        return self if member.takes_any_library else self.on_host
+        """Return the fold in the form that a member takes."""
+        return self if member.takes_any_library else self.host_fold
 
     @cached_property
-    def on_host(self) -> MemberFold:
-        """The same in NumPy, for members that know no other library."""
+    def host_fold(self) -> MemberFold:
+        """The fold in NumPy, for members that need it."""
         return MemberFold(to_host_samples(self.inside), to_host_samples(self.outside))
 
 
@@ -205,7 +205,7 @@ def to_host_samples(samples: Samples, /) -> Samples:
 def choose_n_folds(
     n: int, d: int = 1, /, max_time: float | None = None, *, quick: bool = False
 ) -> int:
-    """Return how many folds rows are split into; 1 is one held-out part.
+    """Return the number of folds; 1 means one held-out part.
 
     They are fewer where there is little time: more members, fitted to as many rows, say more. Rows
     of many columns take longer in proportion. One part takes longer than two folds, of 2000 to 4000

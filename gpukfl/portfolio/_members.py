@@ -1,4 +1,4 @@
-"""Members of a portfolio: what a fit of one takes and gives, and which are tried."""
+"""Members of a portfolio, their fits, and the candidates."""
 
 from __future__ import annotations
 
@@ -91,18 +91,18 @@ class Member:
 
     @property
     def takes_any_library(self) -> bool:
-        """Whether it takes the arrays of every library."""
+        """Whether the member takes arrays of any library."""
         return isinstance(self.estimator, Learner)
 
     @property
     def keeps_time(self) -> bool:
-        """Whether it ends when it is told to."""
+        """Whether the member keeps a time limit."""
         return self.takes_any_library and hasattr(self.estimator, "max_time")
 
-    def fitted(
+    def fit_clone(
         self, samples: Samples, precedent: WarmStart[Any] | None, max_time: float | None, /
     ) -> tuple[Any, WarmStart[Any] | None]:
-        """Fit a clone, with the setting of another fit if there is one; return its own.
+        """Fit a clone, perhaps with the setting of another fit; also return its own setting.
 
         Raises
         ------
@@ -146,7 +146,7 @@ class Member:
 
 
 def _fill_scarce_columns(X: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
-    """Put 0 into columns (n, d) of hardly any known values, which trees cannot split.
+    """Set columns (n, d) with hardly any known values to 0, for trees.
 
     Scikit-learn's fail where all are missing, perhaps in the rows that early stopping leaves.
     """
@@ -158,7 +158,7 @@ def _fill_scarce_columns(X: np.ndarray, weights: np.ndarray | None) -> np.ndarra
 def _fit(
     model: Any, X: np.ndarray, y: np.ndarray, weights: np.ndarray | None, *, may_repeat: bool
 ) -> None:
-    """Fit a model of others: a pipeline's last step has the weights, where that takes any.
+    """Fit a model of another library, with weights for the last step of a pipeline.
 
     Where rows `may_repeat`, others have each as often as its weight says.
     """
@@ -177,7 +177,7 @@ def _last_step(model: Any) -> Any:
 
 
 def _parameter_path(model: Any) -> str:
-    """Names of the steps, one inside the other, before an argument of the last one's."""
+    """Return the prefix of parameters of the last step of nested pipelines."""
     if not isinstance(model, Pipeline):
         return ""
     name, last = model.steps[-1]
@@ -185,14 +185,14 @@ def _parameter_path(model: Any) -> str:
 
 
 def _takes_weights(model: Any) -> tuple[bool, bool]:
-    """Whether `fit` does, and whether it passes any on to what may not."""
+    """Return whether `fit` takes weights, and whether it passes them to other estimators."""
     parameters = inspect.signature(model.fit).parameters
     passed_on = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters.values())
     return "sample_weight" in parameters, passed_on
 
 
 def _integer_weights(weights: np.ndarray) -> np.ndarray:
-    """Numbers of copies (n,) of which weights (n,) are multiples, without a common factor."""
+    """Return integer copies (n,) proportional to weights (n,)."""
     shares = weights / weights[weights > 0].min()
     for fewest in range(1, _MOST_COPIES):
         counts = np.rint(shares * fewest)
@@ -202,7 +202,7 @@ def _integer_weights(weights: np.ndarray) -> np.ndarray:
 
 
 def prediction_limits(targets: np.ndarray, /) -> np.ndarray:
-    """Lowest and highest prediction (2, t) that is believed: a tenth beyond targets (n, t).
+    """Return the limits of predictions (2, t): a tenth beyond the targets (n, t).
 
     A linear member, or one of the user's, may say anything far from the data.
     """
@@ -235,7 +235,7 @@ _ASKED = ("fit", "get_params", "set_params", "__sklearn_tags__")  # of an estima
 
 @dataclass(frozen=True)
 class Task:
-    """What members are made for.
+    """The data properties for which members are made.
 
     Attributes
     ----------
@@ -270,11 +270,11 @@ class Task:
 
     @property
     def is_wide(self) -> bool:
-        """Whether columns are many, and more than rows."""
+        """Whether columns are many and more than rows."""
         return self.d > max(self.n, _WIDE)
 
     @classmethod
-    def of(
+    def from_samples(
         cls,
         samples: Samples,
         d: int,
@@ -285,7 +285,7 @@ class Task:
         of_table: bool = False,
         has_levels: bool = False,
     ) -> Self:
-        """Return the task of samples of which members see d features."""
+        """Return the task of samples with d features."""
         n, codes = len(samples), samples.classes
         rarest = n if codes is None else int(np.unique(codes, return_counts=True)[1].min())
         t = samples.Y.shape[1]
@@ -295,7 +295,7 @@ class Task:
 
 
 def _overflowing_members(samples: Samples) -> frozenset[str]:
-    """Name the members that overflow: trees hold targets in float32, and others square columns."""
+    """Return the names of members that would overflow on the samples."""
     names: frozenset[str] = frozenset()
     if samples.classes is None and _exceeds(samples.Y, _LARGEST_TARGET):
         names |= {*BOOSTED}
@@ -311,7 +311,7 @@ def _exceeds(X: Array, limit: float) -> bool:
 
 @dataclass(frozen=True)
 class MemberCandidate:
-    """A member that may be tried.
+    """A candidate member.
 
     Attributes
     ----------
@@ -348,7 +348,7 @@ class MemberCandidate:
     wide_effort: str = ""
 
     def is_tried(self, effort: str, task: Task, /) -> bool:
-        """Whether it is tried with an effort."""
+        """Whether the candidate is tried at an effort."""
         least = self.wide_effort if self.wide_effort and task.is_wide else self.effort
         known = EFFORTS.index(least) <= EFFORTS.index(effort)
         return known and self.suits(task) and self.name not in task.too_large
@@ -518,7 +518,7 @@ _WIDE_IN_HASTE = ("linear", "selection")
 
 
 def make_members(asked: Any, effort: str, task: Task, /, *, limited: bool = False) -> list[Member]:
-    """Make the members that are asked for: None, "kernels", or names and estimators.
+    """Return the requested members: None, "kernels", or names and estimators.
 
     What is named is tried to the end; of the others those that are clearly behind are left.
 
@@ -603,7 +603,7 @@ _BOOSTED = HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
 
 def takes_any_columns(estimator: Any, /) -> bool:
-    """Whether an estimator takes any of the columns, so that a part of them may be timed."""
+    """Whether an estimator can be timed on a subset of the columns."""
     if isinstance(estimator, Pipeline):
         steps = [one for _, one in estimator.steps]
         return (
@@ -615,13 +615,13 @@ def takes_any_columns(estimator: Any, /) -> bool:
 
 
 def n_steps(estimator: Any, /) -> int:
-    """Return the steps of an estimator, which may be fewer; 1 of one that has none."""
+    """Return the number of steps of an estimator; 1 if it has none."""
     inner = _stepped_part(estimator)
     return 1 if inner is None else int(inner.max_iter)
 
 
 def clone_with_steps(estimator: Any, steps: int, /) -> Any:
-    """Return an estimator like it with fewer steps, of boosting larger ones."""
+    """Return a clone with fewer steps, which are larger in boosting."""
     new = clone(estimator)
     inner = _stepped_part(new)
     if inner is None or steps >= inner.max_iter:
@@ -635,7 +635,7 @@ def clone_with_steps(estimator: Any, steps: int, /) -> Any:
 
 
 def _stepped_part(estimator: Any) -> Any:
-    """Return the part of an estimator that goes in steps, None of one that has none."""
+    """Return the part of an estimator that has steps, or None."""
     if isinstance(estimator, Pipeline):
         return _stepped_part(estimator.steps[-1][1])
     if isinstance(estimator, MultiOutputRegressor):
@@ -643,8 +643,8 @@ def _stepped_part(estimator: Any) -> Any:
     return estimator if isinstance(estimator, (LogisticRegression, *_BOOSTED)) else None
 
 
-def work_of(estimator: Any, power: float, size: Size, /) -> float:
-    """Return what the time of a fit goes with: rows to a power, columns, and steps.
+def member_work(estimator: Any, power: float, size: Size, /) -> float:
+    """Return the work of a fit: rows to a power, times columns, times steps.
 
     A ridge regression solves for the fewer of its rows and columns.
     """

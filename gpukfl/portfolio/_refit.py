@@ -1,4 +1,4 @@
-"""Members fitted to all rows in the end, here or where the rows lie in parts."""
+"""Final fits of members to all rows, in memory or in parts."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _SOME_HELD_OUT = 0.15  # without these several fits are
 
 
 def choose_refit(asked: bool | str, contest: MemberTrainer, n: int, run: Run, /) -> Refit:
-    """Return whether members are fitted to all rows: as asked for, or if time allows it.
+    """Return whether members are refitted to all rows, as chosen or if time allows.
 
     It pays where folds lack a fifth of the rows, or half: a blend of their models alone errs by
     more. Where there are few rows, of which they lack an eighth, fits to all of them err in their
@@ -64,9 +64,9 @@ def choose_refit(asked: bool | str, contest: MemberTrainer, n: int, run: Run, /)
         pays = lacking > _FEW_HELD_OUT
     if contest.cut_short or not pays:
         return ""
-    pairs = zip(contest.weights.tolist(), contest.finished, strict=True)
+    pairs = zip(contest.weights.tolist(), contest.finished_results, strict=True)
     once = sum(entry.seconds for weight, entry in pairs if weight > 0) / len(contest.folds)
-    left = run.left()
+    left = run.remaining_seconds()
     if left is not None and once / (1.0 - lacking) >= left:
         return ""
     return BESIDE if several else "instead"
@@ -82,7 +82,7 @@ def refit_members(
     *,
     beside: bool,
 ) -> tuple[list[Blended], Encodings | None] | None:
-    """Fit each member of a blend to all rows: members and their encodings; None without time.
+    """Refit each member of a blend to all rows, with its encoding, if there is time.
 
     So it is also where a fit that stands alone would be cut off, or one is known to take longer.
     Raises KeyboardInterrupt if it is interrupted, or a member was.
@@ -99,20 +99,20 @@ def refit_members(
     found = []
     for (weight, entry), model in zip(chosen, models, strict=True):
         kept = [*entry.models, model] if beside else [model]
-        found.append(replace(entry.blended(weight), models=kept))
+        found.append(replace(entry.to_blend_member(weight), models=kept))
     return found, encodings
 
 
 def _fit_all(
     entries: Sequence[MemberResult], whole: MemberFold, run: Run, /, *, may_be_cut: bool
 ) -> list[Any] | None:
-    """Fit each to all rows; None where time is too short.
+    """Fit each member to all rows; return None if time is too short.
 
     Raises KeyboardInterrupt if a fit was interrupted.
     """
     models: dict[MemberResult, Any] = {}
     for turn in _fit_turns(entries, whole, run):
-        left = run.left()
+        left = run.remaining_seconds()
         late = turn[0].expected_seconds(len(whole.inside))
         if left is not None and (run.is_over() or late > left):
             return None
@@ -129,8 +129,8 @@ def _fit_all(
 def _fit_turns(
     entries: Sequence[MemberResult], whole: MemberFold, run: Run, /
 ) -> list[list[MemberResult]]:
-    """Those that are fitted at once, turn after turn; one each where time has a limit."""
-    if run.left() is not None:
+    """Return groups of members to fit in parallel; single ones under a time limit."""
+    if run.remaining_seconds() is not None:
         return [[one] for one in entries]
     widths = {
         one: n_parallel_fits(one.member, whole.member_view(one.member).inside) for one in entries
@@ -142,7 +142,7 @@ def _fit_turns(
 
 def _fit_to_all(entry: MemberResult, whole: MemberFold, left: float | None) -> Any:
     inside = whole.member_view(entry.member).inside
-    return entry.member.fitted(inside, entry.precedent, left)[0]
+    return entry.member.fit_clone(inside, entry.precedent, left)[0]
 
 
 # -------------------------------------------------------------------------------- in parts
@@ -156,7 +156,7 @@ _NAMED = 10  # classes that a warning names
 def fit_members_to_all(
     auto: Any, chosen: Sequence[tuple[float, MemberResult]], given: Collections, run: Run, /
 ) -> tuple[list[Blended], bool, bool]:
-    """Fit members that work where rows lie to all rows, each with the setting that it had.
+    """Fit members that support rows in parts to all rows, each with its setting.
 
     Gives members, whether any of them was fitted so, and whether the user stopped it.
 
@@ -170,7 +170,7 @@ def fit_members_to_all(
     given : Collections
         All rows.
     """
-    found = [entry.blended(weight) for weight, entry in chosen]
+    found = [entry.to_blend_member(weight) for weight, entry in chosen]
     ours = [k for k, (_, entry) in enumerate(chosen) if entry.member.takes_any_library]
     any_fitted = stopped = False
     for view in dict.fromkeys(chosen[k][1].member.sees for k in ours):
@@ -197,21 +197,21 @@ def fit_members_to_all(
 
 
 def _has_time(entry: MemberResult, given: Collections, run: Run) -> bool:
-    left = run.left()
+    left = run.remaining_seconds()
     return left is None or not (run.is_over() or entry.expected_seconds(given.n_rows) > left)
 
 
 def _read(auto: Any, given: Collections, view: str) -> AbstractContextManager[Parts]:
-    """Read rows as some members see them."""
+    """Read rows in the view of some members."""
     encodings, read = auto.encodings_, None
     if encodings is not None:
         read = partial(_encode_partition, encodings, view)
-    backend, labels = Backend.of(auto.backend).name, is_classifier(auto)
+    backend, labels = Backend.parse(auto.backend).name, is_classifier(auto)
     return read_partitions(given, find_client(auto), backend, labels=labels, read=read)
 
 
 def _warn_new_classes(classes: np.ndarray, parts: Parts) -> bool:
-    """Warn of classes that no row has by which members were chosen; say whether there are any."""
+    """Warn of classes missing in the sample; return whether there are any."""
     found, counts = count_labels(parts.y)
     new = ~np.isin(found, classes)
     if new.any():
@@ -224,10 +224,10 @@ def _warn_new_classes(classes: np.ndarray, parts: Parts) -> bool:
 
 
 def _fit_in_parts(entry: MemberResult, parts: Parts, y: Array, run: Run) -> tuple[Any | None, bool]:
-    """Fit a member, and say whether the user stopped it; None where its model stays."""
+    """Fit a member to rows in parts; also return whether the user stopped it."""
     model = clone(entry.member.estimator)
     if entry.member.keeps_time:
-        model.set_params(max_time=run.left())
+        model.set_params(max_time=run.remaining_seconds())
     try:
         with collect_warnings():
             model.fit_like(parts.X, y, parts.weights, entry.precedent, deviations=False)
@@ -246,12 +246,12 @@ def _fit_in_parts(entry: MemberResult, parts: Parts, y: Array, run: Run) -> tupl
 
 
 def _encode_partition(encodings: Encodings, view: str, partition: Any) -> np.ndarray:
-    rows: np.ndarray = encodings.folds.seen(encodings.table.codes(partition)).by(0, view)
+    rows: np.ndarray = encodings.folds.view_rows(encodings.table.codes(partition)).rows(0, view)
     return rows
 
 
 def _member_targets(auto: Any, parts: Parts) -> Array:
-    """Numbers of the classes, or targets as the members were fitted to them."""
+    """Return class codes, or transformed targets, for the members."""
     y: Any = parts.y
     if is_classifier(auto):
         classes = auto.classes_

@@ -22,6 +22,7 @@ from typing import ClassVar
 import numpy as np
 
 from gpukfl.core._checks import check_choice, check_number
+from gpukfl.core._lazy import OldName
 from gpukfl.estimators._declared import DOUBLE, Declared, Int, Numbers, Text
 from gpukfl.methods import check_share, conformal_weight, unit_weights, weighted_quantile
 
@@ -31,7 +32,7 @@ _SUM = 1e-3  # that probabilities may miss 1 by
 
 @dataclass(frozen=True, eq=False)
 class ClassScores:
-    """How unlikely the true classes were on rows that their models have not seen.
+    """Conformity scores of the true classes on held-out rows.
 
     Attributes
     ----------
@@ -57,7 +58,7 @@ class ClassScores:
     }
 
     @classmethod
-    def of(
+    def from_probabilities(
         cls,
         probabilities: np.ndarray,
         codes: np.ndarray,
@@ -67,7 +68,7 @@ class ClassScores:
         method: str = "adaptive",
         seed: int | None = None,
     ) -> ClassScores:
-        """Score the true classes.
+        """Compute the scores of the true classes.
 
         Parameters
         ----------
@@ -106,12 +107,12 @@ class ClassScores:
 
     @property
     def is_sound(self) -> bool:
-        """Whether its values are such as `of` makes."""
+        """Whether its values are valid."""
         known = ~np.isnan(self.scores) & np.isfinite(self.weights) & (self.weights >= 0)
         return bool(known.all() and self.weights.any())
 
     def sets(self, probabilities: np.ndarray, /, *, coverage: float = 0.9) -> np.ndarray:
-        r"""Return the classes that new rows may have.
+        r"""Return the prediction sets of new rows.
 
         Parameters
         ----------
@@ -144,7 +145,7 @@ class ClassScores:
         return inside | (p == p.max(axis=1, keepdims=True)) & ~inside.any(axis=1, keepdims=True)
 
     def _score(self, p: np.ndarray) -> np.ndarray:
-        """Scores of all classes (m, k)."""
+        """Return the scores of all classes (m, k)."""
         if self.method == "threshold":
             return 1.0 - p
         order = np.argsort(-p, axis=1, kind="stable")
@@ -158,9 +159,11 @@ class ClassScores:
         np.put_along_axis(scores, order, upto - u * (upto - before), axis=1)
         return np.where(p > 0, scores, np.inf)
 
+    of = OldName("from_probabilities")
+
 
 def _tie_sums(ranked: np.ndarray, sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return sums before the first and up to the last of those equal to each, in falling rows."""
+    """Return the sums before and including ties, for descending rows."""
     m, k = ranked.shape
     steps = ranked[:, 1:] != ranked[:, :-1]
     index = np.broadcast_to(np.arange(k), (m, k))

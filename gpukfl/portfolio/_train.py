@@ -1,4 +1,4 @@
-"""Members trained on shared folds: what each predicts of rows that it has not seen."""
+"""Training of members on shared folds, with out-of-fold predictions."""
 
 from __future__ import annotations
 
@@ -25,8 +25,20 @@ from gpukfl.estimators.scaling import SCALINGS
 from gpukfl.portfolio._attributes import Blended
 from gpukfl.portfolio._blend import blend_weights, choose_temperature, residual_quantiles
 from gpukfl.portfolio._folds import HeldOutLoss, LogLoss, MemberFold
-from gpukfl.portfolio._members import Member, clone_with_steps, n_steps, takes_any_columns, work_of
-from gpukfl.predictor import TargetTransform, bounded, member_predictor, mixed, tempered
+from gpukfl.portfolio._members import (
+    Member,
+    clone_with_steps,
+    member_work,
+    n_steps,
+    takes_any_columns,
+)
+from gpukfl.predictor import (
+    TargetTransform,
+    apply_temperature,
+    clip_predictions,
+    floor_probabilities,
+    member_predictor,
+)
 
 # --------------------------------------------------------------------------------- at once
 
@@ -41,7 +53,7 @@ Found = TypeVar("Found")
 
 
 def n_parallel_fits(member: Member, samples: Samples, some: int | None = None, /) -> int:
-    """Return how many fits of a member to such samples, or some of them, run in parallel.
+    """Return how many fits of a member run in parallel.
 
     One on a GPU, which they would share, and of members of others, which threads may not suit.
     """
@@ -56,7 +68,7 @@ def n_parallel_fits(member: Member, samples: Samples, some: int | None = None, /
 def fit_in_parallel(
     fit: Callable[[Given], Found], given: Sequence[Given], report: Report | None = None, /
 ) -> list[Found]:
-    """Call `fit` on all that is given, in a thread each; results in order, reports of the first.
+    """Call `fit` on each argument in parallel threads; the first one reports progress.
 
     Scikit-learn's settings, which are of a thread, are those of the caller. Where it is
     interrupted, or one fails, the others end at their next step.
@@ -66,7 +78,7 @@ def fit_in_parallel(
         with use_report(report):
             return [fit(given[0])]
 
-    def told(k: int, one: Given) -> Found:
+    def run_one(k: int, one: Given) -> Found:
         def tell(stage: str, step: int, history: History) -> None:
             if not wanted:
                 raise KeyboardInterrupt
@@ -77,7 +89,7 @@ def fit_in_parallel(
             return fit(one)
 
     try:
-        return map_in_shared_threads(told, range(len(given)), given)
+        return map_in_shared_threads(run_one, range(len(given)), given)
     finally:
         wanted = False
 
@@ -89,7 +101,7 @@ def fit_in_parallel(
 
 @dataclass(frozen=True, eq=False)
 class FoldFit:
-    """A member's fit to rows of a fold.
+    """A member's fit to a fold.
 
     Attributes
     ----------
@@ -106,8 +118,8 @@ class FoldFit:
     predicted: np.ndarray
 
     @property
-    def interrupted(self) -> bool:
-        """Whether the user stopped it."""
+    def is_interrupted(self) -> bool:
+        """Whether the user stopped the fit."""
         return is_interrupted(self.model)
 
 
@@ -117,13 +129,13 @@ def is_interrupted(model: Any, /) -> bool:
 
 
 def is_limited(model: Any, /) -> bool:
-    """Whether a fit was cut off by the time."""
+    """Whether the time limit ended a fit."""
     return getattr(model, "status_", "") == Status.TIME_LIMIT.name
 
 
 @dataclass(eq=False)
 class MemberResult:
-    """What a member has done so far.
+    """The results of a member so far.
 
     Attributes
     ----------
@@ -182,28 +194,28 @@ class MemberResult:
         self.whole = self.member
 
     def add(self, fit: FoldFit, /) -> None:
-        """Keep what a fold came to."""
+        """Add the result of a fold."""
         self.models.append(fit.model)
         self.predicted.append(fit.predicted)
         if self.precedent is None:  # the same for all others, whatever is fitted at once
             self.precedent = fit.precedent
 
     def expected_seconds(self, n: int, /) -> float:
-        """Seconds that a fit to n rows may take; 0 of a member that ends when it is told to."""
+        """Return the expected seconds of a fit to n rows; 0 for members with a time limit."""
         if self.member.keeps_time:
             return 0.0
         return self.last_seconds * (n / self.rows) ** self.member.power
 
     @property
     def outputs(self) -> np.ndarray:
-        """Predictions of all rows seen so far (m, t), in the targets' own units."""
+        """Held-out predictions so far (m, t), in the targets' units."""
         found = np.concatenate(self.predicted)
         if self.transform is None or self.residuals is None:
             return found
         return to_host(self.transform.mean(found, self.residuals))
 
-    def blended(self, weight: float, /) -> Blended:
-        """Return the member of a blend that it becomes."""
+    def to_blend_member(self, weight: float, /) -> Blended:
+        """Return the result as a member of a blend with a weight."""
         name, sees = self.member.name, self.member.sees
         return Blended(name, weight, self.models, self.residuals, sees)
 
@@ -214,7 +226,7 @@ class MemberResult:
 
 
 def find_twin(member: Member, finished: Iterable[MemberResult], /) -> str:
-    """Name the member whose own choice of a scaling is what another asks for; "" if there is none.
+    """Return the name of the member that chose the same scaling, or an empty string.
 
     "auto" scales features as it finds them, so that what else they have in common is known only
     after a fit.
@@ -261,14 +273,14 @@ _PROBE_SHARE = 0.3  # of a member's time, for a fit that says how many rows ther
 
 @dataclass(frozen=True)
 class Clock:
-    """Seconds that a member may take, None without a limit, and since when."""
+    """The time limit of a member, None without one, and its start."""
 
     limit: float | None
-    begun: float = field(default_factory=lambda: time.perf_counter())  # noqa: PLW0108 - as in `left`
+    begun: float = field(default_factory=lambda: time.perf_counter())  # noqa: PLW0108 - as in `remaining_seconds`
 
     @property
-    def left(self) -> float:
-        """Seconds that are left of the limit, which there is."""
+    def remaining_seconds(self) -> float:
+        """The remaining seconds of the limit."""
         assert self.limit is not None
         return self.limit - (time.perf_counter() - self.begun)
 
@@ -294,7 +306,7 @@ class Affordable:
 
 @dataclass(eq=False)
 class MemberTrainer:
-    """Members on the same folds, one after the other.
+    """A loop that trains members on the same folds, one after the other.
 
     Attributes
     ----------
@@ -340,34 +352,38 @@ class MemberTrainer:
 
     @property
     def n_classes(self) -> int:
-        """Number of classes; 0 of a regression."""
+        """The number of classes; 0 in a regression."""
         return self.judge.truth.shape[1] if isinstance(self.judge, LogLoss) else 0
 
     @property
-    def finished(self) -> list[MemberResult]:
-        """Those that have predicted all rows, and may be blended."""
+    def finished_results(self) -> list[MemberResult]:
+        """The results of members with predictions of all rows."""
         return [one for one in self.entries if not one.note and one.member.blended]
 
     @property
     def blend(self) -> np.ndarray:
-        """Predictions of the blend so far (m, t), as they are mixed."""
-        pairs = zip(self.weights, self.finished, strict=True)
+        """Out-of-fold predictions of the current blend (m, t)."""
+        pairs = zip(self.weights, self.finished_results, strict=True)
         return sum(w * entry.outputs for w, entry in pairs if w > 0)
 
     @cached_property
     def temperature(self) -> float:
-        """Of the blend in the end, of classes."""
+        """The temperature of the final blend of classes."""
         return (
             choose_temperature(self.blend, self.judge) if isinstance(self.judge, LogLoss) else 1.0
         )
 
     @property
-    def calibrated(self) -> np.ndarray:
-        """Predictions of the blend in the end (m, t)."""
-        return to_host(tempered(self.blend, self.temperature)) if self.n_classes else self.blend
+    def final_blend(self) -> np.ndarray:
+        """Calibrated out-of-fold predictions of the final blend (m, t)."""
+        return (
+            to_host(apply_temperature(self.blend, self.temperature))
+            if self.n_classes
+            else self.blend
+        )
 
     def train(self, members: Sequence[Member], /) -> None:
-        """Fit the members until time is up or the user interrupts.
+        """Fit the members until the time is spent or the user interrupts.
 
         Raises
         ------
@@ -380,7 +396,7 @@ class MemberTrainer:
             for k, member in enumerate(members):
                 if self.stopped:
                     break
-                left = self.run.left(SHARE)
+                left = self.run.remaining_seconds(SHARE)
                 share = max(1.0 / (len(members) - k), _LEAST_SHARE)
                 self._enter(member, Clock(None if left is None else left * share))
                 self._continue_fits(_COMPARED)
@@ -388,9 +404,9 @@ class MemberTrainer:
             self._retry()
         except KeyboardInterrupt:
             self.stopped = True
-            if not self.finished:
+            if not self.finished_results:
                 raise
-        if not self.finished:
+        if not self.finished_results:
             failed = [one for one in self.entries if one.note]  # trees may only be shown
             notes = "; ".join(f"{one.member.name}: {one.note}" for one in failed)
             msg = f"expected a member that can be fitted, got none ({notes})"
@@ -407,7 +423,7 @@ class MemberTrainer:
             with collect_warnings() as entry.warnings:
                 self._compete(entry, clock)
             if not entry.note and member.blended:
-                weights = self._blend_weights([*self.finished, entry])
+                weights = self._blend_weights([*self.finished_results, entry])
         except Exception as error:  # whatever a member does, the others go on
             entry.note = _error_text(error)
             warn(f"the member {member.name} is left out: {entry.note}")
@@ -424,26 +440,32 @@ class MemberTrainer:
         self.run.note(f"{member.name}: {said}, {entry.seconds:.1f} s")
 
     def _retry(self) -> None:
-        """Begin what was too slow for its share once more, with all of the time that is left."""
+        """Retry members that were too slow for their share, with all remaining time."""
         for entry in [one for one in self.entries if one.note == _TOO_SLOW]:
-            left = self.run.left(SHARE)
+            left = self.run.remaining_seconds(SHARE)
             if left is None or self.stopped or self.run.is_over(SHARE):
                 return
             self.entries.remove(entry)
             self._enter(entry.whole, Clock(left))
 
     def _continue_fits(self, ours: int) -> None:
-        """Fit the best of the first members to more rows, or with more steps, where it had few.
+        """Continue the best of the first members with more rows or steps.
 
         That gains the most. Once, when so many of ours have finished, where time is so short that
         it had less than a quarter. The better of both stays.
         """
-        left, n = self.run.left(SHARE), len(self.folds[0].inside)
-        known = sum(one.member.takes_any_library for one in self.finished)
-        if left is None or self.stopped or self.went_on or known < ours or not self.finished:
+        left, n = self.run.remaining_seconds(SHARE), len(self.folds[0].inside)
+        known = sum(one.member.takes_any_library for one in self.finished_results)
+        if (
+            left is None
+            or self.stopped
+            or self.went_on
+            or known < ours
+            or not self.finished_results
+        ):
             return
         self.went_on = ours > 0
-        few = min(self.finished, key=lambda one: one.losses.sum())
+        few = min(self.finished_results, key=lambda one: one.losses.sum())
         clock, more = Clock(left * _GOING_ON), MemberResult(few.whole, transform=self.transform)
         affordable: Affordable | None = None
         if few.steps is None:
@@ -464,7 +486,7 @@ class MemberTrainer:
         stays.seconds = few.seconds + time.perf_counter() - clock.begun
         if better:
             self.entries[self.entries.index(few)] = more
-            self.weights = self._blend_weights(self.finished)
+            self.weights = self._blend_weights(self.finished_results)
 
     def _blend_weights(self, entries: Sequence[MemberResult]) -> np.ndarray:
         parts = [self.judge.part(one.outputs) for one in entries]
@@ -472,22 +494,22 @@ class MemberTrainer:
         return blend_weights(parts, loss, n)
 
     def _skip_reason(self, member: Member) -> str:
-        """Return why a member is not begun; empty if it is."""
-        if self.finished and self._is_late(member):
+        """Return why a member is skipped, or an empty string."""
+        if self.finished_results and self._is_late(member):
             self.cut_short = True
             return _TOO_LATE
         if member.reference:
             return ""
         if self._is_of_no_use(member.like):
             return f"not begun: {member.like} is clearly behind"
-        twin = find_twin(member, self.finished)
+        twin = find_twin(member, self.finished_results)
         if twin:
             return f"not begun: {twin} is the same"
-        return SETTLED if self.finished and self.judge.is_settled(self.blend) else ""
+        return SETTLED if self.finished_results and self.judge.is_settled(self.blend) else ""
 
     def _is_late(self, member: Member) -> bool:
-        """Whether time is over, or too short for one that was not asked for by name."""
-        left = self.run.left(SHARE)
+        """Whether time is over, or too short for a default member."""
+        left = self.run.remaining_seconds(SHARE)
         if left is None or self.run.is_over(SHARE):
             return left is not None
         return not member.reference and left < self.least_seconds
@@ -495,7 +517,7 @@ class MemberTrainer:
     def _compete(
         self, entry: MemberResult, clock: Clock, affordable: Affordable | None = None
     ) -> None:
-        """Fit the folds until all are done, or it is clear that the rest is not worth it.
+        """Fit folds until all are done, or the member is clearly not useful.
 
         The first one alone: it says how the others are fitted, which may be at once. They are
         judged one after the other. What is `affordable` is found out, unless it is known.
@@ -520,24 +542,28 @@ class MemberTrainer:
         turns = self._turns(member, rows)
         for k, folds in enumerate(turns):
             start = time.perf_counter() if probe is None or k else clock.begun
-            left = None if clock.limit is None else _fold_seconds(clock.left, k, len(turns))
+            left = (
+                None
+                if clock.limit is None
+                else _fold_seconds(clock.remaining_seconds, k, len(turns))
+            )
             fits = [probe] if probe and k == 0 else self._fits(entry, folds, rows, left)
             entry.rows = len(self.folds[folds[0]].inside) if rows is None else rows
             entry.last_seconds = time.perf_counter() - start
             for fit in fits:
                 entry.add(fit)
                 self._judge(entry)
-                self.stopped = self.stopped or fit.interrupted
+                self.stopped = self.stopped or fit.is_interrupted
                 if len(entry.models) == len(self.folds):
                     return
-                if fit.interrupted:
+                if fit.is_interrupted:
                     raise KeyboardInterrupt
                 entry.note = self._stop_reason(entry, len(turns) - k - 1)
                 if entry.note:
                     return
 
     def _turns(self, member: Member, rows: int | None) -> list[range]:
-        """Folds that are fitted at once, turn after turn."""
+        """Return the groups of folds to fit in parallel."""
         count, width = len(self.folds), n_parallel_fits(member, self.folds[0].inside, rows)
         turns = [range(k, min(k + width, count)) for k in range(1, count, width)]
         return [range(1), *turns]
@@ -545,7 +571,7 @@ class MemberTrainer:
     def _fits(
         self, entry: MemberResult, folds: range, rows: int | None, limit: float | None
     ) -> list[FoldFit]:
-        """Fit a member to folds, and tell of the first of these how far it is."""
+        """Fit a member to folds, and report the progress of the first."""
 
         def fit(k: int) -> FoldFit:
             return self._fit(entry.member, self.folds[k], rows, entry.precedent, limit)
@@ -560,37 +586,37 @@ class MemberTrainer:
         precedent: WarmStart[Any] | None,
         limit: float | None,
     ) -> FoldFit:
-        """Fit a member to a fold, or to so many of its rows."""
+        """Fit a member to a fold, or to a sample of its rows."""
         data = fold.member_view(member)
         inside = data.inside
         if rows is not None:
             inside = inside.draw(rows, self.run.again())
-        model, precedent = member.fitted(inside, precedent, limit)
+        model, precedent = member.fit_clone(inside, precedent, limit)
         return FoldFit(model, precedent, self.outputs(model, data.outside))
 
     def _subsample_reason(self, member: Member, clock: Clock) -> str:
-        """Return why a member is not fitted to all rows, by a fit to few; empty if it is."""
+        """Return why a member is fitted to fewer rows, or an empty string."""
         if len(self.folds[0].inside) < _TRIED_FROM or not self._may_leave(member):
             return ""
         trial = MemberResult(member, transform=self.transform)
         with collect_warnings():  # what it warns of is not of the fit that stays
             fit = self._fit(member, self.folds[0], _TRIED, None, clock.limit)
-        if fit.interrupted:
+        if fit.is_interrupted:
             raise KeyboardInterrupt
         trial.add(fit)
         self._judge(trial)
-        least = min(one.losses[: len(trial.losses)].sum() for one in self.finished)
+        least = min(one.losses[: len(trial.losses)].sum() for one in self.finished_results)
         if trial.losses.sum() < _HOPELESS * least or not self._is_behind(trial):
             return ""
         return f"left after a fit to {_TRIED} rows: clearly behind"
 
     def _stop_reason(self, entry: MemberResult, turns: int) -> str:
-        """Return why a member is left after some folds; empty if it goes on."""
-        done, left = len(entry.models), self.run.left(SHARE)
+        """Return why a member stops after some folds, or an empty string."""
+        done, left = len(entry.models), self.run.remaining_seconds(SHARE)
         entry.behind = self._may_leave(entry.member) and self._is_behind(entry)
         if entry.behind:
             return f"left after {done} of {len(self.folds)} folds: clearly behind"
-        if left is None or not self.finished or (done == 1 and entry.member.keeps_time):
+        if left is None or not self.finished_results or (done == 1 and entry.member.keeps_time):
             return ""  # the first fit searches, the next ones say whether time is kept
         searched = _SEARCHING if done == 1 and entry.member.takes_any_library else 1
         if entry.last_seconds / searched * turns < left:
@@ -599,14 +625,18 @@ class MemberTrainer:
         return f"left after {done} of {len(self.folds)} folds: too slow for the time left"
 
     def outputs(self, model: Any, samples: Samples, /) -> np.ndarray:
-        """Predictions of a member's model on the host, within their bounds."""
+        """Return the clipped predictions of a member's model on the host."""
         with np.errstate(over="ignore", invalid="ignore"):  # reported just below
             found = member_predictor(model).outputs_by_blocks(samples.X, self.n_classes)
         found = to_host(found)
         if not np.isfinite(found).all():
             msg = "expected finite predictions, got NaN or infinity"
             raise FloatingPointError(msg)
-        within = mixed(found, self.floor) if self.n_classes else bounded(found, self.reach)
+        within = (
+            floor_probabilities(found, self.floor)
+            if self.n_classes
+            else clip_predictions(found, self.reach)
+        )
         return to_host(within)
 
     def _judge(self, entry: MemberResult) -> None:
@@ -618,21 +648,21 @@ class MemberTrainer:
 
     def _may_leave(self, member: Member) -> bool:
         """Whether a member need not be tried to the end."""
-        return bool(self.finished) and member.blended and not member.reference
+        return bool(self.finished_results) and member.blended and not member.reference
 
     def _is_of_no_use(self, name: str) -> bool:
-        """Whether a member of this name was left behind, or has done all and is clearly behind."""
-        pairs = zip(self.weights, self.finished, strict=True)
+        """Whether a member with this name was dropped, or is clearly behind."""
+        pairs = zip(self.weights, self.finished_results, strict=True)
         own = [entry for weight, entry in pairs if weight == 0 and entry.member.name == name]
         left = [entry for entry in self.entries if entry.behind and entry.member.name == name]
         return bool(left) or any(map(self._is_behind, own))
 
     def _is_behind(self, entry: MemberResult) -> bool:
-        """Whether enough rows say that a member is behind the best, and no help to the blend."""
+        """Whether a member is significantly worse than the best, and does not help the blend."""
         if len(entry.losses) < _JUDGES:
             return False
         seen = slice(0, len(entry.losses))
-        best = min((one.losses[seen] for one in self.finished), key=np.sum)
+        best = min((one.losses[seen] for one in self.finished_results), key=np.sum)
         if not is_clearly_worse(entry.losses, best):
             return False
         blend, own = self.blend[seen], entry.outputs
@@ -653,17 +683,17 @@ class MemberTrainer:
         if clock.limit is None:
             return Affordable(clock)
         longest = clock
-        if member.keeps_time and not any(one.member.keeps_time for one in self.finished):
-            longest = Clock(self.run.left(SHARE))  # those that follow take longer
+        if member.keeps_time and not any(one.member.keeps_time for one in self.finished_results):
+            longest = Clock(self.run.remaining_seconds(SHARE))  # those that follow take longer
         pace = self._pace(member, longest)
         if pace is not None:
             all_rows = n <= _PROBED
             first = n if all_rows else min(_FIRST_PROBED, most)
             share = 1.0 / len(self.folds) if all_rows else _PROBE_SHARE
             least = pace.seconds(replace(pace.full, rows=first))
-            if least > share * clock.left:
+            if least > share * clock.remaining_seconds:
                 clock = longest
-            if least > share * clock.left:
+            if least > share * clock.remaining_seconds:
                 return self._cut(entry, pace, clock)
         if most < _FEWEST_PROBED:
             return Affordable(clock)
@@ -671,7 +701,7 @@ class MemberTrainer:
         while probed < most and count >= _FURTHER * probed:
             probed, start = min(max(_FIRST_PROBED, _FURTHER * probed), most), time.perf_counter()
             fit = self._fit(member, self.folds[0], probed, None, clock.limit)
-            if fit.interrupted:
+            if fit.is_interrupted:
                 return Affordable(clock, probed, fit)
             took = time.perf_counter() - start
             if probed <= _FIRST_PROBED:
@@ -682,7 +712,7 @@ class MemberTrainer:
         return Affordable(clock, count, fit if count == probed else None)
 
     def _pace(self, member: Member, clock: Clock) -> Pace | None:
-        """Time a member on few rows, columns and steps of the first fold; None if it takes all.
+        """Time a member on a small part of the first fold; None if it needs all columns.
 
         Of one that ends when it is told to, how long the least takes that it does.
         """
@@ -695,29 +725,29 @@ class MemberTrainer:
             _NO_TIME if member.keeps_time else None,
         )
 
-        def timed(size: Size) -> float:
+        def time_fit(size: Size) -> float:
             few = replace(member, estimator=clone_with_steps(member.estimator, size.steps))
             some = inside.draw(size.rows, self.run.again())
             some = replace(some, X=some.X[:, : size.columns])
             start = time.perf_counter()
             with collect_warnings():  # what it warns of is not of a fit that stays
-                model, _ = few.fitted(some, None, least)
+                model, _ = few.fit_clone(some, None, least)
             if is_interrupted(model):
                 raise KeyboardInterrupt
             return time.perf_counter() - start
 
         def work(size: Size) -> float:
-            return work_of(member.estimator, member.power, size)
+            return member_work(member.estimator, member.power, size)
 
         try:
-            return Pace.measured(full, work, timed, lambda: clock.left)
+            return Pace.measure(full, work, time_fit, lambda: clock.remaining_seconds)
         except Exception:  # few rows or columns may not suit it: then nothing is known
             return None
 
     def _cut(self, entry: MemberResult, pace: Pace, clock: Clock) -> Affordable:
-        """Reduce a member's steps, or rows, or note that there is no time for any."""
-        found = pace.affordable(max(clock.left, 0.0) / len(self.folds))
-        if found is None and self.finished:
+        """Reduce the steps or rows of a member to the remaining time."""
+        found = pace.affordable(max(clock.remaining_seconds, 0.0) / len(self.folds))
+        if found is None and self.finished_results:
             entry.note, self.cut_short = _TOO_SLOW, True
             return Affordable(clock)
         least = replace(pace.full, rows=min(pace.full.rows, pace.size.rows), steps=1)
@@ -728,17 +758,17 @@ class MemberTrainer:
         return Affordable(clock, found.rows if found.rows < pace.full.rows else None)
 
     def _affordable_rows(self, member: Member, clock: Clock, few: int, took: float) -> int:
-        """Rows of each fold that there is time for, at least a few, by how long these took."""
-        left = clock.left * (_PATIENCE if member.keeps_time else 1.0)
+        """Return how many rows of each fold there is time for, by a timed fit."""
+        left = clock.remaining_seconds * (_PATIENCE if member.keeps_time else 1.0)
         times = max(left, 0.0) / (took * len(self.folds))
         return max(few, int(few * times ** (1.0 / member.power)))
 
     def _report(self, member: Member, folds: range) -> Report:
-        """Report a member's steps, with the fold and the best so far."""
+        """Return a function that reports a member's steps, with the fold and the best score."""
         outer = current_report()
         lead = ""
-        if self.finished:
-            best = max(self.finished, key=lambda one: self.judge.score(one.losses))
+        if self.finished_results:
+            best = max(self.finished_results, key=lambda one: self.judge.score(one.losses))
             score = self.judge.score(self.judge.losses(self.blend))
             lead = (
                 f"blend {score:.3f}, best {best.member.name} {self.judge.score(best.losses):.3f}; "
@@ -754,6 +784,6 @@ def _error_text(error: Exception) -> str:
 
 
 def _fold_seconds(left: float, k: int, count: int) -> float:
-    """Seconds for a fold, of those for the rest of all: the first one searches."""
+    """Return the seconds for a fold; the first one gets more for its search."""
     first = _SEARCHING if k == 0 and count > 1 else 1
     return max(left, _NO_TIME) * first / (count - k + first - 1)

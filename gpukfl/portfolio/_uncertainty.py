@@ -1,4 +1,4 @@
-"""How sure a blend is: intervals and quantiles from residuals of held-out rows."""
+"""Uncertainty of a blend: intervals and quantiles from held-out residuals."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from gpukfl.core._array import to_host
+from gpukfl.core._lazy import OldName
 from gpukfl.core._random import preserve_rng_state
 from gpukfl.estimators._declared import DOUBLE, Declared, Fields, Int, Items, Number, Numbers
 from gpukfl.estimators.scaling import RobustScaling
@@ -35,7 +36,7 @@ _BLOCK = 2**14  # new rows at a time
 
 @dataclass(frozen=True, eq=False)
 class SortedGroups:
-    r"""Values in groups, of which quantiles are wanted after each group is moved and stretched.
+    r"""Sorted values in groups, for quantiles of shifted and scaled groups.
 
     A new row has a centre :math:`c_g` and a spread :math:`s_g` for each group; its quantile is that
     of all :math:`c_g + s_g v` with v in group g. The groups stay sorted, so that n values and m
@@ -53,7 +54,7 @@ class SortedGroups:
     reached: tuple[np.ndarray, ...]
 
     @classmethod
-    def of(
+    def sort(
         cls, values: np.ndarray, groups: np.ndarray, n_groups: int, weights: np.ndarray, /
     ) -> SortedGroups:
         """Sort `values` (n,) of rows in `groups` (n,) 0, ..., n_groups - 1."""
@@ -65,7 +66,7 @@ class SortedGroups:
         )
 
     def quantile(self, centers: np.ndarray, spreads: np.ndarray, wanted: float, /) -> np.ndarray:
-        """Smallest value at or below which the weights sum to `wanted`, for every new row.
+        """Return the weighted quantile for every new row.
 
         Parameters
         ----------
@@ -89,7 +90,7 @@ class SortedGroups:
         return np.concatenate(found) if found else np.empty(0)
 
     def _search(self, centers: np.ndarray, spreads: np.ndarray, wanted: float) -> np.ndarray:
-        """Halve what is left of the longest group, and cut the others at the same value."""
+        """Find the quantiles by bisection of the longest group."""
         n_groups, m = centers.shape
         best = np.full(m, np.inf)
         low = np.zeros((n_groups, m), dtype=np.int64)
@@ -101,7 +102,7 @@ class SortedGroups:
             middle = (low[longest, columns] + high[longest, columns]) // 2
             own = longest[None, :] == np.arange(n_groups)[:, None]
             c, s = centers[:, rows], spreads[:, rows]
-            pivot = c[longest, columns] + s[longest, columns] * self._at(longest, middle)
+            pivot = c[longest, columns] + s[longest, columns] * self._get_values(longest, middle)
             below, upto = self._ranks((pivot - c) / s)
             # The pivot's own rank is known; rounding must not keep it in play
             below = np.where(own, np.minimum(below, middle), below)
@@ -114,13 +115,13 @@ class SortedGroups:
             rows, low, high = rows[open_], low[:, open_], high[:, open_]
         return best
 
-    def _at(self, groups: np.ndarray, index: np.ndarray) -> np.ndarray:
-        """Values of index[k] in group groups[k]."""
+    def _get_values(self, groups: np.ndarray, index: np.ndarray) -> np.ndarray:
+        """Return the value index[k] of group groups[k]."""
         begins = np.cumsum([0, *(len(v) for v in self.values[:-1])])
         return np.concatenate(self.values)[begins[groups] + index]
 
     def _ranks(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """How many of each group lie below values (G, m), and how many at or below."""
+        """Return how many of each group are below values (G, m), and how many at or below."""
         pairs = list(zip(self.values, values, strict=True))
         return (
             np.stack([np.searchsorted(v, x, side="left") for v, x in pairs]),
@@ -147,7 +148,7 @@ class SortedGroups:
 
 @dataclass(frozen=True, eq=False)
 class Residuals:
-    """Residuals of rows that their models have not seen, each in units of its spread.
+    """Held-out residuals in units of their spreads.
 
     Attributes
     ----------
@@ -173,7 +174,7 @@ class Residuals:
     }
 
     @classmethod
-    def of(
+    def standardize(
         cls,
         residuals: np.ndarray,
         groups: np.ndarray,
@@ -213,7 +214,7 @@ class Residuals:
 
     @property
     def is_sound(self) -> bool:
-        """Whether its values are such as `of` makes."""
+        """Whether its values are valid."""
         w = self.weights
         finite = bool(np.isfinite(self.scores).all() and np.isfinite(w).all())
         return finite and bool((w >= 0).all() and w.any())
@@ -253,10 +254,10 @@ class Residuals:
         """
         check_share("coverage", coverage)
         wanted = conformal_weight(coverage, float(self.weights.sum()))
-        centers, spreads = self._checked(centers, spreads)
+        centers, spreads = self._check_values(centers, spreads)
         ends = []
         for c in range(self.scores.shape[1]):
-            sizes = self._sorted(np.abs(self.scores[:, c]))
+            sizes = self._sort_groups(np.abs(self.scores[:, c]))
             lower = -sizes.quantile(-centers[:, :, c], spreads[:, :, c], wanted)
             upper = sizes.quantile(centers[:, :, c], spreads[:, :, c], wanted)
             ends.append(np.stack([np.minimum(lower, upper), np.maximum(lower, upper)], axis=1))
@@ -302,11 +303,14 @@ class Residuals:
             check_share("levels", level)
         total = float(self.weights.sum())
         wanted = [conformal_weight(max(level, 1.0 - level), total) for level in levels]
-        centers, spreads = self._checked(centers, spreads)
+        centers, spreads = self._check_values(centers, spreads)
         found = np.empty((*centers.shape[1:], len(wanted)))
         for c in range(self.scores.shape[1]):
             place = centers[:, :, c], spreads[:, :, c]
-            above, below = self._sorted(self.scores[:, c]), self._sorted(-self.scores[:, c])
+            above, below = (
+                self._sort_groups(self.scores[:, c]),
+                self._sort_groups(-self.scores[:, c]),
+            )
             for k, (level, weight) in enumerate(zip(levels, wanted, strict=True)):
                 ends = []
                 if level >= 0.5:
@@ -316,10 +320,10 @@ class Residuals:
                 found[:, c, k] = np.mean(ends, axis=0)
         return found
 
-    def _sorted(self, values: np.ndarray) -> SortedGroups:
-        return SortedGroups.of(values, self.groups, self.n_groups, self.weights)
+    def _sort_groups(self, values: np.ndarray) -> SortedGroups:
+        return SortedGroups.sort(values, self.groups, self.n_groups, self.weights)
 
-    def _checked(
+    def _check_values(
         self, centers: np.ndarray, spreads: np.ndarray | None
     ) -> tuple[np.ndarray, np.ndarray]:
         centers = np.asarray(centers, dtype=np.float64)
@@ -333,6 +337,8 @@ class Residuals:
             raise ValueError(msg)
         check_target_values(centers, spreads)
         return centers, spreads
+
+    of = OldName("standardize")
 
 
 def check_target_values(values: np.ndarray, spreads: np.ndarray, /) -> None:
@@ -369,7 +375,7 @@ _LEAST = 0.2  # of the mean root, below which no root is believed
 
 @dataclass(frozen=True, eq=False)
 class Spread:
-    """Expected size of residuals, up to a factor.
+    """A model of the expected size of residuals, up to a factor.
 
     Attributes
     ----------
@@ -399,7 +405,7 @@ class Spread:
     }
 
     @classmethod
-    def of(
+    def fit(
         cls,
         X: np.ndarray,
         residuals: np.ndarray,
@@ -409,7 +415,7 @@ class Spread:
         rng: np.random.RandomState,
         n_centers: int = CENTERS,
     ) -> Spread:
-        """Learn it from rows and their residuals.
+        """Fit the model to rows and their residuals.
 
         Parameters
         ----------
@@ -434,7 +440,7 @@ class Spread:
             X, residuals = X[rows], residuals[rows]
             weights = None if weights is None else weights[rows]
         w = None if weights is None else weights / weights.mean()
-        scaling = RobustScaling.of(Rows(X, np.empty(0)), w)
+        scaling = RobustScaling.fit(Rows(X, np.empty(0)), w)
         Z, roots = to_host(scaling(X)), np.sqrt(np.abs(residuals))
         mean = np.average(roots, axis=0, weights=w)
         unit = np.where(mean > 0, mean, 1.0)
@@ -453,7 +459,7 @@ class Spread:
 
     @property
     def is_sound(self) -> bool:
-        """Whether its values are such as `of` makes."""
+        """Whether its values are valid."""
         arrays = (self.scaling, self.Z, self.alpha, self.size)
         finite = all(bool(np.isfinite(array).all()) for array in arrays)
         return finite and self.lengthscale > 0 and bool((self.size > 0).all())
@@ -464,6 +470,8 @@ class Spread:
         Z = to_host(RobustScaling(*self.scaling)(X))
         roots = 1.0 + to_host(fit.predict(Rows(Z, np.empty(0))))
         return self.size * np.maximum(roots, _LEAST) ** 2
+
+    of = OldName("fit")
 
 
 # ------------------------------------------------------------------------------- intervals
@@ -480,7 +488,7 @@ _ROWS_TO_A_CENTER = 2  # a spread is smooth: more centres change no interval by 
 
 @dataclass(frozen=True, eq=False)
 class Uncertainty:
-    """What is needed for intervals at new rows: residuals, and spreads that follow the rows.
+    """Residuals and spread models for intervals at new rows.
 
     Attributes
     ----------
@@ -506,7 +514,7 @@ class Uncertainty:
     }
 
     @classmethod
-    def of(
+    def fit(
         cls,
         X: np.ndarray,
         Y: np.ndarray,
@@ -518,7 +526,7 @@ class Uncertainty:
         rng: np.random.RandomState,
         max_time: float | None = None,
     ) -> Uncertainty:
-        """Learn spreads from out-of-fold residuals, and scale these.
+        """Fit spreads to out-of-fold residuals, and standardise these.
 
         Parameters
         ----------
@@ -560,33 +568,33 @@ class Uncertainty:
         seen = (used > 0) & (groups != np.arange(len(models))[:, None])
         n_centers = min(CENTERS, int(seen.sum(axis=1).min()) // _ROWS_TO_A_CENTER)
 
-        def learned(rows: np.ndarray, count: int = n_centers) -> Spread:
-            return Spread.of(Z[rows], left[rows], used[rows], rng=rng, n_centers=count)
+        def learn_spread(rows: np.ndarray, count: int = n_centers) -> Spread:
+            return Spread.fit(Z[rows], left[rows], used[rows], rng=rng, n_centers=count)
 
-        def learned_of_few(rows: np.ndarray) -> float:
-            """Time a spread of few rows, as a share of the whole one."""
+        def time_few_rows(rows: np.ndarray) -> float:
+            """Return the predicted time of a full spread, by one of few rows."""
             few = np.flatnonzero(rows)[:: max(np.count_nonzero(rows) // _FEW, 1)]
             count = max(min(n_centers, len(few) // _ROWS_TO_A_CENTER), 1)
             begun = time.perf_counter()
             with preserve_rng_state(rng):
-                learned(few, count)
+                learn_spread(few, count)
             ratio = np.count_nonzero(rows) * n_centers / (len(few) * count)
             return (time.perf_counter() - begun) * max(ratio / _LESS, 1.0)
 
         spreads = (
-            [] if len(Y) < _FEWEST else _learn_spreads(learned, learned_of_few, seen, max_time)
+            [] if len(Y) < _FEWEST else _learn_spreads(learn_spread, time_few_rows, seen, max_time)
         )
         if not spreads:
-            plain = Residuals.of(left, folds, weights=weights)
+            plain = Residuals.standardize(left, folds, weights=weights)
             return cls(plain, np.ones_like(left), [], np.arange(n_models))
         sizes = np.empty_like(left)
         for g, spread in enumerate(spreads):
             sizes[groups == g] = spread(Z[groups == g])
-        scaled = Residuals.of(left, groups, spreads=sizes, weights=weights)
+        scaled = Residuals.standardize(left, groups, spreads=sizes, weights=weights)
         return cls(scaled, sizes, spreads, models)
 
     def is_sound(self, n_features: int, n_models: int, /) -> bool:
-        """Whether it is such as `of` makes it of so many columns and fold models."""
+        """Whether it is valid for so many columns and fold models."""
         kept, n_groups = self.residuals, len(self.models)
         whole = (self.models, n_models), (kept.groups, n_groups)
         columns = n_features + self.sizes.shape[1]
@@ -629,7 +637,9 @@ class Uncertainty:
         several models is thereby lost: models that hardly differ give the same intervals, and of
         those that do the mean errs less, as squares go, by their variance.
         """
-        found = self.residuals.interval(*self._at(X, predictions), coverage=coverage)
+        found = self.residuals.interval(
+            *self._centers_and_spreads(X, predictions), coverage=coverage
+        )
         return found[:, 0] if np.ndim(predictions) == 2 else found
 
     def quantiles(
@@ -654,15 +664,15 @@ class Uncertainty:
         ValueError
             As `Residuals.quantiles`.
         """
-        found = self.residuals.quantiles(*self._at(X, predictions), levels=levels)
+        found = self.residuals.quantiles(*self._centers_and_spreads(X, predictions), levels=levels)
         return found[:, 0] if np.ndim(predictions) == 2 else found
 
     def can_cover(self, coverage: float, /) -> bool:
-        """Whether there are rows enough for a coverage in (0, 1)."""
+        """Whether there are enough rows for a coverage in (0, 1)."""
         return can_cover(coverage, float(self.residuals.weights.sum()))
 
     def held_out(self, predicted: np.ndarray, /, *, coverage: float = 0.9) -> np.ndarray:
-        """Return intervals for the rows of the residuals themselves, to look at.
+        """Return intervals for the held-out rows themselves.
 
         Parameters
         ----------
@@ -689,8 +699,10 @@ class Uncertainty:
         found = np.stack([_as_2d(predicted) - reach, _as_2d(predicted) + reach], axis=2)
         return found[:, 0] if np.ndim(predicted) == 1 else found
 
-    def _at(self, X: np.ndarray, predictions: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-        """Centres and spreads of every group at new rows: the centres are the same.
+    def _centers_and_spreads(
+        self, X: np.ndarray, predictions: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return centres and spreads of every group at new rows, with equal centres.
 
         Models that are averaged err less than each, and about each of them intervals would be
         wider than they need be.
@@ -715,6 +727,8 @@ class Uncertainty:
         sizes = [spread(np.concatenate([X, center], axis=1)) for spread, center in pairs]
         return centers, np.stack(sizes)
 
+    of = OldName("fit")
+
 
 def _learn_spreads(
     learned: Callable[[np.ndarray], Spread],
@@ -722,7 +736,7 @@ def _learn_spreads(
     parts: np.ndarray,
     max_time: float | None,
 ) -> list[Spread]:
-    """Learn a spread of each part, or none where there is no time for all.
+    """Fit a spread to each part, or none if time is short.
 
     How long the first one takes, `seconds` says before.
     """
@@ -740,7 +754,7 @@ def _learn_spreads(
 def _spread_groups(
     folds: np.ndarray, n_models: int, rng: np.random.RandomState
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return groups whose spreads are fitted to all others, and the model that each goes with."""
+    """Return the groups for spreads, and the model of each."""
     if n_models > 1:
         return np.asarray(folds), np.arange(n_models)
     parts = rng.permutation(len(folds)) % _PARTS

@@ -5,8 +5,13 @@ code where there is any; and the export on arrays that only record what is done 
 a blend that are of one sort are evaluated together, as stacks.
 """
 
-from gpukfl.predictor._blend import BLENDS, Blend, BlendedModels, predictor_of
-from gpukfl.predictor._blending import Blending, bounded, mixed, tempered
+from gpukfl.predictor._blend import BLENDS, Blend, BlendedModels, make_predictor
+from gpukfl.predictor._blending import (
+    Blending,
+    apply_temperature,
+    clip_predictions,
+    floor_probabilities,
+)
 from gpukfl.predictor._classes import Classes, proba
 from gpukfl.predictor._finite import check_finite_prediction
 from gpukfl.predictor._foreign import (
@@ -20,8 +25,8 @@ from gpukfl.predictor._foreign import (
 )
 from gpukfl.predictor._forest import Forest
 from gpukfl.predictor._function import Constant, Function
-from gpukfl.predictor._gaps import medians_of
-from gpukfl.predictor._methods import FAR, farthest, function_of
+from gpukfl.predictor._gaps import weighted_medians
+from gpukfl.predictor._methods import FAR, farthest, make_function
 from gpukfl.predictor._predictor import Foreign, Predictor
 from gpukfl.predictor._sums import FeatureSum, HermiteSum, KernelSum, ShapeSum, inside
 from gpukfl.predictor._transforms import (
@@ -53,19 +58,19 @@ __all__ = [
     "RankTransform",
     "ShapeSum",
     "TargetTransform",
+    "apply_temperature",
     "array_model",
-    "bounded",
     "check_finite_prediction",
+    "clip_predictions",
     "farthest",
     "few_threads",
-    "function_of",
+    "floor_probabilities",
     "inside",
-    "medians_of",
+    "make_function",
+    "make_predictor",
     "member_predictor",
-    "mixed",
-    "predictor_of",
     "proba",
     "skewness",
-    "tempered",
     "unknown_member",
+    "weighted_medians",
 ]

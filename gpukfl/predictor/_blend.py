@@ -23,9 +23,9 @@ from gpukfl.linalg import each_block
 from gpukfl.predictor._blending import Blending, stacked_residuals
 from gpukfl.predictor._classes import Classes
 from gpukfl.predictor._foreign import member_predictor
-from gpukfl.predictor._methods import function_of
+from gpukfl.predictor._methods import make_function
 from gpukfl.predictor._predictor import Predictor, Put
-from gpukfl.predictor._stacks import Alone, Stack, stacked
+from gpukfl.predictor._stacks import Alone, Stack, stack_models
 from gpukfl.predictor._views import Encoder, Place, View, Views
 
 BLENDS = ("AutoRegressor", "AutoClassifier")
@@ -34,7 +34,7 @@ _ENCODED = 2**24  # elements of rows by all folds, that models of other librarie
 
 @dataclass(frozen=True, eq=False)
 class BlendedModels:
-    """A member of a blend: its weight, models, and residuals on the scale that it predicts on.
+    """A member of a blend: weight, models, and residuals on its transformed scale.
 
     `sees` says how its models see the rows of a table.
     """
@@ -47,7 +47,7 @@ class BlendedModels:
 
 @dataclass(frozen=True, eq=False)
 class Blend:
-    """A blend of models, for rows (n, d) of numbers, or of the codes of a table.
+    """A blend of models, for numeric rows (n, d) or codes of a table.
 
     Attributes
     ----------
@@ -74,23 +74,23 @@ class Blend:
 
     def __call__(self, X: Array, /) -> Array:
         """Values (n, t), or probabilities, at all rows at once."""
-        found = self._total(self._found(X), self._shares)
+        found = self._total(self._member_outputs(X), self._shares)
         return array_namespace(X).astype(found, X.dtype, copy=False)
 
-    def by_blocks(self, X: Array, /) -> Array:
+    def evaluate_in_blocks(self, X: Array, /) -> Array:
         """Return the same, by blocks of rows that fit in memory."""
-        found = self.in_double(X)
+        found = self.evaluate_in_double(X)
         return array_namespace(found).astype(found, X.dtype, copy=False)
 
-    def in_double(self, X: Array, /) -> Array:
+    def evaluate_in_double(self, X: Array, /) -> Array:
         """Return the same in float64, whatever the rows are."""
-        (found,) = self._in_blocks(X, [self._shares])
+        (found,) = self._blend_in_blocks(X, [self._shares])
         return found
 
-    def by_fold(self, X: Array, /) -> list[Array]:
+    def fold_outputs(self, X: Array, /) -> list[Array]:
         """Blends (n, t) of each fold's models, and of all of them, in float64."""
         folds = [self._shares_of_fold(k) for k in range(self.n_folds)]
-        return self._in_blocks(X, [*folds, self._shares])
+        return self._blend_in_blocks(X, [*folds, self._shares])
 
     def prepare(self) -> None:
         """Stack the models."""
@@ -103,7 +103,7 @@ class Blend:
         """How many folds each member has a model of."""
         return min(len(one.models) for one in self.members) - self.blending.whole
 
-    def of_fold(self, k: int, /) -> Blend:
+    def select_fold(self, k: int, /) -> Blend:
         """Return the blend of one fold's models."""
         if k not in self._folds:
             members = tuple(
@@ -125,7 +125,7 @@ class Blend:
 
     @cached_property
     def width(self) -> int:
-        """Elements that a row needs."""
+        """Return the temporary elements per row."""
         quantiles = 0 if self._residuals is None else int(np.prod(self._residuals.shape))
         seen = [np.prod(self._views.shape(one.sees)) for one in self.members]
         return max(quantiles, *map(int, seen), *(stack.width for stack in self._stacks))
@@ -140,19 +140,19 @@ class Blend:
         return Views(self.n_features, self.encoder)
 
     @cached_property
-    def _stacked(self) -> tuple[list[Stack], np.ndarray]:
+    def _stacks_and_order(self) -> tuple[list[Stack], np.ndarray]:
         """Stacks of all models, and their numbers in the order of what these say."""
         models = [model for one in self.members for model in one.models]
         places = [Place(k, one.sees) for one in self.members for k in range(len(one.models))]
         if not self.recorded:
-            return stacked(models, places, self._views, self.n_classes)
+            return stack_models(models, places, self._views, self.n_classes)
         pairs = zip(models, places, strict=True)
         alone: list[Stack] = [Alone(*pair, self.n_classes, recorded=True) for pair in pairs]
         return alone, np.arange(len(models))
 
     @property
     def _stacks(self) -> list[Stack]:
-        return self._stacked[0]
+        return self._stacks_and_order[0]
 
     @cached_property
     def _residuals(self) -> Array | None:
@@ -168,39 +168,41 @@ class Blend:
     @cached_property
     def _shares(self) -> np.ndarray:
         """Shares (p, m) of the models in the means of members, in the order of the stacks."""
-        return self._in_order([self.blending.shares(len(one.models)) for one in self.members])
+        return self._order_shares([self.blending.shares(len(one.models)) for one in self.members])
 
     def _shares_of_fold(self, k: int) -> np.ndarray:
-        return self._in_order([np.eye(len(one.models))[k] for one in self.members])
+        return self._order_shares([np.eye(len(one.models))[k] for one in self.members])
 
-    def _in_order(self, shares: Sequence[Any]) -> np.ndarray:
+    def _order_shares(self, shares: Sequence[Any]) -> np.ndarray:
         rows = np.zeros((len(shares), sum(map(len, shares))))
         start = 0
         for row, own in zip(rows, shares, strict=True):
             row[start : start + len(own)] = own
             start += len(own)
-        return rows[:, self._stacked[1]]
+        return rows[:, self._stacks_and_order[1]]
 
     def _total(self, found: Array, shares: np.ndarray) -> Array:
         return self.blending.total(shares, self._weights, found, self._residuals)
 
-    def _found(self, X: Array, known: dict[int, Array] | None = None, rows: Any = None) -> Array:
+    def _member_outputs(
+        self, X: Array, known: dict[int, Array] | None = None, rows: Any = None
+    ) -> Array:
         """Predictions (m, n, t) within their bounds, of which some may be known at all rows."""
         view, parts = View(self._views, X), list[Array]()
         for k, stack in enumerate(self._stacks):
             if known is not None and k in known:
                 parts.append(known[k][:, rows, :])
                 continue
-            found = stack(view.on(stack.reference))
-            parts.append(found if self.recorded else beside_in_double(found, X))
-        return self.blending.believed(concat_rows(parts))
+            found = stack(view.to_place(stack.reference))
+            parts.append(found if self.recorded else asarray_like_double(found, X))
+        return self.blending.clip(concat_rows(parts))
 
-    def _in_blocks(self, X: Array, all_shares: Sequence[np.ndarray]) -> list[Array]:
+    def _blend_in_blocks(self, X: Array, all_shares: Sequence[np.ndarray]) -> list[Array]:
         """Blends (n, t) by several shares of the models."""
         known, parts = self._foreign(X), list[list[Array]]()
 
         def compute(start: int, stop: int) -> list[Array]:
-            found = self._found(X[start:stop, :], known, slice(start, stop))
+            found = self._member_outputs(X[start:stop, :], known, slice(start, stop))
             return [self._total(found, shares) for shares in all_shares]
 
         def take(_start: int, _stop: int, part: list[Array]) -> None:
@@ -224,7 +226,7 @@ class Blend:
             view = View(self._views, X[start : start + step, :])
             for k in asked:
                 stack = self._stacks[k]
-                parts[k].append(beside_in_double(stack(view.on(stack.reference)), X))
+                parts[k].append(asarray_like_double(stack(view.to_place(stack.reference)), X))
         xp = array_namespace(X)
         return {k: xp.concat(some, axis=1) for k, some in parts.items()}
 
@@ -238,12 +240,12 @@ class Blend:
         )
         return dataclasses.replace(self, members=members, recorded=True)
 
-    def placed(self, put: Put, /) -> Self:
-        """Return the same blend of arrays that `put` makes of its own."""
+    def map_arrays(self, put: Put, /) -> Self:
+        """Return the blend with arrays mapped by `put`."""
         members = tuple(
             dataclasses.replace(
                 one,
-                models=tuple(model.placed(put) for model in one.models),
+                models=tuple(model.map_arrays(put) for model in one.models),
                 residuals=None if one.residuals is None else put(one.residuals),
             )
             for one in self.members
@@ -254,7 +256,7 @@ class Blend:
         return dataclasses.replace(self, members=members, blending=blending)
 
 
-def beside_in_double(found: Array, X: Array, /) -> Array:
+def asarray_like_double(found: Array, X: Array, /) -> Array:
     """Put values beside rows, in float64."""
     if is_host(found) and is_host(X):
         return found.astype(np.float64, copy=False)
@@ -267,10 +269,10 @@ def beside_in_double(found: Array, X: Array, /) -> Array:
 # ---------------------------------------------------------------------- of estimators
 
 
-def predictor_of(
+def make_predictor(
     e: Any, kind: str, of_member: Callable[[Any], Predictor] = member_predictor, /
 ) -> Predictor:
-    """Make the predictor of a fitted estimator.
+    """Return the predictor of a fitted estimator.
 
     Parameters
     ----------
@@ -289,8 +291,8 @@ def predictor_of(
     if kind in BLENDS:
         return _blend_predictor(e, kind, of_member)
     own = hasattr(type(e), "_function")  # of estimators, of which there may be new ones
-    values = e._function() if own else function_of(kind, e)
-    labels = _labels_of(e)
+    values = e._function() if own else make_function(kind, e)
+    labels = _class_labels(e)
     if labels is None:
         return Predictor(values, e.n_features_in_, e._one_target)
     signs = getattr(e, "_signs", kind.startswith("RKHSWeighting"))
@@ -298,7 +300,7 @@ def predictor_of(
     return Predictor(values, e.n_features_in_, labels=labels, classes=classes)
 
 
-def _labels_of(e: Any) -> np.ndarray | None:
+def _class_labels(e: Any) -> np.ndarray | None:
     return np.asarray(to_host(e.classes_)) if hasattr(e, "classes_") else None
 
 
@@ -308,7 +310,7 @@ def _blend_predictor(e: Any, kind: str, of_member: Callable[[Any], Predictor]) -
         for one in e.members_
         if one.weight > 0
     )
-    labels = _labels_of(e) if kind == "AutoClassifier" else None
+    labels = _class_labels(e) if kind == "AutoClassifier" else None
     blending = Blending(
         labels is not None, e.floor_, e.temperature_, e.reach_, e.target_transform_, e.whole_
     )

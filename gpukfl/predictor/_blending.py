@@ -1,4 +1,4 @@
-"""What a blend makes of the predictions of its members."""
+"""The rule by which a blend joins the predictions of its members."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpukfl.predictor._transforms import TargetTransform
 
 @dataclass(frozen=True, eq=False)
 class Blending:
-    """How predictions of models are joined.
+    """The rule by which predictions of models are joined.
 
     Attributes
     ----------
@@ -39,14 +39,18 @@ class Blending:
     whole: bool = False
 
     def shares(self, count: int, /) -> list[float]:
-        """Shares of a member's models in its mean: equal ones, and half of it for a whole one."""
+        """Return the shares of a member's models in its mean: half for a model of all rows."""
         if self.whole and count > 1:
             return [0.5 / (count - 1)] * (count - 1) + [0.5]
         return [1.0 / count] * count
 
-    def believed(self, found: Array, /) -> Array:
-        """Predictions (..., t) of models within their bounds."""
-        return mixed(found, self.floor) if self.classes else bounded(found, self.reach)
+    def clip(self, found: Array, /) -> Array:
+        """Return the clipped predictions (..., t) of models."""
+        return (
+            floor_probabilities(found, self.floor)
+            if self.classes
+            else clip_predictions(found, self.reach)
+        )
 
     def total(
         self, shares: np.ndarray, weights: np.ndarray, found: Array, residuals: Array | None, /
@@ -68,15 +72,15 @@ class Blending:
         -------
         array, shape (n, t)
         """
-        means = weighted(shares, found)
+        means = weigh_predictions(shares, found)
         if self.transform is not None and residuals is not None:
-            means = _smeared(self.transform, means, residuals)
-        total = weighted(weights, means)
-        return tempered(total, self.temperature) if self.classes else total
+            means = _smear_means(self.transform, means, residuals)
+        total = weigh_predictions(weights, means)
+        return apply_temperature(total, self.temperature) if self.classes else total
 
 
-def weighted(weights: np.ndarray, found: Array, /) -> Array:
-    """Add up predictions (m, n, t) by weights (..., m)."""
+def weigh_predictions(weights: np.ndarray, found: Array, /) -> Array:
+    """Return the weighted sums of predictions (m, n, t) by weights (..., m)."""
     m, _, t = found.shape
     if is_host(found):
         return (weights @ found.reshape(m, -1)).reshape(*weights.shape[:-1], -1, t)
@@ -89,8 +93,8 @@ def weighted(weights: np.ndarray, found: Array, /) -> Array:
     return xp.reshape(flat, (*weights.shape[:-1], -1, t))
 
 
-def _smeared(transform: TargetTransform, means: Array, residuals: Array) -> Array:
-    """Means (p, n, t) of targets, as of `TargetTransform.mean`, by all quantiles at once."""
+def _smear_means(transform: TargetTransform, means: Array, residuals: Array) -> Array:
+    """Return means (p, n, t) as `TargetTransform.mean`, by all quantiles at once."""
     xp = array_namespace(means)
     if None in means.shape[::2]:  # of arrays that are only described
         kept = range(residuals.shape[0])
@@ -107,23 +111,23 @@ def stacked_residuals(residuals: Sequence[Array], /) -> Array:
     return array_namespace(*residuals).stack(list(residuals), axis=0)[:, :, None, :]
 
 
-def mixed(probabilities: Array, floor: float, /) -> Array:
-    """Probabilities (..., k) of which none is below `floor`."""
+def floor_probabilities(probabilities: Array, floor: float, /) -> Array:
+    """Return probabilities (..., k) of at least `floor`."""
     xp = array_namespace(probabilities)
     raised = xp.clip(probabilities, min=floor)
     return raised / xp.sum(raised, axis=-1, keepdims=True)
 
 
-def tempered(probabilities: Array, temperature: float, /) -> Array:
-    """Return positive probabilities (n, k) at a temperature."""
+def apply_temperature(probabilities: Array, temperature: float, /) -> Array:
+    """Return probabilities (n, k) at a temperature."""
     xp = array_namespace(probabilities)
     logs = xp.log(probabilities) / temperature
     powers = xp.exp(logs - xp.max(logs, axis=1, keepdims=True))
     return powers / xp.sum(powers, axis=1, keepdims=True)
 
 
-def bounded(found: Array, reach: Array | None, /) -> Array:
-    """Predictions (..., t) no lower and no higher than they are believed; what overflowed stays."""
+def clip_predictions(found: Array, reach: Array | None, /) -> Array:
+    """Clip predictions (..., t) to their limits; overflowed ones stay."""
     if reach is None:
         return found
     xp = array_namespace(found)

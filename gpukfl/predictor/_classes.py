@@ -1,4 +1,4 @@
-"""Classes of scores: the same for every library."""
+"""Classes and probabilities from scores, for all libraries."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpukfl.core._array import Array, array_namespace
 
 @dataclass(frozen=True)
 class Classes:
-    """What makes classes and probabilities of the values of a function.
+    """The map from a function's values to classes and probabilities.
 
     Two classes have one column: the second's.
 
@@ -30,15 +30,15 @@ class Classes:
 
     @property
     def neutral(self) -> float:
-        """Score of the second of two classes where both are as likely."""
+        """The score of the second of two classes at equal probabilities."""
         return 0.0 if self.signs else 0.5
 
     def margins(self, found: Array, /) -> Array:
-        """Scores (n,) of the second of two classes, less the neutral; (n, k) of more."""
+        """Return scores (n,) of the second of two classes minus the neutral one, or (n, k)."""
         return found[:, 0] - self.neutral if self.count <= 2 else found
 
     def codes(self, margins: Array, /) -> Array:
-        """Numbers (n,) of the classes whose scores are largest."""
+        """Return the codes (n,) of the classes with the largest scores."""
         xp = array_namespace(margins)
         if self.count == 1:
             return xp.zeros_like(margins, dtype=xp.int64)
@@ -46,22 +46,22 @@ class Classes:
             return xp.astype(margins > 0, xp.int64)
         return xp.argmax(margins, axis=1)
 
-    def of_every_class(self, found: Array, /) -> Array:
-        """Estimates (..., k) of the probabilities of every class, where these are at least two."""
+    def all_probabilities(self, found: Array, /) -> Array:
+        """Return the probabilities (..., k) of at least two classes."""
         if self.count <= 2:
             other = 2.0 * self.neutral - found
             found = array_namespace(found).concat([other, found], axis=-1)
         return 0.5 + 0.5 * found if self.signs else found
 
     def log_proba(self, found: Array, /) -> Array:
-        """Logarithms (..., k) of the probabilities."""
+        """Return the logarithms (..., k) of the probabilities."""
         if self.count == 1:
             return array_namespace(found).zeros_like(found)
-        return self.calibration.log_proba(self.of_every_class(found))
+        return self.calibration.log_proba(self.all_probabilities(found))
 
 
 def proba(raw: Array, count: int, /) -> Array:
-    """Probabilities (..., k) of `count` raw scores, or of one score: the second of two classes.
+    """Return probabilities (..., k) from `count` raw scores, or one of the second of two classes.
 
     Arrays that only record what is done with them need not know how many columns they have.
     """

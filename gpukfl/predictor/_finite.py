@@ -1,4 +1,4 @@
-"""What a prediction must be."""
+"""The check of predictions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from gpukfl.core._array import Array, array_namespace
 
 
 def check_finite_prediction(predicted: Array, what: str, precision: object, /) -> Array:
-    """Return predictions back; raise ValueError where they overflowed, as far from the data."""
+    """Return the predictions; raise ValueError if they overflowed far from the data."""
     xp = array_namespace(predicted)
     finite = xp.isfinite(predicted)
     if not bool(xp.all(finite)):

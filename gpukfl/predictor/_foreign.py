@@ -1,4 +1,4 @@
-"""Models of scikit-learn as functions of arrays: linear ones, constants, and boosted trees.
+"""Linear models, constants and boosted trees of scikit-learn as functions of arrays.
 
 They are members of blends by default. Files hold them so, and nothing of scikit-learn is needed to
 predict.
@@ -17,7 +17,7 @@ import numpy as np
 
 from gpukfl.core._array import Array, array_namespace, as_columns, to_host
 from gpukfl.predictor._classes import proba
-from gpukfl.predictor._forest import Forest, forest_of
+from gpukfl.predictor._forest import Forest, read_forest
 from gpukfl.predictor._predictor import AtOnce, Foreign, Predictor, Put
 
 _MANY = 20_000  # rows from which scikit-learn has all threads
@@ -27,7 +27,7 @@ _BOOSTED = ("HistGradientBoostingRegressor", "HistGradientBoostingClassifier")
 
 @dataclass(frozen=True, eq=False)
 class LinearValues(AtOnce):
-    """Values (n, t) of a linear model of standardised rows; of classes their probabilities."""
+    """A linear model of standardised rows: values or probabilities (n, t)."""
 
     mean: Array  # (d,)
     scale: Array  # (d,)
@@ -47,7 +47,7 @@ class LinearValues(AtOnce):
 
     @property
     def width(self) -> int:
-        """Elements that a row needs."""
+        """Return the temporary elements per row."""
         return self.coef.shape[0]
 
     def check(self) -> None:
@@ -62,8 +62,8 @@ class LinearValues(AtOnce):
         raw = rows @ self.coef + self.intercept
         return proba(raw, self.coef.shape[1]) if self.classes else raw
 
-    def placed(self, put: Put, /) -> Self:
-        """Return the same function of arrays that `put` makes of its own."""
+    def map_arrays(self, put: Put, /) -> Self:
+        """Return the function with arrays mapped by `put`."""
         names = ("mean", "scale", "coef", "intercept")
         found: dict[str, Any] = {name: put(getattr(self, name)) for name in names}
         return dataclasses.replace(self, **found)
@@ -83,7 +83,7 @@ class ConstantValues(AtOnce):
 
     @property
     def width(self) -> int:
-        """Elements that a row needs."""
+        """Return the temporary elements per row."""
         return self.values.shape[0]
 
     def check(self) -> None:
@@ -95,8 +95,8 @@ class ConstantValues(AtOnce):
         xp = array_namespace(X)
         return xp.zeros_like(X[:, :1], dtype=xp.float64) + self.values
 
-    def placed(self, put: Put, /) -> Self:
-        """Return the same function of arrays that `put` makes of its own."""
+    def map_arrays(self, put: Put, /) -> Self:
+        """Return the function with arrays mapped by `put`."""
         return dataclasses.replace(self, values=put(self.values))
 
 
@@ -137,11 +137,11 @@ class ArrayModel:
 
     @property
     def predictor_(self) -> Predictor:
-        """The same, as what a blend is made of."""
+        """The same model as a predictor."""
         return Predictor(self.values, self.n_features_in_, one_target=False, labels=self.classes_)
 
     def check(self) -> None:
-        """Raise ValueError unless it predicts for every row."""
+        """Raise ValueError unless the model predicts for all rows."""
         self.values.check()
         t, labels = self.values.n_outputs, self.classes_
         if labels is not None and (labels.shape != (t,) or len(np.unique(labels)) < t):
@@ -171,15 +171,15 @@ class ArrayModel:
 
 
 def array_model(model: Any, /) -> ArrayModel | None:
-    """Return a fitted model of scikit-learn as arrays; None of one that is not known."""
+    """Return a fitted model of scikit-learn as arrays, or None if it is unknown."""
     if isinstance(model, ArrayModel):
         return model
     values = next((found for read in _READERS if (found := read(model)) is not None), None)
     if values is None:
         return None
-    learned = model.steps[-1][1] if _kind_of(model) == "Pipeline" else model
+    learned = model.steps[-1][1] if _class_name(model) == "Pipeline" else model
     labels = getattr(learned, "classes_", None)
-    one_target = labels is None and values.n_outputs == 1 and _kind_of(model) != _SEVERAL
+    one_target = labels is None and values.n_outputs == 1 and _class_name(model) != _SEVERAL
     return ArrayModel(values, labels, one_target)
 
 
@@ -195,13 +195,13 @@ def member_predictor(model: Any, /) -> Predictor:
 
     classifies = is_classifier(model)
     ask = model.predict_proba if classifies else model.predict
-    values = Foreign(partial(_asked, ask), str(unknown_member(type(model).__name__)))
+    values = Foreign(partial(_ask_on_host, ask), str(unknown_member(type(model).__name__)))
     labels = np.asarray(model.classes_) if classifies else None
     return Predictor(values, getattr(model, "n_features_in_", 0), one_target=False, labels=labels)
 
 
-def _asked(ask: Callable[[np.ndarray], np.ndarray], X: Array) -> Array:
-    """Ask a model for predictions (n, t) at rows (n, d), on the host."""
+def _ask_on_host(ask: Callable[[np.ndarray], np.ndarray], X: Array) -> Array:
+    """Return a model's predictions (n, t) at rows (n, d), computed on the host."""
     rows = np.asarray(to_host(X), dtype=np.float64)
     with few_threads(len(rows)):
         found = ask(rows)
@@ -216,7 +216,7 @@ def few_threads(n: int, /) -> contextlib.AbstractContextManager[object]:
 
 
 def unknown_member(kind: str, /) -> TypeError:
-    """Return the error for a member of a class that is none of a portfolio's own."""
+    """Return the error for a member of an unknown class."""
     msg = (
         "expected members that are kernel methods, linear models or gradient-boosted trees, "
         f"got {kind}: members='kernels' blends kernel methods"
@@ -224,15 +224,15 @@ def unknown_member(kind: str, /) -> TypeError:
     return TypeError(msg)
 
 
-def _kind_of(model: Any) -> str:
-    """Name the class of a model of scikit-learn; empty of others, which may predict anything."""
+def _class_name(model: Any) -> str:
+    """Return the class name of a scikit-learn model, or an empty string."""
     kind = type(model)
     return kind.__name__ if kind.__module__.startswith("sklearn.") else ""
 
 
 def _linear(model: Any) -> LinearValues | None:
-    steps = [step for _, step in model.steps] if _kind_of(model) == "Pipeline" else []
-    kinds = [_kind_of(step) for step in steps]
+    steps = [step for _, step in model.steps] if _class_name(model) == "Pipeline" else []
+    kinds = [_class_name(step) for step in steps]
     if len(kinds) != 2 or kinds[0] != "StandardScaler" or kinds[1] not in _LAST:
         return None
     scaler, last = steps
@@ -247,17 +247,21 @@ def _linear(model: Any) -> LinearValues | None:
 
 
 def _are_softmax(model: Any) -> bool:
-    """Whether probabilities of a logistic regression are those of `proba`."""
+    """Whether a logistic regression has the probabilities of `proba`."""
     if getattr(model, "multi_class", "auto") not in ("auto", "deprecated", "warn"):
         return False
     return len(model.coef_) == 1 or model.solver != "liblinear"
 
 
 def _constant(model: Any) -> ConstantValues | None:
-    """Read what folds have where they know one class only."""
-    if _kind_of(model) == "DummyClassifier" and model.strategy == "prior" and model.n_outputs_ == 1:
+    """Return the constant of a model that knows one class only, or None."""
+    if (
+        _class_name(model) == "DummyClassifier"
+        and model.strategy == "prior"
+        and model.n_outputs_ == 1
+    ):
         values = model.class_prior_
-    elif _kind_of(model) == "DummyRegressor":
+    elif _class_name(model) == "DummyRegressor":
         values = np.ravel(model.constant_)
     else:
         return None
@@ -267,18 +271,18 @@ def _constant(model: Any) -> ConstantValues | None:
 _SEVERAL = "MultiOutputRegressor"
 
 
-def _boosted(model: Any) -> Forest | None:
-    if _kind_of(model) in _BOOSTED:
-        return forest_of(model)
-    if _kind_of(model) != _SEVERAL or {*map(_kind_of, model.estimators_)} != {_BOOSTED[0]}:
+def _read_trees(model: Any) -> Forest | None:
+    if _class_name(model) in _BOOSTED:
+        return read_forest(model)
+    if _class_name(model) != _SEVERAL or {*map(_class_name, model.estimators_)} != {_BOOSTED[0]}:
         return None
-    parts = [forest_of(one) for one in model.estimators_]
+    parts = [read_forest(one) for one in model.estimators_]
     found = [one for one in parts if one is not None]
     if len(found) < len(parts) or len({one.link for one in found}) > 1:
         return None
     if any(len(one.levels) for one in found):  # of which each target may know others
         return None
-    return Forest.joined(found, [0] * len(found), found[0].n_features)
+    return Forest.concat(found, [0] * len(found), found[0].n_features)
 
 
-_READERS: tuple[Callable[[Any], Any], ...] = (_linear, _boosted, _constant)
+_READERS: tuple[Callable[[Any], Any], ...] = (_linear, _read_trees, _constant)

@@ -1,4 +1,4 @@
-"""Boosted trees as tables of numbers: checked, evaluated, and joined."""
+"""Boosted trees as tables of numbers, with checks and evaluation."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _DEEPEST = 512  # steps from a root to a leaf
 
 @dataclass(frozen=True, eq=False)
 class Forest(AtOnce):
-    """Trees that add up to outputs; the nodes of all of them are one table.
+    """A sum of trees, with all nodes in one table.
 
     A node is a leaf, or splits by a threshold or by a set of categories. Missing values go to the
     side that each node names, and so do categories that are not known.
@@ -72,15 +72,15 @@ class Forest(AtOnce):
 
     @property
     def width(self) -> int:
-        """Elements that a row needs."""
+        """Return the temporary elements per row."""
         return 4 * len(self.trees)
 
-    def placed(self, put: Any, /) -> Self:  # noqa: ARG002
-        """Return itself: its arrays are placed beside rows."""
+    def map_arrays(self, put: Any, /) -> Self:  # noqa: ARG002
+        """Return the forest unchanged: its arrays are placed at evaluation."""
         return self
 
     def check(self) -> None:
-        """Raise ValueError unless every row reaches a leaf of each tree, and reads no other place.
+        """Raise ValueError unless every row reaches a leaf of each tree within the table.
 
         O(m) times the depth, in a few arrays of the size of the table.
         """
@@ -91,7 +91,7 @@ class Forest(AtOnce):
         self._levels_of_nodes()
 
     def _rules(self) -> Any:
-        """Yield what must hold, each of which may rely on those before."""
+        """Yield the conditions of a valid table, in order."""
         m, d, t = len(self.numbers), self.n_features, len(self.baseline)
         yield "columns", d > 0
         shapes = {
@@ -181,33 +181,33 @@ class Forest(AtOnce):
     def sums(self, X: Array, /) -> Array:
         """Walk all trees at once, by array operations: sums (n, t) before the link."""
         walk = self._walk
-        leaves = self._values_at(self._with_missing(X), walk, self._codes(X))
+        leaves = self._leaf_values(self._node_inputs(X), walk, self._codes(X))
         if is_host(X):
             sums: Array = np.add.reduceat(leaves, walk.first, axis=1)
         else:
             xp, edges = array_namespace(X), [*walk.first.tolist(), len(self.trees)]
             columns = [xp.sum(leaves[:, a:b], axis=1) for a, b in itertools.pairwise(edges)]
             sums = xp.stack(columns, axis=1)
-        return sums + _beside(self.baseline, X)
+        return sums + _put_beside(self.baseline, X)
 
     @staticmethod
-    def _with_missing(X: Array) -> Any:
-        """Rows (n, 2 d + 1) as nodes see them.
+    def _node_inputs(X: Array) -> Any:
+        """Return the nodes' inputs (n, 2 d + 1), with indicators of missing values.
 
         Where missing values go left, values are read that are the lowest; and leaves read NaN.
         """
         xp: Any = array_namespace(X)
         return xp.concat([X, xp.where(xp.isnan(X), -np.inf, X), X[:, :1] * np.nan], axis=1)
 
-    def _values_at(self, X: Any, walk: Walk, codes: np.ndarray | None) -> Any:
-        """Values (n, T) of the leaves that rows (n, 2 d + 1) reach."""
+    def _leaf_values(self, X: Any, walk: Walk, codes: np.ndarray | None) -> Any:
+        """Return the values (n, T) of the leaves that rows (n, 2 d + 1) reach."""
         xp, T, host = array_namespace(X), len(self.trees), is_host(X)
-        column, number, right = (_beside(one, X) for one in walk[:3])
+        column, number, right = (_put_beside(one, X) for one in walk[:3])
         if host:  # `take_along_axis` takes longer than all else of a single row
             at: Any = np.broadcast_to(np.arange(T), (len(X), T))
             row, flat = X.shape[1] * np.arange(len(X))[:, None], np.ascontiguousarray(X).ravel()
         else:
-            at = _beside(np.arange(T)[None, :], X) + xp.zeros_like(X[:, :1], dtype=xp.int64)
+            at = _put_beside(np.arange(T)[None, :], X) + xp.zeros_like(X[:, :1], dtype=xp.int64)
         for _ in range(walk.depth):
             where = _take(column, at, T)
             x = flat.take(row + where) if host else xp.take_along_axis(X, where, axis=1)
@@ -218,7 +218,7 @@ class Forest(AtOnce):
         return _take(number, at, T)
 
     def _codes(self, X: Array) -> np.ndarray | None:
-        """Numbers (n, d) of the levels of categories, -1 of others; None without categories."""
+        """Return the level codes (n, d) of categories, -1 for others; None without categories."""
         if not len(self.subsets):
             return None
         if not is_host(X):
@@ -232,7 +232,7 @@ class Forest(AtOnce):
         return codes
 
     def _left_of_levels(self, codes: np.ndarray, at: Any, left: Any) -> np.ndarray:
-        """Which rows go left, also where nodes `at` (n, T) split by a subset."""
+        """Return which rows go left at nodes (n, T), also by subsets of levels."""
         order = self._walk.order
         feature, _, _, missing_left, subset = self.nodes[order[at]].transpose(2, 0, 1)
         code = np.take_along_axis(codes, np.maximum(feature, 0), axis=1)
@@ -242,7 +242,7 @@ class Forest(AtOnce):
 
     @cached_property
     def _walk(self) -> Walk:
-        """The nodes level by level, so that both children stand side by side."""
+        """The nodes level by level, with siblings side by side."""
         by_output = np.argsort(self.trees[:, 1], kind="stable")
         levels = self._levels_of_nodes(by_output)
         order = np.concatenate(levels)
@@ -265,7 +265,7 @@ class Forest(AtOnce):
         )
 
     def _levels_of_nodes(self, by: np.ndarray | None = None) -> list[np.ndarray]:
-        """Return nodes of each level: all roots, then the children of each, right ones first."""
+        """Return the nodes of each level: all roots, then their children, right ones first."""
         roots = self.trees[:, 0]
         levels = [roots if by is None else roots[by]]
         while True:
@@ -280,8 +280,8 @@ class Forest(AtOnce):
     # ------------------------------------------------------------------ several as one
 
     @classmethod
-    def joined(cls, forests: Sequence[Self], first: Sequence[int], n_features: int, /) -> Self:
-        """Join forests of one link, without categories, whose outputs come one after the other.
+    def concat(cls, forests: Sequence[Self], first: Sequence[int], n_features: int, /) -> Self:
+        """Concatenate forests of one link, without categories, by outputs.
 
         Parameters
         ----------
@@ -312,9 +312,9 @@ class Forest(AtOnce):
 
 
 class Walk(NamedTuple):
-    """A forest's nodes in the order in which arrays walk them; roots come first, by outputs."""
+    """A forest's nodes in the order of evaluation; roots come first, by outputs."""
 
-    column: np.ndarray  # (m,): see `Forest._with_missing`
+    column: np.ndarray  # (m,): see `Forest._node_inputs`
     number: np.ndarray  # (m,)
     right: np.ndarray  # (m,): the child to the right, before the one to the left; of leaves itself
     first: np.ndarray  # (t,): the first tree of each output
@@ -322,15 +322,15 @@ class Walk(NamedTuple):
     order: np.ndarray  # (m,): where each node is in the table, of trees with subsets
 
 
-def _beside(x: np.ndarray, other: Array) -> Any:
-    """Return a host array beside one that may only record what is done with it."""
+def _put_beside(x: np.ndarray, other: Array) -> Any:
+    """Place a host array beside another one, which may be traced."""
     if is_host(other):
         return x
     return array_namespace(other).asarray(x.astype(np.int64) if x.dtype.kind == "i" else x)
 
 
 def _take(x: Any, index: Any, T: int) -> Any:
-    """Values of x (m,) at indices (n, T)."""
+    """Return the values of x (m,) at indices (n, T)."""
     if is_host(x):
         return x.take(index)
     xp = array_namespace(x)
@@ -340,8 +340,8 @@ def _take(x: Any, index: Any, T: int) -> Any:
 # ---------------------------------------------------------------------- scikit-learn's
 
 
-def forest_of(model: Any, /) -> Forest | None:
-    """Read the trees of a fitted HistGradientBoosting, which are no public part of it.
+def read_forest(model: Any, /) -> Forest | None:
+    """Return the trees of a fitted HistGradientBoosting, or None.
 
     None where they are not as they are known to be: of another version, or with categories that
     are no numbers.
@@ -376,7 +376,7 @@ def _read(model: Any, link: str, grown: Sequence[Sequence[Any]]) -> Forest:
     leaf, by_levels = tables["is_leaf"] == 1, tables["is_categorical"] == 1
     subsets = [tree.raw_left_cat_bitsets for tree in trees]
     counts = np.array([len(one) for one in subsets])
-    original, levels = _columns_of(model)
+    original, levels = _feature_columns(model)
     fields = (
         np.where(leaf, -1, original[np.where(leaf, 0, tables["feature_idx"])]),
         np.where(leaf, 0, first + tables["left"]),
@@ -402,8 +402,8 @@ def _read(model: Any, link: str, grown: Sequence[Sequence[Any]]) -> Forest:
     )
 
 
-def _columns_of(model: Any) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Return the column of rows that each feature of the trees is, and the levels of each column.
+def _feature_columns(model: Any) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Return the column of each feature of the trees, and the levels of each column.
 
     Categories come first in the trees, and are encoded by the order of their values.
     """

@@ -1,4 +1,4 @@
-"""What a fitted function is."""
+"""The base class of fitted functions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gpukfl.partitioned._rows import Rows
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Function(ABC):
-    """A fitted function of rows, in the units of the targets.
+    """A fitted function of rows in the units of the targets.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class Function(ABC):
     @property
     @abstractmethod
     def width(self) -> int:
-        """Elements that a row needs."""
+        """Return the temporary elements per row."""
 
     @property
     def steps(self) -> int:
@@ -54,16 +54,16 @@ class Function(ABC):
         return 20 * self.width
 
     @abstractmethod
-    def at(self, X: Array, /) -> Array:
-        """Values (n, t) at rows that are prepared."""
+    def evaluate(self, X: Array, /) -> Array:
+        """Evaluate at prepared rows: (n, t)."""
 
     def prepare(self) -> None:  # noqa: B027
-        """Compute what all rows need, once and not in every thread."""
+        """Compute shared intermediate results once, before threads start."""
 
     def rows(self, X: Array, /) -> Rows:
-        """Prepare rows (n, d) of data, when they are asked for."""
+        """Return rows (n, d) of data that are scaled on access."""
         if self.columns is not None:
-            X = _columns_of(X, self.columns)
+            X = _take_columns(X, self.columns)
         return Rows(X, self.reference, self.scaling, self.clip, self.leading_ones)
 
     def __call__(self, X: Array, /) -> Array:
@@ -72,9 +72,9 @@ class Function(ABC):
         Array operations only: rows may be such as record what is done with them, and nobody need
         know how many they are.
         """
-        return array_namespace(X).astype(self.at(self.rows(X).whole()), X.dtype)
+        return array_namespace(X).astype(self.evaluate(self.rows(X).whole()), X.dtype)
 
-    def by_blocks(self, X: Array, /) -> Array:
+    def evaluate_in_blocks(self, X: Array, /) -> Array:
         """Evaluate at rows (n, d) by blocks that fit in memory: (n, t), in the dtype of `X`."""
         rows, parts = self.rows(X), list[Array]()
         self.prepare()
@@ -82,20 +82,20 @@ class Function(ABC):
             self.reference,
             (0, rows.shape[0]),
             self.width,
-            lambda start, stop: self.at(rows.block(start, stop)),
+            lambda start, stop: self.evaluate(rows.block(start, stop)),
             lambda _start, _stop, part: parts.append(part),
             fewest=1,
         )
         xp = array_namespace(self.reference)
-        found = xp.concat(parts, axis=0) if parts else self.at(rows.block(0, 0))
+        found = xp.concat(parts, axis=0) if parts else self.evaluate(rows.block(0, 0))
         return xp.astype(found, X.dtype)
 
     def alone(self) -> Self:
         """Return itself: it is array operations alone."""
         return self
 
-    def placed(self, put: Callable[[Array], Array], /) -> Self:
-        """Return the same function of arrays that `put` makes of its own."""
+    def map_arrays(self, put: Callable[[Array], Array], /) -> Self:
+        """Return the function with arrays mapped by `put`."""
         found = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         own: dict[str, Any] = {
             k: put(v) for k, v in found.items() if is_array(v) and k not in self._on_host
@@ -105,19 +105,19 @@ class Function(ABC):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Constant(Function):
-    """The intercept, whatever the row."""
+    """A constant function."""
 
     @property
     def width(self) -> int:
-        """Elements that a row needs."""
+        """Return the temporary elements per row."""
         return self.intercept.shape[0]
 
-    def at(self, X: Array, /) -> Array:
+    def evaluate(self, X: Array, /) -> Array:
         """Values (n, t)."""
         return self.intercept + array_namespace(X).zeros_like(X[:, :1])
 
 
-def _columns_of(X: Array, columns: np.ndarray) -> Array:
+def _take_columns(X: Array, columns: np.ndarray) -> Array:
     if is_host(X):
         return np.asarray(X[:, columns])
     xp = array_namespace(X)

@@ -1,4 +1,4 @@
-"""What stands for gaps where the rows of the fit had none."""
+"""Replacements of missing values in new rows."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ import numpy as np
 from gpukfl.core._array import Array, to_host
 
 
-def medians_of(rows: Array, weights: np.ndarray, /) -> np.ndarray:
-    """Medians (d,) of those rows (m, d) whose weight is positive."""
+def weighted_medians(rows: Array, weights: np.ndarray, /) -> np.ndarray:
+    """Return the medians (d,) of rows (m, d) with positive weight."""
     return np.median(to_host(rows)[weights > 0].astype(np.float64), axis=0)

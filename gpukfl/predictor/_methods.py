@@ -1,4 +1,4 @@
-"""The fitted function of each method, made of its fitted attributes.
+"""The fitted function of each method, from its fitted attributes.
 
 What is read is an estimator, or anything else that has its attributes and parameters.
 """
@@ -27,8 +27,8 @@ from gpukfl.predictor._sums import FeatureSum, HermiteSum, KernelSum, ShapeSum
 FAR = 6.0  # standard deviations beyond which Hermite polynomials explode
 
 
-def function_of(kind: str, e: Any, /) -> Function:
-    """Make the function of a fitted estimator.
+def make_function(kind: str, e: Any, /) -> Function:
+    """Return the fitted function of an estimator.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def function_of(kind: str, e: Any, /) -> Function:
 
 
 def is_method(kind: str, /) -> bool:
-    """Whether this is the name of a class that `function_of` takes."""
+    """Whether a class has a fitted function."""
     return _stem(kind) in _MAKERS
 
 
@@ -99,7 +99,7 @@ def _selection(e: Any) -> Function:
     if e.dual_coef_ is None:
         return Constant(reference=reference_like(e.intercept_), intercept=e.intercept_)
     used, stretch = to_host(e._used), to_host(e._stretch)
-    scaling = _times(stretch) if e.scaling_ is None else e.scaling_.of_columns(used, stretch)
+    scaling = _times(stretch) if e.scaling_ is None else e.scaling_.select_columns(used, stretch)
     return KernelSum(
         reference=double_reference(e.centers_),
         intercept=e.intercept_,
@@ -113,7 +113,7 @@ def _selection(e: Any) -> Function:
 
 
 def _times(factors: np.ndarray) -> Callable[[Array], Array]:
-    """Return what multiplies columns by factors."""
+    """Return a function that multiplies columns by factors."""
     return lambda X: X * array_namespace(X).asarray(factors, **double_like(X))
 
 
@@ -189,7 +189,7 @@ def _weighting(e: Any) -> Function:
 
 
 def farthest(clip: Any, /) -> float | None:
-    """Return the standard deviations at which features of RegFeaL end."""
+    """Return the clipping limit of RegFeaL's features, in standard deviations."""
     return FAR if clip == "auto" else clip
 
 

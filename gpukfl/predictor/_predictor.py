@@ -20,22 +20,22 @@ class Valued(Protocol):
 
     @property
     def width(self) -> int:
-        """Elements that a row needs."""
+        """Return the temporary elements per row."""
 
     def __call__(self, X: Array, /) -> Array:
         """Values (n, t) at rows (n, d), all at once."""
 
-    def by_blocks(self, X: Array, /) -> Array:
+    def evaluate_in_blocks(self, X: Array, /) -> Array:
         """Values (n, t) at rows (n, d), by blocks that fit in memory."""
 
     def prepare(self) -> None:
-        """Compute what all rows need, once and not in every thread."""
+        """Compute shared intermediate results once, before threads start."""
 
     def alone(self) -> Self:
         """Return the same function for arrays that record what is done with them."""
 
-    def placed(self, put: Put, /) -> Self:
-        """Return the same function of arrays that `put` makes of its own."""
+    def map_arrays(self, put: Put, /) -> Self:
+        """Return the function with arrays mapped by `put`."""
 
 
 class AtOnce:
@@ -43,7 +43,7 @@ class AtOnce:
 
     @property
     def width(self) -> int:
-        """Elements that a row needs."""
+        """Return the temporary elements per row."""
         return 1
 
     @property
@@ -51,7 +51,7 @@ class AtOnce:
         """Steps that a row takes, about, where NumPy takes them."""
         return 20 * self.width
 
-    def by_blocks(self, X: Array, /) -> Array:
+    def evaluate_in_blocks(self, X: Array, /) -> Array:
         """Values (n, t) at rows (n, d)."""
         found: Array = self(X)  # type: ignore[operator]
         return found
@@ -90,7 +90,7 @@ class Foreign(AtOnce):
         """Raise TypeError: it is no function of arrays."""
         raise TypeError(self.why_not)
 
-    def placed(self, put: Put, /) -> Self:
+    def map_arrays(self, put: Put, /) -> Self:
         """Return itself: it has no arrays of its own."""
         del put
         return self
@@ -122,10 +122,10 @@ class Predictor:
 
     def evaluate(self, X: Array, /) -> Array:
         """Values (n, t) at rows (n, d) that are validated, by blocks that fit in memory."""
-        return self.values.by_blocks(X)
+        return self.values.evaluate_in_blocks(X)
 
-    def predicted(self, found: Array, /) -> Array:
-        """Predictions (n,) or (n, t) of values: of classes their numbers."""
+    def decode(self, found: Array, /) -> Array:
+        """Return predictions (n,) or (n, t), or class codes, from values."""
         if self.labels is None:
             return found[:, 0] if self.one_target else found
         if self.classes is None:
@@ -139,14 +139,14 @@ class Predictor:
         return array_namespace(found).exp(self.classes.log_proba(found))
 
     def outputs(self, X: Array, n_classes: int, /) -> Array:
-        """Predictions (n, t) as a blend takes them, in float64: of classes all probabilities."""
-        return self._as_member(self.values(X), n_classes)
+        """Return predictions, or all probabilities, (n, t) in float64 for a blend."""
+        return self._expand_classes(self.values(X), n_classes)
 
     def outputs_by_blocks(self, X: Array, n_classes: int, /) -> Array:
         """Return the same, by blocks of rows that fit in memory."""
-        return self._as_member(self.values.by_blocks(X), n_classes)
+        return self._expand_classes(self.values.evaluate_in_blocks(X), n_classes)
 
-    def _as_member(self, found: Array, n_classes: int) -> Array:
+    def _expand_classes(self, found: Array, n_classes: int) -> Array:
         xp = array_namespace(found)
         if self.labels is not None:
             found = self.probabilities(found)
@@ -171,6 +171,6 @@ class Predictor:
         """
         return dataclasses.replace(self, values=self.values.alone())
 
-    def placed(self, put: Put, /) -> Self:
-        """Return the same model of arrays that `put` makes of its own."""
-        return dataclasses.replace(self, values=self.values.placed(put))
+    def map_arrays(self, put: Put, /) -> Self:
+        """Return the model with arrays mapped by `put`."""
+        return dataclasses.replace(self, values=self.values.map_arrays(put))

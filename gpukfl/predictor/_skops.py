@@ -1,4 +1,4 @@
-"""Estimators of other libraries in model files: as bytes of skops, of types that are trusted.
+"""Estimators of other libraries in model files, as bytes of skops with trusted types only.
 
 Boosted trees inside them are tables, which are checked when they are read.
 """
@@ -51,7 +51,7 @@ class _TreesOfTable(BaseEstimator):
         self.model = model
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:  # noqa: ARG002
-        """Return itself, as a `sklearn.frozen.FrozenEstimator` does."""
+        """Return the estimator unchanged, as `sklearn.frozen.FrozenEstimator` does."""
         return self
 
     @property
@@ -79,7 +79,7 @@ class _TreesOfTable(BaseEstimator):
         return {"table": table, "labels": self.model.classes_}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take the table of a state.
+        """Restore the table from a state.
 
         Raises
         ------
@@ -117,8 +117,8 @@ class TreesOfTableClassifier(ClassifierMixin, _TreesOfTable):
 _OWN = [f"{__name__}.{kind.__name__}" for kind in (TreesOfTableRegressor, TreesOfTableClassifier)]
 
 
-def _with_tables(estimator: Any) -> Any:
-    """Return a copy of an estimator whose boosted trees are tables; itself without any."""
+def _replace_trees(estimator: Any) -> Any:
+    """Return a copy of an estimator whose boosted trees are tables, or itself if it has none."""
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
     kinds = HistGradientBoostingClassifier, HistGradientBoostingRegressor
@@ -131,7 +131,7 @@ def _with_tables(estimator: Any) -> Any:
     return copy.deepcopy(estimator, made) if made else estimator
 
 
-def bytes_of(estimator: Any, /) -> bytes:
+def dump_estimator(estimator: Any, /) -> bytes:
     """Return the bytes of a fitted estimator.
 
     Raises
@@ -141,7 +141,7 @@ def bytes_of(estimator: Any, /) -> bytes:
     """
     from skops.io import dumps, get_untrusted_types
 
-    data = dumps(_with_tables(estimator))
+    data = dumps(_replace_trees(estimator))
     unknown = [kind for kind in get_untrusted_types(data=data) if kind not in _OWN]
     if unknown:
         msg = (
@@ -157,8 +157,8 @@ def bytes_of(estimator: Any, /) -> bytes:
     return data
 
 
-def made_of(data: np.ndarray, /) -> Any:
-    """Make an estimator of its bytes, an array; nothing that is not trusted is made.
+def load_estimator(data: np.ndarray, /) -> Any:
+    """Make an estimator from its bytes; refuse types that are not trusted.
 
     Raises
     ------
@@ -184,7 +184,7 @@ def made_of(data: np.ndarray, /) -> Any:
 
 
 def _check(data: bytes | memoryview) -> None:
-    """Raise RefusedError unless an archive of skops holds no more than its own size."""
+    """Raise RefusedError if an archive of skops unpacks to more than its own size."""
     stream, size = io.BytesIO(data), len(data)
     check_directory(stream, size, 0)
     with refusals(), zipfile.ZipFile(stream) as archive:
@@ -195,7 +195,7 @@ def _check(data: bytes | memoryview) -> None:
         text = archive.read(_SCHEMA)
         check_json(text, size)
         # An array that is named often would be read as often
-        named = list(_named(json.loads(text)))
+        named = list(_iterate_file_names(json.loads(text)))
         if sum(members[name].file_size for name in named if name in members) > 2 * size:
             msg = "which holds an estimator that is larger than its bytes"
             raise RefusedError(msg)
@@ -203,19 +203,19 @@ def _check(data: bytes | memoryview) -> None:
             _check_array(archive, members[name], size)
 
 
-def _named(node: Any) -> Iterator[str]:
-    """Names of the files in the description of an estimator."""
+def _iterate_file_names(node: Any) -> Iterator[str]:
+    """Yield the names of the files in the description of an estimator."""
     if isinstance(node, dict):
         if isinstance(node.get("file"), str):
             yield node["file"]
         node = list(node.values())
     if isinstance(node, list):
         for one in node:
-            yield from _named(one)
+            yield from _iterate_file_names(one)
 
 
 def _check_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, size: int) -> None:
-    """Raise RefusedError unless an array, or an archive of arrays, is as large as it tells."""
+    """Raise RefusedError unless an array, or an archive of arrays, has the declared size."""
     with archive.open(member) as stream:
         if member.filename.endswith(".npz"):  # sparse matrices, which are always compressed
             with zipfile.ZipFile(stream) as inner:
@@ -236,7 +236,7 @@ def _check_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, size: int) -
 
 
 def _check_indices(found: Any) -> None:
-    """Raise ValueError where compiled code would read what indices point to unchecked."""
+    """Raise ValueError if indices point outside their arrays: compiled code does not check them."""
     from scipy.sparse import issparse
     from sklearn.svm._base import BaseLibSVM
 
@@ -248,7 +248,7 @@ def _check_indices(found: Any) -> None:
 
 
 def _parts_of(found: Any) -> Iterator[Any]:
-    """Yield an object, and all that it holds."""
+    """Yield an object and everything inside it."""
     seen: set[int] = set()
     todo = [found]
     while todo:
@@ -278,7 +278,7 @@ def _check_sparse(matrix: Any) -> None:
 
 
 def _check_support(machine: Any) -> None:
-    """Raise ValueError unless the arrays of a support vector machine are as long as it reads."""
+    """Raise ValueError unless the arrays of a support vector machine have consistent lengths."""
     vectors, counts = machine.support_vectors_, machine.n_support_  # of a regression the first
     n = vectors.shape[0]
     k = len(machine._n_support)

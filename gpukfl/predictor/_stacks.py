@@ -1,4 +1,4 @@
-"""Models of one sort, of all folds and members of a blend, as one function of rows.
+"""Stacks of models of one kind, over all folds and members of a blend.
 
 A row of a blend takes dozens of small steps by every model. All that does not depend on the row is
 done when models are stacked, and the rest once for each sort.
@@ -21,7 +21,7 @@ from gpukfl.core._array import (
     array_namespace,
     clip,
     concat_rows,
-    device_of,
+    get_device,
     is_host,
     library_name,
     to_host,
@@ -36,7 +36,7 @@ from gpukfl.predictor._forest import Forest
 from gpukfl.predictor._function import Function
 from gpukfl.predictor._predictor import Foreign, Predictor
 from gpukfl.predictor._sums import KernelSum, ShapeSum, inside
-from gpukfl.predictor._views import Place, View, Views, taken
+from gpukfl.predictor._views import Place, View, Views, take_places
 
 _NEAR = 2**16  # elements, of which a few arrays fit in a cache
 _AT_ONCE = 2**18  # elements of a matrix of kernels
@@ -44,7 +44,7 @@ _LEAST, _LARGEST = 1e-100, 1e100  # lengthscales by which points can be divided
 
 
 class Stack(Protocol):
-    """Models of one sort, side by side."""
+    """A stack of models of one kind."""
 
     @property
     def reference(self) -> Array | None:
@@ -52,7 +52,7 @@ class Stack(Protocol):
 
     @property
     def width(self) -> int:
-        """Elements that a row needs."""
+        """Return the temporary elements per row."""
 
     @property
     def steps(self) -> int:
@@ -67,7 +67,7 @@ class Stack(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Alone:
-    """A model of a sort that is not stacked.
+    """A model that is not stacked.
 
     `recorded` says whether its rows are made by operations that may only be recorded.
     """
@@ -94,7 +94,7 @@ class Alone:
 
     @property
     def width(self) -> int:
-        """Elements that a row needs."""
+        """Return the temporary elements per row."""
         return self.model.values.width
 
     @property
@@ -104,8 +104,8 @@ class Alone:
         return found
 
     def __call__(self, view: View, /) -> Array:
-        """Evaluate it."""
-        rows = view.one_by_one(self.place) if self.recorded else view.of_fold(self.place)
+        """Evaluate the model."""
+        rows = view.one_by_one(self.place) if self.recorded else view.model_rows(self.place)
         return self.model.outputs(rows, self.n_classes)[None, ...]
 
 
@@ -114,7 +114,7 @@ class Alone:
 
 @dataclass(frozen=True, eq=False)
 class LinearStack:
-    """Linear models of standardised rows, whose scales are in the coefficients."""
+    """A stack of linear models, with scalings merged into the coefficients."""
 
     folds: np.ndarray  # (m,)
     mean: np.ndarray  # (m, d)
@@ -124,19 +124,19 @@ class LinearStack:
     classes: bool
 
     @staticmethod
-    def sort_of(model: Predictor, place: Place, /) -> Hashable:
-        """Return what models of one stack have in common; None of others."""
+    def stack_key(model: Predictor, place: Place, /) -> Hashable:
+        """Return the key of models that can be stacked, or None."""
         values = model.values
         if not isinstance(values, LinearValues):
             return None
         return place.sees, values.classes, values.coef.shape
 
     @classmethod
-    def of(cls, models: Sequence[Predictor], places: Sequence[Place], views: Views, /) -> Self:
-        """Stack models of one sort."""
+    def build(cls, models: Sequence[Predictor], places: Sequence[Place], views: Views, /) -> Self:
+        """Stack models with one key."""
         parts: Any = [model.values for model in models]
         return cls(
-            folds=np.array([views.fold_of(place) for place in places]),
+            folds=np.array([views.fold_index(place) for place in places]),
             mean=np.stack([one.mean for one in parts]),
             coef=np.stack([one.coef / one.scale[:, None] for one in parts]),
             intercept=np.stack([one.intercept[None] for one in parts]),
@@ -151,7 +151,7 @@ class LinearStack:
 
     @property
     def width(self) -> int:
-        """Elements that a row needs."""
+        """Return the temporary elements per row."""
         return self.mean.size
 
     @property
@@ -160,15 +160,15 @@ class LinearStack:
         return self.coef.size
 
     def __call__(self, view: View, /) -> np.ndarray:
-        """Evaluate all."""
-        X: Any = taken(view.rows(self.sees), self.folds)
+        """Evaluate all models."""
+        X: Any = take_places(view.rows(self.sees), self.folds)
         raw = (X - self.mean).transpose(1, 0, 2) @ self.coef + self.intercept
         return np.asarray(proba(raw, self.coef.shape[2])) if self.classes else raw
 
 
 @dataclass(frozen=True, eq=False)
 class ForestStack:
-    """Forests without categories, as one of the rows that all models see."""
+    """Several forests without categories, joined to one."""
 
     forest: Forest  # of the outputs of all models
     n_outputs: int  # of each
@@ -176,23 +176,23 @@ class ForestStack:
     link: str
 
     @staticmethod
-    def sort_of(model: Predictor, place: Place, /) -> Hashable:
-        """Return what models of one forest have in common; None of others."""
+    def stack_key(model: Predictor, place: Place, /) -> Hashable:
+        """Return the key of models that can be joined, or None."""
         values = model.values
         if not isinstance(values, Forest) or len(values.subsets):
             return None
         return place.sees, values.link, len(values.baseline)
 
     @classmethod
-    def of(cls, models: Sequence[Predictor], places: Sequence[Place], views: Views, /) -> Self:
-        """Join models of one sort."""
+    def build(cls, models: Sequence[Predictor], places: Sequence[Place], views: Views, /) -> Self:
+        """Join models with one key."""
         forests = [model.values for model in models if isinstance(model.values, Forest)]
         n_folds, d = views.shape(places[0].sees)
         if any(one.n_features != d for one in forests):
             msg = f"expected trees of {d} columns, got {[one.n_features for one in forests]}"
             raise ValueError(msg)
-        first = [d * views.fold_of(place) for place in places]
-        whole = Forest.joined(forests, first, n_folds * d)
+        first = [d * views.fold_index(place) for place in places]
+        whole = Forest.concat(forests, first, n_folds * d)
         return cls(whole, len(forests[0].baseline), places[0].sees, whole.link)
 
     @property
@@ -202,7 +202,7 @@ class ForestStack:
 
     @property
     def width(self) -> int:
-        """Elements that a row needs."""
+        """Return the temporary elements per row."""
         return len(self.forest.baseline)
 
     @property
@@ -230,7 +230,7 @@ class ForestStack:
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """Rows as several functions take them, and what is made of their values."""
+    """The common preparation of rows of several functions, and of their values."""
 
     reference: Array  # of the place and the dtype to compute on
     sees: str
@@ -240,35 +240,37 @@ class Prepared:
     classes: Classes | None
 
     @staticmethod
-    def sort_of(model: Predictor, place: Place, /) -> Hashable:
-        """Return what functions have in common; None of those that prepare rows in another way."""
+    def stack_key(model: Predictor, place: Place, /) -> Hashable:
+        """Return the key of functions with a common preparation of rows, or None."""
         f, classes = model.values, model.classes
         if not isinstance(f, Function) or f.leading_ones or f.columns is not None:
             return None
-        if f.scaling is not None and not hasattr(f.scaling, "joined"):
+        if f.scaling is not None and not hasattr(f.scaling, "concat"):
             return None
         told = None if classes is None else (classes.count, classes.signs)
-        there = library_name(f.reference), str(device_of(f.reference)), f.reference.dtype
+        there = library_name(f.reference), str(get_device(f.reference)), f.reference.dtype
         return place.sees, f.clip, there, f.intercept.shape, told
 
     @classmethod
-    def of(cls, models: Sequence[Predictor], places: Sequence[Place], views: Views, /) -> Self:
-        """Join what models of one sort do with rows."""
+    def build(cls, models: Sequence[Predictor], places: Sequence[Place], views: Views, /) -> Self:
+        """Join the preparations of models with one key."""
         parts: Any = [model.values for model in models]
         pairs = zip(parts, places, strict=True)
         there = parts[0].reference
         return cls(
             reference=there,
             sees=places[0].sees,
-            places=np.array([views.place_of(one.scaling, place) for one, place in pairs]),
+            places=np.array([views.register_scaling(one.scaling, place) for one, place in pairs]),
             clip=parts[0].clip,
-            intercept=on_place(np.stack([to_host(one.intercept)[None] for one in parts]), there),
-            classes=_classes_of(models, there),
+            intercept=put_on_place(
+                np.stack([to_host(one.intercept)[None] for one in parts]), there
+            ),
+            classes=_join_classes(models, there),
         )
 
     def rows(self, view: View, /) -> Array:
         """Rows (m, n, d)."""
-        X = taken(view.scaled(self.sees), self.places)
+        X = take_places(view.scale(self.sees), self.places)
         if self.clip is not None:
             X = clip(X, low=-self.clip, high=self.clip)
         if is_host(X):
@@ -279,20 +281,20 @@ class Prepared:
         moved: Array = xp.astype(X, self.reference.dtype, copy=False)
         return moved
 
-    def said(self, found: Array, /) -> Array:
-        """Turn values (m, n, t) into what models say: of classes, probabilities."""
+    def outputs(self, found: Array, /) -> Array:
+        """Return predictions, or probabilities, (m, n, t) from values."""
         if self.classes is None:
             return found
         return array_namespace(found).exp(self.classes.log_proba(found))
 
 
-def _classes_of(models: Sequence[Predictor], there: Array) -> Classes | None:
-    """Join calibrations of classes."""
+def _join_classes(models: Sequence[Predictor], there: Array) -> Classes | None:
+    """Join the calibrations of classes."""
     known = [model.classes for model in models if model.classes is not None]
     if not known:
         return None
     numbers: Any = {
-        name: on_place(
+        name: put_on_place(
             np.array([getattr(one.calibration, name) for one in known])[:, None, None], there
         )
         for name in ("power", "offset")
@@ -301,14 +303,14 @@ def _classes_of(models: Sequence[Predictor], there: Array) -> Classes | None:
     return dataclasses.replace(known[0], calibration=joint)
 
 
-def on_place(x: np.ndarray, there: Array) -> Array:
+def put_on_place(x: np.ndarray, there: Array) -> Array:
     """Put a host array on the place of another one, in its own dtype."""
-    return x if is_host(there) else array_namespace(there).asarray(x, device=device_of(there))
+    return x if is_host(there) else array_namespace(there).asarray(x, device=get_device(there))
 
 
 @dataclass(frozen=True, eq=False)
 class KernelStack:
-    """Sums of one kernel, apart from lengthscales, which are in rows and centres."""
+    """A stack of sums of one kernel, with lengthscales merged into rows and centres."""
 
     prepared: Prepared
     components: Array  # (m, d, k), or factors (m, 1, d), or (m, 1, 1) of all features
@@ -318,29 +320,29 @@ class KernelStack:
     bounds: Array | None  # (2, m, 1, t)
 
     @staticmethod
-    def sort_of(model: Predictor, place: Place, /) -> Hashable:
-        """Return what they have in common."""
-        f, prepared = model.values, Prepared.sort_of(model, place)
+    def stack_key(model: Predictor, place: Place, /) -> Hashable:
+        """Return the key of models that can be stacked, or None."""
+        f, prepared = model.values, Prepared.stack_key(model, place)
         if prepared is None or not isinstance(f, KernelSum) or _way(f.kernel) is None:
             return None
         nothing = [one is None for one in (f.bound, f.bounds)]
         turns = None if f.components is None else f.components.ndim
-        kernel = _unstretched(f.kernel)
+        kernel = _unit_kernel(f.kernel)
         return prepared, kernel, f.centers.shape[1], f.coef.dtype, f.coef.shape[1], turns, *nothing
 
     @classmethod
-    def of(cls, models: Sequence[Predictor], places: Sequence[Place], views: Views, /) -> Self:
-        """Stack models of one sort."""
+    def build(cls, models: Sequence[Predictor], places: Sequence[Place], views: Views, /) -> Self:
+        """Stack models with one key."""
         parts: Any = [model.values for model in models]
         kernel, there = parts[0].kernel, parts[0].reference
         way = _way(kernel)
         assert way is not None
         centers = [to_host(one.centers) / one.kernel.lengthscale for one in parts]
         return cls(
-            prepared=Prepared.of(models, places, views),
-            components=on_place(np.stack([_stretched(one) for one in parts]), there),
-            values=way.of(centers, _unstretched(kernel), there),
-            coef=on_place(_filled([to_host(one.coef) for one in parts]), there),
+            prepared=Prepared.build(models, places, views),
+            components=put_on_place(np.stack([_stretch_matrix(one) for one in parts]), there),
+            values=way.from_centers(centers, _unit_kernel(kernel), there),
+            coef=put_on_place(_pad_and_stack([to_host(one.coef) for one in parts]), there),
             bound=_limits([one.bound for one in parts], 0, there),
             bounds=_limits([one.bounds for one in parts], 1, there),
         )
@@ -377,22 +379,22 @@ class KernelStack:
             found = xp.minimum(xp.maximum(found, -self.bound), self.bound)
         found = self.prepared.intercept + found
         found = found if self.bounds is None else inside(found, self.bounds)
-        return self.prepared.said(found)
+        return self.prepared.outputs(found)
 
     def _sums(self, X: Array, start: int, stop: int) -> Array:
         """Evaluate the sums (s, n, t) of the models from start to stop."""
         X, B = X[start:stop, ...], self.components[start:stop, ...]
         U = X * B if B.shape[1] == 1 else X @ B
-        K, coef = self.values.between(U, start, stop), self.coef[start:stop, ...]
+        K, coef = self.values.evaluate(U, start, stop), self.coef[start:stop, ...]
         return (K if K.dtype == coef.dtype else array_namespace(K).astype(K, coef.dtype)) @ coef
 
 
-def _unstretched(kernel: Any) -> Any:
+def _unit_kernel(kernel: Any) -> Any:
     return dataclasses.replace(kernel, lengthscale=1.0)
 
 
-def _stretched(f: Any) -> np.ndarray:
-    """Matrix (d, k), or factors (1, d) or (1, 1), for points in units of the lengthscale."""
+def _stretch_matrix(f: Any) -> np.ndarray:
+    """Return the map (d, k), (1, d) or (1, 1) of points in units of the lengthscale."""
     stretch = 1.0 / f.kernel.lengthscale
     if f.components is None:
         return np.asarray([[stretch]])
@@ -400,32 +402,32 @@ def _stretched(f: Any) -> np.ndarray:
 
 
 def _limits(arrays: Sequence[Any], axis: int, there: Array) -> Array | None:
-    """Limits of models for rows: (m, 1, t), or (2, m, 1, t)."""
+    """Stack the limits of models: (m, 1, t), or (2, m, 1, t)."""
     if arrays[0] is None:
         return None
-    return on_place(np.expand_dims(np.stack(list(map(to_host, arrays)), axis=axis), -2), there)
+    return put_on_place(np.expand_dims(np.stack(list(map(to_host, arrays)), axis=axis), -2), there)
 
 
 @dataclass(frozen=True, eq=False)
 class Squares:
-    """Functions of squared distances by one matrix product, as of `squared_distances`."""
+    """Functions of squared distances, by one matrix product as in `squared_distances`."""
 
     center: Array  # (m, 1, k)
     right: Array  # (m, k + 2, q)
     profile: Callable[[Any], Any]
 
     @classmethod
-    def of(cls, centers: Sequence[np.ndarray], kernel: Radial, there: Array, /) -> Self:
-        """Take centres (q, k) of models; fewer are filled up with what has no coefficient."""
+    def from_centers(cls, centers: Sequence[np.ndarray], kernel: Radial, there: Array, /) -> Self:
+        """Stack the centres (q, k) of models, padded by centres with coefficient 0."""
         middle = [points.mean(axis=0) for points in centers]
-        Z = _filled([points - c for points, c in zip(centers, middle, strict=True)])
+        Z = _pad_and_stack([points - c for points, c in zip(centers, middle, strict=True)])
         squares = np.sum(Z * Z, axis=2, keepdims=True)
         right = np.concatenate([-2.0 * Z, np.ones_like(squares), squares], axis=2)
         columns = right.transpose(0, 2, 1).copy()
         center = np.stack(middle)[:, None]
-        return cls(on_place(center, there), on_place(columns, there), kernel.profile)
+        return cls(put_on_place(center, there), put_on_place(columns, there), kernel.profile)
 
-    def between(self, U: Array, start: int, stop: int, /) -> Array:
+    def evaluate(self, U: Array, start: int, stop: int, /) -> Array:
         """Values (s, n, q) at points (s, n, k), by the models from start to stop."""
         xp = array_namespace(U)
         U = U - self.center[start:stop, ...]
@@ -438,25 +440,25 @@ class Squares:
 
 @dataclass(frozen=True, eq=False)
 class Powers:
-    """Functions of sums of powers of differences, which do not cancel, in float64."""
+    """Functions of sums of powers of differences, in float64."""
 
     centers: Array  # (m, k, q)
     counts: tuple[int, ...]  # centres of each model
     kernel: Any  # of lengthscale 1
 
     @classmethod
-    def of(cls, centers: Sequence[np.ndarray], kernel: Any, there: Array, /) -> Self:
-        """Take centres (q, k) of models; fewer are filled up with what has no coefficient."""
-        Z = _filled([points.astype(np.float64) for points in centers])
+    def from_centers(cls, centers: Sequence[np.ndarray], kernel: Any, there: Array, /) -> Self:
+        """Stack the centres (q, k) of models, padded by centres with coefficient 0."""
+        Z = _pad_and_stack([points.astype(np.float64) for points in centers])
         columns = np.ascontiguousarray(Z.transpose(0, 2, 1))
-        return cls(on_place(columns, there), tuple(map(len, centers)), kernel)
+        return cls(put_on_place(columns, there), tuple(map(len, centers)), kernel)
 
     @property
     def n_features(self) -> int:
         """Coordinates of points."""
         return self.centers.shape[1]
 
-    def between(self, U: Array, start: int, stop: int, /) -> Array:
+    def evaluate(self, U: Array, start: int, stop: int, /) -> Array:
         """Values (s, n, q) at points (s, n, k), by the models from start to stop."""
         Z = self.centers[start:stop, ...]
         if not is_host(U) or not is_host(Z):
@@ -470,15 +472,15 @@ class Powers:
 
             sums = stacked_sums(U, Z, float(self.kernel.power))
         else:
-            sums = self._by_numpy(U, Z)
+            sums = self._sum_in_numpy(U, Z)
         return self.kernel.profile(sums)
 
-    def _by_numpy(self, U: np.ndarray, Z: np.ndarray) -> np.ndarray:
+    def _sum_in_numpy(self, U: np.ndarray, Z: np.ndarray) -> np.ndarray:
         """Add up powers (s, n, q), by blocks that stay near the processor."""
         U, Z = U.transpose(2, 0, 1)[..., None], Z.transpose(1, 0, 2)[:, :, None]
         k, m, _, q = Z.shape
         found = np.empty((m, U.shape[2], q))
-        with unbuffered():
+        with disable_buffering():
             for models in near_blocks(m, k * q):
                 near = Z[:, models]
                 for rows in near_blocks(U.shape[2], near.size):
@@ -487,7 +489,7 @@ class Powers:
         return found
 
     def _powers(self, gaps: np.ndarray) -> np.ndarray:
-        """Powers of their sizes, mostly in their place."""
+        """Return the powers of absolute values, mostly in place."""
         power = self.kernel.power
         if power == 2:
             return np.multiply(gaps, gaps, out=gaps)
@@ -498,14 +500,14 @@ class Powers:
         return sizes if power == 1 else np.asarray(fast_power(sizes, power))
 
 
-def _filled(arrays: Sequence[np.ndarray]) -> np.ndarray:
-    """Stack arrays (q, k) of models, of which some have fewer rows."""
+def _pad_and_stack(arrays: Sequence[np.ndarray]) -> np.ndarray:
+    """Stack arrays (q, k) of models, padded to equal numbers of rows."""
     q = max(map(len, arrays))
     return np.stack([np.pad(one, ((0, q - len(one)), (0, 0))) for one in arrays])
 
 
 def _way(kernel: Any) -> type[Squares] | type[Powers] | None:
-    """Return how a kernel is evaluated; None of one that is no function of scaled distances."""
+    """Return the class that evaluates a kernel, or None."""
     if type(kernel) not in KERNELS.values():  # a user's may be evaluated in another way
         return None
     if not _LEAST < getattr(kernel, "lengthscale", 0.0) < _LARGEST:
@@ -525,16 +527,16 @@ class ShapeStack:
     values: Array  # (m, p, q, t)
 
     @staticmethod
-    def sort_of(model: Predictor, place: Place, /) -> Hashable:
-        """Return what they have in common."""
-        f, prepared = model.values, Prepared.sort_of(model, place)
+    def stack_key(model: Predictor, place: Place, /) -> Hashable:
+        """Return the key of models that can be stacked, or None."""
+        f, prepared = model.values, Prepared.stack_key(model, place)
         if prepared is None or not isinstance(f, ShapeSum):
             return None
         return prepared, f.W.shape, f.values.dtype
 
     @classmethod
-    def of(cls, models: Sequence[Predictor], places: Sequence[Place], views: Views, /) -> Self:
-        """Stack models of one sort; to fewer knots the last ones are added again."""
+    def build(cls, models: Sequence[Predictor], places: Sequence[Place], views: Views, /) -> Self:
+        """Stack models with one key; pad fewer knots by the last one."""
         parts: Any = [model.values for model in models]
         q, there = max(one.knots.shape[1] for one in parts), parts[0].W
         missing = [(0, q - one.knots.shape[1]) for one in parts]
@@ -547,10 +549,10 @@ class ShapeStack:
             for f, m in zip(parts, missing, strict=True)
         ]
         return cls(
-            prepared=Prepared.of(models, places, views),
-            W=on_place(np.stack([to_host(one.W) for one in parts]), there),
-            knots=on_place(np.stack(knots), there),
-            values=on_place(np.stack(values), there),
+            prepared=Prepared.build(models, places, views),
+            W=put_on_place(np.stack([to_host(one.W) for one in parts]), there),
+            knots=put_on_place(np.stack(knots), there),
+            values=put_on_place(np.stack(values), there),
         )
 
     @property
@@ -560,7 +562,7 @@ class ShapeStack:
 
     @property
     def width(self) -> int:
-        """Elements that a row needs."""
+        """Return the temporary elements per row."""
         m, d, p = self.W.shape
         return m * max(d, p)
 
@@ -570,11 +572,11 @@ class ShapeStack:
         return 50 * self.width
 
     def __call__(self, view: View, /) -> Array:
-        """Evaluate all."""
+        """Evaluate all models."""
         at = self.prepared.rows(view) @ self.W  # (m, n, p)
         means = self._means(at) if is_host(at) else self._means_one_by_one(at)
         xp = array_namespace(at)
-        return self.prepared.said(
+        return self.prepared.outputs(
             self.prepared.intercept + xp.astype(means, self.W.dtype, copy=False)
         )
 
@@ -609,28 +611,28 @@ class ShapeStack:
 _SORTS: tuple[Any, ...] = (LinearStack, ForestStack, KernelStack, ShapeStack)
 
 
-def stacked(
+def stack_models(
     models: Sequence[Predictor], places: Sequence[Place], views: Views, n_classes: int, /
 ) -> tuple[list[Stack], np.ndarray]:
-    """Stack models, and return their numbers in the order of what the stacks say."""
+    """Stack models, and return their numbers in the order of the outputs."""
     sorts: dict[Hashable, list[int]] = {}
     for k, (model, place) in enumerate(zip(models, places, strict=True)):
-        sorts.setdefault(_sort_of(model, place, n_classes) or k, []).append(k)
+        sorts.setdefault(_stack_key(model, place, n_classes) or k, []).append(k)
     stacks: list[Stack] = []
     for sort, some in sorts.items():
         if isinstance(sort, tuple):
             own = [models[k] for k in some], [places[k] for k in some]
-            stacks.append(sort[0].of(*own, views))
+            stacks.append(sort[0].build(*own, views))
         else:
             stacks.append(Alone(models[some[0]], places[some[0]], n_classes))
     return stacks, np.concatenate(list(sorts.values()))
 
 
-def _sort_of(model: Predictor, place: Place, n_classes: int) -> tuple[Any, Hashable] | None:
-    """Say what stacks a model, with models of the same sort; None of one that knows few classes."""
+def _stack_key(model: Predictor, place: Place, n_classes: int) -> tuple[Any, Hashable] | None:
+    """Return the stack class and key of a model, or None if it knows too few classes."""
     if n_classes and (n_classes == 1 or not model.knows(n_classes)):
         return None
-    sorts = ((stack, stack.sort_of(model, place)) for stack in _SORTS)
+    sorts = ((stack, stack.stack_key(model, place)) for stack in _SORTS)
     return next((found for found in sorts if found[1] is not None), None)
 
 
@@ -638,14 +640,14 @@ def _sort_of(model: Predictor, place: Place, n_classes: int) -> tuple[Any, Hasha
 
 
 def near_blocks(n: int, width: int, /) -> Iterator[slice]:
-    """Divide n rows, of each of which arrays of `width` elements are made."""
+    """Yield blocks of n rows with `width` temporary elements each."""
     size = max(_NEAR // max(width, 1), 1)
     return (slice(start, start + size) for start in range(0, n, size))
 
 
 @contextlib.contextmanager
-def unbuffered() -> Iterator[None]:
-    """Let NumPy read what is broadcast where it lies.
+def disable_buffering() -> Iterator[None]:
+    """Disable NumPy's buffering of broadcast arrays.
 
     It copies it into its buffer where that holds two rows of the result, which takes five times as
     long as the differences of these.

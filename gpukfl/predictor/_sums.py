@@ -1,4 +1,4 @@
-"""The functions that methods fit: sums of kernels, shapes, polynomials and features."""
+"""Functions that methods fit: sums of kernels, shapes, polynomials and features."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gpukfl.predictor._function import Function
 
 
 def inside(found: Array, bounds: Array, /) -> Array:
-    """Cut functions (n, t) off at bounds (2, t); what overflows is told by those who ask."""
+    """Clip functions (n, t) to bounds (2, t); overflowed values stay."""
     xp = array_namespace(found)
     within = xp.minimum(xp.maximum(found, bounds[0, ...]), bounds[1, ...])
     return xp.where(xp.isfinite(found), within, found)
@@ -53,11 +53,11 @@ class KernelSum(Function):
 
     @property
     def width(self) -> int:
-        """Elements that a row needs."""
+        """Return the temporary elements per row."""
         B = self.components
         return max(*self.centers.shape, 0 if B is None else B.shape[-1])
 
-    def at(self, X: Array, /) -> Array:
+    def evaluate(self, X: Array, /) -> Array:
         """Values (n, t)."""
         xp, B = array_namespace(X), self.components
         U = X if B is None else apply_map(xp.astype(X, B.dtype, copy=False), B)
@@ -87,19 +87,22 @@ class ShapeSum(Function):
 
     @property
     def width(self) -> int:
-        """Elements that a row needs."""
+        """Return the temporary elements per row."""
         return max(self.W.shape)
 
-    def at(self, X: Array, /) -> Array:
+    def evaluate(self, X: Array, /) -> Array:
         """Values (n, t)."""
         total = interpolate_knots(self.W.T @ X.T, self.knots, self.values)
         mean = total / self.W.shape[1]
         return self.intercept + array_namespace(X).astype(mean, self.W.dtype)
 
-    def by_blocks(self, X: Array, /) -> Array:
-        """Evaluate by large blocks: compiled code gives parts of each to several threads."""
+    def evaluate_in_blocks(self, X: Array, /) -> Array:
+        """Evaluate by large blocks, which compiled code divides among threads."""
         blocks = self.rows(X).blocks(self.W.shape[1])
-        xp, parts = array_namespace(self.reference), [self.at(block) for _, _, block in blocks]
+        xp, parts = (
+            array_namespace(self.reference),
+            [self.evaluate(block) for _, _, block in blocks],
+        )
         return xp.astype(xp.concat(parts, axis=0), X.dtype)
 
 
@@ -132,16 +135,16 @@ class HermiteSum(Function):
 
     @property
     def width(self) -> int:
-        """Elements that a row needs."""
+        """Return the temporary elements per row."""
         return self._operator.width
 
     def prepare(self) -> None:
         """Order the tuples."""
         self._operator._prepare()
 
-    def at(self, X: Array, /) -> Array:
+    def evaluate(self, X: Array, /) -> Array:
         """Values (n, t)."""
-        values = array_namespace(X).astype(self._operator.at(X), self.coef.dtype, copy=False)
+        values = array_namespace(X).astype(self._operator.evaluate(X), self.coef.dtype, copy=False)
         return inside(self.intercept + values @ self.coef, self.bounds)
 
 
@@ -176,19 +179,19 @@ class FeatureSum(Function):
 
     @property
     def width(self) -> int:
-        """Elements that a row needs."""
+        """Return the temporary elements per row."""
         return self._operator.width
 
     def prepare(self) -> None:
         """Compute the features' constants."""
         self._operator._prepare()
 
-    def at(self, X: Array, /) -> Array:
+    def evaluate(self, X: Array, /) -> Array:
         """Values (n, t)."""
-        values = array_namespace(X).astype(self._operator.at(X), self.coef.dtype, copy=False)
+        values = array_namespace(X).astype(self._operator.evaluate(X), self.coef.dtype, copy=False)
         return self.intercept + values @ self.coef
 
 
 def _no_rows(reference: Array, d: int) -> Rows:
-    """No rows of `d` columns, for what evaluates its own."""
+    """Return empty rows of `d` columns."""
     return Rows(array_namespace(reference).empty((0, d), **like(reference)), reference)

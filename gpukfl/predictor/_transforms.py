@@ -1,4 +1,4 @@
-"""Targets on another scale, on which members are fitted, and means of predictions on their own."""
+"""Transforms of targets, and means of predictions on the original scale."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ _BEYOND = 0.7  # of a logarithm, that is predicted beyond the largest
 
 @dataclass(frozen=True)
 class TargetTransform(ABC):
-    """A growing function of each target, with its inverse."""
+    """An increasing function of each target, with its inverse."""
 
     unit: ClassVar[str]  # what it gives
 
     @classmethod
     @abstractmethod
-    def of(cls, Y: np.ndarray, weights: np.ndarray | None = None, /) -> Self:
-        """Choose what there is to choose by targets (n, t) with weights (n,)."""
+    def fit(cls, Y: np.ndarray, weights: np.ndarray | None = None, /) -> Self:
+        """Fit the transform to targets (n, t) with weights (n,)."""
 
     @abstractmethod
     def forward(self, Y: np.ndarray, /) -> np.ndarray:
-        """Targets (n, t) on the other scale."""
+        """Return the transformed targets (n, t)."""
 
     @abstractmethod
     def inverse(self, Z: Array, /) -> Array:
-        """Targets of values (n, t) on the other scale."""
+        """Return the targets of transformed values (n, t)."""
 
     def mean(self, Z: Array, residuals: Array, /) -> Array:
-        """Mean (n, t) of the targets where the other scale has these predictions.
+        """Return the mean (n, t) of the targets, given predictions on the transformed scale.
 
         Duan's smearing: what is predicted is as likely to be off as rows were that models had not
         seen, of whose residuals (q, t) these are quantiles.
@@ -64,8 +64,8 @@ class LogTransform(TargetTransform):
     high: list[float]
 
     @classmethod
-    def of(cls, Y: np.ndarray, weights: np.ndarray | None = None, /) -> Self:
-        """Take the least value for 0, and the median for 1."""
+    def fit(cls, Y: np.ndarray, weights: np.ndarray | None = None, /) -> Self:
+        """Fit the transform so that the least value is 0, and the median 1."""
         sign = np.where(skewness(Y, weights) < 0, -1.0, 1.0)
         low = (sign * Y).min(axis=0)
         gaps = sign * Y - low
@@ -75,7 +75,7 @@ class LogTransform(TargetTransform):
         return cls(*(part.tolist() for part in (sign, low, scale, high)))
 
     def forward(self, Y: np.ndarray, /) -> np.ndarray:
-        """Logarithms, where the least value is 0."""
+        """Return the logarithms, in which the least value is 0."""
         sign, low, scale = map(np.asarray, (self.sign, self.low, self.scale))
         return np.log1p((sign * Y - low) / scale)
 
@@ -88,7 +88,7 @@ class LogTransform(TargetTransform):
 
 @dataclass(frozen=True)
 class RankTransform(TargetTransform):
-    """Normal scores of the ranks; between knots by straight lines.
+    """Normal scores of the ranks, interpolated linearly between knots.
 
     Attributes
     ----------
@@ -101,8 +101,8 @@ class RankTransform(TargetTransform):
     scores: list[list[float]]
 
     @classmethod
-    def of(cls, Y: np.ndarray, weights: np.ndarray | None = None, /) -> Self:
-        """Take quantiles of the targets for knots."""
+    def fit(cls, Y: np.ndarray, weights: np.ndarray | None = None, /) -> Self:
+        """Fit the transform with quantiles of the targets as knots."""
         found = [_knots(column, weights) for column in Y.T]
         return cls([knots.tolist() for knots, _ in found], [s.tolist() for _, s in found])
 
@@ -127,7 +127,7 @@ def _medians(Y: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
 
 
 def _knots(y: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """Values that grow, and normal scores of their middle ranks."""
+    """Return increasing values, and the normal scores of their midranks."""
     from scipy.special import ndtri
 
     values, inverse = np.unique(y, return_inverse=True)
@@ -139,7 +139,7 @@ def _knots(y: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, np.nd
 
 
 def skewness(Y: np.ndarray, weights: np.ndarray | None = None, /) -> np.ndarray:
-    """Skewness of each column of targets (n, t) with weights (n,); 0 of one that does not vary."""
+    """Return the skewness of the columns of targets (n, t) with weights (n,); 0 for constants."""
     gaps = Y - np.average(Y, axis=0, weights=weights)
     varies = np.ptp(Y, axis=0) > 0
     gaps /= np.where(varies, np.max(np.abs(gaps), axis=0), 1.0)

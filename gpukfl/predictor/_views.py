@@ -1,4 +1,4 @@
-"""Rows as the models of a blend see them: encoded by each fold, and scaled."""
+"""Views of rows for the models of a blend: encoded by each fold, and scaled."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from gpukfl.core._array import Array, array_namespace, index_like, is_host, libr
 
 
 class Place(NamedTuple):
-    """Where a model stands in a blend."""
+    """The position of a model in a blend."""
 
     fold: int
     sees: str  # how it sees the rows of a table
 
 
 class Seen(Protocol):
-    """Rows of which each model sees what it takes."""
+    """Rows in the views of all models."""
 
-    def by(self, k: int, view: str, /) -> Array:
-        """Return them for a model of fold k, as it sees them."""
+    def rows(self, k: int, view: str, /) -> Array:
+        """Return the rows in the view of a model of fold k."""
 
 
 class FoldViews(Protocol):
@@ -33,13 +33,13 @@ class FoldViews(Protocol):
 
 
 class Encoder(Protocol):
-    """What makes numbers of the codes of a table, for the models of each fold."""
+    """The encodings of a table's codes for the models of each fold."""
 
     @property
     def shapes(self) -> dict[str, tuple[int, int]]:
         """Of each view the numbers of folds that differ, and of columns."""
 
-    def seen(self, codes: Array, /) -> Seen:
+    def view_rows(self, codes: Array, /) -> Seen:
         """Encode codes by one fold after another, also those that only record it."""
 
     def together(self, codes: np.ndarray, /) -> FoldViews:
@@ -57,18 +57,18 @@ class Scaling(Protocol):
     def __call__(self, X: Array, /) -> Array:
         """Scale rows of float64."""
 
-    def joined(self, parts: Any, /) -> Self:
+    def concat(self, parts: Any, /) -> Self:
         """Return the scaling of the columns of several ones, side by side."""
 
 
 class Scalings:
-    """Scalings of one view of rows, each of a fold, which models note at first."""
+    """Scalings of one view of rows, which models register first."""
 
     def __init__(self) -> None:
         self._known: list[tuple[int, Scaling | None]] = []
 
-    def place_of(self, scaling: Scaling | None, fold: int, /) -> int:
-        """Note a scaling of a fold, unless there is an equal one; where its rows will be."""
+    def register(self, scaling: Scaling | None, fold: int, /) -> int:
+        """Register a scaling of a fold, unless there is an equal one; return its index."""
         for k, (other_fold, other) in enumerate(self._known):
             if fold == other_fold and _are_equal(scaling, other):
                 return k
@@ -76,59 +76,61 @@ class Scalings:
         return len(self._known) - 1
 
     def __call__(self, X: Array, /) -> Array:
-        """Rows (n, s, d) by all scalings, of those (n, F, d) of folds."""
-        parts = [_scaled(taken(X, folds), scaling) for folds, scaling in self._by_class]
+        """Apply all scalings (n, s, d) to the rows (n, F, d) of folds."""
+        parts = [
+            _scale_rows(take_places(X, folds), scaling) for folds, scaling in self._class_groups
+        ]
         if len(parts) == 1:
             return parts[0]
         xp = array_namespace(X)
         wide = [xp.astype(part, xp.float64, copy=False) for part in parts]
-        return taken(xp.concat(wide, axis=1), self._order)
+        return take_places(xp.concat(wide, axis=1), self._order)
 
     @cached_property
     def _classes(self) -> dict[type, list[int]]:
-        """Numbers of the scalings of each class, which work on rows side by side."""
+        """The indices of the scalings of each class, which are applied together."""
         found: dict[type, list[int]] = {}
         for k, (_, scaling) in enumerate(self._known):
             found.setdefault(type(scaling), []).append(k)
         return found
 
     @cached_property
-    def _by_class(self) -> list[tuple[np.ndarray, Scaling | None]]:
-        """Folds of the rows that each class scales, and its scalings as one."""
+    def _class_groups(self) -> list[tuple[np.ndarray, Scaling | None]]:
+        """For each class, the folds of its rows and its concatenated scalings."""
         made = []
         for some in self._classes.values():
             parts = [one for _, one in (self._known[k] for k in some) if one is not None]
             folds = np.array([self._known[k][0] for k in some])
-            made.append((folds, parts[0].joined(parts) if parts else None))
+            made.append((folds, parts[0].concat(parts) if parts else None))
         return made
 
     @cached_property
     def _order(self) -> np.ndarray:
-        """Where each scaling is among those by class."""
+        """The position of each scaling in the order by class."""
         return np.argsort(np.concatenate(list(self._classes.values())))
 
 
 class Views:
-    """What makes the views of rows."""
+    """The views of rows that models have registered."""
 
     def __init__(self, n_features: int, encoder: Encoder | None) -> None:
         self._n_features, self.encoder = n_features, encoder
         self.scalings: defaultdict[str, Scalings] = defaultdict(Scalings)  # by view
 
     def shape(self, view: str, /) -> tuple[int, int]:
-        """Numbers of folds that differ, and of columns."""
+        """Return the numbers of distinct folds and of columns."""
         return (1, self._n_features) if self.encoder is None else self.encoder.shapes[view]
 
-    def fold_of(self, place: Place, /) -> int:
-        """Return the number of a model's fold, 0 where folds do not differ."""
+    def fold_index(self, place: Place, /) -> int:
+        """Return the index of a model's fold, 0 if folds do not differ."""
         return place.fold if self.shape(place.sees)[0] > 1 else 0
 
-    def place_of(self, scaling: Scaling | None, place: Place, /) -> int:
-        """Return where rows will be among all that are scaled for models that see them so."""
-        return self.scalings[place.sees].place_of(scaling, self.fold_of(place))
+    def register_scaling(self, scaling: Scaling | None, place: Place, /) -> int:
+        """Register a scaling of a view, and return the index of its rows."""
+        return self.scalings[place.sees].register(scaling, self.fold_index(place))
 
 
-def taken(X: Array, places: np.ndarray, /) -> Array:
+def take_places(X: Array, places: np.ndarray, /) -> Array:
     """Rows (n, s, d) at places along the second axis, which may be one row for all."""
     if X.shape[1] == len(places) == 1:
         return X
@@ -144,7 +146,7 @@ def taken(X: Array, places: np.ndarray, /) -> Array:
     return moved
 
 
-def _scaled(rows: Array, scaling: Scaling | None) -> Array:
+def _scale_rows(rows: Array, scaling: Scaling | None) -> Array:
     if scaling is None:
         return rows
     xp, (n, s, d) = array_namespace(rows), rows.shape
@@ -159,14 +161,14 @@ def _are_equal(one: Scaling | None, other: Scaling | None) -> bool:
 
 
 class View:
-    """Some rows, as models see them; made when the first one asks and kept for the others."""
+    """The views of some rows, computed on first use."""
 
     def __init__(self, views: Views, X: Array) -> None:
         self._views, self.X = views, X
         self._scaled: dict[str, Array] = {}
         self._moved: dict[str, View] = {}
 
-    def on(self, reference: Array | None, /) -> View:
+    def to_place(self, reference: Array | None, /) -> View:
         """Return the same rows in the library of a reference; itself without one."""
         if reference is None or type(reference) is type(self.X):
             return self
@@ -180,7 +182,7 @@ class View:
         return self._moved[library]
 
     def rows(self, view: str, /) -> Array:
-        """Rows (n, F, d) as models of each fold see them; (n, 1, d) where all agree."""
+        """Return rows (n, F, d) in the views of each fold's models, or (n, 1, d) if all agree."""
         return self.X[:, None, :] if self._together is None else self._together.rows(view)
 
     @cached_property
@@ -188,23 +190,23 @@ class View:
         encoder = self._views.encoder
         return None if encoder is None else encoder.together(to_host(self.X))
 
-    def of_fold(self, place: Place, /) -> Array:
+    def model_rows(self, place: Place, /) -> Array:
         """Rows (n, d) as one model sees them."""
         if self._views.encoder is None:
             return self.X
-        return self.rows(place.sees)[:, self._views.fold_of(place), :]
+        return self.rows(place.sees)[:, self._views.fold_index(place), :]
 
     def one_by_one(self, place: Place, /) -> Array:
         """Return the same, by operations that may only be recorded."""
-        return self.X if self._seen is None else self._seen.by(*place)
+        return self.X if self._viewed_rows is None else self._viewed_rows.rows(*place)
 
     @cached_property
-    def _seen(self) -> Seen | None:
+    def _viewed_rows(self) -> Seen | None:
         encoder = self._views.encoder
-        return None if encoder is None else encoder.seen(self.X)
+        return None if encoder is None else encoder.view_rows(self.X)
 
-    def scaled(self, view: str, /) -> Array:
-        """Rows (n, s, d) by all scalings of a view: see `Views.place_of`."""
+    def scale(self, view: str, /) -> Array:
+        """Return rows (n, s, d) by all scalings of a view."""
         if view not in self._scaled:
             self._scaled[view] = self._views.scalings[view](self.rows(view))
         return self._scaled[view]

@@ -15,14 +15,14 @@ import numpy as np
 from gpukfl._accel.trust import use_numpy_only
 from gpukfl.core._archive import FAULTS, Archive, RefusedError, check_version
 from gpukfl.core._array import Array
-from gpukfl.core._frames import NotANumberError, listed, numbers_of_rows
-from gpukfl.predictor import BLENDS, check_finite_prediction, medians_of
+from gpukfl.core._frames import NotANumberError, listed, rows_to_numbers
+from gpukfl.predictor import BLENDS, check_finite_prediction, weighted_medians
 from gpukfl.predictor import Predictor as Fitted
-from gpukfl.runtime._reading import Parts, decoded, parts_of, predictor_of_parts
+from gpukfl.runtime._reading import Parts, decode_value, predictor_of_parts, read_parts
 from gpukfl.tables import Encoding, Table
 from gpukfl.tables._encoding import fits
-from gpukfl.tables._frame import Frame, frame_of, is_named, read_numbers
-from gpukfl.tables._seen import are_levels, filled
+from gpukfl.tables._frame import Frame, is_named, read_frame, read_numbers
+from gpukfl.tables._seen import are_levels, fill_with_medians
 
 _AT_ONCE = 2**18  # elements of a block of rows: a few arrays of so many stay in a cache
 _COMPILED = 2**14  # rows that compiled code takes at once, which makes blocks by itself
@@ -106,7 +106,7 @@ class Predictor:
         ValueError
             If X is not such, or so far from the data of the fit that a prediction overflows.
         """
-        found = self._evaluated(self._fitted.predicted, X, "prediction")
+        found = self._evaluate_blocks(self._fitted.decode, X, "prediction")
         return found if self.classes_ is None else self.classes_[found]
 
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -132,10 +132,10 @@ class Predictor:
         if self.classes_ is None:
             msg = "expected a classification model, got a regression: use predict"
             raise TypeError(msg)
-        return self._evaluated(self._fitted.probabilities, X, "probability")
+        return self._evaluate_blocks(self._fitted.probabilities, X, "probability")
 
-    def _evaluated(self, said: Callable[[Array], Array], X: Any, what: str) -> np.ndarray:
-        """Return what is said of the values, by blocks of rows."""
+    def _evaluate_blocks(self, said: Callable[[Array], Array], X: Any, what: str) -> np.ndarray:
+        """Evaluate by blocks of rows, and convert the values."""
         parts = []
         with use_numpy_only():
             rows = self._rows(X)
@@ -145,7 +145,7 @@ class Predictor:
         alone = contextlib.nullcontext() if compiled else use_numpy_only()
         with alone, np.errstate(over="ignore", invalid="ignore"):  # reported just below
             for start in range(0, len(rows), max(size, 1)):
-                found = ask(self._encoded(rows[start : start + max(size, 1)]))
+                found = ask(self._encode_rows(rows[start : start + max(size, 1)]))
                 parts.append(np.asarray(said(found)))
         found = parts[0] if len(parts) == 1 else np.concatenate(parts)
         if found.dtype.kind == "f":
@@ -154,24 +154,24 @@ class Predictor:
         return found
 
     def _rows(self, X: Any) -> np.ndarray:
-        """Return rows of numbers, or the codes of a table."""
+        """Return numeric rows, or the codes of a table."""
         if self._table is None:
             return self._numbers(X)
         if not (isinstance(X, list) and len(X) == 1):  # a dict a row has a quick way
             names = [column.name for column in self._table.columns]
-            X = frame_of(X, besides=self.target_name, known=names)
+            X = read_frame(X, besides=self.target_name, known=names)
         codes = self._table.codes(X, besides=self.target_name)
         if not len(codes):
             msg = "expected columns of one length and a row at least, got no row"
             raise ValueError(msg)
         return codes
 
-    def _encoded(self, rows: np.ndarray) -> np.ndarray:
+    def _encode_rows(self, rows: np.ndarray) -> np.ndarray:
         return rows if self._encoding is None else self._encoding.transform(rows)
 
     def _numbers(self, X: Any) -> np.ndarray:
         if is_named(X):
-            X = self._stacked(X)
+            X = self._stack_columns(X)
         names = getattr(X, "column_names", getattr(X, "columns", None))  # pyarrow's, or others'
         if names is not None and [str(name) for name in names] != self.feature_names:
             given = ", ".join(map(str, names))[:200]
@@ -181,7 +181,7 @@ class Predictor:
         categories = "category" in map(str, getattr(X, "dtypes", ()))
         # Such as gaps of their own sort
         if names is not None and (categories or rows.dtype.kind not in "biuf"):
-            rows = self._stacked(X)
+            rows = self._stack_columns(X)
         if rows.dtype.kind not in "biuf":
             msg = f"expected numbers in X, got {rows.dtype}"
             raise ValueError(msg)
@@ -192,36 +192,36 @@ class Predictor:
             msg = f"expected X of shape (n, {d}) with a row at least, got {rows.shape}"
             raise ValueError(msg)
         if self._medians is not None:
-            rows = np.asarray(filled(rows, self._medians, self.feature_names))
+            rows = np.asarray(fill_with_medians(rows, self._medians, self.feature_names))
         if not np.isfinite(rows).all():
             msg = "expected finite numbers in X, got NaN or infinity"
             raise ValueError(msg)
         return rows
 
     def _read_rows(self, X: Any) -> Any:
-        """Read numbers of rows of objects or text."""
+        """Convert rows of objects or text to numbers."""
         try:
-            return numbers_of_rows(X)
+            return rows_to_numbers(X)
         except NotANumberError as error:
             msg = f"expected columns of numbers, got {error.value!r}"
             raise ValueError(msg) from None
 
-    def _stacked(self, X: Any) -> np.ndarray:
-        """Return columns of numbers in the order of the fit."""
-        frame = frame_of(X, besides=self.target_name, known=self.feature_names)
+    def _stack_columns(self, X: Any) -> np.ndarray:
+        """Return numeric columns in the order of the fit."""
+        frame = read_frame(X, besides=self.target_name, known=self.feature_names)
         lacking = [name for name in self.feature_names if name not in frame.names]
         if lacking:
             msg = f"expected columns {listed(lacking)}, which are missing"
             raise ValueError(msg)
         places = [frame.names.index(name) for name in self.feature_names]
-        return np.column_stack([_numbers_of(frame, k) for k in places])
+        return np.column_stack([_read_column(frame, k) for k in places])
 
     def __repr__(self) -> str:
         return f"Predictor({self.method}, {self.task}, {len(self.feature_names)} features)"
 
 
 def load(path: str | Path, /) -> Predictor:
-    """Read a model that `Model.save` or an estimator's wrote, to predict with NumPy alone.
+    """Read a model that `Model.save` or an estimator wrote, to predict with NumPy alone.
 
     Parameters
     ----------
@@ -251,7 +251,7 @@ def load(path: str | Path, /) -> Predictor:
         try:
             archive = Archive(file)
             check_version(archive.header)
-            return _assembled(archive)
+            return _assemble(archive)
         except RefusedError as error:
             msg = f"expected a gpukfl model file, got {path}, {error}"
             raise ValueError(msg) from error
@@ -273,7 +273,7 @@ def _has_compiler() -> bool:
         return False
 
 
-def _assembled(archive: Archive) -> Predictor:
+def _assemble(archive: Archive) -> Predictor:
     about = archive.header.get("model")
     known = isinstance(about, dict) and about.get("method") in list(_NAMES)
     if not isinstance(about, dict) or not known or about.get("task") not in _TASKS:
@@ -285,12 +285,12 @@ def _assembled(archive: Archive) -> Predictor:
         raise RefusedError(msg)
     kind = _NAMES[about["method"]][_TASKS.index(about["task"])]
     try:
-        e = parts_of(archive, kind, archive.header)
+        e = read_parts(archive, kind, archive.header)
         found = Predictor(
             predictor_of_parts(e),
             about,
-            *_table_of(e, about.get("reader"), archive),
-            _medians_of(e),
+            *_read_table(e, about.get("reader"), archive),
+            _read_medians(e),
         )
         _check_shapes(found)
     except RefusedError:
@@ -301,10 +301,10 @@ def _assembled(archive: Archive) -> Predictor:
     return found
 
 
-def _table_of(e: Parts, read: Any, archive: Archive) -> tuple[Table | None, Encoding | None]:
-    """Return what reads tables, and what makes numbers for a model that takes nothing else."""
+def _read_table(e: Parts, read: Any, archive: Archive) -> tuple[Table | None, Encoding | None]:
+    """Return the table and the encoding of a model, if it has them."""
     if read is not None:
-        reader = decoded(read, archive)
+        reader = decode_value(read, archive)
         _check_encodings(reader.table, [reader.encoding])
         return reader.table, reader.encoding
     if e.kind not in BLENDS or e.encodings_ is None:
@@ -317,7 +317,7 @@ def _table_of(e: Parts, read: Any, archive: Archive) -> tuple[Table | None, Enco
     return table, None
 
 
-def _numbers_of(frame: Frame, k: int) -> np.ndarray:
+def _read_column(frame: Frame, k: int) -> np.ndarray:
     try:
         return read_numbers(frame.column(k)).data
     except NotANumberError as error:
@@ -325,11 +325,11 @@ def _numbers_of(frame: Frame, k: int) -> np.ndarray:
         raise ValueError(msg) from None
 
 
-def _medians_of(e: Parts) -> np.ndarray | None:
-    """Return what stands for gaps, of a blend that was fitted to complete numbers."""
+def _read_medians(e: Parts) -> np.ndarray | None:
+    """Return the medians that replace missing values, of a blend of complete numbers."""
     if e.kind not in BLENDS or e.encodings_ is not None:
         return None
-    return medians_of(e.out_of_fold_.rows, e.out_of_fold_.weights)
+    return weighted_medians(e.out_of_fold_.rows, e.out_of_fold_.weights)
 
 
 def _check_encodings(table: Table, encodings: Sequence[Encoding]) -> None:
@@ -339,7 +339,7 @@ def _check_encodings(table: Table, encodings: Sequence[Encoding]) -> None:
 
 
 def _check_shapes(found: Predictor) -> None:
-    """Predict for a row of zeros, whatever they mean."""
+    """Check the shapes of all arrays by a prediction for zeros."""
     with use_numpy_only(), np.errstate(all="ignore"):
         width = found._fitted.n_features
-        found._fitted.predicted(found._fitted.values(np.zeros((1, width))))
+        found._fitted.decode(found._fitted.values(np.zeros((1, width))))

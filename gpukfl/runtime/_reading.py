@@ -1,4 +1,4 @@
-"""The parts of a model file that predictions are made of, read when they are asked for."""
+"""The parts of a model file for predictions, read on access."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from gpukfl.predictor import (
     LogTransform,
     Predictor,
     RankTransform,
-    predictor_of,
+    make_predictor,
     unknown_member,
 )
 from gpukfl.tables import Coded, Column, Encoding, Table
@@ -45,7 +45,7 @@ _IMPUTATION, _ENCODINGS = "Imputation", "Encodings"
 
 
 class Parts:
-    """A fitted estimator in a file: its class's name, and attributes and parameters by name."""
+    """A fitted estimator in a file: class name, attributes and parameters."""
 
     def __init__(self, kind: str, values: dict[str, Any], archive: Archive) -> None:
         self.kind = kind
@@ -56,13 +56,13 @@ class Parts:
         if name not in values:
             msg = f"which has no {name} of a fitted {self.__dict__['kind']}"
             raise AttributeError(msg)
-        found = self.__dict__[name] = decoded(values[name], self.__dict__["_archive"])
+        found = self.__dict__[name] = decode_value(values[name], self.__dict__["_archive"])
         return found
 
 
 @dataclass(frozen=True, eq=False)
 class Encodings:
-    """What makes numbers of the codes of a table, for the models of each fold."""
+    """The encodings of a table's codes for the models of each fold."""
 
     table: Table
     by_fold: list[Encoding]
@@ -75,25 +75,25 @@ class Encodings:
 
 
 class Alone:
-    """A model inside another one, without its estimator."""
+    """An inner model without its estimator."""
 
     def __init__(self, parts: Parts, /) -> None:
         self._predictor = predictor_of_parts(parts)
 
     def predict(self, X: np.ndarray, /) -> Any:
         """Predict at rows (n, d)."""
-        return self._predictor.predicted(self._predictor.values(X))
+        return self._predictor.decode(self._predictor.values(X))
 
 
 def predictor_of_parts(parts: Any, /) -> Predictor:
     """Make the predictor of an estimator in a file, or take it of a model of arrays."""
     if isinstance(parts, ArrayModel):
         return parts.predictor_
-    return predictor_of(parts, parts.kind, predictor_of_parts)
+    return make_predictor(parts, parts.kind, predictor_of_parts)
 
 
-def parts_of(archive: Archive, kind: str, node: Any, /) -> Parts:
-    """Take the parameters and fitted attributes of an estimator out of a file's header."""
+def read_parts(archive: Archive, kind: str, node: Any, /) -> Parts:
+    """Read the parameters and fitted attributes of an estimator from a file's header."""
     parts = [node.get(name) for name in ("parameters", "fitted")]
     if not all(isinstance(part, dict) for part in parts):
         msg = f"which has no parameters and attributes of {kind}"
@@ -101,8 +101,8 @@ def parts_of(archive: Archive, kind: str, node: Any, /) -> Parts:
     return Parts(kind, parts[0] | parts[1], archive)
 
 
-def decoded(value: Any, archive: Archive, /) -> Any:
-    """Make a value of JSON: plain ones, arrays, and records that predictions are made of.
+def decode_value(value: Any, archive: Archive, /) -> Any:
+    """Decode a value from JSON: plain values, arrays and records.
 
     Raises
     ------
@@ -112,7 +112,7 @@ def decoded(value: Any, archive: Archive, /) -> Any:
     if isinstance(value, _PLAIN):
         return value
     if isinstance(value, list):
-        return [decoded(item, archive) for item in value]
+        return [decode_value(item, archive) for item in value]
     make = _MAKERS.get(frozenset(value))
     if make is None:
         msg = f"which holds neither a value nor an array where one is needed: {str(value)[:80]}"
@@ -137,8 +137,10 @@ def _objects(value: Any, _: Archive) -> np.ndarray:
 def _record(value: Any, archive: Archive) -> Any:
     name, fields = value["record"], value["fields"]
     if name == _ENCODINGS:
-        return Encodings(*(decoded(fields[key], archive) for key in ("table", "by_fold", "some")))
-    made = {key: decoded(item, archive) for key, item in fields.items()}
+        return Encodings(
+            *(decode_value(fields[key], archive) for key in ("table", "by_fold", "some"))
+        )
+    made = {key: decode_value(item, archive) for key, item in fields.items()}
     if name in _HELD:
         return SimpleNamespace(**made)
     if name == _IMPUTATION:
@@ -155,7 +157,7 @@ def _record(value: Any, archive: Archive) -> Any:
 
 
 def _inner(value: Any, archive: Archive) -> Parts:
-    return parts_of(archive, str(value["estimator"]), value)
+    return read_parts(archive, str(value["estimator"]), value)
 
 
 def _foreign(value: Any, _: Archive) -> Any:

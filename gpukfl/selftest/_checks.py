@@ -1,4 +1,4 @@
-"""Checks of a GPU: every primitive and library function beside what the host computes."""
+"""Checks of a GPU: primitives and library functions, compared with the host."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _OF_SPECTRUM = 600  # rows of a matrix whose eigenvalues a GPU finds, and not th
 
 @dataclass(frozen=True)
 class Operation:
-    """A function of CuPy, and what its results must be.
+    """A function of CuPy, and its expected results.
 
     Its arguments are A (n, n), positive definite, and B (rows, n), where they live.
     """
@@ -133,7 +133,7 @@ OPERATIONS = (
     Operation("erf", lambda _, B: erf(B), _reference_erf, 8),
     Operation(
         "Cholesky solves",
-        lambda A, B: CholeskyFactor.of(A).solve(B[:5, :].T),
+        lambda A, B: CholeskyFactor.factor(A).solve(B[:5, :].T),
         lambda A, B: np.linalg.solve(A, B[:5].T),
         4000,
     ),
@@ -180,7 +180,7 @@ class Primitive:
     twin: Callable[..., Arrays]  # the kernels
 
     def inputs(self, dtype: str, /, *, exact: bool) -> Inputs:
-        """Draw inputs, the same each time."""
+        """Return the fixed random inputs."""
         return self.draw(np.random.RandomState(17), dtype, exact)
 
 
@@ -195,7 +195,7 @@ def _numbers(
 
 
 def _weights(rng: np.random.RandomState, n: int, dtype: str, exact: bool) -> np.ndarray:
-    """Columns (n, T) that sum to zero."""
+    """Draw columns (n, T) that sum to zero."""
     if not exact:
         V = rng.standard_normal((n, T))
         return (V - V.mean(axis=0)).astype(dtype)
@@ -258,7 +258,7 @@ def _points_and_weights(rng: np.random.RandomState, dtype: str, exact: bool) -> 
     return A + A.T, _numbers(rng, (_POINTS, _FEATURES), dtype, exact)
 
 
-def _factor_and_sorted(rng: np.random.RandomState, dtype: str, exact: bool) -> Inputs:
+def _factor_and_columns(rng: np.random.RandomState, dtype: str, exact: bool) -> Inputs:
     """Draw a factor (N, T) of weights, and columns (N, M): their order, and gaps."""
     X = rng.randint(-512, 513, (N, M)) / 64.0 if exact else rng.standard_normal((N, M))
     order = np.argsort(X.astype(dtype), axis=0, kind="stable").T
@@ -278,7 +278,7 @@ def _points_and_knots(rng: np.random.RandomState, dtype: str, exact: bool) -> In
 
 
 def _vectors(rng: np.random.RandomState, dtype: str, exact: bool) -> Inputs:
-    """Four arrays (N, T), and three numbers for each column: quotients of some are exact."""
+    """Draw four arrays (N, T), and three numbers for each column, some with exact quotients."""
     four = [_numbers(rng, (N, T), dtype, exact) for _ in range(4)]
     rz, curvature = np.array([0.5, 3.0]), np.array([4.0 if exact else 3.0, 0.0])
     return *four, rz, curvature, np.array([0.25, 1.0])
@@ -298,7 +298,7 @@ def _table_rows_and_scales(rng: np.random.RandomState, _: str, exact: bool) -> I
 
 
 def _product_and_columns(rng: np.random.RandomState, dtype: str, exact: bool) -> Inputs:
-    """Columns whose means are exact, and others."""
+    """Draw columns with exact means, and others."""
     product = _weights(rng, _EVEN, "float64", exact)
     return product + 0.5, _numbers(rng, (_EVEN, T), dtype, exact)
 
@@ -307,7 +307,7 @@ def _product_and_columns(rng: np.random.RandomState, dtype: str, exact: bool) ->
 
 
 def _sort_results(A: Array, values: Array, order: Array, rank: Array) -> Arrays:
-    """Return what does not depend on the order of ties."""
+    """Return the results that do not depend on the order of ties."""
     xp = array_namespace(A)
     order, rank = xp.astype(order, xp.int64), xp.astype(rank, xp.int64)
     return values, xp.take_along_axis(A, order, axis=1), xp.take_along_axis(order, rank, axis=1)
@@ -324,7 +324,7 @@ def _make_positions(shift: int, codes: Array, n_knots: int) -> _bins.Positions:
 
 
 def _whole(shift: int, codes: Array) -> list[tuple[int, int, _bins.Positions]]:
-    """All samples in one part."""
+    """Return all samples as one part."""
     return [(0, N, _make_positions(shift, codes, _KNOTS))]
 
 
@@ -494,7 +494,7 @@ PRIMITIVES = (
     Primitive(
         "factored_difference_sums",
         "differences",
-        _factor_and_sorted,
+        _factor_and_columns,
         lambda V, *given: (
             _difference_sums._factored_difference_sums(V, _difference_sums.SortedColumns(*given)),
         ),
@@ -525,8 +525,8 @@ PRIMITIVES = (
 _FILE = "recorded.npz"
 
 
-def compute_recorded() -> dict[str, np.ndarray]:
-    """Compute what is recorded: exact inputs through array operations of NumPy."""
+def compute_reference_results() -> dict[str, np.ndarray]:
+    """Compute the reference results: exact inputs through array operations of NumPy."""
     found = {}
     for dtype in DTYPES:
         for primitive in PRIMITIVES:
@@ -536,23 +536,23 @@ def compute_recorded() -> dict[str, np.ndarray]:
     return found
 
 
-def write_recorded(folder: Path, /) -> Path:
-    """Write the file anew."""
+def write_reference_results(folder: Path, /) -> Path:
+    """Write the file of reference results."""
     path = folder / _FILE
-    np.savez_compressed(path, allow_pickle=False, **compute_recorded())
+    np.savez_compressed(path, allow_pickle=False, **compute_reference_results())
     return path
 
 
 @functools.cache
-def _read_recorded() -> Mapping[str, np.ndarray]:
+def _read_reference_results() -> Mapping[str, np.ndarray]:
     source = importlib.resources.files(__package__).joinpath(_FILE)
     with importlib.resources.as_file(source) as path, np.load(path, allow_pickle=False) as file:
         return dict(file)
 
 
 def recorded_results(name: str, dtype: str, /) -> tuple[np.ndarray, ...]:
-    """Return what a primitive's kernels must return."""
-    kept, key = _read_recorded(), f"{name}/{dtype}/"
+    """Return the reference results of a primitive."""
+    kept, key = _read_reference_results(), f"{name}/{dtype}/"
     return tuple(kept[f"{key}{k}"] for k in range(sum(found.startswith(key) for found in kept)))
 
 
@@ -569,7 +569,7 @@ Put = Callable[[np.ndarray], Any]  # copies a host array to where it is tested
 
 @dataclass(frozen=True)
 class Check:
-    """Something to compute twice."""
+    """A computation to run on GPU and host."""
 
     what: str
     dtype: str
@@ -581,7 +581,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a check went."""
+    """The outcome of a check."""
 
     what: str
     dtype: str
@@ -593,7 +593,7 @@ class Outcome:
 
 
 def quick_checks(put: Put, /) -> Iterator[Check]:
-    """Check CuPy first, then every kernel, and then whether the device is still alive."""
+    """Yield the checks of CuPy, of every kernel, and of the device afterwards."""
     for dtype in DTYPES:
         for operation in OPERATIONS:
             yield _library_check(operation, dtype, put)
@@ -606,7 +606,7 @@ def quick_checks(put: Put, /) -> Iterator[Check]:
 
 
 def recorded_checks(put: Put, /) -> Iterator[Check]:
-    """Check the kernels against recorded bits."""
+    """Yield the checks of kernels against recorded bits."""
     for dtype in DTYPES:
         for primitive in PRIMITIVES:
             yield Check(
@@ -620,7 +620,7 @@ def recorded_checks(put: Put, /) -> Iterator[Check]:
 
 
 def run(checks: Iterable[Check], /, *, seconds: float) -> tuple[list[Outcome], bool]:
-    """Run checks until the time is over; returns outcomes, and whether all were run.
+    """Run checks until the time is spent; return outcomes, and whether all were run.
 
     MemoryError says that there is no room for them, and nothing of the results.
     """
@@ -669,12 +669,12 @@ def _library_check(operation: Operation, dtype: str, put: Put) -> Check:
         A, B = draw_inputs(dtype)
         return (operation.run(put(A), put(B)),)
 
-    def expected() -> Arrays:
+    def host_results() -> Arrays:
         A, B = (x.astype(np.float64) for x in draw_inputs(dtype))
         return (operation.expected(A, B),)
 
     allowed = operation.rounding * float(np.finfo(dtype).eps)
-    return Check(operation.name, dtype, CUPY, actual, expected, allowed)
+    return Check(operation.name, dtype, CUPY, actual, host_results, allowed)
 
 
 def _primitive_check(

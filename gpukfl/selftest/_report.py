@@ -1,4 +1,4 @@
-"""Everything a bug report should say of a GPU, as one record."""
+"""The report of a GPU for bug reports, as one record."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 import time
 from typing import Any
 
-from gpukfl.core._array import array_namespace, device_of
+from gpukfl.core._array import array_namespace, get_device
 from gpukfl.core._cuda import cuda_devices, cupy_problem, is_installed
 from gpukfl.selftest._checks import quick_checks, recorded_checks, run
 from gpukfl.selftest._timings import card, device_memory, environment_facts, timings
@@ -20,7 +20,7 @@ PREDICTED = (
 
 
 def missing_reason() -> str:
-    """Return why there is nothing to test; empty where there is something."""
+    """Return why nothing can be tested, or an empty string."""
     if not is_installed("cupy"):
         return "CuPy is not installed: `pip install 'gpukfl[cuda13]'` (or cuda12)"
     return cupy_problem()
@@ -71,6 +71,6 @@ def report(*, full: bool, n_timed: int) -> dict[str, Any]:
     if n_timed and found["right"]:
         xp = array_namespace(reference)
         found["note"] = PREDICTED
-        found["timings"] = timings(xp, device_of(reference), card(), n_timed)
+        found["timings"] = timings(xp, get_device(reference), card(), n_timed)
     found["seconds"] = time.perf_counter() - begun
     return found

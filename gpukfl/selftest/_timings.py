@@ -1,4 +1,4 @@
-"""How long a device takes for what fits are made of, beside a model of time."""
+"""Timings of a device on the primitives of fits, with a performance model."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _SHARE = 0.8  # of the bandwidth on the data sheet that long copies reach
 
 @dataclass(frozen=True)
 class Work:
-    """What a computation asks for; works add up, and may be repeated.
+    """The work of a computation: launches, bytes and operations.
 
     Attributes
     ----------
@@ -61,14 +61,14 @@ class Work:
         pairs = zip(astuple(self), astuple(other), strict=True)
         return Work(*(a + b for a, b in pairs))
 
-    def scaled(self, times: float, /) -> Work:
-        """Repeat so many times."""
+    def repeat(self, times: float, /) -> Work:
+        """Return the work of so many repetitions."""
         return Work(*(times * a for a in astuple(self)))
 
 
 @dataclass(frozen=True)
 class Card:
-    """What a data sheet says of a GPU, and what its host costs.
+    """The properties of a GPU from its data sheet, and the costs of its host.
 
     Attributes
     ----------
@@ -98,11 +98,11 @@ class Card:
         return max(host, device) + work.waits * self.wait + work.uploaded / self.link
 
     def arithmetic_share(self, work: Work, /) -> float:
-        """Predict the time of arithmetic, in that of reads and writes: above 1 memory waits."""
+        """Return the predicted ratio of arithmetic to memory time."""
         return self._arithmetic(work) * _SHARE * self.bandwidth / work.moved
 
     def parts(self, work: Work, /) -> tuple[float, float]:
-        """Predict the seconds that the host and that the device have work for."""
+        """Return the predicted seconds of host and device."""
         copies = work.moved / (_SHARE * self.bandwidth)
         return self.call * work.calls, max(copies, self._arithmetic(work))
 
@@ -120,7 +120,7 @@ _CORES = {(7, 0): 64, (7, 2): 64, (7, 5): 64, (8, 0): 64}
 
 
 def environment_facts() -> dict[str, Any]:
-    """Name what results may depend on: device, driver, libraries and kernels."""
+    """Return the facts that results may depend on: device, driver, libraries and kernels."""
     import cupy
 
     runtime = cupy.cuda.runtime
@@ -139,14 +139,14 @@ def environment_facts() -> dict[str, Any]:
 
 @functools.cache
 def kernels_digest() -> str:
-    """Digest of the sources of all kernels."""
+    """Return the digest of the sources of all kernels."""
     folder = importlib.resources.files("gpukfl._accel")
     texts = {file.name: file.read_bytes() for file in folder.iterdir() if file.name.endswith(".cu")}
     return hashlib.sha256(b"".join(texts[name] for name in sorted(texts))).hexdigest()[:16]
 
 
 def card() -> Card:
-    """Describe the current device by its own account."""
+    """Return the properties of the current device."""
     import cupy
 
     device = cupy.cuda.runtime.getDevice()
@@ -163,7 +163,7 @@ def card() -> Card:
 
 
 def device_memory() -> dict[str, int]:
-    """Bytes of the device that are free, and all."""
+    """Return the free and total bytes of the device."""
     import cupy
 
     free, total = cupy.cuda.runtime.memGetInfo()
@@ -183,7 +183,7 @@ _REPEATS = 3
 
 @dataclass(frozen=True)
 class Timed:
-    """A computation, and what it asks for."""
+    """A computation and its work."""
 
     what: str
     run: Callable[[], Any]
@@ -191,7 +191,7 @@ class Timed:
 
 
 def timings(xp: Namespace, device: Any, card: Card, n: int, /) -> list[dict[str, Any]]:
-    """Time everything for `n` samples; seconds are medians, and predictions say so."""
+    """Time all computations for `n` samples; return median and predicted seconds."""
     return [
         {
             "what": timed.what,

@@ -1,4 +1,4 @@
-"""The test at the first use of a GPU, and what it found, kept in the user's cache folder."""
+"""The test at the first use of a GPU, with cached results."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from gpukfl._accel.trust import distrust
-from gpukfl.core._array import Array, array_namespace, device_context, device_of, is_cupy
+from gpukfl.core._array import Array, array_namespace, device_context, get_device, is_cupy
 from gpukfl.core._files import atomic_write
 from gpukfl.core._places import Place, resolve_place
 from gpukfl.core._warnings import warn
@@ -31,7 +31,7 @@ _VERSION = 1  # of what is kept
 
 
 def results_file() -> Path | None:
-    """Where it is kept; None without a home. ``GPUKFL_CACHE_DIR`` names another folder."""
+    """Return the cache file, or None; ``GPUKFL_CACHE_DIR`` chooses the folder."""
     given = os.environ.get("GPUKFL_CACHE_DIR")
     if given:
         return Path(given) / "selftest.json"
@@ -47,7 +47,7 @@ def results_file() -> Path | None:
 
 
 def look_up(facts: dict[str, Any], /) -> dict[str, str] | None:
-    """Return what was wrong on this set-up, by the part at fault; None if it was not tested."""
+    """Return the cached faults of this set-up by part, or None if it was not tested."""
     for row in _read_results():
         if row["facts"] == facts:
             return row["wrong"]
@@ -55,7 +55,7 @@ def look_up(facts: dict[str, Any], /) -> dict[str, str] | None:
 
 
 def store_results(facts: dict[str, Any], wrong: dict[str, str], /) -> None:
-    """Remember what was wrong; where nothing can be written, the next process tests anew."""
+    """Store the faults; ignore errors, after which the next process tests again."""
     path = results_file()
     if path is None:
         return
@@ -71,7 +71,7 @@ def store_results(facts: dict[str, Any], wrong: dict[str, str], /) -> None:
 
 
 def _read_results() -> list[dict[str, Any]]:
-    """Return what is stored, or nothing if the file is missing or damaged."""
+    """Return the stored results, empty if the file is missing or damaged."""
     path = results_file()
     try:
         kept = {} if path is None else json.loads(path.read_text(encoding="utf-8"))
@@ -92,7 +92,7 @@ AT_MOST = 20.0  # seconds
 
 
 def trusted_place(place: Place, X: Array, /) -> Place:
-    """Return a place that computes correctly: `place`, or NumPy where CuPy does not.
+    """Return `place`, or NumPy if CuPy is faulty there.
 
     Parameters
     ----------
@@ -130,12 +130,12 @@ def trusted_place(place: Place, X: Array, /) -> Place:
 
 def make_put(reference: Array, /) -> Put:
     """Return a function that copies host arrays, of whatever dtype, beside `reference`."""
-    xp, device = array_namespace(reference), device_of(reference)
+    xp, device = array_namespace(reference), get_device(reference)
     return lambda x: xp.asarray(x, device=device)
 
 
 def faulty_parts(outcomes: Sequence[Outcome], /) -> dict[str, str]:
-    """Return what is wrong with each part at fault, in words."""
+    """Return the faults of each part in words."""
     wrong: dict[str, list[str]] = {}
     for outcome in outcomes:
         if outcome.problem:
@@ -149,7 +149,7 @@ def faulty_parts(outcomes: Sequence[Outcome], /) -> dict[str, str]:
 
 @functools.lru_cache(maxsize=64)
 def _wrong_parts(process: int, device: int) -> dict[str, str]:  # noqa: ARG001
-    """Return what is wrong on this device, remembered or tested; warn of it, and distrust it."""
+    """Return the faults of this device, cached or tested; warn of them and distrust the parts."""
     here = environment_facts()
     wrong = look_up(here)
     if wrong is None:

@@ -1,4 +1,4 @@
-"""Iterative solvers. They take callables, return a solution, and always say how they ended."""
+"""Iterative solvers, which take callables and return a solution with its status."""
 
 from gpukfl.solvers._cg import ConjugateGradient
 from gpukfl.solvers._cg_on_sums import ConjugateGradientOnSums

@@ -186,14 +186,14 @@ class ConjugateGradient:
 
 
 class _KeptDirections:
-    """Directions so far, in blocks that are made as they are needed."""
+    """The previous directions, in growing blocks."""
 
     def __init__(self, at_most: int) -> None:
         self._room, self._count = at_most, 0  # _count in the last block
         self._blocks: list[tuple[Array, Array]] = []  # p and A p, of p'A p = 1: (t, directions, n)
 
     def add(self, p: Array, Ap: Array, curvature: Array) -> None:
-        """Keep a direction, while there is room."""
+        """Store a direction, while there is room."""
         if not self._room:
             return
         p, Ap = as_columns(p), as_columns(Ap)
@@ -213,11 +213,11 @@ class _KeptDirections:
 
     @property
     def corrects(self) -> bool:
-        """Whether there are so many directions that rounding among them matters."""
+        """Whether there are so many directions that their rounding errors matter."""
         return len(self._blocks) > 1 or self._count > _HARMLESS
 
     def make_conjugate(self, p: Array) -> Array:
-        """Subtract from `p` what is not conjugate to the directions that are kept."""
+        """Make `p` conjugate to the stored directions."""
         if not self.corrects:
             return p
         xp = array_namespace(p)
@@ -230,7 +230,7 @@ class _KeptDirections:
 
 
 class _Log:
-    """Checks of an iteration, read several at a time: each reading waits for the device."""
+    """A log of checks, read in batches because each reading waits for the device."""
 
     def __init__(
         self,
@@ -248,7 +248,7 @@ class _Log:
         self._least = math.inf
 
     def sums(self, x: Array, r: Array, z: Array) -> list[Array]:
-        """Inner products of a checked step: ``r z``, ``r r`` if that is another, the measure."""
+        """Return the inner products of a step: ``r z``, perhaps ``r r``, and the measure."""
         squares = [] if z is r else [(r, r, None)]
         measured = [] if self.measure is None else [self.measure(x, r)]
         return column_dots_in_one_pass((r, z, None), *squares, *measured)
@@ -256,7 +256,7 @@ class _Log:
     def add(
         self, k: int, worst: Array, rz: Array, others: Sequence[Array], x: Array, r: Array
     ) -> bool:
-        """Note step `k` with its `sums`; whether there is no room for another."""
+        """Record step `k` with its `sums`; return whether the log is full."""
         squares = rz if len(others) == (self.measure is not None) else others[0]
         asked = squares if self.measure is None else others[-1]
         record(self._numbers, len(self._states), worst, squares, asked)
@@ -264,7 +264,7 @@ class _Log:
         return len(self._states) == self.length
 
     def read(self) -> tuple[Status, int, Array, Array] | None:
-        """Return the first step at which it has ended: how, its number, x and r."""
+        """Return status, number, x and r of the first step at which the iteration has ended."""
         host, states = to_host(self._numbers), self._states
         self._states = []
         for numbers, state in zip(host, states, strict=False):

@@ -1,4 +1,4 @@
-"""Conjugate gradients in one pass over the rows an iteration, where these lie in parts."""
+"""Conjugate gradients in one pass per iteration over rows in parts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WORN = 1e-5  # share of its size when its sums were made, at which a residual's
 
 
 class OnSums(Protocol):
-    r"""A matrix :math:`\Pi E G E^\top \Pi + \mu I`, known by few sums over the rows.
+    r"""A matrix :math:`\Pi E G E^\top \Pi + \mu I`, given by few sums over the rows.
 
     E is as long as the data, G small, and :math:`\Pi` projects on the complement of root weights s.
     The sums of a vector v are :math:`E^\top v`, beside those that a preconditioner takes.
@@ -50,7 +50,7 @@ class OnSums(Protocol):
         """Return G times the sums of a vector."""
 
     def coarse(self, sums: Array, /) -> Any:
-        r"""Return what E takes to w: the preconditioned r is :math:`(r - \Pi w) / \mu`; or None."""
+        r"""Return the knot values of w, where the preconditioned r is :math:`(r - \Pi w) / \mu`."""
 
     def vector(self, vectors: Any, coordinates: Array, /) -> Array:
         """Return a long vector by its coordinates (6, t)."""
@@ -58,7 +58,7 @@ class OnSums(Protocol):
 
 @dataclass(frozen=True)
 class ConjugateGradientOnSums:
-    """Preconditioned conjugate gradients, as `ConjugateGradient` with a check of every step.
+    """Preconditioned conjugate gradients on sums, as `ConjugateGradient`.
 
     The same iterates as those of long vectors, up to rounding. An iteration needs inner products,
     and the sums of its direction. Both are linear in vectors whose own are known, so that a pass
@@ -113,7 +113,7 @@ class ConjugateGradientOnSums:
                 return Status.BREAKDOWN
             if walk.is_below(self.rtol):
                 return Status.CONVERGED
-            if enough(to_host(walk.measured())):
+            if enough(to_host(walk.measure())):
                 return Status.DECIDED
             if walk.k == self.max_iter:
                 return Status.MAX_ITER
@@ -121,7 +121,7 @@ class ConjugateGradientOnSums:
 
 
 class _Walk:
-    """Where an iteration is: coordinates (6, t) of its vectors, and their sums."""
+    """The state of an iteration: coordinates (6, t) of its vectors, and their sums."""
 
     def __init__(self, A: OnSums, start: Array | None) -> None:
         self.A, self.k = A, 0
@@ -143,16 +143,16 @@ class _Walk:
     # ------------------------------------------------------------------ what is known of it
 
     def dot(self, u: Array, v: Array) -> Array:
-        """Inner products (t,) of two vectors."""
+        """Return the inner products (t,) of two vectors."""
         xp = array_namespace(u)
         return xp.sum(u[:, None, :] * self.gram * v[None, :, :], axis=(0, 1))
 
     def norm(self) -> Array:
-        """Size of the residual (t,)."""
+        """Return the norm of the residual (t,)."""
         return array_namespace(self.r).sqrt(clip(self.dot(self.r, self.r), low=0.0))
 
-    def measured(self) -> Array:
-        """Inner products of x and b + r (t,)."""
+    def measure(self) -> Array:
+        """Return the inner products of x and b + r (t,)."""
         return self.dot(self.unit[B, ...] + self.r, self.x)
 
     def is_below(self, rtol: float) -> bool:
@@ -160,7 +160,7 @@ class _Walk:
         return bool(array_namespace(self.r).all(self.norm() <= rtol * self.size))
 
     def is_broken(self) -> bool:
-        """Whether a direction has shown that the matrix is not positive definite, or NaN."""
+        """Whether the matrix is not positive definite, or values are NaN."""
         xp = array_namespace(self.r)
         return bool(xp.any(~(self.worst >= 0) | xp.isnan(self.norm())))
 
@@ -169,7 +169,7 @@ class _Walk:
     def step(self) -> None:
         """Make one iteration."""
         xp = array_namespace(self.r)
-        z, sums_z, rz = self._preconditioned()
+        z, sums_z, rz = self._precondition()
         share = _ratio(rz, self.rz_old)
         self.p, self.sums_p = z + share * self.p, sums_z + share * self.sums_p
         product, sums = self._product(self.sums_p, self.p)
@@ -185,30 +185,30 @@ class _Walk:
             self.made_at = now
 
     def take_residual_anew(self) -> None:
-        """Compute the residual from x: three passes."""
+        """Compute the residual from x in three passes."""
         (sums_x,) = self._advance(self.x, None, (X,))
         product, _ = self._product(sums_x, self.unit[P, ...])
         self.r = self.unit[B, ...] - product
         self._advance(self.p, None, ())  # inner products of what is left, without cancellation
 
     def _product(self, sums_p: Array, p: Array) -> tuple[Array, Array]:
-        """Multiply p by the matrix: its coordinates and its sums."""
+        """Return coordinates and sums of the matrix times p."""
         (sums_u,) = self._advance(p, self.A.levels(sums_p), (U,))
-        inside, sums = self._centered(sums_u)
+        inside, sums = self._center(sums_u)
         shift = self.A.shift
         return inside + shift * self.unit[P, ...], sums + shift * sums_p
 
-    def _preconditioned(self) -> tuple[Array, Array, Array]:
-        """Precondition r: coordinates, sums, and inner products with r."""
+    def _precondition(self) -> tuple[Array, Array, Array]:
+        """Return coordinates, sums and inner products of the preconditioned r."""
         levels = self.A.coarse(self.sums_r)
         if levels is None:
             return self.r, self.sums_r, self.dot(self.r, self.r)
         (sums_u,) = self._advance(self.p, levels, (U,))
-        inside, sums = self._centered(sums_u)
+        inside, sums = self._center(sums_u)
         z = (self.r - inside) / self.A.shift
         return z, (self.sums_r - sums) / self.A.shift, self.dot(self.r, z)
 
-    def _centered(self, sums_u: Array) -> tuple[Array, Array]:
+    def _center(self, sums_u: Array) -> tuple[Array, Array]:
         r"""Return coordinates and sums of :math:`\Pi u`."""
         share = self.gram[S, U, :] / self.gram[S, S, :]
         return self.unit[U, ...] - share * self.unit[S, ...], sums_u - share * self.sums_s

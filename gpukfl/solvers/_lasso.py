@@ -1,4 +1,4 @@
-"""The Lasso on a Gram matrix: a working set that grows and shrinks by one coordinate at a time."""
+"""The Lasso on a Gram matrix, by a working set."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FLAT = 2  # rounds in a row that must bring nothing
 
 @dataclass(frozen=True, eq=False)
 class LassoFit:
-    """A minimiser of the Lasso, and how it was found.
+    """A minimiser of the Lasso, and the record of the solver.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class LassoFit:
 
 @dataclass(frozen=True)
 class Lasso:
-    r"""Least squares with a penalty on the sum of absolute values, from sums over the samples.
+    r"""Least squares with an l1 penalty, from sums over the samples.
 
     .. math:: F(b) = \tfrac12 b^T H b - c^T b + \tfrac12 s + \lambda \|b\|_1,
         \qquad H = \Phi^T \Phi / m, \quad c = \Phi^T y / m, \quad s = y^T y / m
@@ -138,7 +138,7 @@ class Lasso:
         ValueError
             If shapes disagree, a value is not finite, or `square` or `penalty` is negative.
         """
-        return self._solve(_Sums.of(H, c, square), _penalty(penalty), start)
+        return self._solve(_Sums.from_arrays(H, c, square), _penalty(penalty), start)
 
     def path(
         self,
@@ -171,7 +171,7 @@ class Lasso:
         ValueError
             As in `solve`.
         """
-        sums = _Sums.of(H, c, square)
+        sums = _Sums.from_arrays(H, c, square)
         wanted = [_penalty(penalty) for penalty in penalties]
         fits: dict[float, LassoFit] = {}
         last = None
@@ -214,20 +214,20 @@ class Lasso:
 
 
 def largest_penalty(c: np.ndarray, /) -> float:
-    """Penalty from which on b = 0 is the minimiser: the largest entry of `c` (T,), by size."""
+    """Return the smallest penalty with minimiser 0: the largest absolute entry of `c` (T,)."""
     return float(np.abs(c).max(initial=0.0))
 
 
 @dataclass(frozen=True, eq=False)
 class _Sums:
-    """What a Lasso is about, checked."""
+    """The checked sums of a Lasso."""
 
     H: np.ndarray  # (T, T)
     c: np.ndarray  # (T,)
     square: float
 
     @classmethod
-    def of(cls, H: np.ndarray, c: np.ndarray, square: float, /) -> _Sums:
+    def from_arrays(cls, H: np.ndarray, c: np.ndarray, square: float, /) -> _Sums:
         H = np.ascontiguousarray(H, dtype=np.float64)
         c = np.ascontiguousarray(c, dtype=np.float64)
         if c.ndim != 1 or H.shape != 2 * c.shape:
@@ -279,7 +279,7 @@ class _Sums:
 
 @dataclass(frozen=True, eq=False)
 class _Point:
-    """A coefficient, and what is known there."""
+    """Coefficients, with objective and gradient."""
 
     b: np.ndarray  # (T,)
     g: np.ndarray  # (T,), c - H b
@@ -291,11 +291,11 @@ class _Point:
 
     @property
     def highest(self) -> float:
-        """Bound on F."""
+        """An upper bound on F."""
         return self.objective + self.rounding
 
     def fit(self, n_iter: int, status: Status) -> LassoFit:
-        """Return the point back as a result."""
+        """Return the point as a result."""
         share = (self.gap + self.rounding) / (self.square or 1.0)
         return LassoFit(self.b, self.penalty, self.objective, share, n_iter, status)
 

@@ -17,7 +17,7 @@ from gpukfl.core._results import History, Status
 
 @dataclass(frozen=True, eq=False)
 class Descent:
-    """Where a descent ended, and how."""
+    """The end of a descent, with its status."""
 
     x: Array
     value: float
@@ -26,7 +26,7 @@ class Descent:
 
 
 class _Stop(Exception):  # noqa: N818
-    """Leave SciPy's loop."""
+    """An exception that leaves SciPy's loop."""
 
     def __init__(self, status: Status) -> None:
         self.status = status
@@ -93,7 +93,7 @@ class LBFGS:
 
 
 class _Run:
-    """One descent: the lowest point so far, and what happened."""
+    """The state of one descent: the lowest point so far, and the history."""
 
     def __init__(self, solver: LBFGS, function: Callable, x: Array, watch: Callable) -> None:
         self.solver, self.function, self.start, self.watch = solver, function, x, watch
@@ -120,7 +120,7 @@ class _Run:
             self.slope = float(np.linalg.norm(gradient))
         return value, gradient
 
-    def after_iteration(self, flat: np.ndarray) -> None:
+    def record_iteration(self, flat: np.ndarray) -> None:
         before = self.history.objective[-1] if self.history.objective else None
         moved = float(np.linalg.norm(flat - self.last))
         self.last = flat.copy()
@@ -144,7 +144,7 @@ class _Run:
                 self.best,
                 jac=True,
                 method="L-BFGS-B",
-                callback=self.after_iteration,
+                callback=self.record_iteration,
                 options={"maxiter": self.solver.max_iter, "ftol": 0.0, "gtol": 0.0, "maxcor": 20},
             )
         except _Stop as stop:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpukfl.core._array import Array, array_namespace, as_columns, asarray_like, clip, epsilon
+from gpukfl.core._lazy import OldName
 from gpukfl.linalg import CholeskyFactor, eigh, orthonormal_range
 
 
@@ -33,7 +34,7 @@ class NystromPreconditioner:
     shift: float
 
     @classmethod
-    def of(
+    def from_operator(
         cls,
         A: Callable[[Array], Array],
         like_this: Array,
@@ -63,7 +64,7 @@ class NystromPreconditioner:
             return cls(test, xp.zeros_like(test[0, :]), shift)
         sketch = sketch + jitter * test
         core = test.T @ sketch
-        B = CholeskyFactor.of((core + core.T) / 2).solve_lower(sketch.T)  # (rank, n)
+        B = CholeskyFactor.factor((core + core.T) / 2).solve_lower(sketch.T)  # (rank, n)
         squares, V = eigh(B @ B.T)
         squares, V = xp.flip(squares), xp.flip(V, axis=1)
         roots = xp.sqrt(clip(squares, low=jitter))
@@ -76,3 +77,5 @@ class NystromPreconditioner:
         gains = (smallest + self.shift) / (self.eigenvalues + self.shift) - 1.0
         inside = self.U @ (gains[:, None] * (self.U.T @ as_columns(r)))
         return r + array_namespace(r).reshape(inside, r.shape)
+
+    of = OldName("from_operator")

@@ -20,7 +20,7 @@ _FLAT = 2  # iterations in a row that must gain less than tol
 
 @dataclass(frozen=True, eq=False)
 class ProjectedDescent:
-    """Where a descent ended, and how."""
+    """The end of a descent, with its status."""
 
     x: np.ndarray
     value: float
@@ -29,7 +29,7 @@ class ProjectedDescent:
 
 
 def project_on_capped_orthant(x: np.ndarray, radius: float, /) -> np.ndarray:
-    r"""Nearest point of :math:`\{\beta \ge 0, \|\beta\|_1 \le M\}`, exactly, by sorting.
+    r"""Project on :math:`\{\beta \ge 0, \|\beta\|_1 \le M\}` exactly, by sorting.
 
     Parameters
     ----------
@@ -164,7 +164,7 @@ class ProjectedGradient:
 
 
 def _spectral_step(s: np.ndarray, y: np.ndarray, used: float, /) -> float:
-    """Barzilai-Borwein step of a move `s` that changed the gradient by `y`."""
+    """Return the Barzilai-Borwein step of a move `s` that changed the gradient by `y`."""
     curvature = float(s @ y)
     step = float(s @ s) / curvature if curvature > 0 else 2.0 * used
     return min(max(step, _SHORTEST * used), _LONGEST * used)

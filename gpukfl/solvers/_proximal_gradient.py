@@ -1,4 +1,4 @@
-"""Proximal gradient with backtracking, for functions known by certified bounds."""
+"""Proximal gradient with backtracking, for functions with certified bounds."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _FLAT = 2  # iterations in a row that must gain less than tol
 
 
 class Evaluation(Protocol):
-    """What is known of a smooth function at a point."""
+    """Bounds on a smooth function at a point."""
 
     @property
     def lower(self) -> float:
-        """Certified: the value is not below."""
+        """A certified lower bound on the value."""
 
     @property
     def upper(self) -> float:
-        """Certified: the value is not above."""
+        """A certified upper bound on the value."""
 
     @property
     def residual(self) -> float:
@@ -37,18 +37,18 @@ E = TypeVar("E", bound=Evaluation)
 
 
 class Smooth(Protocol[E]):
-    """A smooth function whose value is expensive, and known by bounds that tighten."""
+    """A smooth function with an expensive value, which is evaluated by bounds."""
 
     def evaluate(self, W: Array, near: E | None, reject_above: float, /) -> E:
         """Evaluate at `W`; may stop early once the lower bound passes `reject_above`."""
 
     def gradient(self, evaluation: E, /) -> Array:
-        """Gradient at an evaluated point."""
+        """Return the gradient at an evaluated point."""
 
 
 @dataclass(frozen=True, eq=False)
 class Trace(Generic[E]):
-    """Where a minimisation ended, and how."""
+    """The end of a minimisation, with its status and history."""
 
     W: Array
     evaluation: E
@@ -58,7 +58,7 @@ class Trace(Generic[E]):
 
 @dataclass(frozen=True, eq=False)
 class _State(Generic[E]):
-    """An iterate and what is known of it."""
+    """An iterate with its evaluation."""
 
     W: Array
     evaluation: E
@@ -66,7 +66,7 @@ class _State(Generic[E]):
 
 
 class _Clock:
-    """Says whether another trial would end in time, with as long left as the start took.
+    """A clock that predicts whether another trial would end in time.
 
     That is for what the caller does at the end: a solve that begins from nothing, as the first.
     A start that was not learned has a first step in any case.
@@ -76,23 +76,23 @@ class _Clock:
         self._begun, self._limit, self._binds = time.perf_counter(), max_time, learned
         self.seconds = self._last = self._left = 0.0
 
-    def started(self) -> None:
-        """Note that the start is evaluated."""
-        self.tried()
+    def note_start(self) -> None:
+        """Record the end of the first evaluation."""
+        self.note_trial()
         self._last, self._left = 0.0, self.seconds
 
-    def tried(self) -> None:
-        """Note that a trial has ended."""
+    def note_trial(self) -> None:
+        """Record the end of a trial."""
         now = time.perf_counter() - self._begun
         self.seconds, self._last = now, now - self.seconds
 
-    def stepped(self) -> None:
-        """Note that a step is taken."""
+    def note_step(self) -> None:
+        """Record the end of a step."""
         self._binds = True
 
     @property
     def is_over(self) -> bool:
-        """Whether another trial would end too late."""
+        """Whether another trial would exceed the time limit."""
         if self._limit is None or not self._binds:
             return False
         return self.seconds + self._last + self._left >= self._limit
@@ -180,7 +180,7 @@ class ProximalGradient:
         """
         clock, history = _Clock(self.max_time, learned), History()
         evaluation = smooth.evaluate(W, None, math.inf)
-        clock.started()
+        clock.note_start()
         if not (math.isfinite(evaluation.lower) and math.isfinite(evaluation.upper)):
             msg = "the objective is not finite at the start: the data overflow this precision"
             raise FloatingPointError(msg)
@@ -206,7 +206,7 @@ class ProximalGradient:
         found: Trace[E],
         objective: float,
     ) -> Trace[E]:
-        """Return zero where it is no worse than the point that was found."""
+        """Return zero if it is no worse than the point that was found."""
         zero = array_namespace(found.W).zeros_like(found.W)
         at_zero = smooth.evaluate(zero, None, math.inf)
         if at_zero.upper + penalty(zero) <= objective:
@@ -232,7 +232,7 @@ class ProximalGradient:
             if isinstance(taken, Status):
                 return taken
             new, used = taken
-            clock.stepped()
+            clock.note_step()
             new_gradient = smooth.gradient(new.evaluation)
             step = self._next_step(used, new.W - state.W, new_gradient - gradient)
             gain = state.objective - new.objective
@@ -277,7 +277,7 @@ class ProximalGradient:
                     model = -_inner(gradient, moved) + change / (2.0 * step)
                     limit = state.evaluation.lower + model
                 evaluation = smooth.evaluate(W, state.evaluation, limit)
-                clock.tried()
+                clock.note_trial()
                 # Written so that NaN fails
                 if evaluation.lower <= limit and math.isfinite(evaluation.upper):
                     return _State(W, evaluation, evaluation.lower + cost), step
@@ -300,6 +300,6 @@ class ProximalGradient:
 
 
 def _inner(U: Array, V: Array, /) -> float:
-    """Frobenius inner product in float64, as a float: waits for the device."""
+    """Return the Frobenius inner product in float64 as a float; waits for the device."""
     xp = array_namespace(U)
     return float(xp.sum(xp.astype(U, xp.float64) * xp.astype(V, xp.float64)))

@@ -1,4 +1,4 @@
-r"""Descent for functions of two blocks :math:`L(B, \alpha)`: easy in α, hard in B.
+r"""Descent for functions of two blocks :math:`L(B, \alpha)`, which are easy in α.
 
 The algorithms of Huang et al., "Learning Multi-Index Models with Hyper-Kernel Ridge Regression",
 for any such function.
@@ -39,12 +39,12 @@ class TwoBlockFunction(Protocol):
         """Minimise over α."""
 
     def project(self, B: Array, /) -> Array:
-        """Nearest point that the constraint allows."""
+        """Project on the constraint."""
 
 
 @dataclass(frozen=True, eq=False)
 class TwoBlockDescent:
-    """Where a descent ended, and how."""
+    """The end of a descent, with its status."""
 
     B: Array
     alpha: Array
@@ -90,7 +90,7 @@ class ArmijoSearch:
         evaluate: Callable[[Point], float],
         project: Callable[[Point], Point] = lambda x: x,
     ) -> tuple[Point, float, float] | None:
-        """Take one step: the new point, its value and the step; None where no step gains."""
+        """Take one step; return the new point, its value and the step, or None without a gain."""
         square = _inner(gradient, gradient)
         step = min(last / (self.contraction * self.dilatation), self.largest)
         for _ in range(self.trials):
@@ -107,7 +107,7 @@ class ArmijoSearch:
 
 @dataclass(frozen=True)
 class _TwoBlockSolver(ABC):
-    """A projected gradient step in B, then an improvement of α, until nothing gains.
+    """A solver that alternates projected gradient steps in B and improvements of α.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ class _TwoBlockSolver(ABC):
     def _improve_alpha(
         self, function: TwoBlockFunction, B: Array, alpha: Array, value: float, steps: dict
     ) -> tuple[Array, float]:
-        """Return an α at `B` that is no worse, and its value; `steps` remembers step sizes."""
+        """Return an α at `B` that is no worse, and its value; store step sizes in `steps`."""
 
     def minimize(
         self,
@@ -215,7 +215,7 @@ class _TwoBlockSolver(ABC):
     def _iterate(
         self, function: TwoBlockFunction, state: tuple[Array, Array, float], steps: dict
     ) -> tuple[tuple[Array, Array, float], float]:
-        """Return the next point, the same where nothing gains, and the gradient's norm in B."""
+        """Return the next point, or the same without a gain, and the gradient's norm in B."""
         B, alpha, value = state
         gradient = function.gradient_B(B, alpha)
         slope = math.sqrt(_inner(gradient, gradient))
@@ -267,6 +267,6 @@ class AlternatingGradient(_TwoBlockSolver):
 
 
 def _inner(U: Array, V: Array, /) -> float:
-    """Frobenius inner product in float64, as a float: waits for the device."""
+    """Return the Frobenius inner product in float64 as a float; waits for the device."""
     xp = array_namespace(U)
     return float(xp.sum(xp.astype(U, xp.float64) * xp.astype(V, xp.float64)))

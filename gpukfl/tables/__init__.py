@@ -1,4 +1,4 @@
-"""Tables as they come: what each column is, its codes, and the numbers that kernels take.
+"""Tables of mixed columns: their kinds, their codes, and numeric encodings for kernels.
 
 Names are imported when first used: a table that was learned is read with NumPy alone.
 """

@@ -19,9 +19,16 @@ from gpukfl.core._frames import WHOLE, parts_of_name
 from gpukfl.core._warnings import collect_warnings, warn
 from gpukfl.tables import _values
 from gpukfl.tables._column import TOLD_SO, Coded, Column
-from gpukfl.tables._dates import PERIODS, days_since, order_of, part_of, zones_of
-from gpukfl.tables._frame import read_objects, told_of
-from gpukfl.tables._numerals import SIGNS, is_gap, notation_of, numbers_of, text_of, whole_number_of
+from gpukfl.tables._dates import PERIODS, date_part, days_since, detect_day_order, find_zones
+from gpukfl.tables._frame import name_column_in_errors, read_objects
+from gpukfl.tables._numerals import (
+    SIGNS,
+    detect_notation,
+    format_number,
+    is_gap,
+    parse_integer,
+    parse_labels,
+)
 from gpukfl.tables._values import Values
 
 # -------------------------------------------------------------------------------- codes
@@ -36,48 +43,48 @@ _KEPT = (str, int, float, date, time, timedelta, type(None))
 _MOST, _LONGEST = 2**12, 200  # values that are kept, and characters of one
 
 
-def coded_of(column: Column, source: int, /) -> list[Coded]:
-    """Columns of codes that a column becomes."""
-    return _CODED.get(column.kind, _number_of)(column, source) if column.used else []
+def make_coded(column: Column, source: int, /) -> list[Coded]:
+    """Return the columns of codes of a column."""
+    return _CODED.get(column.kind, _code_number)(column, source) if column.is_used else []
 
 
-def _number_of(column: Column, source: int) -> list[Coded]:
+def _code_number(column: Column, source: int) -> list[Coded]:
     return [Coded(column.name, source, gaps=column.missing > 0)]
 
 
-def _category_of(column: Column, source: int) -> list[Coded]:
+def _code_category(column: Column, source: int) -> list[Coded]:
     k = len(column.levels)
     labels = column.levels if k <= _NAMED else ()
     return [Coded(column.name, source, k, gaps=column.missing > 0, labels=labels)]
 
 
-def _code_of(column: Column, source: int) -> list[Coded]:
-    return [*_number_of(column, source), *_category_of(column, source)]
+def _code_code(column: Column, source: int) -> list[Coded]:
+    return [*_code_number(column, source), *_code_category(column, source)]
 
 
-def _date_of(column: Column, source: int) -> list[Coded]:
+def _code_date(column: Column, source: int) -> list[Coded]:
     name = column.name
     days = Coded(f"{name} days", source, gaps=column.missing > 0)
     parts = [Coded(f"{name} {p}", source, period=PERIODS.get(p, 0.0)) for p in column.parts]
     return [days, *parts, *(Coded(f"{name} since {other}", source) for other in column.since)]
 
 
-def _text_of(column: Column, source: int) -> list[Coded]:
+def _code_text(column: Column, source: int) -> list[Coded]:
     length = Coded(f"{column.name} length", source, gaps=column.missing > 0)
     k = 0 if column.components is None else len(column.components)
     return [length, *(Coded(f"{column.name} text {j + 1}", source) for j in range(k))]
 
 
 _CODED: dict[str, Callable[[Column, int], list[Coded]]] = {
-    "category": _category_of,
-    "code": _code_of,
-    "date": _date_of,
-    "text": _text_of,
+    "category": _code_category,
+    "code": _code_code,
+    "date": _code_date,
+    "text": _code_text,
 }
 
 
-def with_times_between(columns: Sequence[Column], /) -> list[Column]:
-    """Let dates know those before them, where they are few."""
+def add_time_differences(columns: Sequence[Column], /) -> list[Column]:
+    """Add to date columns the earlier ones from which time differences are taken."""
     dates = [column.name for column in columns if column.kind == "date"]
     if not 1 < len(dates) <= _DATES:
         return list(columns)
@@ -88,28 +95,28 @@ def with_times_between(columns: Sequence[Column], /) -> list[Column]:
 
 
 class Coder:
-    """Turns the values of one column into its codes."""
+    """A coder from the values of one column to its codes."""
 
     def __init__(self, column: Column, /) -> None:
         self.column = column
 
     @property
-    def _coded(self) -> Callable[[Values], Iterator[np.ndarray]]:
+    def _coding(self) -> Callable[[Values], Iterator[np.ndarray]]:
         return getattr(self, f"_{self.column.kind}", self._number)
 
     @cached_property
     def keeps_numbers(self) -> bool:
-        """Whether the code of a finite number is the number itself."""
-        return self._coded == self._number
+        """Whether finite numbers are their own codes."""
+        return self._coding == self._number
 
     def __call__(self, blocks: Iterator[Values], n: int, /) -> Iterator[np.ndarray]:
-        """Return columns of codes (n,): those of `coded_of`, without times since other dates."""
-        coded = self._coded
+        """Yield the columns of codes (n,), without differences from other dates."""
+        coded = self._coding
         first = next(blocks)
         if len(first.data) == n:
             yield from coded(first)
             return
-        parts, at = [np.empty(n) for _ in coded_of(self.column, 0)], 0
+        parts, at = [np.empty(n) for _ in make_coded(self.column, 0)], 0
         for values in itertools.chain([first], blocks):
             stop = at + len(values.data)
             for whole, part in zip(parts, coded(values), strict=True):
@@ -120,13 +127,13 @@ class Coder:
 
     def _number(self, values: Values) -> Iterator[np.ndarray]:
         what = "durations" if self.column.kind == "duration" else "numbers"
-        found = self._numbers_of(values)
+        found = self._read_numbers(values)
         if values.form == _values.LABELS:
-            found = self._otherwise_written(values, found)
-        yield self._told(values, found, what)
+            found = self._read_other_notation(values, found)
+        yield self._warn_unread(values, found, what)
 
-    def _otherwise_written(self, values: Values, found: np.ndarray) -> np.ndarray:
-        """Read text as a fit would, where the column's own notation does not read all of it.
+    def _read_other_notation(self, values: Values, found: np.ndarray) -> np.ndarray:
+        """Read text as a fit would, if the column's notation fails for some values.
 
         As of a column whose numbers a file's reader had freed from their currency. What the own
         notation reads has to be the same, or the text can be read in two ways.
@@ -134,7 +141,7 @@ class Coder:
         column, kept = self.column, ~np.isnan(found)
         if (kept | values.missing).all():
             return found
-        unit, decimal = notation_of(values.labels, column.decimal)
+        unit, decimal = detect_notation(values.labels, column.decimal)
         if unit not in (("", column.unit) if column.unit else ("", *SIGNS)):
             return found
         other = values.as_numbers(unit, decimal)
@@ -142,12 +149,12 @@ class Coder:
         if not read.any() or (found[kept] != other[kept]).any():
             return found
         k = int(np.argmax(read))
-        said = f"{values.labels[values.data[k]]!r} is taken for {text_of(float(other[k]))}"
+        said = f"{values.labels[values.data[k]]!r} is taken for {format_number(float(other[k]))}"
         warn(f"column {column.name!r} was written otherwise in the fit: {said}")
         return other
 
-    def _numbers_of(self, values: Values) -> np.ndarray:
-        """Return numbers (n,), NaN where there is none; of times only where the fit saw some."""
+    def _read_numbers(self, values: Values) -> np.ndarray:
+        """Return numbers (n,), NaN for missing ones; times only if the fit saw some."""
         column = self.column
         known = column.kind == "duration" and values.form == _values.DURATIONS
         if values.form in _TIMES and not known and column.reason != TOLD_SO:
@@ -155,14 +162,14 @@ class Coder:
         return values.as_numbers(column.unit, column.decimal)
 
     def _boolean(self, values: Values) -> Iterator[np.ndarray]:
-        found = self._numbers_of(values)
+        found = self._read_numbers(values)
         if values.form == _values.LABELS:
             truth = [_TRUTH.get(label.strip().casefold(), np.nan) for label in values.labels]
             found = np.where(np.isnan(found), np.append(truth, np.nan)[values.data], found)
-        yield self._told(values, found, "true or false")
+        yield self._warn_unread(values, found, "true or false")
 
-    def _told(self, values: Values, found: np.ndarray, what: str) -> np.ndarray:
-        """Warn of values that are not what the column holds."""
+    def _warn_unread(self, values: Values, found: np.ndarray, what: str) -> np.ndarray:
+        """Warn of values that do not fit the column's kind."""
         name, unit = self.column.name, self.column.unit
         if values.note:
             warn(f"column {name!r} has {values.note}")
@@ -184,7 +191,7 @@ class Coder:
         return Levels(self.column)
 
     def _indices(self, values: Values, other: float) -> np.ndarray:
-        """Return indices of levels (n,), and what stands for another one."""
+        """Return the indices of levels (n,), with a value for unknown ones."""
         found = self._levels.places(values)
         return np.where(found < 0, other, found)
 
@@ -192,7 +199,7 @@ class Coder:
         yield self._indices(values, len(self.column.levels))
 
     def _ordered(self, values: Values) -> Iterator[np.ndarray]:
-        yield self._told(values, self._indices(values, np.nan), "levels of the fit")
+        yield self._warn_unread(values, self._indices(values, np.nan), "levels of the fit")
 
     def _code(self, values: Values) -> Iterator[np.ndarray]:
         (found,) = self._number(values)
@@ -202,20 +209,20 @@ class Coder:
         yield from self._category(named if same else Values(_values.NUMBERS, found))
 
     def _date(self, values: Values) -> Iterator[np.ndarray]:
-        day_first, doubt = order_of(values.labels, self.column.day_first)
+        day_first, doubt = detect_day_order(values.labels, self.column.day_first)
         if doubt:
             warn(f"column {self.column.name!r}: {doubt}")
         self._tell_of_zones(values)
-        with told_of(self.column.name):
+        with name_column_in_errors(self.column.name):
             moments = values.as_dates(day_first, self.column.zone)
-        yield self._told(values, days_since(moments, self.column.start), "dates")
+        yield self._warn_unread(values, days_since(moments, self.column.start), "dates")
         for part in self.column.parts:
-            yield part_of(moments, part)
+            yield date_part(moments, part)
 
     def _tell_of_zones(self, values: Values) -> None:
-        """Warn of times whose zone, or that of the fit, nobody has said."""
+        """Warn of times whose zone, or that of the fit, is unknown."""
         name, zone = self.column.name, self.column.zone
-        zones = values.zones or zones_of(values.labels)
+        zones = values.zones or find_zones(values.labels)
         if zone and not zones and not values.missing.all():
             warn(f"column {name!r}: dates without a time zone are taken as times of {zone}")
         if zones and not zone:
@@ -230,7 +237,7 @@ class Coder:
 
 
 class RowCoder:
-    """Codes one row of a table.
+    """A coder of single rows of a table.
 
     Parameters
     ----------
@@ -247,11 +254,11 @@ class RowCoder:
     ) -> None:
         self._named, self._with_times = named, with_times
         self._names = {column.name for column in columns}
-        self._used = {column.name for column in columns if column.used}
+        self._used = {column.name for column in columns if column.is_used}
         self._seen: dict[Any, tuple[list[float], list[str]]] = {}
 
     def takes(self, X: Any, besides: str, /) -> bool:
-        """Whether `X` is a list of one dict, of which there is nothing to say."""
+        """Whether `X` is a list of one dict that needs no warning."""
         if not (self._named and isinstance(X, (list, tuple)) and len(X) == 1):
             return False
         row = X[0]
@@ -269,34 +276,36 @@ class RowCoder:
             if coder.keeps_numbers:
                 return (value if math.isfinite(value) else math.nan,)
             value = None if math.isnan(value) else value
-        codes, told = self._kept(coder, value) if _is_kept(value) else _coded(coder, value)
+        codes, told = (
+            self._look_up(coder, value) if _may_be_kept(value) else _code_value(coder, value)
+        )
         for message in told:
             warn(message)
         return codes
 
-    def _kept(self, coder: Coder, value: Any) -> tuple[list[float], list[str]]:
-        """Look a value up, or code it and keep what was found."""
+    def _look_up(self, coder: Coder, value: Any) -> tuple[list[float], list[str]]:
+        """Return the cached code of a value, or code and cache it."""
         key = coder.column.name, type(value), value
         found = self._seen.get(key)
         if found is None:
-            found = _coded(coder, value)
+            found = _code_value(coder, value)
             if len(self._seen) >= _MOST:
                 self._seen.clear()
             self._seen[key] = found
         return found
 
 
-def _is_kept(value: Any) -> bool:
-    """Whether a value may be kept; those of several time zones are equal, and not their codes."""
+def _may_be_kept(value: Any) -> bool:
+    """Whether a value's code may be cached; equal times of several zones differ in their codes."""
     if not isinstance(value, _KEPT) or getattr(value, "tzinfo", None) is not None:
         return False
     return not isinstance(value, str) or len(value) <= _LONGEST
 
 
-def _coded(coder: Coder, value: Any) -> tuple[list[float], list[str]]:
-    """Return the codes of a column of one value, and what is warned of."""
+def _code_value(coder: Coder, value: Any) -> tuple[list[float], list[str]]:
+    """Return the codes of one value, and the warnings."""
     with collect_warnings() as told:
-        with told_of(coder.column.name):
+        with name_column_in_errors(coder.column.name):
             values = read_objects([value])
         return [float(codes[0]) for codes in coder(iter([values]), 1)], told
 
@@ -314,20 +323,20 @@ _SHOWN = 3  # levels that a warning names
 
 
 def share_of_single(counts: Iterable[int], /) -> float:
-    """Share of the rows that are alone with their level, by the rows of each."""
+    """Return the share of rows with a level of their own, from counts."""
     kept = list(counts)
     return kept.count(1) / max(sum(kept), 1)
 
 
 def _alone(pairs: Iterable[tuple[Key, int]]) -> dict[Key, int]:
-    """Places by their keys, without keys of several places."""
+    """Return the indices of unique keys."""
     kept = list(pairs)
     counts = Counter(key for key, _ in kept)
     return {key: place for key, place in kept if counts[key] == 1}
 
 
 class Levels:
-    """Finds the levels that values are.
+    """A lookup of values among levels.
 
     Parameters
     ----------
@@ -340,7 +349,7 @@ class Levels:
         self._place = {level: k for k, level in enumerate(column.levels)}
 
     def places(self, values: Values, /) -> np.ndarray:
-        """Return places of levels (n,), -1 of other values, and NaN where there is none.
+        """Return the indices of levels (n,), -1 for other values, NaN for missing ones.
 
         A number that is no level stands for the one level that is the same number, and a truth
         value for the one that is the same word.
@@ -356,37 +365,37 @@ class Levels:
         return np.append(found, np.nan)[named.data]
 
     def _same(self, form: str, labels: np.ndarray) -> np.ndarray:
-        """Return places (k,) of levels that say the same as labels, -1 where none does."""
+        """Return the indices (k,) of equivalent levels, -1 for none."""
         found = np.full(len(labels), -1.0)
         for k, label in enumerate(labels):
             text = label.strip()
             if form == _values.BOOLEANS:
-                found[k] = self._by_word.get(text.casefold(), -1)
+                found[k] = self._word_places.get(text.casefold(), -1)
             elif form == _values.NUMBERS or (
                 form == _values.LABELS and _NUMERAL.fullmatch(text) is not None
             ):
-                whole = whole_number_of(text)
-                found[k] = self._by_number.get(float(text) if whole is None else whole, -1)
+                whole = parse_integer(text)
+                found[k] = self._number_places.get(float(text) if whole is None else whole, -1)
         if (found >= 0).any():
             self._tell_of_same(form, labels, found)
         return found
 
     @cached_property
-    def _by_number(self) -> dict[float, int]:
-        """Places of levels by the numbers that they are, where no other level is the same."""
+    def _number_places(self) -> dict[float, int]:
+        """The indices of levels by unique numeric value."""
         column = self._column
-        numbers = numbers_of(np.array(column.levels, dtype=object), column.unit, column.decimal)
+        numbers = parse_labels(np.array(column.levels, dtype=object), column.unit, column.decimal)
         exact = np.flatnonzero(np.abs(numbers) < WHOLE)
         known: dict[int, float] = dict(zip(exact.tolist(), numbers[exact].tolist(), strict=True))
         for k in np.flatnonzero(np.abs(numbers) >= WHOLE).tolist():
-            whole = whole_number_of(column.levels[k])
+            whole = parse_integer(column.levels[k])
             if whole is not None:
                 known[k] = whole
         return _alone((number, k) for k, number in known.items())
 
     @cached_property
-    def _by_word(self) -> dict[str, int]:
-        """Places of levels by what they are in small letters, likewise."""
+    def _word_places(self) -> dict[str, int]:
+        """The indices of levels by unique lower-case text."""
         return _alone((level.strip().casefold(), k) for k, level in enumerate(self._column.levels))
 
     def _tell_of_same(self, form: str, labels: np.ndarray, found: np.ndarray) -> None:
@@ -399,7 +408,7 @@ class Levels:
         warn(f"{said} is taken for {level!r}")
 
     def _tell_of_new(self, labels: np.ndarray, new: np.ndarray, n: int) -> None:
-        """Warn where most values are other levels, as after a change of their spelling."""
+        """Warn if most values are unknown levels."""
         column, count = self._column, int(new.sum())
         if n < _FEWEST or count < max(_HALF, _EXPECTED * column.rare) * n:
             return
@@ -425,8 +434,8 @@ _ROWS = 2**15  # looked at together, for the memory that it takes
 _COMPONENTS = 3
 
 
-def shares_of(texts: np.ndarray, components: np.ndarray, /) -> np.ndarray:
-    """Return what texts (n,) have in directions (k, n_hashes): counts of unit length, (n, k).
+def direction_shares(texts: np.ndarray, components: np.ndarray, /) -> np.ndarray:
+    """Return the projections (n, k) of texts (n,) on directions (k, n_hashes).
 
     Sums are in the order of sparse products, to the last bit: trees may split between texts that
     differ in nothing else.
@@ -443,7 +452,7 @@ def shares_of(texts: np.ndarray, components: np.ndarray, /) -> np.ndarray:
 
 
 def _counts(text: str, n_hashes: int) -> Counter[int]:
-    """Count the words of a text by their places; the hash's sign is that of the count."""
+    """Return the signed counts of a text's words by hash."""
     counts: Counter[int] = Counter()
     for word in _WORD.findall(text.lower()):
         place, sign = _place(word, n_hashes)
@@ -468,9 +477,9 @@ def murmur3(data: bytes, /) -> int:
     """
     h, whole = 0, len(data) - len(data) % 4
     for start in range(0, whole, 4):
-        h = _turned(h ^ _mixed(int.from_bytes(data[start : start + 4], "little")), 13)
+        h = _rotate_bits(h ^ _mix_word(int.from_bytes(data[start : start + 4], "little")), 13)
         h = (5 * h + 0xE6546B64) & _ALL
-    h ^= _mixed(int.from_bytes(data[whole:], "little")) if len(data) > whole else 0
+    h ^= _mix_word(int.from_bytes(data[whole:], "little")) if len(data) > whole else 0
     h ^= len(data)
     for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
         h = ((h ^ (h >> shift)) * factor) & _ALL
@@ -478,11 +487,11 @@ def murmur3(data: bytes, /) -> int:
     return h - 2**32 if h >= 2**31 else h
 
 
-def _mixed(word: int) -> int:
-    return (_turned((word * 0xCC9E2D51) & _ALL, 15) * 0x1B873593) & _ALL
+def _mix_word(word: int) -> int:
+    return (_rotate_bits((word * 0xCC9E2D51) & _ALL, 15) * 0x1B873593) & _ALL
 
 
-def _turned(word: int, bits: int) -> int:
+def _rotate_bits(word: int, bits: int) -> int:
     return ((word << bits) | (word >> (32 - bits))) & _ALL
 
 
@@ -493,8 +502,8 @@ def _hashing() -> Any:
     return HashingVectorizer(n_features=_HASHES)
 
 
-def components_of(texts: np.ndarray, /) -> np.ndarray | None:
-    """Learn directions (k, n_hashes) from different texts; None from fewer than three."""
+def learn_components(texts: np.ndarray, /) -> np.ndarray | None:
+    """Learn directions (k, n_hashes) from distinct texts; None for fewer than three."""
     from sklearn.decomposition import TruncatedSVD
 
     if len(texts) < 3:
@@ -506,14 +515,14 @@ def components_of(texts: np.ndarray, /) -> np.ndarray | None:
 
 
 def text_parts(texts: np.ndarray, components: np.ndarray | None, /) -> np.ndarray:
-    """Return the lengths, and the shares in the directions: (n, 1 + k)."""
+    """Return lengths and projections of texts: (n, 1 + k)."""
     lengths = np.array([len(text) for text in texts], dtype=np.float64)
     if components is None:
         return lengths[:, None]
     if not len(texts):
         return np.empty((0, 1 + len(components)))
     if is_numpy_only():
-        return np.column_stack([lengths, shares_of(texts, components)])
+        return np.column_stack([lengths, direction_shares(texts, components)])
     parts = [
         _hashing().transform(texts[start : start + _ROWS]) @ components.T
         for start in range(0, len(texts), _ROWS)

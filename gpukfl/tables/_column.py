@@ -1,10 +1,12 @@
-"""What a column is taken for, and what becomes of it."""
+"""The kind of a column, and its columns of codes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 
 import numpy as np
+
+from gpukfl.core._lazy import OldName
 
 KINDS = (
     "numeric",
@@ -28,7 +30,7 @@ TOLD_SO = "as told"  # the reason of such a column
 
 @dataclass(frozen=True)
 class Listed:
-    """A frozen value whose sequences are tuples, also where a model file gives lists."""
+    """A frozen value that converts lists to tuples."""
 
     def __post_init__(self) -> None:
         for one in fields(self):
@@ -39,7 +41,7 @@ class Listed:
 
 @dataclass(frozen=True)
 class Column(Listed):
-    """What a column of a table is taken for, and what was learned of it.
+    """A column of a table: its kind, and what was learned about it.
 
     Attributes
     ----------
@@ -97,9 +99,11 @@ class Column(Listed):
             raise ValueError(msg)
 
     @property
-    def used(self) -> bool:
-        """Whether anything is made of it."""
+    def is_used(self) -> bool:
+        """Whether the column is used."""
         return self.kind not in LEFT_OUT
+
+    used = OldName("is_used")
 
 
 @dataclass(frozen=True)

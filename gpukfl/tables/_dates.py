@@ -1,4 +1,4 @@
-"""Dates in text, moments and time zones, read with NumPy and the standard library alone."""
+"""Dates in text, moments and time zones, by NumPy and the standard library."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ _SEEN = 1000  # labels that are looked at before all are
 
 
 def as_moments(times: np.ndarray, /) -> np.ndarray:
-    """Return dates (n,) in microseconds, or in nanoseconds where some have a part of one."""
+    """Return dates (n,) in microseconds, or in nanoseconds if some need them."""
     if np.datetime_data(times.dtype)[0] not in _FINER:
         return times.astype(MOMENT)
     fine = times.astype(_FINE)
@@ -70,8 +70,8 @@ def as_moments(times: np.ndarray, /) -> np.ndarray:
     return fine if (parts & ~np.isnat(fine)).any() else fine.astype(MOMENT)
 
 
-def with_nanoseconds(moments: np.ndarray, beyond: np.ndarray, /) -> np.ndarray:
-    """Add nanoseconds (n,), of each microsecond at most 999, to dates (n,) in microseconds."""
+def add_nanoseconds(moments: np.ndarray, beyond: np.ndarray, /) -> np.ndarray:
+    """Add nanoseconds (n,), at most 999, to dates (n,) in microseconds."""
     if not beyond.any():
         return moments
     known = moments[~np.isnat(moments)]
@@ -81,43 +81,43 @@ def with_nanoseconds(moments: np.ndarray, beyond: np.ndarray, /) -> np.ndarray:
 
 
 def local(label: str, /) -> str:
-    """Return a date in text without how far its time is from that of Greenwich."""
+    """Return a date in text without its UTC offset."""
     return _OFFSET.sub(r"\1", label.strip())
 
 
-def zone_in(label: str, /) -> str:
-    """Return how far the time of a date in text is from Greenwich; "" if it does not say."""
+def parse_zone(label: str, /) -> str:
+    """Return the UTC offset of a date in text, or "" without one."""
     found = _OFFSET.search(label.strip())
     return found[2] if found else ""
 
 
-def moments_of(labels: np.ndarray, day_first: bool, /) -> np.ndarray:
-    """Read labels (k,) as dates in local time; NaT of those that stand for no value.
+def parse_moments(labels: np.ndarray, day_first: bool, /) -> np.ndarray:
+    """Parse labels (k,) as local dates, NaT for missing ones.
 
     Raises ValueError if one is neither.
     """
-    found = [None if is_gap(label) else _moment_of(label, day_first) for label in labels]
+    found = [None if is_gap(label) else _parse_moment(label, day_first) for label in labels]
     parts = (_BEYOND.search(local(label)) for label in labels)
     beyond = np.array([int(f"{part[1]:0<3}") if part else 0 for part in parts], dtype=np.int64)
-    return with_nanoseconds(np.array(found, dtype=MOMENT), beyond)
+    return add_nanoseconds(np.array(found, dtype=MOMENT), beyond)
 
 
-def _moment_of(label: str, day_first: bool) -> datetime:
+def _parse_moment(label: str, day_first: bool) -> datetime:
     text = local(label)
     for form in _FORMS:
         match = form.fullmatch(text)
         if match is not None:
             try:
-                return _made(match.groupdict(), day_first)
+                return _make_date(match.groupdict(), day_first)
             except ValueError:
                 break
     msg = f"expected dates such as 2020-01-31 or 2020-01-31 18:30:00, got {label!r}"
     raise ValueError(msg)
 
 
-def _made(parts: dict[str, str | None], day_first: bool) -> datetime:
+def _make_date(parts: dict[str, str | None], day_first: bool) -> datetime:
     if parts.get("first"):
-        month, day = _ordered(int(parts["first"] or 0), int(parts["then"] or 0), day_first)
+        month, day = _order_day_month(int(parts["first"] or 0), int(parts["then"] or 0), day_first)
     else:
         month, day = _month(parts["month"] or ""), int(parts.get("day") or 1)
     hour, minute, second = (int(parts[name] or 0) for name in ("hour", "minute", "second"))
@@ -132,8 +132,8 @@ def _made(parts: dict[str, str | None], day_first: bool) -> datetime:
     )
 
 
-def _ordered(first: int, then: int, day_first: bool) -> tuple[int, int]:
-    """Month and day, of which one that exceeds 12 is the day."""
+def _order_day_month(first: int, then: int, day_first: bool) -> tuple[int, int]:
+    """Return month and day; a number above 12 is the day."""
     month, day = (then, first) if day_first else (first, then)
     return (month, day) if month <= 12 else (day, month)
 
@@ -143,8 +143,8 @@ def _month(text: str) -> int:
 
 
 @lru_cache(maxsize=256)
-def offset_of(zone: str, /) -> np.timedelta64 | None:
-    """How far the local time of a zone such as UTC or +09:30 is ahead; None of one with a name."""
+def zone_offset(zone: str, /) -> np.timedelta64 | None:
+    """Return the offset of a zone such as UTC or +09:30, or None for a named zone."""
     if zone.upper() in ("Z", "UTC", "GMT"):
         return np.timedelta64(0, "us")
     found = _FIXED.fullmatch(zone)
@@ -154,8 +154,8 @@ def offset_of(zone: str, /) -> np.timedelta64 | None:
     return np.timedelta64(minutes if found[1] == "+" else -minutes, "m").astype("timedelta64[us]")
 
 
-def zone_at(minutes: int, /) -> str:
-    """Return the name of the zone that is so far ahead of Greenwich."""
+def zone_name(minutes: int, /) -> str:
+    """Return the name of the zone with an offset in minutes."""
     if minutes == 0:
         return GREENWICH
     hours, rest = divmod(abs(minutes), 60)
@@ -163,29 +163,29 @@ def zone_at(minutes: int, /) -> str:
 
 
 def known_zone(zone: str | tzinfo, /) -> str:
-    """Return the name of a zone; "" where nobody knows it."""
+    """Return the name of a zone, or "" if it is unknown."""
     fixed = None if isinstance(zone, str) else zone.utcoffset(None)
     if fixed is not None:
-        return "" if fixed % _MINUTE else zone_at(fixed // _MINUTE)
+        return "" if fixed % _MINUTE else zone_name(fixed // _MINUTE)
     name = str(zone)
     try:
-        return name if offset_of(name) is not None or ZoneInfo(name) else ""
+        return name if zone_offset(name) is not None or ZoneInfo(name) else ""
     except (ZoneInfoNotFoundError, ValueError):  # of what cannot be a name
         return ""
 
 
-def zone_of(zones: Iterable[str], /) -> str:
-    """Return the zone in which all local times are: theirs, or that of Greenwich of several."""
+def common_zone(zones: Iterable[str], /) -> str:
+    """Return the common zone of local times, or UTC if there are several."""
     kept = tuple(zones)
     return kept[0] if len(kept) == 1 else (GREENWICH if kept else "")
 
 
-def in_zone(moments: np.ndarray, zone: str, /) -> np.ndarray:
-    """Local times (n,) in a zone of moments (n,) that are times of Greenwich; NaT stays.
+def to_local_time(moments: np.ndarray, zone: str, /) -> np.ndarray:
+    """Convert UTC moments (n,) to local times (n,) of a zone; NaT stays.
 
     Raises ZoneInfoNotFoundError if this machine does not know the zone.
     """
-    fixed = offset_of(zone)
+    fixed = zone_offset(zone)
     if fixed is not None:
         return moments + fixed
     known = ~np.isnat(moments)
@@ -205,7 +205,7 @@ def in_zone(moments: np.ndarray, zone: str, /) -> np.ndarray:
 
 
 def _ahead(times: np.ndarray, zone: str) -> np.ndarray:
-    """How far local time (n,) is ahead at times of Greenwich."""
+    """Return the offsets (n,) of a zone at UTC times."""
     info, listed = ZoneInfo(zone), np.clip(times, _FIRST_DAY, _LAST_DAY).astype(MOMENT).tolist()
     offsets = [_offset(time.replace(tzinfo=UTC), info) for time in listed]
     return np.array(offsets, dtype="timedelta64[us]")
@@ -216,12 +216,12 @@ def _offset(time: datetime, zone: ZoneInfo) -> object:
 
 
 def read_as_dates(labels: np.ndarray, /) -> bool:
-    """Whether labels are dates, apart from those that stand for no value."""
+    """Whether all nonmissing labels are dates."""
     return _all_dates(labels[:_SEEN]) and _all_dates(labels)
 
 
 def seasons(labels: np.ndarray, /) -> bool:
-    """Whether labels, of which there are some, are years with the next one's last two digits."""
+    """Whether all labels are seasons such as 2023/24."""
     found = [_YEAR_AND_MONTH.fullmatch(label.strip()) for label in labels]
     pairs = [(int(one[1]), int(one[2])) for one in found if one]
     following = all((first + 1) % 100 == then for first, then in pairs)
@@ -234,12 +234,14 @@ def _all_dates(labels: np.ndarray) -> bool:
 
 
 def looks_like_date(label: str, /) -> bool:
-    """Whether a text is written as dates are, though its month may be 13."""
+    """Whether a text has the form of a date, even with a month above 12."""
     return _DATE.fullmatch(label.strip()) is not None
 
 
-def order_of(labels: np.ndarray, day_first: bool | None = None, /) -> tuple[bool | None, str]:
-    """Return whether days stand before months, unless that is known, and what is doubtful in it.
+def detect_day_order(
+    labels: np.ndarray, day_first: bool | None = None, /
+) -> tuple[bool | None, str]:
+    """Return whether days come before months, and a remark if that is ambiguous.
 
     By what exceeds 12, else wherever no slashes are; None where no label begins with either.
     """
@@ -260,40 +262,40 @@ def order_of(labels: np.ndarray, day_first: bool | None = None, /) -> tuple[bool
 
 
 def _doubt(found: list[re.Match[str]], odd: np.ndarray, said: str) -> str:
-    """Say something of the odd ones among dates; "" where there is none."""
+    """Return a remark on odd dates, or ""."""
     if not odd.any():
         return ""
     return f"dates such as {found[int(np.argmax(odd))].string.strip()!r} {said}"
 
 
-def zones_of(labels: np.ndarray, /) -> tuple[str, ...]:
-    """Return the different zones of dates in text, without those that do not say theirs."""
-    offsets = (offset_of(zone_in(label)) for label in labels)
+def find_zones(labels: np.ndarray, /) -> tuple[str, ...]:
+    """Return the distinct zones of dates in text."""
+    offsets = (zone_offset(parse_zone(label)) for label in labels)
     minutes = {int(one.astype("timedelta64[m]").astype(int)) for one in offsets if one is not None}
-    return tuple(map(zone_at, sorted(minutes)))
+    return tuple(map(zone_name, sorted(minutes)))
 
 
-def dates_of(labels: np.ndarray, day_first: bool, zone: str = "", /) -> np.ndarray:
-    """Read labels (k,) as dates in local time, of a zone where both are known; NaT of no dates.
+def parse_dates(labels: np.ndarray, day_first: bool, zone: str = "", /) -> np.ndarray:
+    """Parse labels (k,) as local dates, of a zone if it is known; NaT for others.
 
     Raises
     ------
     ValueError
         With NumPy alone, of what is neither a date that it reads nor stands for no value.
     """
-    found = _as_written(labels, day_first)
+    found = _parse_iso_dates(labels, day_first)
     if not zone:
         return found
-    offsets = [offset_of(zone_in(label)) for label in labels]
+    offsets = [zone_offset(parse_zone(label)) for label in labels]
     told = np.array([offset is not None for offset in offsets], dtype=bool)
     ahead = np.array([one for one in offsets if one is not None], dtype="timedelta64[us]")
-    found[told] = in_zone(found[told] - ahead, zone)
+    found[told] = to_local_time(found[told] - ahead, zone)
     return found
 
 
-def _as_written(labels: np.ndarray, day_first: bool) -> np.ndarray:
+def _parse_iso_dates(labels: np.ndarray, day_first: bool) -> np.ndarray:
     if is_numpy_only():
-        return moments_of(labels, day_first)
+        return parse_moments(labels, day_first)
     import pandas as pd
 
     texts = pd.Series([local(label) for label in labels], dtype=object)
@@ -309,25 +311,27 @@ def _as_written(labels: np.ndarray, day_first: bool) -> np.ndarray:
 
 
 def days_since(moments: np.ndarray, start: float = 0.0, /) -> np.ndarray:
-    """Days (n,) since 1970 and a start, NaN for none."""
-    day = _day_of(moments)
+    """Return the days (n,) since 1970 and a start, NaN for missing dates."""
+    day = _units_per_day(moments)
     first = round(start * _DAY) * (day // _DAY)  # a start has whole microseconds
-    return _in_blocks(lambda block: (block.astype(np.int64) - first) / day, moments)
+    return _map_in_blocks(lambda block: (block.astype(np.int64) - first) / day, moments)
 
 
-def _day_of(moments: np.ndarray) -> int:
-    """How many units of its moments a day has."""
+def _units_per_day(moments: np.ndarray) -> int:
+    """Return the number of time units in a day."""
     unit = np.datetime_data(moments.dtype)[0]
     return int(np.array(1, dtype="timedelta64[D]").astype(f"timedelta64[{unit}]").astype(np.int64))
 
 
-def part_of(moments: np.ndarray, part: str, /) -> np.ndarray:
-    """Return a part (n,) of dates (n,) as numbers, NaN for none."""
-    return _in_blocks(_PARTS[part], moments)
+def date_part(moments: np.ndarray, part: str, /) -> np.ndarray:
+    """Return a part (n,) of dates (n,) as numbers, NaN for missing ones."""
+    return _map_in_blocks(_PARTS[part], moments)
 
 
-def _in_blocks(numbers_of: Callable[[np.ndarray], np.ndarray], moments: np.ndarray) -> np.ndarray:
-    """Make numbers (n,) of dates, NaN of none; all rows at once would take five times as much."""
+def _map_in_blocks(
+    numbers_of: Callable[[np.ndarray], np.ndarray], moments: np.ndarray
+) -> np.ndarray:
+    """Convert dates to numbers (n,) by blocks, to save memory; NaN for missing ones."""
     found = np.empty(len(moments))
     for start in range(0, len(moments), _ROWS):
         block = moments[start : start + _ROWS]
@@ -336,7 +340,7 @@ def _in_blocks(numbers_of: Callable[[np.ndarray], np.ndarray], moments: np.ndarr
 
 
 def _units(moments: np.ndarray, unit: str) -> np.ndarray:
-    """Whole years, months or days since 1970."""
+    """Return whole years, months or days since 1970."""
     return moments.astype(f"datetime64[{unit}]").astype(np.int64)
 
 
@@ -350,10 +354,12 @@ _PARTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "month": lambda moments: 1 + _units(moments, "M") % 12,
     "day": _day_of_month,
     "weekday": lambda moments: (_units(moments, "D") + 3) % 7,  # 1970 began on a Thursday
-    "hour": lambda moments: moments.astype(np.int64) % _day_of(moments) / _day_of(moments) * 24.0,
+    "hour": lambda moments: (
+        moments.astype(np.int64) % _units_per_day(moments) / _units_per_day(moments) * 24.0
+    ),
 }
 
 
 def varying(moments: np.ndarray, /) -> tuple[str, ...]:
-    """Parts that are not the same in all of some dates, of which none is missing."""
-    return tuple(part for part in _PARTS if np.ptp(part_of(moments, part)) > 0)
+    """Return the parts that vary among nonmissing dates."""
+    return tuple(part for part in _PARTS if np.ptp(date_part(moments, part)) > 0)

@@ -1,4 +1,4 @@
-"""A table's encoding as a transformer of scikit-learn."""
+"""The encoding of a table as a transformer of scikit-learn."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MANY = 500_000  # rows above which the result is of float32, unless somebody sa
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):
-    """Turn a table of mixed columns into finite numbers.
+    """A transformer of tables with mixed columns to finite numbers.
 
     Each column is taken for what it is, by its name and values: see `Table`. Categories of few
     levels become a column for each, which together weigh like a number of unit variance. Those of
@@ -117,7 +117,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
-        """Learn from a table, and encode its rows by what other rows say of the targets.
+        """Learn from a table, and encode its rows with cross-fitted means of the targets.
 
         Parameters
         ----------
@@ -142,7 +142,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             Of columns of numbers that float32 hardly tells apart.
         """
         _check_dtype(self.dtype)
-        table = Table.of(X, columns=self.columns)
+        table = Table.learn(X, columns=self.columns)
         if not table.coded:
             msg = f"expected a column that says something, got none: {'; '.join(table.lines()[1:])}"
             raise ValueError(msg)
@@ -219,16 +219,16 @@ def _check_dtype(dtype: Any) -> None:
 
 
 def _coded_targets(y: Any) -> tuple[np.ndarray | None, int]:
-    """Targets as numbers, or as codes of classes and how many there are."""
+    """Return targets as numbers, or as class codes with the number of classes."""
     if y is None:
         return None, 0
     with collect_warnings():  # in doubt they are numbers, whose means say much the same
         target = read_target(y)
     if target.task == "regression":
-        return _on_host(target.y), 0
-    classes, codes = np.unique(_on_host(target.y), return_inverse=True)
+        return _to_host(target.y), 0
+    classes, codes = np.unique(_to_host(target.y), return_inverse=True)
     return codes, max(len(classes), 2)
 
 
-def _on_host(y: Any) -> Any:
+def _to_host(y: Any) -> Any:
     return to_host(y) if is_array(y) else y

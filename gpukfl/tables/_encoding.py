@@ -1,4 +1,4 @@
-"""From codes to finite numbers for kernels: learned on the rows of one fit."""
+"""Encodings from codes to finite numbers, learned on training rows."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from gpukfl import estimators
 from gpukfl.core._array import Array, array_namespace, asarray_like, is_host
 from gpukfl.core._checks import check_choice
 from gpukfl.core._warnings import collect_warnings, warn
-from gpukfl.predictor import function_of
+from gpukfl.predictor import make_function
 from gpukfl.tables._column import Coded, Listed
-from gpukfl.tables._lookups import Lookup, columns_of, learn_lookup, width_of
+from gpukfl.tables._lookups import Lookup, learn_lookup, lookup_width, select_columns
 from gpukfl.tables._table import Table
 
 # ------------------------------------------------------------------------------- layout
@@ -26,7 +26,7 @@ _STEPS = 2.0**40
 
 
 class Groups(NamedTuple):
-    """Columns of codes by what they are: indices of each sort."""
+    """The indices of columns of codes by kind."""
 
     numbers: list[int]
     rounds: list[int]  # numbers that go round
@@ -35,7 +35,7 @@ class Groups(NamedTuple):
 
 
 class Output(NamedTuple):
-    """A column of numbers."""
+    """An encoded column."""
 
     name: str
     column: int  # of codes
@@ -44,7 +44,7 @@ class Output(NamedTuple):
 
 
 def waves(angles: Any, /) -> tuple[Any, Any]:
-    """Sines and cosines, in whole steps of 2⁻⁴⁰: what is equal in mathematics is equal.
+    """Return sines and cosines rounded to 2⁻⁴⁰, so that equal angles are equal.
 
     Ranks would tell apart the cosines of 30 and of 330 degrees, of which libraries and processors
     have other last bits.
@@ -56,8 +56,8 @@ def waves(angles: Any, /) -> tuple[Any, Any]:
     return sine, cosine
 
 
-def groups_of(coded: Sequence[Coded], /) -> Groups:
-    """Sort columns of codes."""
+def group_by_sort(coded: Sequence[Coded], /) -> Groups:
+    """Group columns of codes by kind."""
     every = list(enumerate(coded))
     return Groups(
         [j for j, one in every if not one.levels and not one.period],
@@ -67,12 +67,12 @@ def groups_of(coded: Sequence[Coded], /) -> Groups:
     )
 
 
-def places_of(coded: Sequence[Coded], widths: Sequence[int], /) -> list[list[int]]:
-    """Return the columns of numbers of each column of codes; `widths` are those of levels.
+def output_places(coded: Sequence[Coded], widths: Sequence[int], /) -> list[list[int]]:
+    """Return the encoded columns of each column of codes; `widths` are those of levels.
 
     A number comes before its indicator, a sine before its cosine.
     """
-    groups = groups_of(coded)
+    groups = group_by_sort(coded)
     levels = [j for j, width in zip(groups.levels, widths, strict=True) for _ in range(width)]
     places: list[list[int]] = [[] for _ in coded]
     order = (*groups.numbers, *groups.rounds, *groups.rounds, *groups.gaps, *levels)
@@ -84,7 +84,7 @@ def places_of(coded: Sequence[Coded], widths: Sequence[int], /) -> list[list[int
 def one_by_one(
     columns: Iterable[np.ndarray], coded: Sequence[Coded]
 ) -> Iterator[tuple[int, np.ndarray, Coded]]:
-    """Return columns by their numbers, and hold none while the next is made, as `zip` does.
+    """Yield columns with their numbers, holding one at a time.
 
     Raises ValueError if there are more or fewer than are coded.
     """
@@ -109,7 +109,7 @@ _FEWEST, _MOST = 10, 2000  # rows that a model is fitted to
 
 @dataclass(frozen=True, eq=False)
 class Imputation(Listed):
-    """A model of one column of numbers.
+    """An imputation model of one numeric column.
 
     Attributes
     ----------
@@ -126,13 +126,13 @@ class Imputation(Listed):
     model: estimators.KernelRidgeRegressor
 
     def __call__(self, X: np.ndarray, /) -> np.ndarray:
-        """Return what stands for the missing numbers (n,) of encoded rows (n, d)."""
+        """Return the imputed numbers (n,) of encoded rows (n, d)."""
         return np.asarray(self.model.predict(X[:, self.inputs]))
 
-    def recorded(self, X: Array, /) -> Array:
-        """Return the same (n, 1) for all rows (n, d) of arrays that only record what is done."""
-        values = function_of(type(self.model).__name__, self.model.to_host())
-        return values.placed(array_namespace(X).asarray)(columns_of(X, list(self.inputs)))
+    def predict_symbolically(self, X: Array, /) -> Array:
+        """Return the imputed numbers (n, 1) of traced rows (n, d)."""
+        values = make_function(type(self.model).__name__, self.model.to_host())
+        return values.map_arrays(array_namespace(X).asarray)(select_columns(X, list(self.inputs)))
 
 
 def learn_imputation(
@@ -144,7 +144,7 @@ def learn_imputation(
     rng: np.random.Generator,
     /,
 ) -> Imputation | None:
-    """Learn to tell the truth (n,), NaN where there is none, from encoded rows (n, d).
+    """Learn the imputation of numbers (n,), some NaN, from encoded rows (n, d).
 
     Returns None where rows are too few or nothing varies. Of many rows 2000 are drawn.
     """
@@ -170,7 +170,7 @@ _COARSE = 1e-4  # of the extent of numbers, which rounding should not exceed
 
 @dataclass(frozen=True, eq=False)
 class Category:
-    """A category of few levels, of which each has a column.
+    """A category of few levels with a column each.
 
     Attributes
     ----------
@@ -190,7 +190,7 @@ class Category:
     levels: tuple[str, ...]
 
     def examples(self, X: np.ndarray, /) -> tuple[np.ndarray, tuple[str, ...]]:
-        """Return what `columns` are of each level in encoded rows, (g, c), and their names."""
+        """Return the values (g, c) of `columns` at each level, and the levels' names."""
         marks = X[:, self.marks]
         level = np.where(marks.any(axis=1), marks.argmax(axis=1), len(self.marks))
         present = np.unique(level)
@@ -203,7 +203,7 @@ class Category:
         return found, tuple(names)
 
 
-def categories_of(encoding: Encoding, /) -> tuple[Category, ...]:
+def find_categories(encoding: Encoding, /) -> tuple[Category, ...]:
     """Return the categories whose levels have columns."""
     outputs, sources = encoding.outputs, np.asarray(encoding.sources, dtype=np.int64)
     codes = np.array([one.column for one in outputs], dtype=np.int64)
@@ -222,7 +222,7 @@ def categories_of(encoding: Encoding, /) -> tuple[Category, ...]:
 
 
 def fits(table: Table, encoding: Encoding, /) -> bool:
-    """Whether an encoding, of which a file may say anything, is one of a table's codes."""
+    """Whether an encoding from a file fits the codes of a table."""
     try:
         if not (_is_finite(table) and _is_finite(encoding)):
             return False
@@ -237,7 +237,7 @@ def fits(table: Table, encoding: Encoding, /) -> bool:
 
 
 def _is_finite(value: Any) -> bool:
-    """Whether all arrays inside a value are finite, of float64."""
+    """Whether all arrays inside a value are finite and float64."""
     if isinstance(value, np.ndarray):
         return value.dtype == np.float64 and bool(np.isfinite(value).all())
     if isinstance(value, tuple):
@@ -247,7 +247,7 @@ def _is_finite(value: Any) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Encoding(Listed):
-    """How codes become finite numbers.
+    """An encoding of codes as finite numbers.
 
     Columns of numbers are, in this order: numbers, sines and cosines of those that go round,
     indicators of missing numbers, and what stands for levels.
@@ -373,7 +373,7 @@ class Encoding(Listed):
         check_choice("impute", impute, IMPUTE)
         Y = _targets(y, n_classes, n)
         t = 0 if Y is None else Y.shape[1]
-        places = places_of(coded, [width_of(one, t) for one in coded if one.levels])
+        places = output_places(coded, [lookup_width(one, t) for one in coded if one.levels])
         encoded = np.empty((n, sum(map(len, places))), dtype=dtype)
         known: list[float | Lookup] = []
         gappy: dict[int, np.ndarray] = {}
@@ -410,7 +410,7 @@ class Encoding(Listed):
         """
         _check_columns(codes, self.coded)
         if not is_host(codes):
-            return self._recorded(codes)
+            return self._encode_symbolically(codes)
         encoded = np.empty((len(codes), self.n_features))
         for start in range(0, len(codes), _ROWS):  # copies of all rows would take too much memory
             rows, at = slice(start, start + _ROWS), 0
@@ -420,8 +420,8 @@ class Encoding(Listed):
         self._impute(codes.T, encoded)
         return encoded
 
-    def _recorded(self, codes: Array) -> Array:
-        """Encode all rows by all steps, whether rows need them or not."""
+    def _encode_symbolically(self, codes: Array) -> Array:
+        """Encode traced arrays, by all steps for all rows."""
         xp = array_namespace(codes)
         encoded = xp.concat(list(self._blocks(codes)), axis=1)
         encoded = xp.reshape(encoded, (-1, self.n_features))  # which is not known else
@@ -431,7 +431,7 @@ class Encoding(Listed):
         for one in self.imputations:
             gaps = xp.isnan(codes[:, one.column : one.column + 1])
             place = self._groups.numbers.index(one.column)
-            columns[place] = xp.where(gaps, one.recorded(encoded), columns[place])
+            columns[place] = xp.where(gaps, one.predict_symbolically(encoded), columns[place])
         return xp.reshape(xp.concat(columns, axis=1), (-1, self.n_features))
 
     def transform_columns(
@@ -460,7 +460,7 @@ class Encoding(Listed):
         """
         encoded, lookups, gappy = np.empty((n, self.n_features), dtype), iter(self.lookups), {}
         told = {one.column for one in self.imputations}
-        places = places_of(self.coded, [len(lookup.names) for lookup in self.lookups])
+        places = output_places(self.coded, [len(lookup.names) for lookup in self.lookups])
         for j, codes, one in one_by_one(columns, self.coded):
             known = next(lookups) if one.levels else float(self.medians[j])
             _write(encoded, places[j], codes, one, known)
@@ -471,17 +471,17 @@ class Encoding(Listed):
         return encoded
 
     def _blocks(self, codes: Array) -> Iterator[Array]:
-        """Encode some rows, all columns of a sort at once, with medians for missing numbers."""
+        """Yield encoded blocks of columns of one kind, with medians for missing numbers."""
         xp, groups = array_namespace(codes), self._groups
         if groups.numbers:
-            X = columns_of(codes, groups.numbers)
+            X = select_columns(codes, groups.numbers)
             yield xp.where(xp.isnan(X), asarray_like(self.medians[groups.numbers], codes), X)
         if groups.rounds:
-            angles = columns_of(codes, groups.rounds) * asarray_like(self._turns, codes)
+            angles = select_columns(codes, groups.rounds) * asarray_like(self._turns, codes)
             for wave in waves(angles):
                 yield xp.where(xp.isnan(angles), asarray_like(np.zeros(()), codes), wave)
         if groups.gaps:
-            yield xp.astype(xp.isnan(columns_of(codes, groups.gaps)), codes.dtype)
+            yield xp.astype(xp.isnan(select_columns(codes, groups.gaps)), codes.dtype)
         for j, lookup in zip(groups.levels, self.lookups, strict=True):
             yield lookup(codes[:, j])
 
@@ -492,7 +492,7 @@ class Encoding(Listed):
         weights: np.ndarray | None,
         random_state: int,
     ) -> Self:
-        """Learn models of numbers with gaps, from encoded rows that have medians there."""
+        """Learn the imputation of numeric columns with missing values."""
         rng, learned = np.random.default_rng(random_state), []
         for j in self._groups.gaps:
             source = self.coded[j].source
@@ -505,7 +505,7 @@ class Encoding(Listed):
         return replace(self, imputations=tuple(one for one in learned if one is not None))
 
     def _impute(self, codes: Mapping[int, np.ndarray] | np.ndarray, encoded: np.ndarray) -> None:
-        """Write into encoded rows what models tell; all of them from medians."""
+        """Write imputed values into encoded rows; all models see medians."""
         told = []
         for one in self.imputations:
             rows = np.flatnonzero(np.isnan(codes[one.column]))
@@ -516,16 +516,16 @@ class Encoding(Listed):
 
     @cached_property
     def _groups(self) -> Groups:
-        return groups_of(self.coded)
+        return group_by_sort(self.coded)
 
     @cached_property
     def _turns(self) -> np.ndarray:
-        """Radians of a unit of each number that goes round."""
+        """The radians per unit of each cyclic number."""
         return 2.0 * np.pi / np.array([self.coded[j].period for j in self._groups.rounds])
 
     @cached_property
     def outputs(self) -> tuple[Output, ...]:
-        """What each column of numbers is."""
+        """The description of each encoded column."""
         groups, name = self._groups, [one.name for one in self.coded]
         found = [Output(name[j], j, False, False) for j in groups.numbers]
         for wave in ("sine", "cosine"):
@@ -538,7 +538,7 @@ class Encoding(Listed):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the columns of numbers; one that is taken has a number in brackets."""
+        """The names of the encoded columns; duplicates have a number in brackets."""
         names, taken = list[str](), Counter[str]()
         for one in self.outputs:
             taken[one.name] += 1
@@ -548,12 +548,12 @@ class Encoding(Listed):
 
     @property
     def sources(self) -> tuple[int, ...]:
-        """The table's column that each column of numbers comes from."""
+        """The table's column of each encoded column."""
         return tuple(self.coded[one.column].source for one in self.outputs)
 
     @property
     def weighed(self) -> tuple[bool, ...]:
-        """Which columns of numbers have the scale that they should keep.
+        """For each encoded column, whether it keeps its scale.
 
         Those of one category together, and a sine with its cosine, weigh like a number of unit
         variance.
@@ -562,7 +562,7 @@ class Encoding(Listed):
 
     @property
     def n_features(self) -> int:
-        """How many columns of numbers there are."""
+        """The number of encoded columns."""
         return len(self.outputs)
 
 
@@ -573,7 +573,7 @@ def _check_columns(codes: Array, coded: Sequence[Coded]) -> None:
 
 
 def _targets(y: Any, n_classes: int, n: int) -> np.ndarray | None:
-    """Targets (n, t) in float64: indicators of the classes, of two the second's alone."""
+    """Return targets (n, t) in float64, or indicators of the classes."""
     if not n:
         msg = "expected rows to learn from, got none"
         raise ValueError(msg)
@@ -593,7 +593,7 @@ def _targets(y: Any, n_classes: int, n: int) -> np.ndarray | None:
 
 
 def _median(codes: np.ndarray, coded: Coded) -> float:
-    """Median of numbers, as of `SimpleImputer`, which sorts masked arrays: far slower."""
+    """Return the median of numbers, as `SimpleImputer` computes it."""
     kept = codes[~np.isnan(codes)]
     if not len(kept) or coded.period:
         return 0.0
@@ -601,7 +601,7 @@ def _median(codes: np.ndarray, coded: Coded) -> float:
 
 
 def _warn_of_rounding(codes: np.ndarray, coded: Coded) -> None:
-    """Warn of numbers (n,) far from zero, whose differences float32 rounds."""
+    """Warn of numbers (n,) whose differences float32 would round."""
     low, high = np.fmin.reduce(codes), np.fmax.reduce(codes)
     step = max(-low, high) * np.finfo(np.float32).eps
     if not coded.period and step > _COARSE * (high - low) > 0:
@@ -617,17 +617,17 @@ def _write(
     known: float | Lookup,
     own: np.ndarray | None = None,
 ) -> None:
-    """Write what a column of codes (n,) becomes, with their `own` means (n, t) in training rows."""
+    """Write the encoding of codes (n,), with cross-fitted means (n, t) for training rows."""
     for start in range(0, len(codes), _ROWS):
         rows = slice(start, start + _ROWS)
-        made = _made(codes[rows], coded, known)
+        made = _make_numbers(codes[rows], coded, known)
         if own is not None:  # behind frequencies
             made[:, 1:] = own[rows]
         encoded[rows, places] = made
 
 
-def _made(codes: np.ndarray, coded: Coded, known: float | Lookup) -> np.ndarray:
-    """Make numbers (n, width) of codes (n,), by their lookup or median."""
+def _make_numbers(codes: np.ndarray, coded: Coded, known: float | Lookup) -> np.ndarray:
+    """Encode codes (n,) as numbers (n, width), by lookup or median."""
     if isinstance(known, Lookup):
         return known(codes)
     gaps = np.isnan(codes)

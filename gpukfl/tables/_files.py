@@ -35,7 +35,7 @@ NaValues = Sequence[str] | Mapping[str, Sequence[str]] | None  # of all columns,
 
 @dataclass(frozen=True, eq=False)
 class LoadedTable:
-    """Features as a frame, and the target where there is one."""
+    """A frame of features, and the target if there is one."""
 
     X: Any  # pandas.DataFrame
     y: np.ndarray | None
@@ -51,7 +51,7 @@ def load_table(
     decimal: str | None = None,
     na_values: NaValues = None,
 ) -> LoadedTable:
-    """Load a table as it comes, and take its target out.
+    """Load a table, and split its target off.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def _default_target(source: str, frame: Any) -> str | None:
 
 
 def _split_target(frame: Any, target: str | None, default: str | None) -> LoadedTable:
-    """Take the target out, by default the last column of a file."""
+    """Split the target off; the default is the last column of a file."""
     hint = ""
     if target is None and default is not None:
         target = default if default in frame.columns else frame.columns[-1]
@@ -132,7 +132,7 @@ def load_frame(
     decimal: str | None = None,
     na_values: NaValues = None,
 ) -> Any:
-    """Load a table as it comes: a file, standard input, or a bundled set.
+    """Load a table from a file, standard input, or a bundled set.
 
     A text may be separated by commas, semicolons, tabs, bars or blanks, be in UTF-8, UTF-16 or
     Windows-1252, and be compressed (gz, bz2, xz, zip). Titles above its header are left out.
@@ -182,9 +182,9 @@ def load_frame(
         msg = f'expected decimal to be "." or ",", got {decimal!r}'
         raise ValueError(msg)
     if source in BUNDLED:
-        return _load_bundled(source)
+        return _load_bundled_set(source)
     try:
-        return _read_source(Source.of(source), kinds or {}, decimal, na_values)
+        return _read_source(Source.from_path(source), kinds or {}, decimal, na_values)
     except FileNotFoundError as error:
         names = ", ".join(BUNDLED)
         msg = f"expected a file, - for standard input, or one of {names}, got {source!r}"
@@ -198,7 +198,7 @@ def load_frame(
 def _read_source(
     source: Source, kinds: Mapping[str, str], decimal: str | None, na_values: NaValues
 ) -> Any:
-    """Read a frame with every column."""
+    """Read a frame with all columns."""
     import pandas as pd
 
     suffix = source.suffix
@@ -221,7 +221,7 @@ def _read_source(
         raise ValueError(msg) from error
 
 
-def _load_bundled(name: str) -> Any:
+def _load_bundled_set(name: str) -> Any:
     from sklearn import datasets
 
     data = getattr(datasets, f"load_{name}")(as_frame=True)
@@ -245,7 +245,7 @@ def _read_text(
     text = TextTable.of(source)
     names = make_column_names(text.names)
     reading = Reading(
-        place=lambda row: f"line {text.line_of(row)}",
+        place=lambda row: f"line {text.find_line(row)}",
         kinds=kinds,
         decimal=decimal,
         na_values=na_values,
@@ -262,7 +262,7 @@ def _read_text(
 
 
 def _restore_text(frame: Any, reading: Reading, codes: Sequence[str]) -> Any:
-    """Put columns as they were written, where pandas made less of them.
+    """Restore the text of columns in which pandas lost leading zeros or marks.
 
     Text with missing values has words for these. Large integers beside missing values were rounded,
     and `codes` may have lost zeros.
@@ -282,8 +282,8 @@ def _restore_text(frame: Any, reading: Reading, codes: Sequence[str]) -> Any:
 
 
 def _is_zero_padded(column: Any) -> bool:
-    words = Words.of(column)
-    return words is not None and bool(words.decimals and words.padded)
+    words = Words.from_column(column)
+    return words is not None and bool(words.decimals and words.zero_padded_value)
 
 
 def _read_npz(source: Source) -> Any:
@@ -350,7 +350,7 @@ def _read_workbook(
 
 
 def _split_header(sheet: Any, name: str) -> tuple[Any, np.ndarray]:
-    """Columns under their names, and which rows of the sheet these are."""
+    """Split the header off; return the columns and their row numbers."""
     import pandas as pd
 
     cells = sheet.notna().sum(axis=1).to_numpy()
@@ -370,7 +370,7 @@ def _split_header(sheet: Any, name: str) -> tuple[Any, np.ndarray]:
 
 
 def _cells_to_text(column: Any) -> Any:
-    """Make a column of text of one that holds some, as a text file would."""
+    """Convert a column that holds some text to text, as a text file would."""
     texts = column.map(lambda cell: isinstance(cell, str))
     if not texts.any():
         return column
@@ -388,7 +388,7 @@ _AS_TEXT = ("category", "ordered", "text", "identifier")  # kinds that are read 
 
 @dataclass(frozen=True)
 class Reading:
-    """What is known of a file's columns.
+    """Options and findings on a file's columns.
 
     Attributes
     ----------
@@ -452,16 +452,18 @@ def _parse_numbers(frame: Any, reading: Reading) -> Any:
 
 
 def _is_number(name: str, words: Words, reading: Reading) -> bool:
-    """Whether a column of text is read as numbers; codes such as 020 only where `kinds` says so."""
+    """Whether a text column is read as numbers; codes such as 020 only if `kinds` says so."""
     kind = reading.kinds.get(name)
-    return bool(words.decimals) and (kind in _NUMBERS if words.padded else kind not in _AS_TEXT)
+    return bool(words.decimals) and (
+        kind in _NUMBERS if words.zero_padded_value else kind not in _AS_TEXT
+    )
 
 
 def _warn_zero_padded(texts: dict[str, Words], reading: Reading) -> None:
-    """Warn of codes whose zeros say that they are text."""
+    """Warn of codes with leading zeros, which stay text."""
     some = [n for n, words in texts.items() if words.decimals and n not in reading.kinds]
     if some:
-        shown = join_names(f"{texts[name].padded!r} in {name}" for name in some)
+        shown = join_names(f"{texts[name].zero_padded_value!r} in {name}" for name in some)
         warn(
             f"digits that begin with a zero are text: {shown}. load_frame(..., "
             f"kinds={{{some[0]!r}: 'numeric'}}) reads numbers, as does --columns {some[0]}=numeric "
@@ -470,14 +472,16 @@ def _warn_zero_padded(texts: dict[str, Words], reading: Reading) -> None:
 
 
 def _text_columns(frame: Any, reading: Reading) -> dict[str, Words]:
-    """Columns of text, by name."""
+    """Return the text columns by name."""
     columns = {name: frame[name] for name in frame.columns if frame[name].dtype.kind in "OU"}
-    found = {n: Words.of(column, reading.missing_words(n)) for n, column in columns.items()}
+    found = {
+        n: Words.from_column(column, reading.missing_words(n)) for n, column in columns.items()
+    }
     return {name: words for name, words in found.items() if words is not None}
 
 
 def _reread_as_text(frame: Any, reading: Reading) -> dict[str, Words]:
-    """Columns of which pandas took the points for decimal, as they were written."""
+    """Return as text the columns whose points pandas took for decimal marks."""
     floats = [name for name in frame.columns if frame[name].dtype.kind == "f"]
     again = _text_columns(reading.written(floats), reading) if floats and reading.written else {}
     return {name: words for name, words in again.items() if words.decimals}
@@ -491,7 +495,7 @@ def _has_points(column: Any) -> bool:
 
 
 def _file_decimal_mark(frame: Any, numbers: dict[str, Words]) -> str | None:
-    """Find the decimal mark that columns tell for certain; None where they tell none, or both."""
+    """Return the decimal mark that columns show for certain, or None."""
     sure = {words.decimals for words in numbers.values()} & {".", ","}
     if sure == {","}:
         return ","
@@ -502,7 +506,7 @@ def _file_decimal_mark(frame: Any, numbers: dict[str, Words]) -> str | None:
 
 
 def _decimal_mark(words: Words, mark: str | None, reading: Reading) -> str:
-    """Decimal mark of a column of numbers."""
+    """Return the decimal mark of a column of numbers."""
     if len(words.decimals) == 1:
         return words.decimals
     if mark is not None:
@@ -526,7 +530,7 @@ def _treat_words_as_missing(name: str, words: Words, reading: Reading) -> Words:
 
 
 def _warn_ambiguous_numbers(numbers: dict[str, Words], changed: dict[str, Any], marks: str) -> None:
-    """Warn of numbers with such marks that can be read in two ways."""
+    """Warn of numbers whose marks can be read in two ways."""
     said = []
     for name, words in numbers.items():
         marked = [k for k, word in enumerate(words.words) if set(marks) & set(word)]
@@ -592,7 +596,7 @@ _GROUPS = {mark: re.compile(rf"{_SPACE}|[{other}]") for mark, other in ((".", ",
 
 @dataclass(frozen=True, eq=False)
 class Words:
-    """A column of text: its different values, and which of them each row has.
+    """A column of text as distinct values and the code of each row.
 
     Attributes
     ----------
@@ -609,8 +613,8 @@ class Words:
     gaps: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, column: Any, missing: Collection[str] = MISSING, /) -> Words | None:
-        """Take a pandas column apart; None where it holds anything but text.
+    def from_column(cls, column: Any, missing: Collection[str] = MISSING, /) -> Words | None:
+        """Read a pandas column; return None if it holds anything but text.
 
         Words in `missing` are gaps. Other words, such as "-" and "None", are gaps where all else
         is numbers, dates, or true and false.
@@ -630,12 +634,12 @@ class Words:
 
     @cached_property
     def values(self) -> list[str]:
-        """Words that do not stand for missing values."""
+        """Distinct values that are not missing."""
         return [word for word in self.words if word and word not in self.gaps]
 
     @cached_property
     def decimals(self) -> str:
-        """Decimal marks with which all values are numbers, of one unit: "", ".", "," or ".,"."""
+        """Decimal marks with which all values are numbers of one unit: "", ".", "," or ".,"."""
         values = self.values
         return "".join(mark for mark in ".," if values and _are_numbers(values, mark))
 
@@ -645,22 +649,22 @@ class Words:
         return bool(self.values) and all(value.casefold() in _TRUTH for value in self.values)
 
     @cached_property
-    def padded(self) -> str:
-        """A value of digits that begin with a zero, as codes do; "" where there is none."""
+    def zero_padded_value(self) -> str:
+        """A value with leading zeros, as codes have, or "" if there is none."""
         return next(filter(_PADDED.fullmatch, self.values), "")
 
     def as_truth(self, column: Any) -> Any:
-        """Make true and false of the column."""
+        """Convert the column to booleans."""
         values = [_TRUTH.get(word.casefold()) for word in self.words]
-        return self._spread(column, values, object)
+        return self._map_words(column, values, object)
 
     def as_text(self, column: Any, /) -> Any:
-        """Make the final column: its missing values, and no blanks at the ends."""
+        """Convert the column to text with missing values, without blanks at the ends."""
         values = [word if word and word not in self.gaps else None for word in self.words]
-        return self._spread(column, values, column.dtype)
+        return self._map_words(column, values, column.dtype)
 
     def as_numbers(self, column: Any, mark: str, /) -> Any:
-        """Make numbers of the column, by a decimal mark with which all are."""
+        """Convert the column to numbers with a decimal mark."""
         import pandas as pd
 
         plain = [
@@ -672,11 +676,11 @@ class Words:
             sizes = [abs(number) for number in whole if number is not None]
             if max(sizes, default=0) >= WHOLE:  # which would be rounded beside missing values
                 dtype = "Int64" if max(sizes) < _LONGEST else object
-                return self._spread(column, whole, dtype)
-        return self._spread(column, pd.to_numeric(pd.Series(plain, dtype=object)), None)
+                return self._map_words(column, whole, dtype)
+        return self._map_words(column, pd.to_numeric(pd.Series(plain, dtype=object)), None)
 
-    def _spread(self, column: Any, values: Any, dtype: Any) -> Any:
-        """Make a column of what stands for each of the words."""
+    def _map_words(self, column: Any, values: Any, dtype: Any) -> Any:
+        """Return a column with the value of each word."""
         import pandas as pd
 
         return pd.Series(values, dtype=dtype).reindex(self.codes).set_axis(column.index)
@@ -693,7 +697,7 @@ def _are_numbers(values: list[str], mark: str) -> bool:
 
 
 def _normalize_number(value: str, mark: str) -> str:
-    """Write a number as Python does."""
+    """Return a number in Python's notation."""
     match = _NUMBER[mark].fullmatch(value)
     assert match is not None
     digits = _GROUPS[mark].sub("", match["digits"]).replace(mark, ".")
@@ -709,7 +713,7 @@ _SHOWN = 20  # columns that a message names
 
 
 def make_column_names(names: Iterable[Any], /) -> list[str]:
-    """Make names of a header: text, and different; warns where two columns share one."""
+    """Return unique names from a header; warn if two columns share one."""
     names = [str(name) for name in names]
     named = [name or f"{_NAMELESS}{k}" for k, name in enumerate(names)]
     taken, unique = set(named), []
@@ -729,7 +733,7 @@ def make_column_names(names: Iterable[Any], /) -> list[str]:
 
 
 def _drop_unnamed_columns(frame: Any) -> Any:
-    """Leave out columns without a name that are empty, or a first one that numbers the rows."""
+    """Drop unnamed columns that are empty, or that number the rows."""
     nameless = [name for name in frame.columns if name.startswith(_NAMELESS)]
     empty = [name for name in nameless if frame[name].isna().all()]
     numbers = [
@@ -743,7 +747,7 @@ def _drop_unnamed_columns(frame: Any) -> Any:
 
 
 def check_columns(names: Iterable[str], known: Iterable[str], expected: str, /) -> None:
-    """Raise ValueError, with the nearest of the known ones, unless all names are among them."""
+    """Raise ValueError, with the most similar known name, if a name is unknown."""
     known = set(known)
     missing = [name for name in names if name not in known]
     if missing:
@@ -755,5 +759,5 @@ def check_columns(names: Iterable[str], known: Iterable[str], expected: str, /) 
 
 
 def join_names(names: Iterable[str], /) -> str:
-    """Join names, and count those that are too many."""
+    """Join names, and count those that are left out."""
     return listed(names, _SHOWN)

@@ -1,4 +1,4 @@
-"""Encodings of several folds, of which all have the same columns, applied at once."""
+"""Encodings of several folds with the same columns, applied at once."""
 
 from __future__ import annotations
 
@@ -8,18 +8,20 @@ from functools import cached_property
 import numpy as np
 
 from gpukfl.core._array import Array
-from gpukfl.tables._encoding import Encoding, groups_of, waves
+from gpukfl.tables._encoding import Encoding, group_by_sort, waves
 from gpukfl.tables._seen import CODES, LEVELS, NUMBERS, Seen, columns_with_gaps, with_levels
 
 
 class FoldEncodings:
-    """What makes rows for the models of every fold out of codes."""
+    """The encodings of all folds, applied to codes."""
 
     def __init__(self, by_fold: Sequence[Encoding], some: Sequence[int] = (), /) -> None:
         first = by_fold[0]
         self._some = some
         self._by_fold = by_fold
-        self._numbers, self._rounds, self._gaps, self._levels = map(_places, groups_of(first.coded))
+        self._numbers, self._rounds, self._gaps, self._levels = map(
+            _places, group_by_sort(first.coded)
+        )
         self._medians = np.stack([one.medians[self._numbers] for one in by_fold])
         self._turns = first._turns
         shapes = [lookup.values.shape for lookup in first.lookups]
@@ -38,7 +40,7 @@ class FoldEncodings:
             LEVELS: (len(by_fold), first.n_features + sum(first.coded[j].levels for j in some)),
         }
 
-    def seen(self, codes: Array, /) -> Seen:
+    def view_rows(self, codes: Array, /) -> Seen:
         """Encode codes by one fold after another, also those that only record it."""
         return Seen(codes, self._by_fold, self._some)
 
@@ -50,7 +52,7 @@ class FoldEncodings:
         """Return what encodes by one of the folds."""
         return FoldEncodings(self._by_fold[fold : fold + 1], self._some)
 
-    def encoded(self, codes: np.ndarray, /) -> np.ndarray:
+    def encode(self, codes: np.ndarray, /) -> np.ndarray:
         """Encode codes (n, c) by all folds: (n, F, d)."""
         found, at = np.empty((len(codes), *self.shape)), len(self._numbers)
         numbers = codes.take(self._numbers, axis=1)[:, None]
@@ -64,7 +66,7 @@ class FoldEncodings:
         return found
 
     def _blocks(self, codes: np.ndarray) -> list[np.ndarray]:
-        """Encode all but numbers: (n, 1, w) where folds agree, and (n, F, w)."""
+        """Return the encoded blocks: (n, 1, w) where folds agree, else (n, F, w)."""
         blocks = list[np.ndarray]()
         if len(self._rounds):
             angles = codes.take(self._rounds, axis=1)[:, None] * self._turns
@@ -80,7 +82,7 @@ class FoldEncodings:
         return blocks
 
     def with_gaps(self, codes: np.ndarray, encoded: Callable[[], np.ndarray], /) -> np.ndarray:
-        """Return rows (n, F, d), or (n, 1, d), as trees take them: see `gpukfl.tables._seen`."""
+        """Return rows (n, F, d), or (n, 1, d), for trees: see `gpukfl.tables._seen`."""
         kept = codes.take(self._kept, axis=1)[:, None]
         if not len(self._statistics):
             return kept
@@ -105,27 +107,27 @@ class FoldViews:
     def rows(self, view: str, /) -> np.ndarray:
         """Return rows (n, F, d) as models of each fold see them; (n, 1, d) where all agree."""
         if view == CODES:
-            return self._with_gaps
-        return self._with_levels if view == LEVELS else self._encoded
+            return self._gap_rows
+        return self._level_rows if view == LEVELS else self._encoded_rows
 
     @cached_property
-    def _encoded(self) -> np.ndarray:
-        return self._encodings.encoded(self._codes)
+    def _encoded_rows(self) -> np.ndarray:
+        return self._encodings.encode(self._codes)
 
     @cached_property
-    def _with_gaps(self) -> np.ndarray:
-        return self._encodings.with_gaps(self._codes, lambda: self._encoded)
+    def _gap_rows(self) -> np.ndarray:
+        return self._encodings.with_gaps(self._codes, lambda: self._encoded_rows)
 
     @cached_property
-    def _with_levels(self) -> np.ndarray:
-        return self._encodings.with_levels(self._codes, self._encoded)
+    def _level_rows(self) -> np.ndarray:
+        return self._encodings.with_levels(self._codes, self._encoded_rows)
 
 
 def _places(columns: Iterable[int]) -> np.ndarray:
-    """Make indices an array, which `take` would make at every call."""
+    """Return indices as an array, which saves a conversion at each call."""
     return np.array(sorted(columns), dtype=np.intp)
 
 
 def _side_by_side(encoding: Encoding) -> np.ndarray:
-    """Columns of all lookups, one after the other."""
+    """Concatenate the columns of all lookups."""
     return np.concatenate([np.empty(0), *(one.values.T.ravel() for one in encoding.lookups)])

@@ -21,18 +21,18 @@ from gpukfl.core._array import is_array, to_host
 from gpukfl.core._frames import (
     WHOLE,
     NotANumberError,
-    array_of,
     check_in_memory,
     check_no_series,
+    column_array,
     column_names,
+    column_values,
     is_gap,
-    numbers_in,
     parts_of_name,
-    values_in,
+    to_numbers,
 )
 from gpukfl.core._memory import release_arrow
 from gpukfl.tables._dates import as_moments, known_zone
-from gpukfl.tables._numerals import mixed_note, text_of
+from gpukfl.tables._numerals import format_number, mixed_note
 from gpukfl.tables._values import (
     BOOLEANS,
     DATES,
@@ -41,15 +41,15 @@ from gpukfl.tables._values import (
     Values,
     durations,
     durations_of_objects,
-    labelled,
     labels,
+    labels_from_indices,
     labels_of_parts,
     moments_and_zones,
     moments_of_objects,
     numbers,
     numbers_of_objects,
-    seconds_of,
     texts,
+    time_seconds,
 )
 
 # ------------------------------------------------------------------------------- frames
@@ -57,7 +57,7 @@ from gpukfl.tables._values import (
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """Columns that are read one at a time.
+    """Named columns that are read one at a time.
 
     Attributes
     ----------
@@ -77,7 +77,7 @@ class Frame:
     column: Callable[[int], Any]
 
 
-def frame_of(X: Any, /, *, besides: str = "", known: Iterable[str] = ()) -> Frame:
+def read_frame(X: Any, /, *, besides: str = "", known: Iterable[str] = ()) -> Frame:
     """Take a frame, an array, rows, dicts, a dict of columns or a structured array apart.
 
     The column of the target `besides`, or those of several, are left out unless they are `known`.
@@ -89,12 +89,12 @@ def frame_of(X: Any, /, *, besides: str = "", known: Iterable[str] = ()) -> Fram
     columns: Any = X
     if is_named(X):
         columns, named = _columns_of_dicts(X), True
-        keys, n = list(columns), _rows_in(columns)
+        keys, n = list(columns), _count_rows(columns)
     elif hasattr(X, "column_names") or hasattr(X, "columns"):
         named, n = True, len(X)
         keys = column_names(X)
     else:
-        columns, named = _rows_of(X).T, False
+        columns, named = _make_rows(X).T, False
         keys, n = list(range(len(columns))), columns.shape[1]
     names = [str(key) if named else f"x{key}" for key in keys]
     twice = [name for name, count in Counter(names).items() if count > 1]
@@ -114,7 +114,7 @@ def frame_of(X: Any, /, *, besides: str = "", known: Iterable[str] = ()) -> Fram
 
 
 def is_named(X: Any, /) -> bool:
-    """Whether rows are a dict of columns, dicts, or a structured array."""
+    """Whether the data are a dict of columns, a list of dicts, or a structured array."""
     if isinstance(X, Mapping):
         return True
     if isinstance(X, np.ndarray):
@@ -123,7 +123,7 @@ def is_named(X: Any, /) -> bool:
 
 
 def _columns_of_dicts(X: Any) -> dict[Any, Any]:
-    """Columns by their names."""
+    """Return the columns of a list of dicts by name."""
     if isinstance(X, Mapping):
         return dict(X)
     if isinstance(X, np.ndarray):
@@ -132,7 +132,7 @@ def _columns_of_dicts(X: Any) -> dict[Any, Any]:
     return {name: [row.get(name) for row in X] for name in names}
 
 
-def _rows_in(columns: dict[Any, Any]) -> int:
+def _count_rows(columns: dict[Any, Any]) -> int:
     """Count the rows of columns."""
     for name, column in columns.items():
         if isinstance(column, (str, bytes)) or not hasattr(column, "__len__"):
@@ -145,8 +145,8 @@ def _rows_in(columns: dict[Any, Any]) -> int:
     return next(iter(lengths.values()))
 
 
-def _rows_of(X: Any) -> np.ndarray:
-    """Make an array (n, d) of rows; of Python's values, which NumPy would turn into each other."""
+def _make_rows(X: Any) -> np.ndarray:
+    """Convert rows to an array (n, d), of objects if NumPy would convert types."""
     if is_array(X) or hasattr(X, "__array__"):
         rows = to_host(X) if is_array(X) else np.asarray(X)
         _check_shape(rows)
@@ -172,7 +172,7 @@ def _check_shape(X: np.ndarray) -> None:
 
 
 def check_any(frame: Frame, /) -> None:
-    """Raise ValueError where there is no row or no column to learn from."""
+    """Raise ValueError unless there are rows and columns to learn from."""
     for what, count in (("sample(s)", frame.n_rows), ("feature(s)", len(frame.names))):
         if not count:
             shape = (frame.n_rows, len(frame.names))
@@ -185,7 +185,7 @@ def read_column(frame: Frame, k: int, /) -> Values:
 
     Raises ValueError if it holds complex numbers; names it.
     """
-    with told_of(frame.names[k]):
+    with name_column_in_errors(frame.names[k]):
         return read_values(frame.column(k))
 
 
@@ -195,14 +195,14 @@ def read_whole(frame: Frame, k: int, /) -> Iterator[Values]:
 
 
 def read_blocks(frame: Frame, k: int, /) -> Iterator[Values]:
-    """Read a column in parts, where it is text; raises what `read_column` does."""
-    with told_of(frame.names[k]):
+    """Read a text column in parts; raise as `read_column` does."""
+    with name_column_in_errors(frame.names[k]):
         yield from read_in_blocks(frame.column(k))
 
 
 @contextlib.contextmanager
-def told_of(name: str, /) -> Iterator[None]:
-    """Say of which column an error is."""
+def name_column_in_errors(name: str, /) -> Iterator[None]:
+    """Add the name of the column to errors."""
     try:
         yield
     except ValueError as error:
@@ -241,26 +241,26 @@ def read_values(column: Any, /) -> Values:
     dtype = getattr(column, "dtype", None)
     if isinstance(dtype, np.dtype):  # of NumPy, and of pandas
         return _read_array(np.asarray(column))
-    name, read = _type_of(column), _read_others
+    name, read = _type_name(column), _read_others
     if name == "category":
         read = _read_categories_of_pandas
     elif name.startswith(_CATEGORIES):
         read = _read_categories
     elif _TEXT.fullmatch(name):
         read = _read_text
-    elif _zone_of(column):
+    elif _zone_name(column):
         read = _read_moments
     elif hasattr(column, "iloc") and getattr(dtype, "kind", "O") in "iufb":
-        read = _read_masked
+        read = _read_masked_numbers
     return read(column)
 
 
 def read_in_blocks(column: Any, /) -> Iterator[Values]:
-    """Read text in parts, for the memory that different ones take; all else at once.
+    """Read text in parts, to limit memory; other values at once.
 
     Objects say what they are only together.
     """
-    if not _TEXT.fullmatch(_type_of(column)):
+    if not _TEXT.fullmatch(_type_name(column)):
         yield read_values(column)
         return
     for part in _parts(column):
@@ -268,7 +268,7 @@ def read_in_blocks(column: Any, /) -> Iterator[Values]:
 
 
 def release_text(n_rows: int, /) -> None:
-    """Let pyarrow give back what it holds of texts that were read, where these are many.
+    """Let pyarrow release its memory after many texts.
 
     It keeps what it has had for what may come, here as much as the texts take.
     """
@@ -277,11 +277,11 @@ def release_text(n_rows: int, /) -> None:
 
 
 def read_numbers(column: Any, /) -> Values:
-    """Read a column (n,) of numbers, as models of numbers read theirs.
+    """Read a numeric column (n,).
 
     Raises NotANumberError if a value is neither a number nor missing.
     """
-    array = array_of(column) if hasattr(column, "__array__") else texts(column)
+    array = column_array(column) if hasattr(column, "__array__") else texts(column)
     is_category = str(getattr(column, "dtype", "")) == "category"
     if array.ndim == 1 and array.dtype.kind in "mM" and np.isnat(array).all():
         return numbers(np.full(len(array), np.nan))
@@ -289,20 +289,20 @@ def read_numbers(column: Any, /) -> Values:
         return numbers(array)
     if array.ndim != 1 or array.dtype.kind not in "OUST" or is_category:
         raise NotANumberError(next(iter(column), None))
-    return numbers(numbers_in(array))
+    return numbers(to_numbers(array))
 
 
 # ---------------------------------------------------------------------- columns of libraries
 
 
-def _type_of(column: Any) -> str:
-    """Name the type of a column of pandas, polars or Arrow, as they do."""
+def _type_name(column: Any) -> str:
+    """Return the type name of a column of pandas, polars or Arrow."""
     dtype = getattr(column, "dtype", None)
     return str(getattr(column, "type", "") if dtype is None else dtype)
 
 
-def _zone_of(column: Any) -> str:
-    """Name the time zone of a column; "" of one without any."""
+def _zone_name(column: Any) -> str:
+    """Return the time zone of a column, or ""."""
     of_arrow = getattr(getattr(column, "type", None), "tz", None)
     dtype = getattr(column, "dtype", None)
     return str(getattr(dtype, "tz", None) or getattr(dtype, "time_zone", None) or of_arrow or "")
@@ -336,21 +336,21 @@ def _read_text(column: Any) -> Values:
     found = column.dictionary_encode()
     found = found.combine_chunks() if hasattr(found, "combine_chunks") else found
     index = found.indices.fill_null(-1).to_numpy().astype(np.int64)
-    return labelled(index, found.dictionary.to_pylist())
+    return labels_from_indices(index, found.dictionary.to_pylist())
 
 
 def _read_categories_of_pandas(column: Any) -> Values:
-    known = texts(map(text_of, column.cat.categories.tolist()))
+    known = texts(map(format_number, column.cat.categories.tolist()))
     index, ordered = np.asarray(column.cat.codes).astype(np.int64), bool(column.cat.ordered)
     return Values(LABELS, index, known, declared=True, ordered=ordered)
 
 
 def _read_categories(column: Any) -> Values:
-    """Read a categorical column of polars or Arrow, in the order of its levels if it has one."""
+    """Read a categorical column of polars or Arrow, with its order."""
     of_arrow, of_pandas = hasattr(column, "to_pylist"), hasattr(column, "iloc")
     cast = column.astype if of_pandas else column.cast
     found = _read_text(cast("string" if of_arrow or of_pandas else str))
-    if not _type_of(column).startswith("Enum"):
+    if not _type_name(column).startswith("Enum"):
         return replace(found, declared=True)
     known = texts(column.dtype.categories)
     place = {label: k for k, label in enumerate(known)}
@@ -359,8 +359,8 @@ def _read_categories(column: Any) -> Values:
 
 
 def _read_moments(column: Any) -> Values:
-    """Read times of a zone: those of Greenwich, and local ones where nobody knows the zone."""
-    known = known_zone(_zone_of(column))
+    """Read times of a zone as UTC, or as local times if the zone is unknown."""
+    known = known_zone(_zone_name(column))
     if hasattr(column, "iloc"):
         there = column.dt.tz_convert("UTC") if known else column
         array = there.dt.tz_localize(None).to_numpy()
@@ -375,8 +375,8 @@ def _read_moments(column: Any) -> Values:
     return Values(DATES, as_moments(array), zones=(known,) if known else ())
 
 
-def _read_masked(column: Any) -> Values:
-    """Read numbers of a type of pandas' own, which may have missing values beside integers."""
+def _read_masked_numbers(column: Any) -> Values:
+    """Read numbers of a nullable pandas type."""
     data, kind = column.to_numpy(dtype=np.float64, na_value=np.nan), column.dtype.kind
     if kind in "iu" and (np.abs(data) >= WHOLE).any():
         return read_objects(column.tolist())
@@ -384,8 +384,8 @@ def _read_masked(column: Any) -> Values:
 
 
 def _read_others(column: Any) -> Values:
-    """Read what NumPy makes an array of; whole numbers that it would round are objects."""
-    array = values_in(list(column) if _type_of(column) in _WIDE else column)
+    """Read values by NumPy, with integers that it would round as objects."""
+    array = column_values(list(column) if _type_name(column) in _WIDE else column)
     if array.dtype.kind == "f" and (np.abs(array) >= WHOLE).any():
         return read_objects(column.to_pylist() if hasattr(column, "to_pylist") else list(column))
     return _read_array(array)
@@ -395,7 +395,7 @@ def _read_others(column: Any) -> Values:
 
 
 def read_objects(values: Sequence[Any] | np.ndarray, /) -> Values:
-    """Read Python's values (n,) by what they are, apart from gaps.
+    """Read Python values (n,) by their type, apart from missing ones.
 
     Raises ValueError if they are complex numbers.
     """
@@ -404,12 +404,12 @@ def read_objects(values: Sequence[Any] | np.ndarray, /) -> Values:
     if not kinds <= _NEVER_GAPS:
         kept = [None if is_gap(value) else value for value in kept]
         kinds = set(map(type, kept))
-    sorts = set(map(_sort_of, kinds - {type(None)}))
+    sorts = set(map(_object_sort, kinds - {type(None)}))
     sort = sorts.pop() if len(sorts) == 1 else ("other" if sorts else "text")
     return _BY_SORT[sort](kept)
 
 
-def _sort_of(kind: type) -> str:
+def _object_sort(kind: type) -> str:
     found = (sort for sort, kinds in _SORTS if issubclass(kind, kinds))
     of_pandas = "period" if hasattr(kind, "to_timestamp") else "interval"
     return next(found, of_pandas if kind.__name__ in ("Period", "Interval") else "other")
@@ -435,7 +435,7 @@ def _periods(kept: list[Any]) -> Values:
 
 
 def _times(kept: list[Any]) -> Values:
-    seconds = [np.nan if value is None else seconds_of(value) for value in kept]
+    seconds = [np.nan if value is None else time_seconds(value) for value in kept]
     return Values(DURATIONS, np.array(seconds, dtype=np.float64))
 
 
@@ -444,8 +444,8 @@ def _complex(_: list[Any]) -> Values:
 
 
 def _as_text(kept: list[Any]) -> Values:
-    """Read objects as what Python prints."""
-    return _text([None if value is None else text_of(value) for value in kept])
+    """Read objects as their text."""
+    return _text([None if value is None else format_number(value) for value in kept])
 
 
 def _other(kept: list[Any]) -> Values:

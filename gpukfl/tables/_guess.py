@@ -1,4 +1,4 @@
-"""What a column is, by its name and its values, and which column says the same as another."""
+"""The kind of a column by its name and values, and detection of duplicate columns."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ import numpy as np
 from gpukfl.core._frames import WHOLE
 from gpukfl.core._warnings import warn
 from gpukfl.tables import _values
-from gpukfl.tables._codes import components_of
+from gpukfl.tables._codes import learn_components
 from gpukfl.tables._column import LEVELLED, TOLD_SO, Column
 from gpukfl.tables._dates import (
-    dates_of,
+    common_zone,
     days_since,
+    detect_day_order,
+    find_zones,
     looks_like_date,
-    order_of,
+    parse_dates,
     read_as_dates,
     seasons,
     varying,
-    zone_of,
-    zones_of,
 )
 from gpukfl.tables._numerals import (
     CLOCK,
-    are_padded,
+    detect_notation,
+    format_number,
+    has_zero_padded,
     is_gap,
-    notation_of,
-    numbers_of,
+    parse_labels,
     read_as_numbers,
     read_in_two_ways,
-    text_of,
 )
 from gpukfl.tables._values import Values
 
@@ -73,7 +73,7 @@ _PLACES = re.compile(r"(^|[\W_])(zip|post|postal)[\W_]?(code)?$|zip_?code|post_?
 
 
 class Duplicates:
-    """Finds columns that repeat earlier ones.
+    """A detector of columns that repeat earlier ones.
 
     Numbers and dates repeat equal ones; levels repeat what tells the same rows apart, by whatever
     names.
@@ -82,8 +82,8 @@ class Duplicates:
     def __init__(self) -> None:
         self._first: dict[bytes, str] = {}
 
-    def first_of(self, column: Column, values: Values, /) -> str:
-        """Return the name of the first column that says the same: its own if none came before."""
+    def find_first(self, column: Column, values: Values, /) -> str:
+        """Return the name of the first equivalent column, perhaps its own."""
         told = self._first.setdefault(_digest(column, values), column.name)
         if column.kind == "code":  # says more than its levels do
             self._first.setdefault(_partition(values), column.name)
@@ -97,14 +97,14 @@ def _digest(column: Column, values: Values) -> bytes:
         numerals = values.as_numerals(column.unit, column.decimal)
         if numerals.exact is not None:  # whole numbers that float64 does not tell apart
             named = numerals.as_labels()
-            return _hashed(named.data, column.kind, *named.labels)
+            return _hash_bytes(named.data, column.kind, *named.labels)
     words = values.as_labels().labels if column.kind == "text" else column.levels
     told = words if column.kind in ("ordered", "text") else ()
-    return _hashed(_meant(column, values), column.kind, *told)
+    return _hash_bytes(_meant(column, values), column.kind, *told)
 
 
 def _meant(column: Column, values: Values) -> np.ndarray:
-    """Return what a column says (n,), however it is written."""
+    """Return the meaning (n,) of a column's values, in any notation."""
     if column.kind in ("ordered", "text"):
         return values.as_labels().data
     if column.kind == "date":
@@ -115,14 +115,14 @@ def _meant(column: Column, values: Values) -> np.ndarray:
 
 
 def _partition(values: Values) -> bytes:
-    """Hash which rows are alike, numbered as they come."""
+    """Return a hash of which rows have equal values."""
     import pandas as pd
 
     data = np.where(values.missing, -1, pd.factorize(values.as_labels().data)[0])
-    return _hashed(data.astype(np.int64, copy=False), "levels")
+    return _hash_bytes(data.astype(np.int64, copy=False), "levels")
 
 
-def _hashed(data: np.ndarray, *words: str) -> bytes:
+def _hash_bytes(data: np.ndarray, *words: str) -> bytes:
     digest = blake2b(np.ascontiguousarray(data).view(np.uint8).data, digest_size=16)
     for word in words:  # one text of all of them would take as much memory again
         digest.update(word.encode() + b"\0")
@@ -130,32 +130,32 @@ def _hashed(data: np.ndarray, *words: str) -> bytes:
 
 
 def guess(name: str, values: Values, named: bool, /) -> Column:
-    """Return what a column is and why; numbers of arrays without names are numbers."""
+    """Return a column's kind with the reason; unnamed numeric columns are numbers."""
     if values.missing.all():
         return Column(name, "empty", "no value in any row", missing=1.0)
     if values.form == _values.NUMBERS and not named:
         column = Column(name, "numeric", "numbers")
     else:
-        column = _of_one_value(name, values) or _GUESSES[values.form](name, values)
-    return _with_gaps(column, values.missing)
+        column = _constant_column(name, values) or _GUESSES[values.form](name, values)
+    return _note_gaps(column, values.missing)
 
 
-def _with_gaps(column: Column, missing: np.ndarray) -> Column:
-    """Note the share of rows that have no value; reading text as numbers or dates may add some."""
+def _note_gaps(column: Column, missing: np.ndarray) -> Column:
+    """Return the column with its share of missing values."""
     return replace(column, missing=max(column.missing, float(np.mean(missing))))
 
 
-def of_kind(name: str, values: Values, kind: str, /) -> Column:
-    """Take a column for what somebody says it is.
+def make_column(name: str, values: Values, kind: str, /) -> Column:
+    """Return a column of the kind that the user chose.
 
     Raises ValueError if it has no value of that kind.
     """
-    unit, decimal = notation_of(values.labels)
+    unit, decimal = detect_notation(values.labels)
     unit = unit or (CLOCK if kind == "duration" else "")
     missing = float(np.mean(values.missing))
     column = Column(name, kind, TOLD_SO, missing=missing, unit=unit, decimal=decimal)
     if kind in ("numeric", "boolean", "duration", "code"):
-        column = _checked(column, values, np.isnan(values.as_numbers(unit, decimal)))
+        column = _check_values(column, values, np.isnan(values.as_numbers(unit, decimal)))
     if kind in LEVELLED:
         _warn_of_floats(name, values)
     if kind in ("numeric", "code"):
@@ -167,23 +167,25 @@ def of_kind(name: str, values: Values, kind: str, /) -> Column:
     if kind == "category":
         return replace(column, levels=values.levels(MOST_LEVELS))
     if kind == "ordered":
-        return replace(column, levels=_ordered(values))
+        return replace(column, levels=_order_levels(values))
     if kind == "date":
         column = _date(column, values)
-        return _checked(column, values, np.isnat(values.as_dates(column.day_first, column.zone)))
+        return _check_values(
+            column, values, np.isnat(values.as_dates(column.day_first, column.zone))
+        )
     return _text(column, values) if kind == "text" else column
 
 
-def _checked(column: Column, values: Values, missing: np.ndarray) -> Column:
+def _check_values(column: Column, values: Values, missing: np.ndarray) -> Column:
     if missing.all() and not values.missing.all():
         some = values.as_labels().labels[0]
         msg = f"expected {column.name!r} to be {column.kind}, as told, got values such as {some!r}"
         raise ValueError(msg)
-    return _with_gaps(column, missing)
+    return _note_gaps(column, missing)
 
 
-def _of_one_value(name: str, values: Values) -> Column | None:
-    """Look at whether a column varies."""
+def _constant_column(name: str, values: Values) -> Column | None:
+    """Return a column of one value or none, or None if it varies."""
     missing = values.missing
     known = values.identities
     if not (missing | (known == known[np.argmin(missing)])).all():
@@ -218,7 +220,7 @@ def _number(name: str, values: Values) -> Column:
 
 
 def _warn_of_rounding(name: str, values: Values) -> None:
-    """Warn of whole numbers that are equal as floats."""
+    """Warn of integers that are equal as floats."""
     if values.exact is None:
         return
     different = len(np.unique(values.exact[~values.missing]))
@@ -232,7 +234,7 @@ def _warn_of_rounding(name: str, values: Values) -> None:
 
 
 def _warn_of_floats(name: str, values: Values) -> None:
-    """Warn of levels that may have been rounded before the table was read."""
+    """Warn of levels that may have been rounded before."""
     if values.form != _values.NUMBERS or values.exact is not None:
         return
     kept = values.data[~values.missing]
@@ -244,7 +246,7 @@ def _warn_of_floats(name: str, values: Values) -> None:
 
 
 def _names_rows(name: str, kept: np.ndarray) -> bool:
-    """Whether integers that all differ name rows; says so, but for names that say it themselves."""
+    """Whether distinct integers are identifiers of rows; warn unless the name says so."""
     if _IDENTIFIER.search(name):
         return True
     found = _KEY.search(name) is not None or _count_rows(name, kept)
@@ -255,7 +257,7 @@ def _names_rows(name: str, kept: np.ndarray) -> bool:
 
 
 def _count_rows(name: str, kept: np.ndarray) -> bool:
-    """Whether integers that all differ count rows.
+    """Whether distinct integers seem to number the rows.
 
     Of m numbers drawn from a range of size r, m (m - 1) / (2 r) pairs are equal; more of them if
     some numbers are drawn more often than others. That many should be equal and are not is enough
@@ -274,15 +276,15 @@ def _numerals(values: Values, unit: str, decimal: str) -> Values:
     return values.as_numerals(unit, decimal)
 
 
-def _ordered(values: Values) -> tuple[str, ...]:
-    """Levels in their own order, or in that of the numbers that they start with, or by name."""
+def _order_levels(values: Values) -> tuple[str, ...]:
+    """Return levels in their given order, or by leading numbers, or by name."""
     if values.ordered:
         return tuple(values.labels)
-    return in_their_order(values.levels(MOST_LEVELS))
+    return sort_levels(values.levels(MOST_LEVELS))
 
 
-def in_their_order(levels: Sequence[str], /) -> tuple[str, ...]:
-    """Sort levels by the numbers that they start with, or by name."""
+def sort_levels(levels: Sequence[str], /) -> tuple[str, ...]:
+    """Sort levels by leading numbers, or by name."""
     return tuple(sorted(levels, key=_leading))
 
 
@@ -292,24 +294,24 @@ def _leading(label: str) -> tuple[float, str]:
 
 
 def _date(column: Column, values: Values) -> Column:
-    day_first, doubt = order_of(values.labels)
+    day_first, doubt = detect_day_order(values.labels)
     if doubt:
         warn(f"column {column.name!r}: {doubt}")
-    zones = values.zones or zones_of(values.labels)
-    column = replace(column, day_first=day_first, zone=zone_of(zones))
+    zones = values.zones or find_zones(values.labels)
+    column = replace(column, day_first=day_first, zone=common_zone(zones))
     if len(zones) > 1:
         some = f"{len(zones)} time zones, such as {zones[0]} and {zones[-1]}"
         warn(f"column {column.name!r} has dates of {some}: all are taken as times of {column.zone}")
     moments = values.as_dates(day_first, column.zone)
     missing, moments = np.isnat(moments), moments[~np.isnat(moments)]
-    column = _with_gaps(column, missing)
+    column = _note_gaps(column, missing)
     if not len(moments):
         return column
     return replace(column, parts=varying(moments), start=float(days_since(moments).min()))
 
 
 def _text(column: Column, values: Values) -> Column:
-    return replace(column, components=components_of(values.as_labels().labels))
+    return replace(column, components=learn_components(values.as_labels().labels))
 
 
 def _label(name: str, values: Values) -> Column:
@@ -318,7 +320,7 @@ def _label(name: str, values: Values) -> Column:
         return Column(name, "ordered", f"{len(levels)} ordered levels", levels)
     if values.declared:
         return Column(name, "category", "categories", values.levels(MOST_LEVELS))
-    unit, decimal = notation_of(values.labels)
+    unit, decimal = detect_notation(values.labels)
     if read_as_numbers(values.labels, unit, decimal):
         _warn_of_two_ways(name, values, unit, decimal)
         found = guess(name, _numerals(values, unit, decimal), True)
@@ -327,7 +329,7 @@ def _label(name: str, values: Values) -> Column:
         if found.reason != ONE_VALUE:  # whose level would not be found as it is written
             return replace(found, reason=said, unit=unit, decimal=decimal)
     if read_as_dates(values.labels):
-        others = _why_no_dates(values)
+        others = _no_dates_reason(values)
         if others is None:
             return _date(Column(name, "date", "dates, written as text"), values)
         if others:
@@ -338,14 +340,14 @@ def _label(name: str, values: Values) -> Column:
     return _words(name, values)
 
 
-def _why_no_dates(values: Values) -> str | None:
-    """Return why labels that look like dates are none; None where nearly all of them are dates.
+def _no_dates_reason(values: Values) -> str | None:
+    """Return why date-like labels are no dates, or None if nearly all are.
 
     "" where not one is a date.
     """
     labels = values.labels
     written = np.array([not is_gap(label) for label in labels], dtype=bool)
-    dates = written & ~np.isnat(dates_of(labels, bool(order_of(labels)[0])))
+    dates = written & ~np.isnat(parse_dates(labels, bool(detect_day_order(labels)[0])))
     if not dates.any():
         return ""
     rows = np.bincount(values.data[values.data >= 0], minlength=len(labels))
@@ -361,7 +363,7 @@ def _why_no_dates(values: Values) -> str | None:
 def _warn_of_two_ways(name: str, values: Values, unit: str, decimal: str) -> None:
     label = read_in_two_ways(values.labels, unit, decimal)
     if label:
-        number = text_of(float(numbers_of(np.array([label]), unit, decimal)[0]))
+        number = format_number(float(parse_labels(np.array([label]), unit, decimal)[0]))
         warn(
             f"column {name!r}: numbers can be read in two ways, and {label!r} is taken for "
             f"{number}: convert the column to numbers if its commas are decimal"
@@ -369,10 +371,10 @@ def _warn_of_two_ways(name: str, values: Values, unit: str, decimal: str) -> Non
 
 
 def _warn_of_others(name: str, labels: np.ndarray, unit: str, decimal: str) -> None:
-    """Warn of words among numbers or dates, where these are nearly all values."""
+    """Warn of words among values that are nearly all numbers or dates."""
     number = "duration" if unit == CLOCK else "numeric"
     found: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-        number: lambda some: ~np.isnan(numbers_of(some, unit, decimal)),
+        number: lambda some: ~np.isnan(parse_labels(some, unit, decimal)),
         "date": lambda some: np.array([looks_like_date(label) for label in some], dtype=bool),
     }
     for kind, are_of in found.items():
@@ -387,7 +389,7 @@ def _warn_of_others(name: str, labels: np.ndarray, unit: str, decimal: str) -> N
 
 
 def _words(name: str, values: Values) -> Column:
-    """Tell text from categories by how many of its values differ, and whether they are words."""
+    """Decide between text and a category, by the number of distinct values."""
     u, m = len(values.labels), int(np.count_nonzero(values.data >= 0))
     if u > _MANY and u > _UNIQUE * m:
         if np.mean([" " in label.strip() for label in values.labels]) >= _WORDS:
@@ -404,8 +406,8 @@ def _words(name: str, values: Values) -> Column:
 
 
 def _are_padded_numbers(labels: np.ndarray) -> bool:
-    """Whether labels would be numbers, but for zeros at their beginning."""
-    return are_padded(labels) and not np.isnan(numbers_of(labels)).any()
+    """Whether labels are numbers with leading zeros."""
+    return has_zero_padded(labels) and not np.isnan(parse_labels(labels)).any()
 
 
 _GUESSES: dict[str, Callable[[str, Values], Column]] = {

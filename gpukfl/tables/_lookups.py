@@ -1,4 +1,4 @@
-"""What stands for levels of categories: indicators, or frequencies and means of targets."""
+"""Encodings of levels: indicators, or frequencies and target means."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class LevelSums:
     targets: np.ndarray
 
     @classmethod
-    def of(
+    def from_rows(
         cls,
         levels: np.ndarray,
         size: int,
@@ -62,12 +62,12 @@ class LevelSums:
 
     @property
     def total(self) -> np.ndarray:
-        """Weights (size,) of the levels in all folds, which sum to the number of rows."""
+        """The weights (size,) of the levels over all folds."""
         mass = self.mass.sum(axis=0)
         return mass * (self.rows.sum() / max(mass.sum(), _LEAST))
 
     def means(self, without: int | None = None, /) -> np.ndarray:
-        r"""Means (size, t) of the targets by level, over all folds or all but one.
+        r"""Return the target means (size, t) by level, over all folds or all but one.
 
         .. math:: \frac{\sum w y + s\,\overline{w y}}{\sum w + s\,\bar w}
 
@@ -100,27 +100,27 @@ class Lookup(Listed):
 
     def __call__(self, codes: Array, /) -> Any:
         """Look up codes (n,): (n, width)."""
-        rows = rows_of(codes, len(self.values))
+        rows = look_up_rows(codes, len(self.values))
         return array_namespace(codes).take(asarray_like(self.values, codes), rows, axis=0)
 
 
-def rows_of(codes: Array, size: int, /) -> Any:
-    """Rows of a lookup: the last one for NaN."""
+def look_up_rows(codes: Array, size: int, /) -> Any:
+    """Return the rows of a lookup, the last one for NaN."""
     xp = array_namespace(codes)
     last = asarray_like(np.asarray(size - 1.0), codes)
     return xp.astype(xp.where(xp.isnan(codes), last, codes), xp.int64)
 
 
-def columns_of(X: Array, columns: list[int], /) -> Array:
-    """Columns of X (n, d) at indices."""
+def select_columns(X: Array, columns: list[int], /) -> Array:
+    """Return the columns of X (n, d) at indices."""
     if is_host(X):
         return np.asarray(X[:, columns])
     xp = array_namespace(X)
     return xp.take(X, xp.asarray(columns, **index_like(X)), axis=1)
 
 
-def width_of(coded: Coded, t: int, /) -> int:
-    """Return how many numbers stand for a level of a column, where there are t targets."""
+def lookup_width(coded: Coded, t: int, /) -> int:
+    """Return the width of a level's encoding with t targets."""
     return coded.levels + coded.gaps if coded.levels <= FEW else 1 + t
 
 
@@ -132,7 +132,7 @@ def learn_lookup(
     random_state: int,
     /,
 ) -> tuple[Lookup, np.ndarray | None]:
-    """Learn what stands for the levels of a column, and means (n, t) that training rows have.
+    """Learn the lookup of a column's levels, and cross-fitted means (n, t) of training rows.
 
     These are means by rows of other folds, of levels that are told by them.
     """
@@ -140,19 +140,21 @@ def learn_lookup(
     cross = coded.levels > FEW and Y is not None
     fold = _folds(n, random_state) if cross else np.zeros(n, dtype=np.int8)
     n_folds = min(FOLDS, n) if cross else 1
-    levels = rows_of(codes, coded.levels + 2)
-    sums = LevelSums.of(levels, coded.levels + 2, Y if cross else None, weights, fold, n_folds)
+    levels = look_up_rows(codes, coded.levels + 2)
+    sums = LevelSums.from_rows(
+        levels, coded.levels + 2, Y if cross else None, weights, fold, n_folds
+    )
     own = None
     if Y is not None and cross:
         own = np.tile(np.average(Y, axis=0, weights=weights), (n, 1))
         for k in range(n_folds if n > 1 else 0):
             outside = fold == k
             own[outside] = sums.means(k)[levels[outside]]
-    return lookup_of(coded, sums), own
+    return make_lookup(coded, sums), own
 
 
-def lookup_of(coded: Coded, sums: LevelSums, /, *, without: int | None = None) -> Lookup:
-    """Return what stands for the levels of a column, whose means may leave out a fold."""
+def make_lookup(coded: Coded, sums: LevelSums, /, *, without: int | None = None) -> Lookup:
+    """Return the lookup of a column's levels, perhaps without a fold."""
     if coded.levels <= FEW:
         return _one_hot(coded, sums.total)
     frequencies, t = np.log1p(sums.total)[:, None], sums.targets.shape[2]
@@ -162,7 +164,7 @@ def lookup_of(coded: Coded, sums: LevelSums, /, *, without: int | None = None) -
 
 
 def _one_hot(coded: Coded, mass: np.ndarray) -> Lookup:
-    """Make a column for each level, which together have unit variance."""
+    """Return the one-hot lookup, scaled to unit total variance."""
     told = [*range(coded.levels), *[coded.levels + 1] * coded.gaps]  # and not that it is another
     values = np.eye(coded.levels + 2)[:, told]
     shares = mass @ values / max(mass.sum(), _LEAST)
@@ -172,7 +174,7 @@ def _one_hot(coded: Coded, mass: np.ndarray) -> Lookup:
 
 
 def _folds(n: int, random_state: int) -> np.ndarray:
-    """Return the fold (n,) of each row, as `KFold` draws it, in a quarter of the time."""
+    """Return the fold (n,) of each row, as `KFold` draws it."""
     from sklearn.utils import check_random_state
 
     order, fold = np.arange(n), np.empty(n, dtype=np.int8)

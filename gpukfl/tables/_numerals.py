@@ -1,4 +1,4 @@
-"""Numbers that are written as text."""
+"""Numbers in text."""
 
 from __future__ import annotations
 
@@ -31,47 +31,47 @@ _SEEN = 1000  # labels that are looked at before all are
 
 
 def is_gap(label: str, unit: str = "", /) -> bool:
-    """Whether a text stands for no value, perhaps with a unit behind it."""
+    """Whether a text means a missing value, perhaps with a unit."""
     word = label.strip().casefold().removesuffix(unit).strip()
     return word in GAPS or _WRITTEN_GAP.fullmatch(word) is not None
 
 
-def text_of(value: Any, /) -> str:
-    """Write a value as a label: whole numbers without a point."""
+def format_number(value: Any, /) -> str:
+    """Return a value as a label, whole numbers without a point."""
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return str(value)
 
 
-def numbers_of(labels: np.ndarray, unit: str = "", decimal: str = ".", /) -> np.ndarray:
-    """Read labels (k,): plain numbers, and those with 1,000s, or a unit that is the given one.
+def parse_labels(labels: np.ndarray, unit: str = "", decimal: str = ".", /) -> np.ndarray:
+    """Parse labels (k,) to numbers, perhaps with digit groups or a given unit.
 
     Times of the day have the unit `CLOCK`. NaN of anything else. With decimal commas points stand
     between 1.000s.
     """
-    labels = _with_points(labels, decimal)
+    labels = _use_points(labels, decimal)
     found = np.array([_plain(label) for label in labels], dtype=np.float64)
     found = np.where(np.isfinite(found), found, np.nan)
     for k in np.flatnonzero(np.isnan(found)).tolist():
-        number, own = _parsed(labels[k])
+        number, own = _parse_label(labels[k])
         if own in ("", unit):
             found[k] = number
     return found
 
 
-def whole_number_of(label: str, /) -> int | None:
-    """Read a whole number of any length, perhaps with 1,000s; None of anything else."""
+def parse_integer(label: str, /) -> int | None:
+    """Parse an integer of any length, perhaps with digit groups; None for others."""
     found = _INTEGER.fullmatch(label.strip())
     return int(found[1].replace(",", "")) if found else None
 
 
-def whole_numbers_of(labels: np.ndarray, decimal: str = ".", /) -> np.ndarray | None:
-    """Read labels (k,) as numbers without rounding; None where none is whole and beyond 2⁵³."""
-    written = _with_points(labels, decimal)
-    whole = [whole_number_of(label) for label in written]
+def parse_integers(labels: np.ndarray, decimal: str = ".", /) -> np.ndarray | None:
+    """Parse labels (k,) without rounding; None unless some integer is beyond 2⁵³."""
+    written = _use_points(labels, decimal)
+    whole = [parse_integer(label) for label in written]
     if not any(number is not None and abs(number) >= WHOLE for number in whole):
         return None
-    floats = numbers_of(labels, "", decimal)
+    floats = parse_labels(labels, "", decimal)
     found = np.zeros(len(whole), dtype=object)
     for k, number in enumerate(whole):
         found[k] = float(floats[k]) if number is None else number
@@ -83,12 +83,12 @@ def _plain(label: str) -> float:
     return float(text) if _PLAIN.fullmatch(text) else np.nan
 
 
-def _with_points(labels: np.ndarray, decimal: str) -> Any:
+def _use_points(labels: np.ndarray, decimal: str) -> Any:
     return labels if decimal == "." else [label.translate(_COMMAS) for label in labels]
 
 
-def _parsed(label: str) -> tuple[float, str]:
-    """Return a number, and the currency or unit that it is written with; of times seconds."""
+def _parse_label(label: str) -> tuple[float, str]:
+    """Return a number and its currency or unit; times of day in seconds."""
     time = _TIME.fullmatch(label.strip())
     if time is not None:
         hours = int(time[1] or 0) * 24 + int(time[2])
@@ -102,31 +102,31 @@ def _parsed(label: str) -> tuple[float, str]:
     return float(sign + inner + digits + part), (before + after).strip().casefold()
 
 
-def notation_of(labels: np.ndarray, first: str = ".", /) -> tuple[str, str]:
-    """Return the first unit among labels, "" if there is none, and their decimal mark.
+def detect_notation(labels: np.ndarray, first: str = ".", /) -> tuple[str, str]:
+    """Return the first unit among labels, or "", and their decimal mark.
 
     It is the `first` one unless some have the other, as numbers of all of them need it.
     """
     for decimal in (first, *(mark for mark in ".," if mark != first)):
-        unit = _unit_of(labels, decimal)
+        unit = _detect_unit(labels, decimal)
         marked = decimal == first or any(decimal in label for label in labels[:_SEEN])
         if marked and read_as_numbers(labels, unit, decimal):
             return unit, decimal
-    return _unit_of(labels, first), first
+    return _detect_unit(labels, first), first
 
 
-def _unit_of(labels: np.ndarray, decimal: str) -> str:
-    units = (_parsed(label)[1] for label in _with_points(labels[:_SEEN], decimal))
+def _detect_unit(labels: np.ndarray, decimal: str) -> str:
+    units = (_parse_label(label)[1] for label in _use_points(labels[:_SEEN], decimal))
     return next(filter(None, units), "")
 
 
 def read_as_numbers(labels: np.ndarray, unit: str, decimal: str = ".", /) -> bool:
-    """Whether labels are numbers of one unit, apart from those that stand for no value."""
+    """Whether all nonmissing labels are numbers of one unit."""
     return all(_all_numbers(some, unit, decimal) for some in (labels[:_SEEN], labels))
 
 
 def read_in_two_ways(labels: np.ndarray, unit: str, decimal: str, /) -> str:
-    """Return a label whose comma may be decimal as well, as in all labels; "" if there is none."""
+    """Return a label whose comma may be decimal, or ""."""
     marked = [label for label in labels if "," in label]
     if CLOCK in unit or decimal != "." or not marked or not read_as_numbers(labels, unit, ","):
         return ""
@@ -134,14 +134,14 @@ def read_in_two_ways(labels: np.ndarray, unit: str, decimal: str, /) -> str:
 
 
 def mixed_note(labels: np.ndarray, types: Iterable[str], /) -> str:
-    """Return what to warn of where a column has values of several types; "" of numbers."""
-    if read_as_numbers(labels, *notation_of(labels)):
+    """Return a remark on a column with several types, or ""."""
+    if read_as_numbers(labels, *detect_notation(labels)):
         return ""
     return f"values of type {', '.join(sorted(types)[:5])}, which are taken as text"
 
 
-def are_padded(labels: Iterable[str], /) -> bool:
-    """Whether some labels begin with a zero before other digits, as codes do."""
+def has_zero_padded(labels: Iterable[str], /) -> bool:
+    """Whether some labels have leading zeros, as codes do."""
     return any(_PADDED.match(label.strip()) for label in labels)
 
 
@@ -149,6 +149,6 @@ def _all_numbers(labels: np.ndarray, unit: str, decimal: str) -> bool:
     kept = np.array([label for label in labels if not is_gap(label, unit)], dtype=object)
     if unit == CLOCK:
         return len(kept) > 0 and all(_TIME.fullmatch(label.strip()) for label in kept)
-    if not len(kept) or are_padded(kept):
+    if not len(kept) or has_zero_padded(kept):
         return False
-    return not np.isnan(numbers_of(kept, unit, decimal)).any()
+    return not np.isnan(parse_labels(kept, unit, decimal)).any()

@@ -1,4 +1,4 @@
-"""Rows of tables as numbers for one estimator: those of a fit, of a partition, and new ones."""
+"""Encoding of tables for one estimator: training rows, partitions and new rows."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from gpukfl.core._array import is_array, to_host
 from gpukfl.core._frames import (
     check_no_series,
     column_names,
-    framed,
+    frame_from_dicts,
     is_frame,
     is_numeric,
     numeric_frame,
     parts_of_name,
-    with_text_names,
+    stringify_names,
 )
 from gpukfl.core._warnings import warn
 from gpukfl.estimators._declared import Declared, Record
@@ -28,7 +28,7 @@ from gpukfl.inspection import Description, Importances
 from gpukfl.partitioned import Collections, Read, name_partition_in_errors
 from gpukfl.tables._column import Coded, Column
 from gpukfl.tables._encoding import Encoding, Imputation, fits
-from gpukfl.tables._lookups import FOLDS, LevelSums, Lookup, lookup_of, rows_of
+from gpukfl.tables._lookups import FOLDS, LevelSums, Lookup, look_up_rows, make_lookup
 from gpukfl.tables._schema import columns_text, infer_schema, sum_partitions
 from gpukfl.tables._table import Table
 from gpukfl.tables._training import SAMPLE, Dataset
@@ -39,7 +39,7 @@ _NAMED = 10  # columns that a message names
 
 @dataclass(frozen=True, eq=False)
 class Reader:
-    """What makes rows for an estimator of the columns of a frame.
+    """The encoding of a frame's columns for an estimator.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class Reader:
     }
 
     @classmethod
-    def learned(
+    def learn(
         cls,
         table: Table,
         X: Any,
@@ -69,7 +69,7 @@ class Reader:
         impute: str,
         seed: int,
     ) -> tuple[Self, np.ndarray]:
-        """Learn from the rows of a fit, with targets or labels; give these rows too."""
+        """Learn from training rows with targets or labels; also return the encoded rows."""
         n_classes = 0
         if classes:
             labels, y = np.unique(y, return_inverse=True)
@@ -94,15 +94,15 @@ class Reader:
         """
         return self.encoding.transform(self.table.codes(X, besides=besides))
 
-    def by_column(self, importances: np.ndarray, /) -> np.ndarray:
-        """Sum up the importances (d,) of all that was made of each column: (c,)."""
+    def sum_by_column(self, importances: np.ndarray, /) -> np.ndarray:
+        """Return the importances (c,) of columns, summed over their encoded columns (d,)."""
         sources = np.asarray(self.encoding.sources, dtype=np.int64)
         return np.bincount(sources, weights=importances, minlength=len(self.names))
 
-    def told(self, description: Description, /) -> Description:
-        """Return what an estimator says of itself in terms of the columns of the frame."""
+    def translate(self, description: Description, /) -> Description:
+        """Return an estimator's description in terms of the frame's columns."""
         panels = tuple(
-            self._joined(panel) if isinstance(panel, Importances) else panel
+            self._join_importances(panel) if isinstance(panel, Importances) else panel
             for panel in description.panels
         )
         return replace(
@@ -112,22 +112,22 @@ class Reader:
             panels=panels,
         )
 
-    def _joined(self, panel: Importances) -> Importances:
-        """Return importances of columns, of which each says what its parts have."""
+    def _join_importances(self, panel: Importances) -> Importances:
+        """Return the importances of columns, with those of their parts."""
         parts: list[dict[str, float]] = [{} for _ in self.names]
         made = zip(self.encoding.sources, panel.features, panel.values.tolist(), strict=True)
         for source, name, value in made:
             parts[source][name] = value
-        values = self.by_column(panel.values)
+        values = self.sum_by_column(panel.values)
         return Importances(tuple(self.names), values, panel.unit, parts=tuple(parts))
 
     def is_sound(self, n_features: int, /) -> bool:
-        """Whether it is such as `learned` makes it, for an estimator of so many features."""
+        """Whether it is valid for an estimator of so many features."""
         return fits(self.table, self.encoding) and self.encoding.n_features == n_features
 
     @property
     def names(self) -> list[str]:
-        """Names of the columns of the frame."""
+        """The names of the frame's columns."""
         return [column.name for column in self.table.columns]
 
 
@@ -136,7 +136,7 @@ class Reader:
 
 @dataclass(frozen=True, eq=False)
 class Encoded:
-    """Rows as an estimator takes them.
+    """Encoded rows for an estimator.
 
     Attributes
     ----------
@@ -159,7 +159,7 @@ class Encoded:
 def encode_training_data(
     estimator: Any, data: Dataset, columns: Mapping[str, str] | None, impute: str, /
 ) -> Encoded:
-    """Make rows for a fit of an estimator, unless it reads tables itself.
+    """Encode the training rows of an estimator that does not read tables.
 
     Raises TypeError, ValueError as `infer_schema`.
     """
@@ -177,7 +177,7 @@ def encode_training_data(
         return Encoded(X, [str(c) for c in X.columns] if hasattr(X, "columns") else None)
     rng = check_random_state(parameters["random_state"])
     y, classes = to_host(data.y), data.task == "classification"
-    reader, rows = Reader.learned(
+    reader, rows = Reader.learn(
         table,
         X,
         y,
@@ -194,7 +194,7 @@ def encode_training_data(
 
 @dataclass(frozen=True, eq=False)
 class PartsReader:
-    """What makes rows for a fit of the columns of a partition.
+    """The encoding of partitions for a fit.
 
     Attributes
     ----------
@@ -219,7 +219,7 @@ class PartsReader:
 def fit_level_statistics(
     reader: Reader, given: Collections, classes: np.ndarray | None, /
 ) -> tuple[Reader, PartsReader]:
-    """Take statistics of levels over all rows: for new rows, and for those of the fit.
+    """Compute statistics of levels over all rows; return encodings of new and training rows.
 
     The reader was learned on some of the rows: what the columns and their levels are, and medians.
     Targets are labels of `classes`, or numbers where there are none.
@@ -229,21 +229,21 @@ def fit_level_statistics(
     if not levelled:
         return reader, PartsReader(table, (encoding,) * FOLDS)
     weights = given.weights or [None] * len(given.lengths)
-    sums = sum_partitions(given, partial(_sums_in, table, classes), given.y, weights)
+    sums = sum_partitions(given, partial(_partition_sums, table, classes), given.y, weights)
     both = list(zip(levelled, sums, strict=True))
 
-    def learned(without: int | None) -> Encoding:
-        found = tuple(lookup_of(one, of, without=without) for one, of in both)
+    def learn_encoding(without: int | None) -> Encoding:
+        found = tuple(make_lookup(one, of, without=without) for one, of in both)
         return replace(encoding, lookups=found)
 
-    by_fold = tuple(learned(k) for k in range(FOLDS))
-    return replace(reader, encoding=learned(None)), PartsReader(table, by_fold)
+    by_fold = tuple(learn_encoding(k) for k in range(FOLDS))
+    return replace(reader, encoding=learn_encoding(None)), PartsReader(table, by_fold)
 
 
-def _sums_in(
+def _partition_sums(
     table: Table, classes: np.ndarray | None, number: int, X: Any, y: Any, weights: Any
 ) -> list[LevelSums]:
-    """Sum over a partition: for each column of levels."""
+    """Return the sums of a partition for each column of levels."""
     with name_partition_in_errors(number):
         codes, Y = table.codes(X), _targets(y, classes)
     w = None if weights is None else np.asarray(weights, dtype=np.float64)
@@ -251,17 +251,19 @@ def _sums_in(
     for j, one in enumerate(table.coded):
         if one.levels:
             size = one.levels + 2
-            found.append(LevelSums.of(rows_of(codes[:, j], size), size, Y, w, fold, FOLDS))
+            found.append(
+                LevelSums.from_rows(look_up_rows(codes[:, j], size), size, Y, w, fold, FOLDS)
+            )
     return found
 
 
 def _folds(n: int) -> np.ndarray:
-    """Folds (n,) of the rows of a partition, one after the other."""
+    """Return the folds (n,) of the rows of a partition."""
     return np.arange(n) % FOLDS
 
 
 def _targets(y: Any, classes: np.ndarray | None) -> np.ndarray:
-    """Targets (n, t), or indicators of classes, of two the second's alone."""
+    """Return targets, or indicators of classes, (n, t)."""
     host = np.asarray(to_host(y) if is_array(y) else y)
     if classes is None:
         return host.astype(np.float64).reshape(len(host), -1)
@@ -273,7 +275,7 @@ def _targets(y: Any, classes: np.ndarray | None) -> np.ndarray:
 
 
 def read_new_rows(estimator: Any, reader: Reader | None, X: Any, target: str, /) -> Any:
-    """Make rows for predictions of a fitted estimator; the target may be among the columns.
+    """Encode new rows of a fitted estimator; the target may be among the columns.
 
     Raises ValueError if columns are missing, or hold what those of the fit did not.
     """
@@ -285,24 +287,24 @@ def read_new_rows(estimator: Any, reader: Reader | None, X: Any, target: str, /)
     if encodings is not None and isinstance(X, list) and len(X) == 1 and isinstance(X[0], dict):
         left_out = parts_of_name(target).difference(estimator.feature_names_in_)
         return [{name: value for name, value in X[0].items() if name not in left_out}]
-    X = framed(X)
+    X = frame_from_dicts(X)
     if not is_frame(X):
         return X
     known = getattr(estimator, "feature_names_in_", None)
-    X = with_text_names(X)
-    X = X if known is None else _without(X, target, list(known))
+    X = stringify_names(X)
+    X = X if known is None else _drop_target(X, target, list(known))
     if encodings is not None:
         return X
-    return numeric_frame(_in_order(X, known), gaps=takes_gaps(estimator))
+    return numeric_frame(_order_columns(X, known), gaps=takes_gaps(estimator))
 
 
 def takes_gaps(estimator: Any, /) -> bool:
-    """Whether new rows may have gaps: blends have an encoding, or medians, for them."""
+    """Whether new rows may have missing values, as in blends."""
     return hasattr(estimator, "encodings_")
 
 
-def _without(X: Any, target: str, known: list[str]) -> Any:
-    """Leave the target, or the columns of several, out of a frame."""
+def _drop_target(X: Any, target: str, known: list[str]) -> Any:
+    """Drop the target columns from a frame."""
     unknown = parts_of_name(target).difference(known)
     held = [name for name in column_names(X) if name in unknown]
     if not held:
@@ -312,8 +314,8 @@ def _without(X: Any, target: str, known: list[str]) -> Any:
     return nw.from_native(X, eager_only=True).drop(held).to_native()
 
 
-def _in_order(X: Any, names: Sequence[str] | None) -> Any:
-    """Columns of a frame in the order of a fit."""
+def _order_columns(X: Any, names: Sequence[str] | None) -> Any:
+    """Return the columns of a frame in the order of a fit."""
     given = column_names(X)
     if names is None or given == list(names):
         return X

@@ -18,8 +18,8 @@ from gpukfl.partitioned import Collections, compute_values, name_partition_in_er
 from gpukfl.tables import _values
 from gpukfl.tables._codes import share_of_single
 from gpukfl.tables._column import LEVELLED, Column
-from gpukfl.tables._frame import frame_of, read_column, told_of
-from gpukfl.tables._guess import CONSTANT, MOST_LEVELS, ONE_VALUE, in_their_order
+from gpukfl.tables._frame import name_column_in_errors, read_column, read_frame
+from gpukfl.tables._guess import CONSTANT, MOST_LEVELS, ONE_VALUE, sort_levels
 from gpukfl.tables._table import Table
 from gpukfl.tables._values import Values
 
@@ -42,7 +42,7 @@ _FEWEST = 2  # rows of a fit
 
 @dataclass(frozen=True)
 class ColumnCounts:
-    """Of the rows of a column.
+    """Counts of the rows of a column.
 
     Attributes
     ----------
@@ -60,8 +60,8 @@ class ColumnCounts:
     form: str
 
     @classmethod
-    def of(cls, column: Column, values: Values, /) -> ColumnCounts:
-        """Count."""
+    def count(cls, column: Column, values: Values, /) -> ColumnCounts:
+        """Count the rows of a column."""
         missing, levels = _gaps(column, values), dict[str, int]()
         if column.kind in _COUNTED:
             if column.kind == "code":
@@ -79,20 +79,20 @@ class ColumnCounts:
             self.form or other.form,
         )
 
-    def told(self, column: Column, /) -> Column:
-        """Return what a column is, of which some rows have said it, by the counts of all."""
+    def update_column(self, column: Column, /) -> Column:
+        """Return a column, guessed from a sample, corrected by the counts of all rows."""
         column = replace(column, missing=self.missing / self.rows)
         if column.kind in ("constant", "empty") or column.reason == ONE_VALUE:
-            column = self._varied(column)
+            column = self._update_constant(column)
         if column.kind in LEVELLED:
             rare = share_of_single(self.levels.values())
             return replace(column, levels=_most(self.levels, MOST_LEVELS), rare=rare)
         if column.kind == "ordered" and not self.levels.keys() <= set(column.levels):
-            return replace(column, levels=in_their_order(_most(self.levels, MOST_LEVELS)))
+            return replace(column, levels=sort_levels(_most(self.levels, MOST_LEVELS)))
         return column
 
-    def _varied(self, column: Column) -> Column:
-        """Return what a column is that seemed to have one value, or none."""
+    def _update_constant(self, column: Column) -> Column:
+        """Return the kind of a column that was constant or empty in the sample."""
         if len(self.levels) > 1:
             return replace(column, kind=_VARIED[self.form], reason=_RARE, levels=())
         if not self.levels:
@@ -102,18 +102,18 @@ class ColumnCounts:
         return replace(column, kind="constant", reason=CONSTANT)
 
 
-def counts_of(table: Table, frame: Any, /) -> list[ColumnCounts]:
-    """Count the rows of a frame: for each column of the table that was learned on some rows."""
-    given, found = frame_of(frame), []
+def count_columns(table: Table, frame: Any, /) -> list[ColumnCounts]:
+    """Return the counts of a frame's rows for each column of a table."""
+    given, found = read_frame(frame), []
     places = table.places(given, every=True)
     for k, column in enumerate(table.columns):
-        with told_of(column.name):
-            found.append(ColumnCounts.of(column, read_column(given, places[k])))
+        with name_column_in_errors(column.name):
+            found.append(ColumnCounts.count(column, read_column(given, places[k])))
     return found
 
 
 def _gaps(column: Column, values: Values) -> np.ndarray:
-    """Which rows (n,) have no value, also by what cannot be read."""
+    """Return which rows (n,) are missing or cannot be read."""
     if column.kind in _NUMBERS:
         return np.isnan(values.as_numbers(column.unit, column.decimal))
     if column.kind == "date":
@@ -122,12 +122,12 @@ def _gaps(column: Column, values: Values) -> np.ndarray:
 
 
 def _few(levels: dict[str, int]) -> dict[str, int]:
-    """Keep the most frequent ones."""
+    """Return the counts of the most frequent levels."""
     return levels if len(levels) <= _KEPT else {k: levels[k] for k in _most(levels, _KEPT)}
 
 
 def _most(levels: dict[str, int], at_most: int) -> tuple[str, ...]:
-    """Return levels, the most frequent first, ties by name."""
+    """Return the levels, the most frequent first, ties by name."""
     chosen = heapq.nsmallest(at_most, levels.items(), key=lambda one: (-one[1], one[0]))
     return tuple(level for level, _ in chosen)
 
@@ -135,7 +135,7 @@ def _most(levels: dict[str, int], at_most: int) -> tuple[str, ...]:
 def infer_schema(
     X: Any, columns: Mapping[str, str] | None = None, everything: Collections | None = None, /
 ) -> Table | None:
-    """Return what the columns of a frame are; None of arrays, and of complete columns of numbers.
+    """Return the schema of a frame, or None for complete numeric data.
 
     Parameters
     ----------
@@ -150,27 +150,27 @@ def infer_schema(
     Raises
     ------
     TypeError, ValueError
-        As `Table.of`, if `columns` says something of an array of another library, or no column is
-        of use; where a whole frame has no column, or less than two rows; and if a partition does
+        As `Table.learn`, if `columns` says something of an array of another library, or no column
+        is of use; where a whole frame has no column, or less than two rows; and if a partition does
         not hold what it should.
     """
     if everything is not None:
-        return _of_everything(everything, X, columns)
+        return _infer_from_partitions(everything, X, columns)
     if not is_frame(X):
-        return _of_rows(X, columns) if columns else None
+        return _infer_from_rows(X, columns) if columns else None
     check_size(X.shape, _FEWEST)
     if not columns and is_numeric(X):
         return None
-    return of_use(Table.of(X, columns=columns))
+    return check_usable(Table.learn(X, columns=columns))
 
 
-def _of_rows(X: Any, columns: Mapping[str, str]) -> Table:
-    """Return what the columns x0, x1, ... of an array or a list of rows are."""
+def _infer_from_rows(X: Any, columns: Mapping[str, str]) -> Table:
+    """Return the schema of an array or a list of rows, with columns x0, x1, ..."""
     if not isinstance(X, (np.ndarray, list, tuple)):
         _refuse_columns(type(X).__name__)
-    table = replace(Table.of(X, columns=columns), named=True)
+    table = replace(Table.learn(X, columns=columns), named=True)
     check_size((len(X), len(table.columns)), _FEWEST)
-    return of_use(table)
+    return check_usable(table)
 
 
 def _refuse_columns(kind: str) -> NoReturn:
@@ -178,38 +178,40 @@ def _refuse_columns(kind: str) -> NoReturn:
     raise TypeError(msg)
 
 
-def _of_everything(
+def _infer_from_partitions(
     everything: Collections, X: Any, columns: Mapping[str, str] | None
 ) -> Table | None:
-    """Return what columns are by some rows, and count their gaps and levels in all."""
+    """Return the schema by a sample, with missing values and levels counted in all partitions."""
     if everything.names is None:
         if columns:
             _refuse_columns("one in parts")
         return None
     if not columns and is_numeric(X) and _are_complete(everything):
         return None
-    table = Table.of(X, columns=columns, whole=False)
-    counts = sum_partitions(everything, partial(_counts_in, table))
-    told = tuple(one.told(column) for one, column in zip(counts, table.columns, strict=True))
-    table = of_use(replace(table, columns=told))
+    table = Table.learn(X, columns=columns, whole=False)
+    counts = sum_partitions(everything, partial(_partition_counts, table))
+    told = tuple(
+        one.update_column(column) for one, column in zip(counts, table.columns, strict=True)
+    )
+    table = check_usable(replace(table, columns=told))
     table.tell_of_empty()
     return table
 
 
 def _are_complete(given: Collections) -> bool:
-    """Whether columns of numbers have no gap in any partition."""
+    """Whether numeric columns are complete in all partitions."""
     from dask import delayed
 
     return all(compute_values(*(delayed(is_numeric, pure=False)(X) for X in given.X)))
 
 
-def _counts_in(table: Table, number: int, X: Any) -> list[ColumnCounts]:
+def _partition_counts(table: Table, number: int, X: Any) -> list[ColumnCounts]:
     with name_partition_in_errors(number):
-        return counts_of(table, X)
+        return count_columns(table, X)
 
 
 def sum_partitions(given: Collections, of: Any, /, *beside: Sequence[Any]) -> list[Any]:
-    """Add up lists ``of(number, X, *beside)`` of all partitions, two by two."""
+    """Return the pairwise sums of lists ``of(number, X, *beside)`` over partitions."""
     from dask import delayed
 
     # One object of the graph: arguments would be looked through for collections in every task
@@ -221,16 +223,16 @@ def sum_partitions(given: Collections, of: Any, /, *beside: Sequence[Any]) -> li
     ]
     while len(found) > 1:
         pairs = [found[k : k + 2] for k in range(0, len(found), 2)]
-        found = [delayed(_added, pure=False)(*pair) if pair[1:] else pair[0] for pair in pairs]
+        found = [delayed(_add_lists, pure=False)(*pair) if pair[1:] else pair[0] for pair in pairs]
     return list(compute_values(*found)[0])
 
 
-def _added(a: list[Any], b: list[Any]) -> list[Any]:
+def _add_lists(a: list[Any], b: list[Any]) -> list[Any]:
     return list(map(operator.add, a, b))
 
 
-def of_use(table: Table, /) -> Table:
-    """Return a table; raise ValueError if nothing can be predicted by it."""
+def check_usable(table: Table, /) -> Table:
+    """Return the table; raise ValueError if it has no usable column."""
     if not table.coded:
         msg = f"expected a column to predict by, got none: {columns_text(table)}"
         raise ValueError(msg)
@@ -238,7 +240,7 @@ def of_use(table: Table, /) -> Table:
 
 
 def columns_text(table: Table, /) -> str:
-    """Say what columns were taken for: how many of each kind, and why some are left out."""
+    """Return in words how many columns have each kind, and why some are dropped."""
     used = {one.source for one in table.coded}
     kinds = Counter(column.kind for k, column in enumerate(table.columns) if k in used)
     said = [f"{count} {kind}" for kind, count in kinds.most_common()]
@@ -277,24 +279,24 @@ def data_facts(
     columns = tuple(
         ColumnFacts(name, "numeric", 0.0, ranges.get(k, ""))
         if table is None
-        else _of_column(table.columns[k], ranges.get(k, ""))
+        else _describe_column(table.columns[k], ranges.get(k, ""))
         for k, name in enumerate(names[:_SHOWN])
     )
-    said = "" if target is None else _of_target(target, classes, targets)
+    said = "" if target is None else _describe_target(target, classes, targets)
     return DataFacts(columns, len(names), said + (f" ({rows_are})" if said and rows_are else ""))
 
 
-def _of_column(column: Column, ends: str) -> ColumnFacts:
+def _describe_column(column: Column, ends: str) -> ColumnFacts:
     said = ends if column.kind in _WITH_ENDS and not column.levels else ""
     if column.levels:
         said = f"{len(column.levels)} levels: {listed(column.levels, _LEVELS)}"
-    if not column.used:
+    if not column.is_used:
         said = f"left out: {column.reason}"
     return ColumnFacts(column.name, column.kind, column.missing, said or column.reason)
 
 
 def _ranges(table: Table | None, rows: np.ndarray) -> dict[int, str]:
-    """Say ends and middles of columns of numbers, by their places."""
+    """Return the ranges and medians of numeric columns in words, by index."""
     if table is None:
         return {k: _range(rows[:, k]) for k in range(min(rows.shape[1], _SHOWN))}
     first: dict[int, int] = {}
@@ -311,8 +313,8 @@ def _range(values: np.ndarray) -> str:
     return f"{known.min():.4g} to {known.max():.4g}, median {np.median(known):.4g}"
 
 
-def _of_target(target: np.ndarray, classes: Sequence[str], targets: Sequence[str]) -> str:
-    """Shares of classes, or ends, mean and spread of numbers."""
+def _describe_target(target: np.ndarray, classes: Sequence[str], targets: Sequence[str]) -> str:
+    """Return shares of classes, or range, mean and deviation of numbers, in words."""
     if classes:
         pairs = zip(classes, target.mean(axis=0), strict=True)
         return listed((f"{name} {share:.1%}" for name, share in pairs), 2 * _LEVELS)

@@ -19,7 +19,7 @@ from gpukfl.core._frames import holds_float32, is_frame, listed, numeric_frame
 from gpukfl.core._warnings import warn
 from gpukfl.tables._column import Coded
 from gpukfl.tables._encoding import Encoding
-from gpukfl.tables._lookups import FEW, Lookup, columns_of
+from gpukfl.tables._lookups import FEW, Lookup, select_columns
 
 # -------------------------------------------------------------------------------- views
 
@@ -31,20 +31,20 @@ _BINS = 255  # of trees: codes of more levels would share them
 
 
 def with_gaps(encoding: Encoding, codes: Array, encoded: Array, /) -> Any:
-    """Make rows that trees take: codes, and statistics of those of many levels.
+    """Return rows for trees: codes, and statistics of columns with many levels.
 
     Codes are plain numbers to them: on the training rows of seventeen tables with categories of
     nine levels and more trees that knew which were categories were no better, and take three times
     as long for a single row.
     """
     kept, statistics = columns_with_gaps(encoding)
-    parts = [columns_of(codes, kept)] if kept else []
-    parts += [columns_of(encoded, statistics)] if statistics else []
+    parts = [select_columns(codes, kept)] if kept else []
+    parts += [select_columns(encoded, statistics)] if statistics else []
     return array_namespace(codes).concat(parts, axis=1)
 
 
 def columns_with_gaps(encoding: Encoding) -> tuple[list[int], list[int]]:
-    """Columns of codes that trees take, and of encoded rows: statistics, among the last of all."""
+    """Return the columns of codes, and of encoded statistics, that trees use."""
     levels = [j for j, one in enumerate(encoding.coded) if one.levels]
     at = encoding.n_features - sum(len(lookup.names) for lookup in encoding.lookups)
     left, statistics = set[int](), list[int]()
@@ -58,7 +58,7 @@ def columns_with_gaps(encoding: Encoding) -> tuple[list[int], list[int]]:
 
 
 def some_levels(codes: np.ndarray, coded: Sequence[Coded], /) -> tuple[int, ...]:
-    """Return which columns of codes (n, c) have levels that some models see, those of few first."""
+    """Return the columns of codes (n, c) with one-hot levels, those with few first."""
     known = len(codes) - np.count_nonzero(np.isnan(codes), axis=0)
     found = [j for j, one in enumerate(coded) if FEW < one.levels <= _SOME]
     found = [j for j in found if known[j] >= _ROWS * coded[j].levels]
@@ -68,7 +68,7 @@ def some_levels(codes: np.ndarray, coded: Sequence[Coded], /) -> tuple[int, ...]
 
 
 def with_levels(encoding: Encoding, some: Sequence[int], codes: Array, encoded: Array, /) -> Any:
-    """Put a column for each level of `some` columns of codes beside encoded rows."""
+    """Append a column for each level of `some` columns of codes to encoded rows."""
     xp, parts = array_namespace(codes), [encoded]
     for j in some:
         size = encoding.coded[j].levels
@@ -78,13 +78,13 @@ def with_levels(encoding: Encoding, some: Sequence[int], codes: Array, encoded: 
 
 
 def are_levels(some: Sequence[int], coded: Sequence[Coded], /) -> bool:
-    """Whether these are columns of codes that have levels, each once."""
+    """Whether these are distinct columns of codes with levels."""
     known = [j for j in some if 0 <= j < len(coded) and coded[j].levels]
     return len(set(known)) == len(some)
 
 
-def outputs_of(encoding: Encoding, some: Sequence[int], /) -> list[tuple[str, int]]:
-    """Name what rows with levels are made of, and the table's column that each comes from."""
+def level_outputs(encoding: Encoding, some: Sequence[int], /) -> list[tuple[str, int]]:
+    """Return the names of the columns with levels, and their source columns."""
     found = list(zip(encoding.names, encoding.sources, strict=True))
     for j in some:
         one = encoding.coded[j]
@@ -93,7 +93,7 @@ def outputs_of(encoding: Encoding, some: Sequence[int], /) -> list[tuple[str, in
 
 
 class Seen:
-    """New rows as models see them, made when the first one asks and kept for the others.
+    """The views of new rows, computed on first use.
 
     Of a table they are codes, and `by_fold` has an encoding for each model of a member; without
     encodings every model sees the rows as they are. `some` are columns of which levels are seen.
@@ -105,8 +105,8 @@ class Seen:
         self._X, self._by_fold, self._some = X, by_fold, some
         self._made: dict[tuple[int, str], Any] = {}
 
-    def by(self, k: int, view: str, /) -> Any:
-        """Return the rows to a model of fold k: encoded, as trees take them, or with levels."""
+    def rows(self, k: int, view: str, /) -> Any:
+        """Return the rows in the view of a model of fold k: encoded, for trees, or with levels."""
         if self._by_fold is None:
             return self._X
         if (k, view) not in self._made:
@@ -116,7 +116,7 @@ class Seen:
     def _view(self, encoding: Encoding, k: int, view: str) -> Any:
         if view == NUMBERS:
             return encoding.transform(self._X)
-        encoded = self.by(k, NUMBERS)
+        encoded = self.rows(k, NUMBERS)
         if view == CODES:
             return with_gaps(encoding, self._X, encoded)
         return with_levels(encoding, self._some, self._X, encoded)
@@ -125,8 +125,8 @@ class Seen:
 # ----------------------------------------------------------------------- missing values
 
 
-def filled(X: Array, medians: np.ndarray, names: Sequence[str], /) -> Array:
-    """Put medians (d,) for what is not finite in `X` (m, d), and warn of these columns by name."""
+def fill_with_medians(X: Array, medians: np.ndarray, names: Sequence[str], /) -> Array:
+    """Replace values that are not finite in `X` (m, d) by medians (d,), with a warning."""
     xp = array_namespace(X)
     known = xp.isfinite(X)
     lacking = np.flatnonzero(~to_host(xp.all(known, axis=0)))
@@ -137,7 +137,7 @@ def filled(X: Array, medians: np.ndarray, names: Sequence[str], /) -> Array:
     return xp.where(known, X, asarray_like(medians, X)[None, :])
 
 
-def without_gaps(X: Any, medians: Callable[[], np.ndarray], names: Sequence[str], /) -> Any:
+def replace_gaps(X: Any, medians: Callable[[], np.ndarray], names: Sequence[str], /) -> Any:
     """Replace missing values in rows (m, d) by medians of the fit, with a warning.
 
     What medians cannot mend, and what is too large to be copied, stays what it is. Raises
@@ -148,11 +148,11 @@ def without_gaps(X: Any, medians: Callable[[], np.ndarray], names: Sequence[str]
         values = frame.to_numpy(np.float32 if holds_float32(frame) else np.float64)
         if values.shape[1] != len(names):
             return X
-        whole = filled(values, medians(), names)
+        whole = fill_with_medians(values, medians(), names)
         return type(frame)(whole, index=frame.index, columns=frame.columns)
     in_memory = is_array(X) and not isinstance(X, np.memmap) and not lies_in_parts(X)
     if not in_memory or X.ndim != 2 or X.shape[1] != len(names):
         return X
     if not array_namespace(X).isdtype(X.dtype, "real floating"):
         return X
-    return filled(X, medians(), names)
+    return fill_with_medians(X, medians(), names)

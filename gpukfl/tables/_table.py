@@ -1,4 +1,4 @@
-"""What the columns of a table are: learned from rows without their targets."""
+"""The schema of a table, learned without targets."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from typing import Any, Self
 import numpy as np
 
 from gpukfl.core._frames import check_container, check_in_memory, check_no_series, listed
+from gpukfl.core._lazy import OldName
 from gpukfl.core._warnings import warn
-from gpukfl.tables._codes import Coder, RowCoder, coded_of, share_of_single, with_times_between
+from gpukfl.tables._codes import Coder, RowCoder, add_time_differences, make_coded, share_of_single
 from gpukfl.tables._column import KINDS, LEVELLED, TOLD, Coded, Column, Listed
 from gpukfl.tables._frame import (
     Frame,
     check_any,
-    frame_of,
     read_blocks,
     read_column,
+    read_frame,
     read_whole,
     release_text,
 )
@@ -26,7 +27,7 @@ from gpukfl.tables._frame import (
 
 @dataclass(frozen=True)
 class Table(Listed):
-    """What each column of a table is.
+    """The schema of a table: its columns and their kinds.
 
     Attributes
     ----------
@@ -40,7 +41,7 @@ class Table(Listed):
     named: bool = True
 
     @classmethod
-    def of(
+    def learn(
         cls, frame: Any, /, *, columns: Mapping[str, str] | None = None, whole: bool = True
     ) -> Self:
         """Learn from the rows of a frame.
@@ -65,11 +66,11 @@ class Table(Listed):
             If the frame cannot be read, has no row or no column, or `columns` names one that is
             not there or a kind that its values are not of.
         """
-        from gpukfl.tables._guess import Duplicates, guess, of_kind
+        from gpukfl.tables._guess import Duplicates, guess, make_column
 
         _check_container(frame)
-        given, told = frame_of(frame), dict(columns or {})
-        _check_told(told, given)
+        given, told = read_frame(frame), dict(columns or {})
+        _check_kinds(told, given)
         check_any(given)
         learned, seen, infinite = [], Duplicates(), dict[str, int]()
         for k, name in enumerate(given.names):
@@ -79,10 +80,10 @@ class Table(Listed):
             if values.infinite:
                 infinite[name] = values.infinite
             if name in told:
-                column = of_kind(name, values, told[name])
+                column = make_column(name, values, told[name])
             else:
                 column = guess(name, values, given.named)
-                first = seen.first_of(column, values) if column.used else name
+                first = seen.find_first(column, values) if column.is_used else name
                 if first != name:
                     column = Column(name, "duplicate", f"says the same as {first}")
             if column.kind in LEVELLED:
@@ -91,30 +92,30 @@ class Table(Listed):
         del values
         release_text(given.n_rows)
         _tell_of_infinite(infinite, given.n_rows)
-        found = cls(tuple(with_times_between(learned)), given.named)
+        found = cls(tuple(add_time_differences(learned)), given.named)
         if whole:
             found.tell_of_empty()
         return found
 
     def tell_of_empty(self) -> None:
-        """Warn of columns without any value."""
+        """Warn of empty columns."""
         empty = [column.name for column in self.columns if column.kind == "empty"]
         if empty:
             warn(f"columns without any value are left out: {listed(empty)}")
 
     @cached_property
     def coded(self) -> tuple[Coded, ...]:
-        """What each column of codes is."""
-        return tuple(one for k, column in enumerate(self.columns) for one in coded_of(column, k))
+        """The columns of codes."""
+        return tuple(one for k, column in enumerate(self.columns) for one in make_coded(column, k))
 
     @property
     def plain(self) -> bool:
-        """Whether all columns are complete numbers, so that codes are the values themselves."""
+        """Whether all columns are complete numbers, which are their own codes."""
         return all(column.kind == "numeric" and column.missing == 0 for column in self.columns)
 
-    def _frame_of(self, X: Any, besides: str = "") -> Frame:
+    def _read_frame(self, X: Any, besides: str = "") -> Frame:
         _check_container(X)
-        return frame_of(X, besides=besides, known=[column.name for column in self.columns])
+        return read_frame(X, besides=besides, known=[column.name for column in self.columns])
 
     @cached_property
     def _coder_of_rows(self) -> RowCoder:
@@ -125,10 +126,10 @@ class Table(Listed):
 
     @cached_property
     def _coders(self) -> list[tuple[int, Coder]]:
-        return [(k, Coder(column)) for k, column in enumerate(self.columns) if column.used]
+        return [(k, Coder(column)) for k, column in enumerate(self.columns) if column.is_used]
 
     def codes(self, frame: Any, /, *, besides: str = "") -> np.ndarray:
-        """Turn rows into numbers.
+        """Return the codes of rows.
 
         Parameters
         ----------
@@ -150,7 +151,7 @@ class Table(Listed):
         if self._coder_of_rows.takes(frame, besides):
             return self._coder_of_rows(frame[0])
         if not isinstance(frame, Frame):
-            frame = self._frame_of(frame, besides)
+            frame = self._read_frame(frame, besides)
         n, columns = self.code_columns(frame)
         codes = np.empty((n, len(self.coded)))
         for at, column in enumerate(columns):
@@ -158,7 +159,7 @@ class Table(Listed):
         return codes
 
     def code_columns(self, frame: Any, /) -> tuple[int, Iterator[np.ndarray]]:
-        """Return the columns of `codes` one after the other.
+        """Return the number of rows, and an iterator over the columns of `codes`.
 
         Parameters
         ----------
@@ -176,10 +177,10 @@ class Table(Listed):
             As of `codes`; of columns when they are asked for.
         """
         if not isinstance(frame, Frame):
-            frame = self._frame_of(frame)
-        return frame.n_rows, self._coded_by(frame)
+            frame = self._read_frame(frame)
+        return frame.n_rows, self._iterate_codes(frame)
 
-    def _coded_by(self, given: Frame) -> Iterator[np.ndarray]:
+    def _iterate_codes(self, given: Frame) -> Iterator[np.ndarray]:
         places = self.places(given)
 
         def codes(k: int, coder: Coder) -> Iterator[np.ndarray]:
@@ -210,21 +211,23 @@ class Table(Listed):
                 yield codes
                 del codes  # before the next are made
             for other in column.since:  # both are days since their own start
-                apart = column.start - self._start_of(other)
+                apart = column.start - self._start_date(other)
                 yield days[column.name] - days[other] + apart
-            days = {name: own for name, own in days.items() if self._asked.get(name, k) > k}
+            days = {
+                name: own for name, own in days.items() if self._last_differences.get(name, k) > k
+            }
 
     @cached_property
-    def _asked(self) -> dict[str, int]:
-        """The last column whose time since each date is taken."""
+    def _last_differences(self) -> dict[str, int]:
+        """For each date, the last column that needs the difference from it."""
         return {other: k for k, coder in self._coders for other in coder.column.since}
 
-    def _start_of(self, name: str) -> float:
+    def _start_date(self, name: str) -> float:
         return next(column.start for column in self.columns if column.name == name)
 
     def places(self, given: Frame, /, *, every: bool = False) -> dict[int, int]:
-        """Which column of a frame each of the table's is that is used, or every one."""
-        used = [k for k, column in enumerate(self.columns) if every or column.used]
+        """Return the frame's column for each used column of the table, or for all."""
+        used = [k for k, column in enumerate(self.columns) if every or column.is_used]
         if not (self.named and given.named):
             if len(given.names) != len(self.columns):
                 msg = (
@@ -250,44 +253,47 @@ class Table(Listed):
             warn(f"columns that the table did not have are ignored: {listed(new)}")
         return {k: index[self.columns[k].name] for k in used}
 
-    def described(self) -> Any:
-        """Return a frame of what each column is taken for: kind, reason, missing, levels."""
+    def describe(self) -> Any:
+        """Return a frame with each column's kind, reason, share of missing values, and levels."""
         import pandas as pd
 
         rows = [(c.name, c.kind, c.reason, c.missing, len(c.levels)) for c in self.columns]
         return pd.DataFrame(rows, columns=["column", "kind", "reason", "missing", "levels"])
 
     def __str__(self) -> str:
-        return self.described().to_string(index=False)
+        return self.describe().to_string(index=False)
 
     def _repr_html_(self) -> str:
-        """Show the same in notebooks; text of columns is escaped."""
-        return self.described().to_html(index=False)
+        """Return the frame of `describe` as HTML for notebooks."""
+        return self.describe().to_html(index=False)
 
     def lines(self) -> list[str]:
-        """Return what columns are taken for, in lines: counts of kinds, and what is left out."""
+        """Return lines on the kinds of columns, and on dropped ones."""
         kinds = [column.kind for column in self.columns]
         counts = {kind: kinds.count(kind) for kind in KINDS if kind in kinds}
         told = [", ".join(f"{count} {kind}" for kind, count in counts.items())]
-        left = [c for c in self.columns if not c.used]
+        left = [c for c in self.columns if not c.is_used]
         return told + [f"{c.name} is left out: {c.reason}" for c in left]
+
+    of = OldName("learn")
+    described = OldName("describe")
 
 
 def _check_container(X: Any) -> None:
-    """Raise what `frame_of` does, and for dicts of columns and structured arrays."""
+    """Raise an error for unsupported containers."""
     check_in_memory(X)
     check_no_series(X)
     check_container("X", X)
 
 
 def _tell_of_infinite(counts: dict[str, int], n: int) -> None:
-    """Warn of infinite numbers, by the columns that have some."""
+    """Warn of columns with infinite numbers."""
     if counts:
         where = listed([f"{count} of {n} rows of {name}" for name, count in counts.items()])
         warn(f"infinity is taken for missing, in {where}")
 
 
-def _check_told(told: dict[str, str], given: Frame) -> None:
+def _check_kinds(told: dict[str, str], given: Frame) -> None:
     unknown = [name for name in told if name not in given.names]
     if unknown:
         known = listed(given.names)

@@ -1,4 +1,4 @@
-"""What a target is: numbers or classes, and of which kind."""
+"""The kind of a target: numbers or classes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _ONE_EACH = (
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """A target as an estimator takes it, and what it was taken for.
+    """A target for an estimator, and its kind.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class Target:
 
 
 def read_target(y: Any, task: str = "auto", /) -> Target:
-    """Return what `y` is; warn where that is in doubt, which no order of the rows changes.
+    """Return the target and its kind, independent of row order; warn if it is ambiguous.
 
     Parameters
     ----------
@@ -73,10 +73,10 @@ def read_target(y: Any, task: str = "auto", /) -> Target:
         If values are missing, are dates, are no numbers where numbers are asked for, or are text
         that makes no sensible classes.
     """
-    values, kind = _values_of(y, tell=True)
+    values, kind = _host_values(y, tell=True)
     y = y if is_array(y) and not is_host(y) else values
     if kind in ("dates", "durations", "other objects"):
-        raise ValueError(_not_a_target(kind, values))
+        raise ValueError(_refusal_text(kind, values))
     one = values.ndim == 1 or values.shape[1:] == (1,)
     if task == "classification" and not one:
         raise ValueError(_several_labels(kind, values))
@@ -90,7 +90,7 @@ def read_target(y: Any, task: str = "auto", /) -> Target:
 
 
 def target_name(y: Any, /) -> str | None:
-    """Name of a series, or those of the columns of a frame: "height, width"."""
+    """Return the name of a series, or joined column names: "height, width"."""
     if is_array(y):
         return None
     frame = as_frame(y)
@@ -101,7 +101,7 @@ def target_name(y: Any, /) -> str | None:
 
 
 def order_targets(y: Any, target: str, /) -> Any:
-    """Return targets in the order of a model's, where both have the same names.
+    """Return targets in the model's column order.
 
     Raises ValueError if a frame has targets of other names than the model.
     """
@@ -117,7 +117,7 @@ def order_targets(y: Any, target: str, /) -> Any:
 
 
 def target_names(target: str, count: int, /) -> tuple[str, ...]:
-    """Names of the targets that one name stands for: "height, width", or "y" for y 0, y 1, ..."""
+    """Return the names of several targets from one name: "height, width", or "y"."""
     if count == 1:
         return (target,)
     named = tuple(target.split(SEVERAL))
@@ -127,12 +127,12 @@ def target_names(target: str, count: int, /) -> tuple[str, ...]:
 
 
 def host_target(y: Any, /) -> Any:
-    """Make a target of any library NumPy, for scores; leave device arrays as they are."""
-    return y if is_array(y) and not is_host(y) else _values_of(y)[0]
+    """Convert a target of any library to NumPy, for scores; device arrays stay."""
+    return y if is_array(y) and not is_host(y) else _host_values(y)[0]
 
 
-def truth_of(estimator: Any, y: Any, /) -> np.ndarray:
-    """Targets for a fitted estimator, or indicators of its classes: (n, t) in float64, on the host.
+def encode_truth(estimator: Any, y: Any, /) -> np.ndarray:
+    """Return targets, or indicators of the estimator's classes, (n, t) in float64 on the host.
 
     Raises ValueError if a classifier does not know a label, or has several targets.
     """
@@ -155,8 +155,8 @@ def truth_of(estimator: Any, y: Any, /) -> np.ndarray:
 # ---------------------------------------------------------------------- values
 
 
-def _values_of(y: Any, *, tell: bool = False) -> tuple[np.ndarray, str]:
-    """Host values, and their kind; may tell of categories whose labels become text."""
+def _host_values(y: Any, *, tell: bool = False) -> tuple[np.ndarray, str]:
+    """Return host values and their kind; perhaps warn of categories that become text."""
     if is_array(y):
         values = to_host(y)
     else:
@@ -187,7 +187,7 @@ def _complete(values: np.ndarray) -> np.ndarray:
 
 
 def _categories(values: np.ndarray, tell: bool) -> np.ndarray:
-    """Categories as labels that sort and go into a file: others than whole numbers as text."""
+    """Return categories as sortable labels: integers, or else text."""
     if all(isinstance(v, (int, np.integer, np.bool_)) or _is_whole(v) for v in values):
         return np.array(values.tolist())
     other = next((value for value in values if not isinstance(value, str)), None)
@@ -201,7 +201,7 @@ def _is_whole(value: Any) -> bool:
     return isinstance(value, (float, np.floating)) and float(value).is_integer()
 
 
-def _not_a_target(kind: str, values: np.ndarray) -> str:
+def _refusal_text(kind: str, values: np.ndarray) -> str:
     if kind == "other objects":
         types = sorted({type(value).__name__ for value in values.ravel().tolist()})
         return f"expected y to hold numbers or labels of one kind, got {', '.join(types)}"
@@ -215,7 +215,7 @@ def _not_a_target(kind: str, values: np.ndarray) -> str:
 
 
 def _as_numbers(values: np.ndarray, kind: str) -> np.ndarray:
-    """Numbers that were given as text or categories."""
+    """Return numbers from text or categories."""
     bad = sorted({str(v) for v in values.ravel() if not reads_as_number(str(v))})
     if bad:
         msg = (
@@ -279,7 +279,7 @@ def _guess_text(values: np.ndarray) -> str:
 
 
 def _guess_many(values: np.ndarray, kind: str) -> str:
-    """Guess for several targets, which are numbers."""
+    """Return the kind of several targets, which must be numbers."""
     if kind in ("text", "categories"):
         raise ValueError(_several_labels(kind, values))
     if kind == "booleans" or (kind == "integers" and set(np.unique(values)) <= {0, 1}):
@@ -304,7 +304,7 @@ _GUESSES: dict[str, Callable[[np.ndarray], str]] = {
 
 
 def _conversion(words: list[str]) -> str:
-    """How to make numbers of text that looks like them."""
+    """Return advice on how to convert text to numbers."""
     if all(map(reads_as_number, words)):
         return ": make them numbers by pandas.to_numeric(y)"
     if _share(words, _is_number) > 0.5:

@@ -27,7 +27,7 @@ _NAMED = 5  # rows that a warning names
 
 
 def find_outliers(y: np.ndarray, /) -> np.ndarray:
-    """Find rows whose target is orders of magnitude from all others.
+    """Return rows whose target is orders of magnitude from all others.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def find_outliers(y: np.ndarray, /) -> np.ndarray:
 
 
 def _farthest(y: np.ndarray) -> np.ndarray:
-    """Rows (n,) that the rule of `find_outliers` finds at once."""
+    """Return the rows (n,) that one step of `find_outliers` finds."""
     n, none = len(y), np.zeros(len(y), dtype=bool)
     if n < _FEWEST:
         return none
@@ -88,7 +88,7 @@ def _farthest(y: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Range:
-    """Targets that are no gross outliers, by rows that have none: their range, twice as wide.
+    """The range of targets without gross outliers, twice as wide as seen.
 
     Attributes
     ----------
@@ -100,7 +100,7 @@ class Range:
     high: np.ndarray
 
     @classmethod
-    def of(cls, y: Any, /) -> Range:
+    def from_targets(cls, y: Any, /) -> Range:
         """Return the range of targets (n,) or (n, t)."""
         values = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
         low, high = values.min(axis=0), values.max(axis=0)
@@ -108,13 +108,13 @@ class Range:
         return cls(low - slack, high + slack)
 
     def __call__(self, y: np.ndarray, /) -> np.ndarray:
-        """Return rows (m,) that are within the range in every target."""
+        """Return which rows (m,) are within the range in every target."""
         values = np.asarray(y, dtype=np.float64).reshape(len(y), len(self.low))
         return np.all((self.low <= values) & (values <= self.high), axis=1)
 
 
 def outliers_text(values: np.ndarray, rows: np.ndarray, kept: np.ndarray, labels: Any, /) -> str:
-    """Return in words which targets (n, t) are left out, by the labels of their rows."""
+    """Return in words which targets (n, t) are dropped, by row labels."""
     names = [str(row if labels is None else labels[row]) for row in rows[:_NAMED]]
     names += ["..."] if len(rows) > _NAMED else []
     column = int(np.argmax([find_outliers(one[np.r_[kept, rows]]).sum() for one in values.T]))
@@ -141,7 +141,7 @@ _KNOWN = 0.5  # share of the rows in which a column must have a value
 
 
 def warn_target_leakage(X: Any, y: Any, /, *, classes: bool) -> None:
-    """Warn of columns of a frame that tell the target of every row.
+    """Warn of columns that determine the target of every row.
 
     Parameters
     ----------
@@ -167,7 +167,9 @@ def warn_target_leakage(X: Any, y: Any, /, *, classes: bool) -> None:
     for target in targets:
         for k in _candidates(frame, target, classes):
             column = frame.iloc[:, k]
-            few = [_rows_of(len(frame), size) for size in (_LOOKED_AT, _SOME) if size < len(frame)]
+            few = [
+                _spread_rows(len(frame), size) for size in (_LOOKED_AT, _SOME) if size < len(frame)
+            ]
             if all(_is_same(column.iloc[rows], target[rows]) for rows in [*few, slice(None)]):
                 same.add(k)
                 continue
@@ -189,14 +191,14 @@ def warn_target_leakage(X: Any, y: Any, /, *, classes: bool) -> None:
         )
 
 
-def _rows_of(n: int, size: int) -> np.ndarray:
+def _spread_rows(n: int, size: int) -> np.ndarray:
     return np.arange(n) if n <= size else np.linspace(0, n - 1, size).astype(np.int64)
 
 
 def _candidates(frame: Any, y: np.ndarray, classes: bool) -> list[int]:
-    """Columns that may tell a target, by few rows: complete numbers are looked at together."""
+    """Return columns that may determine the target, by a sample of rows."""
     n, d = frame.shape
-    rows = _rows_of(n, _LOOKED_AT)
+    rows = _spread_rows(n, _LOOKED_AT)
     few, y = frame.iloc[rows], y[rows]
     plain = [
         k for k, one in enumerate(few.dtypes) if isinstance(one, np.dtype) and one.kind in "iuf"
@@ -226,12 +228,12 @@ def _is_same(column: Any, y: np.ndarray) -> bool:
 
 
 def _chance_of_order(column: Any, y: np.ndarray) -> float:
-    """Logarithm of the chance that numbers have the order of targets; infinite if they do not."""
+    """Return the log probability that numbers have the targets' order; infinite otherwise."""
     c, known = _numbers(column)
     c, y = c[known], y[known].astype(np.float64)
     if np.count_nonzero(known) < _KNOWN * len(known) or not (_ascends(c, y) or _ascends(c, -y)):
         return np.inf
-    if max(_left(y, c), _left(c, y)) > _LEFT:
+    if max(_remaining_variance(y, c), _remaining_variance(c, y)) > _LEFT:
         return np.inf
     in_c, in_y = (np.unique(one, return_counts=True)[1] for one in (c, y))
     in_both = np.unique(np.stack([c, y]), axis=1, return_counts=True)[1]
@@ -240,8 +242,8 @@ def _chance_of_order(column: Any, y: np.ndarray) -> float:
     return orders - _log_orders(np.array([len(c)]))
 
 
-def _left(values: np.ndarray, by: np.ndarray) -> float:
-    """Share of the variance of the ranks of values that is left among equal ones of another."""
+def _remaining_variance(values: np.ndarray, by: np.ndarray) -> float:
+    """Return the share of the ranks' variance that remains within equal values of another."""
     ranks = rankdata(values) - 0.5 * (len(values) + 1)
     _, group, counts = np.unique(by, return_inverse=True, return_counts=True)
     left = ranks - (np.bincount(group, ranks) / counts)[group]
@@ -249,17 +251,17 @@ def _left(values: np.ndarray, by: np.ndarray) -> float:
 
 
 def _ascends(c: np.ndarray, y: np.ndarray) -> bool:
-    """Whether no pair of rows is in one order by `c`, and in the other by `y`."""
+    """Whether no two rows are in opposite orders by `c` and `y`."""
     return bool((np.diff(y[np.lexsort((y, c))]) >= 0).all())
 
 
 def _log_orders(counts: np.ndarray) -> float:
-    """Logarithm of the number of orders within groups."""
+    """Return the logarithm of the number of orders within groups."""
     return float(gammaln(counts + 1.0).sum())
 
 
 def _chance_of_classes(column: Any, y: np.ndarray) -> float:
-    """Logarithm of the chance that levels, or ranges of numbers, have one class; or infinity."""
+    """Return the log probability that levels, or ranges, have one class each; or infinity."""
     import pandas as pd
 
     c, known = _numbers(column)
@@ -279,7 +281,7 @@ def _chance_of_classes(column: Any, y: np.ndarray) -> float:
 
 
 def _codes(y: np.ndarray) -> tuple[np.ndarray, int]:
-    """Classes (n,) as numbers, and how many there are."""
+    """Return class codes (n,), and the number of classes."""
     import pandas as pd
 
     codes, labels = pd.factorize(y)
@@ -287,7 +289,7 @@ def _codes(y: np.ndarray) -> tuple[np.ndarray, int]:
 
 
 def _numbers(column: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers (n,), also those that are written as text, and which are known; none of others."""
+    """Return numbers (n,), also from text, and which are known."""
     import pandas as pd
 
     if column.dtype.kind in "mM" or isinstance(column.dtype, pd.CategoricalDtype):

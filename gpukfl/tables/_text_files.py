@@ -34,7 +34,7 @@ _Place = Callable[[], Path | io.BytesIO]
 
 @dataclass(frozen=True)
 class Source:
-    """Bytes that can be read from the beginning any number of times.
+    """Bytes that can be read repeatedly.
 
     Attributes
     ----------
@@ -51,8 +51,8 @@ class Source:
     open: Callable[[], IO[bytes]]
 
     @classmethod
-    def of(cls, path: str, /) -> Source:
-        """Look at the file `path`, or read a pipe, or standard input for ``"-"``, to its end.
+    def from_path(cls, path: str, /) -> Source:
+        """Open the file `path`; read a pipe, or standard input for ``"-"``, to its end.
 
         Names say what a file is. Where they do not, as on standard input, its first bytes do.
         Raises FileNotFoundError if there is none.
@@ -94,7 +94,7 @@ def _open_binary(place: Path | io.BytesIO) -> IO[bytes]:
 
 
 def _zip_suffix(place: Path | io.BytesIO) -> str:
-    """Return the suffix of a zip: workbooks and arrays are archives themselves."""
+    """Return the suffix of the table inside a zip archive."""
     with zipfile.ZipFile(place) as archive:
         names = archive.namelist()
     if "xl/workbook.xml" in names:
@@ -102,7 +102,7 @@ def _zip_suffix(place: Path | io.BytesIO) -> str:
     return ".npz" if names and all(name.endswith(".npy") for name in names) else ".zip"
 
 
-def _open_zipped(place: Path | io.BytesIO) -> IO[bytes]:
+def _open_zip_member(place: Path | io.BytesIO) -> IO[bytes]:
     with zipfile.ZipFile(place) as archive:
         names = [name for name in archive.namelist() if not name.startswith("__MACOSX/")]
         if len(names) != 1:
@@ -116,7 +116,7 @@ _PACKED: dict[str, Callable[[Any], Any]] = {
     ".gz": gzip.open,
     ".bz2": bz2.open,
     ".xz": lzma.open,
-    ".zip": _open_zipped,
+    ".zip": _open_zip_member,
 }
 _MAGIC = {
     b"\x1f\x8b": ".gz",
@@ -173,7 +173,7 @@ def _detect_encoding(source: Source) -> str:
 
 
 def _is_wide(head: bytes, codec: str) -> bool:
-    """Whether the upper bytes of most letters are 0, as in a text of two bytes a letter."""
+    """Whether the upper bytes of most letters are 0, as in UTF-16."""
     upper, lower = head[1::2], head[::2]
     if codec == "utf-16-be":
         upper, lower = lower, upper
@@ -247,7 +247,7 @@ def _split_head(head: str, separator: str) -> list[_Row]:
 
 
 def _detect_separator(head: str, *, tabbed: bool) -> str:
-    """Find what splits the rows best."""
+    """Return the separator that splits the rows best."""
     first = next(line for line in head.splitlines() if line.strip())
     found = {}
     for mark in _SEPARATORS:
@@ -263,14 +263,14 @@ def _detect_separator(head: str, *, tabbed: bool) -> str:
 
 
 def _regularity(rows: list[_Row]) -> tuple[int, float]:
-    """Find the commonest number of fields, and the share of the rows that have it."""
+    """Return the most common number of fields, and the share of rows with it."""
     counts = Counter(len(fields) for fields in rows if fields)
     width = max(counts, key=lambda count: (counts[count], count), default=0)
     return width, counts[width] / max(counts.total(), 1)
 
 
 def _find_header(name: str, separator: str, rows: list[_Row], begin: int) -> _Layout:
-    """Find the header, below titles if there are any, and the names in it."""
+    """Find the header, below any titles, and its names."""
     width, _ = _regularity(rows[begin:])
     filled = median_low([len(_strip_empty_fields(fields)) or 1 for fields in rows[begin:]])
     places = (k for k in range(begin, len(rows)) if _may_be_header(rows, k, width, filled))
@@ -295,13 +295,13 @@ def warn_titles(name: str, first: str, /) -> None:
 
 
 def _strip_empty_fields(fields: _Row) -> _Row:
-    """Fields up to the last that is not empty: spreadsheets make all rows equally long."""
+    """Drop empty fields at the end, with which spreadsheets pad rows."""
     count = max((k + 1 for k, field in enumerate(fields) if field.strip()), default=0)
     return fields[:count]
 
 
 def _may_be_header(rows: list[_Row], place: int, width: int, filled: int) -> bool:
-    """Whether a row has a name for each column, or for each but that of the rows' names.
+    """Whether a row has a name for each column, perhaps without the index.
 
     Columns at the end may have none, up to half of those that hold something in a middling row.
     """
@@ -313,7 +313,7 @@ def _may_be_header(rows: list[_Row], place: int, width: int, filled: int) -> boo
 
 
 def _header_names(header: _Row, values: list[_Row], width: int) -> tuple[str, ...]:
-    """Names of the columns: those of the rows come first, and separators may end each row."""
+    """Return the names of the columns, with an index and a trailing separator handled."""
     names = [name.strip() for name in header]
     if len(names) == width - 1:
         ended = all(not fields[-1] for fields in values if len(fields) == width)
@@ -324,7 +324,7 @@ def _header_names(header: _Row, values: list[_Row], width: int) -> tuple[str, ..
 
 
 def _is_headless(rows: list[_Row]) -> bool:
-    """Whether the first row holds values: numbers, and perhaps texts that come again below it.
+    """Whether the first row holds values instead of names.
 
     0, 1, 2, ... are names.
     """
@@ -348,7 +348,7 @@ _SHOWN = 60  # letters of a row that a message shows
 
 
 def _iterate_rows(lines: Iterable[str], separator: str) -> Iterator[tuple[int, _Row]]:
-    """Yield the line that each row begins at, from 1, and its fields; none of a blank line."""
+    """Yield the line number, from 1, and the fields of each row; skip blank lines."""
     if separator == BLANKS:
         lines = (line.strip().replace("\t", " ") + "\n" for line in lines)
     reader = csv.reader(iter(lines), delimiter=separator, skipinitialspace=True)
@@ -359,7 +359,7 @@ def _iterate_rows(lines: Iterable[str], separator: str) -> Iterator[tuple[int, _
 
 
 def _next_row(reader: Iterator[_Row]) -> _Row | None:
-    """Return the next row, however long its fields are, as of a whole line or of documents."""
+    """Return the next row, with fields of any length."""
     limit = csv.field_size_limit(sys.maxsize)
     try:
         return next(reader, None)
@@ -406,7 +406,7 @@ class TextTable:
         return io.TextIOWrapper(self.source.open(), encoding=self.encoding, newline="")
 
     def _read_head(self) -> str:
-        """Read whole lines, at least three where there are so many."""
+        """Read whole lines from the beginning, at least three."""
         with self._open() as file:
             head = more = file.read(_HEAD)
             while more and head.count("\n") < 3:
@@ -455,8 +455,8 @@ class TextTable:
                 if k >= self.above and fields:
                     yield line, fields
 
-    def line_of(self, row: int, /) -> int:
-        """Find the line that a row of values begins at; the first is row 0."""
+    def find_line(self, row: int, /) -> int:
+        """Return the line that a row of values begins at; the first is row 0."""
         return next(line for k, (line, _) in enumerate(self._value_rows()) if k == row)
 
     def check_field_counts(self) -> None:

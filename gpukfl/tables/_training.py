@@ -1,4 +1,4 @@
-"""Rows, targets and weights as they are given, read once: for a fit, and for a judgement."""
+"""Rows, targets and weights as given by the user, read for a fit or a score."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from gpukfl.core._frames import (
     as_frame,
     check_container,
     column_names,
-    framed,
+    frame_from_dicts,
     index_difference,
     is_frame,
-    with_text_names,
+    stringify_names,
 )
 from gpukfl.core._warnings import warn
 from gpukfl.partitioned import Collections, is_dask
@@ -70,7 +70,7 @@ class Dataset:
         return _length(self.X)
 
     def take(self, rows: np.ndarray, n: int, why: str, /) -> Dataset:
-        """Return some of the n rows, of which the others are left out."""
+        """Return the data set of some of the n rows."""
         weights = self.sample_weight
         if weights is not None and not np.isscalar(weights):
             weights = take_rows(weights, rows)
@@ -82,7 +82,7 @@ class Dataset:
 def read_training_data(
     X: Any, y: Any, sample_weight: Any = None, /, *, task: str = "auto", random_state: Any = None
 ) -> Dataset:
-    """Read what a model is fitted to.
+    """Read the training data of a model.
 
     Parameters
     ----------
@@ -115,27 +115,27 @@ def read_training_data(
     """
     X, y, name = split_target(X, y)
     if any(map(is_dask, (X, y, sample_weight))):
-        everything = Collections.of(X, y, sample_weight)
+        everything = Collections.from_inputs(X, y, sample_weight)
         some = everything.sample(check_random_state(random_state), max(SAMPLE, FEWEST))
         data = Dataset(*some, everything=everything)  # which say what the columns are
     else:
         _check_lengths(X, y, sample_weight)
         data = drop_missing_targets(pair_rows(Dataset(X, y, sample_weight)), named=True)
-    labels, target = index_of(data.y, data.X), read_target(data.y, task)
+    labels, target = find_index(data.y, data.X), read_target(data.y, task)
     name = name or target_name(data.y)
     data = replace(data, y=target.y, target_name=name, task=target.task, kind=target.kind)
     if target.task == "classification":
         return data
     data = drop_outliers(data, labels)
     if data.everything is not None and len(data.y) < len(target.y):
-        return replace(data, everything=data.everything.only(Range.of(data.y)))
+        return replace(data, everything=data.everything.only(Range.from_targets(data.y)))
     return data
 
 
 def read_arrays(
     X: Any, y: Any, sample_weight: Any = None, /, *, classes: bool, named: bool = False
 ) -> Dataset:
-    """Read what an estimator is fitted to: numbers for X, and targets or labels as they are.
+    """Read the training data of an estimator: numbers X, and targets or labels.
 
     Rows of weight 0 and gross outliers of targets that are no `classes` are left out. What is no
     number is left to the checks of the estimator. Rows with gaps or text become a frame where
@@ -161,7 +161,7 @@ def read_test_data(
 
 
 def _check_lengths(X: Any, y: Any, sample_weight: Any) -> None:
-    """Refuse, before anything is split, what no estimator takes."""
+    """Raise ValueError unless rows, targets and weights have equal lengths."""
     check_container("X", X)
     check_container("y", y, labels=True)
     if X is None or y is None:
@@ -184,7 +184,7 @@ def _length(x: Any, /) -> int:
 
 
 def split_target(X: Any, y: Any, /) -> tuple[Any, Any, str | None]:
-    """Take the columns that `y` names out of a frame: the others, the target, and its name.
+    """Split the columns named by `y` off a frame; return features, target and name.
 
     One name gives a series, and a list of them a frame, which has its names itself. What is no
     name is the target itself.
@@ -196,12 +196,12 @@ def split_target(X: Any, y: Any, /) -> tuple[Any, Any, str | None]:
     ValueError
         If no column, or more than one, has it.
     """
-    X, lazy = framed(X), is_dask(X)
+    X, lazy = frame_from_dicts(X), is_dask(X)
     in_memory = not lazy and is_frame(X)
     y = _as_text(y, column_names(X))
-    X = with_text_names(X) if in_memory else X
+    X = stringify_names(X) if in_memory else X
     columns = column_names(X)
-    wanted = _names_in(y, set(map(str, columns)), len(X) if in_memory else None)
+    wanted = _target_names(y, set(map(str, columns)), len(X) if in_memory else None)
     if not wanted:
         return X, y, None
     if not (in_memory or lazy):
@@ -222,7 +222,7 @@ def split_target(X: Any, y: Any, /) -> tuple[Any, Any, str | None]:
 
 
 def _as_text(y: Any, columns: Iterable[Any]) -> Any:
-    """Write names of columns that are no text, such as tuples and times, as columns are named."""
+    """Convert column names that are no text, such as tuples, to text."""
     odd = [name for name in columns if not isinstance(name, str)]
 
     def text(name: Any) -> Any:
@@ -234,8 +234,8 @@ def _as_text(y: Any, columns: Iterable[Any]) -> Any:
     return list(map(text, named)) if listed else named
 
 
-def _names_in(y: Any, known: set[str], n_rows: int | None) -> list[str]:
-    """Names that `y` gives, or a list of them; none where it holds a value for each row."""
+def _target_names(y: Any, known: set[str], n_rows: int | None) -> list[str]:
+    """Return the column names in `y`; an empty list if it holds values."""
     if isinstance(y, str) or (isinstance(y, Integral) and str(y) in known):
         return [str(y)]
     is_row = isinstance(y, np.ndarray) and y.ndim == 1
@@ -257,11 +257,11 @@ def _check_once(wanted: list[str], names: list[str]) -> None:
 
 
 def name_columns(X: Any, /) -> Any:
-    """Make a frame of host rows with gaps or text, x0, x1, ... for names; leave all others.
+    """Convert host rows with missing values or text to a frame with names x0, x1, ...
 
     Infinity is a gap. Of a list of dicts it makes a frame with their names.
     """
-    X = framed(X)
+    X = frame_from_dicts(X)
     if isinstance(X, np.memmap) or np.ma.isMaskedArray(X):
         return X
     rows = _objects(X) if isinstance(X, (list, tuple)) else X
@@ -273,7 +273,7 @@ def name_columns(X: Any, /) -> Any:
 
 
 def _are_complete_numbers(rows: np.ndarray) -> bool:
-    """Whether they are, all of them finite, or something that is neither numbers nor text."""
+    """Whether all values are finite numbers."""
     if rows.dtype.kind not in "fOU":
         return True
     try:
@@ -284,7 +284,7 @@ def _are_complete_numbers(rows: np.ndarray) -> bool:
 
 
 def _objects(rows: Any) -> np.ndarray:
-    """Make an array (n, d) of rows of one length, and an empty one of others."""
+    """Convert rows of one length to an object array (n, d)."""
     try:
         return np.asarray(rows, dtype=object)
     except ValueError:
@@ -320,7 +320,7 @@ def pair_rows(data: Dataset, /) -> Dataset:
 
 
 def weights_on_host(sample_weight: Any, /) -> np.ndarray | None:
-    """Weights on the host, in float64; None of what is no weights, which a fit refuses."""
+    """Return the weights on the host in float64, or None if they are invalid."""
     try:
         given = to_host(sample_weight) if is_array(sample_weight) else sample_weight
         return np.array(given, dtype=np.float64)
@@ -329,14 +329,14 @@ def weights_on_host(sample_weight: Any, /) -> np.ndarray | None:
 
 
 def drop_missing_targets(data: Dataset, /, *, named: bool = False) -> Dataset:
-    """Leave out rows whose target is missing, with a warning that counts them.
+    """Drop rows with a missing target, with a warning.
 
     Memory maps, and targets on a device, are left as they are. Rows with gaps or text become a
     frame where columns are to be `named`. Raises ValueError if no row has a target.
     """
     X = name_columns(data.X) if named else data.X
     data = replace(data, X=X, y=data.y if is_frame(data.y) else as_frame(data.y))
-    missing = None if isinstance(X, np.memmap) else _missing_of(data.y)
+    missing = None if isinstance(X, np.memmap) else _missing_targets(data.y)
     if missing is None or not missing.any():
         return data
     n, count = len(missing), int(missing.sum())
@@ -347,8 +347,8 @@ def drop_missing_targets(data: Dataset, /, *, named: bool = False) -> Dataset:
     return data.take(np.flatnonzero(~missing), n, _TARGETLESS)
 
 
-def _missing_of(y: Any) -> np.ndarray | None:
-    """Which rows have no target (n,); None where there cannot be one."""
+def _missing_targets(y: Any) -> np.ndarray | None:
+    """Return which rows (n,) have no target, or None if none can be missing."""
     from pandas import isna
 
     if is_array(y):
@@ -365,7 +365,7 @@ def _missing_of(y: Any) -> np.ndarray | None:
 
 
 def take_rows(x: Any, rows: np.ndarray, /) -> Any:
-    """Take rows of data of any kind."""
+    """Return some rows of data of any kind."""
     from pandas.api.extensions import ExtensionArray
     from sklearn.utils import _safe_indexing
 
@@ -378,7 +378,7 @@ def take_rows(x: Any, rows: np.ndarray, /) -> Any:
 
 
 def drop_outliers(data: Dataset, labels: Any = None, /) -> Dataset:
-    """Leave out rows with a gross outlier in numeric targets, with a warning that names them.
+    """Drop rows with gross outliers in numeric targets, with a warning.
 
     The warning has `labels` of the rows, by default those of the index of `y` or `X`, or positions.
     Rows of a memory map get weight 0. Targets that lie in parts, and what the checks of a fit will
@@ -390,7 +390,7 @@ def drop_outliers(data: Dataset, labels: Any = None, /) -> Dataset:
         Of rows that `find_outliers` finds among those of positive weight.
     """
     values = numbers_of_targets(data.y)
-    if values is None or lies_in_parts(data.X) or len(values) != _rows_in(data.X):
+    if values is None or lies_in_parts(data.X) or len(values) != _count_rows(data.X):
         return data
     n = len(values)
     weights = np.ones(n) if data.sample_weight is None else weights_on_host(data.sample_weight)
@@ -402,7 +402,7 @@ def drop_outliers(data: Dataset, labels: Any = None, /) -> Dataset:
     if not len(rows):
         return data
     kept = np.setdiff1d(counted, rows)
-    labels = index_of(data.y, data.X) if labels is None else labels
+    labels = find_index(data.y, data.X) if labels is None else labels
     warn(outliers_text(values, rows, kept, labels))
     if isinstance(data.X, np.memmap):
         weights[rows] = 0.0
@@ -413,7 +413,7 @@ def drop_outliers(data: Dataset, labels: Any = None, /) -> Dataset:
 
 
 def drop_outliers_of_parts(everything: Collections, /) -> Collections:
-    """Leave gross outliers of numeric targets out of partitions, by the targets of some rows.
+    """Drop gross outliers in numeric targets from partitions, by a sample of targets.
 
     Warns
     -----
@@ -423,11 +423,11 @@ def drop_outliers_of_parts(everything: Collections, /) -> Collections:
     targets = replace(everything, X=everything.y, weights=None)
     X, y, _ = targets.sample(np.random.RandomState(0), max(SAMPLE, FEWEST))
     kept = drop_outliers(Dataset(X, y))
-    return everything if len(kept.y) == len(y) else everything.only(Range.of(kept.y))
+    return everything if len(kept.y) == len(y) else everything.only(Range.from_targets(kept.y))
 
 
 def numbers_of_targets(y: Any, /) -> np.ndarray | None:
-    """Targets (n, t) on the host; None of what is not finite numbers."""
+    """Return targets (n, t) on the host, or None unless they are finite numbers."""
     try:
         values = to_host(y) if is_array(y) else np.asarray(as_frame(y) if is_frame(y) else y)
         if values.dtype.kind == "c" or values.ndim not in (1, 2) or not values.size:
@@ -438,15 +438,15 @@ def numbers_of_targets(y: Any, /) -> np.ndarray | None:
     return values if np.isfinite(values).all() else None
 
 
-def _rows_in(X: Any) -> int:
-    """Count the rows; -1 of what has none."""
+def _count_rows(X: Any) -> int:
+    """Return the number of rows, or -1."""
     if getattr(X, "shape", None):
         return int(X.shape[0])
     return len(X) if isinstance(X, (list, tuple)) else -1
 
 
-def index_of(*given: Any) -> Any:
-    """Labels of rows by the first that has an index; None where none has."""
+def find_index(*given: Any) -> Any:
+    """Return the first index among several values, or None."""
     for one in given:
         labels = getattr(one, "index", None)
         if labels is not None and not callable(labels):

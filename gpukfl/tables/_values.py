@@ -1,4 +1,4 @@
-"""The values of a column in one of five forms, and as numbers, dates or labels."""
+"""The values of a column, and their conversion to numbers, dates or labels."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from gpukfl._accel.trust import is_numpy_only
 from gpukfl.core._frames import WHOLE
 from gpukfl.tables._dates import (
     MOMENT,
-    dates_of,
+    add_nanoseconds,
+    common_zone,
     days_since,
-    in_zone,
     known_zone,
-    with_nanoseconds,
-    zone_of,
+    parse_dates,
+    to_local_time,
 )
-from gpukfl.tables._numerals import numbers_of, text_of, whole_numbers_of
+from gpukfl.tables._numerals import format_number, parse_integers, parse_labels
 
 NUMBERS, BOOLEANS, DATES, DURATIONS, LABELS = "numbers", "booleans", "dates", "durations", "labels"
 
 
 @dataclass(frozen=True, eq=False)
 class Values:
-    """A column as it was read.
+    """The values of a column as read.
 
     Attributes
     ----------
@@ -65,51 +65,51 @@ class Values:
 
     @property
     def identities(self) -> np.ndarray:
-        """What tells values (n,) apart; any value where they are missing."""
+        """Keys (n,) that are equal for equal values."""
         return self.data if self.exact is None else self.exact
 
     @property
     def missing(self) -> np.ndarray:
-        """Which rows (n,) have no value."""
+        """Which rows (n,) are missing."""
         if self.form == LABELS:
             return self.data < 0
         return np.isnat(self.data) if self.form == DATES else np.isnan(self.data)
 
     def as_numbers(self, unit: str = "", decimal: str = ".", /) -> np.ndarray:
-        """Return numbers (n,), NaN where there is none; of dates days since 1970."""
+        """Return numbers (n,), NaN for missing ones; dates as days since 1970."""
         if self.form == DATES:
             return days_since(self.as_dates(None))
         if self.form != LABELS:
             return self.data
-        return np.append(numbers_of(self.labels, unit, decimal), np.nan)[self.data]
+        return np.append(parse_labels(self.labels, unit, decimal), np.nan)[self.data]
 
     def as_numerals(self, unit: str = "", decimal: str = ".", /) -> Values:
-        """Return the numbers that the labels are, without rounding of whole ones."""
+        """Return labels as numbers, without rounding integers."""
         data = self.as_numbers(unit, decimal)
         exact = self.exact
         if self.form == LABELS:
-            exact = whole_numbers_of(self.labels, decimal)
+            exact = parse_integers(self.labels, decimal)
             exact = None if exact is None else np.append(exact, [0])[self.data]
         return Values(NUMBERS, data, exact=exact)
 
     def as_dates(self, day_first: bool | None, zone: str = "", /) -> np.ndarray:
-        """Return dates (n,), NaT where there is none; labels with months first unless days are.
+        """Return dates (n,), NaT for missing ones, by the order of days and months.
 
         In local time: that of a zone where one is given and theirs are known, else their own.
         """
         if self.form == DATES:
-            own = zone_of(self.zones)
-            return in_zone(self.data, zone or own) if own else self.data
+            own = common_zone(self.zones)
+            return to_local_time(self.data, zone or own) if own else self.data
         labels = self.as_labels()
-        found = dates_of(labels.labels, bool(day_first), zone)
+        found = parse_dates(labels.labels, bool(day_first), zone)
         return np.append(found, np.datetime64("NaT", "us"))[labels.data]
 
     def as_labels(self) -> Values:
-        """Return the same as labels."""
+        """Return the values as labels."""
         if self.form == LABELS:
             return self
         if self.exact is None:
-            index, found = _numbered(self.as_dates(None) if self.zones else self.data)
+            index, found = _factorize(self.as_dates(None) if self.zones else self.data)
         else:
             found, places = np.unique(self.exact[~self.missing], return_inverse=True)
             index = np.full(len(self.data), -1)
@@ -118,27 +118,27 @@ class Values:
             found = found.astype(bool)
         if self.form == DATES:
             return Values(LABELS, np.asarray(index), texts(map(_text_of_moment, found)))
-        return Values(LABELS, np.asarray(index), texts(map(text_of, found.tolist())))
+        return Values(LABELS, np.asarray(index), texts(map(format_number, found.tolist())))
 
     def levels(self, at_most: int, /) -> tuple[str, ...]:
-        """Return labels, the most frequent first, ties by name."""
-        labels, counts = self._counted()
+        """Return the labels, the most frequent first, ties by name."""
+        labels, counts = self._count_labels()
         order = np.lexsort((labels.astype(str), -counts))
         return tuple(labels[order[: min(at_most, np.count_nonzero(counts))]].tolist())
 
     def counts(self) -> dict[str, int]:
-        """Count the rows of each label that there is."""
-        pairs = zip(*(found.tolist() for found in self._counted()), strict=True)
+        """Return the number of rows of each label."""
+        pairs = zip(*(found.tolist() for found in self._count_labels()), strict=True)
         return {label: count for label, count in pairs if count}
 
-    def _counted(self) -> tuple[np.ndarray, np.ndarray]:
-        """Labels (k,), and how many rows have each."""
+    def _count_labels(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return labels (k,) and their counts."""
         named = self.as_labels()
         return named.labels, np.bincount(named.data[named.data >= 0], minlength=len(named.labels))
 
 
 def _text_of_moment(moment: np.datetime64) -> str:
-    """Write a date as Python does, and its nanoseconds, if there are some, behind."""
+    """Return a date as Python writes it, with nanoseconds if there are any."""
     whole = moment.astype(MOMENT)
     if whole == moment:
         return str(whole.tolist())
@@ -146,10 +146,10 @@ def _text_of_moment(moment: np.datetime64) -> str:
 
 
 def numbers(array: np.ndarray, form: str = NUMBERS, /) -> Values:
-    """Take numbers, of which infinite ones are missing."""
+    """Make numeric values; infinite ones are missing."""
     array = np.asarray(array)
     data = array.astype(np.float64, copy=False)
-    exact = array if array.dtype.kind in "iu" and _are_beyond(data) else None
+    exact = array if array.dtype.kind in "iu" and _exceed_exact_integers(data) else None
     infinite = np.isinf(data)
     if not infinite.any():
         return Values(form, data, exact=exact)
@@ -158,7 +158,7 @@ def numbers(array: np.ndarray, form: str = NUMBERS, /) -> Values:
 
 
 def numbers_of_objects(values: Sequence[Any], form: str = NUMBERS, /) -> Values:
-    """Take Python's numbers, or those of NumPy, with None for missing ones.
+    """Make numeric values from Python or NumPy numbers, with None for missing ones.
 
     Raises ValueError if float64 does not hold one.
     """
@@ -171,7 +171,7 @@ def numbers_of_objects(values: Sequence[Any], form: str = NUMBERS, /) -> Values:
     # A float is exact already
     if not any(v is not None and not isinstance(v, (float, np.floating)) for v in values):
         return found
-    if not _are_beyond(data):
+    if not _exceed_exact_integers(data):
         return found
     exact = np.zeros(len(data), dtype=object)
     for k in np.flatnonzero(np.isfinite(data)).tolist():
@@ -180,48 +180,48 @@ def numbers_of_objects(values: Sequence[Any], form: str = NUMBERS, /) -> Values:
     return replace(found, exact=exact)
 
 
-def _are_beyond(data: np.ndarray) -> bool:
-    """Whether some numbers are so large that float64 rounds whole ones."""
+def _exceed_exact_integers(data: np.ndarray) -> bool:
+    """Whether some numbers are beyond the integers that float64 holds exactly."""
     return bool((np.abs(data) >= WHOLE).any())
 
 
 def durations(array: np.ndarray, /) -> Values:
-    """Take durations, in seconds."""
+    """Make values of durations, in seconds."""
     return Values(DURATIONS, array / np.timedelta64(1, "s"))
 
 
-def seconds_of(time: Any, /) -> float:
+def time_seconds(time: Any, /) -> float:
     """Return a time of the day in seconds."""
     whole = time.hour * 3600 + time.minute * 60 + time.second
     return float(whole + time.microsecond * 1e-6)
 
 
 def moments_of_objects(times: Sequence[Any], /) -> np.ndarray:
-    """Make dates (n,) of Python's, of NumPy's or of pandas', None for missing ones."""
-    beyond = np.array([_nanoseconds_of(time) for time in times], dtype=np.int64)
-    return with_nanoseconds(np.array(times, dtype=MOMENT), beyond)
+    """Convert dates of Python, NumPy or pandas to an array (n,), with None for missing ones."""
+    beyond = np.array([_extra_nanoseconds(time) for time in times], dtype=np.int64)
+    return add_nanoseconds(np.array(times, dtype=MOMENT), beyond)
 
 
-def _nanoseconds_of(time: Any) -> int:
-    """Return what is beyond the microseconds of a date."""
+def _extra_nanoseconds(time: Any) -> int:
+    """Return the nanoseconds of a date beyond microseconds."""
     if isinstance(time, np.datetime64):
         return 0 if np.isnat(time) else int((time - time.astype(MOMENT)) / np.timedelta64(1, "ns"))
     return getattr(time, "nanosecond", 0)  # of pandas
 
 
 def durations_of_objects(spans: Sequence[Any], /) -> Values:
-    """Take durations of Python, of NumPy or of pandas, None for missing ones."""
-    seconds = [np.nan if span is None else _seconds_in(span) for span in spans]
+    """Make values of durations of Python, NumPy or pandas, with None for missing ones."""
+    seconds = [np.nan if span is None else _span_seconds(span) for span in spans]
     return Values(DURATIONS, np.array(seconds, dtype=np.float64))
 
 
-def _seconds_in(span: Any) -> float:
+def _span_seconds(span: Any) -> float:
     second = np.timedelta64(1, "s") if isinstance(span, np.timedelta64) else timedelta(seconds=1)
     return float(span / second)
 
 
 def moments_and_zones(times: Iterable[Any], /) -> tuple[list[Any], tuple[str, ...]]:
-    """Return Python's dates without zones, and these, sorted.
+    """Return Python dates without zones, and the sorted zones.
 
     Of Greenwich if all zones are known, else local ones, as of those that have none.
     """
@@ -229,13 +229,13 @@ def moments_and_zones(times: Iterable[Any], /) -> tuple[list[Any], tuple[str, ..
     aware = {id(z): z for v in kept if (z := getattr(v, "tzinfo", None)) is not None}
     names = {known_zone(zone) for zone in aware.values()}
     if not names or "" in names:
-        return [_at(time, None) for time in kept], ()
+        return [_drop_zone(time, None) for time in kept], ()
     taken = UTC if len(names) > 1 else next(iter(aware.values()))  # of those that have no zone
-    return [_at(time, taken) for time in kept], tuple(sorted(names))
+    return [_drop_zone(time, taken) for time in kept], tuple(sorted(names))
 
 
-def _at(time: Any, zone: Any) -> Any:
-    """Return a local time without its zone, or the time of Greenwich, if need be by a zone."""
+def _drop_zone(time: Any, zone: Any) -> Any:
+    """Return a time without its zone, converted to UTC if a zone is given."""
     if not isinstance(time, datetime) or time != time:  # days, and gaps  # noqa: PLR0124
         return time
     if zone is not None:
@@ -243,8 +243,8 @@ def _at(time: Any, zone: Any) -> Any:
     return time.replace(tzinfo=None)
 
 
-def _numbered(data: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return numbers (n,) of different values, -1 of those that are missing, and the values."""
+def _factorize(data: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return codes (n,) of distinct values, -1 for missing ones, and the values."""
     if not is_numpy_only():
         import pandas as pd
 
@@ -257,15 +257,15 @@ def _numbered(data: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def labels(array: Any, /) -> Values:
-    """Take text (n,) of pandas; blank text is missing."""
+    """Make values of pandas text (n,); blank text is missing."""
     import pandas as pd
 
     index, found = pd.factorize(array)
-    return labelled(np.asarray(index), map(str, found))
+    return labels_from_indices(np.asarray(index), map(str, found))
 
 
 def labels_of_parts(parts: Iterable[Sequence[Any] | np.ndarray], n: int, /) -> Values:
-    """Take text of n rows that comes in parts; blank text, and what is no text, is missing."""
+    """Make values of text in parts; blank text and other types are missing."""
     places: dict[str, int] = {}
     index, at = np.empty(n, dtype=np.int64), 0
     for part in parts:
@@ -277,11 +277,11 @@ def labels_of_parts(parts: Iterable[Sequence[Any] | np.ndarray], n: int, /) -> V
         stop = at + len(listed)
         index[at:stop] = np.fromiter(map(own.__getitem__, listed), np.int64, len(listed))
         at = stop
-    return labelled(index, places)
+    return labels_from_indices(index, places)
 
 
-def labelled(index: np.ndarray, words: Iterable[str], /) -> Values:
-    """Take indices (n,) of text, -1 for none; blank text is missing."""
+def labels_from_indices(index: np.ndarray, words: Iterable[str], /) -> Values:
+    """Make values from indices (n,) of texts, -1 for missing; blank text is missing."""
     known = texts(words)
     blank = np.fromiter((not text or text.isspace() for text in known), bool, len(known))
     if blank.any():
@@ -291,7 +291,7 @@ def labelled(index: np.ndarray, words: Iterable[str], /) -> Values:
 
 
 def texts(found: Iterable[str], /) -> np.ndarray:
-    """Make an array of objects of texts."""
+    """Return texts as an object array."""
     listed = list(found)
     array = np.empty(len(listed), dtype=object)
     array[:] = listed

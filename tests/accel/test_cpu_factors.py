@@ -102,14 +102,14 @@ def test_what_has_no_factor_is_an_error(at, value):
     A = np.eye(LARGE)
     A[at, at] = value
     with pytest.raises(np.linalg.LinAlgError):
-        CholeskyFactor.of(A)
+        CholeskyFactor.factor(A)
     assert np.isnan(A[at, at]) == np.isnan(value)  # as it was given
 
 
 def test_what_may_not_be_written_to_is_not():
     A = np.eye(LARGE)
     A.flags.writeable = False
-    factor = CholeskyFactor.of(A)
+    factor = CholeskyFactor.factor(A)
     np.testing.assert_array_equal(factor.L, A)
     factor.L.flags.writeable = False
     for found in (factor.inverse(), factor.whiten(A), factor.unwhiten(A), factor.solve_upper(A)):
@@ -122,7 +122,7 @@ def test_threads_change_rounding_alone(rng, monkeypatch, dtype):
     b = S[:, :200]
 
     def everything():
-        factor = CholeskyFactor.of(A)
+        factor = CholeskyFactor.factor(A)
         made = [factor.inverse(), factor.whiten(S), factor.unwhiten(S)]
         return [factor.L, *made, factor.solve_lower(b), factor.solve_upper(b)]
 

@@ -118,7 +118,7 @@ def factored(shape, m, dtype):
     """A factor (n, m), and data as in `problem`, sorted."""
     _, X = problem(shape, dtype)
     V = np.random.default_rng(7).standard_normal((shape[0], m)).astype(dtype)
-    return V, X, SortedColumns.of(X)
+    return V, X, SortedColumns.sort(X)
 
 
 def twin(V, columns):

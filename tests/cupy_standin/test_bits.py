@@ -110,13 +110,13 @@ def test_bins(rng, monkeypatch, dtype, n_knots, size):
     S = rng.standard_normal((m, n_knots, t))
 
     def run():
-        at = Positions.of(*map(cupy.asarray, (A, low, gap)), n_knots)
+        at = Positions.from_projections(*map(cupy.asarray, (A, low, gap)), n_knots)
         v, s = cupy.asarray(V), cupy.asarray(S)
         levels = knot_levels([(0, n, at)], v, cupy.asarray(gap), n_knots, over=m)
         return at.codes, bin_sums(at, v), interpolate_bins(at, s), bin_products(at, s, v), levels
 
     codes, sums, between, products, levels = in_every_order(monkeypatch, run)
-    at = Positions.of(A, low, gap, n_knots)
+    at = Positions.from_projections(A, low, gap, n_knots)
     np.testing.assert_array_equal(codes, at.codes)
     near(sums, _bins._bin_sums(at, V.astype("float64")), "float64")
     expected = _bins.levels_of_sums(_bins._bin_sums(at, V.astype("float64")), gap, m)
@@ -158,7 +158,7 @@ def test_a_column_that_is_not_finite_sums_to_nan(monkeypatch):
 def test_pairs(rng, monkeypatch, m, n_knots):
     A = projections(rng, 1000, m, "float64")
     low, gap = A.min(axis=1), (A.max(axis=1) - A.min(axis=1)) / (n_knots - 1)
-    at = Positions.of(A, low, gap, n_knots, shift=SHIFT)
+    at = Positions.from_projections(A, low, gap, n_knots, shift=SHIFT)
     moved = Positions(cupy.asarray(at.codes, dtype="int32"), at.shift, n_knots)
     (sums,) = in_every_order(monkeypatch, lambda: (pair_sums(moved, None),))
     near(sums, _bins._pair_sums(at, np.ones((1000, 1)), len(at.codes)), "float64")
@@ -206,11 +206,11 @@ def test_factored_differences(rng, monkeypatch, dtype, n, p, m):
     V, X = (V - V.mean(axis=0)).astype(dtype), X.astype(dtype)  # no terms that cancel
 
     def run():
-        columns = SortedColumns.of(cupy.asarray(X))
+        columns = SortedColumns.sort(cupy.asarray(X))
         return (factored_difference_sums(cupy.asarray(V), columns),)
 
     (sums,) = in_every_order(monkeypatch, run)
-    expected = _difference_sums._factored_difference_sums(V, SortedColumns.of(X))
+    expected = _difference_sums._factored_difference_sums(V, SortedColumns.sort(X))
     near(sums, expected, "float64")
 
 

@@ -81,7 +81,9 @@ def data(rng, n, d):
 def test_conjugate_gradients(rng, is_binned):
     X, Y, W = (cupy.asarray(rng.standard_normal(shape)) for shape in ((4000, 5), (4000, 1), (5, 8)))
     rows = Rows(X, X[:0, :])
-    kernel = BinnedBrownianKernel.of(rows, W, n_knots=64) if is_binned else BrownianKernel.of(X, W)
+    kernel = (
+        BinnedBrownianKernel.build(rows, W, n_knots=64) if is_binned else BrownianKernel.build(X, W)
+    )
     A = CenteredKernel(kernel, shift=0.1)
     target = RidgeSystem(Y, 1.0).target
 
@@ -142,7 +144,7 @@ def test_selection(rng):
 def test_orders_of_a_threshold_are_read_together(rng):
     X, y = data(rng, 200, 6)
     objective = DenseSelection(ManhattanLaplace(), cupy.asarray(X), cupy.asarray(y[:, None]), 0.1)
-    point, columns = objective.at(np.zeros(6)), np.arange(6)
+    point, columns = objective.evaluate(np.zeros(6)), np.arange(6)
     objective.gradient(point, columns)  # sorts
     settings = dict(n_permutations=64, rng=np.random.RandomState(0))
     with counted() as counts:
@@ -163,10 +165,10 @@ def test_all_ridges_of_a_fold_are_read_together(rng, of_centers, waits):
     kernel, rows, Y = Gaussian(1.0), Rows(X, X[:0, 0]), y[:, None]
     held = [np.arange(0, 100), np.arange(100, 200)], RIDGES
     if of_centers:
-        system = NystromSystem.of(KernelOperator(kernel, rows, X[:150, :]), Y, None)
+        system = NystromSystem.from_rows(KernelOperator(kernel, rows, X[:150, :]), Y, None)
         held = (Y, None, *held)
     else:
-        system = DenseSystem.of(kernel(X, X), Y, None)
+        system = DenseSystem.from_kernel(kernel(X, X), Y, None)
     with counted() as counts:
         system.held_out(*held)
     assert counts.waits == waits
@@ -176,7 +178,7 @@ def test_all_ridges_of_a_fold_are_read_together(rng, of_centers, waits):
 def test_ridges_on_centers_are_read_together(rng):
     X, y = map(cupy.asarray, data(rng, 400, 3))
     operator = KernelOperator(Gaussian(1.0), Rows(X, X[:0, 0]), X[:150, :])
-    system = NystromSystem.of(operator, y[:, None], None)
+    system = NystromSystem.from_rows(operator, y[:, None], None)
     for path, *given in ((system.path,), (system.leave_one_out, y[:, None], None)):
         with counted() as counts:
             path(*given, RIDGES)
@@ -223,7 +225,7 @@ def test_eigenvalues_are_waited_for_once(rng, rows):
 def test_a_spectrum_with_all_that_follows_is_one_transfer(rng):
     X, y = map(cupy.asarray, data(rng, 120, 3))
     w = cupy.asarray(rng.uniform(0.0, 1.0, (120, 1)))
-    system = DenseSystem.of(Gaussian(1.0)(X, X), y[:, None], w)
+    system = DenseSystem.from_kernel(Gaussian(1.0)(X, X), y[:, None], w)
     held = [np.arange(40), np.arange(40, 80)]
     with counted() as counts:
         near = system.near_spectrum()

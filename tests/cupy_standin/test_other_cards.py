@@ -89,7 +89,7 @@ def test_a_device_is_asked_once(launched, card, monkeypatch):
 
 def test_little_memory_gives_more_launches_and_the_same_bits(launched, rng):
     A, X, V = (cupy.asarray(rng.standard_normal(shape)) for shape in ((6, 500), (500, 4), (500, 2)))
-    rows, columns = sort_rows(A), SortedColumns.of(X)
+    rows, columns = sort_rows(A), SortedColumns.sort(X)
 
     def run():
         launched.clear()

@@ -47,7 +47,7 @@ def test_whatever_is_written_with_a_mark_is_read_with_it(integers, point, digits
     numbers = [integer / 10**digits for integer in integers]
     group = "," if point == "." else "."
     values = [marked(number, group, point) for number in numbers]
-    words = Words.of(pd.Series(values))
+    words = Words.from_column(pd.Series(values))
     assert point in words.decimals
     expected = [float(f"{number:.3f}") for number in numbers]
     np.testing.assert_array_equal(words.as_numbers(pd.Series(values), point), expected)
@@ -178,4 +178,4 @@ def test_integers_stay_integers(tmp_path):
 
 def test_a_column_of_other_objects_is_left():
     values = pd.Series([True, None, 3], dtype=object)
-    assert Words.of(values) is None
+    assert Words.from_column(values) is None

@@ -152,8 +152,8 @@ def test_codes_keep_their_zeros_in_files_as_in_frames(tmp_path, numbers, separat
     as_numbers = column(tmp_path, texts, separator, kinds={"a": "numeric"})
     assert as_numbers.tolist() == [int(code) for code in codes]
     frame = load_frame(written(tmp_path, {"a": codes * 9, "b": ["x"] * 9 * len(codes)}))
-    table = Table.of(frame)
-    assert table.columns[0] == Table.of(pd.DataFrame({"a": codes * 9})).columns[0]
+    table = Table.learn(frame)
+    assert table.columns[0] == Table.learn(pd.DataFrame({"a": codes * 9})).columns[0]
     if len(set(codes)) > 1:
         assert table.columns[0].kind == "category"
 
@@ -194,7 +194,7 @@ def test_long_integers_keep_their_digits(tmp_path, numbers, word):
         found = column(tmp_path, list(map(str, values)))
         kept = found[found.notna()].tolist()
         assert list(map(int, kept)) == numbers
-        table = Table.of(found.to_frame(), columns={"a": "category"})
+        table = Table.learn(found.to_frame(), columns={"a": "category"})
         assert sorted(map(int, table.columns[0].levels)) == sorted(numbers)
 
 

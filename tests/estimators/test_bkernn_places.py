@@ -151,7 +151,7 @@ def test_knots_are_close_to_exact_and_the_error_is_reported():
     np.testing.assert_allclose(binned.predict(NEW), exact.predict(NEW), atol=0.05 * spread(Y))
     W, alpha = binned.W_, binned.dual_coef_
     true = kernel(X, X, W) @ alpha
-    used = BinnedBrownianKernel.of(Rows(X, X[:0, 0]), W, n_knots=64) @ alpha
+    used = BinnedBrownianKernel.build(Rows(X, X[:0, 0]), W, n_knots=64) @ alpha
     gap = used - true
     expected = np.linalg.norm(gap - gap.mean()) / np.linalg.norm(true - true.mean())
     assert binned.knots_error_ == pytest.approx(expected, rel=1e-3)

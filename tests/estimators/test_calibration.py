@@ -100,14 +100,14 @@ def test_calibration_has_the_highest_likelihood(rng):
         logs = Calibration(power, offset).log_proba(scores)
         return -np.sum(weights * logs[np.arange(400), codes])
 
-    found = Calibration.of(scores, codes, weights)
+    found = Calibration.fit(scores, codes, weights)
     best = min(minimize(loss, s, method="Nelder-Mead").fun for s in ((0.0, -2.0), (2.0, 1.0)))
     assert loss(np.log([found.power, found.offset])) <= best * (1.0 + 2e-3)
 
 
 def test_after_rows_without_a_mistake_the_next_may_be_wrong():
     codes = np.arange(50) % 2
-    found = Calibration.of(np.eye(2)[codes], codes, np.ones(50))
+    found = Calibration.fit(np.eye(2)[codes], codes, np.ones(50))
     P = np.exp(found.log_proba(np.eye(2)))
     assert P.max() == pytest.approx(51 / 52, abs=2e-3)
 

@@ -93,7 +93,7 @@ def test_memory_maps_are_left_as_they_are_but_not_what_is_held_out_of_them(tmp_p
     twice[:] = np.repeat(X, 2, axis=0)
     y = np.repeat(Y, 2)[:, None]
     assert find_duplicates(twice, y) is None
-    samples, rng = Samples.of(twice, y, None, labels=False), np.random.RandomState(0)
+    samples, rng = Samples.validate(twice, y, None, labels=False), np.random.RandomState(0)
     for inside, outside in samples.splits(rng, Splits(at_most=80)):
         rows = np.concatenate([inside.X, outside.X])
         assert len(np.unique(rows, axis=0)) == len(rows) > 20
@@ -124,7 +124,7 @@ def test_every_class_has_its_share_of_what_is_held_out(n, count, columns):
     codes = np.arange(n) % 20 // 19 if columns == 1 else np.arange(n) % 20 // 9
     indicators = (codes[:, None] == np.arange(columns) + (columns == 1)).astype(float)
     A = np.stack([np.arange(n), codes], axis=1).astype(float)
-    samples = Samples.of(A, indicators, None, labels=True)
+    samples = Samples.validate(A, indicators, None, labels=True)
     np.testing.assert_array_equal(samples.classes, codes)
     splits = samples.splits(np.random.RandomState(0), Splits(at_most=n))
     assert len(splits) == count
@@ -138,7 +138,7 @@ def test_every_class_has_its_share_of_what_is_held_out(n, count, columns):
 def test_a_class_of_few_rows_is_no_reason_to_refuse():
     rare = np.zeros((60, 1))
     rare[:2] = 1.0
-    samples = Samples.of(np.arange(60.0)[:, None], rare, None, labels=True)
+    samples = Samples.validate(np.arange(60.0)[:, None], rare, None, labels=True)
     assert len(samples.splits(np.random.RandomState(0), Splits(at_most=1000))) == 5
 
 

@@ -45,7 +45,7 @@ def fitted():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for method, task in CASES:
-            estimator = METHODS[method].of(task)(random_state=0, **SMALL[method])
+            estimator = METHODS[method].estimator_class(task)(random_state=0, **SMALL[method])
             found[method, task] = estimator.fit(FRAME, Y if task == "regression" else THREE)
     return found
 
@@ -55,7 +55,7 @@ def fitted():
 def test_an_estimator_does_what_a_model_does(fitted, case):
     pytest.importorskip("matplotlib")
     estimator = fitted[case]
-    model = gpukfl.Model.of(estimator)
+    model = gpukfl.Model.from_estimator(estimator)
     assert isinstance(estimator.describe(), Description)
     lines = estimator.summary().splitlines()
     assert lines[0] == f"{type(estimator).__name__} for y"
@@ -284,7 +284,7 @@ def test_tuning_that_was_cut_short_is_said_to_be(fitted, cut):
     estimator = fitted["hkrr", "regression"].to_host()
     estimator.tuning_cut_short_ = cut
     assert ("cut short by max_time" in estimator.summary()) == cut
-    assert ("cut short by max_time" in gpukfl.Model.of(estimator).summary()) == cut
+    assert ("cut short by max_time" in gpukfl.Model.from_estimator(estimator).summary()) == cut
 
 
 def test_noise_is_said_to_be_nothing(tmp_path, monkeypatch):

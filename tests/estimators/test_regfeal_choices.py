@@ -143,7 +143,7 @@ def test_features_predict_where_directions_do_not(monkeypatch):
 def test_weights_are_powers_of_the_squared_derivatives(selection, power):
     model = regressor(selection=selection).fit(X, Y_NOISY)
     squares = np.diag(model.R_.T @ model.feature_matrix_ @ model.R_)
-    components = Coordinates(power=power).of(model.R_, model.eta_, 0.33)
+    components = Coordinates(power=power).directions(model.R_, model.eta_, 0.33)
     assert components.shape == (D, D)
     norms = np.linalg.norm(components, axis=1)
     np.testing.assert_allclose(norms, (squares / squares.max()) ** power, rtol=1e-3)
@@ -152,7 +152,7 @@ def test_weights_are_powers_of_the_squared_derivatives(selection, power):
 
 def test_directions_of_next_to_no_weight_are_left_out():
     eta = np.array([1e-30, 0.9, 1e-7])
-    found = Coordinates(power=0.25).of(np.eye(3), eta, 0.33)
+    found = Coordinates(power=0.25).directions(np.eye(3), eta, 0.33)
     np.testing.assert_allclose(found[0], [0, 1, 0])
     assert found.shape == (2, 3)
 

@@ -38,7 +38,7 @@ columns = arrays(np.float64, st.integers(2, 30), elements=st.integers(-5, 5))
 
 
 def learned(kind, samples, weights=None):
-    return kind.of(Rows(np.asarray(samples), np.empty(0)), weights)
+    return kind.fit(Rows(np.asarray(samples), np.empty(0)), weights)
 
 
 # ---------------------------------------------------------------------- laws
@@ -123,7 +123,7 @@ def test_two_rows_are_enough(kind):
 @every
 def test_some_columns_may_be_scaled_and_stretched(kind):
     scaling, index, factors = learned(kind, X), np.array([2, 0]), np.array([0.5, 4.0])
-    part = scaling.of_columns(index, factors)
+    part = scaling.select_columns(index, factors)
     np.testing.assert_allclose(part(NEW[:, index]), scaling(NEW)[:, index] * factors, rtol=1e-12)
     assert part.is_sound
 

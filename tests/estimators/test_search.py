@@ -19,7 +19,7 @@ from gpukfl.estimators._search import (
     Trial,
     Tuner,
     explained_share,
-    first_untried,
+    first_untried_setting,
     hill_climb,
     is_clearly_worse,
 )
@@ -50,7 +50,7 @@ class Listed(Tuner):
     first: bool = False  # whether the first is the choice, whatever the scores
 
     def propose(self, trials):
-        return first_untried(self.settings, trials)
+        return first_untried_setting(self.settings, trials)
 
     def starts(self, _, trials):
         return trials[-1].learned if trials else ()
@@ -58,7 +58,7 @@ class Listed(Tuner):
     def choose(self, trials):
         return trials[0] if self.first else super().choose(trials)
 
-    def described(self, trial):
+    def describe_trial(self, trial):
         return {"setting": trial.setting}
 
 
@@ -161,8 +161,8 @@ def test_a_climb_goes_up_by_more_than_the_gain_only():
     assert hill_climb(trials, lambda score: 0.5 * (1.0 - score)).setting == 0
     assert hill_climb(trials, lambda _: 0.01, first=3).setting == 3
     assert hill_climb(trials, lambda _: 0.1, first=3).setting == 2
-    assert first_untried([1, 7], trials) == 7
-    assert first_untried([1], trials) is None
+    assert first_untried_setting([1, 7], trials) == 7
+    assert first_untried_setting([1], trials) is None
 
 
 def test_reports_go_to_those_who_asked_last_and_only_while_they_ask(capfd):
@@ -177,8 +177,8 @@ def test_reports_go_to_those_who_asked_last_and_only_while_they_ask(capfd):
 
 
 def test_a_run_begins_with_the_settings_of_an_estimator():
-    run = Run.of(clone(KernelRidgeRegressor(random_state=7)))
-    assert run.left() is None
+    run = Run.from_settings(clone(KernelRidgeRegressor(random_state=7)))
+    assert run.remaining_seconds() is None
     assert not run.is_over()
     assert run.rng.randint(100) == np.random.RandomState(7).randint(100)
 

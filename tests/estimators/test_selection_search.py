@@ -135,7 +135,7 @@ def test_weights_count_rows_in_the_folds_too(monkeypatch):
 
     def folds_of(group):
         def same_folds(samples, *_):
-            parts = [samples.taken(np.flatnonzero(group % 2 == k)) for k in range(2)]
+            parts = [samples.take(np.flatnonzero(group % 2 == k)) for k in range(2)]
             return [tuple(parts), tuple(parts[::-1])]
 
         return same_folds
@@ -211,11 +211,11 @@ def test_many_samples_are_factored_and_the_last_fit_takes_some(monkeypatch):
 @pytest.mark.parametrize(("sparsity", "kept"), [(0.03, TRUE), (1e9, [])])
 def test_rows_apart_are_predicted_by_a_fold(sparsity, kept):
     method, run = selector(sparsity=sparsity)._method(), Run(None, 0, 0)
-    samples = Samples.of(X, Y[:, None], None, labels=False)
+    samples = Samples.validate(X, Y[:, None], None, labels=False)
     place = resolve_place("numpy", X, dtype="float64", work=0)
-    problem = method.problem(samples.taken(np.arange(60)), place, run)
-    fold = Fold(problem, HeldOut.of(problem, samples.taken(np.arange(60, N))))
-    learned = method.fit_fold(fold, method.given(problem), None, run)
+    problem = method.problem(samples.take(np.arange(60)), place, run)
+    fold = Fold(problem, HeldOut.from_samples(problem, samples.take(np.arange(60, N))))
+    learned = method.fit_fold(fold, method.default_setting(problem), None, run)
     assert np.flatnonzero(learned.selection.support).tolist() == kept
     error, spread = fold.held_out.error(method.predict_fold(fold, learned)), fold.held_out.spread
     assert error < 0.1 * spread if kept else error >= spread

@@ -79,7 +79,7 @@ def test_variables_are_selected_on_the_samples_there_is_time_for(monkeypatch, co
 
 
 def test_the_samples_there_is_time_for_are_timed_on_few(monkeypatch):
-    samples = Samples.of(X, Y[:, None], None, labels=False)
+    samples = Samples.validate(X, Y[:, None], None, labels=False)
     place = resolve_place("numpy", X, dtype="float64", work=1)
     problem = selector()._method().problem(samples, place, Run(None, 0, 0))
     assert problem.affordable_rows(0.01, None) == N

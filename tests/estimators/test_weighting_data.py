@@ -322,7 +322,7 @@ def test_an_interruption_before_anything_was_learned_gives_a_small_model(monkeyp
 def test_a_trial_is_judged_by_its_predictions(learner):
     method = regressor(learner=learner, instantiation="stumps", ridge="auto")._method()
     run = Run(None, 0, 0)
-    samples = Samples.of(X, Y[:, None], np.arange(N) % 3, labels=False)
+    samples = Samples.validate(X, Y[:, None], np.arange(N) % 3, labels=False)
     place = resolve_place("numpy", X, dtype="float64", work=0)
     choice = choose_setting(method, method.problem(samples, place, run), samples, place, run)
     assert len({trial.setting.instantiation for trial in choice.trials}) == 4
@@ -343,11 +343,11 @@ def test_a_trial_is_judged_by_its_predictions(learner):
 def test_rows_apart_are_predicted_by_a_fold(labels):
     method = (classifier if labels else regressor)()._method()
     y = (Y > 0).astype(float) if labels else Y
-    samples, run = Samples.of(X, y[:, None], None, labels=labels), Run(None, 0, 0)
+    samples, run = Samples.validate(X, y[:, None], None, labels=labels), Run(None, 0, 0)
     place = resolve_place("numpy", X, dtype="float64", work=0)
-    problem = method.problem(samples.taken(np.arange(70)), place, run)
-    fold = Fold(problem, HeldOut.of(problem, samples.taken(np.arange(70, N))))
-    learned = method.fit_fold(fold, method.given(problem), None, run)
+    problem = method.problem(samples.take(np.arange(70)), place, run)
+    fold = Fold(problem, HeldOut.from_samples(problem, samples.take(np.arange(70, N))))
+    learned = method.fit_fold(fold, method.default_setting(problem), None, run)
     predicted = method.predict_fold(fold, learned)
     assert predicted.shape == fold.held_out.Y.shape == (30, 1)
     if labels:

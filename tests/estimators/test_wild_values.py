@@ -58,7 +58,7 @@ def spoiled(samples, cell, value):
 
 def statistics(samples, weights=None):
     samples = np.asarray(samples, dtype=float)
-    by = StandardScaling.of(Rows(samples, np.empty(0)), weights)
+    by = StandardScaling.fit(Rows(samples, np.empty(0)), weights)
     return by.mean, by.scale, by.limits
 
 

@@ -72,9 +72,9 @@ def test_every_method_agrees(name, tmp_path):
 
 def exactly(found, rows):
     """What the arrays of a model in float32 say in float64."""
-    exact = found.estimator.predictor_.placed(lambda array: array.astype(np.float64))
+    exact = found.estimator.predictor_.map_arrays(lambda array: array.astype(np.float64))
     values = exact.values(rows.astype(np.float64))
-    return exact.predicted(values) if exact.labels is None else exact.probabilities(values)
+    return exact.decode(values) if exact.labels is None else exact.probabilities(values)
 
 
 @pytest.mark.few
@@ -193,7 +193,7 @@ def test_members_of_scikit_learn_are_the_same_in_graphs(name):
     estimator, y = FOREIGN[name]
     fitted = estimator.fit(X, y)
     rows = ndonnx.argument(shape=("n", X.shape[1]), dtype=ndonnx.float64)
-    model = member_predictor(fitted).placed(ndonnx.asarray)
+    model = member_predictor(fitted).map_arrays(ndonnx.asarray)
     graph = ndonnx.build({"X": rows}, {"found": model.values(rows)}).SerializeToString()
     (found,) = onnxruntime.InferenceSession(graph).run(None, {"X": NEW})
     np.testing.assert_allclose(found, fitted.predict_proba(NEW), rtol=0, atol=1e-12)

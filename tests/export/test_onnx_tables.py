@@ -7,7 +7,7 @@ from served_tables import FRAME, OTHERS, ROUNDING, WITHOUT, blend, said, single
 
 import gpukfl
 from gpukfl.tables import Table
-from gpukfl.tables._dates import PERIODS, dates_of, days_since, part_of
+from gpukfl.tables._dates import PERIODS, date_part, days_since, parse_dates
 
 ndonnx = pytest.importorskip("ndonnx")
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -20,19 +20,19 @@ def feeds(table, rows):
     """Columns as the inputs of a file take them."""
     found = {}
     for column in table.columns:
-        values = rows[column.name].tolist() if column.used else []
+        values = rows[column.name].tolist() if column.is_used else []
         if column.kind in ("category", "ordered"):
             found[column.name] = np.array(["" if pd.isna(v) else v for v in values], dtype=object)
         elif column.kind == "date":
             found[column.name] = moments(values).astype(np.int64)
-        elif column.used:
+        elif column.is_used:
             found[column.name] = np.array([number(value) for value in values])
     return found
 
 
 def moments(values):
     if any(isinstance(value, str) for value in values):
-        return dates_of(np.array([value or "NA" for value in values], dtype=object), True)
+        return parse_dates(np.array([value or "NA" for value in values], dtype=object), True)
     return np.array([None if pd.isna(value) else value for value in values], dtype="M8[us]")
 
 
@@ -91,7 +91,7 @@ def test_codes_and_encodings_agree(reader, graph, rows):
 def test_inputs_are_the_columns_that_are_used(reader, graph):
     inputs = {one.name: one.type for one in onnxruntime.InferenceSession(graph).get_inputs()}
     kinds = {"category": "string", "ordered": "string", "date": "int64"}
-    used = [column for column in reader.table.columns if column.used]
+    used = [column for column in reader.table.columns if column.is_used]
     assert inputs == {c.name: f"tensor({kinds.get(c.kind, 'double')})" for c in used}
     assert "note" not in inputs
 
@@ -128,7 +128,7 @@ def test_parts_of_dates_are_those_of_numpy():
     times = (days * 86_400_000_003_457).astype("M8[us]")[:, None].ravel()
     edges = np.array(["1900-02-28T23:59:59", "1900-03-01", "2000-02-29", "2100-12-31"], "M8[us]")
     times = np.concatenate([times, edges, np.array(["NaT"], "M8[us]")])
-    table = Table.of(pd.DataFrame({"at": times}), columns={"at": "date"})
+    table = Table.learn(pd.DataFrame({"at": times}), columns={"at": "date"})
     assert table.columns[0].parts == ("year", *PERIODS)
     inputs, codes = tables.make_inputs(table, ndonnx)
     found = run(
@@ -136,7 +136,7 @@ def test_parts_of_dates_are_those_of_numpy():
     )["codes"]
     np.testing.assert_allclose(found[:, 0], days_since(times, table.columns[0].start), rtol=1e-15)
     for k, part in enumerate(("year", *PERIODS)):
-        np.testing.assert_allclose(found[:, 1 + k], part_of(times, part), rtol=1e-15)
+        np.testing.assert_allclose(found[:, 1 + k], date_part(times, part), rtol=1e-15)
 
 
 # ---------------------------------------------------------------------- bad input
@@ -148,12 +148,12 @@ def test_columns_that_files_cannot_read_are_named(tmp_path):
         single("one target").to_onnx(path)
     frame = pd.DataFrame({"label": FRAME["width"], "of": FRAME["colour"]})
     with pytest.raises(ValueError, match="no column with the name of an output, got 'label'"):
-        tables.make_inputs(Table.of(frame), ndonnx)
+        tables.make_inputs(Table.learn(frame), ndonnx)
     with pytest.raises(ValueError, match="a name for every input of an ONNX graph, got a column"):
-        tables.make_inputs(Table.of(frame.rename(columns={"label": ""})), ndonnx)
+        tables.make_inputs(Table.learn(frame.rename(columns={"label": ""})), ndonnx)
     odd = pd.DataFrame({"code": [0.5, 1.5] * 40})
     with pytest.raises(TypeError, match="expected codes that are integers in an ONNX file"):
-        tables.make_inputs(Table.of(odd, columns={"code": "code"}), ndonnx)
+        tables.make_inputs(Table.learn(odd, columns={"code": "code"}), ndonnx)
     assert not path.exists()
 
 

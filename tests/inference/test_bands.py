@@ -80,13 +80,13 @@ def test_a_shortened_kernel_compares_points_that_are_as_much_nearer():
 
 def test_a_kernel_without_a_lengthscale_has_a_lower_ridge(model, monkeypatch):
     """Brownian ones: halving their lengthscale changes nothing."""
-    shares, smoother = [], _kernel_bands.Smoother.of
+    shares, smoother = [], _kernel_bands.Smoother.fit
 
     def spied(*args, share):
         shares.append(share)
         return smoother(*args, share=share)
 
-    monkeypatch.setattr(_kernel_bands.Smoother, "of", spied)
+    monkeypatch.setattr(_kernel_bands.Smoother, "fit", spied)
     for one in (model, BKerNNRegressor(10, random_state=0).fit(X, Y)):
         bands(one, X, Y, features=[0], held_out=True)
     assert shares[1] == 0.5 * shares[0]
@@ -273,19 +273,25 @@ def test_a_class_of_one_row_has_its_own_curves(fit):
 
 
 def test_a_fit_to_fewer_classes_gives_the_others_nothing():
-    subject = InferenceData.of(RandomForestClassifier(5, random_state=0).fit(X, RARE), X, RARE)
+    subject = InferenceData.from_model(
+        RandomForestClassifier(5, random_state=0).fit(X, RARE), X, RARE
+    )
     fit = RandomForestClassifier(5, random_state=0).fit(X[RARE != "rare"], RARE[RARE != "rare"])
     found = subject.functions(X[:9], fit)
     np.testing.assert_array_equal(found[:, :2], fit.predict_proba(X[:9]))
     assert not found[:, 2].any()
     two = np.where(RARE == "rare", "rare", "low")
-    subject = InferenceData.of(RandomForestClassifier(5, random_state=0).fit(X, two), X, two)
+    subject = InferenceData.from_model(
+        RandomForestClassifier(5, random_state=0).fit(X, two), X, two
+    )
     alone = RandomForestClassifier(5, random_state=0).fit(X, np.full(100, "low"))
     np.testing.assert_array_equal(subject.functions(X[:9], alone), np.zeros((9, 1)))
 
 
 def test_slopes_of_a_half_are_those_of_all_classes():
-    subject = InferenceData.of(HKRRClassifier(1, ridge=1e-2, random_state=0).fit(X, RARE), X, RARE)
+    subject = InferenceData.from_model(
+        HKRRClassifier(1, ridge=1e-2, random_state=0).fit(X, RARE), X, RARE
+    )
     slopes = subject.learn_kernel(np.flatnonzero(RARE != "rare")).slopes(X[:9])
     assert slopes.shape == (9, 1, 3)
     np.testing.assert_array_equal(slopes[..., 0], -slopes[..., 1])

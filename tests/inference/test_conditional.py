@@ -99,7 +99,7 @@ def test_permuted_rows_keep_what_they_have():
     rng = np.random.default_rng(0)
     values, means = rng.standard_normal((12, 2)), rng.standard_normal((12, 2))
     blocks, scales = rng.permutation(12).reshape(3, 4), rng.uniform(0.5, 2.0, (12, 2))
-    found = Permuted.of(values, means, scales, blocks)
+    found = Permuted.from_residuals(values, means, scales, blocks)
     np.testing.assert_array_equal(found.values[np.arange(12), found.own], values[found.rows])
     first, other = blocks[0, :2]
     residual = scales[first] * (values[other] - means[other]) / scales[other]
@@ -116,11 +116,11 @@ def test_drawn_levels_have_their_probabilities():
     levels = np.array([0, 1, 2, 1, 0])
     values = np.array([5.0, 7.0, 9.0])[levels][:, None]
     shares = rng.dirichlet(np.ones(3), 5)
-    found = DrawnLevels.of(values, levels, shares, np.arange(5))
+    found = DrawnLevels.from_probabilities(values, levels, shares, np.arange(5))
     np.testing.assert_array_equal(found.values[np.arange(5), found.own], values)
     table = rng.standard_normal((5, 3))
     sums = found.sums(table, 4000, np.random.RandomState(0))
-    expected = found.expected(table).sum()
+    expected = found.expectation(table).sum()
     assert abs(sums.mean() - expected) < 5 * sums.std() / np.sqrt(4000)
 
 

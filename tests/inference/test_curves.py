@@ -132,16 +132,16 @@ def product(A):
 
 def test_a_curve_asks_some_points_at_a_time(monkeypatch):
     curve = partial_dependence(X, 0, "x0", points=9, background=X[:30])
-    whole = curve.of(lambda A: np.stack([A, A**2]))
+    whole = curve.evaluate(lambda A: np.stack([A, A**2]))
     assert whole.shape == (2, 9, 3)
     monkeypatch.setattr(_curves, "_AT_ONCE", 7)
-    np.testing.assert_allclose(curve.of(lambda A: np.stack([A, A**2])), whole, atol=1e-12)
+    np.testing.assert_allclose(curve.evaluate(lambda A: np.stack([A, A**2])), whole, atol=1e-12)
 
 
 def test_partial_dependence_varies_as_the_mean_of_its_rows():
     """Of a product it is a line, whose slope is the mean of the other feature."""
     curve = partial_dependence(X, 0, "x0", points=9, background=X[:30])
-    found = curve.spread(product(curve.points))
+    found = curve.covariance(product(curve.points))
     away = curve.steps - curve.steps.mean()
     expected = np.outer(away, away) * np.var(X[:30, 1], ddof=1) / 30
     np.testing.assert_allclose(found, expected, atol=1e-12)
@@ -149,7 +149,7 @@ def test_partial_dependence_varies_as_the_mean_of_its_rows():
 
 def test_accumulated_effects_vary_as_the_means_of_their_intervals():
     curve = accumulated_effects(X, 0, "x0", points=5, background=X)
-    found = curve.spread(product(curve.points))
+    found = curve.covariance(product(curve.points))
     steps = np.diff(np.eye(5), axis=0)
     lower, upper = curve.steps[:-1, None], curve.steps[1:, None]
     inside = (X[:, 0] > lower) & (X[:, 0] <= upper)
@@ -189,7 +189,7 @@ def test_each_step_of_partial_dependence_counts_alike():
 def test_curves_of_sums_do_not_vary_with_their_rows(make):
     curve = make(X, 0, "x0", points=9, background=X)
     sums = np.exp(curve.points[:, 0]) + curve.points[:, 1] ** 3
-    np.testing.assert_allclose(curve.spread(sums), 0.0, atol=1e-20)
+    np.testing.assert_allclose(curve.covariance(sums), 0.0, atol=1e-20)
 
 
 def test_a_profile_is_straight_in_scaled_features():

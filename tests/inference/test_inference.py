@@ -26,7 +26,7 @@ Y = np.sin(2.0 * X[:, 0]) + 0.2 * RNG.standard_normal(120)
 
 @pytest.fixture(scope="module")
 def model():
-    return Model.of(HKRRRegressor(1, criterion="evidence", random_state=0).fit(X, Y))
+    return Model.from_estimator(HKRRRegressor(1, criterion="evidence", random_state=0).fit(X, Y))
 
 
 @pytest.fixture(scope="module")

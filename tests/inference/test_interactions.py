@@ -45,7 +45,7 @@ def test_averages_are_those_of_another_library():
     rows = np.zeros((first.size, 4))
     rows[:, 0], rows[:, 2] = first.ravel(), second.ravel()
     ours = ByPrediction(rows, X, lambda Z: model.predict(Z)[:, None], np.ones(60))
-    np.testing.assert_allclose(ours.on(np.array([0, 2]))[:, 0], theirs["average"].ravel())
+    np.testing.assert_allclose(ours.evaluate(np.array([0, 2]))[:, 0], theirs["average"].ravel())
 
 
 MODELS = {
@@ -78,7 +78,7 @@ def test_closed_forms_are_averages_of_predictions(name):
     by_prediction = ByPrediction(rows, background, values, np.ones(30))
     for columns in ([], [0], [0, 1], [2, 3], [0, 1, 2, 3]):
         some = np.array(columns, dtype=int)
-        np.testing.assert_allclose(closed.on(some), by_prediction.on(some), atol=1e-6)
+        np.testing.assert_allclose(closed.evaluate(some), by_prediction.evaluate(some), atol=1e-6)
 
 
 @pytest.mark.few
@@ -229,7 +229,7 @@ def test_p_values_are_uniform_however_much_is_taken_out():
         rng = np.random.default_rng(seed)
         effect, noise = rng.standard_normal((2, 80, 1))
         noise *= 0.3 + np.abs(effect)
-        score = Score.without(rng.standard_normal((80, 40)), effect, noise)
+        score = Score.residualize(rng.standard_normal((80, 40)), effect, noise)
         found += score_p_values([score], 99, np.random.RandomState(seed)).tolist()
     assert kstest(found, "uniform").pvalue >= 0.05
     assert np.mean(np.array(found) <= 0.05) <= 0.08

@@ -93,7 +93,7 @@ def test_pairs_before_an_interruption_are_those_of_the_whole(monkeypatch):
 
     def dependence_of(*given):
         found = make(*given)
-        one = SimpleNamespace(exact=found.exact, on=found.on, may_interact=found.may_interact)
+        one = SimpleNamespace(exact=found.exact, on=found.evaluate, may_interact=found.may_interact)
         interrupt(monkeypatch, one, "on", 1 + 4 + 2)  # the mean, single features, two pairs
         return one
 

@@ -24,11 +24,11 @@ def features(A):
 
 @pytest.fixture(scope="module")
 def smoother():
-    return Smoother.of(kernel(X, X), features(X), Y, ONES, share=1.0)
+    return Smoother.fit(kernel(X, X), features(X), Y, ONES, share=1.0)
 
 
 def test_it_is_scikit_learns_posterior_with_a_wide_prior_of_the_constant():
-    one = Smoother.of(kernel(X, X), np.ones((60, 1)), Y, ONES, share=1.0)
+    one = Smoother.fit(kernel(X, X), np.ones((60, 1)), Y, ONES, share=1.0)
     prior = ConstantKernel(1e5, "fixed") + RBF(1.0, "fixed")
     oracle = GaussianProcessRegressor(prior, alpha=one.ratio, optimizer=None).fit(X, Y)
     found = one.map(kernel(NEW, X), np.ones((15, 1))) @ Y
@@ -73,27 +73,27 @@ def test_another_kernel_must_be_clearly_better():
 def test_what_is_not_penalised_is_reproduced(smoother):
     for k in range(3):
         h = features(X)[:, k]
-        assert np.allclose(smoother.fitted(h), h, atol=1e-8)
+        assert np.allclose(smoother.smooth(h), h, atol=1e-8)
         found = smoother.map(kernel(NEW, X), features(NEW)) @ h
         assert np.allclose(found, features(NEW)[:, k], atol=1e-8)
 
 
 def test_fitted_values_are_the_map_at_the_rows(smoother):
     found = smoother.map(kernel(X, X), features(X))
-    assert np.allclose(found @ Y, smoother.fitted(Y))
-    corrected = smoother.corrected(found)
-    assert np.allclose(corrected @ Y, smoother.fitted(Y) + smoother.fitted(Y - smoother.fitted(Y)))
+    assert np.allclose(found @ Y, smoother.smooth(Y))
+    corrected = smoother.correct_bias(found)
+    assert np.allclose(corrected @ Y, smoother.smooth(Y) + smoother.smooth(Y - smoother.smooth(Y)))
 
 
 def test_weights_enter_as_variances_of_the_noise():
     weights = RNG.uniform(0.5, 2.0, 60)
-    one = Smoother.of(kernel(X, X), features(X), Y, np.sqrt(weights), share=1.0)
+    one = Smoother.fit(kernel(X, X), features(X), Y, np.sqrt(weights), share=1.0)
     V = kernel(X, X) + one.ratio * np.diag(1.0 / weights)
     P, H = np.linalg.inv(V), features(X)
     beta = np.linalg.solve(H.T @ P @ H, H.T @ P @ Y)
     expected = features(NEW) @ beta + kernel(NEW, X) @ P @ (Y - H @ beta)
     assert np.allclose(one.map(kernel(NEW, X), features(NEW)) @ Y, expected)
-    assert np.allclose(one.map(kernel(X, X), H) @ Y, one.fitted(Y))
+    assert np.allclose(one.map(kernel(X, X), H) @ Y, one.smooth(Y))
 
 
 def test_residuals_give_the_noise(smoother):
@@ -107,20 +107,20 @@ def test_residuals_give_the_noise(smoother):
 
 
 def test_the_ratio_has_no_unit(smoother):
-    other = Smoother.of(kernel(X, X), features(X), 1e3 * Y, ONES, share=1.0)
+    other = Smoother.fit(kernel(X, X), features(X), 1e3 * Y, ONES, share=1.0)
     assert other.ratio == pytest.approx(smoother.ratio, rel=1e-3)
-    share = Smoother.of(kernel(X, X), features(X), Y, ONES, share=0.1)
+    share = Smoother.fit(kernel(X, X), features(X), Y, ONES, share=0.1)
     assert share.ratio == pytest.approx(0.1 * smoother.ratio, rel=1e-6)
 
 
 def test_columns_that_are_made_of_others_are_left_out():
     H = np.column_stack([features(X), X[:, 0] + 2.0 * X[:, 1], np.zeros(60)])
-    one = Smoother.of(kernel(X, X), H, Y, ONES, share=1.0)
+    one = Smoother.fit(kernel(X, X), H, Y, ONES, share=1.0)
     assert len(one.columns) == 3
-    assert np.allclose(one.fitted(X[:, 0]), X[:, 0], atol=1e-7)
+    assert np.allclose(one.smooth(X[:, 0]), X[:, 0], atol=1e-7)
 
 
 def test_a_kernel_that_sees_nothing_leaves_a_regression():
-    one = Smoother.of(np.zeros((60, 60)), features(X), Y, ONES, share=0.1)
+    one = Smoother.fit(np.zeros((60, 60)), features(X), Y, ONES, share=0.1)
     expected = features(X) @ np.linalg.lstsq(features(X), Y, rcond=None)[0]
-    assert np.allclose(one.fitted(Y), expected)
+    assert np.allclose(one.smooth(Y), expected)

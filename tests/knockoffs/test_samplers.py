@@ -97,7 +97,7 @@ def test_copies_of_integers_are_not_cut_to_integers(sampler, dtype):
 def test_an_offset_makes_no_column_constant():
     X = columns(500)
     seconds = 1.7e9 + 1000.0 * X
-    assert not Correlation.of(np.full((20_000, 1), 0.1)).deviation.any()
+    assert not Correlation.estimate(np.full((20_000, 1), 0.1)).deviation.any()
     copies = GaussianKnockoffs().of(seconds, 1).draw(np.random.RandomState(0))
     plain = GaussianKnockoffs().of(X, 1).draw(np.random.RandomState(0))
     np.testing.assert_allclose((copies - 1.7e9) / 1000.0, plain, rtol=1e-5)
@@ -139,7 +139,7 @@ def test_correlations_are_shrunk_to_their_mean():
     Of a difference as much as three standard errors of the correlation.
     """
     X = columns(40)
-    found = Correlation.of(X)
+    found = Correlation.estimate(X)
     Z = (X - X.mean(axis=0)) / X.std(axis=0)
     others = ~np.eye(P, dtype=bool)
     products = np.stack([np.outer(row, row)[others] for row in Z])
@@ -165,7 +165,7 @@ def test_a_clear_correlation_stays_among_columns_without_one(noise, sign):
     X = np.random.default_rng(8).standard_normal((200, 30))
     X[:, 1] = sign * X[:, 0] + noise * X[:, 1]
     raw = np.corrcoef(X[:, :2].T)[0, 1]
-    found = Correlation.of(X)
+    found = Correlation.estimate(X)
     assert found.shrinkage > 0.5
     assert abs(found.matrix[0, 1] - raw) < 3.0 * (1.0 - raw**2) / 200**0.5
     spread = GaussianKnockoffs().of(X, COPIES).core.spread
@@ -201,7 +201,7 @@ def test_independent_columns_have_independent_copies():
 def test_equal_columns_are_named_and_leave_room():
     X = columns(300)
     X[:, 3] = 5.0 - 2.0 * X[:, 1]
-    found = Correlation.of(X)
+    found = Correlation.estimate(X)
     assert found.equal == [(1, 3)]
     np.testing.assert_array_equal(found.matrix[3], [0.0, 0.0, 0.0, 1.0])
     np.testing.assert_allclose(found.matrix[:3, :3], np.corrcoef(X[:, :3].T), atol=0.02)

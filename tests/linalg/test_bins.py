@@ -34,7 +34,7 @@ def cases(on, rng, kind, *, shift=None):
         A = on.rounded(oracles.projections(rng, kind, m, n))
         low, gap = grid(A, q)
         placed = on.put(A), on.put(low, "float64"), on.put(gap, "float64"), q
-        at = Positions.of(*placed, shift=shift)
+        at = Positions.from_projections(*placed, shift=shift)
         yield at, oracles.interpolation(on.host(at.codes), at.shift, q), (m, n, q, t)
 
 
@@ -45,11 +45,11 @@ def test_positions_count_knots_in_fixed_point(on, rng, kind):
         low, gap = grid(A, q)
         placed = on.put(A), on.put(low, "float64"), on.put(gap, "float64"), q
         exact = np.clip((A - low[:, None]) / gap[:, None], 0, q - 1)
-        at = Positions.of(*placed)
+        at = Positions.from_projections(*placed)
         on.assert_lives_here(at.codes, "int32")
         assert np.max(np.abs(on.host(at.codes) / 2.0**at.shift - exact)) <= 2.0**-at.shift
         for shift in (0, 4):
-            down = Positions.of(*placed, shift=shift)
+            down = Positions.from_projections(*placed, shift=shift)
             assert down.shift == shift
             assert np.array_equal(on.host(down.codes), np.floor(exact * 2**shift))
 
@@ -58,7 +58,7 @@ def test_positions_use_every_bit_and_never_overflow(on):
     for q in (2, 3, 4096, 4097, MAX_KNOTS):
         ends = on.put([[-5.0, 0.0, 1.0, 5.0]], "float64")
         one = on.put([1.0 / (q - 1)], "float64")
-        at = Positions.of(ends, on.put([0.0], "float64"), one, q)
+        at = Positions.from_projections(ends, on.put([0.0], "float64"), one, q)
         assert np.array_equal(on.host(at.codes) / 2.0**at.shift, [[0, 0, q - 1, q - 1]])
         assert 2**30 <= (q - 1) * 2**at.shift < 2**31
         cell, share = at.cells(0)
@@ -69,7 +69,7 @@ def test_positions_use_every_bit_and_never_overflow(on):
 def test_positions_of_nan_stay_among_the_knots(on):
     A = on.put([[np.nan, 0.0, 2.0]])
     zero, one = on.put([0.0], "float64"), on.put([1.0], "float64")
-    cells = on.host(Positions.of(A, zero, one, 3).codes) >> 29
+    cells = on.host(Positions.from_projections(A, zero, one, 3).codes) >> 29
     assert np.all((cells >= 0) & (cells < 3))
 
 
@@ -118,7 +118,7 @@ def test_pair_sums_are_grams_of_interpolation(on, rng, kind, shift, weighted):
 def test_pairs_of_many_knots_are_summed_too(on):
     q = 300
     low, one = on.put([0.0], "float64"), on.put([1.0], "float64")
-    at = Positions.of(on.put(np.arange(q)[None, :] + 0.25), low, one, q, shift=2)
+    at = Positions.from_projections(on.put(np.arange(q)[None, :] + 0.25), low, one, q, shift=2)
     B = oracles.interpolation(on.host(at.codes), at.shift, q)[0]
     on.assert_close(pair_sums(at, None), B.T @ B, ulps=0, dtype="float64")
 
@@ -126,7 +126,7 @@ def test_pairs_of_many_knots_are_summed_too(on):
 def test_small_memory_changes_no_sum_of_pairs(on, rng):
     A = on.put(rng.uniform(0, 4, (3, 60)))
     zero, one = on.put(np.zeros(3), "float64"), on.put(np.ones(3), "float64")
-    at = Positions.of(A, zero, one, 5, shift=4)
+    at = Positions.from_projections(A, zero, one, 5, shift=4)
     w = on.put(np.ones((60, 1)))
     for weights in (None, w):
         whole = on.host(pair_sums(at, weights))
@@ -149,7 +149,7 @@ def drawn(draw):
 @settings(derandomize=True)
 def test_compiled_positions_equal_the_array_api_form(case, shift):
     A, low, gap, q, _ = case
-    at = Positions.of(A, low, gap, q, shift=shift)
+    at = Positions.from_projections(A, low, gap, q, shift=shift)
     expected = generic._encode(A, low, gap, q, at.shift)
     assert at.codes.dtype == (np.int16 if (q - 1) << at.shift < 2**15 else np.int32)
     assert np.array_equal(at.codes, expected)
@@ -159,7 +159,7 @@ def test_compiled_positions_equal_the_array_api_form(case, shift):
 @settings(derandomize=True)
 def test_compiled_bins_equal_the_array_api_form(case, shift):
     A, low, gap, q, V = case
-    at = Positions.of(A, low, gap, q, shift=shift)
+    at = Positions.from_projections(A, low, gap, q, shift=shift)
     U = np.cos(np.arange(len(A) * q * 2.0)).reshape(len(A), q, 2)
     close = dict(rtol=0, atol=1e-14 * (1 + np.sum(np.abs(V))))
     np.testing.assert_allclose(bin_sums(at, V), generic._bin_sums(at, V), **close)

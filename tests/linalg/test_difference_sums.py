@@ -40,7 +40,7 @@ def factored(V, X, power):
     """The sums by a factor, as callers form them."""
     if power == 2:
         return factored_square_sums(V, X)
-    return factored_difference_sums(V, SortedColumns.of(X))
+    return factored_difference_sums(V, SortedColumns.sort(X))
 
 
 def assert_within(actual, expected, scale, *, eps=EPS, ulps):
@@ -157,7 +157,7 @@ def test_other_powers_are_refused(on, power):
 
 def test_columns_are_sorted_and_taken(on, rng):
     _, V, X = problem(on, rng, 30, 6)
-    data = SortedColumns.of(on.put(X))
+    data = SortedColumns.sort(on.put(X))
     order, gaps = on.host(data.order), on.host(data.gaps)
     on.assert_lives_here(data.gaps)
     assert gaps.shape == (6, 29)
@@ -167,7 +167,7 @@ def test_columns_are_sorted_and_taken(on, rng):
     everything = on.host(factored_difference_sums(on.put(V), data))
     for columns in ([4], [5, 0, 2], [1, 1], []):
         index = np.array(columns, dtype=np.int64)
-        some = data.at(index)
+        some = data.take(index)
         np.testing.assert_array_equal(on.host(some.order), order[index])
         np.testing.assert_array_equal(on.host(some.gaps), gaps[index])
         actual = on.host(factored_difference_sums(on.put(V), some))
@@ -237,7 +237,7 @@ def test_both_forms_equal_the_formula(case):
         assert_within(actual, exact, scale, ulps=20)
     exact = dense(wide[1] @ wide[1].T, wide[2])
     scale = factored_spread(wide[1], wide[2], 1)
-    columns = SortedColumns.of(X)
+    columns = SortedColumns.sort(X)
     eps = np.finfo(X.dtype).eps
     for actual in (
         factored_difference_sums(V, columns),
@@ -262,7 +262,7 @@ def test_another_number_of_threads_changes_rounding_only(monkeypatch, rng):
 
 def test_the_generic_form_keeps_a_few_arrays_like_the_factor(rng):
     n, m = 20_000, 20
-    V, columns = rng.standard_normal((n, m)), SortedColumns.of(rng.standard_normal((n, 8)))
+    V, columns = rng.standard_normal((n, m)), SortedColumns.sort(rng.standard_normal((n, 8)))
     tracemalloc.start()
     generic._factored_difference_sums(V, columns)
     _, peak = tracemalloc.get_traced_memory()

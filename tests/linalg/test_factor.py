@@ -37,7 +37,7 @@ def test_a_value_is_added_to_the_diagonal_of_a_copy(on, rng, turned):
 @pytest.mark.parametrize("n", [1, 2, 30])
 def test_cholesky_solves(on, rng, n):
     A, b = on.rounded(positive_definite(rng, n)), on.rounded(rng.standard_normal((n, 3)))
-    factor = CholeskyFactor.of(on.put(A))
+    factor = CholeskyFactor.factor(on.put(A))
     on.assert_close(factor.L, np.linalg.cholesky(A), ulps=10 * n)
     L = on.host(factor.L).astype(np.float64)
     on.assert_close(factor.solve_lower(on.put(b)), np.linalg.solve(L, b), ulps=10 * n)
@@ -48,7 +48,7 @@ def test_cholesky_solves(on, rng, n):
 @pytest.mark.parametrize("n", [1, 2, 30, 64, 130])  # within, at and beyond a block
 def test_inverse_and_whitened_matrix(on, rng, n):
     A, S = on.rounded(positive_definite(rng, n)), on.rounded(positive_definite(rng, n))
-    factor, given = CholeskyFactor.of(on.put(A)), on.put(S)
+    factor, given = CholeskyFactor.factor(on.put(A)), on.put(S)
     on.assert_close(factor.inverse(), np.linalg.inv(A), ulps=100 * n)
     L = on.host(factor.L).astype(np.float64)
     found = factor.whiten(given)
@@ -67,7 +67,7 @@ def test_inverse_and_whitened_matrix(on, rng, n):
 )
 def test_cholesky_raises_linalgerror_everywhere(on, A):
     with pytest.raises(np.linalg.LinAlgError):
-        CholeskyFactor.of(on.put(A))
+        CholeskyFactor.factor(on.put(A))
 
 
 @pytest.mark.parametrize("n", [1, 2, 30])
@@ -115,7 +115,7 @@ def test_nearly_singular_matrices_are_solved_with_where_they_have_a_factor(on, r
 
 
 FACTORISATIONS = [
-    pytest.param(CholeskyFactor.of, "cholesky", id="cholesky"),
+    pytest.param(CholeskyFactor.factor, "cholesky", id="cholesky"),
     pytest.param(eigh, "eigh", id="eigh"),
     pytest.param(eigvalsh, "eigvalsh", id="eigvalsh"),
     pytest.param(svd, "svd", id="svd"),
@@ -236,12 +236,12 @@ def test_a_factor_may_take_the_place_of_its_matrix(on, rng):
     B = rng.standard_normal((7, 9))
     A, b = on.rounded(B @ B.T), on.rounded(rng.standard_normal((7, 2)))
     expected = np.linalg.solve(A, b)
-    once = CholeskyFactor.of(on.put(A))
-    again = CholeskyFactor.of(on.xp.asarray(on.put(A), copy=True), overwrite=True)
+    once = CholeskyFactor.factor(on.put(A))
+    again = CholeskyFactor.factor(on.xp.asarray(on.put(A), copy=True), overwrite=True)
     on.assert_close(again.L, on.host(once.L), ulps=100)
     on.assert_close(again.solve(on.put(b)), expected, ulps=100 * np.linalg.cond(A))
     with pytest.raises(np.linalg.LinAlgError):
-        CholeskyFactor.of(on.xp.asarray(on.put(-A), copy=True), overwrite=True)
+        CholeskyFactor.factor(on.xp.asarray(on.put(-A), copy=True), overwrite=True)
 
 
 def test_what_is_decomposed_is_read(on, rng):

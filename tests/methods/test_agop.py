@@ -110,7 +110,7 @@ def test_principal_gradients_are_those_of_the_outer_product(on, rng, weighted, d
 def test_gradients_of_a_fit_are_its_difference_quotients(on_double, rng, kernel):
     on = on_double
     X, Y = data(rng, t=2)
-    found = problem(on, X, Y, kernel, Z=on.put(X[:30])).at(on.put(np.eye(5)))
+    found = problem(on, X, Y, kernel, Z=on.put(X[:30])).fit(on.put(np.eye(5)))
     alpha, _ = found.solve()
     smooth, coefs = kernel.stretched(found.lengthscale), on.host(alpha)
     G, n = on.host(found.gradients(found.ridge, np.inf)), len(X)
@@ -127,7 +127,7 @@ def test_gradients_are_of_a_fit_with_little_noise(on_double, rng):
     on = on_double
     X, Y = data(rng)
     eye = on.put(np.eye(5))
-    found = problem(on, X, Y, Laplace()).at(eye)
+    found = problem(on, X, Y, Laplace()).fit(eye)
     ridge = float(0.01 * (1.0 - on.host(found.operator.core).mean()) / len(X))
     sharp = on.host(found.gradients(ridge, np.inf))
     on.assert_close(found.gradients(1.0, 0.01), sharp, ulps=1e6)
@@ -234,7 +234,7 @@ def test_weights_count_as_copies_of_the_gradients(on_double, rng, structure, noi
     B = on.put(np.eye(5))
     for _ in range(3):
         alone = how.is_diagonal
-        fits = [each.at(B) for each in (weighted, copied)]
+        fits = [each.fit(B) for each in (weighted, copied)]
         one, other = (each.gradients(each.ridge, noise, diagonal=alone) for each in fits)
         on.assert_close(one, on.host(other), ulps=1e6)
         B = how.make_map(one, 5)
@@ -244,7 +244,9 @@ def test_left_out_predictions_have_the_score(on, rng):
     X, Y = (on.rounded(V) for V in data(rng, n=50, t=2))
     D = on.rounded(rng.uniform(0.5, 2.0, (50, 1)))
     for Z in (None, on.put(X[:15])):
-        found = problem(on, X, Y, Laplace(), D, Z=Z, ridges=[1e-2]).at(on.put(np.eye(5), "float64"))
+        found = problem(on, X, Y, Laplace(), D, Z=Z, ridges=[1e-2]).fit(
+            on.put(np.eye(5), "float64")
+        )
         left = on.host(found.left_out()) - Y
         assert np.sum(D * left**2) / D.sum() == pytest.approx(found.score, rel=1e-6)
 
@@ -310,11 +312,11 @@ def test_ridges_of_another_fit_give_as_many_maps_of_their_own(on_double, rng, st
     placed = problem(on, X[:100], Y[:100], Laplace())
     B = on.put(np.ones(5) if structure == "diagonal" else np.eye(5))
     for ridge in first.ridges:
-        gradients = placed.at(B).gradients(ridge, how.noise, diagonal=how.is_diagonal)
+        gradients = placed.fit(B).gradients(ridge, how.noise, diagonal=how.is_diagonal)
         B = how.make_map(gradients, 5)
     other = fit_gradient_maps(placed, how, ridges=first.ridges)
     on.assert_close(other.best.B, on.host(B), ulps=10)
-    assert other.best.ridge == placed.at(B).ridge
+    assert other.best.ridge == placed.fit(B).ridge
     none = fit_gradient_maps(placed, how, ridges=())
     assert none.n_steps == 0
     on.assert_close(diagonal_map(none.best.B), np.eye(5), ulps=10)

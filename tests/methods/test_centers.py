@@ -172,4 +172,4 @@ def test_rows_are_found_wherever_they_are(on, rng, tmp_path, budget):
     file[:] = X
     index = np.array([0, 7, 8, 30, 49])
     with gpukfl.memory_budget(budget):
-        on.assert_close(Rows(file, on.reference).at(index), X[index], ulps=0)
+        on.assert_close(Rows(file, on.reference).gather(index), X[index], ulps=0)

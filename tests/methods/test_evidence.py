@@ -194,7 +194,7 @@ def test_the_gradients_of_the_bound_are_those_of_its_values(on_double, rng, case
     found = criterion(on.put(problem.B), RATIO)
 
     def value(B, ratio):  # without its gradients
-        return criterion.evaluated(on.put(B), ratio)[1]
+        return criterion.evaluate(on.put(B), ratio)[1]
 
     slopes = oracles.slopes(lambda B: value(B, RATIO), problem.B, 1e-6)
     assert np.max(np.abs(found.metric - slopes)) <= 1e-5 * np.max(np.abs(slopes))
@@ -213,7 +213,7 @@ def test_with_all_rows_for_centres_the_bound_is_the_evidence(on, rng, weighted):
     assert bound.value == pytest.approx(exact.value, rel=1e-6)
     assert bound.log_ratio == pytest.approx(exact.log_ratio, rel=1e-5, abs=1e-5)
     np.testing.assert_allclose(bound.metric, exact.metric, rtol=1e-5, atol=1e-5)
-    posterior, value = problem.bound(problem.X).evaluated(B, RATIO)
+    posterior, value = problem.bound(problem.X).evaluate(B, RATIO)
     assert value == pytest.approx(bound.value, rel=1e-12)
     own = problem.exact().posterior(B, RATIO)
     U, V = (on.put(X @ problem.B.T, "float64") for X in (problem.X + 0.3, problem.X))
@@ -239,7 +239,7 @@ def test_the_bound_is_below_and_rises_with_centres(rng, on_double, q):
 def test_variances_through_centres_are_those_of_the_formula(rng, on_double, weighted):
     problem = Problem(on_double, rng, weighted=weighted)
     Z, new = problem.X[:6], problem.X + 0.3
-    posterior, _ = problem.bound(Z).evaluated(on_double.put(problem.B), RATIO)
+    posterior, _ = problem.bound(Z).evaluate(on_double.put(problem.B), RATIO)
     K, core, own = (problem.formula(X @ problem.B.T, Z @ problem.B.T) for X in (new, Z, problem.X))
     core = core + posterior.factor.jitter * np.eye(6)
     posed = core + own.T @ (problem.w * own) / RATIO
@@ -253,8 +253,10 @@ def test_sums_that_rounding_has_made_indefinite_get_more_jitter(rng, on_double):
     copies = np.concatenate([problem.X[:4], problem.X[:4]])
     system = problem.bound(copies).system(on_double.put(problem.B))
     ratio, one = 1e-3, on_double.put(np.eye(8))
-    exact = BoundPosterior.of(system, ratio, 1.0)
-    rounded = BoundPosterior.of(replace(system, gram=system.gram - 1e-10 * one), ratio, 1.0)
+    exact = BoundPosterior.from_system(system, ratio, 1.0)
+    rounded = BoundPosterior.from_system(
+        replace(system, gram=system.gram - 1e-10 * one), ratio, 1.0
+    )
     assert rounded.factor.jitter > exact.factor.jitter
     np.testing.assert_allclose(
         on_double.host(rounded.squares), on_double.host(exact.squares), rtol=0.05
@@ -269,7 +271,7 @@ class RoundedCriterion(BoundCriterion):
     def system(self, C):
         system = super().system(C)
         xp, L = array_namespace(system.gram), system.factor(1e-14).L
-        H, _ = system.whitened(system.factor(1e-14))
+        H, _ = system.whiten(system.factor(1e-14))
         values, vectors = xp.linalg.eigh(H)
         direction = L.L @ vectors[:, :1]
         changed = (values[0] + self.negative) * (direction @ direction.T)
@@ -283,13 +285,13 @@ def test_noise_below_the_rounding_of_sums_is_raised_until_there_is_a_solution(rn
     criterion = RoundedCriterion(exact.kernel, exact.rows, exact.Z, exact.Y)
     C = on.put(np.ones(3))
     with pytest.raises(np.linalg.LinAlgError):
-        BoundPosterior.of(criterion.system(C), 1e-10, 1.0)
-    posterior, value = criterion.evaluated(C, 1e-10)
+        BoundPosterior.from_system(criterion.system(C), 1e-10, 1.0)
+    posterior, value = criterion.evaluate(C, 1e-10)
     assert posterior.ratio == pytest.approx(1e-7)
-    assert value == criterion.evaluated(C, posterior.ratio)[1]
-    assert criterion.evaluated(C, 1e-4)[0].ratio == 1e-4
+    assert value == criterion.evaluate(C, posterior.ratio)[1]
+    assert criterion.evaluate(C, 1e-4)[0].ratio == 1e-4
     with pytest.raises(np.linalg.LinAlgError):
-        criterion.evaluated(on.put(np.full(3, np.nan)), 1e-4)
+        criterion.evaluate(on.put(np.full(3, np.nan)), 1e-4)
 
 
 # ---------------------------------------------------------------------- fits
@@ -438,7 +440,7 @@ def test_the_gradient_of_the_prior(rng):
 def test_the_inverse_of_a_factor(on, rng):
     A = rng.standard_normal((7, 7))
     A = on.rounded(A @ A.T + 7 * np.eye(7))
-    on.assert_close(CholeskyFactor.of(on.put(A)).inverse(), np.linalg.inv(A), ulps=200)
+    on.assert_close(CholeskyFactor.factor(on.put(A)).inverse(), np.linalg.inv(A), ulps=200)
 
 
 # ---------------------------------------------------------------------- the noise to begin with
@@ -452,8 +454,8 @@ def test_a_noise_ratio_nearby_is_the_best_of_its_neighbours(on_double, rng, weig
     criterion = problem.bound(problem.X[:15])
     C = on_double.put(np.full(3, 0.7))
     found = criterion.ratio_nearby(C, start)
-    value = [criterion.evaluated(C, ratio)[1] for ratio in (found / 4, found, found * 4)]
+    value = [criterion.evaluate(C, ratio)[1] for ratio in (found / 4, found, found * 4)]
     assert value[1] >= max(value)
-    assert value[1] >= criterion.evaluated(C, start)[1]
+    assert value[1] >= criterion.evaluate(C, start)[1]
     power = math.log(found / start, 4)
     assert power == pytest.approx(round(power), abs=1e-9)

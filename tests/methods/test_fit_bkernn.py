@@ -34,9 +34,9 @@ class Data:
     def maker(self, on, n_knots=None):
         X = on.put(self.X)
         if n_knots is None:
-            return lambda W: BrownianKernel.of(X, W)
+            return lambda W: BrownianKernel.build(X, W)
         rows = Rows(X, on.reference)
-        return lambda W: BinnedBrownianKernel.of(rows, W, n_knots=n_knots)
+        return lambda W: BinnedBrownianKernel.build(rows, W, n_knots=n_knots)
 
     def fit(self, on, *, n_knots=None, ridge=RIDGE, penalty=None, watch=None, **settings):
         more = {} if watch is None else {"watch": watch}

@@ -38,7 +38,7 @@ def test_both_views_are_a_ridge_regression_with_an_intercept(on, view, weighted,
     weights = w if weighted else np.ones((n, 1))
     N = weights.sum()
     model = Ridge(alpha=ridge * N, tol=1e-12).fit(Phi, Y, sample_weight=weights[:, 0])
-    system = view.of(operator, on.put(Y), on.put(w) if weighted else None)
+    system = view.from_operator(operator, on.put(Y), on.put(w) if weighted else None)
     theta, intercept, objective = system.solve(ridge)
     tolerance = 1e-7 if on.dtype_name == "float64" else 2e-3
     np.testing.assert_allclose(theta, model.coef_.reshape(t, m).T, atol=tolerance)
@@ -54,10 +54,14 @@ def test_a_stretched_system_is_that_of_stretched_features(on_double, view):
     stretch = np.random.default_rng(3).uniform(0.3, 3.0, 9)
     other = replace(operator, scales=operator.scales * stretch)
     Y, w = on_double.put(Y), on_double.put(w)
-    once = view.of(operator, Y, w)
-    for one, two in zip(once.solve(0.1, stretch), view.of(other, Y, w).solve(0.1), strict=True):
+    once = view.from_operator(operator, Y, w)
+    for one, two in zip(
+        once.solve(0.1, stretch), view.from_operator(other, Y, w).solve(0.1), strict=True
+    ):
         np.testing.assert_allclose(one, two, atol=1e-10)
-    for one, two in zip(once.solve(0.1), view.of(operator, Y, w).solve(0.1), strict=True):
+    for one, two in zip(
+        once.solve(0.1), view.from_operator(operator, Y, w).solve(0.1), strict=True
+    ):
         np.testing.assert_array_equal(one, two)  # it is as it was
 
 
@@ -73,8 +77,8 @@ def test_weights_are_repeated_rows(view):
     repeated = HermiteOperator(
         Rows(np.repeat(X, counts.astype(int), axis=0), X[:0, 0]), operator.tuples, operator.scales
     )
-    weighted = view.of(operator, Y, counts[:, None]).solve(1.0)
-    copies = view.of(repeated, np.repeat(Y, counts.astype(int), axis=0), None).solve(1.0)
+    weighted = view.from_operator(operator, Y, counts[:, None]).solve(1.0)
+    copies = view.from_operator(repeated, np.repeat(Y, counts.astype(int), axis=0), None).solve(1.0)
     for one, two in zip(weighted, copies, strict=True):
         np.testing.assert_allclose(one, two, atol=1e-10)
 

@@ -56,7 +56,7 @@ class Problem:
     def matrices(self, B):
         U, V = self.X @ B.T, self.Z @ B.T
         core = self.formula(V, V)
-        share = choose_jitter(self.objective.operator(self.placed()[0]), RIDGE)
+        share = choose_jitter(self.objective.operator(self.map_arrays()[0]), RIDGE)
         return self.formula(U, V), core + share * np.trace(core) / len(core) * np.eye(len(core))
 
     def value(self, B, alpha):
@@ -74,7 +74,7 @@ class Problem:
         right = np.concatenate([share * self.Y, np.zeros((len(core), self.Y.shape[1]))])
         return self.value(B, np.linalg.lstsq(left, right, rcond=1e-14)[0])
 
-    def placed(self):
+    def map_arrays(self):
         return self.on.put(self.B), self.on.put(self.alpha, "float64")
 
 
@@ -109,7 +109,7 @@ def test_value_and_gradients_are_those_of_the_formula(on, rng, case, weighted, t
 @weighted
 def test_reduced_is_the_minimum_over_alpha(on_double, rng, case, weighted):
     problem = Problem.of(on_double, rng, case, weighted=weighted)
-    value, gradient = problem.objective.reduced(problem.placed()[0])
+    value, gradient = problem.objective.reduce(problem.placed()[0])
     assert value == pytest.approx(problem.reduced(problem.B), rel=1e-7)
     # Polynomials of degree 2 in two variables have rank 6: the core is nearly singular
     slopes = oracles.slopes(problem.reduced, problem.B, 1e-5)
@@ -118,8 +118,8 @@ def test_reduced_is_the_minimum_over_alpha(on_double, rng, case, weighted):
 
 def test_reduced_in_either_precision(on, rng):
     problem = Problem(on, rng)
-    B, _ = problem.placed()
-    value, gradient = problem.objective.reduced(B)
+    B, _ = problem.map_arrays()
+    value, gradient = problem.objective.reduce(B)
     assert value == pytest.approx(problem.reduced(problem.B), rel=1e4 * on.eps)
     slopes = oracles.slopes(problem.reduced, problem.B, 1e-5)
     assert relative(on.host(gradient), slopes) <= 5e4 * on.eps + 1e-6
@@ -140,7 +140,7 @@ def test_gradients_in_single_precision_are_those_of_double(rng, ridge, slack):
         objective = HyperKernelObjective(
             Gaussian(), Rows(rows, rows[:0, 0]), rows, Y.astype(dtype), ridge=ridge
         )
-        return objective.reduced(B.astype(dtype))[1]
+        return objective.reduce(B.astype(dtype))[1]
 
     assert relative(slopes(np.float32), slopes(np.float64)) <= slack
 
@@ -148,7 +148,7 @@ def test_gradients_in_single_precision_are_those_of_double(rng, ridge, slack):
 @pytest.mark.parametrize("budget", [1, 3000])
 def test_blocks_change_rounding_only(on, rng, budget):
     problem = Problem(on, rng, weighted=True)
-    B, alpha = problem.placed()
+    B, alpha = problem.map_arrays()
     with gpukfl.memory_budget(budget):
         value = problem.objective.value(B, alpha)
         gradient = problem.objective.gradient_B(B, alpha)
@@ -159,7 +159,7 @@ def test_blocks_change_rounding_only(on, rng, budget):
 
 def test_weights_count_relative_to_their_sum(on_double, rng):
     problem = Problem(on_double, rng, weighted=True)
-    B, alpha = problem.placed()
+    B, alpha = problem.map_arrays()
     more = HyperKernelObjective(
         Gaussian(),
         problem.objective.rows,
@@ -175,10 +175,10 @@ def test_values_at_one_map_are_computed_once(on, rng, monkeypatch):
     monkeypatch.setenv("GPUKFL_NUM_THREADS", "1")
     kernel = Counting(Gaussian())
     problem = Problem(on, rng, kernel=kernel)
-    B, _ = problem.placed()
-    problem.objective.reduced(B)
+    B, _ = problem.map_arrays()
+    problem.objective.reduce(B)
     assert kernel.seen.count(23) == 1
-    problem.objective.reduced(on.put(2 * problem.B))
+    problem.objective.reduce(on.put(2 * problem.B))
     assert kernel.seen.count(23) == 2
 
 
@@ -205,7 +205,7 @@ def test_gradient_through_the_ball_is_that_of_the_shortened_map(on_double, rng, 
 
     ball = _Ball(problem.objective, 1.7)
     on.assert_close(ball.inside(on.put(C)), shortened(C), ulps=10)
-    value, gradient = ball.reduced(on.put(C))
+    value, gradient = ball.reduce(on.put(C))
     assert value == pytest.approx(problem.reduced(shortened(C)), rel=1e-8)
     slopes = oracles.slopes(lambda V: problem.reduced(shortened(V)), C, 1e-5)
     on.assert_close(gradient, slopes, ulps=1e-6 / on.eps)
@@ -217,7 +217,7 @@ def test_gradient_through_the_ball_is_that_of_the_shortened_map(on_double, rng, 
 def test_fits_lower_the_objective_inside_the_bound(on, rng, optimizer, learn):
     problem = Problem(on, rng, n=60, q=10)
     objective, start = problem.objective, problem.objective.project(on.put(problem.B))
-    first, _ = objective.reduced(start / 2.0)
+    first, _ = objective.reduce(start / 2.0)
     found = fit_hkrr(
         objective, start, lengthscale=2.0, learn_lengthscale=learn, optimizer=optimizer
     )
@@ -289,7 +289,7 @@ def test_noise_of_near_copies_asks_for_no_lengthscale_shorter_than_is_allowed(on
     assert np.linalg.norm(on.host(bounded.B), 2) == pytest.approx(1.0, abs=100 * on.eps)
     # What is given is the objective where it ended
     C = bounded.B / bounded.lengthscale
-    assert bounded.value == pytest.approx(objective.reduced(C)[0], rel=1e4 * on.eps)
+    assert bounded.value == pytest.approx(objective.reduce(C)[0], rel=1e4 * on.eps)
 
 
 def test_the_direction_behind_the_data_is_found(on, rng):

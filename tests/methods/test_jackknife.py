@@ -21,7 +21,7 @@ class Data:
 
     def fit(self, shift=0.3):
         w = None if self.w is None else self.on.put(self.w)
-        return Jackknife.of(self.on.put(self.K), self.on.put(self.Y), w, shift=shift)
+        return Jackknife.from_kernel(self.on.put(self.K), self.on.put(self.Y), w, shift=shift)
 
     def refits(self, shift=0.3):
         """Residuals (n, t), and predictions for the new rows (n, m, t), of n fits."""
@@ -102,7 +102,7 @@ def test_mapie_gives_the_same(rng):
         cv=LeaveOneOut(),
     )
     _, expected = peer.fit_conformalize(X, y).predict_interval(new)
-    ours = Jackknife.of(oracles.gaussian(X, X, 1.0), y[:, None], shift=0.3)
+    ours = Jackknife.from_kernel(oracles.gaussian(X, X, 1.0), y[:, None], shift=0.3)
     found = ours.interval(oracles.gaussian(new, X, 1.0), coverage=0.8)
     np.testing.assert_allclose(found[:, 0], expected[:, :, 0], rtol=1e-8)
 
@@ -119,11 +119,11 @@ def test_mapie_gives_the_same(rng):
 )
 def test_wrong_problems_are_named(K, Y, w, shift, match):
     with pytest.raises(ValueError, match=match):
-        Jackknife.of(K, Y, w, shift=shift)
+        Jackknife.from_kernel(K, Y, w, shift=shift)
 
 
 def test_wrong_questions_are_named():
-    fit = Jackknife.of(np.eye(8), np.ones((8, 1)), shift=1.0)
+    fit = Jackknife.from_kernel(np.eye(8), np.ones((8, 1)), shift=1.0)
     with pytest.raises(ValueError, match="at least 9 rows"):
         fit.interval(np.ones((2, 8)), coverage=0.9)
     with pytest.raises(ValueError, match=r"expected K \(m, 8\), got \(2, 7\)"):

@@ -37,7 +37,7 @@ class Data:
         return float(np.sum(self.D))
 
     def system(self):
-        return DenseSystem.of(self.on.put(self.K), self.on.put(self.Y), self.weights)
+        return DenseSystem.from_kernel(self.on.put(self.K), self.on.put(self.Y), self.weights)
 
     def by_sklearn(self, ridge):
         model = KernelRidge(alpha=self.total * ridge, kernel="precomputed")
@@ -47,7 +47,7 @@ class Data:
 @weighted
 def test_the_variation_of_inner_products_is_the_variance_of_the_features(on, rng, weighted):
     data = Data(on, rng, weighted=weighted)
-    system = DenseSystem.of(on.put(data.X @ data.X.T), on.put(data.Y), data.weights)
+    system = DenseSystem.from_kernel(on.put(data.X @ data.X.T), on.put(data.Y), data.weights)
     expected = np.trace(np.cov(data.X.T, aweights=data.D[:, 0], bias=True))
     assert system.variation() == pytest.approx(expected, rel=200 * on.eps)
 
@@ -71,10 +71,10 @@ def test_weights_count_as_copies(on_double, rng, weighted):
     on, data = on_double, Data(on_double, rng, n=20)
     weights = on.put(np.where(np.arange(20) < 7, 2.0, 1.0)[:, None])
     K, Y = on.put(data.K), on.put(data.Y)
-    alpha, _, _ = DenseSystem.of(K, Y, weights).solve(0.01)
+    alpha, _, _ = DenseSystem.from_kernel(K, Y, weights).solve(0.01)
     twice = np.concatenate([np.arange(20), np.arange(7)])
     K2, Y2 = on.put(data.K[np.ix_(twice, twice)]), on.put(data.Y[twice])
-    copies, _, _ = DenseSystem.of(K2, Y2, None).solve(0.01)
+    copies, _, _ = DenseSystem.from_kernel(K2, Y2, None).solve(0.01)
     predicted = data.K[:, twice] @ on.host(copies)
     on.assert_close(K @ alpha, predicted, ulps=1e5)
 
@@ -119,7 +119,7 @@ def test_conjugate_gradients_find_the_solution_and_the_preconditioner_helps(on, 
     X, Y = on.put(data.X), on.put(data.Y)
     solver = ConjugateGradient(rtol=rtol, check_every=1, max_iter=2000)
     operator = KernelOperator(Gaussian(), Rows(X, on.reference), X[:40, :])
-    system = NystromSystem.of(operator, Y, data.weights)
+    system = NystromSystem.from_rows(operator, Y, data.weights)
     matrix, found = KernelMatrix(Gaussian(), X), {}
     for name, preconditioner in (
         ("none", lambda r: r),
@@ -155,7 +155,7 @@ def test_preconditioner_of_all_centres_is_the_inverse(on_double, rng, weighted):
     on, data = on_double, Data(on_double, rng, n=40, weighted=weighted)
     X = on.put(data.X)
     operator = KernelOperator(Gaussian(), Rows(X, on.reference), X)
-    system = NystromSystem.of(operator, on.put(data.Y), data.weights)
+    system = NystromSystem.from_rows(operator, on.put(data.Y), data.weights)
     inverse = nystrom_preconditioner(system, data.weights, 0.01)
     s, shift = np.sqrt(data.D), data.total * 0.01
     V = rng.standard_normal((40, 2))

@@ -18,7 +18,7 @@ SHARES = np.full((N, 1), 1.0 / N)
 
 
 def test_a_lasso_of_another_library_agrees():
-    columns = linear.StandardColumns.of(X, SHARES)
+    columns = linear.StandardColumns.standardize(X, SHARES)
     y = Y[:, 0] - Y.mean()
     coef, left = linear.fit_lasso(columns, y, 0.08, np.zeros(X.shape[1]), y)
     Z = StandardScaler().fit_transform(X)

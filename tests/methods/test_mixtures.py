@@ -49,9 +49,9 @@ def test_left_out_errors_of_many_targets_are_about_exact(rng):
     K, D = oracles.gaussian(X, X, 0.2), np.ones((100, 1))
     exact = [oracles.left_out_errors((K, K), Y, D, 100 * ridge) for ridge in ridges]
     rows = Rows(X, X[:0, 0])
-    by_centers = NystromSystem.of(KernelOperator(Gaussian(0.2), rows, X), Y, None)
+    by_centers = NystromSystem.from_rows(KernelOperator(Gaussian(0.2), rows, X), Y, None)
     for path in (
-        DenseSystem.of(K, Y, None).leave_one_out(ridges),
+        DenseSystem.from_kernel(K, Y, None).leave_one_out(ridges),
         by_centers.leave_one_out(Y, None, ridges),
     ):
         assert path.scores == pytest.approx(exact, rel=0.1)
@@ -65,7 +65,7 @@ def test_a_network_learned_by_mixtures_solves_for_all_targets(rng):
 
     def fit(W, steps, **more):
         optimizer = ProximalGradient(max_iter=steps)
-        make = lambda V: BrownianKernel.of(X, V)  # noqa: E731
+        make = lambda V: BrownianKernel.build(X, V)  # noqa: E731
         return fit_bkernn(make, system, W, penalty=Feature(), optimizer=optimizer, **more)
 
     learned = fit(W, 5, learned_by=mixed)

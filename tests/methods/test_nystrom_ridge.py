@@ -48,7 +48,7 @@ class Data:
         return float(np.sum(self.D))
 
     def system(self):
-        return NystromSystem.of(self.operator, self.placed, self.weights)
+        return NystromSystem.from_rows(self.operator, self.placed, self.weights)
 
     def penalty(self, ridge):
         """Kernel among the centres, whose diagonal is 1, with the jitter."""
@@ -100,7 +100,7 @@ def test_all_samples_as_centres_are_exact_kernel_ridge(on_double, rng, weighted)
     data = Data(on_double, rng, n=60, q=60, weighted=weighted)
     alpha, _ = data.system().solve(1e-2)
     weights = None if data.weights is None else data.D
-    exact, _, _ = DenseSystem.of(data.core, data.Y, weights).solve(1e-2)
+    exact, _, _ = DenseSystem.from_kernel(data.core, data.Y, weights).solve(1e-2)
     data.assert_predicts(alpha, data.K @ exact, ulps=1e8)  # by the jitter
 
 
@@ -124,7 +124,7 @@ def test_tiny_ridges_fit_and_do_not_explode(on, rng, lengthscale, ridge):
     """Float32 knows small eigenvalues of the normal equations by their rounding only."""
     data = Data(on, rng, n=600, q=100)
     operator = KernelOperator(Gaussian(lengthscale), data.operator.rows, data.operator.Z)
-    alpha, _ = NystromSystem.of(operator, data.placed, None).solve(ridge)
+    alpha, _ = NystromSystem.from_rows(operator, data.placed, None).solve(ridge)
     predicted = oracles.gaussian(data.X, data.Z, lengthscale) @ on.host(alpha)
     error = np.mean((predicted - data.Y) ** 2) / np.var(data.Y)
     assert error <= (0.5 if lengthscale == 10.0 else 0.05)
@@ -197,19 +197,19 @@ def test_falkon_says_when_iterations_ran_out(on, rng):
 
 def test_factor_is_that_of_the_core_with_its_jitter(on):
     core = np.array([[4.0, 1.0], [1.0, 2.0]])
-    factor = NystromFactor.of(on.put(core, "float64"), jitter=1e-3)
+    factor = NystromFactor.from_kernel(on.put(core, "float64"), jitter=1e-3)
     L = on.host(factor.L.L)
     np.testing.assert_allclose(L @ L.T, core + 3e-3 * np.eye(2), rtol=1e-14)
 
 
 def test_jitter_is_raised_as_far_as_needed(on):
     core = on.put(np.diag([1.0, 1.0, -1e-9]), "float64")
-    factor = NystromFactor.of(core, jitter=1e-12)
+    factor = NystromFactor.from_kernel(core, jitter=1e-12)
     assert factor.raised
     assert 1e-9 < factor.jitter <= 1e-6
     for wrong in (np.diag([1.0, -1.0]), np.full((2, 2), np.nan)):
         with pytest.raises(np.linalg.LinAlgError):
-            NystromFactor.of(on.put(wrong, "float64"), jitter=1e-12)
+            NystromFactor.from_kernel(on.put(wrong, "float64"), jitter=1e-12)
 
 
 def test_jitter_follows_precision_and_ridge(on, rng):

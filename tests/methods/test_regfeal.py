@@ -157,7 +157,7 @@ def test_directions_diagonalise_the_derivatives(d, m, factors, turned, seed):
     method = RegFeaL(3, DegreeLaw(0.5), 0.1)
     M = method.derivatives(fit)
     among_features = fit.R @ M @ fit.R.T
-    np.testing.assert_allclose(fit.of_features(M), among_features, atol=1e-12)
+    np.testing.assert_allclose(fit.to_feature_coordinates(M), among_features, atol=1e-12)
     found, eta = method.directions(fit)
     np.testing.assert_allclose(found.T @ found, np.eye(d), atol=1e-12)
     squares = np.linalg.eigvalsh(M)[::-1]

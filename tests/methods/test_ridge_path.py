@@ -47,7 +47,7 @@ def refitted_error(K, core, Y, D, ridge, folds):
 def test_held_out_errors_of_all_samples_are_those_of_refitting(on, rng, weighted, t, some):
     X, Y, D, weights = data_of(on, rng, weighted, t=t)
     K, folds = oracles.gaussian(X, X, 1.0), folds_of(30)[some]
-    path = DenseSystem.of(on.put(K), on.put(Y), weights).held_out(folds, RIDGES)
+    path = DenseSystem.from_kernel(on.put(K), on.put(Y), weights).held_out(folds, RIDGES)
     assert path.ridges == RIDGES
     for ridge, score in zip(RIDGES, path.scores, strict=True):
         expected = 0.0
@@ -74,7 +74,7 @@ def test_held_out_errors_of_centres_are_those_of_refitting(on_double, rng, weigh
     rows = Rows(on.put(X), on.reference)
     map_of = on.put(B) if mapped else None
     operator = KernelOperator(Gaussian(), rows, on.put(X[:9]), map_of, keep=True)
-    system = NystromSystem.of(operator, on.put(Y), weights)
+    system = NystromSystem.from_rows(operator, on.put(Y), weights)
     folds = folds_of(30)
     path = system.held_out(on.put(Y), weights, folds, RIDGES)
     again = system.held_out(on.put(Y), weights, folds, RIDGES)
@@ -88,7 +88,7 @@ def test_held_out_rows_are_not_all_told_at_once(rng):
     n, q = 12_000, 400
     X = rng.standard_normal((n, 3))
     operator = KernelOperator(Gaussian(), Rows(X, X[:0, 0]), X[:q])
-    system = NystromSystem.of(operator, X[:, :1], None)
+    system = NystromSystem.from_rows(operator, X[:, :1], None)
     tracemalloc.start()
     system.errors_outside(operator, X[:, :1], None, RIDGES)
     _, peak = tracemalloc.get_traced_memory()
@@ -97,10 +97,10 @@ def test_held_out_rows_are_not_all_told_at_once(rng):
 
 
 def test_the_edges_of_the_grid_are_known():
-    assert RidgePath([1.0, 0.1, 0.01], [3.0, 2.0, 1.0]).at_edge
-    assert RidgePath([1.0, 0.1, 0.01], [1.0, 2.0, 3.0]).at_edge
-    assert RidgePath([1.0, 0.1], [math.nan, math.inf]).at_edge
-    assert not RidgePath([1.0, 0.1, 0.01], [3.0, 1.0, 2.0]).at_edge
+    assert RidgePath([1.0, 0.1, 0.01], [3.0, 2.0, 1.0]).is_at_edge
+    assert RidgePath([1.0, 0.1, 0.01], [1.0, 2.0, 3.0]).is_at_edge
+    assert RidgePath([1.0, 0.1], [math.nan, math.inf]).is_at_edge
+    assert not RidgePath([1.0, 0.1, 0.01], [3.0, 1.0, 2.0]).is_at_edge
     assert RidgePath([1.0, 0.1], [math.nan, math.inf]).lowest == math.inf
 
 

@@ -30,11 +30,11 @@ def objective(rng):
 
 def penalised(objective, beta, sparsity):
     """What is minimised."""
-    return objective.at(beta).value + sparsity * np.sum(beta)
+    return objective.evaluate(beta).value + sparsity * np.sum(beta)
 
 
 def slopes_of(objective, beta, sparsity=0.0):
-    return objective.gradient(objective.at(beta)) + sparsity
+    return objective.gradient(objective.evaluate(beta)) + sparsity
 
 
 def assert_usable(objective, selection, sparsity, *, start=None):
@@ -264,7 +264,7 @@ def test_paths_descend_from_nothing(objective, sparsities):
     strong = np.asarray([found.support[:2] for found in path])
     assert np.all(strong[1:] >= strong[:-1])
     assert strong[-1].all()
-    fitted = [objective.at(found.beta).value for found in path]
+    fitted = [objective.evaluate(found.beta).value for found in path]
     assert np.all(np.diff(fitted) <= 0)
 
 

@@ -137,7 +137,7 @@ def test_value_and_gradient_are_those_of_the_formula(on, rng, case, form, weight
     objective = problem.objective(form)
     assert objective.n_variables == 4
     for beta in BETAS.values():
-        point = objective.at(beta)
+        point = objective.evaluate(beta)
         assert isinstance(point.value, float)
         assert point.value == pytest.approx(problem.value(beta), rel=slack(on))
         on.assert_lives_here(point.alpha, "float64")
@@ -153,7 +153,7 @@ def test_value_and_gradient_are_those_of_the_formula(on, rng, case, form, weight
 def test_coefficients_are_those_of_kernel_ridge_regression(on, rng, case, form, weighted):
     problem = Problem(on, rng, case, weighted=weighted, t=2)
     alpha = problem.alpha(case.h(case.sums(problem.X, BETA)))
-    found = problem.objective(form).at(BETA).alpha
+    found = problem.objective(form).evaluate(BETA).alpha
     on.assert_close(found, alpha, dtype="float64", ulps=slack(on) / np.finfo(np.float64).eps)
 
 
@@ -164,10 +164,10 @@ def test_gradient_is_that_of_differences(on_double, rng, case, weighted):
     problem = Problem(on_double, rng, case, weighted=weighted, t=2)
     objective, beta = problem.objective(), BETAS["inside"]
     slopes = oracles.slopes(problem.value, beta, 1e-5)
-    assert_gradient(objective.gradient(objective.at(beta)), slopes, 1e-6)
+    assert_gradient(objective.gradient(objective.evaluate(beta)), slopes, 1e-6)
     for beta in (BETA, np.zeros(4)):
         slopes = problem.one_sided_slopes(beta)
-        assert_gradient(objective.gradient(objective.at(beta)), slopes, 1e-6)
+        assert_gradient(objective.gradient(objective.evaluate(beta)), slopes, 1e-6)
 
 
 @pytest.mark.pairs
@@ -176,7 +176,7 @@ def test_gradient_is_that_of_differences(on_double, rng, case, weighted):
 def test_gradient_by_some_columns_is_part_of_it(on, rng, case, form):
     problem = Problem(on, rng, case, weighted=True)
     objective = problem.objective(form)
-    point = objective.at(BETA)
+    point = objective.evaluate(BETA)
     whole = objective.gradient(point)
     for columns in ([2], [0, 3], [3, 1], [0, 1, 2, 3], []):
         part = objective.gradient(point, np.asarray(columns, dtype=np.int64))
@@ -187,13 +187,13 @@ def test_gradient_by_some_columns_is_part_of_it(on, rng, case, form):
 @forms
 def test_the_last_point_is_kept(on, rng, form):
     objective = Problem(on, rng, LAPLACE).objective(form, n_centers=10)
-    point = objective.at(BETA)
-    assert objective.at(BETA.copy()) is point
-    assert objective.at(2.0 * BETA) is not point
-    assert objective.at(BETA) is not point
-    point = objective.at(BETA)
+    point = objective.evaluate(BETA)
+    assert objective.evaluate(BETA.copy()) is point
+    assert objective.evaluate(2.0 * BETA) is not point
+    assert objective.evaluate(BETA) is not point
+    point = objective.evaluate(BETA)
     objective.focus(BETA)
-    assert (objective.at(BETA) is point) == (form is DenseSelection)  # other centres
+    assert (objective.evaluate(BETA) is point) == (form is DenseSelection)  # other centres
 
 
 @pytest.mark.pairs
@@ -205,7 +205,7 @@ def test_permutations_reorder_the_weights_of_the_differences(on, rng, case, form
     objective = problem.objective(form)
     order, columns = rng.permutation(18), np.asarray([3, 1])
     for beta in (BETA, np.zeros(4)):
-        point = objective.at(beta)
+        point = objective.evaluate(beta)
         expected = problem.gradient(beta, order)
         scale = np.max(np.abs(expected)) / np.max(np.abs(expected[columns]))
         assert_gradient(objective.gradient(point, None, order), expected, slack(on))
@@ -222,7 +222,7 @@ def test_permutations_reorder_the_weights_of_the_differences(on, rng, case, form
 def test_several_permutations_are_those_one_by_one(on, rng, case, form, beta):
     problem = Problem(on, rng, case)
     objective = problem.objective(form)
-    point, columns = objective.at(beta), np.asarray([3, 1])
+    point, columns = objective.evaluate(beta), np.asarray([3, 1])
     orders = [rng.permutation(18) for _ in range(3)]
     found = objective.gradients(point, columns, iter(orders))
     assert isinstance(found, np.ndarray)
@@ -237,8 +237,8 @@ def test_derivatives_that_are_read_with_the_value_are_those_of_a_gradient(on, rn
     problem = Problem(on, rng, case)
     columns = np.asarray([3, 1])
     apart, together = problem.objective(form), problem.objective(form)
-    expected = apart.at(BETA), apart.gradient(apart.at(BETA), columns)
-    point = together.at(BETA, columns)
+    expected = apart.evaluate(BETA), apart.gradient(apart.evaluate(BETA), columns)
+    point = together.evaluate(BETA, columns)
     assert point.value == expected[0].value
     for _ in range(2):
         found = together.gradient(point, columns)
@@ -255,7 +255,7 @@ def test_permutations_are_those_of_variables_without_weight(on_double, rng, case
     problem = Problem(on_double, rng, case)
     order, beta = rng.permutation(18), np.asarray([1.1, 0.0, 0.0, 0.0])
     objective = problem.objective(form)
-    found = objective.gradient(objective.at(beta), np.arange(1, 4), order)
+    found = objective.gradient(objective.evaluate(beta), np.arange(1, 4), order)
     problem.X[:, 1:] = problem.X[np.argsort(order), 1:]
     assert_gradient(found, problem.one_sided_slopes(beta)[1:], 1e-6)
 
@@ -269,13 +269,13 @@ def test_the_factored_form_is_exact_at_zero(on, rng, case, weighted, t):
     problem = Problem(on, rng, case, weighted=weighted, t=t)
     dense = problem.objective()
     beta = np.zeros(4)
-    exact = dense.at(beta)
+    exact = dense.evaluate(beta)
     # The mean of the targets is all that a constant fits
     value = 0.5 * np.sum(problem.shares() * problem.Y**2)
     assert exact.value == pytest.approx(value, rel=1e3 * on.eps)
     for n_centers in (1, 3, 18, 100):
         factored = problem.objective(FactoredSelection, n_centers=n_centers)
-        point = factored.at(beta)
+        point = factored.evaluate(beta)
         assert point.value == pytest.approx(exact.value, rel=1e3 * on.eps)
         assert_gradient(factored.gradient(point), dense.gradient(exact), 1e3 * on.eps)
 
@@ -285,7 +285,7 @@ def test_the_factored_form_is_exact_at_zero(on, rng, case, weighted, t):
 def test_the_factored_form_nears_the_dense_one(on_double, rng, case):
     problem = Problem(on_double, rng, case, weighted=True, n=80, p=3)
     dense, beta = problem.objective(), np.asarray([0.3, 0.0, 0.5])
-    exact = dense.at(beta)
+    exact = dense.evaluate(beta)
     slopes = dense.gradient(exact)
     errors = []
     for n_centers in (2, 8, 32, 80):
@@ -295,7 +295,7 @@ def test_the_factored_form_nears_the_dense_one(on_double, rng, case):
             for focused in (False, True):
                 if focused:
                     objective.focus(beta)
-                point = objective.at(beta)
+                point = objective.evaluate(beta)
                 # Less is fitted by fewer functions
                 assert point.value >= exact.value * (1 - 1e-9)
                 error = np.max(np.abs(objective.gradient(point) - slopes)) / np.ptp(slopes)
@@ -311,29 +311,29 @@ def test_focus_chooses_centers_where_they_are_needed(on, rng, case):
     problem = Problem(on, rng, case, n=120, p=3)
     objective = problem.objective(FactoredSelection, n_centers=10)
     dense, beta = problem.objective(), np.asarray([0.3, 0.0, 0.5])
-    before = objective.at(beta)
+    before = objective.evaluate(beta)
     slopes = objective.gradient(before)
     objective.focus(beta)
     assert len(np.unique(objective.centers)) == len(objective.centers) <= 10
     assert np.all((objective.centers >= 0) & (objective.centers < 120))
     # A point keeps the centres that it was evaluated with
     np.testing.assert_array_equal(objective.gradient(before), slopes)
-    exact = dense.at(beta).value
+    exact = dense.evaluate(beta).value
     plain, focused = [], []
     for seed in range(10):
         objective = problem.objective(FactoredSelection, n_centers=10, seed=seed)
-        plain.append(objective.at(beta).value - exact)
+        plain.append(objective.evaluate(beta).value - exact)
         objective.focus(beta)
-        focused.append(objective.at(beta).value - exact)
+        focused.append(objective.evaluate(beta).value - exact)
     assert np.mean(focused) < np.mean(plain)
 
 
 def test_focus_leaves_the_dense_form_as_it_is(on, rng):
     problem = Problem(on, rng, LAPLACE)
     objective = problem.objective()
-    value = objective.at(BETA).value
+    value = objective.evaluate(BETA).value
     objective.focus(np.ones(4))
-    assert objective.at(BETA).value == value
+    assert objective.evaluate(BETA).value == value
 
 
 def test_centers_are_drawn_alike_everywhere(on_double, rng):
@@ -353,7 +353,7 @@ def test_integer_weights_are_repeated_samples(on, rng, case):
     problem.D = None
     many = problem.objective()
     for beta in BETAS.values():
-        one, other = few.at(beta), many.at(beta)
+        one, other = few.evaluate(beta), many.evaluate(beta)
         assert one.value == pytest.approx(other.value, rel=slack(on))
         assert_gradient(few.gradient(one), many.gradient(other), slack(on))
 
@@ -366,7 +366,7 @@ def test_weights_count_relative_to_their_sum(on, rng, case, form):
     before = problem.objective(form)
     problem.D = 8.0 * problem.D
     after = problem.objective(form)
-    one, other = before.at(BETA), after.at(BETA)
+    one, other = before.evaluate(BETA), after.evaluate(BETA)
     assert one.value == pytest.approx(other.value, rel=1e3 * on.eps)
     assert_gradient(before.gradient(one), after.gradient(other), 1e3 * on.eps)
 
@@ -377,13 +377,13 @@ def test_weights_count_relative_to_their_sum(on, rng, case, form):
 def test_targets_add_up(on, rng, case, form):
     problem = Problem(on, rng, case, t=3)
     objective = problem.objective(form)
-    whole = objective.at(BETA)
+    whole = objective.evaluate(BETA)
     value, gradient, Y = 0.0, 0.0, problem.Y
     for c in range(3):
         problem.Y = Y[:, c : c + 1]
         part = problem.objective(form)
-        value += part.at(BETA).value
-        gradient += part.gradient(part.at(BETA))
+        value += part.evaluate(BETA).value
+        gradient += part.gradient(part.evaluate(BETA))
     assert whole.value == pytest.approx(value, rel=1e3 * on.eps)
     assert_gradient(objective.gradient(whole), gradient, 1e3 * on.eps)
 
@@ -395,7 +395,7 @@ def test_constant_columns_change_nothing(on, rng, case, form):
     problem = Problem(on, rng, case, p=5)
     problem.X[:, 4] = on.rounded(0.1)
     objective = problem.objective(form)
-    one, other = objective.at(np.append(BETA, 0.0)), objective.at(np.append(BETA, 2.0))
+    one, other = objective.evaluate(np.append(BETA, 0.0)), objective.evaluate(np.append(BETA, 2.0))
     assert one.value == pytest.approx(other.value, rel=slack(on))
     slopes = objective.gradient(one)
     assert abs(slopes[4]) <= 1e-12 * np.ptp(slopes)
@@ -418,21 +418,22 @@ class TestLandscape:
     def test_even_signals_are_hidden_from_squares_at_zero(self, on, rng, form):
         problem = self.even(on, rng, GAUSSIAN)
         objective = problem.objective(form)
-        slopes = objective.gradient(objective.at(np.zeros(3)))
+        slopes = objective.gradient(objective.evaluate(np.zeros(3)))
         spread = np.sum(np.abs(problem.pull(np.zeros(3)))) * np.max(np.abs(problem.X)) ** 2
         assert np.max(np.abs(slopes)) <= 10 * on.eps * spread
         # It is no minimum: a long step gains
         assert (
-            objective.at(np.asarray([0.5, 0.0, 0.0])).value < 0.9 * objective.at(np.zeros(3)).value
+            objective.evaluate(np.asarray([0.5, 0.0, 0.0])).value
+            < 0.9 * objective.evaluate(np.zeros(3)).value
         )
 
     @forms
     def test_even_signals_are_seen_by_absolute_differences_at_zero(self, on, rng, form):
         problem = self.even(on, rng, LAPLACE)
         objective = problem.objective(form)
-        slopes = objective.gradient(objective.at(np.zeros(3)))
+        slopes = objective.gradient(objective.evaluate(np.zeros(3)))
         assert np.argmin(slopes) == 0
-        assert slopes[0] < -0.1 * objective.at(np.zeros(3)).value
+        assert slopes[0] < -0.1 * objective.evaluate(np.zeros(3)).value
         assert np.all(slopes < 0)  # as of any sample that is not quite independent
         assert largest_sparsity(objective) == -slopes[0]
 
@@ -447,8 +448,8 @@ class TestLandscape:
             problem = Problem(on_double, rng, case)
             problem.X, problem.Y = X, 0.3 * X[:, :1] + np.repeat(signal, 7)[:, None]
             objective = problem.objective()
-            assert abs(objective.gradient(objective.at(np.zeros(2)))[1]) < 1e-12 or not hidden
-            slopes = objective.gradient(objective.at(np.asarray([0.6, 0.0])))
+            assert abs(objective.gradient(objective.evaluate(np.zeros(2)))[1]) < 1e-12 or not hidden
+            slopes = objective.gradient(objective.evaluate(np.asarray([0.6, 0.0])))
             assert (slopes[1] > 0) == hidden
 
 
@@ -461,8 +462,10 @@ def test_the_error_of_a_gradient_through_centres_is_estimated(rng, on_double, ri
     few = FactoredSelection(*given, n_centers=32, rng=draws)
     few.focus(beta)
     exact, columns = DenseSelection(*given), np.arange(2)
-    there = exact.gradient(exact.at(beta), columns)
-    error = np.linalg.norm(few.gradient(few.at(beta), columns) - there) / np.linalg.norm(there)
+    there = exact.gradient(exact.evaluate(beta), columns)
+    error = np.linalg.norm(few.gradient(few.evaluate(beta), columns) - there) / np.linalg.norm(
+        there
+    )
     assert 0.3 * error <= few.gradient_error(beta) <= 1.5 * error
     assert few.gradient_error(np.zeros(4)) == 0.0  # where it is exact
     assert FactoredSelection(*given, n_centers=300, rng=draws).gradient_error(beta) == 0.0

@@ -54,7 +54,7 @@ def test_interactions_are_found_below_their_main_effect(rng, form):
         assert np.all(found.scores[:k] == 0)
         assert (np.max(found.scores) > gamma) == (k < 2)
         if form is DenseSelection:
-            slopes = objective.gradient(objective.at(point.beta))
+            slopes = objective.gradient(objective.evaluate(point.beta))
             np.testing.assert_allclose(found.scores[k:], -slopes[k:], rtol=1e-9)
     history = selection.history
     assert len(history.objective) == len(history.step) == len(history.residual)
@@ -64,7 +64,7 @@ def test_interactions_are_found_below_their_main_effect(rng, form):
 
 def test_one_round_does_not_find_interactions(rng):
     objective = objective_of(*hierarchy(rng))
-    gamma = falling(objective.at(np.zeros(20)), None)
+    gamma = falling(objective.evaluate(np.zeros(20)), None)
     assert np.flatnonzero(FeatureSelection().select(objective, gamma).support).tolist() == [0]
 
 
@@ -165,7 +165,7 @@ def test_noise_seldom_exceeds_the_threshold(rng, kernel, held):
         X = np.concatenate([X, X[:, 3:] + 0.1 * rng.standard_normal((30, 1))], axis=1)
         y = rng.standard_normal(30) + (2 * X[:, 0] if held else 0.0)
         objective = objective_of(X, y, kernel, ridge=0.1)
-        point = objective.at(beta)
+        point = objective.evaluate(beta)
         score = np.max(-objective.gradient(point, columns))
         exceeded += score > permutation_threshold(
             objective, point, columns, n_permutations=19, rng=permutations
@@ -178,7 +178,7 @@ def test_noise_seldom_exceeds_the_threshold(rng, kernel, held):
 @forms
 def test_thresholds_are_the_largest_score_of_the_permutations(rng, form):
     objective = objective_of(*main_effects(rng, 40, 6), form=form, m=20)
-    point, columns = objective.at(np.asarray([0.5, 0, 0, 0, 0, 0])), np.asarray([1, 3, 4])
+    point, columns = objective.evaluate(np.asarray([0.5, 0, 0, 0, 0, 0])), np.asarray([1, 3, 4])
     draws, scores = np.random.RandomState(7), [0.0]
     for count in range(6):
         found = permutation_threshold(
@@ -192,7 +192,7 @@ def test_thresholds_are_the_largest_score_of_the_permutations(rng, form):
 
 def test_repeats_give_the_same_level_with_less_spread(rng):
     objective = objective_of(rng.standard_normal((30, 4)), rng.standard_normal(30), ridge=0.1)
-    point, columns = objective.at(np.zeros(4)), np.arange(4)
+    point, columns = objective.evaluate(np.zeros(4)), np.arange(4)
     draws, scores = np.random.RandomState(7), []
     for _ in range(11):
         slopes = objective.gradient(point, columns, draws.permutation(30))
@@ -219,7 +219,7 @@ def test_repeats_give_the_same_level_with_less_spread(rng):
 
 def test_no_permutations_hold_nothing_back(rng):
     objective, draws = objective_of(*main_effects(rng, 20, 3)), np.random.RandomState(7)
-    point = objective.at(np.zeros(3))
+    point = objective.evaluate(np.zeros(3))
     found = permutation_threshold(objective, point, np.arange(3), n_permutations=0, rng=draws)
     assert found == 0.0
     assert draws.randint(10**6) == np.random.RandomState(7).randint(10**6)

@@ -42,7 +42,7 @@ def test_thinned_functions_are_within_the_tolerance(on, rng, kind, tolerance):
         knots, values = curves(rng, kind, m, n)
         knots = on.rounded(knots)
         placed = on.put(knots), on.put(values, "float64")
-        thin = ShapeFunctions.thinned(*placed, tolerance)
+        thin = ShapeFunctions.simplify(*placed, tolerance)
         assert len(thin) == m
         assert deviation(on, thin, knots, values) <= tolerance + 10 * on.eps
         ends = on.host(thin.knots)[:, [0, -1]]
@@ -51,10 +51,10 @@ def test_thinned_functions_are_within_the_tolerance(on, rng, kind, tolerance):
 
 def test_a_straight_line_keeps_its_ends_and_a_bend_its_bend(on):
     knots = np.linspace(0.0, 1.0, 65)[None, :]
-    line = ShapeFunctions.thinned(on.put(knots), on.put(knots[:, :, None], "float64"), 1e-6)
+    line = ShapeFunctions.simplify(on.put(knots), on.put(knots[:, :, None], "float64"), 1e-6)
     on.assert_close(line.knots, [[0.0, 1.0]], ulps=0)
     bend = np.abs(knots - 0.5)[:, :, None]
-    thin = ShapeFunctions.thinned(on.put(knots), on.put(bend, "float64"), 1e-6)
+    thin = ShapeFunctions.simplify(on.put(knots), on.put(bend, "float64"), 1e-6)
     on.assert_close(thin.knots, [[0.0, 0.5, 1.0]], ulps=0)
 
 
@@ -62,9 +62,9 @@ def test_a_straight_line_keeps_its_ends_and_a_bend_its_bend(on):
 def test_functions_are_thinned_some_at_a_time_as_all_at_once(on, rng, kind):
     knots, values = (on.put(x) for x in curves(rng, kind, 5, 60))
     values = on.put(on.host(values), "float64")
-    whole = ShapeFunctions.thinned(knots, values, 1e-3)
+    whole = ShapeFunctions.simplify(knots, values, 1e-3)
     with gpukfl.memory_budget(2 * generic._BYTES * 60):
-        by_parts = ShapeFunctions.thinned(knots, values, 1e-3)
+        by_parts = ShapeFunctions.simplify(knots, values, 1e-3)
     on.assert_close(by_parts.knots, on.host(whole.knots), ulps=0)
     on.assert_close(by_parts.values, on.host(whole.values), ulps=0, dtype="float64")
 
@@ -72,7 +72,7 @@ def test_functions_are_thinned_some_at_a_time_as_all_at_once(on, rng, kind):
 def test_functions_with_fewer_knots_repeat_their_last(on):
     knots = np.tile(np.linspace(0.0, 1.0, 9), (2, 1))
     values = np.stack([knots[0], np.abs(knots[1] - 0.5)])[:, :, None]
-    thin = ShapeFunctions.thinned(on.put(knots), on.put(values, "float64"), 1e-6)
+    thin = ShapeFunctions.simplify(on.put(knots), on.put(values, "float64"), 1e-6)
     on.assert_close(thin.knots, [[0.0, 1.0, 1.0], [0.0, 0.5, 1.0]], ulps=0)
 
 
@@ -110,7 +110,7 @@ def dense_function(X, W, alpha, new):
 def test_mean_function_equals_the_dense_kernel(on_double, rng):
     on = on_double
     X, W, alpha, new = model(on, rng)
-    kernel = BrownianKernel.of(on.put(X), on.put(W))
+    kernel = BrownianKernel.build(on.put(X), on.put(W))
     expected, _ = dense_function(X, W, alpha, new)
     shapes = ShapeFunctions(*kernel.curves(on.put(alpha)))
     predicted = shapes.mean(on.put(W).T @ on.put(new).T)
@@ -119,7 +119,7 @@ def test_mean_function_equals_the_dense_kernel(on_double, rng):
 
 def test_mean_function_is_as_exact_as_the_projections(on, rng):
     X, W, alpha, new = model(on, rng)
-    kernel = BrownianKernel.of(on.put(X), on.put(W))
+    kernel = BrownianKernel.build(on.put(X), on.put(W))
     expected, scale = dense_function(X, W, alpha, new)
     shapes = ShapeFunctions(*kernel.curves(on.put(alpha)))
     on.assert_close(shapes.mean(on.put(W).T @ on.put(new).T), expected, ulps=10, scale=scale)
@@ -129,8 +129,8 @@ def test_mean_function_at_the_samples_is_the_kernel_product(on, rng):
     X, W, alpha, _ = model(on, rng)
     rows = Rows(on.put(X), on.reference)
     for kernel in (
-        BrownianKernel.of(on.put(X), on.put(W)),
-        BinnedBrownianKernel.of(rows, on.put(W), n_knots=33),
+        BrownianKernel.build(on.put(X), on.put(W)),
+        BinnedBrownianKernel.build(rows, on.put(W), n_knots=33),
     ):
         shapes = ShapeFunctions(*kernel.curves(on.put(alpha)))
         there = shapes.mean(on.put(W).T @ on.put(X).T)
@@ -142,7 +142,7 @@ def test_mean_function_at_the_samples_is_the_kernel_product(on, rng):
 
 def test_mean_function_is_constant_beyond_the_samples(on, rng):
     X, W, alpha, _ = model(on, rng)
-    kernel = BrownianKernel.of(on.put(X), on.put(W))
+    kernel = BrownianKernel.build(on.put(X), on.put(W))
     shapes = ShapeFunctions(*kernel.curves(on.put(alpha)))
     A = W.T @ X.T
     ends = [np.min(A, axis=1), np.min(A, axis=1) - 100, np.max(A, axis=1) + 1, 100 + np.max(A, 1)]

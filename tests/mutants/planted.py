@@ -63,7 +63,7 @@ ARRAYS = [
     Mutant(
         "indices on the default device",
         "linalg/_bins.py",
-        "numbers = xp.arange(n_segments + 1, dtype=segment.dtype, device=device_of(segment))",
+        "numbers = xp.arange(n_segments + 1, dtype=segment.dtype, device=get_device(segment))",
         "numbers = xp.arange(n_segments + 1, dtype=segment.dtype)",
         "tests/linalg/test_bins.py tests/operators/test_binned.py",
     ),
@@ -334,8 +334,8 @@ METHODS = [
     Mutant(
         "tuned on the rows that score",
         "estimators/_learner.py",
-        "HeldOut.of(part, outside)",
-        "HeldOut.of(part, inside)",
+        "HeldOut.from_samples(part, outside)",
+        "HeldOut.from_samples(part, inside)",
         "tests/test_fit.py",
     ),
     Mutant(

@@ -12,7 +12,7 @@ from gpukfl.partitioned._rows import Rows
 
 def build(on, p, n_knots, source=None):
     rows = Rows(on.put(p.X) if source is None else source, on.reference)
-    return BinnedBrownianKernel.of(rows, on.put(p.W), n_knots=n_knots)
+    return BinnedBrownianKernel.build(rows, on.put(p.W), n_knots=n_knots)
 
 
 def product(on, kernel, V):
@@ -25,7 +25,7 @@ def product(on, kernel, V):
 def test_product_is_that_of_interpolated_grid_kernels(on, rng, n_knots, tied):
     p = Problem.draw(on, rng, tied=tied)
     kernel = build(on, p, n_knots)
-    ((_, _, at),) = kernel._stored
+    ((_, _, at),) = kernel._stored_positions
     B = oracles.interpolation(on.host(at.codes), at.shift, n_knots)
     knots = on.host(kernel.gap)[:, None] * np.arange(n_knots)
     dense = np.mean(B @ (-0.5 * np.abs(oracles.gaps(knots))) @ B.swapaxes(1, 2), axis=0)
@@ -75,7 +75,7 @@ def test_rows_may_stay_in_a_file(on, rng, tmp_path, budget):
     in_file = np.memmap(tmp_path / "X.bin", dtype="float64", mode="r+", shape=p.X.shape)
     with gpukfl.memory_budget(budget):
         kernel = build(on, p, 65, source=in_file)
-        assert (kernel._stored is None) == (budget is not None)
+        assert (kernel._stored_positions is None) == (budget is not None)
         actual = product(on, kernel, V)
         gradient = on.host(kernel.quadratic_gradient(on.put(V)))
     whole = build(on, p, 65)
@@ -92,7 +92,7 @@ def test_positions_of_many_projections_take_half_of_the_memory(on, rng, monkeypa
     exact = product(on, build(on, p, 65), V)
     monkeypatch.setattr(_binned, "_MANY", 1)
     kernel = build(on, p, 65)
-    ((_, _, at),) = kernel._stored
+    ((_, _, at),) = kernel._stored_positions
     assert np.max(on.host(at.codes)) == 64 << at.shift < 2**15
     rounding = 2.0**-15 * np.max(on.host(kernel.gap)) * 64
     assert np.max(np.abs(product(on, kernel, V) - exact)) <= 2.0 * rounding * np.sum(np.abs(V))
@@ -104,5 +104,5 @@ def test_positions_that_were_released_are_found_again(on, rng):
     V = oracles.zero_sum(rng, len(p.X), 1)
     before = product(on, kernel, V)
     kernel.release()
-    assert "_stored" not in kernel.__dict__
+    assert "_stored_positions" not in kernel.__dict__
     np.testing.assert_array_equal(product(on, kernel, V), before)

@@ -24,9 +24,9 @@ def cells(monkeypatch):
 
 def build(on, p, *, weighted=False, binned=False, shift=SHIFT):
     X, W = on.put(p.X), on.put(p.W)
-    kernel = BrownianKernel.of(X, W)
+    kernel = BrownianKernel.build(X, W)
     if binned:
-        kernel = BinnedBrownianKernel.of(Rows(X, on.reference), W, n_knots=65)
+        kernel = BinnedBrownianKernel.build(Rows(X, on.reference), W, n_knots=65)
     return kernel.approximate_inverse(on.put(p.s) if weighted else None, shift)
 
 
@@ -36,7 +36,7 @@ def dense_inverse(on, inverse, p, *, weighted=False, shift=SHIFT, outside=0):
     A = np.sort(p.W.T @ p.X.T, axis=1)
     q = inverse.at[0].n_knots - 1
     low, high = A[:, outside], A[:, -1 - outside]
-    width = (_coarse._rounded(high, high - low) - _coarse._rounded(low, high - low)) / q
+    width = (_coarse._round_to_bits(high, high - low) - _coarse._round_to_bits(low, high - low)) / q
     codes = np.concatenate([on.host(part.codes) for part in inverse.at], axis=1)
     B = oracles.interpolation(codes, inverse.at[0].shift, q + 1)
     knots = np.abs(oracles.gaps(np.arange(q + 1.0)[None, :]))

@@ -118,7 +118,7 @@ def test_values_at_other_rows(on, rng, instantiation):
     case = Case(on, rng, instantiation)
     new = case.draw(rng, 5, D)
     expected = formula(instantiation, case.W, new)
-    on.assert_close(case.operator.at(on.put(new)), expected, ulps=300)
+    on.assert_close(case.operator.evaluate(on.put(new)), expected, ulps=300)
     on.assert_close(case.operator.values(3, 8), case.Phi[3:8], ulps=300)
 
 
@@ -174,7 +174,7 @@ def test_rows_may_be_scaled_and_begin_with_ones(on, rng, instantiation):
         V = on.put(np.ones(T))
         on.assert_close(operator @ V, expected.sum(axis=1), ulps=1000, scale=10.0)
     index = np.array([20, 3, 3, 22])
-    on.assert_close(operator.at(rows.at(index)), expected[index], ulps=1000)
+    on.assert_close(operator.evaluate(rows.gather(index)), expected[index], ulps=1000)
 
 
 @kinds

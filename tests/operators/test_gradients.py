@@ -13,12 +13,14 @@ learning = pytest.mark.parametrize("case", [k for k in KERNELS if k.learns], ids
 
 
 def exact(on, p, alpha):
-    kernel = BrownianKernel.of(on.put(p.X), on.put(p.W))
+    kernel = BrownianKernel.build(on.put(p.X), on.put(p.W))
     return kernel.quadratic_gradient(on.put(alpha))
 
 
 def binned(on, p, alpha, n_knots):
-    kernel = BinnedBrownianKernel.of(Rows(on.put(p.X), on.reference), on.put(p.W), n_knots=n_knots)
+    kernel = BinnedBrownianKernel.build(
+        Rows(on.put(p.X), on.reference), on.put(p.W), n_knots=n_knots
+    )
     return kernel.quadratic_gradient(on.put(alpha))
 
 
@@ -95,8 +97,8 @@ def test_binned_gradient_is_that_of_interpolated_signs(on, rng, tied):
     p = Problem.draw(on, rng, tied=tied)
     alpha = oracles.zero_sum(rng, len(p.X), 2)
     rows = Rows(on.put(p.X), on.reference)
-    kernel = BinnedBrownianKernel.of(rows, on.put(p.W), n_knots=9)
-    ((_, _, at),) = kernel._stored
+    kernel = BinnedBrownianKernel.build(rows, on.put(p.W), n_knots=9)
+    ((_, _, at),) = kernel._stored_positions
     B = oracles.interpolation(on.host(at.codes), at.shift, 9)
     expected = oracles.binned_gradient(p.X, B, alpha)
     scale = np.max(np.abs(p.X)) * np.sum(np.abs(alpha))

@@ -135,7 +135,7 @@ def test_values_at_other_rows(on, rng):
     case = Case(on, rng)
     new = on.rounded(rng.standard_normal((5, D)))
     expected = formula(new, TUPLES, case.scales)
-    on.assert_close(case.operator.at(on.put(new)), expected, ulps=300)
+    on.assert_close(case.operator.evaluate(on.put(new)), expected, ulps=300)
     on.assert_close(case.operator.values(3, 8), case.Phi[3:8], ulps=300)
 
 

@@ -187,7 +187,7 @@ def test_wrong_shapes_are_named(on, rng):
 def test_matrix_between_new_points_and_its_own(on, rng):
     case = Case(on, rng)
     matrix = KernelMatrix(Gaussian(2.0), on.put(case.Z))
-    on.assert_close(matrix.between(on.put(case.X)).dense(), case.K, ulps=200)
+    on.assert_close(matrix.cross_operator(on.put(case.X)).dense(), case.K, ulps=200)
 
 
 @pytest.mark.parametrize("threads", ["2", "5"])

@@ -40,7 +40,7 @@ def test_cholesky_factors(on, drawn):
     A, b, layout, condition = drawn
 
     def call(A, b):
-        factor = CholeskyFactor.of(A)
+        factor = CholeskyFactor.factor(A)
         symmetric = b @ b.T
         return (
             factor.L,
@@ -96,10 +96,12 @@ def test_what_has_no_factor_has_none_anywhere(on, drawn):
     A, _, layout, _ = drawn
     A = A - (np.linalg.eigvalsh(A)[0] + 0.1) * np.eye(len(A))
     with pytest.raises(np.linalg.LinAlgError):
-        CholeskyFactor.of(lay(on, on.rounded(A), layout))
+        CholeskyFactor.factor(lay(on, on.rounded(A), layout))
 
 
-@pytest.mark.parametrize("function", [eigh, eigvalsh, svd, orthonormal_range, CholeskyFactor.of])
+@pytest.mark.parametrize(
+    "function", [eigh, eigvalsh, svd, orthonormal_range, CholeskyFactor.factor]
+)
 @given(st.integers(1, 5), st.sampled_from([np.nan, np.inf]), st.sampled_from(LAYOUTS))
 @examples(5)
 def test_what_is_not_finite_is_refused_everywhere(on, function, n, value, layout):

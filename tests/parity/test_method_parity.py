@@ -63,7 +63,7 @@ def test_bkernn(on_double, penalty, problem):
     def call(X, Y, weights, W):
         system = RidgeSystem(Y, 0.05, weights)  # the weights' roots: any numbers do
         fit = fit_bkernn(
-            lambda W: BrownianKernel.of(X, W),
+            lambda W: BrownianKernel.build(X, W),
             system,
             W,
             penalty=penalty,
@@ -139,7 +139,7 @@ def test_selection(on_double, form, problem, kernel):
         top = largest_sparsity(objective)
         method = FeatureSelection(solver=ProjectedGradient(max_iter=5, tol=0.0))
         found = method.select(objective, 0.3 * top)
-        return found.beta, objective.gradient(objective.at(found.beta)), np.asarray([top])
+        return found.beta, objective.gradient(objective.evaluate(found.beta)), np.asarray([top])
 
     operands = problem.X, centered(problem), problem.weights
     options = {"layout": problem.layout, "ulps": 1e6, "scale": 1.0, "dtypes": ["host"] * 3}

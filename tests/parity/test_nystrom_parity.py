@@ -57,7 +57,7 @@ def test_blocks(on, case, problem, kind, budget):
 def solved(X, Z, Y, weights, ridge):
     """What is learned from the sums, as predictions: coefficients are known less well."""
     operator = KernelOperator(Laplace(), Rows(X, X[:0, 0]), Z)
-    system = NystromSystem.of(operator, Y, weights)
+    system = NystromSystem.from_rows(operator, Y, weights)
     alpha, _ = system.solve(ridge, jitter=JITTER)
     folds = [np.arange(k, X.shape[0], FOLDS) for k in range(FOLDS)]
     of_rows = [
@@ -87,7 +87,7 @@ def test_systems_of_few_centres(on_double, problem):
 def test_systems_of_all_rows(on_double, problem):
     def call(X, Y, weights):
         K = Matern32()(X, X)
-        system = DenseSystem.of(K, Y, weights)
+        system = DenseSystem.from_kernel(K, Y, weights)
         alpha, _, residuals = system.solve(1e-2)
         scores = np.asarray(system.leave_one_out(RIDGES).scores)
         return K @ alpha, system.left_out(1e-2), scores, residuals < 1e-8
@@ -105,7 +105,7 @@ def test_falkon_and_preconditioners(on_double, problem):
         tight = ConjugateGradient(1e-12, max_iter=200)
         alpha, _, solution = falkon(operator, Y, weights, ridge=1e-2, solver=tight)
         assert solution.relative_residual < 1e-9
-        system = NystromSystem.of(operator, Y, weights)
+        system = NystromSystem.from_rows(operator, Y, weights)
         return operator @ alpha, nystrom_preconditioner(system, weights, 1e-2)(Y)
 
     operands = problem.X, problem.X[:5] + 0.0, problem.Y, problem.weights

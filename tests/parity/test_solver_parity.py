@@ -31,7 +31,7 @@ def test_iterates_of_conjugate_gradients(on, preconditioned, drawn, steps, start
 
     def call(G, b, start):
         A = add_to_diagonal(G @ G.T, 1.0)
-        inverse = CholeskyFactor.of(A + G @ G.T).solve if preconditioned else None
+        inverse = CholeskyFactor.factor(A + G @ G.T).solve if preconditioned else None
         solver = ConjugateGradient(rtol=0.0, max_iter=steps, check_every=2)
         found = solver.solve(lambda V: A @ V, b, start=start, precondition=inverse)
         assert found.n_iter <= steps
@@ -56,7 +56,7 @@ def test_solutions_of_conjugate_gradients(on, drawn, sketched):
         inverse = None
         if sketched:
             rng = np.random.RandomState(0)
-            inverse = NystromPreconditioner.of(product, b, shift=1.0, rank=3, rng=rng)
+            inverse = NystromPreconditioner.from_operator(product, b, shift=1.0, rank=3, rng=rng)
         solver = ConjugateGradient(rtol=rtol, max_iter=500)
         found = solver.solve(lambda V: product(V) + V, b, precondition=inverse)
         assert found.status is Status.CONVERGED

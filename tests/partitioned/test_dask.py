@@ -251,7 +251,7 @@ def test_rows_are_let_go_at_once_after_a_long_pass(client, lazy, monkeypatch):
         rows.reduce(lambda *_: [time.sleep(0.2) or kept[0]])
         return weakref.ref(kept)
 
-    with read_partitions(Collections.of(*lazy), client, "numpy", labels=False) as parts:
+    with read_partitions(Collections.from_inputs(*lazy), client, "numpy", labels=False) as parts:
         gc.disable()  # it would take a while, and workers hold the rows until then
         try:
             assert kept_for_a_long_pass(parts.X.partitioning)() is None

@@ -252,7 +252,7 @@ def test_an_iteration_of_a_brownian_solve_is_a_pass(weighted, data):
     X, y, w = data
     X, y, s = in_parts([X, y[:, None], np.sqrt(w)[:, None] if weighted else None], SIZES)
     rows = Rows(X, np.empty(0))
-    kernel = BinnedBrownianKernel.of(rows, np.eye(4)[:, :3], n_knots=32)
+    kernel = BinnedBrownianKernel.build(rows, np.eye(4)[:, :3], n_knots=32)
     passes = []
     for count in (5, 11):
         system = RidgeSystem(y, 1e-3, s, max_iter=count)
@@ -308,13 +308,13 @@ def test_selection_brings_few_rows_here_and_has_few_centres(data, monkeypatch):
     monkeypatch.setattr("gpukfl.estimators.selection._fit._MOST_BROUGHT", 30)
     monkeypatch.setattr("gpukfl.estimators.selection._fit._FEWEST_ROWS", 10)
     monkeypatch.setattr("gpukfl.estimators.selection._data._CENTERS_IN_PARTS", 20)
-    seen, gram = [], NystromSystem.of
+    seen, gram = [], NystromSystem.from_rows
 
     def noted(operator, *args):
         seen.append((operator.Z.shape[0], operator.rows.shape[0]))
         return gram(operator, *args)
 
-    monkeypatch.setattr(NystromSystem, "of", noted)
+    monkeypatch.setattr(NystromSystem, "from_rows", noted)
     selected, run = [], SelectionProblem.run
     monkeypatch.setattr(
         SelectionProblem, "run", lambda self, *a, **k: selected.append(self.n) or run(self, *a, **k)
@@ -365,7 +365,7 @@ def test_the_objective_of_hkrr_and_its_slopes(problem):
     found = []
     for rows, Y, w in places:
         objective = HyperKernelObjective(Gaussian(), rows, Z, Y, ridge=1e-3, weights=w)
-        found.append((*objective.reduced(B), objective.gradient_alpha(B, alpha)))
+        found.append((*objective.reduce(B), objective.gradient_alpha(B, alpha)))
     for expected, got in zip(*found, strict=True):
         np.testing.assert_allclose(got, expected, rtol=1e-8, atol=1e-10)
 
@@ -383,8 +383,8 @@ def test_the_bound_on_the_evidence_and_its_slopes(problem):
 def test_maps_of_average_gradients(problem):
     (rows, Y, w), (rows_there, Y_there, w_there), Z = problem
     sample = rows.whole()[:50], None
-    one = MappedProblem(Gaussian(), rows, Y, w, [1e-3, 1e-2], sample, Z).at(B)
-    other = MappedProblem(Gaussian(), rows_there, Y_there, w_there, [1e-3, 1e-2], sample, Z).at(B)
+    one = MappedProblem(Gaussian(), rows, Y, w, [1e-3, 1e-2], sample, Z).fit(B)
+    other = MappedProblem(Gaussian(), rows_there, Y_there, w_there, [1e-3, 1e-2], sample, Z).fit(B)
     found = [each.gradients(1e-2, 0.1) for each in (one, other)]
     np.testing.assert_allclose(found[1], found[0], rtol=1e-6, atol=1e-8)
     np.testing.assert_allclose(whole(other.left_out()), one.left_out(), rtol=1e-6)

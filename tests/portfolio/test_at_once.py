@@ -65,7 +65,7 @@ def regressor(**options):
 
 
 def member_of(name, n):
-    task = Task.of(Samples(np.zeros((n, 3)), np.zeros((n, 1)), None), 3, "numpy", 0)
+    task = Task.from_samples(Samples(np.zeros((n, 3)), np.zeros((n, 1)), None), 3, "numpy", 0)
     return make_members([name], "normal", task)[0]
 
 
@@ -252,7 +252,7 @@ def test_fits_that_nobody_waits_for_end_at_their_next_step(error, threads, monke
 
 def test_a_fit_that_fails_among_others_leaves_the_member_out(rows, target, threads, monkeypatch):
     threads(2)
-    fitted, lock, count = Member.fitted, threading.Lock(), [0]
+    fitted, lock, count = Member.fit_clone, threading.Lock(), [0]
 
     def failing(self, samples, *rest):
         if self.name == "agop":
@@ -265,7 +265,7 @@ def test_a_fit_that_fails_among_others_leaves_the_member_out(rows, target, threa
             time.sleep(0.01)
         return fitted(self, samples, *rest)
 
-    monkeypatch.setattr(Member, "fitted", failing)
+    monkeypatch.setattr(Member, "fit_clone", failing)
     with pytest.warns(UserWarning, match="the member agop is left out: MemoryError: no room"):
         model = regressor().fit(rows, target)
     assert "agop" not in weights(model)

@@ -141,7 +141,7 @@ def test_trees_stand_columns_of_hardly_any_values(weighted, early_stopping):
     codes[-2:, 3] = 1.0
     trees = HistGradientBoostingRegressor(early_stopping=early_stopping, random_state=0)
     samples = Samples(codes, Y[:, None], weights)
-    found, _ = Member("trees", trees, sees=CODES).fitted(samples, None, None)
+    found, _ = Member("trees", trees, sees=CODES).fit_clone(samples, None, None)
     without = HistGradientBoostingRegressor(early_stopping=early_stopping, random_state=0)
     without.fit(X, Y, sample_weight=weights)
     np.testing.assert_allclose(found.predict(codes), without.predict(X))

@@ -95,7 +95,7 @@ def test_the_best_may_be_of_others_and_the_better_fit_stays(data):
 
 
 def test_a_member_that_fails_with_more_rows_stays_with_few(data, monkeypatch):
-    fitted = Member.fitted
+    fitted = Member.fit_clone
 
     def failing(self, samples, *rest):
         if self.name in OURS and len(samples) > FEW:
@@ -103,7 +103,7 @@ def test_a_member_that_fails_with_more_rows_stays_with_few(data, monkeypatch):
             raise MemoryError(msg)
         return fitted(self, samples, *rest)
 
-    monkeypatch.setattr(Member, "fitted", failing)
+    monkeypatch.setattr(Member, "fit_clone", failing)
     with pytest.warns(UserWarning, match="stays with few rows: MemoryError: no room"):
         model = regressor().fit(*data)
     assert went_on(model) == []

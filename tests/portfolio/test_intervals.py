@@ -47,7 +47,7 @@ def test_cv_plus_is_mapies(data, coverage):
     )
     _, expected = peer.fit_conformalize(X, y).predict_interval(new)
     oof, folds, predictions = crossed(X, y, new)
-    residuals = Residuals.of((y - oof)[:, None], folds)
+    residuals = Residuals.standardize((y - oof)[:, None], folds)
     found = residuals.interval(predictions[:, :, None], coverage=coverage)
     np.testing.assert_allclose(found[:, 0], expected[:, :, 0], rtol=1e-10)
 
@@ -60,7 +60,7 @@ def test_one_model_gives_mapies_split_conformal_intervals(data, coverage):
     peer = mapie.SplitConformalRegressor(model, confidence_level=coverage, prefit=True)
     _, expected = peer.conformalize(X[30:], y[30:]).predict_interval(new)
     left = y[30:] - model.predict(X[30:])
-    residuals = Residuals.of(left[:, None], np.zeros(30, dtype=int))
+    residuals = Residuals.standardize(left[:, None], np.zeros(30, dtype=int))
     found = residuals.interval(model.predict(new)[None, :, None], coverage=coverage)
     np.testing.assert_allclose(found[:, 0], expected[:, :, 0], rtol=1e-10)
 
@@ -74,7 +74,7 @@ def test_scaled_intervals_are_the_definition(rng):
     folds[:k] = np.arange(k)
     sizes, centers = rng.uniform(0.5, 2, n), rng.standard_normal((k, m))
     spreads = rng.uniform(0.5, 2, (k, m))
-    residuals = Residuals.of(left[:, None], folds, spreads=sizes[:, None])
+    residuals = Residuals.standardize(left[:, None], folds, spreads=sizes[:, None])
     found = residuals.interval(centers[:, :, None], spreads[:, :, None], coverage=0.8)
     reach = np.abs(left / sizes)[:, None] * spreads[folds]
     rank = int(np.ceil(41 * 0.8)) - 1
@@ -91,7 +91,7 @@ def test_coverage_is_what_was_asked_for(rng, coverage):
         X, y = linear_data(rng, 40)
         new, truth = linear_data(rng, 50)
         oof, folds, predictions = crossed(X, y, new)
-        found = Residuals.of((y - oof)[:, None], folds).interval(
+        found = Residuals.standardize((y - oof)[:, None], folds).interval(
             predictions[:, :, None], coverage=coverage
         )[:, 0]
         inside += np.sum((found[:, 0] <= truth) & (truth <= found[:, 1]))
@@ -107,7 +107,7 @@ def test_split_coverage_is_exact_on_average(rng):
     n, coverage, repetitions = 19, 0.9, 400
     covered = 0.0
     for _ in range(repetitions):
-        residuals = Residuals.of(rng.standard_normal((n, 1)), np.zeros(n, dtype=int))
+        residuals = Residuals.standardize(rng.standard_normal((n, 1)), np.zeros(n, dtype=int))
         low, high = residuals.interval(np.zeros((1, 1, 1)), coverage=coverage)[0, 0]
         covered += stats.norm.cdf(high) - stats.norm.cdf(low)
     exact = np.ceil((n + 1) * coverage) / (n + 1)
@@ -120,7 +120,7 @@ def test_order_of_rows_does_not_matter(data, rng):
     oof, folds, predictions = crossed(X, y, new)
     order = rng.permutation(len(y))
     first, second = (
-        Residuals.of((y - oof)[rows, None], folds[rows]).interval(
+        Residuals.standardize((y - oof)[rows, None], folds[rows]).interval(
             predictions[:, :, None], coverage=0.8
         )
         for rows in (np.arange(len(y)), order)
@@ -131,8 +131,8 @@ def test_order_of_rows_does_not_matter(data, rng):
 def test_targets_are_apart_from_each_other(data):
     X, y, new = data
     oof, folds, predictions = crossed(X, y, new)
-    one = Uncertainty.of(X, y, oof, folds, rng=rng_of()).interval(new, predictions)
-    both = Uncertainty.of(
+    one = Uncertainty.fit(X, y, oof, folds, rng=rng_of()).interval(new, predictions)
+    both = Uncertainty.fit(
         X, np.stack([y, 7 * y], 1), np.stack([oof, 7 * oof], 1), folds, rng=rng_of()
     ).interval(new, np.stack([predictions, 7 * predictions], axis=2))
     assert one.shape == (25, 2)
@@ -148,8 +148,12 @@ def test_rows_without_weight_do_not_count(data):
     wild[::3] += 1e6
     kept = w > 0
     given = predictions[:, :, None]
-    expected = Residuals.of((y - oof)[kept, None], folds[kept]).interval(given, coverage=0.8)
-    found = Residuals.of((y - wild)[:, None], folds, weights=w).interval(given, coverage=0.8)
+    expected = Residuals.standardize((y - oof)[kept, None], folds[kept]).interval(
+        given, coverage=0.8
+    )
+    found = Residuals.standardize((y - wild)[:, None], folds, weights=w).interval(
+        given, coverage=0.8
+    )
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
@@ -158,7 +162,7 @@ def test_heavy_rows_count_more(rng):
     zeros = np.zeros(200, dtype=int)
     widths = [
         np.ptp(
-            Residuals.of(left, zeros, weights=np.repeat([a, b], 100)).interval(
+            Residuals.standardize(left, zeros, weights=np.repeat([a, b], 100)).interval(
                 np.zeros((1, 1, 1)), coverage=0.5
             )
         )
@@ -173,7 +177,7 @@ def test_heavy_rows_count_more(rng):
 
 def test_quantiles_are_those_of_the_noise(rng):
     left, levels = rng.gamma(2.0, size=(4000, 1)), [0.05, 0.25, 0.5, 0.75, 0.95]
-    residuals = Residuals.of(left, np.arange(4000) % 5)
+    residuals = Residuals.standardize(left, np.arange(4000) % 5)
     found = residuals.quantiles(np.full((5, 3, 1), 10.0), levels=levels)
     assert found.shape == (3, 1, 5)
     np.testing.assert_allclose(found[0, 0], 10 + stats.gamma(2.0).ppf(levels), atol=0.2)
@@ -182,7 +186,7 @@ def test_quantiles_are_those_of_the_noise(rng):
 
 def test_quantiles_are_ranks(rng):
     left = rng.standard_normal(19)
-    residuals = Residuals.of(left[:, None], np.zeros(19, dtype=int))
+    residuals = Residuals.standardize(left[:, None], np.zeros(19, dtype=int))
     found = residuals.quantiles(np.zeros((1, 1, 1)), levels=[0.05, 0.31, 0.5, 0.69, 0.95])[0, 0]
     np.testing.assert_array_equal(found, np.sort(left)[[0, 5, 9, 13, 18]])
 
@@ -191,12 +195,12 @@ def test_quantiles_mirror_and_ascend(data):
     X, y, new = data
     oof, folds, predictions = crossed(X, y, new)
     levels = np.arange(5, 100, 5) / 100
-    above = Uncertainty.of(X, y, oof, folds, rng=rng_of())
+    above = Uncertainty.fit(X, y, oof, folds, rng=rng_of())
     found = above.quantiles(new, predictions, levels=levels)
     assert found.shape == (25, 19)
     assert np.all(np.diff(found, axis=1) >= 0)
-    left = Residuals.of((y - oof)[:, None], folds)
-    mirrored = Residuals.of((oof - y)[:, None], folds)
+    left = Residuals.standardize((y - oof)[:, None], folds)
+    mirrored = Residuals.standardize((oof - y)[:, None], folds)
     given = predictions[:, :, None]
     np.testing.assert_allclose(
         left.quantiles(given, levels=levels),
@@ -218,51 +222,53 @@ def test_intervals_are_wide_where_the_data_are_rough(rng):
     X, y = rough_data(rng, 500)
     new, truth = rough_data(rng, 2000)
     oof, folds, predictions = crossed(X, y, new)
-    uncertainty = Uncertainty.of(X, y, oof, folds, rng=rng_of())
+    uncertainty = Uncertainty.fit(X, y, oof, folds, rng=rng_of())
     found = uncertainty.interval(new, predictions, coverage=0.9)
     width, rough = found[:, 1] - found[:, 0], new[:, 0] > 0
     inside = (found[:, 0] <= truth) & (truth <= found[:, 1])
     assert width[rough].mean() > 4 * width[~rough].mean()
     for side in (rough, ~rough):
         assert inside[side].mean() == pytest.approx(0.9, abs=0.09)  # even ones: 1.0 and 0.8
-    plain = Residuals.of((y - oof)[:, None], folds).interval(predictions[:, :, None], coverage=0.9)
+    plain = Residuals.standardize((y - oof)[:, None], folds).interval(
+        predictions[:, :, None], coverage=0.9
+    )
     assert width.mean() < 0.85 * np.mean(plain[:, 0, 1] - plain[:, 0, 0])
 
 
 def test_spread_of_even_noise_is_nearly_even(rng):
     X, y = rng.standard_normal((400, 4)), rng.standard_normal((400, 1))
-    spread = Spread.of(X, y, rng=rng_of())(rng.standard_normal((500, 4)))
+    spread = Spread.fit(X, y, rng=rng_of())(rng.standard_normal((500, 4)))
     assert spread.shape == (500, 1)
     assert spread.std() < 0.2 * spread.mean()
 
 
 def test_spread_takes_the_units_of_the_residuals(rng):
     X, left = rng.standard_normal((100, 2)), rng.standard_normal((100, 1))
-    one = Spread.of(X, left, rng=rng_of())(X)
-    other = Spread.of(X * [1e6, 1e-6] + [5.0, -3.0], 1e3 * left, rng=rng_of())
+    one = Spread.fit(X, left, rng=rng_of())(X)
+    other = Spread.fit(X * [1e6, 1e-6] + [5.0, -3.0], 1e3 * left, rng=rng_of())
     np.testing.assert_allclose(other(X * [1e6, 1e-6] + [5.0, -3.0]), 1e3 * one, rtol=1e-5)
 
 
 @pytest.mark.parametrize("value", [0.0, 2.0])
 def test_spread_of_equal_residuals_is_even_and_positive(rng, value):
-    spread = Spread.of(rng.standard_normal((50, 2)), np.full((50, 1), value), rng=rng_of())
+    spread = Spread.fit(rng.standard_normal((50, 2)), np.full((50, 1), value), rng=rng_of())
     found = spread(rng.standard_normal((9, 2)))
     np.testing.assert_allclose(found, value or 1.0, rtol=1e-6)
 
 
 def test_constant_columns_do_no_harm(rng):
     X = np.column_stack([np.full(50, 7.0), rng.standard_normal(50)])
-    assert np.isfinite(Spread.of(X, rng.standard_normal((50, 1)), rng=rng_of())(X)).all()
+    assert np.isfinite(Spread.fit(X, rng.standard_normal((50, 1)), rng=rng_of())(X)).all()
 
 
 @pytest.mark.parametrize("k", [1, 5])
 def test_a_spread_does_not_see_the_residuals_it_scales(rng, k):
     X, y = rough_data(rng, 200)
     folds = np.arange(200) % k
-    first = Uncertainty.of(X, y, np.zeros(200), folds, rng=rng_of())
+    first = Uncertainty.fit(X, y, np.zeros(200), folds, rng=rng_of())
     group = first.residuals.groups == 0
     other = np.where(group, 50.0 * y, y)
-    second = Uncertainty.of(X, other, np.zeros(200), folds, rng=rng_of())
+    second = Uncertainty.fit(X, other, np.zeros(200), folds, rng=rng_of())
     np.testing.assert_array_equal(first.residuals.groups, second.residuals.groups)
     new = np.column_stack([X, np.zeros(200)])
     np.testing.assert_allclose(second.spreads[0](new), first.spreads[0](new), rtol=1e-9)
@@ -273,7 +279,7 @@ def test_one_hold_out_has_intervals_that_follow_the_spread(rng):
     X, y = rough_data(rng, 400)
     new, truth = rough_data(rng, 2000)
     model = Ridge().fit(*rough_data(rng, 400))
-    held_out = Uncertainty.of(X, y, model.predict(X), np.zeros(400, dtype=int), rng=rng_of())
+    held_out = Uncertainty.fit(X, y, model.predict(X), np.zeros(400, dtype=int), rng=rng_of())
     found = held_out.interval(new, model.predict(new)[None, :])
     width, rough = found[:, 1] - found[:, 0], new[:, 0] > 0
     assert width[rough].mean() > 4 * width[~rough].mean()
@@ -284,7 +290,7 @@ def test_one_hold_out_has_intervals_that_follow_the_spread(rng):
 def test_intervals_of_the_rows_themselves_hold_as_many_as_was_asked_for(rng):
     X, y = rough_data(rng, 300)
     oof, folds, _ = crossed(X, y, X[:1])
-    fitted = Uncertainty.of(X, y, oof, folds, rng=rng_of())
+    fitted = Uncertainty.fit(X, y, oof, folds, rng=rng_of())
     found = fitted.held_out(oof, coverage=0.8)
     inside = np.abs(y - oof) <= np.ptp(found, axis=1) / 2 * (1 + 1e-12)
     assert inside.sum() == np.ceil(301 * 0.8)
@@ -297,7 +303,7 @@ def test_intervals_of_the_rows_themselves_hold_as_many_as_was_asked_for(rng):
 def test_values_are_what_model_files_declare(rng):
     X, y = rough_data(rng, 102)  # folds of 20 and of 21
     oof, folds, _ = crossed(X, y, X[:1])
-    fitted = Uncertainty.of(X, y, oof, folds, rng=rng_of())
+    fitted = Uncertainty.fit(X, y, oof, folds, rng=rng_of())
     sizes = {"n_targets": 1, "n_judges": 102, "n_features": 2}
     Fields(Uncertainty).check("uncertainty_", fitted, sizes)
     assert sizes["n_groups"] == 5
@@ -307,8 +313,8 @@ def test_values_are_what_model_files_declare(rng):
 def test_a_few_rows_have_even_intervals_and_others_without_time(rng, n, max_time):
     X, y = linear_data(rng, n)
     oof, folds, predictions = crossed(X, y, X[:4], k=3)
-    few = Uncertainty.of(X, y, oof, folds, rng=rng_of(), max_time=max_time)
-    expected = Residuals.of((y - oof)[:, None], folds)
+    few = Uncertainty.fit(X, y, oof, folds, rng=rng_of(), max_time=max_time)
+    expected = Residuals.standardize((y - oof)[:, None], folds)
     centers = np.broadcast_to(predictions.mean(axis=0), predictions.shape)
     np.testing.assert_array_equal(
         few.interval(X[:4], predictions, coverage=0.8),
@@ -322,19 +328,19 @@ def test_a_few_rows_have_even_intervals_and_others_without_time(rng, n, max_time
 def test_wrong_residuals_are_named():
     ones, zeros = np.ones((4, 1)), np.zeros(4, dtype=int)
     with pytest.raises(ValueError, match=r"expected residuals \(n, t\), groups \(n,\)"):
-        Residuals.of(np.ones(4), zeros)
+        Residuals.standardize(np.ones(4), zeros)
     with pytest.raises(ValueError, match="got 1 that are not"):
-        Residuals.of(np.array([[1.0], [np.nan]]), zeros[:2])
+        Residuals.standardize(np.array([[1.0], [np.nan]]), zeros[:2])
     with pytest.raises(ValueError, match="positive, finite spreads"):
-        Residuals.of(ones, zeros, spreads=0 * ones)
+        Residuals.standardize(ones, zeros, spreads=0 * ones)
     with pytest.raises(ValueError, match=r"expected weights \(4,\)"):
-        Residuals.of(ones, zeros, weights=np.ones(3))
+        Residuals.standardize(ones, zeros, weights=np.ones(3))
 
 
 def test_wrong_questions_are_named(data):
     X, y, new = data
     oof, folds, predictions = crossed(X, y, new)
-    fitted = Uncertainty.of(X, y, oof, folds, rng=rng_of())
+    fitted = Uncertainty.fit(X, y, oof, folds, rng=rng_of())
     with pytest.raises(ValueError, match=r"greater than 0 and less than 1, got 1.0"):
         fitted.interval(new, predictions, coverage=1.0)
     with pytest.raises(ValueError, match=r"at least 99 rows .* coverage of 0.99, got 60"):
@@ -351,8 +357,8 @@ def test_wrong_questions_are_named(data):
 def test_wrong_shapes_are_named(data):
     X, y, _ = data
     with pytest.raises(ValueError, match=r"expected X \(n, d\), Y and predicted"):
-        Uncertainty.of(X, y, y[:-1], np.zeros(60, dtype=int), rng=rng_of())
+        Uncertainty.fit(X, y, y[:-1], np.zeros(60, dtype=int), rng=rng_of())
     with pytest.raises(ValueError, match=r"expected X \(n, d\), Y and predicted"):
-        Uncertainty.of(X[:-1], y, y, np.zeros(60, dtype=int), rng=rng_of())
+        Uncertainty.fit(X[:-1], y, y, np.zeros(60, dtype=int), rng=rng_of())
     with pytest.raises(ValueError, match="expected finite residuals"):
-        Uncertainty.of(X, y, np.full(60, np.nan), np.zeros(60, dtype=int), rng=rng_of())
+        Uncertainty.fit(X, y, np.full(60, np.nan), np.zeros(60, dtype=int), rng=rng_of())

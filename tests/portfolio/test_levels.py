@@ -11,11 +11,11 @@ from sklearn.preprocessing import OneHotEncoder
 import gpukfl
 from gpukfl import runtime
 from gpukfl.core._archive import RefusedError
-from gpukfl.inspection import Directions, described
+from gpukfl.inspection import Directions, get_description
 from gpukfl.portfolio import Encodings
 from gpukfl.portfolio._members import Task, make_members
 from gpukfl.tables import Encoding, Table
-from gpukfl.tables._seen import LEVELS, NUMBERS, outputs_of, some_levels, with_levels
+from gpukfl.tables._seen import LEVELS, NUMBERS, level_outputs, some_levels, with_levels
 
 N, SHOPS = 450, 16
 RNG = np.random.default_rng(5)
@@ -24,7 +24,7 @@ X = RNG.standard_normal((N, 2))
 SLOPES = RNG.permutation(np.repeat([-1.0, 1.0], SHOPS // 2))
 Y = SLOPES[SHOP] * X[:, 0] + 0.1 * RNG.standard_normal(N)
 FRAME = pd.DataFrame({"size": X[:, 0], "age": X[:, 1], "shop": [f"shop {k}" for k in SHOP]})
-TABLE = Table.of(FRAME)
+TABLE = Table.learn(FRAME)
 CODES = TABLE.codes(FRAME)
 INSIDE, OUTSIDE = slice(0, 350), slice(350, N)
 NAMED = ["linear", "evidence_levels", "manhattan_laplace", "evidence_quantile"]
@@ -50,7 +50,7 @@ def codes_of(levels, n, gaps=0):
     column = pd.Series([f"{k % levels:03d}" for k in range(n)], dtype=object)
     column[:gaps] = None
     frame = pd.DataFrame({"x": np.arange(n) / 3, "g": column})
-    table = Table.of(frame, columns={"g": "category"})
+    table = Table.learn(frame, columns={"g": "category"})
     return table.codes(frame), table.coded
 
 
@@ -87,7 +87,7 @@ def test_rows_with_levels_are_as_by_scikit_learn():
     np.testing.assert_array_equal(rows[:, : encoding.n_features], encoded)
     np.testing.assert_array_equal(rows[:N, encoding.n_features :], expected)
     assert not rows[N:, encoding.n_features :].any()
-    names = [name for name, _ in outputs_of(encoding, (2,))]
+    names = [name for name, _ in level_outputs(encoding, (2,))]
     assert names == [*encoding.names, *(f"shop={level}" for level in TABLE.columns[2].levels)]
 
 
@@ -100,7 +100,7 @@ def test_members_see_levels_as_their_models_were_fitted(model):
     assert NUMBERS in sees.values() or len(sees) == 1
     for member in e.members_:
         for k, one in enumerate(member.models):
-            assert seen.by(k, member.sees).shape == (N, one.n_features_in_)
+            assert seen.rows(k, member.sees).shape == (N, one.n_features_in_)
     kept = e.out_of_fold_
     for k in range(2):
         rows = kept.fold == k
@@ -155,7 +155,7 @@ def test_files_that_claim_levels_of_numbers_are_refused(tmp_path, model):
 
 
 def test_reports_name_levels(model):
-    directions = described(model).panel(Directions)
+    directions = get_description(model).panel(Directions)
     assert {f"shop=shop {k}" for k in range(SHOPS)} <= set(directions.features)
     assert "evidence_levels" in directions.of
     importances = model.estimator.feature_importances_

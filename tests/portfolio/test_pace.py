@@ -19,7 +19,7 @@ from gpukfl.estimators._samples import Samples
 from gpukfl.portfolio import Member
 from gpukfl.portfolio._description import permutation_importances
 from gpukfl.portfolio._folds import SquaredError
-from gpukfl.portfolio._members import clone_with_steps, n_steps, takes_any_columns, work_of
+from gpukfl.portfolio._members import clone_with_steps, member_work, n_steps, takes_any_columns
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::sklearn.exceptions.ConvergenceWarning", "ignore:.*time is left:UserWarning"
@@ -48,7 +48,7 @@ def test_what_is_affordable_takes_no_longer_than_it_may(full, limit, each, start
         spent.append(start + each * work(size))
         return spent[-1]
 
-    pace = Pace.measured(full, work, timed, lambda: limit - sum(spent))
+    pace = Pace.measure(full, work, timed, lambda: limit - sum(spent))
     first = 2.0 * sum(start + each * work(one) for one in (Size(50, 2), Size(200, 50, 4)))
     assert sum(spent) <= first + 0.5 * limit  # a few fits, each of a tenth at most
     found = pace.affordable(limit)
@@ -88,7 +88,7 @@ def test_estimators_that_may_know_their_columns_are_not_cut():
 
 def test_a_ridge_regression_solves_for_the_fewer_of_rows_and_columns():
     wide, tall = Size(10, 1000), Size(1000, 10)
-    assert work_of(RidgeCV(), 1.0, wide) == work_of(RidgeCV(), 1.0, tall) == 1e5
+    assert member_work(RidgeCV(), 1.0, wide) == member_work(RidgeCV(), 1.0, tall) == 1e5
 
 
 # ---------------------------------------------------------------------- in a contest
@@ -98,7 +98,7 @@ class Dear:
     """Fits that take so long for each row, column and step, on a clock of their own."""
 
     def __init__(self, monkeypatch, each):
-        self.clock, fitted = Clock(1e-6), Member.fitted
+        self.clock, fitted = Clock(1e-6), Member.fit_clone
 
         def dear(member, samples, precedent, max_time, /):
             n, d = samples.X.shape
@@ -106,7 +106,7 @@ class Dear:
             self.clock.now += takes
             return fitted(member, samples, precedent, max_time)
 
-        monkeypatch.setattr(Member, "fitted", dear)
+        monkeypatch.setattr(Member, "fit_clone", dear)
         monkeypatch.setattr("time.perf_counter", self.clock)
 
 

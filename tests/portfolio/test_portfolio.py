@@ -204,8 +204,8 @@ def test_models_of_folds_stay_where_the_last_fit_fails(monkeypatch, error):
             raise error
         return original(member, samples, *given)
 
-    original = Member.fitted
-    monkeypatch.setattr(Member, "fitted", fitted)
+    original = Member.fit_clone
+    monkeypatch.setattr(Member, "fit_clone", fitted)
     with pytest.warns(UserWarning, match="interrupted|blend is not fitted to all samples"):
         model = regressor(n_folds=1).fit(X, Y)
     np.testing.assert_array_equal(model.predict(X), without.predict(X))

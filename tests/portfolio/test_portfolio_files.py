@@ -8,7 +8,7 @@ from portfolio_cases import THREE, TWO, N, Truth, X, Y
 
 import gpukfl
 from gpukfl.core._archive import Archive, RefusedError
-from gpukfl.predictor._skops import bytes_of, made_of
+from gpukfl.predictor._skops import dump_estimator, load_estimator
 
 OPTIONS = {"members": ["linear", "trees", "laplace", "bkernn"], "n_folds": 2}
 TARGETS = {
@@ -70,12 +70,12 @@ def test_bytes_of_other_types_are_not_made(tmp_path):
     from skops.io import dumps
 
     with pytest.raises(TypeError, match="Truth"):
-        bytes_of(Truth())
+        dump_estimator(Truth())
     data = np.frombuffer(dumps(Truth().fit(X, Y)), dtype=np.uint8)
     with pytest.raises(RefusedError, match="cannot be read"):
-        made_of(data)
+        load_estimator(data)
     with pytest.raises(RefusedError, match="not a readable archive"):
-        made_of(data[:50])
+        load_estimator(data[:50])
 
 
 def test_a_file_holds_arrays_and_json_only(model, tmp_path):

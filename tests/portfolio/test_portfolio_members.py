@@ -442,7 +442,7 @@ def test_a_member_without_weights_takes_rows_that_are_there_twice():
     # As often as their weights say, where these are whole numbers of one
     weights = np.repeat([3.0, 1.5], [10, len(X) - 10])
     member = Member("knn", neighbours)
-    known, _ = member.fitted(Samples(X, Y[:, None], weights), None, None)
+    known, _ = member.fit_clone(Samples(X, Y[:, None], weights), None, None)
     expected = KNeighborsRegressor(5).fit(np.concatenate([X[:10], X]), np.r_[Y[:10], Y])
     np.testing.assert_allclose(known.predict(X), expected.predict(X), atol=1e-12)
 

@@ -43,7 +43,9 @@ def test_the_search_finds_what_the_table_holds(sizes, m, kind, share, weighted):
     values, groups, centers, spreads = problem(rng, sizes, m, kind)
     weights = rng.integers(0, 4, len(values)).astype(float) if weighted else np.ones(len(values))
     wanted = share * weights.sum() - 1e-9
-    found = SortedGroups.of(values, groups, len(sizes), weights).quantile(centers, spreads, wanted)
+    found = SortedGroups.sort(values, groups, len(sizes), weights).quantile(
+        centers, spreads, wanted
+    )
     expected = by_table(values, groups, weights, centers, spreads, wanted)
     np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-13)
 
@@ -52,7 +54,7 @@ def test_the_search_finds_what_the_table_holds(sizes, m, kind, share, weighted):
 def test_the_search_is_right_for_many_rows(rng, kind):
     values, groups, centers, spreads = problem(rng, [3000, 1, 500, 4000], 400, kind)
     weights = rng.uniform(0.5, 2, len(values))
-    groups_ = SortedGroups.of(values, groups, 4, weights)
+    groups_ = SortedGroups.sort(values, groups, 4, weights)
     for share in (0.03, 0.5, 0.97):
         wanted = share * weights.sum()
         expected = by_table(values, groups, weights, centers, spreads, wanted)

@@ -27,7 +27,7 @@ FRAME = pd.DataFrame(
     }
 )
 Y = 0.1 * SHOP + SIZE
-TABLE = Table.of(FRAME)
+TABLE = Table.learn(FRAME)
 CODES = TABLE.codes(FRAME)
 QUICK = {"members": ["linear", "trees", "laplace"], "n_folds": 3, "random_state": 0}
 
@@ -72,9 +72,9 @@ def test_members_of_one_fold_share_an_encoding_and_predict_with_it(model):
     seen = model.encodings_.folds.seen(CODES)
     for member in model.members_:
         for k, one in enumerate(member.models):
-            rows = seen.by(k, member.sees)
+            rows = seen.rows(k, member.sees)
             assert rows.shape[1] == one.n_features_in_
-    assert seen.by(0, "numbers") is seen.by(0, "numbers")
+    assert seen.rows(0, "numbers") is seen.rows(0, "numbers")
 
 
 def test_out_of_fold_predictions_are_those_of_the_models_and_their_encodings(model):

@@ -10,7 +10,7 @@ from sklearn.metrics import log_loss
 import gpukfl
 from gpukfl.portfolio._blend import choose_temperature
 from gpukfl.portfolio._folds import LogLoss
-from gpukfl.predictor import tempered
+from gpukfl.predictor import apply_temperature
 
 RNG = np.random.default_rng(0)
 LOGITS = RNG.normal(0.0, 2.0, (4000, 3))
@@ -47,7 +47,7 @@ def test_weights_count_as_copies():
 
 def test_the_order_of_classes_stays(on):
     p = on.rounded(softmax(LOGITS[:20], axis=1))
-    found = tempered(on.put(p), 0.7)
+    found = apply_temperature(on.put(p), 0.7)
     expected = p ** (1 / 0.7) / np.sum(p ** (1 / 0.7), axis=1, keepdims=True)
     np.testing.assert_allclose(on.host(found), expected, rtol=50 * on.eps)
     np.testing.assert_array_equal(on.host(found).argmax(axis=1), p.argmax(axis=1))

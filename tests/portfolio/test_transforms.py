@@ -22,20 +22,20 @@ KINDS = [LogTransform, RankTransform]
 @pytest.mark.parametrize("factor", [1.0, -2.0, 1e6])
 def test_the_inverse_is_one(kind, factor):
     targets = np.stack([factor * SKEWED, Y, np.round(Y), np.ones(N)], axis=1)
-    transform = kind.of(targets)
+    transform = kind.fit(targets)
     back = transform.mean(transform.forward(targets), np.zeros((1, 4)))
     np.testing.assert_allclose(back, targets, rtol=1e-9, atol=1e-9 * abs(factor))
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_it_grows_where_the_target_does(kind):
-    found = kind.of(SKEWED[:, None]).forward(SKEWED[:, None])[:, 0]
+    found = kind.fit(SKEWED[:, None]).forward(SKEWED[:, None])[:, 0]
     order = np.argsort(SKEWED)
     assert (np.diff(found[order]) > 0).all()
 
 
 def test_ranks_become_normal_scores():
-    found = RankTransform.of(SKEWED[:, None]).forward(SKEWED[:, None])
+    found = RankTransform.fit(SKEWED[:, None]).forward(SKEWED[:, None])
     peer = QuantileTransformer(n_quantiles=N, output_distribution="normal")
     expected = peer.fit_transform(SKEWED[:, None])
     inner = np.abs(expected) < 1.5
@@ -43,7 +43,7 @@ def test_ranks_become_normal_scores():
 
 
 def test_a_long_tail_to_the_left_is_shortened_too():
-    right, left = (LogTransform.of(y[:, None]) for y in (SKEWED, -SKEWED))
+    right, left = (LogTransform.fit(y[:, None]) for y in (SKEWED, -SKEWED))
     np.testing.assert_allclose(
         right.forward(SKEWED[:, None]), left.forward(-SKEWED[:, None]), rtol=1e-12
     )
@@ -62,10 +62,10 @@ def test_the_mean_is_that_of_what_may_be():
 def test_weights_count_as_copies(kind):
     counts = np.random.default_rng(1).integers(1, 4, N)
     targets = np.stack([SKEWED, -SKEWED, Y], axis=1)
-    weighted = kind.of(targets, counts.astype(float))
-    copied = kind.of(np.repeat(targets, counts, axis=0))
+    weighted = kind.fit(targets, counts.astype(float))
+    copied = kind.fit(np.repeat(targets, counts, axis=0))
     np.testing.assert_allclose(weighted.forward(targets), copied.forward(targets), rtol=0.05)
-    shifted = kind.of(targets, 3.0 * counts)
+    shifted = kind.fit(targets, 3.0 * counts)
     np.testing.assert_allclose(weighted.forward(targets), shifted.forward(targets), rtol=1e-9)
 
 
@@ -110,7 +110,7 @@ def test_rows_without_weight_have_no_say(asked, tmp_path):
 def test_intervals_are_about_what_is_predicted(asked, refit):
     y = SKEWED * np.exp(0.3 * np.random.default_rng(0).standard_normal(N))
     model = regressor(target_transform=asked, refit=refit, members=["laplace"]).fit(X, y)
-    ends = model._by_fold(X)
+    ends = model._fold_blends(X)
     np.testing.assert_allclose(ends.mean(axis=0)[:, 0], model.predict(X), rtol=1e-9)
 
 

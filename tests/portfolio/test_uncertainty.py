@@ -36,7 +36,7 @@ def test_intervals_are_those_of_the_folds_models():
             for k in range(3)
         ]
     )
-    known = Uncertainty.of(
+    known = Uncertainty.fit(
         kept.rows,
         kept.truth,
         kept.predicted,
@@ -234,7 +234,7 @@ def test_a_frame_is_taken_by_models():
 @pytest.mark.parametrize("options", [{}, {"refit": True}, {"n_folds": 1}])
 def test_files_and_pickles_say_the_same_to_the_last_bit(tmp_path, options):
     model = regressor(**options).fit(X, np.stack([NOISY, X[:, 2] + NOISE], axis=1))
-    gpukfl.Model.of(model).save(tmp_path / "m")
+    gpukfl.Model.from_estimator(model).save(tmp_path / "m")
     for loaded in (gpukfl.load(tmp_path / "m"), pickle.loads(pickle.dumps(model))):
         np.testing.assert_array_equal(
             loaded.predict_interval(X, 0.7), model.predict_interval(X, 0.7)
@@ -246,7 +246,7 @@ def test_files_and_pickles_say_the_same_to_the_last_bit(tmp_path, options):
 
 def test_sets_of_files_are_the_same(tmp_path):
     model = classifier().fit(X, THREE)
-    gpukfl.Model.of(model).save(tmp_path / "m")
+    gpukfl.Model.from_estimator(model).save(tmp_path / "m")
     np.testing.assert_array_equal(gpukfl.load(tmp_path / "m").predict_set(X), model.predict_set(X))
 
 
@@ -267,7 +267,7 @@ WRONG = {
 def test_files_of_what_no_fit_makes_are_refused(tmp_path, wrong):
     model = regressor().fit(X, NOISY)
     WRONG[wrong](model.uncertainty_)
-    gpukfl.Model.of(model).save(tmp_path / "m")
+    gpukfl.Model.from_estimator(model).save(tmp_path / "m")
     with pytest.raises(ValueError, match=r"does not have (residuals|models) of its folds"):
         gpukfl.load(tmp_path / "m")
 
@@ -275,7 +275,7 @@ def test_files_of_what_no_fit_makes_are_refused(tmp_path, wrong):
 def test_files_of_wrong_scores_are_refused(tmp_path):
     model = classifier().fit(X, THREE)
     model.class_scores_.scores[3] = np.nan
-    gpukfl.Model.of(model).save(tmp_path / "m")
+    gpukfl.Model.from_estimator(model).save(tmp_path / "m")
     with pytest.raises(ValueError, match="does not have scores of classes"):
         gpukfl.load(tmp_path / "m")
 

@@ -16,7 +16,7 @@ from gpukfl.estimators import (
     RKHSWeightingClassifier,
     RKHSWeightingRegressor,
 )
-from gpukfl.estimators._pace import Pace, Size, work_of
+from gpukfl.estimators._pace import Pace, Size, fit_work
 from gpukfl.portfolio import _description as _importances
 from gpukfl.portfolio._description import group_columns
 from gpukfl.portfolio._members import Task, _trees, make_members
@@ -155,7 +155,7 @@ def slow_members(monkeypatch, each):
         least = each if member.keeps_time else 0.0
         inside = contest.folds[0].inside
         full = Size(*inside.X.shape)
-        return Pace(full, work_of, full, least, 0.0)
+        return Pace(full, fit_work, full, least, 0.0)
 
     monkeypatch.setattr(MemberTrainer, "_pace", paced)
 

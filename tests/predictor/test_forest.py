@@ -64,7 +64,7 @@ def test_joined_forests_predict_side_by_side():
     rng = np.random.default_rng(0)
     X = drawn_rows(rng, 200, 20)
     one, other = (array_model(fitted(rng, "gamma", None, X[k:])).values for k in (0, 50))
-    both = Forest.joined([one, other], [0, 4], 8)
+    both = Forest.concat([one, other], [0, 4], 8)
     both.check()
     rows = np.concatenate([X, X[::-1]], axis=1)
     np.testing.assert_array_equal(both(rows), np.concatenate([one(X), other(X[::-1])], axis=1))

@@ -16,7 +16,7 @@ from gpukfl.estimators.scaling import RobustScaling, StandardScaling
 from gpukfl.kernels import Laplace, ManhattanLaplace, PowerExponential
 from gpukfl.partitioned._rows import Rows
 from gpukfl.predictor import Forest, Predictor
-from gpukfl.predictor._stacks import Alone, ForestStack, Powers, unbuffered
+from gpukfl.predictor._stacks import Alone, ForestStack, Powers, disable_buffering
 from gpukfl.predictor._views import Place, View, Views
 
 MEMBERS = ("linear", "trees", "manhattan_laplace", "laplace", "matern52", "agop", "bkernn")
@@ -51,8 +51,10 @@ def agree(found, light):
     blend = found.estimator.predictor_
     alone = dataclasses.replace(blend.values, recorded=True)(NEW)
     np.testing.assert_allclose(alone.reshape(expected.shape), expected, **near)
-    by_fold = [blend.values.of_fold(k).in_double(NEW) for k in range(blend.values.n_folds)]
-    np.testing.assert_allclose(blend.values.by_fold(NEW)[:-1], by_fold, **near)
+    by_fold = [
+        blend.values.select_fold(k).evaluate_in_double(NEW) for k in range(blend.values.n_folds)
+    ]
+    np.testing.assert_allclose(blend.values.fold_outputs(NEW)[:-1], by_fold, **near)
 
 
 @pytest.mark.few
@@ -117,12 +119,12 @@ def test_a_quick_blend_is_stacked(tmp_path):
 
 def test_scalings_of_all_classes_are_one_array():
     rows = Rows(X, np.empty(0))
-    scalings = [kind.of(rows, None) for kind in (RobustScaling, StandardScaling, RobustScaling)]
+    scalings = [kind.fit(rows, None) for kind in (RobustScaling, StandardScaling, RobustScaling)]
     views, given = Views(X.shape[1], None), [scalings[0], None, *scalings[1:], None]
-    places = [views.place_of(scaling, Place(0, "numbers")) for scaling in given]
+    places = [views.register_scaling(scaling, Place(0, "numbers")) for scaling in given]
     assert places == [0, 1, 2, 0, 1]
-    assert views.place_of(scalings[2], Place(0, "levels")) == 0  # rows of another view
-    found = View(views, X).scaled("numbers")
+    assert views.register_scaling(scalings[2], Place(0, "levels")) == 0  # rows of another view
+    found = View(views, X).scale("numbers")
     for place, scaling in zip(places, given, strict=True):
         np.testing.assert_array_equal(found[:, place], X if scaling is None else scaling(X))
 
@@ -140,21 +142,21 @@ def test_scalings_of_all_classes_are_one_array():
 )
 def test_powers_of_differences_are_those_of_the_kernel(kernel, monkeypatch):
     centers, rows = [X[:20], X[20:40], X[40:60]], np.stack([NEW, NEW + 0.1, X[:1] + 0.0 * NEW])
-    values, n = Powers.of(centers, kernel, X), len(centers)
-    np.testing.assert_allclose(values.between(rows, 0, n)[1], values.between(rows[1:], 1, n)[0])
+    values, n = Powers.from_centers(centers, kernel, X), len(centers)
+    np.testing.assert_allclose(values.evaluate(rows, 0, n)[1], values.evaluate(rows[1:], 1, n)[0])
     expected = [kernel._evaluate(U, Z) for U, Z in zip(rows, centers, strict=True)]
     for near in (2**16, 3 * centers[0].size, 1):
         monkeypatch.setattr("gpukfl.predictor._stacks._NEAR", near)
         with use_numpy_only():
-            np.testing.assert_allclose(values.between(rows, 0, n), expected, rtol=1e-13)
-    np.testing.assert_allclose(values.between(rows, 0, n), expected, rtol=1e-13)
+            np.testing.assert_allclose(values.evaluate(rows, 0, n), expected, rtol=1e-13)
+    np.testing.assert_allclose(values.evaluate(rows, 0, n), expected, rtol=1e-13)
 
 
 def test_buffers_are_as_before():
     sizes = [np.getbufsize()]
 
     def fail():
-        with unbuffered():
+        with disable_buffering():
             sizes.append(np.getbufsize())
             return 1 // 0
 
@@ -185,7 +187,7 @@ def test_missing_values_go_where_each_tree_says():
     tree, views = trees(4, 3), Views(2, None)
     tree.check()
     model, place = Predictor(tree, 2, one_target=False), Place(0, "numbers")
-    stack = ForestStack.of([model, model], [place, place], views)
+    stack = ForestStack.build([model, model], [place, place], views)
     rows = np.array([[-1.0, 0.0], [np.nan, 0.0], [1.0, 7.0], [1.0, np.nan]])
     found = stack(View(views, rows))
     np.testing.assert_array_equal(found[0, :, 0], [1.5, 1.5, 2.5, 4.5])
@@ -196,4 +198,4 @@ def test_missing_values_go_where_each_tree_says():
 def test_trees_of_other_columns_are_refused():
     model, place = Predictor(trees(4, 3), 2, one_target=False), Place(0, "numbers")
     with pytest.raises(ValueError, match=r"trees of 3 columns, got \[2\]"):
-        ForestStack.of([model], [place], Views(3, None))
+        ForestStack.build([model], [place], Views(3, None))

@@ -25,9 +25,9 @@ from gpukfl import runtime
 from gpukfl._accel.trust import use_numpy_only
 from gpukfl.core._warnings import collect_warnings
 from gpukfl.tables import Table
-from gpukfl.tables._codes import murmur3, shares_of
-from gpukfl.tables._dates import dates_of
-from gpukfl.tables._frame import frame_of, read_values
+from gpukfl.tables._codes import direction_shares, murmur3
+from gpukfl.tables._dates import parse_dates
+from gpukfl.tables._frame import read_frame, read_values
 
 DAY = datetime.datetime(2021, 3, 4, 10, 5, 6, 7)
 MODELS = {
@@ -187,7 +187,7 @@ def as_a_table(light, rows):
     table = light._table
     names = [column.name for column in table.columns]
     return told(
-        rows, lambda given: table.codes(frame_of(given, besides=light.target_name, known=names))
+        rows, lambda given: table.codes(read_frame(given, besides=light.target_name, known=names))
     )
 
 
@@ -316,7 +316,7 @@ def test_words_of_text_are_those_of_scikit_learn(texts):
     texts = np.array([*texts, "the quick brown fox and the Lazy dog", ""], dtype=object)
     components = np.random.default_rng(0).normal(size=(3, 64))
     expected = HashingVectorizer(n_features=64).transform(texts) @ components.T
-    np.testing.assert_allclose(shares_of(texts, components), expected, rtol=0, atol=1e-15)
+    np.testing.assert_allclose(direction_shares(texts, components), expected, rtol=0, atol=1e-15)
 
 
 WRITTEN = [
@@ -340,9 +340,9 @@ WRITTEN = [
 @pytest.mark.filterwarnings("ignore:Parsing dates in:UserWarning")
 def test_dates_in_text_are_those_of_pandas(day_first):
     labels = np.array(WRITTEN, dtype=object)
-    expected = dates_of(labels, day_first)
+    expected = parse_dates(labels, day_first)
     with use_numpy_only():
-        np.testing.assert_array_equal(dates_of(labels, day_first), expected)
+        np.testing.assert_array_equal(parse_dates(labels, day_first), expected)
 
 
 @pytest.mark.parametrize(
@@ -353,7 +353,7 @@ def test_the_order_of_days_and_months_is_found_as_by_the_package(light, rows):
     with collect_warnings() as warned:
         expected = built.codes(pd.DataFrame({"built": rows}))
     with use_numpy_only(), collect_warnings() as told:
-        found = built.codes(frame_of({"built": rows}))
+        found = built.codes(read_frame({"built": rows}))
     np.testing.assert_array_equal(found, expected)
     assert told == warned
 

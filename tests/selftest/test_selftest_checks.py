@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from gpukfl.selftest import _checks, write_recorded
+from gpukfl.selftest import _checks, write_reference_results
 from gpukfl.selftest import _checks as _recorded
 from gpukfl.selftest._checks import CUPY, PRIMITIVES, Check, quick_checks, run
 
@@ -97,7 +97,7 @@ def test_array_operations_pass_on_every_place(on):
 
 
 def test_what_is_recorded_is_what_numpy_computes():
-    for name, expected in _recorded.compute_recorded().items():
+    for name, expected in _recorded.compute_reference_results().items():
         primitive, dtype, k = name.split("/")
         actual = _recorded.recorded_results(primitive, dtype)[int(k)]
         assert actual.dtype == expected.dtype
@@ -105,9 +105,11 @@ def test_what_is_recorded_is_what_numpy_computes():
 
 
 def test_everything_is_recorded_and_small(tmp_path):
-    names = {(name.split("/")[0], name.split("/")[1]) for name in _recorded.compute_recorded()}
+    names = {
+        (name.split("/")[0], name.split("/")[1]) for name in _recorded.compute_reference_results()
+    }
     assert names == {(one.name, dtype) for one in PRIMITIVES for dtype in _checks.DTYPES}
-    assert write_recorded(tmp_path).stat().st_size < MOST
+    assert write_reference_results(tmp_path).stat().st_size < MOST
 
 
 @pytest.mark.parametrize("primitive", PRIMITIVES, ids=lambda one: one.name)

@@ -8,7 +8,7 @@ CARD = Card("card", bandwidth=1e12, flops32=10e12, flops64=1e12, link=1e9, call=
 
 
 def test_works_add_up_and_repeat():
-    work = Work(1, 2, 3, 4, 5, 6) + Work(10, 20, 30, 40, 50, 60).scaled(2)
+    work = Work(1, 2, 3, 4, 5, 6) + Work(10, 20, 30, 40, 50, 60).repeat(2)
     assert work == Work(21, 42, 63, 84, 105, 126)
 
 

@@ -10,7 +10,7 @@ import pytest
 import gpukfl
 from gpukfl._accel import _launch, cuda, trust
 from gpukfl.cli import main
-from gpukfl.core._array import array_namespace, device_of
+from gpukfl.core._array import array_namespace, get_device
 from gpukfl.core._cuda import cuda_devices, cupy_is_usable
 from gpukfl.selftest import _trust as _trusted
 from gpukfl.selftest._checks import PRIMITIVES
@@ -65,7 +65,7 @@ def test_everything_is_right_and_said_in_json(capsys, tmp_path):
 @pytest.mark.parametrize("n", [1, 2, 3, 5])
 def test_few_samples_are_timed(cupy, n):
     reference = cupy.empty(0)
-    found = timings(array_namespace(reference), device_of(reference), card(), n)
+    found = timings(array_namespace(reference), get_device(reference), card(), n)
     assert {row["n"] for row in found} == {n}
 
 

@@ -26,14 +26,14 @@ class System:
         y = y if case == "two targets" else y[:, :1]
         self.s = rng.uniform(0.5, 1.5, (N, 1)) if case == "weighted" else np.ones((N, 1))
         self.b = y - self.s * (self.s.T @ y) / np.sum(self.s**2)
-        whole_kernel = BinnedBrownianKernel.of(Rows(X, np.empty(0)), W, n_knots=Q)
+        whole_kernel = BinnedBrownianKernel.build(Rows(X, np.empty(0)), W, n_knots=Q)
         K = self.s * (whole_kernel @ np.diag(self.s[:, 0]))
         K = oracles.centered(K) if case != "weighted" else self._project(K)
         self.A = (K if case == "weighted" else oracles.centered(K.T).T) + shift * np.eye(N)
         parts = in_parts([X, self.b, self.s if case == "weighted" else None], SIZES)
         self.passes = parts[0].partitioning
-        kernel = BinnedBrownianKernel.of(Rows(parts[0], np.empty(0)), W, n_knots=Q)
-        grid = CoarseGrid.of(N, kernel.ends) if preconditioned else None
+        kernel = BinnedBrownianKernel.build(Rows(parts[0], np.empty(0)), W, n_knots=Q)
+        grid = CoarseGrid.build(N, kernel.ends) if preconditioned else None
         factor = coarse_factor(kernel, grid, parts[2], shift) if preconditioned else None
         self.sums = KnotSums(kernel, parts[1], parts[2], shift, grid, factor)
 
@@ -82,7 +82,7 @@ def test_a_preconditioner_does_what_it_does_with_long_vectors(cells):
     system = System("weighted", 0.02, preconditioned=True)
     kernel = system.sums.kernel
     X, s = whole(kernel.rows.source), system.s
-    alike = BinnedBrownianKernel.of(Rows(X, np.empty(0)), kernel.W, n_knots=Q)
+    alike = BinnedBrownianKernel.build(Rows(X, np.empty(0)), kernel.W, n_knots=Q)
     long = ConjugateGradient(1e-6, check_every=1).solve(
         lambda V: system.A @ V, system.b, precondition=alike.approximate_inverse(s, 0.02)
     )
@@ -129,12 +129,12 @@ def test_more_than_rounding_allows_stalls():
 def test_half_of_the_pair_sums_gives_the_factor_of_all(weighted, cells):
     system = System("weighted" if weighted else "alone", 0.5)
     kernel, s = system.sums.kernel, system.sums.root_weights
-    grid = CoarseGrid.of(N, kernel.ends)
+    grid = CoarseGrid.build(N, kernel.ends)
     found = coarse_factor(kernel, grid, s, 0.5)
     X = whole(kernel.rows.source)
-    own = BinnedBrownianKernel.of(Rows(X, np.empty(0)), kernel.W, n_knots=Q)
+    own = BinnedBrownianKernel.build(Rows(X, np.empty(0)), kernel.W, n_knots=Q)
     ((_, _, at),) = own.positions(0, N)
-    coarse = grid.among(at)
+    coarse = grid.coarsen(at)
     B = oracles.interpolation(coarse.codes, coarse.shift, coarse.n_knots)  # (m, n, q + 1)
     B = np.concatenate(list(system.s * B), axis=1)
     expected = grid.factor(B.T @ B, float(np.sum(system.s**2)), 0.5)

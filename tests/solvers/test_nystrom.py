@@ -17,7 +17,7 @@ def decaying(rng, on, ratio=0.6):
 
 def build(on, A, *, shift, rank=RANK, seed=0):
     placed = on.put(A)
-    return NystromPreconditioner.of(
+    return NystromPreconditioner.from_operator(
         lambda V: placed @ V,
         on.put(np.zeros((len(A), 1))),
         shift=shift,

@@ -68,4 +68,4 @@ def column(values, name="a", **told):
     """What a table says of one column."""
     from gpukfl.tables import Table
 
-    return Table.of(pd.DataFrame({name: values}), **told).columns[0]
+    return Table.learn(pd.DataFrame({name: values}), **told).columns[0]

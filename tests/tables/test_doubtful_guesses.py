@@ -31,7 +31,7 @@ def test_seasons_are_words(make):
     frame = make({"season": SEASONS * 8, "x": np.arange(120) / 7})
     said = "'season' is not taken for dates, as 9 of 15 values are dates, and '2012-13' is none"
     with pytest.warns(UserWarning, match=said):
-        table = Table.of(frame)
+        table = Table.learn(frame)
     assert (table.columns[0].kind, table.columns[0].missing) == ("category", 0.0)
     assert sorted(table.columns[0].levels) == SEASONS
 
@@ -96,7 +96,7 @@ def test_no_group_of_thousands_begins_with_a_zero(thousandths):
         marked = np.array([text.replace(",", mark) for text in texts], dtype=object)
         assert np.isnan(read_values(marked).as_numbers()).all()
     values = [*texts, "1,234"]  # which could be more than a thousand
-    found = Table.of(pd.DataFrame({"a": values}))
+    found = Table.learn(pd.DataFrame({"a": values}))
     if found.columns[0].kind == "numeric":  # and no code, nor the same
         codes = found.codes(pd.DataFrame({"a": values}))[:, 0]
         np.testing.assert_array_equal(codes, [*expected, 1.234])
@@ -112,7 +112,7 @@ def test_two_readings_are_warned_of_and_one_is_not(numbers):
     with pytest.warns(UserWarning, match="'a': numbers can be read in two ways, and '"):
         column(texts)
     for clear in (f"{numbers[0] * 1000:,}", f"{numbers[0]:,}.5"):
-        table = Table.of(pd.DataFrame({"a": [*texts, clear]}))
+        table = Table.learn(pd.DataFrame({"a": [*texts, clear]}))
         codes = table.codes(pd.DataFrame({"a": texts}))[:, 0]
         np.testing.assert_array_equal(codes, numbers)
 

@@ -179,7 +179,7 @@ def test_everything_becomes_finite(codes):
 
 def test_the_width_is_that_of_the_table_whatever_a_fold_has():
     frame = pd.DataFrame(COLUMNS).drop(columns="none")
-    table = Table.of(frame)
+    table = Table.learn(frame)
     codes = table.codes(frame)
     whole, _ = Encoding.learn(codes, table.coded, np.arange(N) % 3, n_classes=3)
     part, X = Encoding.learn(codes[:8], table.coded, np.zeros(8), n_classes=3)

@@ -10,13 +10,13 @@ from table_cases import makers
 from gpukfl._accel.trust import use_numpy_only
 from gpukfl.core._warnings import collect_warnings
 from gpukfl.tables import Table
-from gpukfl.tables._frame import frame_of
+from gpukfl.tables._frame import read_frame
 
 ZIPS = ["00501", "10115", "20095"] * 20
 
 
 def table_of(values, name="zip", **told):
-    return Table.of(pd.DataFrame({name: values}), **told)
+    return Table.learn(pd.DataFrame({name: values}), **told)
 
 
 def both(table, later, name="zip"):
@@ -24,7 +24,7 @@ def both(table, later, name="zip"):
     with collect_warnings() as told:
         found = table.codes(pd.DataFrame({name: later}))
     with use_numpy_only(), collect_warnings() as alone:
-        again = table.codes(frame_of({name: list(later)}))
+        again = table.codes(read_frame({name: list(later)}))
     np.testing.assert_array_equal(again, found)
     assert alone == told
     return found[:, -1], told

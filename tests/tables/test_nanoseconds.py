@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import gpukfl
 from gpukfl._accel.trust import use_numpy_only
 from gpukfl.tables import Table
-from gpukfl.tables._frame import frame_of
+from gpukfl.tables._frame import read_frame
 
 BEGIN = np.datetime64("2024-03-05T06:07:08.123456789", "ns")
 DAY = 86_400 * 10**9
@@ -52,12 +52,12 @@ MAKERS = {
 def test_nanoseconds_are_in_the_codes(make, kind, offsets):
     times = np.array(offsets, dtype="timedelta64[ns]")
     X = make(BEGIN + times if kind == "date" else times)
-    table = Table.of(X)
+    table = Table.learn(X)
     assert table.columns[0].kind == kind
     codes = table.codes(X)[:, 0] * (DAY if kind == "date" else 10**9)
     np.testing.assert_allclose(codes - codes[0], np.array(offsets) - offsets[0], atol=0.01)
     with use_numpy_only():
-        found = table.codes(frame_of(X))
+        found = table.codes(read_frame(X))
     np.testing.assert_array_equal(found, table.codes(X))
     micro = (BEGIN + times).astype("datetime64[us]") if kind == "date" else times.astype("m8[us]")
     later = table.codes(pd.DataFrame({"a": micro}))[:, 0] * (DAY if kind == "date" else 10**9)
@@ -68,7 +68,7 @@ def test_zones_and_missing_values_leave_nanoseconds_alone():
     times = BEGIN + np.arange(0, 900, 9).astype("timedelta64[ns]")
     frame = pd.DataFrame({"a": pd.Series(times).dt.tz_localize("Europe/Berlin")})
     frame.loc[3, "a"] = pd.NaT
-    found = Table.of(frame).codes(frame)
+    found = Table.learn(frame).codes(frame)
     expected = np.arange(0, 900, 9) - 0.0
     expected[3] = np.nan
     np.testing.assert_allclose(found[:, 0] * DAY - found[0, 0] * DAY, expected, atol=0.01)
@@ -79,7 +79,7 @@ def test_zones_and_missing_values_leave_nanoseconds_alone():
 def test_years_that_nanoseconds_do_not_reach_stay(day, micro):
     first = datetime.datetime.combine(day, datetime.time(1, 2, 3, micro))
     frame = pd.DataFrame({"a": np.array([first, datetime.datetime(2020, 1, 1)], "M8[us]")})
-    found = Table.of(frame).codes(frame)[:, 0]
+    found = Table.learn(frame).codes(frame)[:, 0]
     apart = (datetime.datetime(2020, 1, 1) - first) / datetime.timedelta(days=1)
     np.testing.assert_allclose(found[1] - found[0], apart, rtol=1e-12, atol=1e-11)
 

@@ -20,7 +20,7 @@ WRITTEN = {
 
 
 def codes_of(texts):
-    table = Table.of(pd.DataFrame({"amount": texts}))
+    table = Table.learn(pd.DataFrame({"amount": texts}))
     assert [one.name for one in table.coded] == ["amount"]
     return table, table.codes(pd.DataFrame({"amount": texts}))[:, 0]
 
@@ -48,7 +48,7 @@ def test_less_than_nothing(form):
 
 
 def test_points_between_groups_need_a_comma_to_say_so():
-    assert Table.of(pd.DataFrame({"a": ["1.234.567", "192.168.001"] * 20})).columns[0].kind == (
+    assert Table.learn(pd.DataFrame({"a": ["1.234.567", "192.168.001"] * 20})).columns[0].kind == (
         "category"
     )
 
@@ -65,10 +65,10 @@ def test_durations_as_pandas_and_python_write_them(told):
     seconds = np.round(np.random.default_rng(1).uniform(-4e5, 4e5, 60))
     spans = pd.Series(pd.to_timedelta(seconds, "s"))
     python = [str(span.to_pytimedelta()) for span in spans]
-    table = Table.of(pd.DataFrame({"span": spans}))
+    table = Table.learn(pd.DataFrame({"span": spans}))
     for texts in (spans.astype(str), python):
         frame = pd.DataFrame({"span": texts})
-        own = Table.of(frame, columns=told)
+        own = Table.learn(frame, columns=told)
         assert own.columns[0].kind == "duration"
         np.testing.assert_array_equal(own.codes(frame)[:, 0], seconds)
         np.testing.assert_array_equal(table.codes(frame)[:, 0], seconds)
@@ -76,7 +76,7 @@ def test_durations_as_pandas_and_python_write_them(told):
 
 def test_hours_may_be_many():
     texts = [f"{7 * k}:{k % 60:02d}:00" for k in range(60)]
-    table = Table.of(pd.DataFrame({"span": texts}))
+    table = Table.learn(pd.DataFrame({"span": texts}))
     found = table.codes(pd.DataFrame({"span": texts}))[:, 0]
     np.testing.assert_array_equal(found, [7 * k * 3600 + k % 60 * 60 for k in range(60)])
 
@@ -86,4 +86,4 @@ def test_numbers_that_are_not_read_are_told():
     with pytest.warns(
         UserWarning, match="'dose' is left out, as values such as '<.*are read as no"
     ):
-        assert Table.of(frame).columns[0].kind == "identifier"
+        assert Table.learn(frame).columns[0].kind == "identifier"

@@ -10,7 +10,7 @@ from gpukfl.partitioned import Collections
 from gpukfl.tables import Table
 from gpukfl.tables._lookups import FOLDS
 from gpukfl.tables._reader import Reader, fit_level_statistics
-from gpukfl.tables._schema import counts_of, infer_schema
+from gpukfl.tables._schema import count_columns, infer_schema
 
 dask = pytest.importorskip("dask")
 pd = pytest.importorskip("pandas")
@@ -40,7 +40,7 @@ def readers(frame, y, weights=None, classes=None):
     """Of all rows in partitions, where the first rows have said what the columns are."""
     some = None if weights is None else weights[:SOME]
     given = {"classes": classes is not None, "impute": "median", "seed": 0}
-    first, _ = Reader.learned(Table.of(frame[:SOME]), frame[:SOME], y[:SOME], some, **given)
+    first, _ = Reader.learn(Table.learn(frame[:SOME]), frame[:SOME], y[:SOME], some, **given)
     parts = None if weights is None else cut(weights)
     whole = Collections(cut(frame), cut(y), parts, LENGTHS, None, list(frame.columns))
     return first, *fit_level_statistics(first, whole, classes)
@@ -168,10 +168,10 @@ def mixed(frame):
 def test_what_only_a_late_partition_has_is_there(name, mixed):
     column, value, columns = LATE_VALUES[name]
     mixed.loc[mixed.index[LATE], column] = value
-    told, every = told_by_all(mixed, columns=columns), Table.of(mixed, columns=columns)
+    told, every = told_by_all(mixed, columns=columns), Table.learn(mixed, columns=columns)
     assert said(told) == said(every)
     assert told.coded == every.coded
-    assert said(told) != said(Table.of(mixed[:SOME], columns=columns))
+    assert said(told) != said(Table.learn(mixed[:SOME], columns=columns))
 
 
 def test_columns_are_empty_that_have_no_value_in_any_partition(mixed):
@@ -194,7 +194,7 @@ def test_gaps_of_numbers_that_no_first_row_has_are_filled_in_and_marked(frame):
     frame.loc[frame.index[LATE], "x"] = np.nan
     table = told_by_all(frame)
     given = {"classes": False, "impute": "median", "seed": 0}
-    reader, _ = Reader.learned(table, frame[:SOME], np.zeros(SOME), None, **given)
+    reader, _ = Reader.learn(table, frame[:SOME], np.zeros(SOME), None, **given)
     assert reader.encoding.names == ("x", "x missing")
     np.testing.assert_array_equal(reader(frame)[:, 1], frame["x"].isna())
 
@@ -207,7 +207,7 @@ def test_a_level_that_no_first_row_has_is_told_by_its_own_rows(frame):
     frame.loc[frame.index[LATE], "street"] = "late"
     table, y = told_by_all(frame), np.arange(N) >= N - 40
     given = {"classes": False, "impute": "median", "seed": 0}
-    first, _ = Reader.learned(table, frame[:SOME], y[:SOME], None, **given)
+    first, _ = Reader.learn(table, frame[:SOME], y[:SOME], None, **given)
     whole = Collections(cut(frame), cut(y * 1.0), None, LENGTHS, None, list(frame.columns))
     reader, _ = fit_level_statistics(first, whole, None)
     found = reader(frame)[-1, columns(reader, "street")]
@@ -221,20 +221,20 @@ def test_of_very_many_levels_the_most_frequent_are_kept(monkeypatch):
     names = [f"n{k:04}" for k in range(500)]
     rng = np.random.default_rng(5)
     blocks = [["often"] * 9 + ["also"] * 5 + rng.choice(names, 60).tolist() for _ in range(8)]
-    table = Table.of(pd.DataFrame({"word": [*blocks[0], *blocks[0]]}))
-    counts = [counts_of(table, pd.DataFrame({"word": block}))[0] for block in blocks]
+    table = Table.learn(pd.DataFrame({"word": [*blocks[0], *blocks[0]]}))
+    counts = [count_columns(table, pd.DataFrame({"word": block}))[0] for block in blocks]
     total = counts[0]
     for one in counts[1:]:
         assert len(total.levels) <= 20
         total += one
-    assert total.told(table.columns[0]).levels[:2] == ("often", "also")
+    assert total.update_column(table.columns[0]).levels[:2] == ("often", "also")
     assert (total.rows, total.levels["often"], total.levels["also"]) == (8 * 74, 72, 40)
 
 
 def test_counts_add_up_in_any_order(mixed):
     mixed = mixed[["street", "few", "x", "zip"]]
-    table = Table.of(mixed)
-    a, b, c = (counts_of(table, mixed[p : p + 70]) for p in (0, 70, 140))
+    table = Table.learn(mixed)
+    a, b, c = (count_columns(table, mixed[p : p + 70]) for p in (0, 70, 140))
     for one, two, three in zip(a, b, c, strict=True):
         assert one + two + three == two + (three + one)
 

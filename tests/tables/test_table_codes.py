@@ -13,20 +13,20 @@ from table_cases import COLUMNS, N, arrow_table, empty, makers, polars_frame
 
 from gpukfl._accel.trust import use_numpy_only
 from gpukfl.tables import Encoding, Table
-from gpukfl.tables._frame import frame_of, read_column
+from gpukfl.tables._frame import read_column, read_frame
 from gpukfl.tables._values import labels
 
 
 def codes_of(values, later=None, **told):
     """Codes of a column of a table, of other rows than it was learned from."""
-    table = Table.of(pd.DataFrame({"a": values}), **told)
+    table = Table.learn(pd.DataFrame({"a": values}), **told)
     return table.codes(pd.DataFrame({"a": values if later is None else later}))
 
 
 @pytest.fixture(scope="module")
 def table():
     frame = pd.DataFrame(COLUMNS).drop(columns="none")
-    return Table.of(frame)
+    return Table.learn(frame)
 
 
 @makers
@@ -34,7 +34,7 @@ def table():
 def test_codes_are_the_same_in_every_library(make, table):
     frame = make(COLUMNS)
     expected = table.codes(pd.DataFrame(COLUMNS).drop(columns="none"))
-    np.testing.assert_array_equal(Table.of(frame).codes(frame), expected)
+    np.testing.assert_array_equal(Table.learn(frame).codes(frame), expected)
 
 
 @pytest.mark.parametrize("backend", ["pyarrow", "numpy_nullable"])
@@ -44,10 +44,10 @@ def test_codes_are_the_same_of_other_dtypes_of_pandas(backend):
     times = [None, *(datetime.time(k % 24, 3) for k in range(N - 1))]
     gaps = {name: [None, *COLUMNS[name][1:]] for name in ("sold", "built", "took")}
     frame = pd.DataFrame({**COLUMNS, **gaps, "day": days, "time": times}).drop(columns="none")
-    table, other = Table.of(frame), frame.convert_dtypes(dtype_backend=backend)
+    table, other = Table.learn(frame), frame.convert_dtypes(dtype_backend=backend)
     expected = table.codes(frame)
     np.testing.assert_array_equal(table.codes(other), expected)
-    np.testing.assert_array_equal(Table.of(other).codes(other), expected)
+    np.testing.assert_array_equal(Table.learn(other).codes(other), expected)
     np.testing.assert_array_equal(table.codes(frame.astype(object)), expected)
 
 
@@ -88,7 +88,7 @@ def test_numbers_in_text():
 
 
 def test_another_unit_is_no_number():
-    table = Table.of(pd.DataFrame({"a": ["1.5 km", "2 KM", "null km"] * 5}))
+    table = Table.learn(pd.DataFrame({"a": ["1.5 km", "2 KM", "null km"] * 5}))
     assert table.columns[0].reason == "numbers, written as text with km"
     with pytest.warns(UserWarning, match="that are no numbers, such as '3 miles', are taken"):
         found = table.codes(pd.DataFrame({"a": ["3 miles", "3 km", "3", "? km"]}))
@@ -104,7 +104,7 @@ def test_what_python_writes_of_gaps_is_missing_among_numbers_in_text(gap):
 def test_infinity_is_missing_with_one_warning():
     frame = pd.DataFrame({"a": [np.inf, 1.5, -np.inf, 2.5], "b": 1.5, "c": [0.5, 1, 2, np.inf]})
     with pytest.warns(UserWarning, match="infinity") as given:
-        table = Table.of(frame)
+        table = Table.learn(frame)
     said = "infinity is taken for missing, in 2 of 4 rows of a, 1 of 4 rows of c"
     assert [str(one.message) for one in given] == [said]
     expected = [[np.nan, 0.5], [1.5, 1], [np.nan, 2], [2.5, np.nan]]
@@ -114,7 +114,7 @@ def test_infinity_is_missing_with_one_warning():
 def test_parts_of_dates_are_those_of_pandas():
     moments = pd.Series(pd.date_range("1965-11-30 05:30", periods=300, freq="37h"))
     frame = pd.DataFrame({"a": moments})
-    table, dt = Table.of(frame), moments.dt
+    table, dt = Table.learn(frame), moments.dt
     found = pd.DataFrame(table.codes(frame), columns=[one.name for one in table.coded])
     expected = {
         "a days": (moments - moments.min()).dt.total_seconds() / 86400,
@@ -169,7 +169,7 @@ def test_later_dates_say_their_order_where_the_fit_has_none(fitted, later):
     ],
 )
 def test_a_doubtful_order_of_days_and_months_is_said(fitted, later, said):
-    table = Table.of(pd.DataFrame({"a": fitted}))
+    table = Table.learn(pd.DataFrame({"a": fitted}))
     with pytest.warns(UserWarning, match=f"column 'a': dates such as {said}"):
         table.codes(pd.DataFrame({"a": later}))
 
@@ -192,7 +192,7 @@ def test_objects_of_python_are_read():
     days = [datetime.date(2020, 1, 1), None, datetime.date(2020, 3, 1)]
     times = [datetime.time(1), None, datetime.time(0, 2, 3)]
     frame = pd.DataFrame({"day": days, "time": times, "yes": [True, None, False]})
-    found = Table.of(frame).codes(frame)
+    found = Table.learn(frame).codes(frame)
     np.testing.assert_array_equal(found[:, 0], [0, np.nan, 60])
     np.testing.assert_array_equal(found[:, -2:], [[3600, 1], [np.nan, np.nan], [123, 0]])
 
@@ -221,12 +221,12 @@ def test_times_of_the_day_in_any_library_and_unit_are_seconds(nanoseconds):
         "polars in arrow": pl.DataFrame({"a": in_polars}).to_arrow(),
         "pandas": pd.DataFrame({"a": pd.arrays.ArrowExtensionArray(in_arrow)}),
     }
-    table = Table.of(pd.DataFrame({"a": TIMES_OF_DAY}))
+    table = Table.learn(pd.DataFrame({"a": TIMES_OF_DAY}))
     for name, frame in arrays.items():
         found = table.codes(frame)[:, 0]
         np.testing.assert_allclose(found, expected, rtol=0.0, atol=1.1e-6, err_msg=name)
         with use_numpy_only():
-            alone = table.codes(frame_of(frame))[:, 0]
+            alone = table.codes(read_frame(frame))[:, 0]
         np.testing.assert_allclose(alone, expected, rtol=0.0, atol=1.1e-6, err_msg=name)
 
 
@@ -247,7 +247,7 @@ FRAME = pd.DataFrame({"x": np.arange(40) / 7, "g": ["u", "v"] * 20, "same": 1.0}
 
 
 def test_columns_are_matched_by_name():
-    table = Table.of(FRAME)
+    table = Table.learn(FRAME)
     expected = table.codes(FRAME)
     np.testing.assert_array_equal(table.codes(FRAME[["g", "x"]]), expected)  # "same" is not used
     with pytest.warns(UserWarning, match="columns that the table did not have are ignored: new"):
@@ -257,11 +257,11 @@ def test_columns_are_matched_by_name():
 
 def test_missing_columns_are_named():
     with pytest.raises(ValueError, match="expected columns x, g, which are missing"):
-        Table.of(FRAME).codes(pd.DataFrame({"same": [1.0]}))
+        Table.learn(FRAME).codes(pd.DataFrame({"same": [1.0]}))
 
 
 def test_arrays_are_matched_by_place():
-    table = Table.of(FRAME)
+    table = Table.learn(FRAME)
     with pytest.warns(UserWarning, match="X does not have valid feature names, but the table"):
         found = table.codes(FRAME.to_numpy(object))
     np.testing.assert_array_equal(found, table.codes(FRAME))
@@ -271,17 +271,17 @@ def test_arrays_are_matched_by_place():
 
 def test_names_that_are_no_text():
     frame = pd.DataFrame({0: np.arange(30) / 7, ("a", 1): ["u", "v", "w"] * 10})
-    assert [one.name for one in Table.of(frame).columns] == ["0", "('a', 1)"]
-    np.testing.assert_array_equal(Table.of(frame).codes(frame)[:3, 1], [0, 1, 2])
+    assert [one.name for one in Table.learn(frame).columns] == ["0", "('a', 1)"]
+    np.testing.assert_array_equal(Table.learn(frame).codes(frame)[:3, 1], [0, 1, 2])
 
 
 def test_no_rows_have_no_codes():
-    assert Table.of(FRAME).codes(FRAME[:0]).shape == (0, 2)
-    assert Table.of(FRAME).codes(pd.DataFrame({"g": [], "x": []})).shape == (0, 2)
+    assert Table.learn(FRAME).codes(FRAME[:0]).shape == (0, 2)
+    assert Table.learn(FRAME).codes(pd.DataFrame({"g": [], "x": []})).shape == (0, 2)
 
 
 def test_what_no_longer_fits_is_missing_with_a_warning():
-    table = Table.of(
+    table = Table.learn(
         FRAME.assign(day="2020-01-01").assign(day=pd.Series(pd.date_range("2020", periods=40)))
     )
     later = pd.DataFrame({"x": ["1.5", "wide"], "g": [1, None], "day": ["2020-01-03", "soon"]})
@@ -314,7 +314,7 @@ def test_values_of_another_kind_are_missing_with_a_warning(name):
 
 
 def test_dates_that_are_told_to_be_numbers_are_days():
-    table = Table.of(pd.DataFrame({"a": TIMES}), columns={"a": "numeric"})
+    table = Table.learn(pd.DataFrame({"a": TIMES}), columns={"a": "numeric"})
     np.testing.assert_array_equal(np.diff(table.codes(pd.DataFrame({"a": TIMES}))[:, 0]), 1.0)
 
 
@@ -334,45 +334,45 @@ def test_numbers_beside_words_for_gaps_are_plain_numbers():
 
 def test_arrays_of_numbers_are_numbers():
     X = np.arange(60).reshape(30, 2).astype(float)
-    table = Table.of(X)
+    table = Table.learn(X)
     assert table.plain
     np.testing.assert_array_equal(table.codes(X), X)
     X[3, 1] = np.nan
-    assert not Table.of(X).plain
-    np.testing.assert_array_equal(Table.of(X).codes(X), X)
+    assert not Table.learn(X).plain
+    np.testing.assert_array_equal(Table.learn(X).codes(X), X)
 
 
 def test_lists_of_rows():
     rows = [[k / 7, "ab"[k % 2], None] for k in range(30)]
     with pytest.warns(UserWarning, match="columns without any value are left out: x2"):
-        table = Table.of(rows)
+        table = Table.learn(rows)
     np.testing.assert_array_equal(table.codes(rows)[:2], [[0.0, 0.0], [1 / 7, 1.0]])
 
 
 @pytest.mark.parametrize("X", [[], [1, 2, 3], np.arange(3.0), ["a", "b"], np.zeros((2, 2, 2))])
 def test_other_shapes_are_refused(X):
     with pytest.raises(ValueError, match=r"Expected 2D array, got [13]D array instead"):
-        Table.of(X)
+        Table.learn(X)
 
 
 def test_rows_of_different_lengths_are_refused():
     with pytest.raises(ValueError, match="expected rows of the same length, got 1 to 2 values"):
-        Table.of([["a", 1], ["b"]])
+        Table.learn([["a", 1], ["b"]])
 
 
 def test_other_containers_are_refused():
     with pytest.raises(TypeError, match="expected data in memory, got LazyFrame: collect it first"):
-        Table.of(pytest.importorskip("polars").LazyFrame({"a": [1]}))
+        Table.learn(pytest.importorskip("polars").LazyFrame({"a": [1]}))
     with pytest.raises(ValueError, match="while a minimum of 1 is required"):
-        Table.of(FRAME[:0])
+        Table.learn(FRAME[:0])
     with pytest.raises(ValueError, match="expected columns of different names"):
-        Table.of(pd.DataFrame([[1, 2]], columns=["a", "a"]))
+        Table.learn(pd.DataFrame([[1, 2]], columns=["a", "a"]))
 
 
 def test_a_table_is_not_changed():
     frame = pd.DataFrame(COLUMNS).drop(columns="none")
     before = frame.copy(deep=True)
-    Table.of(frame).codes(frame)
+    Table.learn(frame).codes(frame)
     pd.testing.assert_frame_equal(frame, before)
     assert len(frame) == N
 
@@ -383,7 +383,7 @@ def test_text_read_in_parts_is_what_it_is_at_once(monkeypatch, dtype):
     words = [" ".join(rng.choice(["red", "blue", "small", "old"], 4)) + f" {k}" for k in range(50)]
     column = pd.Series([*words, None, "", "red"], dtype=dtype)
     frame = pd.DataFrame({"a": column, "b": np.arange(53.0)})
-    table = Table.of(frame, columns={"a": "text"})
+    table = Table.learn(frame, columns={"a": "text"})
     expected = table.codes(frame)
     monkeypatch.setattr("gpukfl.tables._frame._ROWS", 7)
     np.testing.assert_allclose(table.codes(frame), expected, rtol=1e-12)
@@ -394,7 +394,7 @@ def test_text_read_in_parts_is_what_it_is_at_once(monkeypatch, dtype):
 def test_words_of_arrow_become_objects_in_parts(make):
     words = np.array(["red", "", None, "green", "blue"], dtype=object)
     drawn = np.random.default_rng(0).integers(5, size=100_000)
-    frame = frame_of(make({"a": words[drawn].tolist()}))
+    frame = read_frame(make({"a": words[drawn].tolist()}))
     read_column(frame, 0)  # what is imported is there
     tracemalloc.start()
     found = read_column(frame, 0)
@@ -408,7 +408,7 @@ def test_words_of_arrow_become_objects_in_parts(make):
 
 def test_no_column_of_codes_is_held_while_the_next_is_made():
     frame = pd.DataFrame({"a": [1.0, 2.0, 3.5], "b": [4.0, 7.0, 1.5]})
-    coded, made = Table.of(frame).coded, []
+    coded, made = Table.learn(frame).coded, []
 
     def columns():
         for _ in coded:

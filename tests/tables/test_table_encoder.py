@@ -39,7 +39,7 @@ def test_it_is_a_table_and_its_encoding(make):
     frame = make({name: values for name, values in COLUMNS.items() if name != "none"})
     encoder = TableEncoder()
     X = encoder.fit_transform(frame, Y)
-    table = Table.of(FRAME)
+    table = Table.learn(FRAME)
     encoding, expected = Encoding.learn(table.codes(FRAME), table.coded, Y)
     np.testing.assert_array_equal(X, expected)
     np.testing.assert_array_equal(encoder.transform(frame), encoding.transform(table.codes(FRAME)))

@@ -11,13 +11,13 @@ from gpukfl.tables import Column, Table
 @makers
 @empty
 def test_every_kind_is_found_in_every_library(make):
-    assert kinds(Table.of(make(COLUMNS))) == KINDS
+    assert kinds(Table.learn(make(COLUMNS))) == KINDS
 
 
 @empty
 def test_kinds_do_not_depend_on_the_order_of_rows():
     frame = pd.DataFrame(COLUMNS)
-    table, other = Table.of(frame), Table.of(frame.sample(frac=1.0, random_state=1))
+    table, other = Table.learn(frame), Table.learn(frame.sample(frac=1.0, random_state=1))
     assert kinds(other) == kinds(table)
     assert [one.levels for one in other.columns] == [one.levels for one in table.columns]
 
@@ -169,7 +169,7 @@ def test_declared_categories_stay_categories():
 )
 def test_kinds_may_be_told(kind, values):
     frame = pd.DataFrame({"a": values * 10, "b": np.arange(30) / 7})
-    table = Table.of(frame, columns={"a": kind})
+    table = Table.learn(frame, columns={"a": kind})
     assert (table.columns[0].kind, table.columns[0].reason) == (kind, "as told")
 
 
@@ -190,7 +190,7 @@ def test_ordered_levels_are_in_the_order_of_their_numbers():
 )
 def test_kinds_that_cannot_be(columns, said):
     with pytest.raises(ValueError, match=said):
-        Table.of(pd.DataFrame({"a": ["x", "y"] * 10}), columns=columns)
+        Table.learn(pd.DataFrame({"a": ["x", "y"] * 10}), columns=columns)
 
 
 def test_a_column_is_of_a_known_kind():
@@ -206,12 +206,12 @@ def test_duplicates_keep_the_first_and_say_so():
     frame = pd.DataFrame(
         {"x": n, "y": n.copy(), "z": n + 1, "g": list("abc") * 30, "h": list("xyz") * 30}
     )
-    table = Table.of(frame)
+    table = Table.learn(frame)
     assert kinds(table) == dict(
         x="numeric", y="duplicate", z="numeric", g="category", h="duplicate"
     )
     assert "h is left out: says the same as g" in table.lines()
-    assert [c.kind for c in Table.of(frame, columns={"h": "category"}).columns][4] == "category"
+    assert [c.kind for c in Table.learn(frame, columns={"h": "category"}).columns][4] == "category"
 
 
 def test_numbers_and_dates_in_text_are_compared_by_what_they_say():
@@ -227,7 +227,7 @@ def test_numbers_and_dates_in_text_are_compared_by_what_they_say():
             "from again": days,
         }
     )
-    assert kinds(Table.of(frame)) == {
+    assert kinds(Table.learn(frame)) == {
         "a": "numeric",
         "b": "numeric",
         "a in euro": "duplicate",
@@ -240,13 +240,13 @@ def test_numbers_and_dates_in_text_are_compared_by_what_they_say():
 def test_levels_of_integers_are_in_their_codes():
     integers = np.arange(90) % 3
     frame = pd.DataFrame({"a": integers, "b": np.array(["x", "y", "z"])[integers]})
-    assert kinds(Table.of(frame)) == {"a": "code", "b": "duplicate"}
-    assert kinds(Table.of(frame[["b", "a"]])) == {"b": "category", "a": "code"}
+    assert kinds(Table.learn(frame)) == {"a": "code", "b": "duplicate"}
+    assert kinds(Table.learn(frame[["b", "a"]])) == {"b": "category", "a": "code"}
 
 
 def test_gaps_tell_columns_apart():
     frame = pd.DataFrame({"a": list("xy") * 20, "b": ["x", "y"] * 19 + ["x", None]})
-    assert kinds(Table.of(frame)) == {"a": "category", "b": "category"}
+    assert kinds(Table.learn(frame)) == {"a": "category", "b": "category"}
 
 
 def test_one_value_and_gaps_say_something():
@@ -257,19 +257,19 @@ def test_one_value_and_gaps_say_something():
 def test_columns_without_values_are_left_out_with_a_warning():
     frame = pd.DataFrame({"a": [None] * 5, "b": [np.nan] * 5, "c": ["", " "] * 2 + [""], "d": 0.5})
     with pytest.warns(UserWarning, match="columns without any value are left out: a, b, c"):
-        table = Table.of(frame)
+        table = Table.learn(frame)
     assert [one.kind for one in table.columns] == ["empty"] * 3 + ["constant"]
     assert table.coded == ()
 
 
 def test_a_description_says_why():
-    described = Table.of(pd.DataFrame({"id": np.arange(N), "x": np.arange(N) / 7})).described()
+    described = Table.learn(pd.DataFrame({"id": np.arange(N), "x": np.arange(N) / 7})).describe()
     assert described["column"].tolist() == ["id", "x"]
     assert described["reason"].tolist() == ["another integer in every row", "numbers"]
 
 
 def test_a_table_is_shown_as_what_its_columns_are():
-    table = Table.of(pd.DataFrame({"<b>id": np.arange(N), "x": np.arange(N) / 7}))
+    table = Table.learn(pd.DataFrame({"<b>id": np.arange(N), "x": np.arange(N) / 7}))
     for shown, name in ((str(table), "<b>id"), (table._repr_html_(), "&lt;b&gt;id")):
         assert name in shown
         assert "another integer in every row" in shown
@@ -299,7 +299,7 @@ def test_complex_numbers_are_refused():
 def test_integers_beyond_float64_are_told_of():
     frame = pd.DataFrame({"a": [1, 10**400, 3]})
     with pytest.raises(ValueError, match="column 'a': expected numbers that float64 holds"):
-        Table.of(frame)
+        Table.learn(frame)
 
 
 @pytest.mark.slow
@@ -307,4 +307,4 @@ def test_many_levels_and_many_columns_are_quick_enough_to_be_here():
     levels = column([f"level {k % 70_000}" for k in range(150_000)]).levels
     assert len(levels) == 2**16
     wide = pd.DataFrame(np.random.default_rng(0).standard_normal((5, 10_000)))
-    assert len(Table.of(wide).coded) == 10_000
+    assert len(Table.learn(wide).coded) == 10_000

@@ -13,7 +13,7 @@ import gpukfl
 from gpukfl._accel.trust import use_numpy_only
 from gpukfl.core._frames import is_numeric
 from gpukfl.tables import Table
-from gpukfl.tables._frame import frame_of
+from gpukfl.tables._frame import read_frame
 
 IDS = [10**18 + 17 * k for k in range(6)]
 far = st.lists(
@@ -40,7 +40,7 @@ WITH_MISSING = {name: make for name, make in FRAMES.items() if name != "pandas"}
 
 def alone(table, X):
     with use_numpy_only():
-        return table.codes(frame_of(X))
+        return table.codes(read_frame(X))
 
 
 @pytest.mark.parametrize("make", FRAMES.values(), ids=list(FRAMES))
@@ -48,7 +48,7 @@ def alone(table, X):
 @given(ids=far)
 def test_levels_are_as_many_as_the_integers(make, ids):
     X = make({"a": ids * 3})
-    table = Table.of(X, columns={"a": "category"})
+    table = Table.learn(X, columns={"a": "category"})
     assert sorted(map(int, table.columns[0].levels)) == sorted(ids)
     codes = table.codes(X)
     assert len(np.unique(codes)) == len(ids)
@@ -61,7 +61,7 @@ def test_levels_are_as_many_as_the_integers(make, ids):
 @pytest.mark.parametrize("make", WITH_MISSING.values(), ids=list(WITH_MISSING))
 def test_integers_keep_their_digits_beside_missing_values(make):
     X = make({"a": [*IDS * 5, None]})
-    table = Table.of(X, columns={"a": "category"})
+    table = Table.learn(X, columns={"a": "category"})
     assert sorted(table.columns[0].levels) == list(map(str, IDS))
     codes = table.codes(X)[:, 0]
     assert np.isnan(codes).tolist() == [False] * 30 + [True]
@@ -73,7 +73,7 @@ def test_integers_keep_their_digits_beside_missing_values(make):
 def test_text_of_integers_is_found_by_integers_and_the_other_way_round(ids):
     texts = pd.DataFrame({"a": list(map(str, ids)) * 4})
     for kind in ("category", "code"):
-        table = Table.of(texts, columns={"a": kind})
+        table = Table.learn(texts, columns={"a": kind})
         expected = table.codes(texts)
         np.testing.assert_array_equal(table.codes(pd.DataFrame({"a": ids * 4})), expected)
         np.testing.assert_array_equal(alone(table, {"a": ids * 4}), expected)
@@ -101,9 +101,9 @@ def test_integers_that_are_rounded_are_warned_of():
 
 def test_columns_that_are_equal_as_floats_are_no_duplicates():
     frame = pd.DataFrame({"a": IDS * 20, "b": [one + k % 2 for k, one in enumerate(IDS * 20)]})
-    assert "duplicate" not in [one.kind for one in Table.of(frame).columns]
+    assert "duplicate" not in [one.kind for one in Table.learn(frame).columns]
     frame["b"] = frame["a"].astype(str)
-    assert [one.kind for one in Table.of(frame).columns] == ["code", "duplicate"]
+    assert [one.kind for one in Table.learn(frame).columns] == ["code", "duplicate"]
 
 
 def test_complete_numbers_are_a_table_where_float64_merges_them():

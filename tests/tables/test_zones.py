@@ -10,13 +10,13 @@ import pytest
 from dateutil.tz import gettz, tzoffset
 
 from gpukfl.tables import Table
-from gpukfl.tables._dates import in_zone, known_zone, offset_of
+from gpukfl.tables._dates import known_zone, to_local_time, zone_offset
 from gpukfl.tables._frame import read_values
 
 N = 60
 UTC = pd.Series(pd.date_range("2024-01-01", periods=N, freq="80h", tz="UTC")).dt.as_unit("us")
 LOCAL = UTC.dt.tz_convert("Europe/Berlin")  # with summer time
-OFFSETS = [offset_of(f"+0{2 * (k % 2)}:00") for k in range(N)]
+OFFSETS = [zone_offset(f"+0{2 * (k % 2)}:00") for k in range(N)]
 
 
 def frame(column):
@@ -54,7 +54,7 @@ WRITTEN = {
 
 @pytest.mark.parametrize("name", WRITTEN)
 def test_moments_are_the_same_however_they_are_written(name):
-    table = Table.of(frame(LOCAL))
+    table = Table.learn(frame(LOCAL))
     assert table.columns[0].zone == "Europe/Berlin"
     column = WRITTEN[name]()
     expected = table.codes(frame(LOCAL))
@@ -76,14 +76,14 @@ def test_moments_are_the_same_however_they_are_written(name):
 @pytest.mark.parametrize("name", ["text of several zones", "objects of several zones"])
 def test_a_fit_to_several_zones_takes_them_as_one_and_says_so(name):
     with pytest.warns(UserWarning, match=r"'when' has dates of [34] time zones, such as .* of UTC"):
-        table = Table.of(frame(WRITTEN[name]()))
+        table = Table.learn(frame(WRITTEN[name]()))
     assert table.columns[0].zone == "UTC"
     np.testing.assert_array_equal(table.codes(frame(UTC)), table.codes(frame(WRITTEN[name]())))
 
 
 def test_text_of_one_zone_has_its_hours():
     text = [time.isoformat() for time in UTC.dt.tz_convert("Asia/Tokyo")]
-    table = Table.of(frame(text))
+    table = Table.learn(frame(text))
     assert table.columns[0].zone == "+09:00"
     np.testing.assert_array_equal(table.codes(frame(UTC)), table.codes(frame(text)))
     hours = [c.name for c in table.coded].index("when hour")
@@ -92,11 +92,11 @@ def test_text_of_one_zone_has_its_hours():
 
 def test_a_zone_that_only_one_side_has_is_told():
     naive = LOCAL.dt.tz_localize(None)
-    table = Table.of(frame(LOCAL))
+    table = Table.learn(frame(LOCAL))
     with pytest.warns(UserWarning, match="without a time zone are taken as times of Europe/Berlin"):
         found = table.codes(frame(naive))
     np.testing.assert_array_equal(found, table.codes(frame(LOCAL)))
-    table = Table.of(frame(naive))
+    table = Table.learn(frame(naive))
     assert table.columns[0].zone == ""
     with pytest.warns(UserWarning, match="local times of Europe/Berlin are taken, as the fit saw"):
         np.testing.assert_array_equal(table.codes(frame(LOCAL)), found)
@@ -108,15 +108,15 @@ def test_a_zone_that_only_one_side_has_is_told():
 def test_text_without_a_zone_among_others_is_local():
     text = [time.isoformat() for time in LOCAL.dt.tz_localize(None)]
     mixed = [f"{t}+01:00" if k % 2 else t for k, t in enumerate(text)]
-    table = Table.of(frame(mixed))
+    table = Table.learn(frame(mixed))
     assert table.columns[0].zone == "+01:00"
-    assert (table.codes(frame(mixed)) == Table.of(frame(text)).codes(frame(text))).all()
+    assert (table.codes(frame(mixed)) == Table.learn(frame(text)).codes(frame(text))).all()
 
 
 def test_gaps_stay_gaps():
     with_gap = LOCAL.copy()
     with_gap[3] = pd.NaT
-    table = Table.of(frame(with_gap))
+    table = Table.learn(frame(with_gap))
     found = table.codes(frame(with_gap.dt.tz_convert("UTC")))
     assert np.isnan(found[3]).all()
     assert np.isfinite(np.delete(found, 3, axis=0)).all()
@@ -131,12 +131,12 @@ def test_local_times_are_those_of_pandas(zone):
     drawn = np.random.default_rng(0).integers(-(10**15), 3 * 10**15, size=2000)
     moments = pd.DatetimeIndex(drawn.astype("datetime64[us]"))
     expected = moments.tz_localize("UTC").tz_convert(zone).tz_localize(None)
-    np.testing.assert_array_equal(in_zone(moments.to_numpy(), zone), expected.to_numpy())
+    np.testing.assert_array_equal(to_local_time(moments.to_numpy(), zone), expected.to_numpy())
 
 
 def test_moments_beyond_the_dates_of_python():
     moments = np.array(["-5000-01-01", "20000-01-01", "NaT"], dtype="datetime64[us]")
-    found = in_zone(moments, "Asia/Tokyo") - moments
+    found = to_local_time(moments, "Asia/Tokyo") - moments
     assert np.isnat(found[2])
     assert found[1] == np.timedelta64(9, "h")
 
@@ -162,7 +162,7 @@ def test_names_of_zones(zone, name):
 def test_zones_that_nobody_knows_leave_local_times():
     zone = gettz("Asia/Tokyo")
     times = [datetime.datetime(2024, 1, 1 + k % 28, 8, tzinfo=zone) for k in range(N)]
-    table = Table.of(frame(pd.Series(times, dtype=object)))
+    table = Table.learn(frame(pd.Series(times, dtype=object)))
     assert table.columns[0].zone == ""
     naive = [time.replace(tzinfo=None) for time in times]
     np.testing.assert_array_equal(table.codes(frame(naive))[:, 0], [k % 28 for k in range(N)])

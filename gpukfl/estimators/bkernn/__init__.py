@@ -1,4 +1,4 @@
-"""BKerNN: what is fitted, how its ridge and penalty are chosen, and the estimators."""
+"""BKerNN: settings, choice of ridge and penalty, and the estimators."""
 
 from gpukfl.estimators.bkernn._settings import Knots
 

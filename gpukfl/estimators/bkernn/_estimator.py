@@ -85,7 +85,7 @@ def describe(e: Any, names: Names, /) -> Description:
         exact = f"binned on {e.n_knots_} knots, relative error {e.knots_error_:.1e}"
     features, importances, count = names.features, e.feature_importances_, e.W_.shape[1]
     return Description(
-        **e._about_fit(names, along="ridge", beside=("penalty",)),
+        **e._fit_fields(names, along="ridge", beside=("penalty",)),
         text=f"{count} particles, penalty {e.penalty_}, ridge {e.ridge_:.3g}",
         products=exact,
         facts={
@@ -108,7 +108,7 @@ def describe(e: Any, names: Names, /) -> Description:
 
 
 def _direction_curves(e: Any, names: Names) -> Curves:
-    r"""Add up, along each learned direction, what its particles do to the prediction.
+    r"""Sum the particles' contributions to the prediction along each learned direction.
 
     Particle j belongs to the direction u_r with the largest ``|u_r' w_j|``. The function is
 
@@ -146,7 +146,7 @@ def _direction_curves(e: Any, names: Names) -> Curves:
 def _sum_along(
     shapes: Any, along: np.ndarray, norms: np.ndarray, own: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Coordinates (points,), and the sum of some particles' functions at them (points, t)."""
+    """Return coordinates (points,), and the sum of some particles' functions there (points, t)."""
     straight = own[np.argmax(np.abs(along[own]) / norms[own])]
     ends = shapes.knots[straight, [0, -1]].astype(np.float64) / along[straight]
     steps = np.linspace(ends.min(), ends.max(), _POINTS)
@@ -167,7 +167,7 @@ _QUIET = (Status.CONVERGED, Status.EARLY_STOPPED)
 
 
 class BKerNNBase(LinearFeatures, SteppedLearner):
-    """The common part: parameters, what is kept of a fit, and predictions."""
+    """The base of regressor and classifier: parameters, fitted attributes and predictions."""
 
     _tried = TRIED
     _predicts = "BKerNN"
@@ -257,11 +257,11 @@ class BKerNNBase(LinearFeatures, SteppedLearner):
         back: Callable[[Array], Array],
     ) -> None:
         shapes = problem.shapes(fit)
-        intercept = back(problem.in_units(fit.intercept, mean=True))
-        values = back(problem.in_units(shapes.values))
+        intercept = back(problem.to_target_units(fit.intercept, mean=True))
+        values = back(problem.to_target_units(shapes.values))
         dual_coef = None
         if problem.rows.partitioning is None:  # else they stay with their rows
-            dual_coef = back(problem.in_units(fit.alpha))
+            dual_coef = back(problem.to_target_units(fit.alpha))
         check_finite_result(intercept, values, *([] if dual_coef is None else [dual_coef]))
         self.W_ = back(fit.W)
         self.intercept_, self.dual_coef_ = intercept, dual_coef
@@ -284,7 +284,7 @@ class BKerNNBase(LinearFeatures, SteppedLearner):
 
     @property
     def feature_matrix_(self) -> Array:
-        """WWᵀ/m (n_features, n_features), when it is asked for."""
+        """The matrix WWᵀ/m (n_features, n_features), computed on access."""
         return self.W_ @ self.W_.T / self.W_.shape[1]
 
 

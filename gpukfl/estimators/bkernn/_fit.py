@@ -63,7 +63,7 @@ _THIN_TO = 1e-4  # standard deviations of the fit
 
 
 class BKerNNProblem(Data):
-    """One data set of BKerNN: everything a fit needs and its result is read with."""
+    """A data set of BKerNN, with its fits and predictions."""
 
     settings: BKerNNSettings
     m: int  # particles
@@ -78,9 +78,9 @@ class BKerNNProblem(Data):
 
     @cached_property
     def is_on_a_line(self) -> bool:
-        """Whether all samples differ in one direction alone, or in none."""
+        """Whether all samples lie on a line, or are equal."""
         index = draw_rows(self.n, np.random.RandomState(0), min(_LOOKED_AT, _BROUGHT))
-        S = to_host(self.rows.at(index)).astype(np.float64)
+        S = to_host(self.rows.gather(index)).astype(np.float64)
         S -= S.mean(axis=0)
         lead = S[:, np.argmax(np.linalg.norm(S, axis=0))]
         u = lead / max(float(np.linalg.norm(lead)), np.finfo(np.float64).tiny)
@@ -91,7 +91,7 @@ class BKerNNProblem(Data):
         return paper_ridge(self.rows, self.n_effective)
 
     def ridge(self, setting: BKerNNSetting, /) -> float:
-        """Return λ; where all rows are at the origin, any gives the same constant model."""
+        """Return λ; it is arbitrary if all rows are at the origin, where the model is constant."""
         if setting.ridge is not None:
             return setting.ridge or 1.0 / self.n_effective
         return FACTOR**setting.power * self._formula or 1.0 / self.n_effective
@@ -104,31 +104,31 @@ class BKerNNProblem(Data):
         above: int,
         times_ridge: float = 1.0,
     ) -> tuple[Callable[[Array], BrownianKernel], RidgeSystem] | None:
-        """Exact kernel and system of `count` of the rows, None where there are not so many."""
+        """Return the exact kernel and system of `count` rows, or None if there are fewer."""
         n = self.n
         if n < above:
             return None
-        index = np.sort(draw_indices(rng, n, self._n_brought(count)))
-        X, Y, s = self.rows.at(index), take_rows(system.Y, index), system.root_weights
+        index = np.sort(draw_indices(rng, n, self._sample_size(count)))
+        X, Y, s = self.rows.gather(index), take_rows(system.Y, index), system.root_weights
         s = None if s is None else take_rows(s, index)
         ridge = times_ridge * system.ridge
-        return lambda W: BrownianKernel.of(X, W), RidgeSystem(Y, ridge, s, rng=rng)
+        return lambda W: BrownianKernel.build(X, W), RidgeSystem(Y, ridge, s, rng=rng)
 
-    def _n_brought(self, count: int) -> int:
-        """Rows of a sample of `count` in one place; fewer where they must be brought there."""
+    def _sample_size(self, count: int) -> int:
+        """Return the size of a sample of `count` rows, smaller if the rows must be moved."""
         return count if self.rows.partitioning is None else min(count, _BROUGHT)
 
     def _few_system(
         self, system: RidgeSystem, rng: np.random.RandomState, above: int
     ) -> tuple[Callable[[Array], BrownianKernel], RidgeSystem] | None:
-        """Kernel and system of the rows that the first steps see."""
+        """Return kernel and system of the rows that the first steps use."""
         n = self.n
-        few = self._n_brought(min(max(n // _FIRST_SHARE, _FEWEST_FIRST), _FIRST_ROWS))
+        few = self._sample_size(min(max(n // _FIRST_SHARE, _FEWEST_FIRST), _FIRST_ROWS))
         # The formula's ridge goes with 1/n: fewer rows need a larger one
         return self._sample_system(system, rng, few, above, n / few)
 
     def _right_hand_sides(self) -> tuple[Array, Array | None]:
-        """Targets and root weights of the linear systems.
+        """Return targets and root weights of the linear systems.
 
         In float64 with knots: systems of tens of millions of rows are too ill-conditioned for
         float32, and these vectors are small beside the positions.
@@ -161,11 +161,11 @@ class BKerNNProblem(Data):
         return asarray_like(rng.normal(0.0, math.sqrt(1.0 / d), (d, self.m)), self.reference)
 
     def kernel(self, W: Array, /) -> BrownianKernel | BinnedBrownianKernel:
-        """Kernel operator at the particles `W`."""
+        """Return the kernel operator at the particles `W`."""
         if self.n_knots is None:
             assert self.X is not None
-            return BrownianKernel.of(self.X, W)
-        return BinnedBrownianKernel.of(self.kept_rows, W, n_knots=self.n_knots)
+            return BrownianKernel.build(self.X, W)
+        return BinnedBrownianKernel.build(self.kept_rows, W, n_knots=self.n_knots)
 
     def fit(
         self,
@@ -180,9 +180,9 @@ class BKerNNProblem(Data):
         share: float = 1.0,
         stage: str = "fit",
     ) -> BKerNNFit:
-        """Run the method from some particles, in a share of the time."""
+        """Run the method from some particles, within a share of the time."""
         settings, tol = self.settings, times_tol * self.settings.optimizer.tol
-        optimizer = replace(settings.optimizer, tol=tol, max_time=run.left(share))
+        optimizer = replace(settings.optimizer, tol=tol, max_time=run.remaining_seconds(share))
         steps = optimizer.max_iter if max_iter is None else max_iter
         Y, s = self._right_hand_sides()
         system = RidgeSystem(Y, self.ridge(setting), s, rng=rng)
@@ -210,7 +210,7 @@ class BKerNNProblem(Data):
                 W = W if first.status is Status.COLLAPSED else first.W
                 has_time = first.status not in (Status.INTERRUPTED, Status.TIME_LIMIT)
                 steps = steps - len(first.history) if has_time else 0
-            optimizer = replace(optimizer, max_iter=steps, max_time=run.left(share))
+            optimizer = replace(optimizer, max_iter=steps, max_time=run.remaining_seconds(share))
             whole = self.kernel, system, W
             begun = start is not None or first is not None
             fit = learn(
@@ -227,37 +227,37 @@ class BKerNNProblem(Data):
         return watcher.best(fit)
 
     def shapes(self, fit: BKerNNFit, /) -> ShapeFunctions:
-        """Shape functions, thinned as asked."""
+        """Return the shape functions with fewer knots, by the settings."""
         tolerance = self.settings.knots.tolerance
         knots, values = fit.kernel.curves(fit.alpha)
         if tolerance == "auto":
             tolerance = _THIN_TO if knots.shape[0] * knots.shape[1] > _THIN_FROM else 0.0
         if tolerance == 0:
             return ShapeFunctions(knots, values)
-        return ShapeFunctions.thinned(knots, values, float(tolerance))
+        return ShapeFunctions.simplify(knots, values, float(tolerance))
 
     def predict(self, fit: BKerNNFit, X: Array, /) -> Array:
         """Predict at `X` (n, d) in the scale of `Y`."""
         return fit.intercept + ShapeFunctions(*fit.kernel.curves(fit.alpha)).mean(fit.W.T @ X.T)
 
     def knots_error(self, fit: BKerNNFit, /) -> float:
-        """Relative error of the binned product with the dual coefficients, on a sample of rows."""
+        """Return the relative error of the binned kernel product on a sample of rows."""
         if self.n_knots is None or self.constant:
             return 0.0
-        n = self._n_brought(min(self.n, _PROBE_ROWS))
+        n = self._sample_size(min(self.n, _PROBE_ROWS))
         index = np.arange(n)
-        rows = Rows(self.rows.at(index), self.reference)
+        rows = Rows(self.rows.gather(index), self.reference)
         v = center(take_rows(fit.alpha, index))
         xp = array_namespace(v)
-        binned = BinnedBrownianKernel.of(rows, fit.W, n_knots=self.n_knots)
-        exact = CenteredKernel(BrownianKernel.of(rows.whole(), fit.W)) @ v
+        binned = BinnedBrownianKernel.build(rows, fit.W, n_knots=self.n_knots)
+        exact = CenteredKernel(BrownianKernel.build(rows.whole(), fit.W)) @ v
         gap = xp.linalg.vector_norm(CenteredKernel(binned) @ v - exact)
         scale = float(xp.linalg.vector_norm(exact))
         return float(gap) / scale if scale > 0 else 0.0
 
 
 def _hold_out(samples: Samples, share: float, run: Run) -> tuple[Samples, Samples | None]:
-    """Hold out a share of the samples: of a memory map the last ones, else some by lot."""
+    """Hold out a share of the samples: random ones, or the last ones of a memory map."""
     if not share:
         return samples, None
     n = len(samples)
@@ -271,13 +271,13 @@ def _hold_out(samples: Samples, share: float, run: Run) -> tuple[Samples, Sample
     if lies_in_parts(samples.X):
         return _hold_out_in_parts(samples, n_out, run)
     if isinstance(samples.X, np.memmap):  # a shuffled split would copy them
-        return samples.taken(slice(n - n_out)), samples.taken(slice(n - n_out, None))
+        return samples.take(slice(n - n_out)), samples.take(slice(n - n_out, None))
     inside, outside = np.split(run.again().permutation(n), [n - n_out])
-    return samples.taken(inside), samples.taken(outside)
+    return samples.take(inside), samples.take(outside)
 
 
 def _hold_out_in_parts(samples: Samples, n_out: int, run: Run) -> tuple[Samples, Samples]:
-    """Hold out some of the rows that lie in parts, which stay with no weight."""
+    """Hold out some of the rows in parts, by weights of zero."""
     index = np.sort(draw_indices(run.again(), len(samples), min(n_out, _WATCHED)))
     given, X = samples.weights, samples.X
 
@@ -288,11 +288,11 @@ def _hold_out_in_parts(samples: Samples, n_out: int, run: Run) -> tuple[Samples,
         return weights
 
     weights: Any = map_rows(X, part, columns=(), dtype=np.float64)
-    return replace(samples, weights=weights), samples.taken(index)
+    return replace(samples, weights=weights), samples.take(index)
 
 
 def _join_fits(first: BKerNNFit, last: BKerNNFit) -> BKerNNFit:
-    """Return the last fit with the history of both, and the first's end if that ended all."""
+    """Return the last fit with both histories, and the first status if that stopped the fit."""
     history, before = History(), first.history
     for name in ("objective", "step", "residual"):
         setattr(history, name, getattr(before, name) + getattr(last.history, name))
@@ -316,7 +316,7 @@ class Watcher:
         self.best_fit: BKerNNFit | None = None
         self.held_out: tuple[Array, Array] | None = None
         if held_out is not None:
-            self.held_out = problem.scaled(held_out)
+            self.held_out = problem.scale_samples(held_out)
 
     def __call__(
         self, k: int, _: Array, finish: Callable[[], BKerNNFit], history: History
@@ -342,7 +342,7 @@ class Watcher:
         return 1.0 - float(xp.sum(left**2)) / float(around)
 
     def best(self, last: BKerNNFit) -> BKerNNFit:
-        """Choose the fit to keep: the best by validation, if there was one."""
+        """Return the fit to keep: the best one by validation, if there was any."""
         if self.best_fit is None:
             return last
         found = self.best_fit
@@ -364,7 +364,7 @@ _JUDGES = 600  # held-out rows that are enough: no more folds than these take
 
 @dataclass(frozen=True, eq=False)
 class BKerNNLearned:
-    """What a fold gives: its particles, and predictions of its held-out rows."""
+    """The result of a fold: particles and held-out predictions."""
 
     W: Array
     predicted: Array  # made at once, for the kernel's sorted positions are not kept
@@ -375,7 +375,7 @@ Trials = Sequence[Trial[BKerNNSetting, BKerNNLearned]]
 
 @dataclass(frozen=True, eq=False)
 class BKerNNTuner(Tuner[BKerNNSetting, BKerNNLearned]):
-    """Goes, for every penalty, from the paper's ridge to where the score rises."""
+    """A tuner that varies the ridge of every penalty from the paper's while the score improves."""
 
     penalties: Sequence[Penalty]
     ridge: float | None  # a number that was given
@@ -383,7 +383,7 @@ class BKerNNTuner(Tuner[BKerNNSetting, BKerNNLearned]):
     problem: BKerNNProblem  # of a fold, whose ridges are told
 
     def propose(self, trials: Trials, /) -> BKerNNSetting | None:
-        """Return the next ridge of a penalty."""
+        """Return the next ridge to try."""
         for penalty in self.penalties:
             mine = [trial for trial in trials if trial.setting.penalty == penalty]
             power = next_power({trial.setting.power: trial.score for trial in mine})
@@ -392,12 +392,12 @@ class BKerNNTuner(Tuner[BKerNNSetting, BKerNNLearned]):
         return None
 
     def starts(self, setting: BKerNNSetting, trials: Trials, /) -> Sequence[BKerNNLearned | None]:
-        """Return the particles of the last fits, of the same penalty."""
+        """Return the particles of the last fits with the same penalty."""
         same = trials and trials[-1].setting.penalty == setting.penalty
         return trials[-1].learned if same else ()
 
-    def described(self, trial: Trial[BKerNNSetting, BKerNNLearned], /) -> dict[str, Any]:
-        """Name penalty and ridge, that also as a multiple of the formula's."""
+    def describe_trial(self, trial: Trial[BKerNNSetting, BKerNNLearned], /) -> dict[str, Any]:
+        """Return penalty and ridge by names, the ridge also as a multiple of the formula's."""
         setting = trial.setting
         return {
             "penalty": penalty_name(setting.penalty),
@@ -407,7 +407,7 @@ class BKerNNTuner(Tuner[BKerNNSetting, BKerNNLearned]):
 
 
 def next_power(scores: dict[int, float], /) -> int | None:
-    """Return the power of the next ridge to try, by the scores so far; None past the best."""
+    """Return the power of the next ridge to try, by the scores so far, or None at the end."""
     for direction in (-1, 1):
         k = 0
         while abs(k) <= _REACH:
@@ -427,15 +427,15 @@ class BKerNN(BKerNNSettings):
     splits: ClassVar[Splits] = Splits(_ROWS, _FOLDS_BELOW, fewest=5, judges=_JUDGES)
 
     def work(self, n: int, d: int, /) -> int:
-        """Projections."""
+        """Return the number of projections."""
         return n * (self.n_particles or 2 * d)
 
     def problem(self, samples: Samples, place: Place, run: Run, /) -> BKerNNProblem:
-        """Place samples, and hold out what early stopping watches."""
+        """Place samples, and hold out rows for early stopping."""
         return BKerNNProblem(self, samples, place, run)
 
-    def given(self, problem: BKerNNProblem, /) -> BKerNNSetting:
-        """Return the only penalty or the usual one, at the ridge that is given or the formula's."""
+    def default_setting(self, problem: BKerNNProblem, /) -> BKerNNSetting:
+        """Return the only or default penalty, with the given ridge or the formula's."""
         penalty = self.penalties[0] if len(self.penalties) == 1 else ConcaveFeature()
         return BKerNNSetting(_convexify_on_line([penalty], problem)[0], self.ridge)
 
@@ -474,7 +474,7 @@ class BKerNN(BKerNNSettings):
         run: Run,
         /,
     ) -> Search[BKerNNSetting, BKerNNLearned] | None:
-        """Search where there are several penalties, or a ridge to choose."""
+        """Return a search if penalty or ridge are to be chosen."""
         if not self.climbs and len(self.penalties) == 1:
             return None
         found, penalties = folds(), _convexify_on_line(self.penalties, problem)
@@ -488,7 +488,7 @@ class BKerNN(BKerNNSettings):
         run: Run,
         /,
     ) -> BKerNNFit:
-        """Fit all rows; without a step after an interruption."""
+        """Fit all rows, without steps after an interruption."""
         _warn_at_edge(choice.setting.power)
         goes_on = choice.trial is not None and problem.n > _ROWS
         fit = problem.fit(
@@ -503,7 +503,7 @@ class BKerNN(BKerNNSettings):
         return replace(fit, status=Status.INTERRUPTED) if choice.stopped else fit
 
     def _start(self, choice: SearchResult[BKerNNSetting, BKerNNLearned]) -> Array | None:
-        """Particles to go on from: those of the best trial, or that were reached before any."""
+        """Return the particles to start from: those of the best trial, or of an interrupted fit."""
         if choice.trial is not None and choice.trial.learned:
             return choice.trial.learned[-1].W
         reached = [fold.reached for fold in choice.folds if fold.reached is not None]
@@ -511,7 +511,7 @@ class BKerNN(BKerNNSettings):
 
 
 def _convexify_on_line(penalties: Sequence[Penalty], problem: BKerNNProblem) -> list[Penalty]:
-    """Return penalties, convex where samples are on a line, each once.
+    """Return distinct penalties, replaced by convex ones if samples lie on a line.
 
     There the others grow as the logarithm of the only direction's length, with which the objective
     falls without end: what is fitted would be the noise.

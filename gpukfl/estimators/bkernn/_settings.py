@@ -39,7 +39,7 @@ class Knots:
 
 @dataclass(frozen=True)
 class BKerNNSetting:
-    """Penalty, and the ridge: a number, or the formula's times three to some power."""
+    """A penalty, and a ridge: a number, or the formula's times a power of three."""
 
     penalty: Penalty
     ridge: float | None = None

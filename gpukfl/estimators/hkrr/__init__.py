@@ -1,4 +1,4 @@
-"""HKRR: what is fitted, how dimension and ridge are chosen, and the estimators."""
+"""HKRR: settings, choice of dimension and ridge, and the estimators."""
 
 from gpukfl.estimators.hkrr._settings import Centers, HoldOut
 

@@ -1,4 +1,4 @@
-"""One data set of HKRR: starting maps, maps by evidence, and the last solve."""
+"""A data set of HKRR: starting maps, maps by evidence, and the final solve."""
 
 from __future__ import annotations
 
@@ -77,21 +77,21 @@ _STRETCH_ROWS, _PATH_ROWS = 50_000, 100_000
 
 @dataclass(frozen=True)
 class Jitter:
-    """What was added to the diagonal of the centres' kernel, in units of its mean."""
+    """The jitter of the centres' kernel, in units of its mean diagonal."""
 
     size: float
     raised: bool  # more was needed than the precision and the ridge ask for
 
     @classmethod
-    def of(cls, factor: NystromFactor | None, /) -> Self:
-        """Return that of a factor."""
+    def from_factor(cls, factor: NystromFactor | None, /) -> Self:
+        """Return the jitter of a factor."""
         assert factor is not None
         return cls(factor.jitter, factor.raised)
 
 
 @dataclass(frozen=True, eq=False)
 class SolvedModel:
-    """A model: dual coefficients of centres seen through a map."""
+    """A model: a map, centres and dual coefficients."""
 
     B: Array  # (k, d), or (d,) of a diagonal map
     lengthscale: float
@@ -104,7 +104,7 @@ class SolvedModel:
 
 @dataclass(frozen=True, eq=False)
 class GPPosterior:
-    """What a Gaussian process says beside its mean, on the scale of the problem."""
+    """The posterior of a Gaussian process besides its mean, on the scale of the problem."""
 
     evidence: float  # log marginal likelihood, in nats
     ratio: float  # variance of the noise, in units of that of the function
@@ -113,7 +113,7 @@ class GPPosterior:
 
 
 class HyperKernelProblem(Data):
-    """One data set of HKRR."""
+    """A data set of HKRR."""
 
     settings: HKRRSettings
 
@@ -137,7 +137,7 @@ class HyperKernelProblem(Data):
     # ------------------------------------------------------------------ pieces
 
     def centers(self, n_centers: int, B: Array | None = None) -> Array:
-        """Choose centres among the rows."""
+        """Return centres chosen among the rows."""
         index = choose_centers(
             self.settings.centers.selection,
             self.kernel,
@@ -147,37 +147,37 @@ class HyperKernelProblem(Data):
             rng=self.rng,
             B=B,
         )
-        return self.rows.at(index)
+        return self.rows.gather(index)
 
     def objective(self, Z: Array, ridge: float) -> HyperKernelObjective:
-        """Objective with centres `Z`."""
+        """Return the objective with centres `Z`."""
         return HyperKernelObjective(
             self.kernel, self.kept_rows, Z, self.Y, ridge=ridge, weights=self.weights
         )
 
     def part(self, at_most: int) -> HyperKernelProblem:
-        """Return some of the rows, by lot, on the same scale; all where they are no more.
+        """Return a random sample of the rows on the same scale, or all of them.
 
         Without those of weight 0, of which memory maps alone may have some. In one place.
         """
         index = draw_weighted_rows(self.weights, self.n, at_most, self.rng)
         if self.rows.partitioning is None and len(index) == self.n:
             return self
-        some = self.taken(index)
+        some = self.take(index)
         some.weight = total_weight(some.Y, some.weights)
         return some
 
     def operator(self, X: Rows, B: Array, lengthscale: float, Z: Array) -> KernelOperator:
-        """Kernel of the mapped points."""
+        """Return the kernel operator of the mapped points."""
         return KernelOperator(self.kernel, X, Z, B / lengthscale, keep=True)
 
     def system(self, kernel: Kernel, Z: Array, B: Array | None = None) -> NystromSystem:
-        """Set up the normal equations, in float64: rounding would hide what small ridges do."""
+        """Return the normal equations in float64, which small ridges need."""
         xp = array_namespace(self.reference)
         centers = xp.astype(Z, xp.float64)
         rows = replace(self.rows, reference=centers[:0, 0])
         wide = None if B is None else xp.astype(B, xp.float64)
-        return NystromSystem.of(
+        return NystromSystem.from_rows(
             KernelOperator(kernel, rows, centers, wide, keep=True), *self._wide_targets()
         )
 
@@ -185,7 +185,7 @@ class HyperKernelProblem(Data):
         return to_double(self.Y), None if self.weights is None else to_double(self.weights)
 
     def predict(self, model: SolvedModel, X: Array) -> Array:
-        """Predict at placed rows, truncated to the range of the targets (Section 4.3)."""
+        """Predict at placed rows, clipped to the range of the targets (Section 4.3)."""
         operator = self.operator(Rows(X, self.reference), model.B, model.lengthscale, model.Z)
         xp = array_namespace(X)
         fitted = operator @ xp.astype(model.alpha, X.dtype)
@@ -208,13 +208,13 @@ class HyperKernelProblem(Data):
         return np.sqrt(squares)[:, None] * directions
 
     def _gradient_rows(self) -> int:
-        """Return at how many rows there are gradients; all, where there are few features."""
+        """Return how many rows gradients are computed at; all if features are few."""
         return self.n if self.d <= _MOST_GRADIENTS else max(_MOST_GRADIENTS // self.Y.shape[1], 1)
 
     # ------------------------------------------------------------------ starting maps
 
     def starts(self, k: int) -> list[Array]:
-        """Return maps (k, d) to start from: random ones, principal axes, and average gradients."""
+        """Return starting maps (k, d): random ones, principal axes, and average gradients."""
         sample, weights = self.sample()
         known = self.settings.start
         if known is not None and known.shape[1] == self.d:
@@ -226,7 +226,7 @@ class HyperKernelProblem(Data):
         return [*maps, self.axes(sample, k, gradients), gradients]
 
     def axes(self, sample: Array, k: int, along: Array | None = None) -> Array:
-        """All features, or the leading principal axes of a sample: (k, d).
+        """Return all features, or the leading principal axes of a sample: (k, d).
 
         All features in the basis of a map `along` (k, d), where the kernel is the same in every
         basis, and its leading directions a little longer: which a map of fewer rows keeps would
@@ -242,7 +242,7 @@ class HyperKernelProblem(Data):
         return asarray_like(lengths[:, None] * basis, self.reference)
 
     def _average_gradients(self, sample: Array, weights: np.ndarray | None, k: int) -> Array:
-        """Square root of the average gradient outer product of a fit without a map."""
+        """Return the square root of the average gradient outer product of a fit without a map."""
         Z = self.centers(TUNE_CENTERS)
         typical = median_distance(sample, norm=self.kernel.norm, weights=weights)
         kernel = self.kernel.stretched(typical)
@@ -260,7 +260,7 @@ class HyperKernelProblem(Data):
         return asarray_like(roots[:, None] * _complete_basis(rows, k), self.reference)
 
     def lengthscale(self, B: Array, sample: Array, weights: np.ndarray | None) -> float:
-        """Return that to begin with: what is known, or the median distance of the mapped rows."""
+        """Return the initial lengthscale: a known one, or the rows' median distance."""
         known = self.settings.lengthscale or self.settings.start_lengthscale
         if known is not None:
             return known
@@ -295,24 +295,24 @@ class HyperKernelProblem(Data):
             watch=watch,
         )
         alpha = objective.minimize_alpha(fit.B / fit.lengthscale)
-        jitter = Jitter.of(objective.factor)
+        jitter = Jitter.from_factor(objective.factor)
         return fit, SolvedModel(fit.B, fit.lengthscale, Z, alpha, ridge, jitter)
 
     def _shortest(self, Z: Array) -> float:
-        """Return a lengthscale by which distances among centres are more than their rounding."""
+        """Return the shortest lengthscale at which rounding of distances does not matter."""
         if self._typical is None:  # once: a GPU is waited for
             some = Z[: min(Z.shape[0], _TYPICAL), :]
             self._typical = median_distance(some, norm=self.kernel.norm)
         return self._typical / _SHARPEST
 
-    def solved(self, model: SolvedModel) -> SolvedModel:
-        """Solve with the rows of this problem at the map and the centres of a part's model."""
+    def solve_all_rows(self, model: SolvedModel) -> SolvedModel:
+        """Solve with all rows of this problem at the map and the centres of a model."""
         objective = self.objective(model.Z, model.ridge)
         alpha = objective.minimize_alpha(model.B / model.lengthscale)
-        return replace(model, alpha=alpha, jitter=Jitter.of(objective.factor))
+        return replace(model, alpha=alpha, jitter=Jitter.from_factor(objective.factor))
 
     def refit(self, model: SolvedModel, n_centers: int, tuned: TunedRefit | None) -> SolvedModel:
-        """Solve with more centres at the learned map, ridge and lengthscale tuned anew.
+        """Solve with more centres at the learned map, and tune ridge and lengthscale again.
 
         As rows held out ask for that have `tuned` them (Appendix D.1). Without, rows are left out
         with fewer centres, although the map has seen them.
@@ -333,13 +333,13 @@ class HyperKernelProblem(Data):
         else:
             Z = self.centers(n_centers, model.B)
             alpha, factor = self._system_at_stretch(model, tuned.stretch, Z).solve(ridge)
-            jitter = Jitter.of(factor)
+            jitter = Jitter.from_factor(factor)
         return SolvedModel(model.B, lengthscale, Z, alpha, ridge, jitter, tuned)
 
     def _few(
         self, at_most: int, parts: Sequence[np.ndarray]
     ) -> tuple[HyperKernelProblem, Sequence[np.ndarray]]:
-        """Return so many rows, and parts of them to leave out; itself and `parts` where all fit."""
+        """Return a sample of rows with folds to leave out, or the problem itself with `parts`."""
         few = self if self.n <= at_most else self.part(at_most)
         return few, parts if few is self else folds(few.n, few.rng)
 
@@ -354,7 +354,7 @@ class HyperKernelProblem(Data):
         n_centers: int,
         parts: Sequence[np.ndarray],
     ) -> tuple[float, RidgePath]:
-        """Return the best lengthscale at the map of a model, and its ridges, by rows left out."""
+        """Return the best lengthscale at a model's map, and its ridge path, by held-out rows."""
         Z, (Y, weights) = self.centers(n_centers, model.B), self._wide_targets()
 
         def left_out(stretch: float) -> RidgePath:
@@ -370,11 +370,11 @@ class HyperKernelProblem(Data):
         return best_path(stretches, left_out, held_out)
 
     def _solve_with_all(self, B: Array, ridge: float) -> tuple[Array, Jitter]:
-        """Solve with all rows for centres: a third of n³ operations, in float64."""
+        """Solve with all rows as centres, in n³ / 3 operations of float64."""
         Y, weights = self._wide_targets()
         X = array_namespace(Y).astype(self.rows.whole(), Y.dtype)
         operator = KernelOperator(self.kernel, Rows(X, X[:0, 0]), X, B)
-        alpha, jitter, _ = DenseSystem.of(operator.dense(), Y, weights).solve(ridge)
+        alpha, jitter, _ = DenseSystem.from_kernel(operator.dense(), Y, weights).solve(ridge)
         return alpha, Jitter(jitter, jitter > 0)
 
     @property
@@ -383,7 +383,7 @@ class HyperKernelProblem(Data):
         return _STRETCHES if self.settings.lengthscale is None else (1.0,)
 
     def errors_outside(self, model: SolvedModel, stretch: float, held_out: HeldOut) -> list[float]:
-        """Errors along the ridges on other rows, of models with more centres at a map."""
+        """Return errors along the ridges on other rows, with more centres at a map."""
         xp = array_namespace(self.reference)
         B = xp.astype(model.B, xp.float64) / (stretch * model.lengthscale)
         system = self.system(self.kernel, self.centers(_STRETCH_CENTERS, B), B)
@@ -392,7 +392,7 @@ class HyperKernelProblem(Data):
         return system.errors_outside(operator, held_out.Y, held_out.weights, FINE_RIDGES)
 
     def n_refit_centers(self) -> int:
-        """Centres of the last fit: what is asked for, or what memory and patience allow."""
+        """Return the number of centres of the final fit, bounded by memory and time."""
         wanted = self.settings.centers.refit
         if wanted == "all":
             return self.n
@@ -405,7 +405,7 @@ class HyperKernelProblem(Data):
 
 
 def _take_evenly(sample: Array, at_most: int) -> Array:
-    """Return at most so many rows, evenly spaced: the order of rows may mean something."""
+    """Return at most so many evenly spaced rows."""
     return sample[:: -(-sample.shape[0] // at_most), :]
 
 
@@ -418,7 +418,7 @@ def _principal_axes(sample: np.ndarray, k: int) -> np.ndarray:
 
 
 def _complete_basis(rows: np.ndarray, k: int) -> np.ndarray:
-    """Return k of some orthonormal rows, or these and others that make so many."""
+    """Return k orthonormal rows: some of the given ones, or these and others."""
     if k <= len(rows):
         return rows[:k]
     basis = np.linalg.qr(np.concatenate([rows, np.eye(k, rows.shape[1])]).T)[0].T
@@ -440,7 +440,7 @@ Watch = Callable[[int, Array, History], Status | None]
 
 @dataclass(frozen=True, eq=False)
 class LearnedMap:
-    """What a fold gives: the map, and a model of it."""
+    """The result of a fold: a map and its model."""
 
     B: Array  # (k, d)
     lengthscale: float
@@ -451,7 +451,7 @@ class LearnedMap:
 
 @dataclass(frozen=True)
 class MetricSearch:
-    """How a metric is learned."""
+    """The settings by which a metric is learned."""
 
     criterion: str = "evidence"  # what is maximised, or "loo"
     ratio: float | None = None  # noise ratio that is kept; None is learned
@@ -462,13 +462,13 @@ class MetricSearch:
     def diagonal(
         self, problem: HyperKernelProblem, at_most: int, at: MetricFit | None = None, /
     ) -> MetricFit:
-        """Learn a lengthscale for each feature on some rows; from another metric, or anew."""
+        """Learn a lengthscale for each feature on some rows, perhaps from another metric."""
         part = problem.part(at_most)
         starts = [(at.C, at.ratio)] if at is not None else self.first(part)
         return self._fit(part, starts)
 
     def start_metric(self, known: MetricFit, problem: HyperKernelProblem, /) -> MetricFit:
-        """Return where to begin, by the diagonal metric of a fit to about the same rows.
+        """Return the starting metric, by the diagonal one of a fit to similar rows.
 
         Which features matter would tell of samples that were among those rows and are held out now:
         of few rows only the mean lengthscale and the noise are taken.
@@ -482,7 +482,7 @@ class MetricSearch:
         return known.ratio if self.ratio is None else self.ratio
 
     def again(self, problem: HyperKernelProblem, at_most: int, known: MetricFit, /) -> MetricFit:
-        """Learn a map from that of a fit to about the same rows: it ends where these ask for.
+        """Learn a map that starts from the map of a fit to similar rows.
 
         Kept as it is, a map of many numbers would tell of samples that are held out now.
         """
@@ -514,10 +514,10 @@ class MetricSearch:
             watch=self.watch,
         )
 
-    def mapped(
+    def learn_map(
         self, problem: HyperKernelProblem, at_most: int, k: int | None, at: MetricFit, /
     ) -> MetricFit:
-        """Learn a map of k rows on some rows, from a diagonal one; None are chosen, `d` is all."""
+        """Learn a map of k rows on some rows, from a diagonal one; k = None is chosen."""
         part = problem.part(at_most)
         if k != part.d:
             C = average_gradient_map(part if part.n <= EXACT_ROWS else problem.part(EXACT_ROWS), at)
@@ -552,7 +552,7 @@ def bound_criterion(
 
 
 def make_metric_prior(problem: HyperKernelProblem, /) -> MetricPrior:
-    """Expect lengthscales with which rows are as far apart as they typically are."""
+    """Return the prior in which distances between rows are about their typical ones."""
     sample, weights = problem.sample()
     return MetricPrior(median_distance(sample, norm=problem.kernel.norm, weights=weights))
 
@@ -575,7 +575,7 @@ def average_gradient_map(part: HyperKernelProblem, at: MetricFit, /) -> Array:
 
 
 def n_leading_directions(C: np.ndarray, /) -> int:
-    """Directions that hold nearly all of the squares of a map's singular values."""
+    """Return how many directions hold nearly all of a map's squared singular values."""
     squares = np.linalg.svd(C, compute_uv=False) ** 2
     share = np.cumsum(squares) / max(float(squares.sum()), 1e-300)
     return min(int(np.searchsorted(share, _SHARE)) + 1, _MOST_DIRECTIONS, len(squares))
@@ -594,7 +594,7 @@ def normalise_metric(
 def learn_map_by_evidence(
     problem: HyperKernelProblem, at: MetricFit | None, max_time: float | None, /
 ) -> LearnedMap:
-    """Return the map of the highest evidence of some rows, beginning where another ended.
+    """Learn the map of highest evidence on some rows, perhaps from another map.
 
     KeyboardInterrupt where the user stops it.
     """
@@ -608,7 +608,7 @@ def learn_map_by_evidence(
 
 @dataclass(frozen=True, eq=False)
 class EvidenceModel:
-    """A model, and where its map comes from."""
+    """A model and its metric."""
 
     metric: MetricFit
     model: SolvedModel
@@ -633,8 +633,8 @@ def solve_by_centers(
 ) -> EvidenceModel:
     """Solve with all rows, through some of them."""
     criterion = bound_criterion(problem, count, metric.C)
-    posterior, value = criterion.evaluated(metric.C, metric.ratio)
-    jitter, taken = Jitter.of(posterior.factor), replace(metric, ratio=posterior.ratio)
+    posterior, value = criterion.evaluate(metric.C, metric.ratio)
+    jitter, taken = Jitter.from_factor(posterior.factor), replace(metric, ratio=posterior.ratio)
     model = model_from_metric(problem, taken, criterion.Z, posterior.dual_coef, jitter)
     belief = GPPosterior(value, taken.ratio, posterior.squares, posterior.factors)
     return EvidenceModel(metric, model, belief)
@@ -643,7 +643,7 @@ def solve_by_centers(
 def model_from_metric(
     problem: HyperKernelProblem, metric: MetricFit, Z: Array, alpha: Array, jitter: Jitter
 ) -> SolvedModel:
-    """Return the model at a metric, with its ridge in the words of HKRR."""
+    """Return the model at a metric, with the ridge of HKRR."""
     B, lengthscale = normalise_metric(problem, metric, problem.d)
     ridge = metric.ratio / problem.weight
     return SolvedModel(B, lengthscale, Z, alpha, ridge, jitter)

@@ -89,7 +89,7 @@ def describe(e: Any, names: Names, /) -> Description:
     kernel = type(e.kernel_).__name__
     start = f" (map: {map_text(e)})" if not e.learned_ or e.evidence_ is not None else ""
     return Description(
-        **e._about_fit(names, along="ridge", beside=("n_components",)),
+        **e._fit_fields(names, along="ridge", beside=("n_components",)),
         text=(
             f"{kernel} kernel of {e.map_.shape[0]} components{start}, "
             f"{e.centers_.shape[0]} centres, ridge {e.ridge_:.3g}"
@@ -120,7 +120,7 @@ def describe(e: Any, names: Names, /) -> Description:
 
 
 def _posterior_facts(e: Any) -> dict[str, str]:
-    """Return what a Gaussian process knows of noise and evidence, where there is one."""
+    """Return noise and evidence of a Gaussian process as facts, if there is one."""
     if e.evidence_ is None:
         return {}
     ends = ", ".join(f"{value:.4g}" for value in e.noise_.tolist()[:_FEW])
@@ -150,7 +150,7 @@ _QUIET = (Status.CONVERGED, Status.STALLED, Status.EARLY_STOPPED, Status.DECIDED
 
 
 class HKRRBase(LinearFeatures, SteppedLearner):
-    """The common part: parameters, what is kept of a fit, and predictions."""
+    """The base of regressor and classifier: parameters, fitted attributes and predictions."""
 
     _tried = TRIED
     _predicts = "HKRR"
@@ -231,10 +231,10 @@ class HKRRBase(LinearFeatures, SteppedLearner):
                 f"criterion={self.criterion!r}, structure={self.structure!r}"
             )
             raise ValueError(msg)
-        return GradientHKRR.of(settings, any_kernel=any_kernel)
+        return GradientHKRR.from_settings(settings, any_kernel=any_kernel)
 
     def _hold_out(self) -> HoldOut | None:
-        """Return how to start where held-out rows judge, None where the evidence does."""
+        """Return the hold-out settings, or None if the evidence is maximised."""
         if isinstance(self.criterion, HoldOut):
             return self.criterion
         check_kind("criterion", self.criterion, (HoldOut, str))
@@ -242,7 +242,7 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         return HoldOut() if self.criterion == "hold_out" else None
 
     def _structure(self, held_out: HoldOut | None) -> str:
-        """Check what the criterion leaves open."""
+        """Check the parameters that depend on the criterion."""
         check_choice("structure", self.structure, ("auto", *STRUCTURES))
         chosen, given = self.structure, not isinstance(self.n_components, str)
         if chosen == "auto":
@@ -295,7 +295,7 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         self.dual_coef_ = rescale_dual_coefficients(model.alpha, problem, intercept)
         check_finite_result(back(self.dual_coef_), intercept, back(model.B))
         self.map_, self.centers_ = back(model.B), back(model.Z)
-        self.bound_ = back(problem.in_units(problem.bound))
+        self.bound_ = back(problem.to_target_units(problem.bound))
         self.kernel_ = problem.kernel.stretched(model.lengthscale)
         self.lengthscale_, self.ridge_ = model.lengthscale, float(model.ridge)
         self._keep_directions(problem.gradients(model).T, self.map_)
@@ -305,7 +305,7 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         self._keep_steps(fitted.steps.history, fitted.status, _QUIET)
         self._warn(problem, fitted)
 
-    def _settled(self, choice: SearchResult[Any, Any], fitted: HKRRFitted) -> Any:
+    def _warm_setting(self, choice: SearchResult[Any, Any], fitted: HKRRFitted) -> Any:
         if fitted.metric is not None:
             return fitted.metric
         found, few = choice.setting, self._n_samples < KEPT_ROWS
@@ -321,7 +321,7 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         belief: GPPosterior | None,
         back: Callable[[Array], Array],
     ) -> None:
-        """Set what variances are made of, in the units of the targets."""
+        """Set the attributes for variances, in the units of the targets."""
         self.factor_: Array | None = None
         self.inner_factor_: Array | None = None
         self.evidence_ = self.amplitude_ = self.noise_ = None
@@ -335,7 +335,7 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         self.evidence_ = belief.evidence - problem.n * scales
 
     def _keep_deviations(self, fitted: HKRRFitted, back: Callable[[Array], Array], /) -> None:  # noqa: ARG002
-        """Set matrices that are larger than all else together, in float64 as they were made."""
+        """Set the large matrices for variances, in float64."""
         if fitted.belief is None:
             return
         there = double_reference(self.map_)
@@ -352,12 +352,12 @@ class HKRRBase(LinearFeatures, SteppedLearner):
 
     @property
     def feature_matrix_(self) -> Array:
-        """BᵀB (n_features, n_features), when it is asked for."""
+        """The matrix BᵀB (n_features, n_features), computed on access."""
         return diagonal_map(self.map_**2) if self.map_.ndim == 1 else self.map_.T @ self.map_
 
     @property
     def smallest_eigenvalue_(self) -> float:
-        """Smallest eigenvalue of the centres' kernel matrix, in float64, when it is asked for."""
+        """Smallest eigenvalue of the centres' kernel matrix in float64, computed on access."""
         return _smallest_eigenvalue(self.kernel_, self.centers_, self.map_)
 
     def _warn(self, problem: HyperKernelProblem, fitted: HKRRFitted) -> None:
@@ -418,7 +418,7 @@ class HKRRBase(LinearFeatures, SteppedLearner):
     # ------------------------------------------------------------------ prediction
 
     def _deviations(self, X: Any) -> Array:
-        """Return the root mean squares (n, t) of new targets at `X` less the predictions.
+        """Return the predictive standard deviations (n, t) of new targets at `X`.
 
         These are cut off: how much of the mean is lost by that counts beside the variance.
         """
@@ -430,7 +430,7 @@ class HKRRBase(LinearFeatures, SteppedLearner):
             )
             raise ValueError(msg)
         X = validate_samples(self, X, reset=False, method="predict")
-        operator, factor, inner = self._operator_at(X), self.factor_, self.inner_factor_
+        operator, factor, inner = self._make_operator(X), self.factor_, self.inner_factor_
         xp, parts = array_namespace(factor), []
         assert self.amplitude_ is not None
         assert self.noise_ is not None
@@ -448,13 +448,13 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         operator.for_each_block(compute, lambda _start, _stop, part: parts.append(part))
         return xp.astype(xp.concat(parts, axis=0), X.dtype)
 
-    def _operator_at(self, X: Array) -> KernelOperator:
+    def _make_operator(self, X: Array) -> KernelOperator:
         rows = self._scaled_rows(X, double_reference(self.map_))
         return KernelOperator(self.kernel_, rows, to_double(self.centers_), to_double(self.map_))
 
 
 def _smallest_eigenvalue(kernel: Kernel, Z: Array, B: Array, /) -> float:
-    """Smallest eigenvalue of the kernel matrix of centres `Z` under the map `B`, in float64."""
+    """Return the smallest eigenvalue of the kernel matrix of centres `Z` under the map `B`."""
     U = apply_map(to_double(Z), to_double(B))
     return float(eigvalsh(kernel(U, U))[0])
 

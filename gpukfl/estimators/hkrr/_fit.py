@@ -1,4 +1,4 @@
-"""HKRR as a method: settings, and the choice of components and ridge, by rows or by evidence."""
+"""HKRR as a method: settings, and the choice of components and ridge."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gpukfl.estimators._search import (
     Search,
     Trial,
     Tuner,
-    first_untried,
+    first_untried_setting,
     hill_climb,
     is_clearly_worse,
 )
@@ -89,7 +89,7 @@ HyperKernelFold = Fold[HyperKernelProblem]  # which keeps the maps that its fits
 
 
 def best_starts(fold: HyperKernelFold, run: Run, /) -> tuple[LearnedMap, ...]:
-    """Return the evidence's map, and the other start that predicts the held-out rows well.
+    """Return the map by evidence, and the best other start on the held-out rows.
 
     With their ridges in their models. Only the better where no search is to compare them.
     """
@@ -102,19 +102,19 @@ def best_starts(fold: HyperKernelFold, run: Run, /) -> tuple[LearnedMap, ...]:
     given = settings.lengthscale is not None or settings.start is not None
     if given or run.is_over(TUNE_SHARE):
         return (best,)
-    own = learn_map_by_evidence(problem, None, run.left(TUNE_SHARE))
-    own = _with_model(problem, own, Z)
+    own = learn_map_by_evidence(problem, None, run.remaining_seconds(TUNE_SHARE))
+    own = _add_model(problem, own, Z)
     return (_best_start(fold, [own, best], Z, run),) if settings.is_given else (own, best)
 
 
 def _best_start(
     fold: HyperKernelFold, starts: Sequence[LearnedMap], Z: Array, run: Run
 ) -> LearnedMap:
-    """Return the first of some starts, or one that is better beyond chance."""
+    """Return the first start, or another one that is significantly better."""
     best: LearnedMap | None = None
     losses = np.zeros(0)
     for start in starts:
-        judged = _with_model(fold.problem, start, Z)
+        judged = _add_model(fold.problem, start, Z)
         assert judged.model is not None
         found = fold.held_out.losses(fold.problem.predict(judged.model, fold.held_out.X))
         if best is None or is_clearly_worse(losses, found):
@@ -125,14 +125,14 @@ def _best_start(
     return best
 
 
-def _with_model(problem: HyperKernelProblem, start: LearnedMap, Z: Array) -> LearnedMap:
-    """Return a start with its model of some centres, at the ridge that is best for it."""
+def _add_model(problem: HyperKernelProblem, start: LearnedMap, Z: Array) -> LearnedMap:
+    """Return a start with its model of some centres at the best ridge."""
     if start.model is not None:
         return start
     system = problem.system(problem.kernel, Z, start.B / start.lengthscale)
     ridge = problem.settings.ridge or system.path(RIDGES).largest_good()
     alpha, factor = system.solve(ridge)
-    model = SolvedModel(start.B, start.lengthscale, Z, alpha, ridge, Jitter.of(factor))
+    model = SolvedModel(start.B, start.lengthscale, Z, alpha, ridge, Jitter.from_factor(factor))
     return replace(start, model=model)
 
 
@@ -141,7 +141,7 @@ Trials = Sequence[Trial[HyperKernelSetting, LearnedMap]]
 
 @dataclass(frozen=True, eq=False)
 class HyperKernelTuner(Tuner[HyperKernelSetting, LearnedMap]):
-    """Goes from the best start to neighbours on the grid while that gains.
+    """A tuner that climbs from the best start to better neighbours on the grid.
 
     Each fit begins from the best so far, so that the same setting with more steps goes on from
     there: rows held out say when to stop. The start itself, without learning, is the first setting
@@ -153,21 +153,21 @@ class HyperKernelTuner(Tuner[HyperKernelSetting, LearnedMap]):
     starting: Sequence[LearnedMap]  # on the first fold
 
     def propose(self, trials: Trials, /) -> HyperKernelSetting | None:
-        """Return the starts, then the next neighbour of the best; None where all is given."""
+        """Return the starts, then the next neighbour of the best setting."""
         if self.settings.is_given:
             return None
         if len(trials) < len(self.starting):
             return fixed_start_setting(self.starting, len(trials))
-        return first_untried(self._neighbours(self.choose(trials).setting), trials)
+        return first_untried_setting(self._neighbours(self.choose(trials).setting), trials)
 
     def starts(self, setting: HyperKernelSetting, trials: Trials, /) -> Sequence[LearnedMap]:
-        """Begin every fold from its best map."""
+        """Return each fold's best map."""
         begun = len(trials) >= len(self.starting)
         best = self.choose(trials).learned if begun else []
         return best or [fold.reached[setting.start] for fold in self.folds]
 
     def choose(self, trials: Trials, /) -> Trial[HyperKernelSetting, LearnedMap]:
-        """Return where the climb has come to; a start, unless that is worse beyond chance."""
+        """Return the trial that the climb reached, or a start unless it is significantly worse."""
         first, *others = trials[: len(self.starting)]
         for other in others:
             if other.learned and (
@@ -178,8 +178,8 @@ class HyperKernelTuner(Tuner[HyperKernelSetting, LearnedMap]):
         best = hill_climb(steps, lambda score: _GAIN * (1.0 - score))
         return first if first.learned and not is_clearly_worse(first.losses, best.losses) else best
 
-    def described(self, trial: Trial[HyperKernelSetting, LearnedMap], /) -> dict[str, Any]:
-        """Name the grid's point, and whether the map was optimised."""
+    def describe_trial(self, trial: Trial[HyperKernelSetting, LearnedMap], /) -> dict[str, Any]:
+        """Return the grid point by names, and whether the map was optimised."""
         setting = trial.setting
         return {
             "n_components": setting.components,
@@ -205,7 +205,7 @@ class HyperKernelTuner(Tuner[HyperKernelSetting, LearnedMap]):
 
 @dataclass(frozen=True, eq=False)
 class HKRRFitted:
-    """The last fit: how the map was optimised, and the model at it."""
+    """The final fit: the optimised map and its model."""
 
     steps: HKRRFit
     model: SolvedModel
@@ -222,8 +222,8 @@ class HKRRMethod(HKRRSettings):
     splits: ClassVar[Splits] = Splits(at_most=_TUNE_ROWS)
 
     def work(self, n: int, d: int, /) -> int:  # noqa: ARG002
-        """Rows times centres."""
-        return n * min(n, self.centers.wanted)
+        """Return the number of rows times that of centres."""
+        return n * min(n, self.centers.n_while_learning)
 
     def problem(self, samples: Samples, place: Place, run: Run, /) -> HyperKernelProblem:
         """Place and scale samples."""
@@ -233,8 +233,8 @@ class HKRRMethod(HKRRSettings):
 class HKRR(HKRRMethod):
     """HKRR whose map descends the objective, and is judged by rows held out."""
 
-    def given(self, problem: HyperKernelProblem, /) -> HyperKernelSetting:
-        """Return what is given; else as many components as few features, and a small ridge."""
+    def default_setting(self, problem: HyperKernelProblem, /) -> HyperKernelSetting:
+        """Return the given setting; the default has few components and a small ridge."""
         few = problem.constant or problem.n < self.splits.fewest
         k = self.n_components or (problem.d if few else start_n_components(problem.d))
         steps = 0 if problem.constant else self.optimizer.max_iter
@@ -248,7 +248,7 @@ class HKRR(HKRRMethod):
         run: Run,
         /,
     ) -> LearnedMap:
-        """Go some steps on from the start; from the fold's best one, where none is given."""
+        """Take some steps from a start, by default the fold's best one."""
         problem, share = fold.problem, TUNE_SHARE
         if start is None:
             start, share = best_starts(fold, run)[0], 1.0  # of no search: whatever time is left
@@ -260,7 +260,7 @@ class HKRR(HKRRMethod):
             setting.ridge,
             n_centers=TUNE_CENTERS,
             max_iter=setting.steps,
-            max_time=run.left(share),
+            max_time=run.remaining_seconds(share),
             watch=lambda k, _, history: run.tell(name, k, history),
         )
         if fit.status is Status.INTERRUPTED:
@@ -280,14 +280,16 @@ class HKRR(HKRRMethod):
         run: Run,
         /,
     ) -> Search[HyperKernelSetting, LearnedMap]:
-        """Look for the best start; there is one to choose also where all else is given."""
+        """Return a search for start, components and ridge."""
         found = folds()
         starts = found[0].reached = best_starts(found[0], run)
         for fold in found[1:]:  # the same, with the evidence of its own rows
             fold.reached = tuple(
                 start
                 if start.metric is None
-                else learn_map_by_evidence(fold.problem, start.metric, run.left(TUNE_SHARE))
+                else learn_map_by_evidence(
+                    fold.problem, start.metric, run.remaining_seconds(TUNE_SHARE)
+                )
                 for start in starts
             )
         tuner = HyperKernelTuner(self, found, starts)
@@ -300,20 +302,20 @@ class HKRR(HKRRMethod):
         run: Run,
         /,
     ) -> HKRRFitted:
-        """Optimise the map on some rows, and solve with all; from the start, once interrupted."""
-        setting, start = self._begun(problem, choice)
+        """Optimise the map on some rows, and solve with all rows."""
+        setting, start = self._starting_point(problem, choice)
         stopped, learned = choice.stopped, setting.steps > 0
         part = problem.part(LEARN_ROWS)
         try:
             if start.metric is not None and not learned and not stopped:
-                start = learn_map_by_evidence(part, start.metric, run.left(FIT_SHARE))
+                start = learn_map_by_evidence(part, start.metric, run.remaining_seconds(FIT_SHARE))
             fit, model = self._optimize(part, setting, start, run, stopped=stopped)
         except KeyboardInterrupt:  # before the first step: the start is there
             stopped, learned = True, False
             fit, model = self._optimize(part, setting, start, run, stopped=True, quick=True)
         refit = self.centers.refit
         if refit is None and part.n != problem.n:
-            model = problem.solved(model)
+            model = problem.solve_all_rows(model)
         elif refit is not None and not problem.constant:
             try:
                 n_centers = problem.n_refit_centers()
@@ -325,12 +327,12 @@ class HKRR(HKRRMethod):
                 model = problem.refit(model, n_centers, tuned)
             except KeyboardInterrupt:  # the model of the optimisation is there
                 stopped = True
-        return HKRRFitted(fit, model, self._ended(setting, fit, stopped=stopped), learned)
+        return HKRRFitted(fit, model, self._final_status(setting, fit, stopped=stopped), learned)
 
-    def _begun(
+    def _starting_point(
         self, problem: HyperKernelProblem, choice: SearchResult[HyperKernelSetting, LearnedMap]
     ) -> tuple[HyperKernelSetting, LearnedMap]:
-        """Return what to learn with, and the map to go on from."""
+        """Return the setting, and the map to start from."""
         setting, trial = choice.setting, choice.trial
         known = [fold.reached for fold in choice.folds if fold.reached]
         if trial is not None and trial.learned:
@@ -362,8 +364,8 @@ class HKRR(HKRRMethod):
         stopped: bool,
         quick: bool = False,
     ) -> tuple[HKRRFit, SolvedModel]:
-        """Go on from the start, with as many of the centres wanted as there is time for."""
-        n_centers = _FEW_CENTERS if quick else self.centers.wanted
+        """Optimise from the start, with as many centres as there is time for."""
+        n_centers = _FEW_CENTERS if quick else self.centers.n_while_learning
         if self.centers.fit == "auto" and not stopped:
             n_centers = affordable_centers(problem, start, run, n_centers, _STEP_WORKS)
         return problem.learn(
@@ -372,12 +374,12 @@ class HKRR(HKRRMethod):
             setting.ridge,
             n_centers=n_centers,
             max_iter=0 if stopped else setting.steps,
-            max_time=run.left(FIT_SHARE),
+            max_time=run.remaining_seconds(FIT_SHARE),
             watch=lambda k, _, history: run.tell("fit", k, history),
         )
 
-    def _ended(self, setting: HyperKernelSetting, fit: HKRRFit, *, stopped: bool) -> Status:
-        """Return how the fit ended: with as many steps as rows held out asked for, it is done."""
+    def _final_status(self, setting: HyperKernelSetting, fit: HKRRFit, *, stopped: bool) -> Status:
+        """Return the final status; the number of steps chosen by hold-out counts as converged."""
         if stopped:
             return Status.INTERRUPTED
         done = fit.status is Status.MAX_ITER and setting.steps < self.optimizer.max_iter
@@ -399,7 +401,7 @@ def affordable_centers(
     times: float | Callable[[int], float],
     /,
 ) -> int:
-    """As many of the centres wanted as there is time for, to form their sums so many times."""
+    """Return how many of the wanted centres there is time for, with so many passes."""
     kernel = problem.kernel.stretched(at.lengthscale)
 
     def form(q: int) -> None:
@@ -411,7 +413,7 @@ def affordable_centers(
 def affordable_refit_centers(
     problem: HyperKernelProblem, at: SolvedModel, run: Run, wanted: int, /
 ) -> int:
-    """As many of the centres wanted as there is time for in the last fit.
+    """Return how many of the wanted centres there is time for in the final fit.
 
     All rows where there is time for a solve with them; else as many as of more rows, at most.
     """
@@ -424,14 +426,14 @@ def affordable_refit_centers(
 
 
 def _n_refit_works(q: int) -> float:
-    """Count the works in a last fit with q centres, of which fewer choose the ridge."""
+    """Return the work of a final fit with q centres."""
     return _LAST_WORKS + _TUNE_WORKS * (min(q, PATH_CENTERS) / q) ** 2
 
 
 def tuned_settings(
     choice: SearchResult[HyperKernelSetting, LearnedMap], n: int, /
 ) -> TunedRefit | None:
-    """Stretch of the lengthscale and ridges of the last fit, by the folds' rows held out.
+    """Return lengthscale and ridges of the final fit, as tuned on the folds.
 
     Or those of another fit to about n samples. None where the folds have learned no maps: rows that
     are left out one by one are then as good, and more.
@@ -459,16 +461,16 @@ _STOPPED = (Status.INTERRUPTED, Status.TIME_LIMIT)
 
 
 class EvidenceHKRR(HKRRMethod):
-    """HKRR with its settings, where nothing is chosen by held-out rows."""
+    """HKRR by maximal evidence, without a search."""
 
     splits: ClassVar[Splits] = Splits(fewest=2)
 
     def work(self, n: int, d: int, /) -> int:  # noqa: ARG002
-        """Rows times centres."""
+        """Return the number of rows times that of centres."""
         return n * min(n, EXACT_ROWS)
 
-    def given(self, problem: HyperKernelProblem, /) -> None:
-        """Return nothing: all is learned, or fixed."""
+    def default_setting(self, problem: HyperKernelProblem, /) -> None:
+        """Return None: everything is learned or fixed."""
 
     def fit_fold(
         self,
@@ -478,7 +480,7 @@ class EvidenceHKRR(HKRRMethod):
         run: Run,
         /,
     ) -> EvidenceModel:
-        """Learn the map, or begin with one of about the same rows, and solve."""
+        """Learn the map, perhaps from one of similar rows, and solve."""
         found = self.fit(fold.problem, run, known)
         if found.metric.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
@@ -498,7 +500,7 @@ class EvidenceHKRR(HKRRMethod):
         run: Run,
         /,
     ) -> HKRRFitted:
-        """Learn the map on some rows, and solve with all."""
+        """Learn the map on some rows, and solve with all rows."""
         found = self.fit(problem, run, choice.setting)
         metric, model = found.metric, found.model
         steps = HKRRFit(model.B, model.lengthscale, metric.status, metric.value, metric.history)
@@ -514,7 +516,7 @@ class EvidenceHKRR(HKRRMethod):
     def fit(
         self, problem: HyperKernelProblem, run: Run, known: MetricFit | None = None, /
     ) -> EvidenceModel:
-        """Learn a metric on some rows, or begin with a known one; solve with all that count."""
+        """Learn a metric on some rows, perhaps from a known one, and solve with all rows."""
         together = problem.rows.partitioning is None
         problem = problem.part(problem.n) if together else problem
         metric = self.metric(problem, run, known)
@@ -526,7 +528,7 @@ class EvidenceHKRR(HKRRMethod):
     def metric(
         self, problem: HyperKernelProblem, run: Run, known: MetricFit | None = None, /
     ) -> MetricFit:
-        """Learn a metric on some rows, and go on from there with more.
+        """Learn a metric on some rows, and refine it with more.
 
         From one of about the same rows, where it is `known`: of many rows a diagonal one is kept,
         and a map goes on from there.
@@ -538,8 +540,8 @@ class EvidenceHKRR(HKRRMethod):
         search = MetricSearch(
             self.criterion,
             None if self.ridge is None else problem.weight * self.ridge,
-            self.centers.wanted,
-            run.left,
+            self.centers.n_while_learning,
+            run.remaining_seconds,
             lambda k, _, history: run.tell("fit", k, history),
         )
         if problem.constant:
@@ -551,7 +553,7 @@ class EvidenceHKRR(HKRRMethod):
         if self.structure == "diagonal" or found.status in _STOPPED:
             return found
         k = problem.d if self.structure == "full" else self.n_components
-        return search.mapped(problem, most, k, found)
+        return search.learn_map(problem, most, k, found)
 
     def _diagonal(
         self, search: MetricSearch, problem: HyperKernelProblem, most: int, known: MetricFit | None
@@ -583,25 +585,25 @@ GradientTrials = Sequence[Trial[GradientSetting, GradientFit]]
 
 @dataclass(frozen=True, eq=False)
 class GradientTuner(Tuner[GradientSetting, GradientFit]):
-    """Goes from a lengthscale to its neighbours while they predict left-out rows better."""
+    """A tuner that climbs from a lengthscale to better neighbours."""
 
     stretches: Sequence[float]  # ascending
 
     @property
     def first(self) -> GradientSetting:
-        """Return what is tried first: in the middle."""
+        """Return the first setting, in the middle of the grid."""
         return GradientSetting(self.stretches[len(self.stretches) // 2])
 
     def propose(self, trials: GradientTrials, /) -> GradientSetting | None:
-        """Return the next neighbour of the best."""
+        """Return the next neighbour of the best setting."""
         if not trials:
             return self.first
         at = self.stretches.index(self.choose(trials).setting.stretch)
         near = self.stretches[max(at - 1, 0) : at + 2]
-        return first_untried([GradientSetting(stretch) for stretch in near], trials)
+        return first_untried_setting([GradientSetting(stretch) for stretch in near], trials)
 
-    def described(self, trial: Trial[GradientSetting, GradientFit], /) -> dict[str, Any]:
-        """Name the map's size, the ridge that left-out rows ask for, and whether it was learned."""
+    def describe_trial(self, trial: Trial[GradientSetting, GradientFit], /) -> dict[str, Any]:
+        """Return the map's size, the ridge by leave-one-out, and whether the map was learned."""
         if not trial.learned:  # it overflowed
             return {"n_components": 0, "ridge": 1.0, "learned": False}
         best = trial.learned[0].best
@@ -614,13 +616,13 @@ class GradientTuner(Tuner[GradientSetting, GradientFit]):
 
 @dataclass(frozen=True)
 class GradientHKRR(HKRRMethod):
-    """HKRR whose map comes from the gradients of its own fits."""
+    """HKRR with a map from the gradients of its fits."""
 
     stretches: tuple[float, ...] = STRETCHES  # to try, of the median distance of the mapped rows
 
     @classmethod
-    def of(cls, settings: HKRR, /, *, any_kernel: bool) -> Self:
-        """Take the kernel that is best with gradients, where any will do."""
+    def from_settings(cls, settings: HKRR, /, *, any_kernel: bool) -> Self:
+        """Make the method, with the default kernel for gradients if any kernel will do."""
         if any_kernel:
             assert isinstance(settings.optimizer, AverageGradientOuterProduct)
             settings = replace(settings, kernel=_KERNELS[settings.optimizer.structure])
@@ -628,8 +630,8 @@ class GradientHKRR(HKRRMethod):
         stretches = STRETCHES if settings.lengthscale is None else (1.0,)
         return cls(**vars(settings), stretches=stretches)
 
-    def given(self, problem: HyperKernelProblem, /) -> GradientSetting:  # noqa: ARG002
-        """Return the lengthscale in the middle: it is seldom far off."""
+    def default_setting(self, problem: HyperKernelProblem, /) -> GradientSetting:  # noqa: ARG002
+        """Return the lengthscale in the middle of the grid."""
         return GradientTuner(self.stretches).first
 
     def fit_fold(
@@ -640,7 +642,7 @@ class GradientHKRR(HKRRMethod):
         run: Run,
         /,
     ) -> GradientFit:
-        """Fit maps, until the time is over."""
+        """Fit maps until the time is spent."""
         return self.maps(fold.problem, setting, run)
 
     def predict_fold(self, fold: HyperKernelFold, learned: GradientFit, /) -> Array:
@@ -656,7 +658,7 @@ class GradientHKRR(HKRRMethod):
         run: Run,
         /,
     ) -> Search[GradientSetting, GradientFit]:
-        """Try lengthscales on all rows, or many: each is judged by the others."""
+        """Return a search over lengthscales by leave-one-out on all rows, or many."""
         part = problem.part(LEARN_ROWS)
         xp = array_namespace(part.reference)
         weights = xp.ones_like(part.Y[:, :1]) if part.weights is None else part.weights
@@ -673,7 +675,7 @@ class GradientHKRR(HKRRMethod):
         *,
         quick: bool = False,
     ) -> GradientFit:
-        """Fit maps from the identity, with as many centres as there is time for; or a known one."""
+        """Fit maps from the identity or a known map, with as many centres as there is time for."""
         known = setting.map
         assert isinstance(self.optimizer, AverageGradientOuterProduct)
         ridges = () if quick or known is not None else setting.ridges
@@ -713,14 +715,14 @@ class GradientHKRR(HKRRMethod):
         *,
         quick: bool,
     ) -> Array | None:
-        """Return the centres while maps are learned; None are all rows."""
+        """Return the centres while maps are learned; None means all rows."""
         wanted = self.centers.fit
         exact = _ALL_GRADIENT_CENTERS if isinstance(wanted, str) else int(wanted)
         if problem.n <= (_FEW_CENTERS if quick else exact):
             return None
         if quick:
             return problem.centers(_FEW_CENTERS)
-        q = self.centers.wanted
+        q = self.centers.n_while_learning
         if isinstance(wanted, str):
             identity = array_namespace(sample[0]).ones(problem.d, **like(sample[0]))
             begin = LearnedMap(identity, problem.lengthscale(identity, *sample))
@@ -765,10 +767,10 @@ class GradientHKRR(HKRRMethod):
         *,
         stopped: bool,
     ) -> SolvedModel:
-        """Solve with more centres, where there are more; ridge and lengthscale are tuned anew."""
+        """Solve with more centres, if there are any, and tune ridge and lengthscale again."""
         refit, used = self.centers.refit, model.Z.shape[0]
         if refit is None:
-            return model if part.n == problem.n else problem.solved(model)
+            return model if part.n == problem.n else problem.solve_all_rows(model)
         wanted = problem.n_refit_centers()
         if problem.constant or (used == part.n == problem.n and refit in ("auto", "all")):
             return model
@@ -781,10 +783,10 @@ class GradientHKRR(HKRRMethod):
 
 
 def _solve_at_best(problem: HyperKernelProblem, best: MappedRidge) -> SolvedModel:
-    """Solve at the best map; the model is in the precision of the rows."""
+    """Solve at the best map, in the precision of the rows."""
     dtype = problem.reference.dtype
     xp = array_namespace(problem.reference)
     alpha, factor = best.solve()
     B, Z = xp.astype(best.B, dtype), xp.astype(best.operator.Z, dtype)
     tuned = TunedRefit(1.0, best.path, problem.n)
-    return SolvedModel(B, best.lengthscale, Z, alpha, best.ridge, Jitter.of(factor), tuned)
+    return SolvedModel(B, best.lengthscale, Z, alpha, best.ridge, Jitter.from_factor(factor), tuned)

@@ -1,4 +1,4 @@
-"""Settings of HKRR: how its parameters are grouped, and the grid that a search goes over."""
+"""Settings of HKRR, and the grid of its search."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from numbers import Integral
 
 from gpukfl.core._array import Array
 from gpukfl.core._checks import check_bool, check_choice, check_number
+from gpukfl.core._lazy import OldName
 from gpukfl.kernels import Kernel
 from gpukfl.methods import SELECTIONS, AverageGradientOuterProduct, RidgePath
 from gpukfl.solvers import LBFGS, AlternatingGradient, VariableProjection
@@ -21,7 +22,7 @@ _ALIKE = 1.5  # times the samples that a ridge was chosen on, up to which it ser
 
 @dataclass(frozen=True)
 class Centers:
-    """Nyström centres of HKRR: how many, and which.
+    """The Nyström centres of HKRR: their number and choice.
 
     Parameters
     ----------
@@ -46,19 +47,21 @@ class Centers:
         check_choice("selection", self.selection, SELECTIONS)
 
     @property
-    def wanted(self) -> int:
-        """Centres while the map is learned, where rows and time allow them."""
+    def n_while_learning(self) -> int:
+        """The number of centres while the map is learned."""
         return int(self.fit) if self.are_given else _CENTERS
 
     @property
     def are_given(self) -> bool:
-        """Whether somebody said how many."""
+        """Whether the user chose the number of centres."""
         return not isinstance(self.fit, str)
+
+    wanted = OldName("n_while_learning")
 
 
 @dataclass(frozen=True)
 class HoldOut:
-    """The criterion of held-out rows, by which HKRR is published: where to start.
+    """The hold-out criterion of HKRR's paper, and its starting maps.
 
     Parameters
     ----------
@@ -96,26 +99,26 @@ class HKRRSettings:
 
     @property
     def is_given(self) -> bool:
-        """Whether there is nothing to choose but a start."""
+        """Whether only a start is to be chosen."""
         return self.n_components is not None and self.ridge is not None
 
 
 @dataclass(frozen=True, eq=False)
 class TunedRefit:
-    """What the lengthscale and the ridge of a last fit were chosen by."""
+    """The lengthscale and ridges of a final fit, and how they were tuned."""
 
     stretch: float  # of the learned lengthscale
     path: RidgePath
     n_samples: int
 
     def serves(self, n: int, /) -> bool:
-        """Whether another fit, to n samples, need not choose again."""
+        """Whether a fit to n samples can use these settings."""
         return n <= _ALIKE * self.n_samples
 
 
 @dataclass(frozen=True)
 class HyperKernelSetting:
-    """A point of the grid; without steps the map is that of the start."""
+    """A point of the grid; a start has no steps."""
 
     components: int
     ridge: float
@@ -129,19 +132,19 @@ def largest_n_components(d: int, /) -> int:
 
 
 def start_n_components(d: int, /) -> int:
-    """Rows of the maps to start from, where their number is chosen."""
+    """Return the number of rows of starting maps."""
     return min(d, _START_COMPONENTS)
 
 
 def n_components_grid(d: int) -> list[int]:
-    """Numbers of components to choose among: powers of two, the paper's 20, and d."""
+    """Return the numbers of components to choose from: powers of two, the paper's 20, and d."""
     sizes = {2**k for k in range(7)} | {min(d, _START_COMPONENTS), largest_n_components(d)}
     return sorted(size for size in sizes if size <= min(d, _MOST_COMPONENTS))
 
 
 @dataclass(frozen=True)
 class GradientSetting:
-    """The lengthscale, in units of the median distance of the mapped rows, and what is known.
+    """A lengthscale, in units of the median distance of the mapped rows, and known results.
 
     From another fit to about the same rows.
     """

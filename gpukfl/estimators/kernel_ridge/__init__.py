@@ -1,1 +1,1 @@
-"""Kernel ridge regression, and the one of the Brownian kernel."""
+"""Kernel ridge regression, also with the Brownian kernel."""

@@ -63,7 +63,7 @@ def describe(e: Any, names: Names, /) -> Description:
         path = e.ridge_path_
         panels = (Ridges(tuple(path.ridges), tuple(path.scores), e.ridge_),)
     return Description(
-        **e._about(names),
+        **e._common_fields(names),
         text=f"{kernel} kernel, {count} centres, solver {e.solver_}, ridge {e.ridge_:.3g}",
         n_samples=e._n_samples,
         place=e.place_,
@@ -85,7 +85,7 @@ def describe_brownian(e: Any, names: Names, /) -> Description:
     """Describe a fitted `BrownianKernelRidge`."""
     count = e.X_fit_.shape[0]
     return Description(
-        **e._about(names),
+        **e._common_fields(names),
         text=f"Brownian kernel, {count} samples, ridge {e.ridge_:.3g}",
         n_samples=count,
         facts={
@@ -119,7 +119,7 @@ _ROUNDING = 0.02  # of a standard deviation of y, by which predictions are moved
 
 
 class KernelRidgeBase(BoundedPredictions, Learner):
-    """The common part: parameters, what is kept of a fit, and predictions."""
+    """The base of regressor and classifier: parameters, fitted attributes and predictions."""
 
     _attributes = ATTRIBUTES
     _values = (RidgePath,)
@@ -198,7 +198,7 @@ class KernelRidgeBase(BoundedPredictions, Learner):
         self.jitter_, self.condition_ = fit.jitter, fit.condition
         self._warn(problem, fit)
 
-    def _settled(
+    def _warm_setting(
         self, choice: SearchResult[KernelRidgeSetting, Any], fitted: KernelRidgeFit
     ) -> KernelRidgeSetting:
         # One number of a coarse grid tells nothing of single samples, as a ridge of few may
@@ -217,7 +217,7 @@ class KernelRidgeBase(BoundedPredictions, Learner):
 
 
 def warn_bad_solution(fit: KernelRidgeFit, data: Data, /) -> None:
-    """Warn of a singular kernel matrix, or of a solver that has not converged."""
+    """Warn if the kernel matrix is singular, or the solver has not converged."""
     if fit.raised:
         msg = (
             f"the kernel matrix is singular in this precision: {fit.jitter:.1e} of its mean "
@@ -238,7 +238,7 @@ def warn_bad_solution(fit: KernelRidgeFit, data: Data, /) -> None:
 
 
 def _largest_ratio(alpha: Array, Y: Array) -> float:
-    """Largest norm of coefficients (q, t), in root mean squares of their targets (n, t)."""
+    """Return the largest norm of coefficients (q, t) relative to their targets (n, t)."""
     size, of = to_host(sample_norm(alpha)), to_host(sample_norm(Y)) / math.sqrt(Y.shape[0])
     return float(np.max(size[of > 0] / of[of > 0], initial=0.0))
 
@@ -453,8 +453,8 @@ class BrownianKernelRidge(ArrayRegressor, Learner):
         choice: SearchResult[Any, Any],  # noqa: ARG002
         back: Callable[[Array], Array],
     ) -> None:
-        alpha = back(problem.in_units(fit.alpha))
-        intercept = back(problem.in_units(fit.intercept, mean=True))
+        alpha = back(problem.to_target_units(fit.alpha))
+        intercept = back(problem.to_target_units(fit.intercept, mean=True))
         check_finite_result(alpha, intercept)
         self.X_fit_, self.dual_coef_, self.intercept_ = back(fit.Z), alpha, intercept
         self.ridge_, self.solve_residual_ = fit.ridge, fit.residual

@@ -34,14 +34,14 @@ from gpukfl.partitioned._rows import Rows
 
 @dataclass(frozen=True)
 class KernelRidgeSetting:
-    """What is given or known of a fit; None is chosen."""
+    """The known settings of a fit; None is to be chosen."""
 
     ridge: float | None
     lengthscale: float | None = None
 
 
 class KernelRidgeProblem(Data):
-    """One data set, its kernel, and what draws centres and folds."""
+    """A data set with its kernel and a random generator."""
 
     settings: KernelRidgeSettings
 
@@ -52,7 +52,7 @@ class KernelRidgeProblem(Data):
 
     @cached_property
     def lengthscale(self) -> float:
-        """What is given, or measured on some rows."""
+        """The given lengthscale, or one measured on some rows."""
         settings, kernel, given = self.settings, self.kernel, self.settings.lengthscale
         if not isinstance(given, str):
             return given
@@ -72,7 +72,7 @@ class KernelRidgeProblem(Data):
 
 @dataclass(frozen=True)
 class KernelRidgeSettings:
-    """The parameters of the estimators; None is "auto", as of lengthscales their own words are."""
+    """The parameters of the estimators; None means "auto"."""
 
     kernel: str | Kernel
     lengthscale: float | str
@@ -81,22 +81,22 @@ class KernelRidgeSettings:
     splits: ClassVar[Splits] = Splits()
 
     def work(self, n: int, d: int, /) -> int:  # noqa: ARG002
-        """Kernel elements of a product."""
+        """Return the number of kernel elements of a product."""
         return n * min(n, 1_000)
 
     def problem(self, samples: Samples, place: Place, run: Run, /) -> KernelRidgeProblem:
         """Place and scale samples."""
         return KernelRidgeProblem(self, samples, place, run)
 
-    def given(self, problem: KernelRidgeProblem, /) -> KernelRidgeSetting:
-        """Return the ridge; any is as good for a constant."""
+    def default_setting(self, problem: KernelRidgeProblem, /) -> KernelRidgeSetting:
+        """Return the given ridge."""
         ridge = self.method.ridge
         return KernelRidgeSetting(1.0 if ridge is None and problem.constant else ridge)
 
     def fit_fold(
         self, fold: Fold[KernelRidgeProblem], setting: KernelRidgeSetting, *_: Any
     ) -> KernelRidgeFit:
-        """Fit; what is None is chosen anew."""
+        """Fit, and choose the settings that are None."""
         return self.fit(fold.problem, setting)
 
     def predict_fold(self, fold: Fold[KernelRidgeProblem], fit: KernelRidgeFit, /) -> Array:
@@ -105,7 +105,7 @@ class KernelRidgeSettings:
         return truncate(fit.predict(Rows(fold.held_out.X, problem.reference)), problem.bound)
 
     def search(self, *_: Any) -> None:
-        """Search nothing: the ridge is chosen in closed form."""
+        """Return None: the ridge is chosen in closed form."""
 
     def learn(
         self,
@@ -114,13 +114,13 @@ class KernelRidgeSettings:
         run: Run,  # noqa: ARG002
         /,
     ) -> KernelRidgeFit:
-        """Fit all rows; what is interrupted before has nothing to give."""
+        """Fit all rows."""
         if choice.stopped:
             raise KeyboardInterrupt
         return self.fit(problem, choice.setting)
 
     def fit(self, problem: KernelRidgeProblem, setting: KernelRidgeSetting, /) -> KernelRidgeFit:
-        """Choose the solver and what the setting leaves open, and solve."""
+        """Choose the solver and the open settings, and solve."""
         known = setting.lengthscale
         kernel = problem.kernel.stretched(problem.lengthscale if known is None else known)
         method = replace(self.method, kernel=kernel, ridge=setting.ridge)
@@ -136,7 +136,7 @@ _CENTERS = 1_000  # of rows that lie in parts
 
 @dataclass(frozen=True, eq=False)
 class BrownianFit:
-    """Coefficients in the units of the problem, and how their solver ended."""
+    """Coefficients in the units of the problem, and the solver's status."""
 
     Z: Array  # (q, d): all samples where these lie together
     alpha: Array  # (q, t)
@@ -149,31 +149,31 @@ class BrownianFit:
 
 @dataclass(frozen=True)
 class BrownianSettings:
-    """The parameters of the estimator; a ridge that is None is the paper's."""
+    """The parameters of the estimator; the ridge None means the paper's."""
 
     ridge: float | None
     scaling: str | None
     splits: ClassVar[Splits] = Splits()
 
     def work(self, n: int, d: int, /) -> int:  # noqa: ARG002
-        """Kernel elements of a product."""
+        """Return the number of kernel elements of a product."""
         return n * n
 
     def problem(self, samples: Samples, place: Place, run: Run, /) -> Data:
         """Place samples."""
         return Data(self, samples, place, run)
 
-    def given(self, problem: Data, /) -> float:
-        """Return the ridge."""
+    def default_setting(self, problem: Data, /) -> float:
+        """Return the given or the paper's ridge."""
         n = problem.n_effective
         ridge = paper_ridge(problem.rows, n) if self.ridge is None else self.ridge
         return ridge or 1.0 / n  # where all rows are at the origin
 
     def search(self, *_: Any) -> None:
-        """Search nothing: the ridge is given."""
+        """Return None: there is no search."""
 
     def learn(self, problem: Data, choice: SearchResult[float, Any], run: Run, /) -> BrownianFit:
-        """Fit all rows by conjugate gradients; an interruption before has nothing to give.
+        """Fit all rows by conjugate gradients.
 
         Rows that lie in parts never meet all others: they meet centres.
         """
@@ -198,10 +198,10 @@ class BrownianSettings:
 
 
 def _fit_centers(problem: Data, ridge: float) -> BrownianFit:
-    """Fit by normal equations of some rows as centres, in one pass."""
+    """Fit with some rows as centres by normal equations, in one pass."""
     rows = replace(problem.rows, reference=to_double(problem.reference))
     index = np.sort(draw_indices(problem.rng, rows.shape[0], min(rows.shape[0], _CENTERS)))
-    operator = KernelOperator(Brownian(), rows, rows.at(index))
+    operator = KernelOperator(Brownian(), rows, rows.gather(index))
     weights = None if problem.weights is None else to_double(problem.weights)
     Y = to_double(problem.Y)
     alpha, intercept, factor = solve_with_intercept(operator, Y, weights, ridge=ridge)

@@ -1,1 +1,1 @@
-"""RegFeaL: what is fitted, how law, strength and directions are chosen, and the estimators."""
+"""RegFeaL: settings, choice of law, strength and directions, and the estimators."""

@@ -119,10 +119,10 @@ RULES: dict[str, Rule] = {
 def describe(e: Any, names: Names, /) -> Description:
     """Describe a fitted estimator whose arrays are NumPy's."""
     features, importances = names.features, e.feature_importances_
-    law, last = DegreeLaw(e.degree_decay_, e.max_degree_).described, e._last_text()
+    law, last = DegreeLaw(e.degree_decay_, e.max_degree_).text, e._last_text()
     count = e.multi_indices_.shape[0]
     return Description(
-        **e._about_fit(
+        **e._fit_fields(
             names, along="strength", beside=("degree_decay", "max_degree", "prediction")
         ),
         text=f"{count} Hermite features, {law}, strength {e.strength_:g}, prediction by {last}",
@@ -175,7 +175,7 @@ _QUIET = (Status.CONVERGED,)
 
 
 class RegFeaLBase(DirectionProfiles, BoundedPredictions, SteppedLearner):
-    """The common part: parameters, what is kept of a fit, and predictions."""
+    """The base of regressor and classifier: parameters, fitted attributes and predictions."""
 
     _tried = TRIED
     _predicts = "RegFeaL"
@@ -247,7 +247,7 @@ class RegFeaLBase(DirectionProfiles, BoundedPredictions, SteppedLearner):
         )
 
     def _law(self) -> DegreeLaw | None:
-        """Return the law of the degrees; None where it is chosen."""
+        """Return the law of the degrees, or None if it is to be chosen."""
         given = self.degrees
         if isinstance(given, DegreeLaw):
             check_number(
@@ -276,8 +276,8 @@ class RegFeaLBase(DirectionProfiles, BoundedPredictions, SteppedLearner):
         fit, exponent = fitted.fit, self._reweighting.exponent
         xp, on = array_namespace(problem.reference), double_like(problem.reference)
         assert fit.indices is not None
-        coef = back(problem.in_units(xp.asarray(fit.f_hat, **on)))
-        intercept = back(problem.in_units(xp.asarray(fit.intercept, **on), mean=True))
+        coef = back(problem.to_target_units(xp.asarray(fit.f_hat, **on)))
+        intercept = back(problem.to_target_units(xp.asarray(fit.intercept, **on), mean=True))
         check_finite_result(coef, intercept)
         self.coef_, self.intercept_ = coef, intercept
         self._keep_bounds(problem, back)
@@ -292,7 +292,7 @@ class RegFeaLBase(DirectionProfiles, BoundedPredictions, SteppedLearner):
         self.eta_path_ = asarray_like(np.stack([*fit.etas, eta]), there)
         in_units = fit.f_hat * to_host(problem.y_scale)[None, :]
         M = derivative_products(fit.indices.tuples, in_units)
-        self.feature_matrix_ = asarray_like(fit.of_features(M), coef)
+        self.feature_matrix_ = asarray_like(fit.to_feature_coordinates(M), coef)
         # Where no feature was learned, or none varies, all directions weigh alike and none is one
         found = bool(M.any()) and bool(problem.rows.varying().any())
         roots = derivative_weights(eta, exponent, 0.5) * float(found)
@@ -302,15 +302,15 @@ class RegFeaLBase(DirectionProfiles, BoundedPredictions, SteppedLearner):
         law, self.strength_ = choice.setting.law, choice.setting.strength
         self.degree_decay_, self.max_degree_ = law.decay, law.largest
         self.ridge_ = fitted.method.ridge
-        self._keep_retrained(fitted.retrained, problem, back)
+        self._keep_retrained_model(fitted.retrained, problem, back)
         index = draw_rows(problem.n, np.random.RandomState(0), _RANGE_ROWS)
-        self._keep_range(to_host(problem.rows.at(index)))
+        self._keep_range(to_host(problem.rows.gather(index)))
         self._keep_steps(fit.history, fitted.status, _QUIET)
 
-    def _keep_retrained(
+    def _keep_retrained_model(
         self, found: Retrained | None, data: Data, back: Callable[[Array], Array]
     ) -> None:
-        """Set what predicts; nothing, where the Hermite features do."""
+        """Set the retrained model, or None if Hermite features predict."""
         self.retrain_components_ = None
         self.kernel_: Kernel | None = None
         self.retrained_, self.centers_, self.dual_coef_ = None, None, None
@@ -337,9 +337,9 @@ class RegFeaLBase(DirectionProfiles, BoundedPredictions, SteppedLearner):
             "expected predictions by the method itself, got those of "
             f"{type(self.retrained_).__name__}: fit with retrain='kernel_ridge', or None"
         )
-        return Foreign(self._of_its_regressor, why_not, on_host=False)
+        return Foreign(self._call_regressor, why_not, on_host=False)
 
-    def _of_its_regressor(self, X: Array) -> Array:
+    def _call_regressor(self, X: Array) -> Array:
         """Predictions of the regressor that was given, at validated rows: (n, t)."""
         assert self.retrained_ is not None
         reference = reference_like(self.coef_)
@@ -350,7 +350,7 @@ class RegFeaLBase(DirectionProfiles, BoundedPredictions, SteppedLearner):
         return array_namespace(X).astype(asarray_like(found, self.coef_), X.dtype)
 
     def _last_text(self) -> str:
-        """Return in words what predicts."""
+        """Return the final predictor in words."""
         if self.kernel_ is None and self.retrained_ is None:
             return "Hermite features"
         model = self.retrained_ if self.kernel_ is None else self.kernel_
@@ -364,7 +364,7 @@ class RegFeaLBase(DirectionProfiles, BoundedPredictions, SteppedLearner):
 
     @property
     def coef_rotation_(self) -> Array:
-        """Rotation of the last regression (n_features, n_features), float64: that of `coef_`.
+        """The rotation of the last regression (n_features, n_features), float64, that of `coef_`.
 
         `R_` is what the regression then said of the directions, and belongs to `eta_`.
         """
@@ -373,7 +373,7 @@ class RegFeaLBase(DirectionProfiles, BoundedPredictions, SteppedLearner):
 
     @property
     def n_features_estimated_(self) -> int:
-        """Directions, or variables, whose share of η is at least 1/d: the paper's rule."""
+        """The number of directions, or variables, with a share of η of at least 1/d."""
         check_is_fitted(self)
         shares = to_host(self.importances_)
         return int(np.sum(shares >= (1.0 - 1e-9) / len(shares)))

@@ -1,4 +1,4 @@
-"""RegFeaL as a method: one data set, its settings, and what is chosen by held-out rows."""
+"""RegFeaL as a method: settings, data set, and choices by held-out rows."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from gpukfl.estimators._search import (
     Search,
     Trial,
     Tuner,
-    first_untried,
+    first_untried_setting,
     hill_climb,
     is_clearly_worse,
 )
@@ -89,7 +89,7 @@ class RegFeaLProblem(Data):
 
     @cached_property
     def _far(self) -> tuple[float, np.ndarray]:
-        """Largest absolute value, and the share (d,) of values beyond where features may end."""
+        """Largest absolute value, and the share (d,) of values beyond the clipping limit."""
         xp = array_namespace(self.reference)
         rows, edge = replace(self.rows, clip=None), farthest(self.settings.clip) or FAR
 
@@ -112,7 +112,7 @@ class RegFeaLProblem(Data):
         return self.settings.scaling is not None and self.settings.clip is not None
 
     def check_scale(self) -> None:
-        """Refuse features of which most values are far from 0."""
+        """Raise ValueError if most values of a feature are far from 0."""
         if self._is_scaled or not (self._far[1] > 0.5).any():
             return
         edge = farthest(self.settings.clip) or FAR
@@ -124,7 +124,7 @@ class RegFeaLProblem(Data):
         raise ValueError(msg)
 
     def warn_of_scale(self) -> None:
-        """Warn of features of which some values are far from 0."""
+        """Warn if some values of a feature are far from 0."""
         settings = self.settings
         if self._is_scaled or settings.clip not in ("auto", None) or self._far[0] <= FAR:
             return
@@ -136,7 +136,7 @@ class RegFeaLProblem(Data):
         warn(msg)
 
     def warn_of_many_terms(self) -> None:
-        """Warn of a law that is given, and of which random features tell little."""
+        """Warn if a given law needs too many random features."""
         law, d = self.settings.law, self.rows.shape[1]
         if law is None or law.decay is None:
             return
@@ -162,15 +162,15 @@ _SHORT = 0.1  # of the longest column: half of what makes a direction
 
 @dataclass(frozen=True, eq=False)
 class Retrained:
-    """What predicts from coordinates: kernel ridge regression, or another regressor."""
+    """A model that predicts from coordinates: kernel ridge regression, or another regressor."""
 
     directions: np.ndarray  # (s, d), on which data are projected
     fit: KernelRidgeFit | None = None
     regressor: Any = None
 
 
-def fit_retrained(problem: RegFeaLProblem, directions: np.ndarray, run: Run, /) -> Retrained:
-    """Fit kernel ridge regression, or a copy of the regressor, to coordinates along directions."""
+def retrain(problem: RegFeaLProblem, directions: np.ndarray, run: Run, /) -> Retrained:
+    """Fit kernel ridge regression, or a clone of the regressor, to coordinates."""
     rows, regressor = problem.coordinates(problem.rows, directions), problem.settings.retrain
     weights, n = problem.given_weights, problem.n
     if regressor == "kernel_ridge":
@@ -197,14 +197,14 @@ def fit_kernel_ridge(
     centers: int,
     few: int | None = None,
 ) -> KernelRidgeFit:
-    """Fit kernel ridge regression with `centers` Nyström centres; to fewer rows, exactly.
+    """Fit kernel ridge regression with `centers` Nyström centres, or exactly to few rows.
 
     The ridge is chosen with `few` centres, where rows are more than twice as many.
     """
     rng = np.random.RandomState(0)
     index = draw_rows(Y.shape[0], rng)
     lengthscale = median_distance(
-        rows.at(index), weights=None if weights is None else to_host(take_rows(weights, index))
+        rows.gather(index), weights=None if weights is None else to_host(take_rows(weights, index))
     )
     n_centers = None if Y.shape[0] <= centers else centers
     method = KernelRidge(Gaussian(lengthscale), n_centers=n_centers, cautious=True)
@@ -216,7 +216,7 @@ def fit_kernel_ridge(
 
 
 def project_rows(rows: Rows, components: Array, /) -> Rows:
-    """Coordinates of rows along `components` (s, d): (n, s), in the precision of these."""
+    """Return the coordinates (n, s) of rows along `components` (s, d), in their precision."""
     xp, dtype = array_namespace(components), components.dtype
 
     def part(start: int, stop: int) -> Array:
@@ -248,7 +248,7 @@ _PATH_CENTERS = 300  # on which their ridge is chosen, where there are more rows
 
 @dataclass(eq=False)
 class RegFeaLLearned:
-    """What a fold gives."""
+    """The result of a fold."""
 
     method: RegFeaL
     fit: RegFeaLFit
@@ -257,7 +257,7 @@ class RegFeaLLearned:
 
     @functools.cached_property
     def directions(self) -> tuple[np.ndarray, np.ndarray]:
-        """Directions and η that the last regression asks for."""
+        """Directions and η by the last regression."""
         return self.method.directions(self.fit)
 
 
@@ -265,13 +265,13 @@ def fit_few_features(
     problem: RegFeaLProblem, setting: RegFeaLSetting, first: FirstTurn, run: Run, /
 ) -> RegFeaLLearned:
     """Fit with few features and iterations, which compare settings, and draws that are the same."""
-    method, rng = problem.settings.at(setting), np.random.RandomState(0)
+    method, rng = problem.settings.make_method(setting), np.random.RandomState(0)
     few = min(method.n_random_features, _FEATURES), min(method.n_iter, _ITERATIONS)
-    method = replace(method.with_effort(*few), max_time=run.left(SHARE))
+    method = replace(method.with_effort(*few), max_time=run.remaining_seconds(SHARE))
     fit = method.run(problem.kept_rows, problem.Y, problem.weights, rng, first=first)
     if fit.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
-    name = f"tune {setting.law.described}, strength {setting.strength:g}"
+    name = f"tune {setting.law.text}, strength {setting.strength:g}"
     run.tell(name, len(fit.history) - 1, fit.history)
     return RegFeaLLearned(method, fit, first)
 
@@ -302,7 +302,7 @@ Trials = Sequence[OneTrial]
 
 @dataclass(frozen=True, eq=False)
 class RegFeaLTuner(Tuner[RegFeaLSetting, RegFeaLLearned]):
-    """Goes from neighbour to neighbour on the grid of laws and μ, from the best of some scouts.
+    """A tuner that climbs the grid of laws and μ from the best of some first settings.
 
     Then the directions of the best points are retrained on, in several ways.
     """
@@ -314,21 +314,23 @@ class RegFeaLTuner(Tuner[RegFeaLSetting, RegFeaLLearned]):
     n_folds: int
 
     def propose(self, trials: Trials, /) -> RegFeaLSetting | None:
-        """Return the next scout, the next neighbour of the best point, or the next way."""
+        """Return the next first setting, neighbour of the best one, or way to retrain."""
         points = _points(trials)
         _release_models(points)
-        scout = first_untried(self.scouts, points)
+        scout = first_untried_setting(self.scouts, points)
         if scout is not None:
             return scout
         best = hill_climb(points, lambda _: _GAIN, first=len(self.scouts))
-        near = first_untried(_neighbours(best.setting, self.laws, self.strengths), points)
+        near = first_untried_setting(_neighbours(best.setting, self.laws, self.strengths), points)
         if near is not None or self.retrain is None:
             return near
         finalists = rank_trials(points)[:_FINALISTS]
-        return first_untried((one for point in finalists for one in self._ways(point)), trials)
+        return first_untried_setting(
+            (one for point in finalists for one in self._ways(point)), trials
+        )
 
     def starts(self, setting: RegFeaLSetting, trials: Trials, /) -> Sequence[RegFeaLLearned | None]:
-        """Return fits to retrain, or the first regressions of the best point of the same law."""
+        """Return fits to retrain, or first regressions with the same law."""
         points = _points(trials)
         if setting.way is not None:
             base = replace(setting, way=None)
@@ -340,7 +342,7 @@ class RegFeaLTuner(Tuner[RegFeaLSetting, RegFeaLLearned]):
         return ()
 
     def choose(self, trials: Trials, /) -> OneTrial:
-        """Return the best, by what predicts in the end; of its ways the fewest directions.
+        """Return the best trial by its final predictions, with the fewest directions.
 
         Of those that were not left on the way, and with which the error is about as small.
         """
@@ -348,9 +350,7 @@ class RegFeaLTuner(Tuner[RegFeaLSetting, RegFeaLLearned]):
         looked: list[tuple[float, OneTrial]] = []
         for point in points:
             ways = [
-                t
-                for t in trials
-                if _is_retraining_of(t, point) and len(t.predicted) == self.n_folds
+                t for t in trials if _is_retraining(t, point) and len(t.predicted) == self.n_folds
             ]
             if ways:
                 mine = [*ways, point] if self.retrain == "kernel_ridge" else ways
@@ -362,18 +362,18 @@ class RegFeaLTuner(Tuner[RegFeaLSetting, RegFeaLLearned]):
             return max(points, key=lambda trial: trial.score)
         return max(looked, key=lambda pair: pair[0])[1]
 
-    def described(self, trial: OneTrial, /) -> dict[str, Any]:
-        """Name law, μ, and what predicts."""
+    def describe_trial(self, trial: OneTrial, /) -> dict[str, Any]:
+        """Return law, μ, and the kind of predictions by names."""
         law, strength, way = trial.setting.law, trial.setting.strength, trial.setting.way
         return {
             "degree_decay": law.decay,
             "max_degree": law.largest,
             "strength": strength,
-            "prediction": "Hermite features" if way is None else way.described,
+            "prediction": "Hermite features" if way is None else way.text,
         }
 
     def _ways(self, point: OneTrial) -> list[RegFeaLSetting]:
-        """Ways to retrain on a point's directions."""
+        """Return the ways to retrain on a point's directions."""
         if not point.learned:
             return []
         etas = [learned.directions[1] for learned in point.learned]
@@ -385,7 +385,7 @@ class RegFeaLTuner(Tuner[RegFeaLSetting, RegFeaLLearned]):
 
 
 class RegFeaLSearch(Search[RegFeaLSetting, RegFeaLLearned]):
-    """A search that leaves ways to retrain once another one is clearly better.
+    """A search that stops ways to retrain that are clearly worse.
 
     And points once they are much worse than another; directions that are a little worse for
     Hermite features may be the best to retrain on.
@@ -410,17 +410,17 @@ def _points(trials: Trials) -> list[OneTrial]:
     return [trial for trial in trials if trial.setting.way is None]
 
 
-def _is_retraining_of(trial: OneTrial, point: OneTrial) -> bool:
+def _is_retraining(trial: OneTrial, point: OneTrial) -> bool:
     return trial is not point and replace(trial.setting, way=None) == point.setting
 
 
 def _n_leading(trial: OneTrial) -> int:
-    """Count the leading directions; 0 where all have weights."""
+    """Return the number of leading directions; 0 if all are weighted."""
     return (trial.setting.way and trial.setting.way.number) or 0
 
 
 def _release_models(points: Trials) -> None:
-    """Forget what is large of points that fell behind."""
+    """Release the large arrays of trials that fell behind."""
     for trial in rank_trials(points)[1:]:
         for learned in trial.learned:
             learned.first = None
@@ -429,7 +429,7 @@ def _release_models(points: Trials) -> None:
 
 
 def _candidate_coordinates(etas: list[np.ndarray], exponent: float) -> list[Coordinates]:
-    """Numbers of directions to look at: up to twice as many as have a share of 1/d.
+    """Return candidate numbers of directions, up to twice those with a share of 1/d.
 
     Not those along which the function is all but constant, of which rounding chooses the basis.
     """
@@ -443,7 +443,7 @@ def _candidate_coordinates(etas: list[np.ndarray], exponent: float) -> list[Coor
 
 
 def _neighbours(at: RegFeaLSetting, laws: Any, strengths: Any) -> list[RegFeaLSetting]:
-    """Points one step away on the grid."""
+    """Return the neighbours of a point on the grid."""
     points = []
     if strengths:
         k = strengths.index(at.strength)
@@ -457,7 +457,7 @@ def _neighbours(at: RegFeaLSetting, laws: Any, strengths: Any) -> list[RegFeaLSe
 
 
 def degree_law(mean_degree: float, d: int, /) -> DegreeLaw:
-    """Return the law of the ρ with which the kernel's terms have this degree, on average.
+    """Return the law whose kernel's terms have this degree on average.
 
     There are as many of degree k as terms of (1 - ρ)^-d, so that k is negative binomial.
     """
@@ -466,7 +466,7 @@ def degree_law(mean_degree: float, d: int, /) -> DegreeLaw:
 
 @dataclass(frozen=True, eq=False)
 class RegFeaLFitted:
-    """The last fit, and what was retrained on its directions."""
+    """The final fit, and the model retrained on its directions."""
 
     method: RegFeaL
     fit: RegFeaLFit
@@ -481,15 +481,15 @@ class RegFeaLMethod(RegFeaLSettings):
     splits: ClassVar[Splits] = Splits(at_most=_ROWS)
 
     def work(self, n: int, d: int, /) -> int:  # noqa: ARG002
-        """Random features of all rows."""
+        """Return the number of random features times rows."""
         return n * self.n_random_features
 
     def problem(self, samples: Samples, place: Place, run: Run, /) -> RegFeaLProblem:
         """Place and scale samples."""
         return RegFeaLProblem(self, samples, place, run)
 
-    def given(self, problem: RegFeaLProblem, /) -> RegFeaLSetting:
-        """Return what is given, and the middle of the grid."""
+    def default_setting(self, problem: RegFeaLProblem, /) -> RegFeaLSetting:
+        """Return the given setting, with the middle of the grid for open ones."""
         problem.check_scale()
         law = self.law or degree_law(START[0], problem.rows.shape[1])
         return RegFeaLSetting(law, self.strength or START[1])
@@ -510,14 +510,14 @@ class RegFeaLMethod(RegFeaLSettings):
         if setting.way is None:
             return start
         R, eta = start.directions
-        directions = setting.way.of(R, eta, start.method.exponent)
+        directions = setting.way.directions(R, eta, start.method.exponent)
         rows, Y = problem.coordinates(problem.kept_rows, directions), to_double(problem.Y)
         weights = problem.given_weights
         fit = fit_kernel_ridge(rows, Y, weights, centers=_COMPARING_CENTERS, few=_PATH_CENTERS)
         return replace(start, first=None, retrained=Retrained(directions, fit))
 
     def predict_fold(self, fold: Fold[RegFeaLProblem], learned: RegFeaLLearned, /) -> Array:
-        """Predict the rows held out, by Hermite features or by what is retrained."""
+        """Predict the held-out rows, by Hermite features or the retrained model."""
         problem, again = fold.problem, learned.retrained
         rows = Rows(fold.held_out.X, problem.reference)
         if again is None or again.fit is None:
@@ -531,8 +531,8 @@ class RegFeaLMethod(RegFeaLSettings):
         run: Run,
         /,
     ) -> Search[RegFeaLSetting, RegFeaLLearned] | None:
-        """Search where law or μ is chosen, or something is retrained and there is time for it."""
-        start = self.given(problem)
+        """Return a search if law, μ or a retrained model are to be chosen, and there is time."""
+        start = self.default_setting(problem)
         if not self.is_open and (self.retrain is None or run.is_over(SHARE)):
             return None
         d = problem.rows.shape[1]
@@ -559,10 +559,10 @@ class RegFeaLMethod(RegFeaLSettings):
         run: Run,
         /,
     ) -> RegFeaLFitted:
-        """Fit all rows, and retrain; with few features, once interrupted before any trial."""
+        """Fit all rows and retrain; use few features after an early interruption."""
         problem.warn_of_scale()
         problem.warn_of_many_terms()
-        method, stopped = self.at(choice.setting), choice.stopped
+        method, stopped = self.make_method(choice.setting), choice.stopped
         if stopped and choice.trial is None:  # next to nothing is known
             method = quick_method(method)
         try:
@@ -577,7 +577,7 @@ class RegFeaLMethod(RegFeaLSettings):
             way = self._way(choice, R, eta)
             try:
                 if way is not None:
-                    again = fit_retrained(problem, way.of(R, eta, method.exponent), run)
+                    again = retrain(problem, way.directions(R, eta, method.exponent), run)
             except KeyboardInterrupt:  # the Hermite features predict
                 stopped = True
         status = Status.INTERRUPTED if stopped else fit.status
@@ -586,10 +586,10 @@ class RegFeaLMethod(RegFeaLSettings):
     def _way(
         self, choice: SearchResult[RegFeaLSetting, RegFeaLLearned], R: np.ndarray, eta: np.ndarray
     ) -> Coordinates | None:
-        """Return what to retrain on; the important directions, where none were looked at."""
+        """Return the coordinates to retrain on; by default the important directions."""
         way, trial = choice.setting.way, choice.trial
         looked = choice.settled or (
-            trial is not None and any(_is_retraining_of(one, trial) for one in choice.trials)
+            trial is not None and any(_is_retraining(one, trial) for one in choice.trials)
         )
         if way is not None or (looked and self.retrain == "kernel_ridge"):
             return way
@@ -600,9 +600,9 @@ class RegFeaLMethod(RegFeaLSettings):
 def fit_in_time(
     method: RegFeaL, problem: RegFeaLProblem, run: Run, /
 ) -> tuple[RegFeaL, RegFeaLFit]:
-    """Fit with as many random features as there is time for; give the method with these."""
+    """Fit with as many random features as there is time for; return the method and the fit."""
     method = affordable_method(method, problem, run)
-    method = replace(method, max_time=run.left(_FIT_SHARE))
+    method = replace(method, max_time=run.remaining_seconds(_FIT_SHARE))
     fit = method.run(
         problem.kept_rows,
         problem.Y,
@@ -614,7 +614,7 @@ def fit_in_time(
 
 
 def quick_method(method: RegFeaL, /) -> RegFeaL:
-    """Return the method with few features and iterations, which takes a moment."""
+    """Return the method with few features and iterations, which is quick."""
     few = min(method.n_random_features, _QUICK_FEATURES)
     return method.with_effort(few, min(method.n_iter, _QUICK_ITERATIONS))
 

@@ -16,7 +16,7 @@ LEAST = 1e-3  # weight of a direction that a kernel still sees
 
 @dataclass(frozen=True)
 class Coordinates:
-    """What is retrained on: the leading directions, or all of them with weights.
+    """The coordinates to retrain on: leading directions, or all with weights.
 
     Weights let a kernel see little of directions that matter little, where there are many.
     """
@@ -24,16 +24,16 @@ class Coordinates:
     number: int | None = None  # of leading directions, at least 1; None: all
     power: float = 0.0  # of the squared derivatives, as weights
 
-    def of(self, R: np.ndarray, eta: np.ndarray, exponent: float) -> np.ndarray:
-        """Rows (s, d) on which data are projected, for host R (d, d) and η (d,)."""
+    def directions(self, R: np.ndarray, eta: np.ndarray, exponent: float) -> np.ndarray:
+        """Return the rows (s, d) of the projection, for host R (d, d) and η (d,)."""
         if self.number is not None:  # R is orthogonal: its columns are the directions
             return R.T[np.argsort(-eta, kind="stable")[: self.number]]
         weights = derivative_weights(eta, exponent, self.power)
         return (R * weights).T[weights >= LEAST]
 
     @property
-    def described(self) -> str:
-        """What is retrained on, in words."""
+    def text(self) -> str:
+        """The coordinates in words."""
         if self.number is None:
             return f"directions, weighted to the power {self.power:g}"
         return f"{self.number} direction" + ("" if self.number == 1 else "s")
@@ -41,7 +41,7 @@ class Coordinates:
 
 @dataclass(frozen=True)
 class RegFeaLSetting:
-    """Law of the degrees, μ, and what is retrained on: None where Hermite features predict."""
+    """Law of the degrees, μ, and coordinates to retrain on; None without retraining."""
 
     law: DegreeLaw
     strength: float
@@ -64,10 +64,10 @@ class RegFeaLSettings:
 
     @property
     def is_open(self) -> bool:
-        """Whether the law or μ is to be chosen."""
+        """Whether law or μ are to be chosen."""
         return self.law is None or self.strength is None
 
-    def at(self, setting: RegFeaLSetting, /) -> RegFeaL:
+    def make_method(self, setting: RegFeaLSetting, /) -> RegFeaL:
         """Return the method at a setting."""
         by = self.reweighting
         return RegFeaL(
@@ -83,7 +83,7 @@ class RegFeaLSettings:
 
 
 def check_retrain(value: Any, /) -> None:
-    """Raise ValueError unless this is something to retrain."""
+    """Raise ValueError unless the regressor can be retrained."""
     named = isinstance(value, str) and value == "kernel_ridge"
     if not (value is None or named or (isinstance(value, BaseEstimator) and is_regressor(value))):
         msg = f"expected retrain to be 'kernel_ridge', None or a regressor, got {value!r}"
@@ -91,7 +91,7 @@ def check_retrain(value: Any, /) -> None:
 
 
 def check_retrain_in_parts(value: Any, /) -> None:
-    """Raise ValueError if this, to be retrained, needs all rows in one place."""
+    """Raise ValueError if the regressor to retrain needs all rows in one place."""
     if not (value is None or isinstance(value, str)):
         msg = (
             "expected retrain to be 'kernel_ridge' or None for rows that lie in parts, got "
@@ -101,7 +101,7 @@ def check_retrain_in_parts(value: Any, /) -> None:
 
 
 def check_retrain_weights(value: Any, /) -> None:
-    """Raise ValueError if this, to be retrained, takes no weights."""
+    """Raise ValueError if the regressor to retrain takes no weights."""
     own = value is None or isinstance(value, str)
     if not own and not has_fit_parameter(value, "sample_weight"):
         msg = (

@@ -1,4 +1,4 @@
-"""Kernel feature selection: what is fitted, how γ and λ are chosen, and the estimators."""
+"""Kernel feature selection: settings, choice of γ and λ, and the estimators."""
 
 from gpukfl.estimators.selection._settings import (
     Knockoffs,

@@ -1,4 +1,4 @@
-"""One problem of kernel feature selection: placed data, both algorithms, and the last fit."""
+"""A data set of kernel feature selection, with both algorithms and the final fit."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ Candidate = tuple[np.ndarray, Kernel]  # weights (p,), and a kernel of the varia
 
 
 def make_selection_kernel(kernel: str | Kernel, /) -> Radial | Manhattan:
-    """Return a kernel that can weigh variables, by its name or as it is.
+    """Return a kernel that can weigh variables, by its name or as given.
 
     It is a function of a sum over the variables, with a slope at 0; else there is a TypeError.
     """
@@ -111,7 +111,7 @@ def make_selection_kernel(kernel: str | Kernel, /) -> Radial | Manhattan:
 
 @dataclass(frozen=True, eq=False)
 class Predictor:
-    """The last fit: kernel ridge regression on the variables, stretched by their weights."""
+    """The final model: kernel ridge regression on the weighted variables."""
 
     beta: np.ndarray  # (p,)
     fit: KernelRidgeFit
@@ -119,7 +119,7 @@ class Predictor:
 
 
 class SelectionProblem(Data):
-    """Data on a place, and what is done with them; see the base class for its attributes."""
+    """A data set of kernel feature selection; see the base class for its attributes."""
 
     settings: SelectionSettings
 
@@ -132,13 +132,13 @@ class SelectionProblem(Data):
         self.anchor = self._anchor()
 
     def part(self, rows: np.ndarray, /) -> SelectionProblem:
-        """Return the problem of some of the samples, which are scaled anew."""
+        """Return the problem of some samples, scaled again."""
         samples, place, run = self._made_of
-        return SelectionProblem(self.settings, samples.taken(rows), place, run)
+        return SelectionProblem(self.settings, samples.take(rows), place, run)
 
     @cached_property
     def X(self) -> Array:  # noqa: N802
-        """All samples in one place, where they are."""
+        """All samples in one place."""
         return self.rows.whole()
 
     @property
@@ -147,7 +147,7 @@ class SelectionProblem(Data):
         return np.full(self.p, self.anchor)
 
     def _anchor(self) -> float:
-        r"""τ at which a typical pair of samples differs by 1 in one variable's share of h."""
+        r"""Return τ, at which a typical pair of samples differs by 1 in one variable."""
         given = self.settings.weights.anchor
         if not isinstance(given, str):
             return float(given)
@@ -169,7 +169,7 @@ class SelectionProblem(Data):
         return 1.0 / float(typical.mean())
 
     def objective(self, ridge: float, X: Array | None = None, /) -> SelectionObjective:
-        """J in the form that n_centers asks for; of other columns X (n, q) where they are given."""
+        """Return J in the form chosen by n_centers, perhaps of other columns X (n, q)."""
         wanted, n = self.settings.n_centers, self.n
         given = self.kernel, self.X if X is None else X, self.Y, ridge, self.weights
         if wanted == "all" or (wanted == "auto" and n <= _DENSE_UP_TO):
@@ -177,7 +177,7 @@ class SelectionProblem(Data):
         return FactoredSelection(*given, n_centers=self._n_centers(n), rng=self.rng)
 
     def _n_centers(self, n: int) -> int:
-        """Centres of the factored form that are asked for and fit the memory."""
+        """Return the number of centres of the factored form that fit in memory."""
         wanted = self.settings.n_centers
         centers = _CENTERS if isinstance(wanted, str) else int(wanted)
         fitting = int(_CENTERS_SHARE * available_memory(self.reference) // (32 * n))
@@ -208,7 +208,7 @@ class SelectionProblem(Data):
         watch: Callable[[int, History], None] = lambda *_: None,
         repeats: int = 1,
     ) -> Selection:
-        """Select, by the algorithm and with the threshold that the settings ask for.
+        """Run the algorithm of the settings with its threshold.
 
         Algorithm 1' may begin from the weights `start` of a larger γ. Thresholds of permutations
         are drawn with so many `repeats`.
@@ -230,11 +230,11 @@ class SelectionProblem(Data):
         if self.settings.hierarchical:
             return algorithm.select_in_rounds(objective, threshold, watch)
         nothing = np.zeros(self.p)
-        gamma = threshold(objective.at(nothing), np.arange(self.p))
+        gamma = threshold(objective.evaluate(nothing), np.arange(self.p))
         return algorithm.select(objective, gamma, start, watch=watch)
 
     def affordable_rows(self, ridge: float, max_time: float | None, /) -> int:
-        """Return how many samples the variables can be selected on in some seconds."""
+        """Return on how many samples a selection takes some seconds."""
         if max_time is None or self.n <= _TIMED_ROWS:
             return self.n
         with preserve_rng_state(self.rng):
@@ -242,18 +242,18 @@ class SelectionProblem(Data):
             given = self.kernel, X, Y, ridge, D
             few = FactoredSelection(*given, n_centers=self._n_centers(X.shape[0]), rng=self.rng)
         begun = time.perf_counter()
-        few.gradient(few.at(np.full(self.p, self.anchor / self.p)))
+        few.gradient(few.evaluate(np.full(self.p, self.anchor / self.p)))
         took = max(time.perf_counter() - begun, 1e-9)
         return min(self.n, int(_TIMED_ROWS * max_time / (_RUN_WORKS * took)))
 
     @property
     def repeats(self) -> int:
-        """Of the permutations behind a threshold, where these cost next to nothing."""
+        """The number of repeated permutations, if they are cheap."""
         return _REPEATS if self.n * self.n * self.p <= _CHEAP else 1
 
     @property
     def algorithm(self) -> FeatureSelection:
-        """Both algorithms with the settings."""
+        """The selection algorithms with the settings."""
         settings = self.settings
         # Variables may be of any scale, and weights then are of another; too short a step gains
         # nothing but rounding
@@ -270,17 +270,17 @@ class SelectionProblem(Data):
         *,
         max_time: float | None = None,
     ) -> np.ndarray:
-        """Weights of the selected variables without the penalty, which shrinks them (p,)."""
+        """Return the weights (p,) of the selected variables, refitted without the penalty."""
         algorithm = replace(self.algorithm, max_time=max_time)
         found = algorithm.select(objective, 0.0, start, ~support)
         if found.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
         return found.beta if found.beta.any() else start
 
-    def fit_selected(
+    def fit_predictor(
         self, selection: Selection, ridge: float, run: Run, /, *, hasty: bool
     ) -> Predictor | None:
-        """Fit kernel ridge regression to what was selected.
+        """Fit kernel ridge regression to the selected variables.
 
         Weights, kernel and lengthscale are those of the lowest leave-one-out error on some of
         the samples: the λ that selects well smooths more than the one that predicts well. A hasty
@@ -295,7 +295,7 @@ class SelectionProblem(Data):
             if run.is_over(_REFINE_SHARE):
                 break
             objective = DenseSelection(self.kernel, *some[:2], share * ridge, some[2])
-            left = run.left(_REFINE_SHARE)
+            left = run.remaining_seconds(_REFINE_SHARE)
             start = self.refine_weights(objective, selection.support, start, max_time=left)
             weights.append(start)
         count = _HASTY_FIT_ROWS if hasty else self._affordable_choice(weights, run)
@@ -312,7 +312,7 @@ class SelectionProblem(Data):
         return Predictor(beta, fit, self._importances(fit, beta, *few))
 
     def explained_by_all(self) -> float:
-        """R² of all variables at τ together, of some samples, each of which is left out in turn.
+        """Return the leave-one-out R² of all variables at τ on some samples.
 
         What acts together with others alone has no derivative at β = 0, and is not selected.
         """
@@ -325,20 +325,22 @@ class SelectionProblem(Data):
         """Predict at `X` (m, p) in the scale of `Y`: (m, t)."""
         if last is None:
             return array_namespace(X).zeros((X.shape[0], self.Y.shape[1]), **like(X))
-        found = last.fit.predict(Rows(self._stretched(X, last.beta), self.reference))
+        found = last.fit.predict(Rows(self._weigh_columns(X, last.beta), self.reference))
         return truncate(found, self.bound)
 
     def glance(self, support: np.ndarray, held_out: HeldOut, /) -> np.ndarray:
-        """Losses of other samples (m,) by a quick fit to some, with these variables at τ."""
+        """Return losses (m,) of other samples by a quick fit with some variables at τ."""
         beta = np.where(support, self.anchor, 0.0)
         X, Y, D = self._some(_FIT_ROWS)
-        Z, w = self._stretched(X, beta), None if D is None else to_host(D)[:, 0]
+        Z, w = self._weigh_columns(X, beta), None if D is None else to_host(D)[:, 0]
         kernel = Gaussian(median_distance(Z, norm="euclidean", weights=w))
         fit = KernelRidge(kernel).fit(Rows(Z, self.reference), Y, D, self.rng)
-        return held_out.losses(fit.predict(Rows(self._stretched(held_out.X, beta), self.reference)))
+        return held_out.losses(
+            fit.predict(Rows(self._weigh_columns(held_out.X, beta), self.reference))
+        )
 
     def _affordable_choice(self, weights: Sequence[np.ndarray], run: Run) -> int:
-        """Return how many samples there is time to choose the kernel on."""
+        """Return on how many samples there is time to choose the kernel."""
 
         def judge(q: int) -> None:
             self._system((weights[0], self.kernel), *self._some(q)).leave_one_out(RIDGES)
@@ -347,17 +349,17 @@ class SelectionProblem(Data):
         return run.affordable(_FIT_ROWS, judge, times=times, few=_HASTY_FIT_ROWS)
 
     def _affordable_centers(self, beta: np.ndarray, kernel: Kernel, run: Run) -> int:
-        """Return how many centres of the last fit there is time for; n without a limit.
+        """Return how many centres the final fit has time for; n without a limit.
 
         Of rows in parts a fixed number at most.
         """
         X, Y, D = self._some(_HASTY_ROWS)
-        rows = Rows(self._stretched(X, beta), self.reference)
+        rows = Rows(self._weigh_columns(X, beta), self.reference)
 
         def form(q: int) -> None:
-            centers = rows.at(np.sort(self.rng.choice(X.shape[0], q, replace=False)))
+            centers = rows.gather(np.sort(self.rng.choice(X.shape[0], q, replace=False)))
             operator = KernelOperator(kernel, rows, centers, keep=True)
-            NystromSystem.of(operator, Y, D)
+            NystromSystem.from_rows(operator, Y, D)
 
         count = run.affordable(self.n, form, times=_LAST_WORKS * self.n / X.shape[0])
         if self.rows.partitioning is not None:
@@ -367,9 +369,9 @@ class SelectionProblem(Data):
     def _importances(
         self, fit: KernelRidgeFit, beta: np.ndarray, X: Array, Y: Array, weights: Array | None
     ) -> np.ndarray:
-        """Shares in the error that permuting one variable's values adds (p,)."""
+        """Return the permutation importances (p,)."""
         xp = array_namespace(X)
-        Z, w = self._stretched(X, beta), 1.0 if weights is None else weights
+        Z, w = self._weigh_columns(X, beta), 1.0 if weights is None else weights
 
         def error(Z: Array) -> float:
             predicted = xp.astype(fit.predict(Rows(Z, self.reference)), Y.dtype)
@@ -391,14 +393,14 @@ class SelectionProblem(Data):
 
     @property
     def _everyone(self) -> Rows:
-        """All samples, scaled already where they are in one place."""
+        """All samples, already scaled if they are in one place."""
         return self.rows if self.rows.partitioning is not None else Rows(self.X, self.reference)
 
-    def _stretched(self, X: Array, beta: np.ndarray) -> Array:
+    def _weigh_columns(self, X: Array, beta: np.ndarray) -> Array:
         return _stretch(X, beta, self.kernel.power)
 
     def _stretched_rows(self, rows: Rows, beta: np.ndarray) -> Rows:
-        """Rows of the variables that have weight, times the root of it."""
+        """Return rows of the weighted variables, times the roots of their weights."""
         power = self.kernel.power
         Z = map_rows(
             rows.source,
@@ -411,7 +413,7 @@ class SelectionProblem(Data):
     def _best_kernel(
         self, weights: Sequence[np.ndarray], X: Array, Y: Array, D: Array | None
     ) -> Candidate:
-        """Weights, and kernel and lengthscale, of the lowest leave-one-out error.
+        """Return weights, kernel and lengthscale with the lowest leave-one-out error.
 
         Where others are hardly better the first are taken: all weights at τ, the kernel itself.
         """
@@ -431,22 +433,22 @@ class SelectionProblem(Data):
         return best
 
     def _system(self, candidate: Candidate, X: Array, Y: Array, D: Array | None) -> DenseSystem:
-        """Return the normal equations of variables as weights stretch them."""
+        """Return the normal equations of the weighted variables."""
         (beta, kernel), xp = candidate, array_namespace(X)
-        Z = self._stretched(X, beta)
+        Z = self._weigh_columns(X, beta)
         K = xp.astype(kernel(Z, Z), xp.float64)
-        return DenseSystem.of(K, xp.astype(Y, xp.float64, copy=False), D).near_spectrum()
+        return DenseSystem.from_kernel(K, xp.astype(Y, xp.float64, copy=False), D).near_spectrum()
 
     def _kernels(self, beta: np.ndarray, X: Array, D: Array | None) -> list[Kernel]:
-        """Kernels of the variables stretched by their weights."""
+        """Return candidate kernels of the weighted variables."""
         w = None if D is None else to_host(D)[:, 0]
-        width = median_distance(self._stretched(X, beta), norm="euclidean", weights=w)
+        width = median_distance(self._weigh_columns(X, beta), norm="euclidean", weights=w)
         both = self.kernel, Gaussian(width)
         return [kernel.stretched(factor) for kernel in both for factor in _STRETCHES]
 
 
 def _stretch(X: Array, beta: np.ndarray, power: int) -> Array:
-    """Variables that have weight, times the root of it."""
+    """Return the variables with weight, times the roots of their weights."""
     xp = array_namespace(X)
     used = np.flatnonzero(beta)
     Z = xp.take(X, xp.asarray(used, **index_like(X)), axis=1)

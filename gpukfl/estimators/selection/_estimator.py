@@ -172,7 +172,7 @@ def describe(e: Any, names: Names, /) -> Description:
     found = [one for one in e.rounds_ if one["entered"]]
     selected = f"{e.n_effective_features_} of {e.n_features_in_} variables"
     tuned = ("ridge", ()) if e.path_ is None else ("sparsity", ("ridge",))
-    about = e._about_fit(names, along=tuned[0], beside=tuned[1])
+    about = e._fit_fields(names, along=tuned[0], beside=tuned[1])
     return Description(
         **about | {"dimension": (e.n_effective_features_, "selected variable")},
         text=(
@@ -200,14 +200,14 @@ def describe(e: Any, names: Names, /) -> Description:
 
 
 def _rounds_text(e: Any, count: int) -> str:
-    """Return in words how many rounds selected, unless others did."""
+    """Return the number of rounds in words."""
     if e.error_control is not None:
         return ""
     return f" in {count} round{'' if count == 1 else 's'}"
 
 
 def _knockoff_facts(e: Any) -> dict[str, str]:
-    """Return what knockoffs promise, as facts; nothing without them."""
+    """Return facts on the guarantees of knockoffs."""
     if e.knockoffs_ is None:
         return {}
     level, draws, copies = (e.knockoffs_[key] for key in ("level", "draws", "copies"))
@@ -244,7 +244,7 @@ _MUCH = 0.1  # R² of what is not selected that is worth saying, beside its erro
 
 
 class SelectionBase(DescribedMethod, SelectorMixin, BoundedPredictions, SteppedLearner):
-    """The common part: parameters, what is kept of a fit, and predictions."""
+    """The base of regressor and classifier: parameters, fitted attributes and predictions."""
 
     _tried = TRIED
     _predicts = "KernelFeatureSelector"
@@ -394,7 +394,7 @@ class SelectionBase(DescribedMethod, SelectorMixin, BoundedPredictions, SteppedL
             warn(_nothing_selected_text(fitted.missed, problem.n))
 
     def _keep_discoveries(self, fitted: SelectionFitted, there: Array) -> None:
-        """Set what knockoffs found; None of all of it without them."""
+        """Set the attributes of knockoffs, which are None without them."""
         found = fitted.discoveries
         self.e_values_, self.fdr_, self.knockoffs_ = None, None, None
         if found is None:
@@ -410,7 +410,7 @@ class SelectionBase(DescribedMethod, SelectorMixin, BoundedPredictions, SteppedL
         }
 
     def _keep_rounds(self, selection: Selection, there: Array) -> None:
-        """Set level and score of every variable, and what each round found."""
+        """Set level and score of every variable, and the discoveries of each round."""
         p = len(selection.beta)
         levels, scores = np.zeros(p, dtype=np.int64), np.zeros(p)
         self.rounds_ = []
@@ -478,7 +478,7 @@ class SelectionBase(DescribedMethod, SelectorMixin, BoundedPredictions, SteppedL
 
     @run_on_data_device
     def inverse_transform(self, X: Any) -> Array:
-        """Put the selected columns back in their places, among columns of zeros.
+        """Put the selected columns back in place, with zeros for the others.
 
         Parameters
         ----------
@@ -536,7 +536,7 @@ class SelectionBase(DescribedMethod, SelectorMixin, BoundedPredictions, SteppedL
         return select_by_e_values(to_host(self.e_values_), float(level))
 
     def profiles(self, count: int = 5, points: int = 100) -> tuple[np.ndarray, np.ndarray]:
-        """Predict along the selected variables, averaged over the others of some centres.
+        """Predict along the selected variables, averaged over the other values of some centres.
 
         At their mean there may be no row at all, such as between the indicators of categories,
         and a narrow kernel knows nothing there.
@@ -582,7 +582,7 @@ def _copy_keeping_dtype(host: np.ndarray, there: Array) -> Array:
 
 
 def _nothing_selected_text(missed: float | None, n: int) -> str:
-    """Return a warning that nothing was selected, and what all variables together explain."""
+    """Return a warning that nothing was selected, with R² of all variables."""
     said = "no variable was selected: the model predicts the mean of y"
     if missed is None or missed < _MUCH + 2.0 / n**0.5:
         return said

@@ -61,7 +61,7 @@ QUIET = (Status.CONVERGED, Status.STALLED)  # no further progress is where a fit
 
 @dataclass(frozen=True)
 class SelectionSetting:
-    """A pair of λ and γ; γ is "auto" where permutations give it."""
+    """A pair of λ and γ; γ "auto" comes from permutations."""
 
     ridge: float
     sparsity: float | str
@@ -70,7 +70,7 @@ class SelectionSetting:
 
 @dataclass(frozen=True, eq=False)
 class Discoveries:
-    """What knockoffs tell of the variables."""
+    """The discoveries of knockoffs among the variables."""
 
     e_values: np.ndarray  # (p,), means over the draws
     level: float  # α, at which they are used
@@ -85,7 +85,7 @@ class Discoveries:
 
 @dataclass(frozen=True, eq=False)
 class SelectionFitted:
-    """What is kept of a fit: the selection, the last fit, what bounds its errors, the path."""
+    """The result of a fit: selection, final model, error control and path."""
 
     selection: Selection
     last: Predictor | None
@@ -101,7 +101,7 @@ class SelectionFitted:
 
 @dataclass(frozen=True, eq=False)
 class SelectionLearned:
-    """What a fold gives: the variables, and predictions of its held-out rows by them."""
+    """The result of a fold: variables, and held-out predictions."""
 
     selection: Selection
     predicted: Array
@@ -142,21 +142,24 @@ class ObjectiveFits:
         run: Run,
         /,
     ) -> SelectionLearned:
-        """Select, and relearn the weights of what was selected."""
+        """Select variables, and refit their weights."""
         judged, problem = judged_objective(fold, setting.ridge), fold.problem
         stage = f"λ = {setting.ridge:g}, {setting.number} of {self.count}"
         selection = problem.run(
             judged.objective,
             setting.sparsity,
             start=None if start is None else start.selection.beta,
-            max_time=run.left(_SHARE),
+            max_time=run.remaining_seconds(_SHARE),
             watch=lambda k, history: run.tell(stage, k, history),
         )
         if selection.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
         key, objective = selection.support.tobytes(), judged.objective
         if key not in judged.predicted:  # a set of variables is judged once
-            given, left = (objective, selection.support, selection.beta), run.left(_SHARE)
+            given, left = (
+                (objective, selection.support, selection.beta),
+                run.remaining_seconds(_SHARE),
+            )
             beta = problem.refine_weights(*given, max_time=left)
             judged.predicted[key] = _predict_objective(objective, beta, fold.held_out.X)
         return SelectionLearned(selection, judged.predicted[key])
@@ -168,13 +171,13 @@ class ObjectiveFits:
 
 @dataclass(frozen=True, eq=False)
 class SelectionTuner(Tuner[SelectionSetting, SelectionLearned]):
-    """Tries every λ, and for each the thresholds of permutations or a path over γ."""
+    """A tuner over λ, with thresholds by permutations or a path over γ."""
 
     ridges: Sequence[float]
     sparsities: Callable[[float], Sequence[float | str]]  # at λ, descending
 
     def propose(self, trials: Trials, /) -> SelectionSetting | None:
-        """Return the next γ of a λ; smaller λ that are worse than larger ones fit noise."""
+        """Return the next γ of a λ; smaller λ are skipped once they are worse."""
         lowest = np.inf
         for ridge in self.ridges:
             mine = [trial for trial in trials if trial.setting.ridge == ridge]
@@ -190,12 +193,12 @@ class SelectionTuner(Tuner[SelectionSetting, SelectionLearned]):
     def starts(
         self, setting: SelectionSetting, trials: Trials, /
     ) -> Sequence[SelectionLearned | None]:
-        """Begin from the weights of the last γ, which was larger."""
+        """Return the weights at the previous, larger γ."""
         same = trials and trials[-1].setting.ridge == setting.ridge
         return trials[-1].learned if same else ()
 
     def choose(self, trials: Trials, /) -> Trial[SelectionSetting, SelectionLearned]:
-        """Return fewest variables, of the trials within one standard error of the lowest loss.
+        """Return the trial with fewest variables within one standard error of the lowest loss.
 
         The lowest loss itself where there is more to try: the search has been stopped.
         """
@@ -208,16 +211,18 @@ class SelectionTuner(Tuner[SelectionSetting, SelectionLearned]):
             return bool(excess.sum() <= len(excess) ** 0.5 * excess.std())
 
         good = [trial for trial in trials if trial.learned and close(trial)] or [lowest]
-        fewest = min(mean_n_selected(trial) for trial in good)
-        return min((trial for trial in good if mean_n_selected(trial) == fewest), key=_total_loss)
+        fewest = min(mean_selection_size(trial) for trial in good)
+        return min(
+            (trial for trial in good if mean_selection_size(trial) == fewest), key=_total_loss
+        )
 
-    def described(self, trial: Trial[SelectionSetting, SelectionLearned], /) -> dict[str, Any]:
-        """Return λ, γ and how many variables these select."""
+    def describe_trial(self, trial: Trial[SelectionSetting, SelectionLearned], /) -> dict[str, Any]:
+        """Return λ, γ and the number of selected variables by names."""
         setting = trial.setting
         return {
             "ridge": setting.ridge,
             "sparsity": setting.sparsity,
-            "n_selected": mean_n_selected(trial),
+            "n_selected": mean_selection_size(trial),
         }
 
 
@@ -230,7 +235,7 @@ class KernelSelection(SelectionSettings):
     splits: ClassVar[Splits] = Splits(at_most=_ROWS)
 
     def work(self, n: int, d: int, /) -> int:
-        """Differences of variables."""
+        """Return the number of differences of variables."""
         return n * d
 
     def problem(self, samples: Samples, place: Place, run: Run, /) -> SelectionProblem:
@@ -238,8 +243,8 @@ class KernelSelection(SelectionSettings):
         check_knockoffs(self, samples.X)
         return SelectionProblem(self, samples, place, run)
 
-    def given(self, problem: SelectionProblem, /) -> SelectionSetting:  # noqa: ARG002
-        """Return γ as it is, or of permutations, and λ or the paper's."""
+    def default_setting(self, problem: SelectionProblem, /) -> SelectionSetting:  # noqa: ARG002
+        """Return the given γ, or that of permutations, and the given λ or the paper's."""
         sparsity = self.sparsity if isinstance(self.sparsity, float) else "auto"
         return SelectionSetting(self.ridge or DEFAULT_RIDGE, sparsity)
 
@@ -252,13 +257,13 @@ class KernelSelection(SelectionSettings):
         /,
     ) -> SelectionLearned:
         """Select, and fit kernel ridge regression on what was selected, as for all rows."""
-        problem, left = fold.problem, run.left()
+        problem, left = fold.problem, run.remaining_seconds()
         objective = problem.objective(setting.ridge)
         selection = problem.run(objective, setting.sparsity, max_time=left)
         if selection.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
         hasty = run.is_over(SELECT_SHARE)
-        last = problem.fit_selected(selection, setting.ridge, run, hasty=hasty)
+        last = problem.fit_predictor(selection, setting.ridge, run, hasty=hasty)
         return SelectionLearned(selection, problem.predict(last, fold.held_out.X))
 
     def predict_fold(self, fold: Fold[SelectionProblem], learned: SelectionLearned, /) -> Array:  # noqa: ARG002
@@ -272,12 +277,12 @@ class KernelSelection(SelectionSettings):
         run: Run,
         /,
     ) -> Search[SelectionSetting, SelectionLearned] | None:
-        """Search where λ is to be chosen, or γ along a path."""
+        """Return a search if λ, or γ along a path, are to be chosen."""
         path = self.sparsity if isinstance(self.sparsity, Path) else None
         if self.ridge is not None and path is None:
             return None
         count = 1 if path is None else path.number
-        found, given = folds(), self.given(problem).sparsity
+        found, given = folds(), self.default_setting(problem).sparsity
 
         @functools.cache
         def sparsities(ridge: float) -> Sequence[float | str]:
@@ -297,26 +302,26 @@ class KernelSelection(SelectionSettings):
         run: Run,
         /,
     ) -> SelectionFitted:
-        """Select on all samples and fit; hastily after an interruption, or where time is short."""
+        """Select on all samples and fit, with less effort if time is short."""
         ridge = choice.setting.ridge
         if choice.stopped:
             selection = self._fallback_selection(problem, choice, Status.INTERRUPTED)
         elif problem.constant:
             selection = Selection(np.zeros(problem.p), Status.CONVERGED)
         else:
-            selection = self._selected(problem, choice, run)
+            selection = self._select(problem, choice, run)
         found = control_errors(problem, choice.setting, selection, run)
         try:
             hasty = found.selection.status is Status.INTERRUPTED or run.is_over(SELECT_SHARE)
-            last = problem.fit_selected(found.selection, ridge, run, hasty=hasty)
+            last = problem.fit_predictor(found.selection, ridge, run, hasty=hasty)
             if last is None and not (problem.constant or hasty):
                 found = replace(found, missed=problem.explained_by_all())
         except KeyboardInterrupt:  # the quickest fit, which another one ends
             found = replace(found, selection=replace(found.selection, status=Status.INTERRUPTED))
-            last = problem.fit_selected(found.selection, ridge, run, hasty=True)
+            last = problem.fit_predictor(found.selection, ridge, run, hasty=True)
         return replace(found, last=last, path=self._path(choice))
 
-    def _selected(
+    def _select(
         self,
         problem: SelectionProblem,
         choice: SearchResult[SelectionSetting, SelectionLearned],
@@ -328,7 +333,7 @@ class KernelSelection(SelectionSettings):
         """
         ridge = choice.setting.ridge
         try:
-            left, some = run.left(SELECT_SHARE), problem
+            left, some = run.remaining_seconds(SELECT_SHARE), problem
             if choice.trials and run.is_over(SELECT_SHARE):
                 return self._fallback_selection(problem, choice, Status.TIME_LIMIT)
             wanted = (
@@ -368,7 +373,7 @@ class KernelSelection(SelectionSettings):
         status: Status,
         reached: Selection | None = None,
     ) -> Selection:
-        """Return what was `reached` until it was stopped, or what the search has selected, or all.
+        """Return the selection of an interrupted run, of the search, or all variables.
 
         The first of these that no later one predicts clearly better than, in quick fits to a fold.
         """
@@ -386,7 +391,7 @@ class KernelSelection(SelectionSettings):
     def _path(
         self, choice: SearchResult[SelectionSetting, SelectionLearned], /
     ) -> dict[str, np.ndarray] | None:
-        """Return what the path at the chosen λ selected on the first fold, if there was one."""
+        """Return the path of the first fold at the chosen λ, if there was one."""
         ridge = choice.setting.ridge
         mine = [one for one in choice.trials if one.setting.ridge == ridge and one.learned]
         if not isinstance(self.sparsity, Path) or not mine:
@@ -399,14 +404,14 @@ class KernelSelection(SelectionSettings):
 
 
 def max_selection_rows(problem: SelectionProblem, /) -> int:
-    """Return how many rows variables are selected on, at most."""
+    """Return the maximal number of rows for the selection."""
     return _MOST_JUDGED_ROWS if problem.rows.partitioning is None else _MOST_BROUGHT
 
 
 def _warn_of_centers(
     problem: SelectionProblem, objective: SelectionObjective, found: Selection
 ) -> None:
-    """Warn where the kernel through centres is too coarse for the gradient of what was found."""
+    """Warn if the kernel approximation by centres is too coarse for the gradient."""
     error = problem.gradient_error(objective, found.beta)
     if error > _MOST_ERROR:
         assert isinstance(objective, FactoredSelection)
@@ -417,34 +422,34 @@ def _warn_of_centers(
         )
 
 
-def mean_n_selected(trial: Trial[SelectionSetting, SelectionLearned], /) -> float:
-    """Count the variables, on average over the folds; 0 of a trial that failed."""
+def mean_selection_size(trial: Trial[SelectionSetting, SelectionLearned], /) -> float:
+    """Return the mean number of variables over the folds; 0 for a failed trial."""
     counts = [learned.selection.support.sum() for learned in trial.learned]
     return float(np.mean(counts)) if counts else 0.0
 
 
 def _total_loss(trial: Trial[SelectionSetting, SelectionLearned]) -> float:
-    """Sum of the held-out losses; infinite of a trial that failed."""
+    """Return the sum of the held-out losses; infinite for a failed trial."""
     return float(trial.losses.sum()) if trial.learned else np.inf
 
 
 def _has_left_zero(trials: Trials) -> bool:
-    """Whether the path has left β = 0, before which it tells nothing."""
-    return bool(trials) and mean_n_selected(trials[-1]) > 0
+    """Whether the path has left β = 0."""
+    return bool(trials) and mean_selection_size(trials[-1]) > 0
 
 
 def _predict_objective(objective: DenseSelection, beta: np.ndarray, X: Array) -> Array:
-    """Values at `X` (m, p) of the f of J(β)."""
+    """Return the values at `X` (m, p) of the f of J(β)."""
     xp = array_namespace(X)
-    u = objective.distances(objective.scaled(X, beta), objective.scaled(objective.X, beta))
-    return xp.astype(objective.kernel.profile(u), xp.float64) @ objective.at(beta).alpha
+    u = objective.distances(objective.stretch(X, beta), objective.stretch(objective.X, beta))
+    return xp.astype(objective.kernel.profile(u), xp.float64) @ objective.evaluate(beta).alpha
 
 
 # --------------------------------------------------------------------------------- control
 
 
 def check_knockoffs(settings: SelectionSettings, X: Array, /) -> None:
-    """Raise ValueError where knockoffs of X (n, p) cannot be drawn, or find nothing."""
+    """Raise ValueError if knockoffs of X (n, p) cannot be drawn, or cannot find anything."""
     control, p = settings.error_control, X.shape[1]
     if not isinstance(control, Knockoffs):
         return
@@ -467,14 +472,14 @@ def check_knockoffs(settings: SelectionSettings, X: Array, /) -> None:
 def control_errors(
     problem: SelectionProblem, setting: SelectionSetting, selection: Selection, run: Run, /
 ) -> SelectionFitted:
-    """Keep of a selection what the settings ask for."""
+    """Apply the error control of the settings to a selection."""
     control = problem.settings.error_control
     if isinstance(control, Knockoffs):
         return _select_by_knockoffs(problem, selection, control, run)
     if control is None or problem.constant:
         return SelectionFitted(selection, None)
     if selection.status not in QUIET:
-        return _select_without_bound(selection)
+        return _keep_without_bound(selection)
     return _select_by_stability(problem, setting, selection, control, run)
 
 
@@ -508,7 +513,7 @@ def _select_by_knockoffs(
 
 
 def _keep_variables(selection: Selection, kept: np.ndarray) -> Selection:
-    """Assign weights to the variables that are kept, a typical one to those that had none."""
+    """Set the weights of the kept variables; those without get a typical weight."""
     weights = selection.beta[selection.support]
     typical = float(weights.mean()) if len(weights) else 1.0
     beta = np.where(selection.support, selection.beta, typical)
@@ -544,15 +549,15 @@ def _select_by_stability(
             lambda: run.is_over(SELECT_SHARE),
         )
     except KeyboardInterrupt:
-        return _select_without_bound(replace(selection, status=Status.INTERRUPTED))
+        return _keep_without_bound(replace(selection, status=Status.INTERRUPTED))
     threshold = _check_threshold(mean, problem.p, control.max_false)
     kept = _keep_variables(selection, shares >= threshold)
     status = selection.status if whole else Status.TIME_LIMIT
     return SelectionFitted(replace(kept, status=status), None, shares, threshold)
 
 
-def _select_without_bound(selection: Selection) -> SelectionFitted:
-    """Keep what is selected, and warn that the number of false variables has no bound."""
+def _keep_without_bound(selection: Selection) -> SelectionFitted:
+    """Keep the selection, and warn that the number of false variables is not bounded."""
     msg = (
         "the fit ended before halves of the samples were compared: the number of false variables "
         "among those selected has no bound"
@@ -562,7 +567,7 @@ def _select_without_bound(selection: Selection) -> SelectionFitted:
 
 
 def _check_threshold(mean: float, p: int, most: float) -> float:
-    """Return the threshold of stability selection; 1, with a warning, where it would be more."""
+    """Return the threshold of stability selection, at most 1, with a warning."""
     threshold = stability_threshold(mean, p, most)
     if threshold <= 1.0:
         return threshold
@@ -586,7 +591,7 @@ def selection_frequencies(
     late: Callable[[], bool] = lambda: False,
     /,
 ) -> tuple[np.ndarray, float, bool]:
-    """Select on halves of the samples that come in complementary pairs.
+    """Return selection frequencies on complementary halves of the samples.
 
     An odd number of them is one half of a last pair; `late` is asked after every pair whether to
     end there. Return the share of the halves on which each variable was selected (p,), the mean
@@ -611,7 +616,7 @@ def selection_frequencies(
 
 
 def stability_threshold(mean_selected: float, p: int, max_false: float, /) -> float:
-    r"""Frequency π above which at most `max_false` false variables are expected.
+    r"""Return the frequency π above which at most `max_false` false variables are expected.
 
     From the bound :math:`E[V] \le q^2 / ((2\pi - 1) p)` (Meinshausen and Bühlmann, Theorem 1), at
     least just above one half. More than 1 means that so few cannot be promised.
@@ -636,7 +641,7 @@ def run_knockoffs(
     share: float,
     /,
 ) -> Discoveries | None:
-    """Compare variables with copies of them; None where no draw was done.
+    """Compare variables with knockoff copies; return None if no draw was completed.
 
     A share of the time ends the draws, after the first; so does an interruption.
     """
@@ -650,7 +655,7 @@ def run_knockoffs(
     status, sampled = None, none
     try:
         some = _limit_to_memory(problem, copies, rng)
-        sampler = control.drawn_by.of(some.X, copies)
+        sampler = control.sampler_object.of(some.X, copies)
         _warn_weak_knockoffs(sampler, some)
         sampled = replace(none, n_samples=some.n, shrinkage=float(sampler.correlation.shrinkage))
         for k in range(control.draws):
@@ -671,7 +676,7 @@ def run_knockoffs(
 def _limit_to_memory(
     problem: SelectionProblem, copies: int, rng: np.random.RandomState
 ) -> SelectionProblem:
-    """Return as many rows as there is memory for, with all copies."""
+    """Return as many rows as fit in memory with all copies."""
     fitting = int(
         _MEMORY_SHARE * available_memory(problem.X) // (_BYTES * (copies + 1) * problem.p)
     )
@@ -686,7 +691,7 @@ def _limit_to_memory(
 def _run_contest(
     problem: SelectionProblem, sampler: Copies, ridge: float, rng: np.random.RandomState
 ) -> np.ndarray:
-    """Return W of one draw of copies."""
+    """Return the statistics W of one draw of copies."""
     copies = sampler.draw(rng)
     columns = array_namespace(copies).concat([problem.X, copies], axis=1)
     rounds = _ROUNDS if problem.settings.hierarchical else 1
@@ -703,14 +708,14 @@ def _run_contest(
 
 
 def _has_equal_copy(X: Array, copies: Array) -> np.ndarray:
-    """Whether one of a variable's copies (n, κ p) has all its values (p,)."""
+    """Return which variables (p,) are equal to one of their copies (n, κ p)."""
     xp, p = array_namespace(X), X.shape[1]
     each = [copies[:, k : k + p] for k in range(0, copies.shape[1], p)]
     return np.any([to_host(xp.all(one == X, axis=0)) for one in each], axis=0)
 
 
 def _warn_weak_knockoffs(sampler: Copies, problem: SelectionProblem) -> None:
-    """Warn of data that knockoffs can say little of."""
+    """Warn of data on which knockoffs have little power."""
     correlation, n, p = sampler.correlation, problem.n, problem.p
     if n < p:
         msg = (

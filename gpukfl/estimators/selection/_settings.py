@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from numbers import Integral
 
 from gpukfl.core._checks import check_choice, check_number
+from gpukfl.core._lazy import OldName
 from gpukfl.kernels import Manhattan, Radial
 from gpukfl.knockoffs import GaussianKnockoffs, KnockoffSampler, RankKnockoffs
 from gpukfl.solvers import ProjectedGradient
@@ -19,7 +20,7 @@ _MOST_COPIES = 10  # of every column, where their number is not given
 
 @dataclass(frozen=True)
 class Permutations:
-    """Thresholds γ from random orders of the samples, anew in every round.
+    """Thresholds γ from permutations of the samples, drawn in every round.
 
     Parameters
     ----------
@@ -36,7 +37,7 @@ class Permutations:
 
 @dataclass(frozen=True)
 class Path:
-    """A path over γ, from what selects nothing to a thousandth of it.
+    """A path over γ, from the smallest γ that selects nothing to a thousandth of it.
 
     The sparsest model whose hold-out loss is within a standard error of the best is taken.
 
@@ -54,7 +55,7 @@ class Path:
 
 @dataclass(frozen=True)
 class Stability:
-    """Stability selection: variables that are selected on enough halves of the samples are kept.
+    """Stability selection: keep variables that are selected on enough halves of the samples.
 
     Parameters
     ----------
@@ -73,13 +74,13 @@ class Stability:
 
     @property
     def n_halves(self) -> int:
-        """Halves of whole pairs."""
+        """The number of halves in complete pairs."""
         return int(self.n_subsamples) + int(self.n_subsamples) % 2
 
 
 @dataclass(frozen=True)
 class Knockoffs:
-    r"""Selection with a bounded false discovery rate: variables are kept that beat their copies.
+    r"""Selection with a bounded false discovery rate by knockoff copies.
 
     Parameters
     ----------
@@ -117,14 +118,16 @@ class Knockoffs:
         return int(self.copies)
 
     @property
-    def drawn_by(self) -> KnockoffSampler:
+    def sampler_object(self) -> KnockoffSampler:
         """The sampler itself."""
         return SAMPLERS[self.sampler] if isinstance(self.sampler, str) else self.sampler
+
+    drawn_by = OldName("sampler_object")
 
 
 @dataclass(frozen=True)
 class Weights:
-    """How large the weights of variables are.
+    """The size of the variables' weights.
 
     Parameters
     ----------

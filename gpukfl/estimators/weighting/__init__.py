@@ -1,4 +1,4 @@
-"""RKHS weightings: what is fitted, how the instantiation is chosen, and the estimators."""
+"""RKHS weightings: settings, choice of the instantiation, and the estimators."""
 
 from gpukfl.estimators.weighting._settings import Descent, Pruning
 

@@ -1,4 +1,4 @@
-"""One data set of an RKHS weighting: folds, sums over the rows, learners and gradients."""
+"""A data set of an RKHS weighting: folds, sums over rows, learners and gradients."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _HARMLESS = 1e-10  # jitter that only rounding asks for: nearby parameters have 
 
 
 class LeastSquares:
-    """Algorithm 3 on sums, and how the last solve ended."""
+    """Algorithm 3 on sums, with the status of the last solve."""
 
     status, gap = Status.CONVERGED, 0.0
 
@@ -61,18 +61,18 @@ class LeastSquares:
         self.sums, self.jitter, self.raised = sums, 0.0, False
 
     def __call__(self, some: Sums, ridges: Sequence[float]) -> list[Array]:
-        """Coefficients for each ridge."""
+        """Return the coefficients for each ridge."""
         solved, factor = least_squares(self.sums, some, ridges)
         self.jitter, self.raised = factor.jitter, factor.jitter > _HARMLESS
         return solved
 
     def last(self, whole: Sums, ridges: Sequence[float], chosen: float) -> Array:  # noqa: ARG002
-        """Coefficients for the ridge that was chosen."""
+        """Return the coefficients for the chosen ridge."""
         return self(whole, [chosen])[0]
 
 
 class LassoOnSums:
-    """Algorithm 4 on sums, and how the last solve ended."""
+    """Algorithm 4 on sums, with the status of the last solve."""
 
     jitter, raised = 0.0, False
 
@@ -80,14 +80,14 @@ class LassoOnSums:
         self.fits, self.gap, self.status = LassoFits(Lasso()), 0.0, Status.CONVERGED
 
     def __call__(self, some: Sums, ridges: Sequence[float]) -> list[Array]:
-        """Coefficients for each ridge, along one path, or KeyboardInterrupt."""
+        """Return coefficients for each ridge along a path, or raise KeyboardInterrupt."""
         solved = self.fits(some, ridges)
-        if self.fits.interrupted:
+        if self.fits.is_interrupted:
             raise KeyboardInterrupt
         return solved
 
     def last(self, whole: Sums, ridges: Sequence[float], chosen: float) -> Array:
-        """Coefficients for the ridge that was chosen: a path from above is as quick.
+        """Return the coefficients for the chosen ridge, by a path from larger ones.
 
         Ctrl-C keeps what was found.
         """
@@ -98,7 +98,7 @@ class LassoOnSums:
         self.gap = max(end.gap for end in ends)
         failed = [end.status for end in ends if end.status is not Status.CONVERGED]
         self.status = failed[0] if failed else Status.CONVERGED
-        if self.fits.interrupted:
+        if self.fits.is_interrupted:
             self.status = Status.INTERRUPTED
         return A
 
@@ -120,7 +120,7 @@ _CERTAIN = 1e-6  # rounding of a sum of squared errors, relative, above which ro
 
 @dataclass(frozen=True, eq=False)
 class WeightingLearned:
-    """Coefficients, and how they were found."""
+    """Coefficients, and the record of their fit."""
 
     operator: FeatureOperator
     A: Array  # (T, t), float64, of the scaled features
@@ -136,14 +136,14 @@ class WeightingLearned:
 
     @property
     def likely(self) -> float | None:
-        """Logarithm of λ for other fits to begin with, where it was chosen."""
+        """The logarithm of the chosen λ, from which other fits may start."""
         if self.validated is None:
             return None
         return log_relative_ridge(self.log_ridge, self.operator)
 
 
 def log_relative_ridge(log_ridge: float, operator: FeatureOperator, /) -> float:
-    """Logarithm of λ of least squares in units of the mean square of the features."""
+    """Return the logarithm of λ in units of the mean square of the features."""
     return log_ridge - 2.0 * operator.log_scale
 
 
@@ -160,18 +160,18 @@ class WeightingProblem(Data):
         self.rows, self.loss = replace(self.rows, leading_ones=settings.bias), settings.loss
         self.d = self.rows.shape[1]  # with the column of ones
 
-    def scaled(self, samples: Samples, /) -> tuple[Array, Array]:
+    def scale_samples(self, samples: Samples, /) -> tuple[Array, Array]:
         """Other samples, without the column of ones, and their targets, scaled like these."""
-        return super().scaled(_encode_signs(samples))
+        return super().scale_samples(_encode_signs(samples))
 
     def part(self, index: np.ndarray) -> WeightingProblem:
-        """Keep the rows at ascending host indices only, scaled and in folds as they are here."""
-        some, folds = self.taken(index), take_rows(self.drawn_folds, index)
+        """Return the problem of rows at ascending host indices, with the same folds."""
+        some, folds = self.take(index), take_rows(self.drawn_folds, index)
         some.drawn_folds = to_host(folds)
         return some
 
     def operator(self, instantiation: Instantiation, W: np.ndarray) -> FeatureOperator:
-        """Features of host parameters `W` at the rows."""
+        """Return the features of host parameters `W` at the rows."""
         if W.ndim != 2 or not np.isfinite(W).all():
             msg = (
                 f"expected {type(instantiation).__name__}.draw to give a finite matrix with a row "
@@ -182,8 +182,8 @@ class WeightingProblem(Data):
         scale = common_scale(instantiation, placed, self.d)
         return FeatureOperator(instantiation, self.rows, placed, scale)
 
-    def operator_at(self, learned: WeightingLearned, X: Array, /) -> FeatureOperator:
-        """Features of a fit at other scaled rows (m, d), without the column of ones."""
+    def fitted_operator(self, learned: WeightingLearned, X: Array, /) -> FeatureOperator:
+        """Return the features of a fit at other scaled rows (m, d), without the column of ones."""
         rows = Rows(X, self.reference, leading_ones=self.settings.bias)
         return replace(learned.operator, rows=rows)
 
@@ -210,7 +210,7 @@ class WeightingProblem(Data):
         return map_rows(self.rows.source, part, columns=(), dtype=np.int8)
 
     def held_out_folds(self) -> list[HeldOut]:
-        """Rows of each fold that predictions are looked at on."""
+        """Return the held-out rows of each fold."""
         rows = scored_rows(self.n)
         plain, targets, weights, found_folds = replace(self.rows, leading_ones=False).take_with(
             rows, self.Y, self.weights, self.drawn_folds
@@ -225,11 +225,11 @@ class WeightingProblem(Data):
                 if weights is None
                 else take_rows(weights, own)
             )
-            found.append(HeldOut(plain.at(own), Y, w))
+            found.append(HeldOut(plain.gather(own), Y, w))
         return found
 
     def losses(self, held_out: HeldOut, predicted: np.ndarray, /) -> np.ndarray:
-        """Weighted losses (m,) of host predictions (m, t): squared errors, or those descended."""
+        """Return weighted losses (m,) of host predictions (m, t)."""
         if not self.loss.for_labels:
             return held_out.losses(predicted)
         values = self.loss.value(predicted, to_host(held_out.Y))
@@ -247,7 +247,7 @@ class WeightingProblem(Data):
         validate: bool = False,
         near: float | None = None,
     ) -> WeightingLearned:
-        """Learn the coefficients, and the ridge if it is to be chosen.
+        """Learn the coefficients, and choose the ridge if it is open.
 
         `late` says whether time is up, `left` how many seconds there are for one descent. With
         `validate` ridges are scored on folds, also one that is given; without, one in the middle is
@@ -332,7 +332,7 @@ class WeightingProblem(Data):
         return [share * top for share in _PENALTIES], unit
 
     def _objective(self, operator: FeatureOperator, whole: Sums, A: Array, ridge: float) -> float:
-        """Value of (53) or (55)."""
+        """Return the value of (53) or (55)."""
         xp = array_namespace(A)
         risk, _ = self._risk(operator, whole, A)
         if self.settings.learner == "lasso":
@@ -340,7 +340,7 @@ class WeightingProblem(Data):
         return risk + 0.5 * ridge * float(xp.sum(A * (operator.core @ A)))
 
     def training_risk(self, learned: WeightingLearned, A: Array) -> tuple[float, int]:
-        """Mean loss of coefficients `A` on the rows seen, or on some of them, and their number."""
+        """Return the mean training loss of coefficients `A`, and the number of rows."""
         return self._risk(learned.operator, learned.sums, A)
 
     def _risk(self, operator: FeatureOperator, sums: Sums | None, A: Array) -> tuple[float, int]:
@@ -351,7 +351,7 @@ class WeightingProblem(Data):
                 return error / (2.0 * sums.weight), sums.count
         rows = scored_rows(self.n if sums is None else sums.count)
         some, Y, w = self.rows.take_with(rows, self.Y, self.weights)
-        F = xp.astype(operator.at(some.whole()), xp.float64) @ A
+        F = xp.astype(operator.evaluate(some.whole()), xp.float64) @ A
         Y = to_double(Y)
         w = xp.ones_like(Y[:, :1]) if w is None else to_double(w)
         return float(xp.sum(w * self.loss.value(F, Y)) / xp.sum(w)), len(rows)
@@ -366,7 +366,7 @@ class WeightingProblem(Data):
         tell: Callable[..., None],
         validate: bool,
     ) -> WeightingLearned:
-        """Algorithms 1 and 2: all ridges side by side, once without each fold, once with all."""
+        """Run Algorithms 1 and 2 for all ridges together, on each fold and on all rows."""
         unit = 2.0 * operator.log_scale
         if self.settings.ridge is None:
             # 1 - λ is the share of α that a step of Algorithm 2 keeps
@@ -435,7 +435,7 @@ class WeightingProblem(Data):
             fit = walk(np.flatnonzero(folds != k), log_ridges)
             if fit.status is Status.INTERRUPTED:
                 raise KeyboardInterrupt
-            own = replace(operator, rows=self.rows.taken(rows[folds[rows] == k]))
+            own = replace(operator, rows=self.rows.take(rows[folds[rows] == k]))
             F = to_host(own @ fit.A)
             for r in each:
                 coefs[r].append(fit.A[:, r * t : (r + 1) * t])
@@ -449,7 +449,7 @@ class WeightingProblem(Data):
         return float(sum(self.losses(one, F).sum() for one, F in pairs))
 
     def _loss_of_a_constant(self, held: Sequence[HeldOut]) -> float:
-        """Loss of f = 0, or squared errors of the mean of all held-out rows."""
+        """Return the loss of f = 0, or the squared error of the held-out mean."""
         Y = np.concatenate([to_host(one.Y) for one in held])
         w = np.concatenate([to_host(one.weights) for one in held])
         constant = np.zeros_like(Y)
@@ -478,7 +478,7 @@ _STILL = 1e-6  # deviation of a scaled column, of the largest, that is rounding 
 def feature_principal_gradients(
     problem: WeightingProblem, operator: FeatureOperator, A: Array, /
 ) -> tuple[np.ndarray, float, np.ndarray]:
-    """Average outer product of the gradients along directions in which rows differ.
+    """Return the average gradient outer product within the span of the rows.
 
     The parameters of a weighting are drawn without a look at the data, so that its functions also
     vary where no row differs from another: along a constant column, or from one to another way of
@@ -491,7 +491,7 @@ def feature_principal_gradients(
     """
     at_most = _GRADIENTS if operator.features.differentiable else _DIFFERENCES
     rows = draw_weighted_rows(problem.root_weights, problem.n, at_most, problem.rng)
-    X, w = problem.rows.at(rows), np.ones(len(rows))
+    X, w = problem.rows.gather(rows), np.ones(len(rows))
     xp = array_namespace(X)
     if problem.root_weights is not None:
         w = to_host(take_rows(problem.root_weights, rows))[:, 0].astype(np.float64) ** 2
@@ -508,7 +508,7 @@ def feature_principal_gradients(
 
 
 def _project_on_data(problem: WeightingProblem, G: np.ndarray, first: int) -> np.ndarray:
-    """Project rows of `G` (m, d) on the span of the centred data, which are some rows of them.
+    """Project rows of `G` (m, d) on the span of the centred data, by a sample of its rows.
 
     Of more than 1000 columns only those that do not vary are left out.
     """
@@ -516,7 +516,7 @@ def _project_on_data(problem: WeightingProblem, G: np.ndarray, first: int) -> np
     at_most = min(_SPAN_ROWS, max(_SPAN_CELLS // d, 2))
     rng = np.random.RandomState(0)
     rows = draw_weighted_rows(problem.root_weights, problem.n, at_most, rng)
-    X = to_double(problem.rows.at(rows))[:, first:]
+    X = to_double(problem.rows.gather(rows))[:, first:]
     xp = array_namespace(X)
     X = X - X[:1, :]  # equal values have a mean of just that
     X = X - xp.mean(X, axis=0)

@@ -155,7 +155,7 @@ def describe(e: Any, names: Names, /) -> Description:
     if e.expectation_error_:
         facts["error of expectations"] = f"{e.expectation_error_:.1e}"
     beside = ("instantiation", "n_parameters", "n_samples")
-    about = e._about_fit(names, along="ridge", beside=beside)
+    about = e._fit_fields(names, along="ridge", beside=beside)
     return Description(
         **about,
         text=(
@@ -194,7 +194,7 @@ def _panels(e: Any, names: Names, tuning: Tuning) -> tuple[Panel, ...]:
 
 
 def _learner_name(learner: str | Descent) -> str:
-    """Name of a learner, in words."""
+    """Return the name of a learner in words."""
     if isinstance(learner, Descent):
         learner = "optimal_step" if learner.optimal_step else "sfgd"
     return learner.replace("_", " ")
@@ -209,7 +209,7 @@ def _sparsity_panel(e: Any) -> Sparsity:
 
 
 def _stump_panel(e: Any, names: Names) -> Curves:
-    """Sum of the stumps of each leading feature, along it."""
+    """Return the sum of the stumps of each leading feature as curves."""
     first = int(e.bias)
     n_columns = e.n_features_in_ + first
     steps = np.linspace(-_REACH, _REACH, 301)
@@ -265,7 +265,7 @@ _LARGEST_LOG = 300.0  # beyond this a bound says nothing anyway
 
 
 class WeightingBase(DirectionProfiles, SteppedLearner):
-    """The common part: parameters, what is kept of a fit, and predictions."""
+    """The base of regressor and classifier: parameters, fitted attributes and predictions."""
 
     _tried = TRIED
     _predicts = "RKHSWeighting"
@@ -367,7 +367,7 @@ class WeightingBase(DirectionProfiles, SteppedLearner):
         exact = make_mover(W, "float64")
         kept = np.flatnonzero(np.any(to_host(A) != 0, axis=1))
         # Large coefficients cancel in predictions: they are rounded only after that
-        coef = exact(problem.in_units(A))
+        coef = exact(problem.to_target_units(A))
         intercept = exact(problem.y_mean)
         check_finite_result(coef, intercept)
         self.coef_, self.intercept_ = take_rows(coef, kept), intercept
@@ -377,7 +377,7 @@ class WeightingBase(DirectionProfiles, SteppedLearner):
         self._keep_norms(problem, fitted, exact)
         self.ridge_ = math.exp(min(learned.log_ridge, 700.0))
         self.jitter_, self.gap_ = learned.jitter, learned.gap
-        sample = problem.rows.at(draw_indices(problem.rng, problem.n, min(problem.n, 200)))
+        sample = problem.rows.gather(draw_indices(problem.rng, problem.n, min(problem.n, 200)))
         self.expectation_error_ = operator.features.standard_error(sample)
         self.pruning_ = fitted.pruning
         self._n_samples = learned.n_seen or problem.n
@@ -389,7 +389,7 @@ class WeightingBase(DirectionProfiles, SteppedLearner):
     def _keep_norms(
         self, problem: WeightingProblem, fitted: PrunedWeighting, exact: Callable[[Array], Array]
     ) -> None:
-        """Set the norm of each target's weighting, and its logarithm."""
+        """Set the norm of each target's weighting and its logarithm."""
         A, operator, xp = fitted.A, fitted.learned.operator, array_namespace(fitted.A)
         largest = xp.max(xp.abs(A), axis=0)  # squares of small coefficients would be 0
         unit = xp.where(largest > 0, largest, xp.ones_like(largest))
@@ -408,12 +408,12 @@ class WeightingBase(DirectionProfiles, SteppedLearner):
         fitted: PrunedWeighting,
         choice: SearchResult[WeightingSetting, WeightingLearned],
     ) -> None:
-        """Set what only some targets have."""
+        """Set the attributes of validation that depend on the task."""
 
     def _keep_gradients(
         self, problem: WeightingProblem, operator: FeatureOperator, A: Array
     ) -> None:
-        """Set the average outer product of gradients, and the directions that it shows."""
+        """Set the average gradient outer product and its directions."""
         root, unit, reach = feature_principal_gradients(problem, operator, A)
         with np.errstate(over="ignore"):
             self._gradients = asarray_like(root * unit, self.parameters_)
@@ -422,7 +422,7 @@ class WeightingBase(DirectionProfiles, SteppedLearner):
 
     @property
     def feature_matrix_(self) -> Array:
-        """Average outer product of gradients (n_features, n_features), when it is asked for."""
+        """The average gradient outer product (n_features, n_features), computed on access."""
         return self._gradients.T @ self._gradients
 
     def _warn(self, problem: WeightingProblem, learned: WeightingLearned) -> None:
@@ -447,7 +447,7 @@ class WeightingBase(DirectionProfiles, SteppedLearner):
         return math.exp(self.instantiation_.log_theta(self.n_features_in_ + self.bias))
 
     def _gap(self, n: int, delta: float, radius: str | float, largest_y: float) -> float:
-        """Gap of Theorem 10 for one target, in units of the loss."""
+        """Return the gap of Theorem 10 for one target, in units of the loss."""
         check_is_fitted(self)
         check_number("delta", delta, low=0, low_allowed=False)
         log_norm = float(self.log_rkhs_norm_[0])
@@ -671,7 +671,7 @@ class RKHSWeightingClassifier(OneHotClassifier, WeightingBase):
         fitted: PrunedWeighting,
         choice: SearchResult[WeightingSetting, WeightingLearned],
     ) -> None:
-        """Set what held-out folds show, which bounds are compared with."""
+        """Set the held-out risks, with which bounds are compared."""
         self.validation_ = None
         if choice.trial is None or not choice.trial.predicted:
             return
@@ -695,7 +695,7 @@ class RKHSWeightingClassifier(OneHotClassifier, WeightingBase):
 
     @run_on_data_device
     def decision_function(self, X: Any) -> Array:
-        """Return scores, of which the largest is predicted.
+        """Return the scores, whose largest is predicted.
 
         Parameters
         ----------

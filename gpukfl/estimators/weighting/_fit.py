@@ -1,4 +1,4 @@
-"""RKHS weightings as a method: settings, the choice of ridge and instantiation, and pruning."""
+"""RKHS weightings as a method: settings, choice of ridge and instantiation, and pruning."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _LARGEST_LOG = 300.0  # beyond this a bound says nothing anyway
 def candidate_degradations(
     problem: WeightingProblem, learned: WeightingLearned, found: list[Candidate], rule: str, /
 ) -> list[float]:
-    """Bound or measure how much worse each candidate is than the whole model.
+    """Return how much worse each candidate is than the whole model, by bound or measurement.
 
     "norm" is Lemma 7, "bound" Theorem 8, "risk" the difference of the training risks and "error"
     that of the shares of wrong labels. The last three take one pass over the rows. The risk is
@@ -69,7 +69,7 @@ def candidate_degradations(
 def _capacities(
     problem: WeightingProblem, learned: WeightingLearned, found: list[Candidate]
 ) -> tuple[list[float], list[float]]:
-    """θ times the distance of each candidate, and the loss's slope for predictions of both."""
+    """Return θ times the distance of each candidate, and the slope of the loss."""
     operator, xp = learned.operator, array_namespace(problem.Y)
     log_theta = operator.instantiation.log_theta(problem.d)
     # Distances and norms are those of the scaled features
@@ -85,7 +85,7 @@ def _capacities(
 def _evaluate_candidates(
     problem: WeightingProblem, learned: WeightingLearned, found: list[Candidate]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Mean loss and share of wrong labels of the whole model and each candidate: one pass."""
+    """Return mean loss and error rate of the whole model and each candidate, in one pass."""
     operator, t = learned.operator, problem.Y.shape[1]
     xp = array_namespace(problem.Y)
     models = [to_host(learned.A), *(one.B for one in found)]
@@ -133,7 +133,7 @@ CHOICES = ("auto", *INSTANTIATIONS)
 
 @dataclass(frozen=True)
 class WeightingSetting:
-    """What is weighted, by how many parameters, on all rows or on some, and with which λ.
+    """The instantiation, number of parameters, rows and λ of a fit.
 
     Where λ is None all ridges are tried, or the one that was given.
     """
@@ -149,7 +149,7 @@ Trials = Sequence[Trial[WeightingSetting, WeightingLearned]]
 
 @dataclass(frozen=True)
 class WeightingTuner(Tuner[WeightingSetting, WeightingLearned]):
-    """Tries every instantiation, and then the best one with all parameters on all rows."""
+    """A tuner that tries every instantiation, and then fits the best one with all parameters."""
 
     candidates: Sequence[Instantiation]
     n_parameters: int  # in all
@@ -157,7 +157,7 @@ class WeightingTuner(Tuner[WeightingSetting, WeightingLearned]):
     on_all_rows: bool  # whether instantiations are tried on all
 
     def propose(self, trials: Trials, /) -> WeightingSetting | None:
-        """Return the next instantiation, where there is a choice."""
+        """Return the next instantiation, if there is a choice."""
         if len(self.candidates) == 1:
             return None
         few = min(self.n_parameters, _PARAMETERS)
@@ -166,7 +166,7 @@ class WeightingTuner(Tuner[WeightingSetting, WeightingLearned]):
         return next((WeightingSetting(one, few, self.on_all_rows) for one in untried), None)
 
     def last(self, trials: Trials, /) -> WeightingSetting | None:
-        """Return what is fitted in the end; None where the best trial is that already."""
+        """Return the final setting, or None if the best trial has it already."""
         best = self.choose(trials).setting.instantiation if trials else self.candidates[0]
         setting = WeightingSetting(best, self.n_parameters, on_all_rows=True)
         tried = [replace(trial.setting, ridge=None) for trial in trials]
@@ -175,19 +175,19 @@ class WeightingTuner(Tuner[WeightingSetting, WeightingLearned]):
     def starts(
         self, setting: WeightingSetting, trials: Trials, /
     ) -> Sequence[WeightingLearned | None]:
-        """Return the fit whose ridge is likely: of the same instantiation, or the last one."""
+        """Return a fit with a likely ridge: of the same instantiation, or the last one."""
         if not trials:
             return [None]
         same = [one for one in trials if one.setting.instantiation == setting.instantiation]
         return [(same or trials)[-1].learned[0]]
 
     def choose(self, trials: Trials, /) -> Trial[WeightingSetting, WeightingLearned]:
-        """Return the best of the fits that saw all rows, or of all where none did."""
+        """Return the best trial among those on all rows, or among all."""
         whole = [trial for trial in trials if trial.learned[0].n_seen == self.n]
         return max(whole or trials, key=lambda trial: (trial.score, trial.setting.ridge))
 
-    def described(self, trial: Trial[WeightingSetting, WeightingLearned], /) -> dict[str, Any]:
-        """Name instantiation and ridge, and of how much the fit was."""
+    def describe_trial(self, trial: Trial[WeightingSetting, WeightingLearned], /) -> dict[str, Any]:
+        """Return instantiation, ridge and size of the fit by names."""
         setting = trial.setting
         return {
             "instantiation": instantiation_text(setting.instantiation),
@@ -199,13 +199,13 @@ class WeightingTuner(Tuner[WeightingSetting, WeightingLearned]):
 
 @dataclass
 class WeightingSearch(Search[WeightingSetting, WeightingLearned]):
-    """Fits that score all ridges at once, in folds that are the same for search and last fit."""
+    """A search whose fits score all ridges at once, with the same folds throughout."""
 
     problem: WeightingProblem = field(kw_only=True)
     tuner: WeightingTuner
 
     def go(self) -> None:
-        """Try instantiations, and fit the best one."""
+        """Try all instantiations, and fit the best one."""
         super().go()
         last = self.tuner.last(self.trials)
         if last is None:
@@ -218,8 +218,8 @@ class WeightingSearch(Search[WeightingSetting, WeightingLearned]):
         self._judge(last, self._last)
 
     def _affordable(self, wanted: int) -> int:
-        """How many parameters there is time for, by what the last fit took: no fewer than its."""
-        left = self.run.left(_LAST_SHARE)
+        """Return how many parameters there is time for, by the last fit's time."""
+        left = self.run.remaining_seconds(_LAST_SHARE)
         if left is None or not self.trials:
             return wanted
         setting = replace(self.trials[-1].setting, ridge=None)
@@ -229,7 +229,7 @@ class WeightingSearch(Search[WeightingSetting, WeightingLearned]):
         return min(wanted, max(few, int(few * (left / max(took, 1e-9)) ** (1.0 / _GROWTH))))
 
     def evaluate(self, setting: WeightingSetting, /) -> Trial[WeightingSetting, WeightingLearned]:
-        """Fit once without each fold and once with all, and add a trial for every ridge."""
+        """Fit without each fold and with all rows; add a trial for every ridge."""
         return self._judge(setting, self._first)
 
     def _judge(
@@ -254,7 +254,7 @@ class WeightingSearch(Search[WeightingSetting, WeightingLearned]):
         return self.tuner.choose(found)
 
     def _first(self, setting: WeightingSetting, near: WeightingLearned | None) -> WeightingLearned:
-        """Fit some parameters, the same for all candidates of one kind."""
+        """Fit some parameters, shared by all candidates of one kind."""
         problem = self._part
         W = setting.instantiation.draw(
             setting.n_parameters, problem.d, np.random.RandomState(self._seed)
@@ -266,7 +266,7 @@ class WeightingSearch(Search[WeightingSetting, WeightingLearned]):
         return learned
 
     def _last(self, setting: WeightingSetting, near: WeightingLearned | None) -> WeightingLearned:
-        """Fit all parameters, with those of the best trial among them, until time is up."""
+        """Fit all parameters, including the best trial's, until the time is spent."""
         problem, run = self.problem, self.run
         first = [] if near is None else [to_host(near.operator.W)]
         missing = setting.n_parameters - sum(len(W) for W in first)
@@ -275,7 +275,7 @@ class WeightingSearch(Search[WeightingSetting, WeightingLearned]):
         return problem.learn(
             problem.operator(setting.instantiation, np.concatenate(first)),
             late=lambda: run.is_over(_FIT_SHARE),
-            left=lambda: run.left(_FIT_SHARE),
+            left=lambda: run.remaining_seconds(_FIT_SHARE),
             tell=run.tell,
             validate=True,
             near=near.likely if near else None,
@@ -284,7 +284,7 @@ class WeightingSearch(Search[WeightingSetting, WeightingLearned]):
     def _trials(
         self, setting: WeightingSetting, learned: WeightingLearned
     ) -> list[Trial[WeightingSetting, WeightingLearned]]:
-        """Judge every ridge; one trial of no score where too few rows were seen for that."""
+        """Return a trial for every ridge, or one without a score if too few rows were seen."""
         known = learned.validated
         if known is None:
             ridge = math.exp(min(learned.log_ridge, _LARGEST_LOG_SCALE))
@@ -304,7 +304,7 @@ class WeightingSearch(Search[WeightingSetting, WeightingLearned]):
 
     @cached_property
     def _part(self) -> WeightingProblem:
-        """Rows that instantiations are tried on."""
+        """The problem of the rows on which instantiations are tried."""
         problem = self.problem
         return problem if self.tuner.on_all_rows else problem.part(scored_rows(problem.n))
 
@@ -315,7 +315,7 @@ class WeightingSearch(Search[WeightingSetting, WeightingLearned]):
 
 @dataclass(frozen=True, eq=False)
 class PrunedWeighting:
-    """What is kept of a fit: coefficients that may be pruned, and what pruning came by."""
+    """The result of a fit: coefficients, perhaps pruned, and the record of pruning."""
 
     learned: WeightingLearned
     A: Array  # (T, t), 0 for parameters that are left out
@@ -328,15 +328,15 @@ class RKHSWeighting(WeightingSettings):
     splits: ClassVar[Splits] = Splits(fewest=2)
 
     def work(self, n: int, d: int, /) -> int:  # noqa: ARG002
-        """Features."""
+        """Return the number of features."""
         return n * self.n_parameters
 
     def problem(self, samples: Samples, place: Place, run: Run, /) -> WeightingProblem:
         """Place samples."""
         return WeightingProblem(self, samples, place, run)
 
-    def given(self, problem: WeightingProblem, /) -> WeightingSetting:
-        """Return the only instantiation, or stumps of middling width."""
+    def default_setting(self, problem: WeightingProblem, /) -> WeightingSetting:
+        """Return the only instantiation, or stumps of medium width."""
         one = self.candidates[0] if len(self.candidates) == 1 else Stumps(1.0, 1.0)
         return WeightingSetting(one.resolved(problem.d), self.n_parameters, on_all_rows=True)
 
@@ -348,14 +348,14 @@ class RKHSWeighting(WeightingSettings):
         run: Run,
         /,
     ) -> WeightingLearned:
-        """Fit all rows of the problem."""
+        """Fit the training rows."""
         problem = fold.problem
         W = setting.instantiation.draw(setting.n_parameters, problem.d, run.again())
         return problem.learn(problem.operator(setting.instantiation, W))
 
     def predict_fold(self, fold: Fold[WeightingProblem], learned: WeightingLearned, /) -> Array:
         """Predict the held-out rows."""
-        return fold.problem.operator_at(learned, fold.held_out.X) @ learned.A
+        return fold.problem.fitted_operator(learned, fold.held_out.X) @ learned.A
 
     def search(
         self,
@@ -364,7 +364,7 @@ class RKHSWeighting(WeightingSettings):
         run: Run,
         /,
     ) -> WeightingSearch | None:
-        """Search where there is a choice, and for classes, whose probabilities ask for folds.
+        """Return a search if there is a choice, or classes need held-out scores.
 
         In folds of its own: one pass over all rows gives the fit and those without each fold.
         """
@@ -382,8 +382,8 @@ class RKHSWeighting(WeightingSettings):
         run: Run,
         /,
     ) -> PrunedWeighting:
-        """Take the fit that was chosen, and prune it."""
-        learned = self._learned(problem, choice, run)
+        """Prune the chosen fit."""
+        learned = self._learn(problem, choice, run)
         tried = [trial.setting.n_parameters for trial in choice.trials]
         too_few = bool(tried) and max(tried) < self.n_parameters  # there was no time for all
         if choice.stopped:
@@ -407,7 +407,7 @@ class RKHSWeighting(WeightingSettings):
             learned, learned.A if chosen is None else asarray_like(chosen.B, learned.A), steps
         )
 
-    def _learned(
+    def _learn(
         self,
         problem: WeightingProblem,
         choice: SearchResult[WeightingSetting, WeightingLearned],
@@ -428,7 +428,7 @@ class RKHSWeighting(WeightingSettings):
         return problem.learn(
             operator,
             late=lambda: run.is_over(_FIT_SHARE),
-            left=lambda: run.left(_FIT_SHARE),
+            left=lambda: run.remaining_seconds(_FIT_SHARE),
             tell=run.tell,
             validate=choice.settled and self.ridge is None,
             near=log_relative_ridge(math.log(known), operator) if known else None,

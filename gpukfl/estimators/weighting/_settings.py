@@ -15,7 +15,7 @@ ON_SUMS = ("least_squares", "lasso")  # learners that need one pass over the row
 
 @dataclass(frozen=True)
 class Descent:
-    """Stochastic functional gradient descent in the RKHS of the weights, as a learner.
+    """The learner by stochastic functional gradient descent in the RKHS of the weights.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class Descent:
 
 @dataclass(frozen=True)
 class Pruning:
-    """Pruning by Algorithm 5: parameters are left out while the model is hardly worse.
+    """Pruning by Algorithm 5: drop parameters while the model is hardly worse.
 
     Parameters
     ----------
