@@ -29,7 +29,7 @@ from gpukfl.deployment._compression import (
     own_score,
     remeasure_blend,
 )
-from gpukfl.deployment._files import read, write
+from gpukfl.deployment._files import read, without_record, write
 from gpukfl.estimators._base import feature_names, task_text
 from gpukfl.estimators._dask import defer_for_dask
 from gpukfl.inference import infer
@@ -568,13 +568,17 @@ class Model(Shown):
 
     # ------------------------------------------------------------------ files and smaller models
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | Path, *, record: bool = True) -> None:
         """Write the model to one file that `gpukfl.load` reads anywhere.
 
         Parameters
         ----------
         path : str or Path
             The file; an older one is replaced when the new one is complete.
+        record : bool, default=True
+            Whether the file holds the rows that the folds of a blend held out, and the
+            predictions for them. Predictions and intervals need no record. Inference without X
+            and y, `compress`, `distilled` and the report's held-out panels do.
 
         Raises
         ------
@@ -588,7 +592,8 @@ class Model(Shown):
             If the file cannot be written; an older one stays as it was.
         """
         check_is_fitted(self.estimator)
-        write(path, self.estimator, self._metadata())
+        estimator = self.estimator if record else without_record(self.estimator)
+        write(path, estimator, self._metadata())
 
     def _metadata(self) -> dict[str, Any]:
         """Return the fields of the model besides the estimator."""
@@ -668,7 +673,7 @@ class Model(Shown):
             raise ValueError(msg)
 
         if X is None:
-            n_rows, score = len(self.estimator.out_of_fold_.truth), own_score
+            n_rows, score = len(self.estimator._held_out.truth), own_score
         else:
             X, y, _ = split_target(X, y)
             y = order_targets(y, self.target_name)

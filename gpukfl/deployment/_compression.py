@@ -282,7 +282,7 @@ def out_of_fold(e: Any, /) -> np.ndarray:
     ValueError
         If its members were fitted to all rows.
     """
-    kept = e.out_of_fold_
+    kept = e._held_out
     if not e._has_folds:
         msg = (
             "expected a blend of the folds' models, got members that were fitted to all rows: "
@@ -298,7 +298,7 @@ def out_of_fold(e: Any, /) -> np.ndarray:
 
 def own_score(e: Any, rows: np.ndarray, /) -> float:
     """Return the out-of-fold score of a blend on some of its rows; raise as `out_of_fold` does."""
-    kept, found = e.out_of_fold_, out_of_fold(e)[rows]
+    kept, found = e._held_out, out_of_fold(e)[rows]
     truth, weights = kept.truth[rows], kept.weights[rows]
     if is_classifier(e):
         labels = truth.argmax(axis=1)

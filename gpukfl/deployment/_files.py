@@ -122,6 +122,16 @@ def write(path: str | Path, estimator: Any, about: dict[str, Any], /) -> None:
         write_archive(file, text, arrays)
 
 
+def without_record(estimator: Any, /) -> Any:
+    """Return a copy without the rows that its folds held out; other models have none."""
+    if not isinstance(estimator, AutoBase):
+        return estimator
+    host = estimator.to_host()
+    kept = host.out_of_fold_
+    host.out_of_fold_ = kept.without_rows(has_gaps=host.encodings_ is not None)
+    return host
+
+
 def _make_header(
     estimator: Any, about: dict[str, Any], arrays: dict[str, np.ndarray]
 ) -> dict[str, Any]:
@@ -398,7 +408,13 @@ def _is_plain_list(value: Any) -> bool:
 
 def _record(name: Any, values: dict[str, Any], key: str) -> Any:
     kind = _records().get(name) if isinstance(name, str) else None
-    if kind is None or set(values) != {f.name for f in dataclasses.fields(kind)}:
+    known = () if kind is None else dataclasses.fields(kind)
+    missing = [f for f in known if f.name not in values]  # older files lack what has a default
+    if (
+        kind is None
+        or not set(values) <= {f.name for f in known}
+        or any(f.default is dataclasses.MISSING for f in missing)
+    ):
         msg = f"whose {key} is no record that is known"
         raise RefusedError(msg)
     hints = get_type_hints(kind)

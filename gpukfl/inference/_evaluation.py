@@ -240,10 +240,10 @@ def _data_from_folds(model: Any, estimator: Any, X: Any, y: Any) -> EvaluationDa
     if not isinstance(estimator, AutoBase):
         msg = f"expected X and y that were held out: {name} keeps no models of folds"
         raise ValueError(msg)
-    kept = estimator.out_of_fold_
     if not estimator._has_folds:
         msg = "expected X and y that were held out: the models of the folds were fitted again"
         raise ValueError(msg)
+    kept = estimator._held_out
     parts = tuple(
         Part(np.flatnonzero(kept.fold == k), _make_blend_predict(estimator, kept.rows, k))
         for k in range(kept.n_folds)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gpukfl.core._array import Array
+from gpukfl.core._array import Array, to_host
 from gpukfl.estimators._declared import (
     DOUBLE,
     FLOAT,
@@ -24,7 +24,7 @@ from gpukfl.estimators._declared import (
 from gpukfl.portfolio._encodings import Encodings
 from gpukfl.portfolio._sets import ClassScores
 from gpukfl.portfolio._uncertainty import Residuals, Spread, Uncertainty
-from gpukfl.predictor import TargetTransform
+from gpukfl.predictor import TargetTransform, weighted_medians
 from gpukfl.tables._reader import TABLE_VALUES
 from gpukfl.tables._seen import NUMBERS, VIEWS
 
@@ -72,6 +72,8 @@ class OutOfFold:
         Of the rows.
     fold : host array of int, shape (m,)
         The fold that holds each row out: the number of the models that have not seen it.
+    is_complete : bool
+        False where a file left the rows out; then each fold has one row of medians.
     """
 
     rows: Array
@@ -79,6 +81,15 @@ class OutOfFold:
     truth: np.ndarray
     weights: np.ndarray
     fold: np.ndarray
+    is_complete: bool = True
+
+    def without_rows(self, *, has_gaps: bool) -> OutOfFold:
+        """Return one row a fold, of medians, or of gaps where rows may have them."""
+        n, (t, d) = self.n_folds, (self.truth.shape[1], self.rows.shape[1])
+        row = np.full(d, np.nan) if has_gaps else weighted_medians(self.rows, self.weights)
+        rows = np.tile(row, (n, 1)).astype(to_host(self.rows).dtype)
+        fold = np.arange(n, dtype=self.fold.dtype)
+        return OutOfFold(rows, np.zeros((n, t)), np.zeros((n, t)), np.ones(n), fold, False)
 
     @property
     def n_folds(self) -> int:
@@ -113,11 +124,11 @@ ATTRIBUTES: dict[str, Declared] = {
     "out_of_fold_": Record(
         OutOfFold,
         {
-            "rows": Numbers(FLOAT, ("n_judges", "n_columns")),
-            "predicted": Numbers(DOUBLE, ("n_judges", "n_outputs")),
-            "truth": Numbers(DOUBLE, ("n_judges", "n_outputs")),
-            "weights": Numbers(DOUBLE, ("n_judges",)),
-            "fold": Numbers("i", ("n_judges",)),
+            "rows": Numbers(FLOAT, ("n_kept", "n_columns")),
+            "predicted": Numbers(DOUBLE, ("n_kept", "n_outputs")),
+            "truth": Numbers(DOUBLE, ("n_kept", "n_outputs")),
+            "weights": Numbers(DOUBLE, ("n_kept",)),
+            "fold": Numbers("i", ("n_kept",)),
         },
     ),
     "feature_importances_": Numbers(DOUBLE, ("n_features",)),

@@ -125,6 +125,17 @@ class HeldOutBlend:
         return blend.evaluate_in_double(X)
 
     @property
+    def _held_out(self) -> OutOfFold:
+        """Out-of-fold predictions with their rows; ValueError if a file left these out."""
+        if not self.out_of_fold_.is_complete:
+            msg = (
+                "expected a model with the rows that its folds held out, got one from a file "
+                "without them: save it with record=True, or give X and y"
+            )
+            raise ValueError(msg)
+        return self.out_of_fold_
+
+    @property
     def _has_folds(self) -> bool:
         """Whether members have models of the folds."""
         return self._blend.n_folds >= self.out_of_fold_.n_folds

@@ -355,7 +355,8 @@ def describe(e: Any, names: Names, /) -> Description:
     )
     members = tuple(trial["member"] for trial in scored)
     panels.append(Leaderboard(members, scores, errors, weights, _SCORES[is_classifier(e)]))
-    panels += _class_panels(e) if is_classifier(e) else _regression_panels(e, names.outputs)
+    if e.out_of_fold_.is_complete:
+        panels += _class_panels(e) if is_classifier(e) else _regression_panels(e, names.outputs)
     return Description(
         **e._common_fields(names),
         text=f"blend of {shares}",
@@ -414,11 +415,12 @@ def _describe_data(e: Any, names: Names) -> DataFacts:
     some = (
         f"numbers are of {len(kept.truth):,} rows that were held out" if kept.n_folds == 1 else ""
     )
+    rows, truth = (kept.rows, kept.truth) if kept.is_complete else (None, None)
     return data_facts(
         None if e.encodings_ is None else e.encodings_.table,
         names.features,
-        kept.rows,
-        target=kept.truth,
+        rows,
+        target=truth,
         classes=tuple(map(str, e.classes_.tolist())) if is_classifier(e) else (),
         targets=names.outputs,
         rows_are=some,
@@ -430,8 +432,8 @@ def _member_warnings(e: Any) -> list[str]:
     left = [t for t in e.tuning_ if t["note"] and not t["note"].endswith(_NO_FAULTS)]
     left = [t for t in left if not any(t["note"] in one for one in e.warnings_)]  # told by them
     found = [f"The member {trial['member']}: {trial['note']}." for trial in left]
-    n = len(e.out_of_fold_.truth)
     if not is_classifier(e) and not e.uncertainty_.can_cover(_COVERAGE):
+        n = len(e.uncertainty_.residuals.weights)
         found.append(f"{n} rows were held out: too few for intervals of {_COVERAGE:.0%}.")
     return found
 

@@ -57,7 +57,7 @@ def distil(blend: Any, name: str, /) -> Distilled:
 
     Raises ValueError if too few rows were held out.
     """
-    kept, run = blend.out_of_fold_, Run.from_settings(blend)
+    kept, run = blend._held_out, Run.from_settings(blend)
     n = len(kept.fold)
     if n < _FEWEST:
         msg = f"expected at least {_FEWEST} rows that were held out, got {n}"

@@ -8,6 +8,7 @@ from portfolio_cases import THREE, TWO, N, Truth, X, Y
 
 import gpukfl
 from gpukfl.core._archive import Archive, RefusedError
+from gpukfl.inference import conditional_importance
 from gpukfl.predictor._skops import dump_estimator, load_estimator
 
 OPTIONS = {"members": ["linear", "trees", "laplace", "bkernn"], "n_folds": 2}
@@ -40,6 +41,42 @@ def test_what_was_saved_comes_back_to_the_last_bit(model, tmp_path):
     assert loaded.summary() == model.summary()
     assert vars(loaded.estimator).keys() == vars(model.estimator).keys()
     assert loaded.estimator.leaderboard().equals(model.estimator.leaderboard())
+
+
+def test_a_file_without_the_record_predicts_as_before(model, tmp_path):
+    for name, record in (("with", True), ("without", False)):
+        model.save(tmp_path / name, record=record)
+    assert (tmp_path / "without").stat().st_size < (tmp_path / "with").stat().st_size
+    loaded = gpukfl.load(tmp_path / "without")
+    np.testing.assert_array_equal(predictions(loaded), predictions(model))
+    light = gpukfl.runtime.load(tmp_path / "without")
+    np.testing.assert_allclose(predictions(light), predictions(model), rtol=1e-9, atol=1e-9)
+    gaps = X[:5].copy()
+    gaps[0, 0] = np.nan  # replaced by the median of the fit
+    with pytest.warns(UserWarning, match="median"):
+        expected = model.predict(gaps)
+    with pytest.warns(UserWarning, match="median"):
+        np.testing.assert_array_equal(loaded.predict(gaps), expected)
+    ask = loaded.predict_set if model.task == "classification" else loaded.predict_interval
+    own = model.predict_set if model.task == "classification" else model.predict_interval
+    np.testing.assert_array_equal(ask(X), own(X))
+    assert loaded.summary()
+    for without in (
+        lambda: conditional_importance(loaded),
+        lambda: loaded.compress(0.1),
+        loaded.distilled,
+    ):
+        with pytest.raises(ValueError, match="got one from a file without them"):
+            without()
+    loaded.save(tmp_path / "again")
+    np.testing.assert_array_equal(predictions(gpukfl.load(tmp_path / "again")), predictions(model))
+
+
+def test_single_methods_have_no_record_to_leave_out(tmp_path):
+    found = gpukfl.fit(X, Y, method="hkrr", ridge=0.01, progress=False, random_state=0)
+    found.save(tmp_path / "with")
+    found.save(tmp_path / "without", record=False)
+    assert (tmp_path / "with").read_bytes() == (tmp_path / "without").read_bytes()
 
 
 def test_a_pickle_comes_back(model):
