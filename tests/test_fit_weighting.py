@@ -135,7 +135,7 @@ def test_rows_that_were_not_seen_are_told_of():
 
 
 def test_an_interruption_gives_a_model_and_a_warning(monkeypatch):
-    interrupt(monkeypatch, FeatureOperator, "at", 40)
+    interrupt(monkeypatch, FeatureOperator, "evaluate", 40)
     with pytest.warns(ConvergenceWarning, match="interrupted"):
         model = fit(X, Y, instantiation="auto")
     assert "interrupted" in model.summary()

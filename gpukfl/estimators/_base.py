@@ -333,6 +333,26 @@ _PREDICTING = (  # arrays from which predictions are made
     *("retrain_components_", "_rotation", "_offset", "_stretch"),
 )
 
+_OF_PREDICTOR = frozenset(  # what a predictor is made of
+    (
+        *_PREDICTING,
+        *("kernel_", "scaling_", "bounds_", "shape_functions_", "multi_indices_", "retrained_"),
+        *("instantiation_", "n_parameters_", "log_scale_", "calibration_", "classes_"),
+        *(
+            "_y_scale",
+            "_y_mean",
+            "_used",
+            "X_fit_",
+            "members_",
+            "encodings_",
+            "floor_",
+            "temperature_",
+            "reach_",
+        ),
+        *("target_transform_", "whole_"),
+    )
+)
+
 
 def _is_finite(e: Any) -> bool:
     arrays = [getattr(e, name, None) for name in _PREDICTING]
@@ -407,7 +427,7 @@ class ArrayRegressor(RegressorMixin):
             Predictions, of the library, device and dtype of X.
         """
         found = predict_finite(self, X, "predict")
-        return self.predictor_.decode(found)
+        return self._fitted_predictor().decode(found)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -430,6 +450,11 @@ class HostStored(DescribedEstimator, BaseEstimator):
         "_library": Text(("numpy",)),
     }
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _OF_PREDICTOR:  # who changes a fitted attribute changes predictions
+            self.__dict__.pop("predictor_", None)
+        super().__setattr__(name, value)
+
     def _keep_predictor(self) -> None:
         """Set what predicts, made of the other fitted attributes."""
         self.predictor_ = make_predictor(self, type(self).__name__)
@@ -438,6 +463,7 @@ class HostStored(DescribedEstimator, BaseEstimator):
         """Return what predicts; NotFittedError before a fit."""
         if "predictor_" not in vars(self):
             check_is_fitted(self)
+            return make_predictor(self, type(self).__name__)  # an attribute was changed
         return self.predictor_
 
     def __getstate__(self) -> dict[str, Any]:

@@ -220,7 +220,7 @@ class OneHotClassifier(LabelClassifier):
             Rows sum to 1. The largest is that of the predicted class.
         """
         found = predict_finite(self, X, "predict_proba")
-        return self.predictor_.probabilities(found)
+        return self._fitted_predictor().probabilities(found)
 
     @run_on_data_device
     def predict_log_proba(self, X: Any) -> Array:
@@ -254,4 +254,4 @@ class OneHotClassifier(LabelClassifier):
             Labels; of X's library where they are numbers it can hold, else NumPy.
         """
         found = predict_finite(self, X, "predict")
-        return self._decode_labels(self.predictor_.decode(found))
+        return self._decode_labels(self._fitted_predictor().decode(found))

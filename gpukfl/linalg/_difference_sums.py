@@ -161,7 +161,7 @@ def factored_difference_sums(V: Array, columns: SortedColumns, /) -> Array:
     --------
     >>> import numpy as np
     >>> V, X = np.array([[1.0], [2.0], [-1.0]]), np.array([[0.0], [1.0], [3.0]])
-    >>> factored_difference_sums(V, SortedColumns.of(X)), difference_sums(V @ V.T, X)
+    >>> factored_difference_sums(V, SortedColumns.sort(X)), difference_sums(V @ V.T, X)
     (array([-10.]), array([-10.]))
     """
     if is_host(V):

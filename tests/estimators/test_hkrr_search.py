@@ -137,7 +137,7 @@ def test_max_iter_warns():
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("after", [6, 12])
 def test_an_interrupted_fit_is_a_usable_model(monkeypatch, optimizer, after):
-    names = {"lbfgs": "reduced", "varpro": "gradient_B", "agd": "gradient_B"}
+    names = {"lbfgs": "reduce", "varpro": "gradient_B", "agd": "gradient_B"}
     interrupt(monkeypatch, HyperKernelObjective, names[optimizer], after)
     with pytest.warns(ConvergenceWarning, match="interrupted: the best iterate so far is kept"):
         model = regressor(optimizer=optimizer, ridge=1e-4).fit(X, Y)
@@ -149,7 +149,7 @@ def test_an_interrupted_fit_is_a_usable_model(monkeypatch, optimizer, after):
 
 @pytest.mark.parametrize("after", [2, 30, 60])
 def test_an_interruption_while_tuning_is_a_usable_model(monkeypatch, after):
-    interrupt(monkeypatch, HyperKernelObjective, "reduced", after)
+    interrupt(monkeypatch, HyperKernelObjective, "reduce", after)
     with pytest.warns(ConvergenceWarning, match="interrupted: the best iterate so far is kept"):
         model = regressor(n_components="auto", ridge="auto").fit(X, Y)
     assert (model.status_, model.n_iter_) == ("INTERRUPTED", 0)

@@ -219,7 +219,7 @@ def test_a_pass_that_is_cut_off_says_how_many_rows_it_saw(learner):
     assert f"fitted on {model._n_samples} of {N} rows" in text
 
 
-AT = [(FeatureOperator, "at", 30), (FeatureOperator, "at", 3), (Stumps, "draw", 2)]
+AT = [(FeatureOperator, "evaluate", 30), (FeatureOperator, "evaluate", 3), (Stumps, "draw", 2)]
 
 
 @pytest.mark.pairs

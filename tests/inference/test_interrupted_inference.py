@@ -71,7 +71,7 @@ def _stop(k):
 @pytest.mark.parametrize("after", [1, 3])
 def test_groups_before_an_interruption_are_those_of_the_whole(monkeypatch, after):
     whole = conditional_importance(MODEL, *NEW, **SMALL)
-    interrupt(monkeypatch, _conditional._Copies, "of", after)
+    interrupt(monkeypatch, _conditional._Copies, "redraw", after)
     with pytest.warns(ConvergenceWarning, match=f"interrupted, {after} of 4"):
         found = conditional_importance(MODEL, *NEW, **SMALL)
     assert (found.groups, found.unfinished) == (whole.groups[:after], whole.groups[after:])
@@ -82,7 +82,7 @@ def test_groups_before_an_interruption_are_those_of_the_whole(monkeypatch, after
 
 
 def test_an_interruption_before_the_first_group_raises(monkeypatch):
-    interrupt(monkeypatch, _conditional._Copies, "of", 0)
+    interrupt(monkeypatch, _conditional._Copies, "redraw", 0)
     with pytest.raises(KeyboardInterrupt):
         conditional_importance(MODEL, *NEW, **SMALL)
 
@@ -93,8 +93,10 @@ def test_pairs_before_an_interruption_are_those_of_the_whole(monkeypatch):
 
     def dependence_of(*given):
         found = make(*given)
-        one = SimpleNamespace(exact=found.exact, on=found.evaluate, may_interact=found.may_interact)
-        interrupt(monkeypatch, one, "on", 1 + 4 + 2)  # the mean, single features, two pairs
+        one = SimpleNamespace(
+            exact=found.exact, evaluate=found.evaluate, may_interact=found.may_interact
+        )
+        interrupt(monkeypatch, one, "evaluate", 1 + 4 + 2)  # the mean, single features, two pairs
         return one
 
     monkeypatch.setattr(_interactions, "make_dependence", dependence_of)
@@ -142,7 +144,7 @@ def test_parts_before_an_interruption_are_kept(monkeypatch, tmp_path, name, kept
 
 
 def test_a_part_that_is_cut_off_ends_the_inference(monkeypatch):
-    interrupt(monkeypatch, _conditional._Copies, "of", 2)
+    interrupt(monkeypatch, _conditional._Copies, "redraw", 2)
     with pytest.warns(ConvergenceWarning, match="interrupted, 2 of 4"):
         found = infer(MODEL, *NEW, held_out=True)
     assert (list(found.parts), found.unfinished) == (["importance", "bands"], ("interactions",))

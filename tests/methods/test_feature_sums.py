@@ -220,7 +220,7 @@ def test_an_interruption_in_watch_keeps_the_rows_seen(on, rng, after):
 @pytest.mark.parametrize("after", [1, 9, 17, 22])
 def test_an_interruption_inside_a_block_keeps_the_blocks_before(on_double, monkeypatch, rng, after):
     case = Case(on_double, rng)
-    interrupt(monkeypatch, FeatureOperator, "at", after)
+    interrupt(monkeypatch, FeatureOperator, "evaluate", after)
     with gpukfl.memory_budget(8 * 3 * D * 10):  # ten rows at a time, of which folds come singly
         if after == 1:
             with pytest.raises(KeyboardInterrupt):

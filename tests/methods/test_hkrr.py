@@ -88,7 +88,7 @@ def relative(actual, expected):
 @pytest.mark.parametrize(("weighted", "t"), [(False, 1), (True, 3)])
 def test_value_and_gradients_are_those_of_the_formula(on, rng, case, weighted, t):
     problem = Problem.of(on, rng, case, weighted=weighted, t=t)
-    B, alpha = problem.placed()
+    B, alpha = problem.map_arrays()
     slack = 2000 * on.eps
     expected = problem.value(problem.B, problem.alpha)
     assert problem.objective.value(B, alpha) == pytest.approx(expected, rel=slack)
@@ -109,7 +109,7 @@ def test_value_and_gradients_are_those_of_the_formula(on, rng, case, weighted, t
 @weighted
 def test_reduced_is_the_minimum_over_alpha(on_double, rng, case, weighted):
     problem = Problem.of(on_double, rng, case, weighted=weighted)
-    value, gradient = problem.objective.reduce(problem.placed()[0])
+    value, gradient = problem.objective.reduce(problem.map_arrays()[0])
     assert value == pytest.approx(problem.reduced(problem.B), rel=1e-7)
     # Polynomials of degree 2 in two variables have rank 6: the core is nearly singular
     slopes = oracles.slopes(problem.reduced, problem.B, 1e-5)

@@ -171,7 +171,7 @@ def test_starts_at_an_end_stay_there(rng, monkeypatch):
     objective = objective_of(*main_effects(rng, 120, 8))
     sparsity = 0.1 * largest_sparsity(objective)
     first = EXACT.select(objective, sparsity)
-    calls = interrupt(monkeypatch, DenseSelection, "at", 10**6)
+    calls = interrupt(monkeypatch, DenseSelection, "evaluate", 10**6)
     again = FeatureSelection().select(objective, sparsity, first.beta)
     assert np.array_equal(again.support, first.support)
     np.testing.assert_allclose(again.beta, first.beta, rtol=0, atol=1e-3 * np.max(first.beta))
@@ -290,9 +290,9 @@ def test_interruptions_and_time_end_the_path(objective, sparsities, monkeypatch)
     path = FeatureSelection(max_time=0.0).path(objective, sparsities)
     assert path[-1].status is Status.TIME_LIMIT
     assert len(path) < len(sparsities)
-    whole = interrupt(monkeypatch, DenseSelection, "at", 10**6)
+    whole = interrupt(monkeypatch, DenseSelection, "evaluate", 10**6)
     FeatureSelection().path(objective, sparsities)
-    interrupt(monkeypatch, DenseSelection, "at", whole[0] // 2)
+    interrupt(monkeypatch, DenseSelection, "evaluate", whole[0] // 2)
     path = kept(lambda: FeatureSelection().path(objective, sparsities))
     assert path[-1].status is Status.INTERRUPTED
     assert 1 < len(path) < len(sparsities)
@@ -338,7 +338,7 @@ def test_watchers_interrupt(objective):
     assert_usable(objective, selection, 0.0)
 
 
-@pytest.mark.parametrize("method", ["at", "gradient", "focus"])
+@pytest.mark.parametrize("method", ["evaluate", "gradient", "focus"])
 def test_interruptions_keep_the_weights(objective, monkeypatch, method):
     """After any number of calls: at the start, amid a descent and between descents."""
     calls = interrupt(monkeypatch, DenseSelection, method, 10**6)

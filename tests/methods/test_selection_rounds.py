@@ -127,7 +127,7 @@ def test_time_runs_out(rng):
     assert set(selection.beta) <= {0.0, 1.0}
 
 
-@pytest.mark.parametrize("method", ["at", "gradient"])
+@pytest.mark.parametrize("method", ["evaluate", "gradient"])
 def test_interruptions_keep_what_was_found(rng, monkeypatch, method):
     """After any number of calls, those for the threshold included."""
     objective = objective_of(*hierarchy(rng, 120, 4))

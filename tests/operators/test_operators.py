@@ -169,9 +169,9 @@ v = np.ones((50, 1)) * np.array([1.0, -1.0] * 25)[:, None]
 for value in ("nan", "inf"):
     W = np.full((3, 2), float(value))
     if sys.argv[1] == "binned":
-        kernel = BinnedBrownianKernel.of(Rows(X, X[:0]), W, n_knots=16)
+        kernel = BinnedBrownianKernel.build(Rows(X, X[:0]), W, n_knots=16)
     else:
-        kernel = BrownianKernel.of(X, W)
+        kernel = BrownianKernel.build(X, W)
     with np.errstate(all="ignore"):
         print(np.isfinite(kernel @ v).all(), np.isfinite(kernel.quadratic_gradient(v)).all())
 """

@@ -213,7 +213,7 @@ def test_an_interruption_of_fits_at_once_keeps_the_members_that_are_done(
     rows, target, threads, monkeypatch
 ):
     threads(2)
-    calls = interrupt(monkeypatch, Member, "fitted", 12)  # of the second of three, 8 folds each
+    calls = interrupt(monkeypatch, Member, "fit_clone", 12)  # of the second of three, 8 folds each
     with pytest.warns(ConvergenceWarning, match="blended of manhattan_laplace"):
         model = regressor().fit(rows, target)
     assert model.status_ == "INTERRUPTED"

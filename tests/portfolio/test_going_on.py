@@ -111,7 +111,7 @@ def test_a_member_that_fails_with_more_rows_stays_with_few(data, monkeypatch):
 
 
 def test_an_interruption_while_the_best_goes_on_keeps_what_there_is(data, monkeypatch):
-    interrupt(monkeypatch, Member, "fitted", 2)
+    interrupt(monkeypatch, Member, "fit_clone", 2)
     with pytest.warns(ConvergenceWarning, match="interrupted"):
         model = regressor().fit(*data)
     assert model.status_ == "INTERRUPTED"

@@ -94,7 +94,7 @@ def test_rows_with_levels_are_as_by_scikit_learn():
 def test_members_see_levels_as_their_models_were_fitted(model):
     e = model.estimator
     assert e.encodings_.some == (2,)
-    seen = e.encodings_.folds.seen(CODES)
+    seen = e.encodings_.folds.view_rows(CODES)
     sees = {member.name: member.sees for member in e.members_}
     assert sees["evidence_levels"] == LEVELS
     assert NUMBERS in sees.values() or len(sees) == 1

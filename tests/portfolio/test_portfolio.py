@@ -189,9 +189,13 @@ def test_of_many_rows_folds_lack_too_much(rng, n, n_folds, whole):
 def test_a_whole_model_is_begun_where_there_is_time(left, how):
     entry, fold = SimpleNamespace(seconds=10.0), SimpleNamespace(outside=range(400))
     contest = SimpleNamespace(
-        stopped=False, cut_short=False, folds=[fold] * 5, weights=np.ones(1), finished=[entry]
+        stopped=False,
+        cut_short=False,
+        folds=[fold] * 5,
+        weights=np.ones(1),
+        finished_results=[entry],
     )
-    run = SimpleNamespace(left=lambda: left)
+    run = SimpleNamespace(remaining_seconds=lambda: left)
     assert choose_refit("auto", contest, 2_000, run) == how  # 2 seconds a fold, of four fifths
 
 

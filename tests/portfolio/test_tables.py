@@ -69,7 +69,7 @@ def test_members_get_rows_that_were_encoded_with_their_fold(model):
 
 
 def test_members_of_one_fold_share_an_encoding_and_predict_with_it(model):
-    seen = model.encodings_.folds.seen(CODES)
+    seen = model.encodings_.folds.view_rows(CODES)
     for member in model.members_:
         for k, one in enumerate(member.models):
             rows = seen.rows(k, member.sees)
