@@ -29,7 +29,7 @@ from gpukfl.deployment._compression import (
     own_score,
     remeasure_blend,
 )
-from gpukfl.deployment._files import read, without_record, write
+from gpukfl.deployment._model_files import read, without_record, write
 from gpukfl.estimators._base import feature_names, task_text
 from gpukfl.estimators._dask import defer_for_dask
 from gpukfl.inference import infer

@@ -170,7 +170,7 @@ def parts_of(model):
     """Header and arrays of a model, as `save` writes them."""
     import json
 
-    from gpukfl.deployment._files import _make_header
+    from gpukfl.deployment._model_files import _make_header
 
     arrays = {}
     header = _make_header(model.estimator, model._metadata(), arrays)

@@ -8,7 +8,7 @@ import pytest
 
 import gpukfl
 from gpukfl.core._warnings import collect_warnings, keep_warnings, record_warning, warn
-from gpukfl.deployment import _files as _persistence
+from gpukfl.deployment import _model_files as _persistence
 from gpukfl.inspection._report import render_page
 
 RNG = np.random.default_rng(0)

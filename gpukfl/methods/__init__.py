@@ -1,4 +1,4 @@
-"""Published algorithms, one per file: functions on arrays, with the papers' equation numbers."""
+"""Published algorithms on arrays, with the papers' equation numbers, and what they share."""
 
 from typing import TYPE_CHECKING
 

@@ -81,7 +81,7 @@ if TYPE_CHECKING:
 
 # ------------------------------------------------------------------------------------ kept
 
-# What a portfolio keeps of a contest: the blend, how sure it is, and what matters to it.
+# What a portfolio keeps of a trainer: the blend, how sure it is, and what matters to it.
 
 
 Found = TypeVar("Found")
@@ -168,33 +168,33 @@ class HeldOutBlend:
     def _keep_uncertainty(self, rng: np.random.RandomState, max_time: float | None, /) -> None:
         """Set the uncertainty of predictions, by held-out rows."""
 
-    def _keep(self, contest: MemberTrainer, samples: Samples, run: Run) -> list[tuple[float, Any]]:
+    def _keep(self, trainer: MemberTrainer, samples: Samples, run: Run) -> list[tuple[float, Any]]:
         """Set the members' results; return the blended ones with their weights."""
-        pairs = zip(contest.weights.tolist(), contest.finished_results, strict=True)
+        pairs = zip(trainer.weights.tolist(), trainer.finished_results, strict=True)
         chosen = [(w, entry) for w, entry in pairs if w > 0]
         self.members_, self.whole_ = [one.to_blend_member(w) for w, one in chosen], False
-        self.temperature_ = contest.temperature
-        self.out_of_fold_ = _make_out_of_fold(contest, samples)
+        self.temperature_ = trainer.temperature
+        self.out_of_fold_ = _make_out_of_fold(trainer, samples)
         there = double_reference(samples.X)
-        self.reach_ = None if contest.reach is None else asarray_like(contest.reach, there)
+        self.reach_ = None if trainer.reach is None else asarray_like(trainer.reach, there)
         middle = np.average(to_host(samples.Y), axis=0, weights=samples.weights)
         self.intercept_ = asarray_like(middle.astype(np.float64), there)
-        self.tuning_, self.tuning_seconds_ = leaderboard_rows(contest)
+        self.tuning_, self.tuning_seconds_ = leaderboard_rows(trainer)
         self._keep_predictor()
         _ask_in_time(
-            contest,
+            trainer,
             lambda over: self._keep_uncertainty(
                 run.again(), 0.0 if over else run.remaining_seconds()
             ),
         )
         importances, errors, self.feature_groups_ = _ask_in_time(
-            contest,
+            trainer,
             lambda over: permutation_importances(
-                [one.source.outside for one in contest.folds],
+                [one.source.outside for one in trainer.folds],
                 self._sources,
                 self.n_features_in_,
                 lambda k, X: to_host(self._outputs(X, k)),
-                contest.judge,
+                trainer.judge,
                 run.again(),
                 lambda: 0.0 if over else _remaining_seconds(run),
             ),
@@ -210,20 +210,20 @@ def _remaining_seconds(run: Run) -> float:
     return math.inf if left is None else 0.0 if run.is_over() else left
 
 
-def _make_out_of_fold(contest: MemberTrainer, samples: Samples) -> OutOfFold:
-    xp, judge = array_namespace(samples.X), contest.judge
-    sizes = [len(fold.outside) for fold in contest.folds]
+def _make_out_of_fold(trainer: MemberTrainer, samples: Samples) -> OutOfFold:
+    xp, judge = array_namespace(samples.X), trainer.judge
+    sizes = [len(fold.outside) for fold in trainer.folds]
     fold = np.repeat(np.arange(len(sizes)), sizes)
-    rows = [xp.asarray(one.source.outside.X) for one in contest.folds]
-    return OutOfFold(xp.concat(rows, axis=0), contest.final_blend, judge.truth, judge.weights, fold)
+    rows = [xp.asarray(one.source.outside.X) for one in trainer.folds]
+    return OutOfFold(xp.concat(rows, axis=0), trainer.final_blend, judge.truth, judge.weights, fold)
 
 
-def _ask_in_time(contest: MemberTrainer, ask: Callable[[bool], Found]) -> Found:
+def _ask_in_time(trainer: MemberTrainer, ask: Callable[[bool], Found]) -> Found:
     """Call a slow function, or a quick one if time is over or the user stops it."""
     try:
-        return ask(contest.stopped or contest.run.is_over())
+        return ask(trainer.stopped or trainer.run.is_over())
     except KeyboardInterrupt:
-        contest.stopped = True
+        trainer.stopped = True
         return ask(True)
 
 
@@ -362,11 +362,11 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
             )
             self.place_ = f"{library_name(place.reference)} {place.reference.device}"
             weighted = sample_weight is not None or getattr(self, "class_weight", None) is not None
-            contest = self._train_members(samples, run, once=whole is not None, weighted=weighted)
+            trainer = self._train_members(samples, run, once=whole is not None, weighted=weighted)
             self._library, self._n_samples = library_name(X), len(samples)
-            chosen = self._keep(contest, samples, run)
-            stopped = contest.stopped
-            how = "" if whole is not None else choose_refit(self.refit, contest, len(samples), run)
+            chosen = self._keep(trainer, samples, run)
+            stopped = trainer.stopped
+            how = "" if whole is not None else choose_refit(self.refit, trainer, len(samples), run)
             if how:
                 stopped = self._refit(chosen, samples, run, how)
             if whole is not None and not stopped:
@@ -378,7 +378,7 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
                 except KeyboardInterrupt:  # while rows are read: those that are here have a blend
                     stopped = True
                 self._n_samples = whole.n_rows if self.whole_ else len(samples)
-            self._end(contest, stopped=stopped)
+            self._end(trainer, stopped=stopped)
         return self
 
     def _read(self, X: Any, table: Table | None) -> Array:
@@ -418,10 +418,10 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         reach = (
             None if count else prediction_limits(Y if transform is None else transform.forward(Y))
         )
-        contest = MemberTrainer(folds, judge, run, self.floor_, transform, reach)
+        trainer = MemberTrainer(folds, judge, run, self.floor_, transform, reach)
         members = self._members(samples, folds[0].inside.X.shape[1], run)
-        contest.train([replace(one, weighted=weighted) for one in members])
-        return contest
+        trainer.train([replace(one, weighted=weighted) for one in members])
+        return trainer
 
     def _members(self, samples: Samples, d: int, run: Run) -> Sequence[Member]:
         if not np.ptp(to_host(samples.Y), axis=0).any():
@@ -461,18 +461,18 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
             self._keep_predictor()
         return False
 
-    def _end(self, contest: MemberTrainer, *, stopped: bool) -> None:
+    def _end(self, trainer: MemberTrainer, *, stopped: bool) -> None:
         """Set the status and the members' warnings, and warn if the fit was stopped."""
-        for weight, entry in zip(contest.weights.tolist(), contest.finished_results, strict=True):
+        for weight, entry in zip(trainer.weights.tolist(), trainer.finished_results, strict=True):
             for message in entry.warnings if weight > 0 else ():
                 record_warning(f"the member {entry.member.name}: {message}")
         limited = any(is_limited(model) for member in self.members_ for model in member.models)
-        status = Status.TIME_LIMIT if limited or contest.cut_short else Status.CONVERGED
+        status = Status.TIME_LIMIT if limited or trainer.cut_short else Status.CONVERGED
         if stopped:
             status = Status.INTERRUPTED
-        self.status_, self.tuning_cut_short_ = status.name, contest.cut_short
+        self.status_, self.tuning_cut_short_ = status.name, trainer.cut_short
         if status is not Status.CONVERGED:
-            done = ", ".join(one.member.name for one in contest.finished_results)
+            done = ", ".join(one.member.name for one in trainer.finished_results)
             msg = f"{type(self).__name__}: {status.value}; blended of {done}"
             warn(msg, ConvergenceWarning)
 

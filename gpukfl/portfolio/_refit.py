@@ -43,29 +43,29 @@ _FEW_HELD_OUT = 0.1  # of the samples: without these a fit is as good
 _SOME_HELD_OUT = 0.15  # without these several fits are
 
 
-def choose_refit(asked: bool | str, contest: MemberTrainer, n: int, run: Run, /) -> Refit:
+def choose_refit(asked: bool | str, trainer: MemberTrainer, n: int, run: Run, /) -> Refit:
     """Return whether members are refitted to all rows, as chosen or if time allows.
 
     It pays where folds lack a fifth of the rows, or half: a blend of their models alone errs by
     more. Where there are few rows, of which they lack an eighth, fits to all of them err in their
     own ways by as much.
     """
-    if contest.stopped:
+    if trainer.stopped:
         return ""
     if n < FEW or not isinstance(asked, str):
         return "instead" if n < FEW or asked else ""
     if asked == BESIDE:
         return BESIDE
-    lacking = len(contest.folds[0].outside) / n
-    several = len(contest.folds) > 1
+    lacking = len(trainer.folds[0].outside) / n
+    several = len(trainer.folds) > 1
     if several:
         pays = n >= MANY or (n >= HALF_ENOUGH and lacking > _SOME_HELD_OUT)
     else:
         pays = lacking > _FEW_HELD_OUT
-    if contest.cut_short or not pays:
+    if trainer.cut_short or not pays:
         return ""
-    pairs = zip(contest.weights.tolist(), contest.finished_results, strict=True)
-    once = sum(entry.seconds for weight, entry in pairs if weight > 0) / len(contest.folds)
+    pairs = zip(trainer.weights.tolist(), trainer.finished_results, strict=True)
+    once = sum(entry.seconds for weight, entry in pairs if weight > 0) / len(trainer.folds)
     left = run.remaining_seconds()
     if left is not None and once / (1.0 - lacking) >= left:
         return ""

@@ -382,7 +382,7 @@ METHODS = [
     ),
     Mutant(
         "model files lose digits",
-        "deployment/_files.py",
+        "deployment/_model_files.py",
         "arrays[key] = host\n",
         'arrays[key] = host.astype("float32") if host.dtype == "float64" else host\n',
         "tests/test_persistence.py",

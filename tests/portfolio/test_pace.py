@@ -91,7 +91,7 @@ def test_a_ridge_regression_solves_for_the_fewer_of_rows_and_columns():
     assert member_work(RidgeCV(), 1.0, wide) == member_work(RidgeCV(), 1.0, tall) == 1e5
 
 
-# ---------------------------------------------------------------------- in a contest
+# ---------------------------------------------------------------------- in a trainer
 
 
 class Dear:

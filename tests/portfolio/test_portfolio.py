@@ -188,7 +188,7 @@ def test_of_many_rows_folds_lack_too_much(rng, n, n_folds, whole):
 @pytest.mark.parametrize(("left", "how"), [(None, "both"), (2.6, "both"), (2.4, "")])
 def test_a_whole_model_is_begun_where_there_is_time(left, how):
     entry, fold = SimpleNamespace(seconds=10.0), SimpleNamespace(outside=range(400))
-    contest = SimpleNamespace(
+    trainer = SimpleNamespace(
         stopped=False,
         cut_short=False,
         folds=[fold] * 5,
@@ -196,7 +196,7 @@ def test_a_whole_model_is_begun_where_there_is_time(left, how):
         finished_results=[entry],
     )
     run = SimpleNamespace(remaining_seconds=lambda: left)
-    assert choose_refit("auto", contest, 2_000, run) == how  # 2 seconds a fold, of four fifths
+    assert choose_refit("auto", trainer, 2_000, run) == how  # 2 seconds a fold, of four fifths
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])

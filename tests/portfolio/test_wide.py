@@ -151,9 +151,9 @@ def test_selection_is_tried_where_columns_are_more_than_rows(n, d, classes):
 def slow_members(monkeypatch, each):
     """Let the least that members of ours take be so many seconds, which nothing measures."""
 
-    def paced(contest, member, clock):
+    def paced(trainer, member, clock):
         least = each if member.keeps_time else 0.0
-        inside = contest.folds[0].inside
+        inside = trainer.folds[0].inside
         full = Size(*inside.X.shape)
         return Pace(full, fit_work, full, least, 0.0)
 

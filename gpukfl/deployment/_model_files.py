@@ -110,7 +110,7 @@ def write(path: str | Path, estimator: Any, about: dict[str, Any], /) -> None:
     arrays: dict[str, np.ndarray] = {}
     header = _make_header(estimator, about, arrays)
     try:
-        _assembled(header, arrays)
+        _check_header(header, arrays)
     except (RefusedError, MisfitError) as error:
         msg = f"expected a model as gpukfl.fit makes it, got one {error}"
         raise ValueError(msg) from error
@@ -167,18 +167,18 @@ def read(path: str | Path, /) -> tuple[Any, dict[str, Any]]:
         try:
             archive = Archive(file)
             check_version(archive.header)
-            return _made(archive)
+            return _read_model(archive)
         except (RefusedError, MisfitError) as error:
             msg = f"expected a gpukfl model file, got {path}, {error}"
             raise ValueError(msg) from error
 
 
-def _made(archive: Archive) -> tuple[Any, dict[str, Any]]:
+def _read_model(archive: Archive) -> tuple[Any, dict[str, Any]]:
     """Load the content of an archive; raise RefusedError where that fails."""
     try:
-        estimator, about = _assembled(archive.header, archive.arrays)
-        _filled(estimator, archive.read)
-        about["reader"] = _filled(about["reader"], archive.read)
+        estimator, about = _check_header(archive.header, archive.arrays)
+        _fill_arrays(estimator, archive.read)
+        about["reader"] = _fill_arrays(about["reader"], archive.read)
         _check_reader(about["reader"], estimator)
         if isinstance(estimator, AutoBase):
             _check_members(estimator)
@@ -206,7 +206,7 @@ def _check_reader(reader: Reader | None, estimator: Any) -> None:
         raise RefusedError(msg)
 
 
-def _assembled(header: dict[str, Any], arrays: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+def _check_header(header: dict[str, Any], arrays: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
     """Check a header; return the estimator and the model's other fields.
 
     Arrays are those of `arrays`, read or not: only their dtypes and shapes are looked at.
@@ -272,23 +272,25 @@ def _make_estimator(kind: type, parameters: dict[str, Any]) -> Any:
     return estimator
 
 
-def _filled(value: Any, read: Callable[[Stored], np.ndarray]) -> Any:
+def _fill_arrays(value: Any, read: Callable[[Stored], np.ndarray]) -> Any:
     """Replace placeholders by their arrays."""
     if isinstance(value, Stored):
         return read(value)
     if isinstance(value, Foreign):
-        return load_estimator(_filled(value.array, read))
+        return load_estimator(_fill_arrays(value.array, read))
     if isinstance(value, dict):
-        return {key: _filled(item, read) for key, item in value.items()}
+        return {key: _fill_arrays(item, read) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_filled(item, read) for item in value]
+        return [_fill_arrays(item, read) for item in value]
     if isinstance(value, HostStored):
         for name, item in vars(value).items():
-            setattr(value, name, _filled(item, read))
+            setattr(value, name, _fill_arrays(item, read))
         check_values(value)
         value._keep_predictor()
     if isinstance(value, _WITH_ARRAYS):
-        fields = {f.name: _filled(getattr(value, f.name), read) for f in dataclasses.fields(value)}
+        fields = {
+            f.name: _fill_arrays(getattr(value, f.name), read) for f in dataclasses.fields(value)
+        }
         value = dataclasses.replace(value, **fields)
     if isinstance(value, ArrayModel):
         _check_model(value)
