@@ -315,6 +315,7 @@ class KernelStack:
     prepared: Prepared
     components: Array  # (m, d, k), or factors (m, 1, d), or (m, 1, 1) of all features
     values: Squares | Powers
+    counts: tuple[int, ...]  # centres of each model; what is beyond is padding
     coef: Array  # (m, q, t)
     bound: Array | None  # (m, 1, t)
     bounds: Array | None  # (2, m, 1, t)
@@ -342,6 +343,7 @@ class KernelStack:
             prepared=Prepared.build(models, places, views),
             components=put_on_place(np.stack([_stretch_matrix(one) for one in parts]), there),
             values=way.from_centers(centers, _unit_kernel(kernel), there),
+            counts=tuple(map(len, centers)),
             coef=put_on_place(_pad_and_stack([to_host(one.coef) for one in parts]), there),
             bound=_limits([one.bound for one in parts], 0, there),
             bounds=_limits([one.bounds for one in parts], 1, there),
@@ -385,7 +387,8 @@ class KernelStack:
         """Evaluate the sums (s, n, t) of the models from start to stop."""
         X, B = X[start:stop, ...], self.components[start:stop, ...]
         U = X * B if B.shape[1] == 1 else X @ B
-        K, coef = self.values.evaluate(U, start, stop), self.coef[start:stop, ...]
+        q = max(self.counts[start:stop])
+        K, coef = self.values.evaluate(U, start, stop, q), self.coef[start:stop, :q, :]
         return (K if K.dtype == coef.dtype else array_namespace(K).astype(K, coef.dtype)) @ coef
 
 
@@ -427,12 +430,12 @@ class Squares:
         center = np.stack(middle)[:, None]
         return cls(put_on_place(center, there), put_on_place(columns, there), kernel.profile)
 
-    def evaluate(self, U: Array, start: int, stop: int, /) -> Array:
-        """Values (s, n, q) at points (s, n, k), by the models from start to stop."""
-        xp = array_namespace(U)
+    def evaluate(self, U: Array, start: int, stop: int, q: int, /) -> Array:
+        """Values (s, n, q) at points (s, n, k), by q centres of the models from start to stop."""
+        xp, right = array_namespace(U), self.right[start:stop, :, :q]
         U = U - self.center[start:stop, ...]
         squares = xp.sum(U * U, axis=2, keepdims=True)
-        found = xp.concat([U, squares, xp.ones_like(squares)], axis=2) @ self.right[start:stop, ...]
+        found = xp.concat([U, squares, xp.ones_like(squares)], axis=2) @ right
         if is_host(found):  # in place, which the standard cannot say
             return self.profile(np.maximum(found, 0.0, out=found))
         return self.profile(clip(found, low=0.0))
@@ -443,7 +446,6 @@ class Powers:
     """Functions of sums of powers of differences, in float64."""
 
     centers: Array  # (m, k, q)
-    counts: tuple[int, ...]  # centres of each model
     kernel: Any  # of lengthscale 1
 
     @classmethod
@@ -451,16 +453,16 @@ class Powers:
         """Stack the centres (q, k) of models, padded by centres with coefficient 0."""
         Z = _pad_and_stack([points.astype(np.float64) for points in centers])
         columns = np.ascontiguousarray(Z.transpose(0, 2, 1))
-        return cls(put_on_place(columns, there), tuple(map(len, centers)), kernel)
+        return cls(put_on_place(columns, there), kernel)
 
     @property
     def n_features(self) -> int:
         """Coordinates of points."""
         return self.centers.shape[1]
 
-    def evaluate(self, U: Array, start: int, stop: int, /) -> Array:
-        """Values (s, n, q) at points (s, n, k), by the models from start to stop."""
-        Z = self.centers[start:stop, ...]
+    def evaluate(self, U: Array, start: int, stop: int, q: int, /) -> Array:
+        """Values (s, n, q) at points (s, n, k), by q centres of the models from start to stop."""
+        Z = self.centers[start:stop, :, :q]
         if not is_host(U) or not is_host(Z):
             xp = array_namespace(U)
             U = xp.astype(U, xp.float64, copy=False)

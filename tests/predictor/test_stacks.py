@@ -114,6 +114,25 @@ def test_a_quick_blend_is_stacked(tmp_path):
     agree(found, light)
 
 
+def test_models_of_fewer_centres_take_no_longer_for_those_of_more(tmp_path, monkeypatch):
+    members = ["manhattan_laplace", "matern52"]
+    options = {"members": members, "n_folds": 2, "refit": "both", "progress": False}
+    found = gpukfl.fit(X, Y, **options)
+    taken = []
+    for stack in stacks_of(found):
+        evaluate = type(stack.values).evaluate
+
+        def note(values, U, start, stop, q, evaluate=evaluate):
+            taken.append(q)
+            return evaluate(values, U, start, stop, q)
+
+        monkeypatch.setattr(type(stack.values), "evaluate", note)
+    monkeypatch.setattr("gpukfl.predictor._stacks._AT_ONCE", 1)
+    found.predict(NEW)
+    assert sorted(taken) == sorted(2 * [len(X) // 2, len(X) // 2, len(X)])
+    agree(found, light_of(found, tmp_path))
+
+
 # ---------------------------------------------------------------------- scaled rows
 
 
@@ -142,14 +161,15 @@ def test_scalings_of_all_classes_are_one_array():
 )
 def test_powers_of_differences_are_those_of_the_kernel(kernel, monkeypatch):
     centers, rows = [X[:20], X[20:40], X[40:60]], np.stack([NEW, NEW + 0.1, X[:1] + 0.0 * NEW])
-    values, n = Powers.from_centers(centers, kernel, X), len(centers)
-    np.testing.assert_allclose(values.evaluate(rows, 0, n)[1], values.evaluate(rows[1:], 1, n)[0])
+    values, given = Powers.from_centers(centers, kernel, X), (0, len(centers), 20)
+    whole, part = values.evaluate(rows, *given), values.evaluate(rows[1:], 1, 3, 15)
+    np.testing.assert_allclose(whole[1:, :, :15], part)
     expected = [kernel._evaluate(U, Z) for U, Z in zip(rows, centers, strict=True)]
     for near in (2**16, 3 * centers[0].size, 1):
         monkeypatch.setattr("gpukfl.predictor._stacks._NEAR", near)
         with use_numpy_only():
-            np.testing.assert_allclose(values.evaluate(rows, 0, n), expected, rtol=1e-13)
-    np.testing.assert_allclose(values.evaluate(rows, 0, n), expected, rtol=1e-13)
+            np.testing.assert_allclose(values.evaluate(rows, *given), expected, rtol=1e-13)
+    np.testing.assert_allclose(values.evaluate(rows, *given), expected, rtol=1e-13)
 
 
 def test_buffers_are_as_before():
