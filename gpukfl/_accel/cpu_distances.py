@@ -97,17 +97,22 @@ def _distances(X, Zt, order, out, start, stop):
 
 
 @read_only_arguments
-def stacked_sums(U: np.ndarray, Z: np.ndarray, order: float, /) -> np.ndarray:
-    """Add up powers of differences of U (m, n, k) and Z (m, k, q): (m, n, q), in float64."""
+def stacked_sums(
+    U: np.ndarray, Z: np.ndarray, order: float, /, *, rooted: bool = False
+) -> np.ndarray:
+    """Add up powers of differences of U (m, n, k) and Z (m, k, q): (m, n, q), in float64.
+
+    `rooted` returns distances, the roots of the sums.
+    """
     (m, n, k), q = U.shape, Z.shape[2]
     out = np.empty((m, n, q))
-    args = (contiguous(U), contiguous(Z), order, out)
+    args = (contiguous(U), contiguous(Z), order, rooted, out)
     run_in_chunks(n, m * n * q * k, lambda _, start, stop: _stacked_sums(*args, start, stop))
     return out
 
 
 @njit(nogil=True, cache=True, fastmath={"contract"})
-def _stacked_sums(U, Z, order, out, start, stop):
+def _stacked_sums(U, Z, order, rooted, out, start, stop):
     m, k, q = Z.shape
     totals = np.empty((_ROWS, _TILE))
     for model in range(m):
@@ -115,13 +120,17 @@ def _stacked_sums(U, Z, order, out, start, stop):
             rows = min(_ROWS, stop - top)
             for left in range(0, q, _TILE):
                 width = min(_TILE, q - left)
-                totals[:rows, :] = 0.0
+                totals[:, :] = 0.0
                 for feature in range(k):
                     z = Z[model, feature, left : left + width]
                     for r in range(rows):
                         _add(U[model, top + r, feature], z, order, totals[r])
                 for r in range(rows):
-                    out[model, top + r, left : left + width] = totals[r, :width]
+                    found = out[model, top + r, left : left + width]
+                    if rooted:
+                        _root(totals[r], order, found)
+                    else:
+                        found[:] = totals[r, :width]
 
 
 @njit(nogil=True, cache=True, fastmath={"contract"}, inline="always")

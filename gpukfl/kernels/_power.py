@@ -54,12 +54,15 @@ class PowerExponential(LengthscaleKernel):
         """Value at sums of powers of scaled differences."""
         return decay(s ** (self.exponent / self.order))
 
+    def profile_at_distance(self, r: Array, /) -> Array:
+        """Value at scaled distances."""
+        return decay(r if self.exponent == 1 else r**self.exponent)
+
     def _scaled_distances(self, X: Array, Z: Array, /) -> Array:
         return divide_by_lengthscale(distances(X, Z, norm=self.norm), self.lengthscale)
 
     def _evaluate(self, X: Array, Z: Array, /) -> Array:
-        power = self._scaled_distances(X, Z) ** self.exponent
-        return drop_negligible(decay(power))
+        return drop_negligible(self.profile_at_distance(self._scaled_distances(X, Z)))
 
     def _pullback(self, X: Array, Z: Array, P: Array, K: Array | None, /) -> tuple[Array, Array]:
         width = self._width(X)

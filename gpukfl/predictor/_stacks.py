@@ -472,10 +472,10 @@ class Powers:
         if has_compiled_code(U):
             from gpukfl._accel.cpu_distances import stacked_sums
 
-            sums = stacked_sums(U, Z, float(self.kernel.power))
-        else:
-            sums = self._sum_in_numpy(U, Z)
-        return self.kernel.profile(sums)
+            rooted = isinstance(self.kernel, PowerExponential)  # by roots quicker than powers
+            sums = stacked_sums(U, Z, float(self.kernel.power), rooted=rooted)
+            return self.kernel.profile_at_distance(sums) if rooted else self.kernel.profile(sums)
+        return self.kernel.profile(self._sum_in_numpy(U, Z))
 
     def _sum_in_numpy(self, U: np.ndarray, Z: np.ndarray) -> np.ndarray:
         """Add up powers (s, n, q), by blocks that stay near the processor."""
