@@ -296,7 +296,7 @@ def test_members_that_are_no_arrays_are_refused(members, path):
         (b"'<f8'", b"'|O8'"),
         (b"'<f8'", b"'<f2'"),
         (b"'<f8'", b"'<c8'"),
-        (b"True", b"true"),
+        (b"False", b"false"),
         (b"'shape'", b"'shap('"),
         (b"(3, 6)", b"(6, 6)"),
         (b"(3, 6)", b"(-3,6)"),
