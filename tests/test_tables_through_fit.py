@@ -380,6 +380,19 @@ def test_reports_hold_columns_and_levels(kernel, tmp_path):
 # ---------------------------------------------------------------------- one model of a blend
 
 
+def test_a_distilled_model_of_numbers_takes_columns_by_their_names():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.standard_normal((60, 3)), columns=["a", "b", "c"])
+    small = gpukfl.fit(X, X["a"] - X["b"], members=["linear"], n_folds=2, progress=False).distilled(
+        "laplace"
+    )
+    expected = small.predict(X)
+    np.testing.assert_array_equal(small.predict(X[["c", "a", "b"]]), expected)
+    np.testing.assert_array_equal(small.predict(X.to_numpy()), expected)
+    with pytest.raises(ValueError, match="expected columns b, which are missing"):
+        small.predict(X[["a", "c"]])
+
+
 def test_a_distilled_model_reads_the_table(blend):
     small = blend.distilled("laplace")
     assert small.score > 0.5

@@ -14,7 +14,7 @@ from gpukfl.estimators._run import Run
 from gpukfl.portfolio._folds import held_out_loss
 from gpukfl.portfolio._members import CANDIDATES, NAMES, Member, Task
 from gpukfl.predictor import floor_probabilities, member_predictor
-from gpukfl.tables._reader import Reader
+from gpukfl.tables._reader import Reader, order_numbers
 
 _SHARE = 5  # a fifth of the rows judges, where there is one fold
 _FEWEST = 4  # rows, of which some judge
@@ -35,12 +35,15 @@ class Distilled:
         Of the blend on the same rows, by models that have not seen them.
     reader : Reader or None
         What makes rows for the model of a table's columns; it knows nothing of the targets.
+    feature_names : tuple of str or None
+        Columns of the frame of complete numbers that the blend was fitted to, in order.
     """
 
     model: Any
     score: float
     score_of_blend: float
     reader: Reader | None = field(default=None, repr=False)
+    feature_names: tuple[str, ...] | None = field(default=None, repr=False)
 
     @property
     def loss(self) -> float:
@@ -49,7 +52,11 @@ class Distilled:
 
     def predict(self, X: Any) -> Array:
         """Predict for rows in the form that the blend takes."""
-        return self.model.predict(X if self.reader is None else self.reader(X))
+        if self.reader is not None:
+            X = self.reader(X)
+        elif self.feature_names is not None:
+            X = order_numbers(X, self.feature_names)
+        return self.model.predict(X)
 
 
 def distil(blend: Any, name: str, /) -> Distilled:
@@ -84,7 +91,9 @@ def distil(blend: Any, name: str, /) -> Distilled:
     reader = None if known is None else Reader(known.table, known.blind)
     everything = to_host(blend._outputs(kept.rows))
     model = _fit_to_blend(blend, member, kept.rows, everything, labels)
-    return Distilled(model, score, score_of_blend, reader)
+    names = getattr(blend, "feature_names_in_", None)
+    named = None if names is None else tuple(map(str, names))
+    return Distilled(model, score, score_of_blend, reader, named)
 
 
 def _draw_test_rows(n: int, rng: np.random.RandomState) -> np.ndarray:

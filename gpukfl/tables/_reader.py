@@ -298,6 +298,17 @@ def read_new_rows(estimator: Any, reader: Reader | None, X: Any, target: str, /)
     return numeric_frame(_order_columns(X, known), gaps=takes_gaps(estimator))
 
 
+def order_numbers(X: Any, names: Sequence[str], /) -> Any:
+    """Return the columns of a frame of numbers in the order of names; other rows as they are.
+
+    Raises ValueError if columns are missing.
+    """
+    X = frame_from_dicts(X)
+    if not is_frame(X):
+        return X
+    return numeric_frame(_order_columns(stringify_names(X), names)).to_numpy()
+
+
 def takes_gaps(estimator: Any, /) -> bool:
     """Whether new rows may have missing values, as in blends."""
     return hasattr(estimator, "encodings_")
