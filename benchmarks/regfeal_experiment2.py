@@ -60,7 +60,7 @@ def run_one(
     return {
         R2: r2_of(found, sample),
         FEATURE: features_of(found, sample.P),
-        UPDATED: features_of(replace(found, R=R, eta=eta), sample.P),
+        UPDATED: features_of(replace(found, rotation=R, eta=eta), sample.P),
         "distinct": len(found.indices.tuples),
         "seconds": seconds,
     }
