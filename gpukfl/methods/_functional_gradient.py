@@ -52,11 +52,11 @@ class Loss(ABC):
 
     @abstractmethod
     def lipschitz(self, radius: float, largest_y: float = 1.0) -> float:
-        """Return the largest slope ρ for |z| up to `radius` and |y| up to `largest_y`."""
+        """Return the largest slope ρ for ``|z|`` up to `radius` and ``|y|`` up to `largest_y`."""
 
     @abstractmethod
     def largest(self, radius: float, largest_y: float = 1.0) -> float:
-        """Return the largest loss M for |z| up to `radius` and |y| up to `largest_y`."""
+        """Return the largest loss M for ``|z|`` up to `radius` and ``|y|`` up to `largest_y`."""
 
 
 @dataclass(frozen=True)
