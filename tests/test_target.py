@@ -1,11 +1,14 @@
 """What `gpukfl.fit` takes a target for, and what it says of it."""
 
 import datetime
+import warnings
 from decimal import Decimal
 
 import fit_cases
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from fit_cases import LABELS, N, X, Y, fit
 from hypothesis import given, settings
@@ -336,3 +339,86 @@ def test_targets_have_names_of_any_kind(name, several):
     model, expected = gpukfl.fit(whole, y, **options), gpukfl.fit(frame, Y, **options)
     assert model.target_name == str(name)
     np.testing.assert_array_equal(model.predict(whole).ravel(), expected.predict(frame))
+
+
+# ---------------------------------------------------------------------- integers beyond 2**53
+
+FAR = [2**60 + k for k in (THREE % 2).tolist()]
+FAR_TARGETS = {
+    "list": FAR,
+    "array": np.array(FAR),
+    "unsigned": np.array(FAR, dtype=np.uint64) + np.uint64(2**63),
+    "nullable": pd.Series(FAR, dtype="Int64"),
+    "objects": np.array(FAR, dtype=object),
+    "integers and whole floats": [float(v) if v == 2**60 else v for v in FAR],
+    "decimals": list(map(Decimal, FAR)),
+    "arrow": pa.array(FAR),
+    "polars": pl.Series(FAR, dtype=pl.UInt64),
+    "128 bits": pl.Series(FAR, dtype=pl.Int128),
+    "categories": pd.Series(FAR).astype("category"),
+    "text": list(map(str, FAR)),
+}
+LONG = {
+    "list": [2**70 + k for k in (THREE % 2).tolist()],
+    "of both signs": [2**63 + 1 if k else -5 for k in (THREE % 2).tolist()],
+    "of 400 digits": [10**400 + k for k in (THREE % 2).tolist()],
+}
+
+
+@pytest.mark.parametrize("y", FAR_TARGETS.values(), ids=list(FAR_TARGETS))
+def test_numbers_that_float64_rounds_are_warned_of(y):
+    with pytest.warns(UserWarning, match="price has integers beyond .* values become 1: subtract"):
+        assert read_target(y, "regression", name="price").task == "regression"
+
+
+@pytest.mark.parametrize("y", FAR_TARGETS.values(), ids=list(FAR_TARGETS))
+def test_labels_beyond_2_to_the_53_stay_exact(y):
+    target = read_target(y, "classification")
+    low, high = np.unique(target.y).tolist()
+    assert int(high) - int(low) == 1
+    np.testing.assert_array_equal(host_target(y), target.y)
+
+
+def test_integers_that_float64_holds_are_not_warned_of():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        read_target([2**60 * k for k in range(-4, 8)], "regression")
+        read_target([2**70 * k for k in range(40)], "regression")
+
+
+@pytest.mark.parametrize("y", LONG.values(), ids=list(LONG))
+def test_labels_beyond_64_bits_are_refused(y):
+    X = np.arange(len(y), dtype=float)[:, None]
+    for refused in (
+        lambda: read_target(y, "classification"),
+        lambda: gpukfl.KernelRidgeClassifier().fit(X, y),
+    ):
+        with pytest.raises(ValueError, match="expected labels that 64-bit integers hold, got"):
+            refused()
+
+
+def test_targets_that_float64_does_not_hold_are_refused():
+    X, y = np.arange(BIG, dtype=float)[:, None], LONG["of 400 digits"]
+    for refused in (
+        lambda: read_target(y, "regression"),
+        lambda: gpukfl.KernelRidgeRegressor().fit(X, y),
+        lambda: gpukfl.KernelRidgeRegressor().fit(X, X[:, 0], sample_weight=y),
+    ):
+        with pytest.raises(ValueError, match="expected numbers that float64 holds"):
+            refused()
+
+
+@pytest.mark.parametrize("make", [pa.array, pl.Series, lambda y: pl.DataFrame({"y": y})])
+def test_labels_stay_exact_beside_missing_ones(make):
+    X = np.random.default_rng(0).standard_normal((40, 2))
+    y = make([None, *FAR[:39]])
+    with pytest.warns(UserWarning, match="y is missing in 1 of 40 rows"):
+        model = gpukfl.fit(X, y, method="rkhs_weighting")
+    assert model.classes_.tolist() == [2**60, 2**60 + 1]
+    assert set(model.predict(X).tolist()) <= {2**60, 2**60 + 1}
+
+
+def test_an_estimator_warns_of_rounded_targets():
+    X = np.arange(40, dtype=float)[:, None]
+    with pytest.warns(UserWarning, match="y has integers beyond 2"):
+        gpukfl.KernelRidgeRegressor().fit(X, [2**60 + 300 * k for k in range(40)])

@@ -23,6 +23,8 @@ GAPS = frozenset(
 )
 SEVERAL = ", "  # between the names of several targets
 WHOLE = 2.0**53  # up to which float64 tells whole numbers apart
+WIDE = ("Int128", "UInt128")  # types of polars that NumPy does not have
+TOO_LONG = "expected numbers that float64 holds, below 1.8e308, got a longer integer"
 _NO_VALUES = ("NAType", "NaTType")  # what pandas has for no value
 _NOT_EQUAL = (float, np.floating, Decimal, np.datetime64, np.timedelta64)  # gaps are not themselves
 _PLAIN_TYPES = {float, int, bool, np.float64, np.float32, np.int64, np.bool_, type(None)}
@@ -53,7 +55,9 @@ def as_frame(X: Any, /) -> Any:
         If the frame is not in memory.
     """
     if not is_frame(X):
-        return X.to_pandas() if type(X).__module__.startswith("pyarrow") else X
+        if not type(X).__module__.startswith("pyarrow"):
+            return X
+        return X.to_pandas(integer_object_nulls=True)  # floats would round integers
     import pandas as pd
 
     if isinstance(X, pd.DataFrame):
@@ -74,11 +78,17 @@ def column_values(values: Any, /) -> np.ndarray:
 
 def column_array(values: Any, /) -> np.ndarray:
     """Convert a column to an array; times of day of Arrow are rounded to microseconds."""
+    if str(getattr(values, "dtype", "")) in WIDE:
+        return np.array(list(values), dtype=object)
     if str(getattr(values, "type", "")) == "time64[ns]":
         import pyarrow as pa
 
         values = values.cast(pa.time64("us"), safe=False)
-    return np.asarray(values)
+    found = np.asarray(values)
+    listed = isinstance(values, (list, tuple)) and found.dtype.kind == "f"
+    if listed and (np.abs(found) >= WHOLE).any():  # perhaps integers, which NumPy has rounded
+        return np.array(values, dtype=object)
+    return found
 
 
 class NotANumberError(ValueError):
@@ -105,11 +115,80 @@ def to_numbers(values: Sequence[Any] | np.ndarray, /) -> np.ndarray:
     ------
     NotANumberError
         If a value is neither a number nor missing.
+    ValueError
+        If float64 does not hold one.
     """
     listed = values.tolist() if isinstance(values, np.ndarray) else list(values)
-    if set(map(type, listed)) <= _PLAIN_TYPES:
-        return np.array(listed, dtype=np.float64)
-    return np.array([_number(value) for value in listed], dtype=np.float64)
+    try:
+        if set(map(type, listed)) <= _PLAIN_TYPES:
+            return np.array(listed, dtype=np.float64)
+        return np.array([_number(value) for value in listed], dtype=np.float64)
+    except OverflowError:
+        raise ValueError(TOO_LONG) from None
+
+
+def plain_numbers(values: np.ndarray, /) -> np.ndarray:
+    """Convert an object array of numbers to a numeric one.
+
+    Whole numbers beyond 2⁵³ stay exact: as int64 or uint64, or as Python's integers where neither
+    holds all of them. Raises ValueError if float64 does not hold one among others.
+    """
+    listed = values.ravel().tolist()
+    found = np.array(listed)
+    if found.dtype.kind not in "biu":
+        found = _far_integers(listed)
+    if found is None:
+        try:
+            found = np.array(listed, dtype=np.float64)
+        except OverflowError:
+            raise ValueError(TOO_LONG) from None
+    return found.reshape(values.shape)
+
+
+def _far_integers(listed: list[Any]) -> np.ndarray | None:
+    """Return whole numbers of which some are beyond 2⁵³, or None of others."""
+    exact = (numbers.Integral, Decimal)
+    far = any(isinstance(v, exact) and abs(v) >= WHOLE for v in listed)
+    if not far or any(v % 1 != 0 for v in listed):
+        return None
+    integers = [int(v) for v in listed]
+    low, high = min(integers), max(integers)
+    signed, unsigned = np.iinfo(np.int64), np.iinfo(np.uint64)
+    if signed.min <= low and high <= signed.max:
+        return np.array(integers, dtype=np.int64)
+    return np.array(integers, dtype=np.uint64 if low >= 0 and high <= unsigned.max else object)
+
+
+def check_labels(labels: np.ndarray, /) -> np.ndarray:
+    """Return labels of `plain_numbers`; raise ValueError unless 64-bit integers hold them."""
+    if labels.dtype == object:
+        longest = max(labels.ravel().tolist(), key=abs)
+        shown = f"{longest}" if abs(longest) < 10**40 else "a longer one"
+        msg = (
+            f"expected labels that 64-bit integers hold, got {shown}: make text of them, "
+            "[str(label) for label in y]"
+        )
+        raise ValueError(msg)
+    return labels
+
+
+def rounded_integers(values: np.ndarray, /) -> np.ndarray:
+    """Return which values (n,), numbers of any dtype, are integers that float64 rounds."""
+    if values.dtype.kind in "iu":
+        floats = values.astype(np.float64)
+        within = floats < float(np.iinfo(values.dtype).max)  # 2⁶³ and 2⁶⁴ would overflow
+        return ~within | (np.where(within, floats, 0.0).astype(values.dtype) != values)
+    if values.dtype != object:
+        return np.zeros(len(values), dtype=bool)
+    return np.fromiter(map(_is_rounded, values), bool, len(values))
+
+
+def _is_rounded(value: Any) -> bool:
+    """Whether a value is an integer of more than the 53 bits that float64 has."""
+    if not isinstance(value, (numbers.Integral, Decimal)) or value % 1 != 0:
+        return False
+    size = abs(int(value))
+    return size > WHOLE and size % 2 ** (size.bit_length() - 53) != 0
 
 
 def _number(value: Any) -> float:
@@ -202,6 +281,9 @@ def _read_numbers(column: Any) -> Any:
     except NotANumberError as error:
         _check_no_time(error.value)
         return column
+    except ValueError as error:
+        msg = f"column {column.name!r}: {error}"
+        raise ValueError(msg) from None
 
 
 def _check_no_time(value: Any) -> None:
@@ -403,7 +485,10 @@ def is_numeric(X: Any, /) -> bool:
 
 
 def _is_finite(column: Any) -> bool:
-    numbers = column.to_numpy(dtype=np.float64, na_value=np.nan)
+    try:
+        numbers = column.to_numpy(dtype=np.float64, na_value=np.nan)
+    except OverflowError:  # which the table says with the column's name
+        return False
     return bool(np.isfinite(numbers).all())
 
 

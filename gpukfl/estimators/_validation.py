@@ -31,12 +31,17 @@ from gpukfl.core._array import (
     to_host,
 )
 from gpukfl.core._frames import (
+    TOO_LONG,
+    WIDE,
     check_container,
+    check_labels,
     check_no_dates,
     check_size,
+    column_array,
     columns_to_numbers,
     holds_float32,
     kind_of_objects,
+    plain_numbers,
 )
 
 _FLOATS = ("float32", "float64")
@@ -145,6 +150,9 @@ def _name_bad_argument(name: str) -> Iterator[None]:
     """Name the argument that NumPy could not convert to numbers."""
     try:
         yield
+    except OverflowError:
+        msg = f"{name}: {TOO_LONG}"
+        raise ValueError(msg) from None
     except (TypeError, ValueError) as error:
         said = str(error)
         if name == "X" and "contains NaN" in said:  # its advice is another library's estimator
@@ -276,7 +284,9 @@ def validate_labels(y: Any, X: Array, /) -> np.ndarray:
         raise ValueError(msg)
     check_container("y", y, labels=True)
     with sklearn_lock(), _name_bad_argument("y"):
-        labels = column_or_1d(to_host(detach(y)) if is_array(y) else y, warn=True)
+        given = to_host(detach(y)) if is_array(y) else y
+        given = column_array(given) if isinstance(given, (list, tuple)) else given
+        labels = column_or_1d(given, warn=True)
     labels = plain_labels(labels)
     if labels.dtype.kind in "fc" and not np.all(np.isfinite(labels)):
         msg = "Input y contains NaN or infinity: expected a label for each sample"
@@ -302,7 +312,7 @@ def plain_labels(y: Any, /) -> np.ndarray:
     """
     labels = np.asarray(y)
     if labels.dtype == object and kind_of_objects(labels.ravel()) == "numbers":
-        return np.array(labels.tolist())
+        return check_labels(plain_numbers(labels))
     return labels
 
 
@@ -346,7 +356,8 @@ def validate_weights(sample_weight: Any, X: Array, /) -> np.ndarray | None:
     host = to_host(sample_weight) if is_array(sample_weight) else sample_weight
     if isinstance(host, numbers.Real):
         host = np.full(n, float(host))
-    with sklearn_lock():
+    host = column_array(host) if str(getattr(host, "dtype", "")) in WIDE else host
+    with sklearn_lock(), _name_bad_argument("sample_weight"):
         weights = check_array(host, ensure_2d=False, dtype=np.float64, input_name="sample_weight")
     if weights.ndim != 1:
         msg = f"Sample weights must be 1D array or scalar: expected ({n},), got {weights.shape}"

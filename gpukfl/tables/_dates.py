@@ -55,8 +55,8 @@ _DATE = re.compile(
     re.IGNORECASE,
 )
 _TWO_FIRST = re.compile(r"\s*(\d{1,2})([-/.])(\d{1,2})[-/.]")
-_YEAR_AND_MONTH = re.compile(r"(\d{4})[-/](\d\d)")
-_SEASONS = 3  # different values from which a year and the next one are no month by chance
+_YEAR_AND_MONTH = re.compile(r"(\d{4})[-/](\d\d?)")
+_SEASONS = 2  # different values from which a year and the next one are no month by chance
 _ROWS = 2**15  # dates that numbers are made of at once
 _SEEN = 1000  # labels that are looked at before all are
 

@@ -22,6 +22,7 @@ import numpy as np
 
 from gpukfl.core._frames import GAPS, WHOLE, listed, reads_as_date
 from gpukfl.core._warnings import warn
+from gpukfl.tables._numerals import VERSIONS, doubtful_numbers
 from gpukfl.tables._text_files import Source, TextTable, warn_titles
 
 # --------------------------------------------------------------------------------- load
@@ -442,6 +443,7 @@ def _parse_numbers(frame: Any, reading: Reading) -> Any:
     if not mark:
         # Where commas separate columns, points are seldom between groups of digits
         _warn_ambiguous_numbers(numbers, changed, "," if reading.commas_separate else ",.")
+    _warn_of_versions(frame, reading)
     _warn_zero_padded({n: words for n, words in texts.items() if n not in numbers}, reading)
     _warn_missing_words(texts | numbers, reading)
     found = _replace_columns(frame, changed)
@@ -469,6 +471,29 @@ def _warn_zero_padded(texts: dict[str, Words], reading: Reading) -> None:
             f"kinds={{{some[0]!r}: 'numeric'}}) reads numbers, as does --columns {some[0]}=numeric "
             "on the command line"
         )
+
+
+def _warn_of_versions(frame: Any, reading: Reading) -> None:
+    """Warn of floats of few values that a file writes as versions, such as 1.10 beside 1.9."""
+    few = [name for name in frame.columns if name not in reading.kinds and _has_few(frame[name])]
+    again = reading.written(few) if few and reading.written else {}
+    for name in few if len(again) else ():
+        words = Words.from_column(again[name])
+        doubt = doubtful_numbers(words.values) if words else ""
+        if doubt:
+            warn(
+                f"column {name!r}: {doubt}. If that is wrong, load_frame(..., "
+                f"kinds={{{name!r}: 'category'}}) keeps the text, as does --columns "
+                f"{name}=category on the command line"
+            )
+
+
+def _has_few(column: Any) -> bool:
+    """Whether numbers are few, with one to three decimals, as versions have."""
+    if not _has_points(column):
+        return False
+    values = 1000.0 * column.dropna().unique()
+    return len(values) <= VERSIONS and np.allclose(values, np.rint(values), rtol=0.0, atol=1e-6)
 
 
 def _text_columns(frame: Any, reading: Reading) -> dict[str, Words]:

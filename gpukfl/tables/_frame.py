@@ -217,7 +217,6 @@ _ROWS = 2**14  # of text that are read at once
 # Names of types of text: of pandas, polars and Arrow
 _TEXT = re.compile(r"(large_)?(str|string|string_view)(\[.*\])?", re.IGNORECASE)
 _CATEGORIES = ("Categorical", "Enum", "dictionary<")  # of polars and Arrow
-_WIDE = ("Int128", "UInt128")  # of polars, not of NumPy
 _SORTS: tuple[tuple[str, tuple[type, ...]], ...] = (
     ("text", (str,)),
     ("boolean", (bool, np.bool_)),
@@ -385,7 +384,7 @@ def _read_masked_numbers(column: Any) -> Values:
 
 def _read_others(column: Any) -> Values:
     """Read values by NumPy, with integers that it would round as objects."""
-    array = column_values(list(column) if _type_name(column) in _WIDE else column)
+    array = column_values(column)
     if array.dtype.kind == "f" and (np.abs(array) >= WHOLE).any():
         return read_objects(column.to_pylist() if hasattr(column, "to_pylist") else list(column))
     return _read_array(array)

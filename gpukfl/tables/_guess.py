@@ -28,6 +28,7 @@ from gpukfl.tables._dates import (
 from gpukfl.tables._numerals import (
     CLOCK,
     detect_notation,
+    doubtful_numbers,
     format_number,
     has_zero_padded,
     is_gap,
@@ -323,6 +324,10 @@ def _label(name: str, values: Values) -> Column:
     unit, decimal = detect_notation(values.labels)
     if read_as_numbers(values.labels, unit, decimal):
         _warn_of_two_ways(name, values, unit, decimal)
+        doubt = doubtful_numbers(values.labels, unit)
+        if doubt:
+            keeps = f"columns={{{name!r}: 'category'}} keeps the text"
+            warn(f"column {name!r}: {doubt}. If that is wrong, {keeps}")
         found = guess(name, _numerals(values, unit, decimal), True)
         units = [*([unit] if unit else []), *(["decimal commas"] if decimal == "," else [])]
         said = f"{found.reason}, written as text{' with ' * bool(units)}{' and '.join(units)}"

@@ -24,9 +24,13 @@ _INTEGER = re.compile(r"([-+]?(?:\d+|[1-9]\d{0,2}(?:,\d{3})+))(?:\.0*)?", re.ASC
 _TIME = re.compile(
     r"(?:(-?\d+) days?,? \+?)?(\d{1,4}):([0-5]\d)(?::([0-5]\d(?:\.\d+)?))?", re.ASCII
 )
+_DAY = 86_400  # seconds
 _BRACKETED = re.compile(r"\((.*\d.*)\)")  # which accountants write for less than nothing
 _COMMAS = str.maketrans(".,", ",.")
 _PADDED = re.compile(r"[-+]?0\d")  # as of codes, of which the zeros are a part
+_VERSION = re.compile(r"\d{1,3}\.\d{1,3}", re.ASCII)
+VERSIONS = 64  # different numbers up to which they may be versions
+_POWER = re.compile(r"\d+e\d+", re.IGNORECASE | re.ASCII)  # programs write 1e+05, with a sign
 _SEEN = 1000  # labels that are looked at before all are
 
 
@@ -131,6 +135,40 @@ def read_in_two_ways(labels: np.ndarray, unit: str, decimal: str, /) -> str:
     if CLOCK in unit or decimal != "." or not marked or not read_as_numbers(labels, unit, ","):
         return ""
     return str(marked[0])
+
+
+def doubtful_numbers(labels: Iterable[str], unit: str = "", /) -> str:
+    """Return a remark on numbers or times that may be something else, or ""."""
+    kept = [label.strip() for label in labels if not is_gap(label, unit)]
+    if unit == CLOCK:
+        return _doubtful_times(kept)
+    version = _version_label(kept)
+    if version:
+        return f"{version!r} is the number {float(version):g} here"
+    powers = [label for label in kept if _POWER.fullmatch(label)]
+    if powers and len(powers) == len(kept):
+        return f"{powers[0]!r} is the number {float(powers[0]):g} here"
+    return ""
+
+
+def _version_label(kept: list[str]) -> str:
+    """Return a label such as 1.10 beside 1.9, of which numbers would have as many digits."""
+    if not kept or len(kept) > VERSIONS or not all(map(_VERSION.fullmatch, kept)):
+        return ""
+    if all(label.startswith("0") for label in kept):  # shares
+        return ""
+    digits = {label: len(label.partition(".")[2]) for label in kept}
+    least = min(digits.values())
+    return next((label for label in kept if label.endswith("0") and digits[label] > least), "")
+
+
+def _doubtful_times(kept: list[str]) -> str:
+    """Return a remark on times of two parts, no times of the day, beside others of three."""
+    long = next((label for label in kept if label.count(":") == 2), "")
+    for label in kept if long else ():
+        if label.count(":") == 1 and _parse_label(label)[0] >= _DAY:
+            return f"{label!r} is taken for hours and minutes beside {long!r}"
+    return ""
 
 
 def mixed_note(labels: np.ndarray, types: Iterable[str], /) -> str:

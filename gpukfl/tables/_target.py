@@ -11,8 +11,20 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from gpukfl.core._array import as_columns, is_array, is_host, to_host
-from gpukfl.core._frames import SEVERAL, as_frame, kind_of_objects, reads_as_date, reads_as_number
+from gpukfl.core._frames import (
+    SEVERAL,
+    TOO_LONG,
+    as_frame,
+    check_labels,
+    column_array,
+    kind_of_objects,
+    plain_numbers,
+    reads_as_date,
+    reads_as_number,
+    rounded_integers,
+)
 from gpukfl.core._warnings import warn
+from gpukfl.tables._numerals import parse_integer
 
 _DOUBTFUL = 20  # different integers up to which they may be classes or counts
 _FEW = 10  # classes that integers make without a doubt, if they count up from 0 ...
@@ -57,7 +69,7 @@ class Target:
     kind: str
 
 
-def read_target(y: Any, task: str = "auto", /) -> Target:
+def read_target(y: Any, task: str = "auto", /, *, name: str = "y") -> Target:
     """Return the target and its kind, independent of row order; warn if it is ambiguous.
 
     Parameters
@@ -66,6 +78,8 @@ def read_target(y: Any, task: str = "auto", /) -> Target:
         The target.
     task : {"auto", "regression", "classification"}, default="auto"
         What to take it for, whatever it looks like.
+    name : str
+        What messages call it.
 
     Raises
     ------
@@ -84,9 +98,52 @@ def read_target(y: Any, task: str = "auto", /) -> Target:
         task = _GUESSES[kind](values.ravel()) if one else _guess_many(values, kind)
     if task == "classification" and one and values.ndim > 1:
         y = y[:, 0]
+    if task == "classification" and kind == "integers":
+        check_labels(values)
     if task == "regression" and kind in ("text", "categories"):
-        y = _as_numbers(values, kind)
+        y = values = _as_numbers(values, kind)
+    if task == "regression" and values.dtype.kind in "iuO":
+        y = _rounded(y, values, name)
     return Target(y, task, kind)
+
+
+def warn_rounded_targets(y: Any, name: str = "y", /) -> None:
+    """Warn of integers in numeric targets that float64 rounds; nothing else is said of them."""
+    try:
+        values, kind = _host_values(y)
+    except (NotImplementedError, TypeError, ValueError):  # the checks of a fit tell
+        return
+    if kind == "integers" and values.dtype != object:
+        _warn_of_rounding(values, name)
+
+
+def _rounded(y: Any, values: np.ndarray, name: str) -> Any:
+    """Return integers as numbers of a regression, with a warning of those that are rounded."""
+    if values.dtype != object:
+        _warn_of_rounding(values, name)
+        return y
+    try:
+        floats = values.astype(np.float64)
+    except OverflowError:
+        msg = f"{name}: {TOO_LONG}"
+        raise ValueError(msg) from None
+    _warn_of_rounding(values, name)
+    return floats
+
+
+def _warn_of_rounding(values: np.ndarray, name: str) -> None:
+    """Warn of integers (n,) or (n, t) that float64 rounds."""
+    flat = values.ravel()
+    changed = rounded_integers(flat)
+    if not changed.any():
+        return
+    first = flat[int(np.argmax(changed))]
+    before, after = len(np.unique(flat)), len(np.unique(flat.astype(np.float64)))
+    merged = f"; {before} different values become {after}" if after < before else ""
+    warn(
+        f"{name} has integers beyond 2**53, which float64 rounds, such as {first} to "
+        f"{int(float(first))}{merged}: subtract a start, such as the smallest, before the fit"
+    )
 
 
 def target_name(y: Any, /) -> str | None:
@@ -165,14 +222,14 @@ def _host_values(y: Any, *, tell: bool = False) -> tuple[np.ndarray, str]:
             frame = frame.iloc[:, 0]
         if type(getattr(frame, "dtype", None)).__name__ == "CategoricalDtype":
             return _categories(_complete(np.asarray(frame, dtype=object)), tell), "categories"
-        values = np.asarray(frame)
+        values = column_array(frame)
     if values.dtype.kind in "OT":
         values = _complete(values.astype(object))
         kind = kind_of_objects(values.ravel())
         if kind != "numbers":
             return values, "text" if kind.endswith("text") else kind
-        values = np.array(values.tolist())
-        values = values.astype(np.float64) if values.dtype == object else values
+        values = plain_numbers(values)
+        return values, _KINDS.get(values.dtype.kind, "integers")  # integers of any length
     return values, _KINDS.get(values.dtype.kind, "other objects")
 
 
@@ -189,7 +246,9 @@ def _complete(values: np.ndarray) -> np.ndarray:
 def _categories(values: np.ndarray, tell: bool) -> np.ndarray:
     """Return categories as sortable labels: integers, or else text."""
     if all(isinstance(v, (int, np.integer, np.bool_)) or _is_whole(v) for v in values):
-        return np.array(values.tolist())
+        whole = plain_numbers(values)
+        if whole.dtype != object:  # else they are too long
+            return whole
     other = next((value for value in values if not isinstance(value, str)), None)
     if tell and other is not None:
         kind, text = type(other).__name__, str(other)
@@ -223,7 +282,11 @@ def _as_numbers(values: np.ndarray, kind: str) -> np.ndarray:
             f"({len(bad)} different values that are no numbers)"
         )
         raise ValueError(msg + _conversion(bad))
-    return values.astype(np.float64)
+    if kind == "categories" and values.dtype.kind != "U":
+        return values
+    written = [parse_integer(str(v)) for v in values.ravel()]
+    parsed = [float(v) if n is None else n for v, n in zip(values.ravel(), written, strict=True)]
+    return plain_numbers(np.array(parsed, dtype=object).reshape(values.shape))
 
 
 # ---------------------------------------------------------------------- guesses

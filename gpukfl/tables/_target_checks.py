@@ -297,5 +297,9 @@ def _numbers(column: Any) -> tuple[np.ndarray, np.ndarray]:
     elif pd.api.types.is_numeric_dtype(column.dtype):
         found = column.to_numpy(dtype=np.float64, na_value=np.nan)
     else:
-        found = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+        try:
+            found = pd.to_numeric(column, errors="coerce")
+        except OverflowError:  # of an integer that the fit refuses
+            found = pd.Series(np.nan, column.index)
+        found = found.to_numpy(dtype=np.float64, na_value=np.nan)
     return found, np.isfinite(found)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from numbers import Integral
 from os import PathLike
@@ -16,20 +16,23 @@ from gpukfl.core._array import take_rows as take
 from gpukfl.core._frames import (
     as_frame,
     check_container,
+    column_array,
     column_names,
     frame_from_dicts,
     index_difference,
     is_frame,
+    rounded_integers,
     stringify_names,
 )
 from gpukfl.core._warnings import warn
 from gpukfl.partitioned import Collections, is_dask
-from gpukfl.tables._target import order_targets, read_target, target_name
+from gpukfl.tables._target import order_targets, read_target, target_name, warn_rounded_targets
 from gpukfl.tables._target_checks import Range, find_outliers, outliers_text
 
 SAMPLE = 50_000  # rows of collections that come here, at most: so many are fitted here
 FEWEST = 1_000  # rows by which columns are looked at
 _NAMED = 20  # columns that a message names
+_REFUSED = (NotImplementedError, OverflowError, TypeError, ValueError)  # that checks of a fit tell
 _WEIGHTLESS, _TARGETLESS, _OUTLYING = "of weight 0", "without a target", "with a gross outlier"
 
 
@@ -121,8 +124,10 @@ def read_training_data(
     else:
         _check_lengths(X, y, sample_weight)
         data = drop_missing_targets(pair_rows(Dataset(X, y, sample_weight)), named=True)
-    labels, target = find_index(data.y, data.X), read_target(data.y, task)
+    if data.everything is None and not is_frame(data.X):
+        warn_rounded_columns(data.X)
     name = name or target_name(data.y)
+    labels, target = find_index(data.y, data.X), read_target(data.y, task, name=name or "y")
     data = replace(data, y=target.y, target_name=name, task=target.task, kind=target.kind)
     if target.task == "classification":
         return data
@@ -142,7 +147,11 @@ def read_arrays(
     columns are to be `named`, as of `name_columns`.
     """
     data = pair_rows(Dataset(X, y, sample_weight))
-    data = data if classes else drop_outliers(data)
+    if not (named and is_frame(data.X)):  # of which the table tells
+        warn_rounded_columns(data.X)
+    if not classes:
+        warn_rounded_targets(data.y)
+        data = drop_outliers(data)
     return replace(data, X=name_columns(data.X)) if named else data
 
 
@@ -278,7 +287,7 @@ def _are_complete_numbers(rows: np.ndarray) -> bool:
         return True
     try:
         numbers = rows if rows.dtype.kind == "f" else rows.astype(np.float64)
-    except (TypeError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         return False
     return bool(np.isfinite(numbers).all())
 
@@ -289,6 +298,40 @@ def _objects(rows: Any) -> np.ndarray:
         return np.asarray(rows, dtype=object)
     except ValueError:
         return np.empty(0)
+
+
+def warn_rounded_columns(X: Any, /) -> None:
+    """Warn of columns of integers on the host of which float64 makes different ones equal."""
+    if is_array(X) and (not is_host(X) or X.dtype.kind not in "iuO" or X.ndim != 2):
+        return
+    if isinstance(X, np.memmap) or lies_in_parts(X):
+        return
+    for name, column in _integer_columns(X):
+        if not rounded_integers(column).any():
+            continue
+        before, after = len(np.unique(column)), len(np.unique(column.astype(np.float64)))
+        if after < before:
+            warn(
+                f"column {name!r}: {before} different integers are rounded to {after} numbers of "
+                f"float64: gpukfl.fit(..., columns={{{name!r}: 'category'}}) tells them apart"
+            )
+
+
+def _integer_columns(X: Any) -> Iterator[tuple[str, np.ndarray]]:
+    """Yield the names and values (n,) of columns of complete integers."""
+    if is_array(X) or not is_frame(X):
+        rows = X if is_array(X) else _objects(X)
+        columns = enumerate(rows.T) if rows.ndim == 2 else ()
+        named = ((f"x{k}", column) for k, column in columns)
+    else:
+        frame = as_frame(X)
+        named = ((str(name), frame.iloc[:, k]) for k, name in enumerate(frame.columns))
+    for name, column in named:
+        if getattr(column.dtype, "kind", "") not in "iuO":
+            continue
+        values = np.asarray(column)
+        if values.dtype.kind in "iu" or all(isinstance(v, Integral) for v in values):
+            yield name, values
 
 
 def pair_rows(data: Dataset, /) -> Dataset:
@@ -314,6 +357,7 @@ def pair_rows(data: Dataset, /) -> Dataset:
     weights = weights_on_host(data.sample_weight)
     if weights is None:
         return data
+    _warn_rounded_weights(data.sample_weight)
     rows, n, beside = np.flatnonzero(weights), weights.size, (data.X, data.y)
     is_each = weights.ndim == 1 and all(hasattr(x, "__len__") and len(x) == n for x in beside)
     return data.take(rows, n, _WEIGHTLESS) if is_each and 2 <= len(rows) < n else data
@@ -322,10 +366,17 @@ def pair_rows(data: Dataset, /) -> Dataset:
 def weights_on_host(sample_weight: Any, /) -> np.ndarray | None:
     """Return the weights on the host in float64, or None if they are invalid."""
     try:
-        given = to_host(sample_weight) if is_array(sample_weight) else sample_weight
+        given = to_host(sample_weight) if is_array(sample_weight) else column_array(sample_weight)
         return np.array(given, dtype=np.float64)
-    except (NotImplementedError, TypeError, ValueError):
+    except _REFUSED:
         return None
+
+
+def _warn_rounded_weights(sample_weight: Any) -> None:
+    """Warn of integer weights that float64 rounds."""
+    given = sample_weight if is_array(sample_weight) else column_array(sample_weight)
+    if is_host(given) and given.ndim == 1 and rounded_integers(given).any():
+        warn("sample_weight has integers beyond 2**53, which float64 rounds")
 
 
 def drop_missing_targets(data: Dataset, /, *, named: bool = False) -> Dataset:
@@ -433,7 +484,7 @@ def numbers_of_targets(y: Any, /) -> np.ndarray | None:
         if values.dtype.kind == "c" or values.ndim not in (1, 2) or not values.size:
             return None
         values = np.asarray(as_columns(values.astype(np.float64)))
-    except (AttributeError, NotImplementedError, TypeError, ValueError):  # checks of a fit tell
+    except (*_REFUSED, AttributeError):  # checks of a fit tell
         return None
     return values if np.isfinite(values).all() else None
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gpukfl._accel.trust import is_numpy_only
-from gpukfl.core._frames import WHOLE
+from gpukfl.core._frames import TOO_LONG, WHOLE
 from gpukfl.tables._dates import (
     MOMENT,
     add_nanoseconds,
@@ -165,8 +165,7 @@ def numbers_of_objects(values: Sequence[Any], form: str = NUMBERS, /) -> Values:
     try:
         data = np.array([np.nan if v is None else float(v) for v in values], dtype=np.float64)
     except OverflowError:
-        msg = "expected numbers that float64 holds, below 1.8e308, got a longer integer"
-        raise ValueError(msg) from None
+        raise ValueError(TOO_LONG) from None
     found = numbers(data, form)
     # A float is exact already
     if not any(v is not None and not isinstance(v, (float, np.floating)) for v in values):

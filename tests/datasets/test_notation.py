@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpukfl.datasets import load_frame
+from gpukfl.datasets import load_frame, load_table
 from gpukfl.tables._files import Words
 
 NUMBERS = [1234567.25, -1000.5, 999.0, 0.125, -3.0]
@@ -179,3 +179,13 @@ def test_integers_stay_integers(tmp_path):
 def test_a_column_of_other_objects_is_left():
     values = pd.Series([True, None, 3], dtype=object)
     assert Words.from_column(values) is None
+
+
+def test_versions_in_a_file_are_warned_of(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("v,x,y\n1.10,0.10,1\n1.9,0.2,2\n1.1,0.3,3\n")
+    with pytest.warns(UserWarning, match=r"column 'v': '1.10' is the number 1.1 here") as told:
+        load_table(path, "y")
+    assert len(told) == 1
+    kept = load_table(path, "y", kinds={"v": "category"})
+    assert kept.X["v"].tolist() == ["1.10", "1.9", "1.1"]

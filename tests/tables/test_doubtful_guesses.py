@@ -44,6 +44,76 @@ def test_seasons_without_a_month_13_are_words():
     assert quietly(SEASONS * 8, columns={"a": "date"}).kind == "date"
 
 
+@pytest.mark.parametrize(
+    "seasons",
+    [
+        ["2003-04", "2004-05"],
+        ["2003/04", "2004/05"],
+        ["2008-9", "2003-4"],
+        ["1999-00", "2000-01"],
+        ["2010-11", "2011-12", None],
+    ],
+)
+def test_two_seasons_are_words_with_a_warning(seasons):
+    with pytest.warns(UserWarning, match="'a' is not taken for dates"):
+        assert column(seasons * 30).kind == "category"
+
+
+@pytest.mark.parametrize("months", [["2003-04", "2004-05", "2004-06"], ["2003-01", "2003-02"]])
+def test_months_are_dates_without_a_warning(months):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert column(months * 30).kind == "date"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["2003-2004", "2004-2005"],
+        ["03/04", "04/05"],
+        ["2:1", "3:0"],
+        ["16:9", "4:3"],
+        ["192.168.0.1", "10.0.0.1"],
+        ["555-1234", "555-9876"],
+        ["+49 30 1234567", "+49 89 7654321"],
+        ["5-10", "10-20"],
+        ["3-2", "1-0"],
+        ["1900-1950", "1950-2000"],
+        ["120/80", "130/85"],
+        ["1.10.1", "1.9.3"],
+        ["2003Q1", "2004Q2"],
+    ],
+)
+def test_ranges_scores_and_addresses_are_words(words):
+    assert quietly(words * 30).levels == tuple(sorted(words))
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        (["1.9", "1.10", "1.1"], "'1.10' is the number 1.1 here"),
+        (["3.8", "3.9", "3.10"], "'3.10' is the number 3.1 here"),
+        (["10E2", "12E3"], "'10E2' is the number 1000 here"),
+        (["59:30", "1:02:10"], "'59:30' is taken for hours and minutes beside '1:02:10'"),
+    ],
+)
+def test_numbers_that_may_be_names_are_warned_of(values, said):
+    with pytest.warns(UserWarning, match=f"column 'a': {said}. If that is wrong, columns={{'a'"):
+        assert column(values * 30).kind in ("numeric", "duration")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert column(values * 30, columns={"a": "category"}).kind == "category"
+
+
+@pytest.mark.parametrize(
+    "values", [["1.90", "1.10"], ["1.5", "2.25"], ["0.10", "0.2"], ["2", "1.50"], ["1e+05", "2.0"]]
+)
+def test_plain_numbers_are_not_warned_of(values):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert column(values * 30).kind == "numeric"
+
+
 def test_sizes_of_three_numbers_are_words():
     sizes = [f"{a}/{b}/{c}" for a in (1, 20, 30) for b in (2, 40, 50) for c in (10, 60)]
     with pytest.warns(UserWarning, match="'a' is not taken for dates, as 4 of 18 values"):

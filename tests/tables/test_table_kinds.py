@@ -100,7 +100,7 @@ def test_integers_that_count_rows_are_found_in_a_part_of_them():
         (["1.5", "?", "2.5", "n/a"], "numeric"),
         (["01", "02", "10"], "category"),  # the zeros are a part of them
         (["9:05", "13:45", "00:00"], "duration"),
-        (["09:05:10", " 13:45:10.5", "?", "36:00"], "duration"),
+        (["09:05:10", " 13:45:10.5", "?", "36:00:00"], "duration"),
         (["1:30", "2", "3"], "category"),  # of what?
         (["3:75", "2:30", "1:00"], "category"),  # no minutes
         (["1,5", "2,5", "3,25"], "numeric"),  # no groups of three digits

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -128,3 +129,24 @@ def test_a_fit_tells_ids_apart_and_so_does_the_runtime(tmp_path):
     served = gpukfl.runtime.load(tmp_path / "m.gpukfl")
     rows = json.loads(frame[:5].to_json(orient="records"))
     np.testing.assert_allclose(np.asarray(served.predict(rows)), predictions[:5], rtol=1e-9)
+
+
+@pytest.mark.parametrize("make", [np.array, np.ndarray.tolist, pd.DataFrame, pl.DataFrame])
+def test_columns_of_arrays_and_estimators_that_are_rounded_are_warned_of(make):
+    rows = np.column_stack([10**18 + np.arange(40), np.arange(40)])
+    with pytest.warns(UserWarning, match="40 different integers are rounded to 1 numbers") as told:
+        gpukfl.KernelRidgeRegressor().fit(make(rows), np.sin(np.arange(40)))
+    assert [str(one.message) for one in told if "rounded" in str(one.message)][1:] == []
+
+
+def test_weights_that_are_rounded_are_warned_of():
+    X = np.arange(40, dtype=float)[:, None]
+    weights = [2**53 + 1] * 20 + [2**54] * 20
+    with pytest.warns(UserWarning, match="sample_weight has integers beyond 2"):
+        gpukfl.KernelRidgeRegressor().fit(X, np.sin(X[:, 0]), sample_weight=weights)
+
+
+def test_an_integer_that_float64_does_not_hold_is_refused_with_its_column():
+    for rows in ([[10**400 + k, 1.5 * k] for k in range(9)], pd.DataFrame({"x0": [10**400] * 9})):
+        with pytest.raises(ValueError, match="column 'x0': expected numbers that float64 holds"):
+            gpukfl.fit(rows, np.arange(9) / 7, method="rkhs_weighting")
