@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from gpukfl.core._array import is_array, unsupported_storage
+from gpukfl.core._array import Array, array_namespace, is_array, to_host, unsupported_storage
 
 # Words that stand for no value among numbers and dates, in a file and in a frame
 GAPS = frozenset(
@@ -393,8 +393,8 @@ def check_size(shape: tuple[int, ...], min_samples: int, /) -> None:
     """Raise ValueError unless there are enough rows, and a column."""
     if shape[0] < min_samples:
         msg = (
-            f"Found array with {shape[0]} sample(s) (shape={tuple(shape)}) while a minimum of "
-            f"{min_samples} is required."
+            f"expected at least {min_samples} row{'s' * (min_samples > 1)}, got {shape[0]} "
+            f"sample(s) (shape={tuple(shape)}) while a minimum of {min_samples} is required"
         )
         raise ValueError(msg)
     if shape[1] < 1:
@@ -403,6 +403,28 @@ def check_size(shape: tuple[int, ...], min_samples: int, /) -> None:
             "required."
         )
         raise ValueError(msg)
+
+
+def check_rows(X: Any, min_samples: int = 1, /) -> None:
+    """Raise ValueError for a frame, array or list of fewer rows."""
+    if isinstance(X, (list, tuple)):
+        shape = (len(X),) if not X else ()
+    else:
+        shape = tuple(getattr(X, "shape", ()))
+    if shape and (len(shape) == 2 or not shape[0]) and shape[0] < min_samples:
+        check_size(shape, min_samples)
+
+
+def not_finite(X: Array, names: Sequence[str] = (), /) -> str:
+    """Return in words which columns of X (n, d) hold NaN or infinity: "infinity in a"."""
+    xp = array_namespace(X)
+    names = names or [f"x{k}" for k in range(X.shape[1])]
+    found = []
+    for what, test in (("NaN", xp.isnan), ("infinity", xp.isinf)):
+        columns = np.flatnonzero(to_host(xp.any(test(X), axis=0)))
+        if len(columns):
+            found.append(f"{what} in {listed([names[j] for j in columns.tolist()])}")
+    return " and ".join(found)
 
 
 def index_difference(X: Any, y: Any, name: str, /) -> str:
@@ -626,13 +648,16 @@ def _problems(frame: Any, kinds: list[str], *, gaps: bool) -> list[str]:
         ways = ", ".join([*advice, f"{'or ' * bool(advice)}leave the columns out"])
         problems.append(f"expected columns of numbers, got {what}: {ways}")
     # What is no number has to go anyway, gaps and all
-    missing = frame.loc[:, [kind in ("plain", "numbers") for kind in kinds]].isna()
-    if not gaps and missing.to_numpy().any():
-        names = [str(name) for name, lacks in missing.any().items() if lacks]
-        rows = int(missing.any(axis=1).sum())
+    if gaps:
+        return problems
+    known = frame.loc[:, [kind in ("plain", "numbers") for kind in kinds]]
+    values = known.to_numpy(dtype=np.float64, na_value=np.nan)
+    bad = ~np.isfinite(values)
+    if bad.any():
+        where = not_finite(values, list(map(str, known.columns)))
         problems.append(
-            f"expected no missing values, got NaN in {listed(names)}: fill them "
-            f"(sklearn.impute.SimpleImputer), or leave out the {rows} of {len(frame)} rows"
+            f"expected no missing values, got {where}: fill them (sklearn.impute.SimpleImputer), "
+            f"or leave out the {int(bad.any(axis=1).sum())} of {len(frame)} rows"
         )
     return problems
 

@@ -36,20 +36,24 @@ from gpukfl.core._frames import (
     check_container,
     check_labels,
     check_no_dates,
+    check_rows,
     check_size,
     column_array,
+    column_names,
     columns_to_numbers,
     holds_float32,
     kind_of_objects,
+    not_finite,
     plain_numbers,
 )
 
 _FLOATS = ("float32", "float64")
 _NO_NUMBERS = ("could not convert", "float() argument", "setting an array element")  # NumPy's words
 _GAPS = (
-    "Expected complete numbers: gpukfl.fit, AutoRegressor and AutoClassifier take gaps, and "
-    "sklearn.impute.SimpleImputer fills them"
+    "gpukfl.fit, AutoRegressor and AutoClassifier take gaps, and sklearn.impute.SimpleImputer "
+    "fills them"
 )
+_INFINITY = "gpukfl.fit, AutoRegressor and AutoClassifier take infinity for missing"
 _TABLES = (
     "gpukfl.fit, AutoRegressor and AutoClassifier take text, and gpukfl.tables.TableEncoder makes "
     "numbers of it"
@@ -106,9 +110,10 @@ def validate_samples(
         return X
     if is_array(X) and not is_host(X):
         return _validate_device_array(estimator, X, reset=reset, min_samples=min_samples)
+    check_rows(X, min_samples)
     X = columns_to_numbers(X)
     check_no_dates(X)
-    with sklearn_lock(), _name_bad_argument("X"):
+    with sklearn_lock(), _name_bad_argument("X", X):
         return validate_data(
             estimator,
             X,
@@ -146,8 +151,8 @@ def _validate_parts(estimator: Any, X: Array, min_samples: int) -> Array:
 
 
 @contextlib.contextmanager
-def _name_bad_argument(name: str) -> Iterator[None]:
-    """Name the argument that NumPy could not convert to numbers."""
+def _name_bad_argument(name: str, X: Any = None) -> Iterator[None]:
+    """Name the argument that NumPy could not convert to numbers, and bad columns of `X`."""
     try:
         yield
     except OverflowError:
@@ -155,9 +160,13 @@ def _name_bad_argument(name: str) -> Iterator[None]:
         raise ValueError(msg) from None
     except (TypeError, ValueError) as error:
         said = str(error)
-        if name == "X" and "contains NaN" in said:  # its advice is another library's estimator
-            msg = f"{said.splitlines()[0]} {_GAPS}"
-            raise ValueError(msg) from error
+        # scikit-learn's advice is another estimator of its own
+        if X is not None and said.startswith(("Input X contains NaN", "Input X contains infinity")):
+            values = np.asarray(X, dtype=np.float64)
+            where = not_finite(values, list(map(str, column_names(X))))
+            what, ways = ("NaN", _GAPS) if "NaN" in said else ("infinity", _INFINITY)
+            msg = f"Input X contains {what}. Expected complete numbers, got {where}: "
+            raise ValueError(msg + ways) from error
         if not said.startswith(_NO_NUMBERS):
             raise
         text = name == "X" and said.startswith("could not convert string")
@@ -203,7 +212,8 @@ def _validate_device_array(estimator: Any, X: Array, *, reset: bool, min_samples
 def _check_finite(x: Array, name: str) -> None:
     xp = array_namespace(x)
     if not bool(xp.all(xp.isfinite(x))):
-        msg = f"Input {name} contains NaN or infinity: expected finite values only"
+        where = f", got {not_finite(x)}" if name == "X" else ""
+        msg = f"Input {name} contains NaN or infinity: expected finite values only{where}"
         raise ValueError(msg)
 
 

@@ -388,7 +388,7 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         names = [column.name for column in table.columns]
         self.n_features_in_ = len(names)
         self.feature_names_in_ = np.array(names, dtype=object)
-        return table.codes(X)
+        return table.codes(X, seen=True)
 
     def _finite(self, X: Array) -> Array:
         """Return rows without missing values, made without the targets."""

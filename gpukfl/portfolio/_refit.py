@@ -246,7 +246,8 @@ def _fit_in_parts(entry: MemberResult, parts: Parts, y: Array, run: Run) -> tupl
 
 
 def _encode_partition(encodings: Encodings, view: str, partition: Any) -> np.ndarray:
-    rows: np.ndarray = encodings.folds.view_rows(encodings.table.codes(partition)).rows(0, view)
+    codes = encodings.table.codes(partition, seen=True)
+    rows: np.ndarray = encodings.folds.view_rows(codes).rows(0, view)
     return rows
 
 

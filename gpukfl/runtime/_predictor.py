@@ -15,7 +15,14 @@ import numpy as np
 from gpukfl._accel.trust import use_numpy_only
 from gpukfl.core._archive import FAULTS, Archive, RefusedError, check_version
 from gpukfl.core._array import Array
-from gpukfl.core._frames import NotANumberError, listed, rows_to_numbers
+from gpukfl.core._frames import (
+    NotANumberError,
+    check_rows,
+    check_size,
+    listed,
+    not_finite,
+    rows_to_numbers,
+)
 from gpukfl.predictor import BLENDS, check_finite_prediction, weighted_medians
 from gpukfl.predictor import Predictor as Fitted
 from gpukfl.runtime._reading import Parts, decode_value, predictor_of_parts, read_parts
@@ -161,9 +168,7 @@ class Predictor:
             names = [column.name for column in self._table.columns]
             X = read_frame(X, besides=self.target_name, known=names)
         codes = self._table.codes(X, besides=self.target_name)
-        if not len(codes):
-            msg = "expected columns of one length and a row at least, got no row"
-            raise ValueError(msg)
+        check_size(codes.shape, 1)
         return codes
 
     def _encode_rows(self, rows: np.ndarray) -> np.ndarray:
@@ -187,14 +192,15 @@ class Predictor:
             raise ValueError(msg)
         if rows.dtype.name not in ("float32", "float64"):
             rows = rows.astype(np.float64)
+        check_rows(rows)
         d = self._fitted.n_features
-        if rows.ndim != 2 or rows.shape[1] != d or not len(rows):
-            msg = f"expected X of shape (n, {d}) with a row at least, got {rows.shape}"
+        if rows.ndim != 2 or rows.shape[1] != d:
+            msg = f"expected X of shape (n, {d}), got {rows.shape}"
             raise ValueError(msg)
         if self._medians is not None:
             rows = np.asarray(fill_with_medians(rows, self._medians, self.feature_names))
         if not np.isfinite(rows).all():
-            msg = "expected finite numbers in X, got NaN or infinity"
+            msg = f"expected finite numbers in X, got {not_finite(rows, self.feature_names)}"
             raise ValueError(msg)
         return rows
 
@@ -319,9 +325,12 @@ def _read_table(e: Parts, read: Any, archive: Archive) -> tuple[Table | None, En
 
 def _read_column(frame: Frame, k: int) -> np.ndarray:
     try:
-        return read_numbers(frame.column(k)).data
+        return read_numbers(frame.column(k))
     except NotANumberError as error:
         msg = f"expected columns of numbers, got {error.value!r} in {frame.names[k]}"
+        raise ValueError(msg) from None
+    except ValueError as error:
+        msg = f"column {frame.names[k]!r}: {error}"
         raise ValueError(msg) from None
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-import math
 import re
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from gpukfl._accel.trust import is_numpy_only
-from gpukfl.core._frames import WHOLE, parts_of_name
+from gpukfl.core._frames import WHOLE, listed, parts_of_name
 from gpukfl.core._warnings import collect_warnings, warn
 from gpukfl.tables import _values
 from gpukfl.tables._column import TOLD_SO, Coded, Column
@@ -40,6 +40,7 @@ _TRUTH = {"true": 1.0, "yes": 1.0, "false": 0.0, "no": 0.0}
 _DATES = 4  # columns of dates up to which the times between all of them are taken
 # Of which equal values of one type have the same codes
 _KEPT = (str, int, float, date, time, timedelta, type(None))
+_LARGEST = sys.float_info.max
 _MOST, _LONGEST = 2**12, 200  # values that are kept, and characters of one
 
 
@@ -92,6 +93,13 @@ def add_time_differences(columns: Sequence[Column], /) -> list[Column]:
         replace(c, since=tuple(dates[: dates.index(c.name)])) if c.kind == "date" else c
         for c in columns
     ]
+
+
+def tell_of_infinite(counts: Mapping[str, int], n: int, /) -> None:
+    """Warn of columns of n rows with infinite numbers."""
+    some = [f"{count} of {n} rows of {name}" for name, count in counts.items() if count]
+    if some:
+        warn(f"infinity is taken for missing, in {listed(some)}")
 
 
 class Coder:
@@ -273,9 +281,10 @@ class RowCoder:
 
     def _codes(self, coder: Coder, value: Any) -> Sequence[float]:
         if isinstance(value, (int, float)):
-            if coder.keeps_numbers:
-                return (value if math.isfinite(value) else math.nan,)
-            value = None if math.isnan(value) else value
+            is_nan = value != value  # noqa: PLR0124
+            if coder.keeps_numbers and (is_nan or abs(value) <= _LARGEST):
+                return (value,)
+            value = None if is_nan else value
         codes, told = (
             self._look_up(coder, value) if _may_be_kept(value) else _code_value(coder, value)
         )
@@ -307,6 +316,7 @@ def _code_value(coder: Coder, value: Any) -> tuple[list[float], list[str]]:
     with collect_warnings() as told:
         with name_column_in_errors(coder.column.name):
             values = read_objects([value])
+        tell_of_infinite({coder.column.name: values.infinite}, 1)
         return [float(codes[0]) for codes in coder(iter([values]), 1)], told
 
 

@@ -147,7 +147,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             msg = f"expected a column that says something, got none: {'; '.join(table.lines()[1:])}"
             raise ValueError(msg)
         y, n_classes = _coded_targets(y)
-        n, columns = table.code_columns(X)
+        n, columns = table.code_columns(X, seen=True)
         by_rows = np.float32 if n > _MANY else np.float64
         encoding, encoded = Encoding.learn_columns(
             columns,

@@ -23,6 +23,8 @@ from gpukfl.core._frames import (
     NotANumberError,
     check_in_memory,
     check_no_series,
+    check_rows,
+    check_size,
     column_array,
     column_names,
     column_values,
@@ -153,7 +155,8 @@ def _make_rows(X: Any) -> np.ndarray:
         return rows
     listed = list(X)
     are_rows = all(isinstance(row, Sequence | np.ndarray) for row in listed)
-    if not listed or not are_rows or isinstance(listed[0], str):
+    check_rows(listed)
+    if not are_rows or isinstance(listed[0], str):
         _check_shape(np.empty(len(listed)))
     lengths = [len(row) for row in listed]
     if min(lengths) != max(lengths):
@@ -173,11 +176,7 @@ def _check_shape(X: np.ndarray) -> None:
 
 def check_any(frame: Frame, /) -> None:
     """Raise ValueError unless there are rows and columns to learn from."""
-    for what, count in (("sample(s)", frame.n_rows), ("feature(s)", len(frame.names))):
-        if not count:
-            shape = (frame.n_rows, len(frame.names))
-            msg = f"Found array with 0 {what} (shape={shape}) while a minimum of 1 is required."
-            raise ValueError(msg)
+    check_size((frame.n_rows, len(frame.names)), 1)
 
 
 def read_column(frame: Frame, k: int, /) -> Values:
@@ -275,20 +274,20 @@ def release_text(n_rows: int, /) -> None:
         release_arrow()
 
 
-def read_numbers(column: Any, /) -> Values:
-    """Read a numeric column (n,).
+def read_numbers(column: Any, /) -> np.ndarray:
+    """Read a numeric column (n,), with NaN for missing values; infinite ones stay.
 
     Raises NotANumberError if a value is neither a number nor missing.
     """
     array = column_array(column) if hasattr(column, "__array__") else texts(column)
     is_category = str(getattr(column, "dtype", "")) == "category"
     if array.ndim == 1 and array.dtype.kind in "mM" and np.isnat(array).all():
-        return numbers(np.full(len(array), np.nan))
+        return np.full(len(array), np.nan)
     if array.ndim == 1 and array.dtype.kind in "biuf" and not is_category:
-        return numbers(array)
+        return array.astype(np.float64, copy=False)
     if array.ndim != 1 or array.dtype.kind not in "OUST" or is_category:
         raise NotANumberError(next(iter(column), None))
-    return numbers(to_numbers(array))
+    return to_numbers(array)
 
 
 # ---------------------------------------------------------------------- columns of libraries

@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 from gpukfl.core._array import is_array, to_host
 from gpukfl.core._frames import (
     check_no_series,
+    check_rows,
     column_names,
     frame_from_dicts,
     is_frame,
@@ -74,7 +75,7 @@ class Reader:
         if classes:
             labels, y = np.unique(y, return_inverse=True)
             n_classes = len(labels)
-        n, columns = table.code_columns(X)
+        n, columns = table.code_columns(X, seen=True)
         encoding, rows = Encoding.learn_columns(
             columns,
             table.coded,
@@ -209,7 +210,7 @@ class PartsReader:
 
     def __call__(self, X: Any, /) -> np.ndarray:
         """Return the rows (m, d) of a frame."""
-        codes = self.table.codes(X)
+        codes = self.table.codes(X, seen=True)
         rows, fold = np.empty((len(codes), self.by_fold[0].n_features)), _folds(len(codes))
         for k, encoding in enumerate(self.by_fold):
             rows[fold == k] = encoding.transform(codes[fold == k])
@@ -245,7 +246,7 @@ def _partition_sums(
 ) -> list[LevelSums]:
     """Return the sums of a partition for each column of levels."""
     with name_partition_in_errors(number):
-        codes, Y = table.codes(X), _targets(y, classes)
+        codes, Y = table.codes(X, seen=True), _targets(y, classes)
     w = None if weights is None else np.asarray(weights, dtype=np.float64)
     fold, found = _folds(len(codes)), []
     for j, one in enumerate(table.coded):
@@ -279,6 +280,7 @@ def read_new_rows(estimator: Any, reader: Reader | None, X: Any, target: str, /)
 
     Raises ValueError if columns are missing, or hold what those of the fit did not.
     """
+    check_rows(X)
     if reader is not None:
         return reader(X, target)
     check_no_series(X)

@@ -17,6 +17,7 @@ from gpukfl.core._array import (
 )
 from gpukfl.core._frames import holds_float32, is_frame, listed, numeric_frame
 from gpukfl.core._warnings import warn
+from gpukfl.tables._codes import tell_of_infinite
 from gpukfl.tables._column import Coded
 from gpukfl.tables._encoding import Encoding
 from gpukfl.tables._lookups import FEW, Lookup, select_columns
@@ -132,6 +133,8 @@ def fill_with_medians(X: Array, medians: np.ndarray, names: Sequence[str], /) ->
     lacking = np.flatnonzero(~to_host(xp.all(known, axis=0)))
     if not len(lacking):
         return X
+    infinite = to_host(xp.sum(xp.astype(xp.isinf(X), xp.int64), axis=0)).tolist()
+    tell_of_infinite(dict(zip(names, infinite, strict=True)), X.shape[0])
     where = listed([names[j] for j in lacking.tolist()])
     warn(f"X has gaps in {where}, where the rows of the fit had none: their medians stand for them")
     return xp.where(known, X, asarray_like(medians, X)[None, :])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -12,7 +13,14 @@ import numpy as np
 from gpukfl.core._frames import check_container, check_in_memory, check_no_series, listed
 from gpukfl.core._lazy import OldName
 from gpukfl.core._warnings import warn
-from gpukfl.tables._codes import Coder, RowCoder, add_time_differences, make_coded, share_of_single
+from gpukfl.tables._codes import (
+    Coder,
+    RowCoder,
+    add_time_differences,
+    make_coded,
+    share_of_single,
+    tell_of_infinite,
+)
 from gpukfl.tables._column import KINDS, LEVELLED, TOLD, Coded, Column, Listed
 from gpukfl.tables._frame import (
     Frame,
@@ -23,6 +31,7 @@ from gpukfl.tables._frame import (
     read_whole,
     release_text,
 )
+from gpukfl.tables._values import Values
 
 
 @dataclass(frozen=True)
@@ -72,13 +81,12 @@ class Table(Listed):
         given, told = read_frame(frame), dict(columns or {})
         _check_kinds(told, given)
         check_any(given)
-        learned, seen, infinite = [], Duplicates(), dict[str, int]()
+        learned, seen, infinite = [], Duplicates(), Counter[str]()
         for k, name in enumerate(given.names):
             values = read_column(given, k)
             if values.note:
                 warn(f"column {name!r} has {values.note}")
-            if values.infinite:
-                infinite[name] = values.infinite
+            infinite[name] = values.infinite
             if name in told:
                 column = make_column(name, values, told[name])
             else:
@@ -91,7 +99,7 @@ class Table(Listed):
             learned.append(column)
         del values
         release_text(given.n_rows)
-        _tell_of_infinite(infinite, given.n_rows)
+        tell_of_infinite(infinite, given.n_rows)
         found = cls(tuple(add_time_differences(learned)), given.named)
         if whole:
             found.tell_of_empty()
@@ -128,7 +136,7 @@ class Table(Listed):
     def _coders(self) -> list[tuple[int, Coder]]:
         return [(k, Coder(column)) for k, column in enumerate(self.columns) if column.is_used]
 
-    def codes(self, frame: Any, /, *, besides: str = "") -> np.ndarray:
+    def codes(self, frame: Any, /, *, besides: str = "", seen: bool = False) -> np.ndarray:
         """Return the codes of rows.
 
         Parameters
@@ -137,6 +145,9 @@ class Table(Listed):
             Columns in any order where they have names.
         besides : str
             The name of a target, whose column rows may have besides.
+        seen : bool
+            Whether these are the rows that it was learned from, of whose infinite numbers that has
+            warned.
 
         Returns
         -------
@@ -152,19 +163,23 @@ class Table(Listed):
             return self._coder_of_rows(frame[0])
         if not isinstance(frame, Frame):
             frame = self._read_frame(frame, besides)
-        n, columns = self.code_columns(frame)
+        n, columns = self.code_columns(frame, seen=seen)
         codes = np.empty((n, len(self.coded)))
         for at, column in enumerate(columns):
             codes[:, at] = column
         return codes
 
-    def code_columns(self, frame: Any, /) -> tuple[int, Iterator[np.ndarray]]:
+    def code_columns(
+        self, frame: Any, /, *, seen: bool = False
+    ) -> tuple[int, Iterator[np.ndarray]]:
         """Return the number of rows, and an iterator over the columns of `codes`.
 
         Parameters
         ----------
         frame : frame, array or list of rows, shape (n, d)
             Columns in any order where they have names.
+        seen : bool
+            As of `codes`.
 
         Returns
         -------
@@ -178,16 +193,22 @@ class Table(Listed):
         """
         if not isinstance(frame, Frame):
             frame = self._read_frame(frame)
-        return frame.n_rows, self._iterate_codes(frame)
+        return frame.n_rows, self._iterate_codes(frame, self.places(frame), seen)
 
-    def _iterate_codes(self, given: Frame) -> Iterator[np.ndarray]:
-        places = self.places(given)
+    def _iterate_codes(
+        self, given: Frame, places: Mapping[int, int], seen: bool
+    ) -> Iterator[np.ndarray]:
+        infinite = Counter[str]()
 
-        def codes(k: int, coder: Coder) -> Iterator[np.ndarray]:
-            read = read_blocks if coder.column.kind == "text" else read_whole
-            return coder(read(given, places[k]), given.n_rows)
+        def read(k: int, coder: Coder) -> Iterator[Values]:
+            blocks = read_blocks if coder.column.kind == "text" else read_whole
+            for values in blocks(given, places[k]):
+                infinite[coder.column.name] += values.infinite
+                yield values
 
-        return self.with_times(codes)
+        yield from self.with_times(lambda k, coder: coder(read(k, coder), given.n_rows))
+        if not seen:
+            tell_of_infinite(infinite, given.n_rows)
 
     def with_times(self, coded: Callable[[int, Coder], Iterable[Any]], /) -> Iterator[Any]:
         """Return codes of all columns, and the times between dates.
@@ -284,13 +305,6 @@ def _check_container(X: Any) -> None:
     check_in_memory(X)
     check_no_series(X)
     check_container("X", X)
-
-
-def _tell_of_infinite(counts: dict[str, int], n: int) -> None:
-    """Warn of columns with infinite numbers."""
-    if counts:
-        where = listed([f"{count} of {n} rows of {name}" for name, count in counts.items()])
-        warn(f"infinity is taken for missing, in {where}")
 
 
 def _check_kinds(told: dict[str, str], given: Frame) -> None:

@@ -16,6 +16,7 @@ from gpukfl.core._array import take_rows as take
 from gpukfl.core._frames import (
     as_frame,
     check_container,
+    check_size,
     column_array,
     column_names,
     frame_from_dicts,
@@ -31,6 +32,7 @@ from gpukfl.tables._target_checks import Range, find_outliers, outliers_text
 
 SAMPLE = 50_000  # rows of collections that come here, at most: so many are fitted here
 FEWEST = 1_000  # rows by which columns are looked at
+_FEWEST = 2  # rows of a fit
 _NAMED = 20  # columns that a message names
 _REFUSED = (NotImplementedError, OverflowError, TypeError, ValueError)  # that checks of a fit tell
 _WEIGHTLESS, _TARGETLESS, _OUTLYING = "of weight 0", "without a target", "with a gross outlier"
@@ -185,6 +187,8 @@ def _check_lengths(X: Any, y: Any, sample_weight: Any) -> None:
             f"and weights as rows, got {sizes}"
         )
         raise ValueError(msg)
+    if not sizes[0]:
+        check_size(tuple(getattr(X, "shape", (0,))), _FEWEST)
 
 
 def _length(x: Any, /) -> int:

@@ -15,6 +15,8 @@ from gpukfl.estimators._samples import Samples
 from gpukfl.portfolio import Member
 from gpukfl.tables._seen import CODES
 
+pytestmark = pytest.mark.filterwarnings("ignore:infinity is taken for missing")
+
 NAMES = ["size", "age", "rooms"]
 NEW = X[:7].copy()
 NEW[[1, 4, 4], [0, 2, 0]] = np.nan, np.inf, -np.inf

@@ -371,7 +371,7 @@ def test_what_is_no_table_is_refused(light):
         ({**row, "width": np.ones((1, 2))}, "column 'width': expected values of one dimension"),
         ({**row, "left": ["some day"]}, "column 'left': expected dates such as 2020-01-31"),
         ({**row, "left": ["2021-13-40"]}, "column 'left': expected dates such as"),
-        ([], "Expected 2D array, got 1D array"),
+        ([], "expected at least 1 row, got 0 sample"),
         ([[1.0, 2.0], [3.0]], "expected rows of the same length"),
         (np.ones(3), "Expected 2D array, got 1D array"),
         (np.ones((2, 3)), "X has 3 features"),

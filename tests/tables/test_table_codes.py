@@ -101,6 +101,11 @@ def test_what_python_writes_of_gaps_is_missing_among_numbers_in_text(gap):
     np.testing.assert_array_equal(found[:, 0], [np.nan, 4.0])
 
 
+def alone(table, frame):
+    with use_numpy_only():
+        return table.codes(read_frame(frame))
+
+
 def test_infinity_is_missing_with_one_warning():
     frame = pd.DataFrame({"a": [np.inf, 1.5, -np.inf, 2.5], "b": 1.5, "c": [0.5, 1, 2, np.inf]})
     with pytest.warns(UserWarning, match="infinity") as given:
@@ -108,7 +113,13 @@ def test_infinity_is_missing_with_one_warning():
     said = "infinity is taken for missing, in 2 of 4 rows of a, 1 of 4 rows of c"
     assert [str(one.message) for one in given] == [said]
     expected = [[np.nan, 0.5], [1.5, 1], [np.nan, 2], [2.5, np.nan]]
-    np.testing.assert_array_equal(table.codes(frame), expected)
+    for take in (table.codes, lambda X: alone(table, X)):
+        with pytest.warns(UserWarning, match="infinity") as given:
+            np.testing.assert_array_equal(take(frame), expected)
+        assert [str(one.message) for one in given] == [said]
+    np.testing.assert_array_equal(table.codes(frame, seen=True), expected)
+    with pytest.warns(UserWarning, match="infinity is taken for missing, in 1 of 1 rows of a$"):
+        table.codes([{"a": np.inf, "b": 1.5, "c": 1}])
 
 
 def test_parts_of_dates_are_those_of_pandas():
@@ -349,7 +360,7 @@ def test_lists_of_rows():
     np.testing.assert_array_equal(table.codes(rows)[:2], [[0.0, 0.0], [1 / 7, 1.0]])
 
 
-@pytest.mark.parametrize("X", [[], [1, 2, 3], np.arange(3.0), ["a", "b"], np.zeros((2, 2, 2))])
+@pytest.mark.parametrize("X", [[1, 2, 3], np.arange(3.0), ["a", "b"], np.zeros((2, 2, 2))])
 def test_other_shapes_are_refused(X):
     with pytest.raises(ValueError, match=r"Expected 2D array, got [13]D array instead"):
         Table.learn(X)
@@ -365,6 +376,8 @@ def test_other_containers_are_refused():
         Table.learn(pytest.importorskip("polars").LazyFrame({"a": [1]}))
     with pytest.raises(ValueError, match="while a minimum of 1 is required"):
         Table.learn(FRAME[:0])
+    with pytest.raises(ValueError, match="expected at least 1 row, got 0 sample"):
+        Table.learn([])
     with pytest.raises(ValueError, match="expected columns of different names"):
         Table.learn(pd.DataFrame([[1, 2]], columns=["a", "a"]))
 
