@@ -635,12 +635,21 @@ def reads_as_date(text: str, /) -> bool:
     return _DATE.fullmatch(text.strip()) is not None
 
 
+def _odd_value(column: Any) -> Any:
+    """Return the first value of a column of objects that is no number, or else the first one."""
+    try:
+        return to_numbers(np.asarray(column, dtype=object))[0]
+    except NotANumberError as error:
+        return error.value
+
+
 def _problems(frame: Any, kinds: list[str], *, gaps: bool) -> list[str]:
     """Return sentences on columns that are not numeric or have missing values."""
     found: dict[str, list[str]] = {}
     for name, kind in zip(frame.columns, kinds, strict=True):
         if kind not in ("plain", "numbers"):
-            found.setdefault(kind, []).append(str(name))
+            odd = f" such as {_odd_value(frame[name])!r}" if kind == "other objects" else ""
+            found.setdefault(kind + odd, []).append(str(name))
     problems = []
     if found:
         what = "; ".join(f"{kind} in {listed(names)}" for kind, names in found.items())

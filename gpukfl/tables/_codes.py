@@ -18,7 +18,7 @@ from gpukfl._accel.trust import is_numpy_only
 from gpukfl.core._frames import WHOLE, listed, parts_of_name
 from gpukfl.core._warnings import collect_warnings, warn
 from gpukfl.tables import _values
-from gpukfl.tables._column import TOLD_SO, Coded, Column
+from gpukfl.tables._column import TOLD_SO, WRITTEN, Coded, Column
 from gpukfl.tables._dates import PERIODS, date_part, days_since, detect_day_order, find_zones
 from gpukfl.tables._frame import name_column_in_errors, read_objects
 from gpukfl.tables._numerals import (
@@ -28,6 +28,7 @@ from gpukfl.tables._numerals import (
     is_gap,
     parse_integer,
     parse_labels,
+    read_in_two_ways,
 )
 from gpukfl.tables._values import Values
 
@@ -137,8 +138,22 @@ class Coder:
         what = "durations" if self.column.kind == "duration" else "numbers"
         found = self._read_numbers(values)
         if values.form == _values.LABELS:
+            self._warn_of_two_ways(values)
             found = self._read_other_notation(values, found)
         yield self._warn_unread(values, found, what)
+
+    def _warn_of_two_ways(self, values: Values) -> None:
+        """Warn of text such as 1,234 after a fit to plain numbers, which says nothing of commas."""
+        column = self.column
+        if column.unit or WRITTEN in column.reason or column.reason == TOLD_SO:
+            return
+        label = read_in_two_ways(values.labels, "", column.decimal)
+        number = float(parse_labels(np.array([label]))[0])
+        if label and not np.isnan(number):
+            warn(
+                f"column {column.name!r}: numbers can be read in two ways, and {label!r} is taken "
+                f"for {format_number(number)}"
+            )
 
     def _read_other_notation(self, values: Values, found: np.ndarray) -> np.ndarray:
         """Read text as a fit would, if the column's notation fails for some values.
@@ -179,8 +194,6 @@ class Coder:
     def _warn_unread(self, values: Values, found: np.ndarray, what: str) -> np.ndarray:
         """Warn of values that do not fit the column's kind."""
         name, unit = self.column.name, self.column.unit
-        if values.note:
-            warn(f"column {name!r} has {values.note}")
         if found is values.data:  # numbers that are taken as they are
             return found
         strange = np.isnan(found) & ~values.missing

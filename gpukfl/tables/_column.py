@@ -26,6 +26,7 @@ LEFT_OUT = ("identifier", "constant", "empty", "duplicate")
 LEVELLED = ("category", "code")  # kinds that later rows may have new levels of
 TOLD = KINDS[:9]  # kinds that somebody may say a column is of
 TOLD_SO = "as told"  # the reason of such a column
+WRITTEN = ", written as text"  # in the reason of numbers and dates in text
 
 
 @dataclass(frozen=True)

@@ -188,7 +188,8 @@ def load_frame(
         return _read_source(Source.from_path(source), kinds or {}, decimal, na_values)
     except FileNotFoundError as error:
         names = ", ".join(BUNDLED)
-        msg = f"expected a file, - for standard input, or one of {names}, got {source!r}"
+        known = f"expected a file, - for standard input, or one of {names}"
+        msg = f"{known}, got {source!r}, which was not found"
         raise ValueError(msg) from error
     except _UNREADABLE as error:
         formats = "CSV, Parquet, Feather, Excel or .npz"

@@ -13,7 +13,7 @@ from gpukfl.core._frames import WHOLE
 from gpukfl.core._warnings import warn
 from gpukfl.tables import _values
 from gpukfl.tables._codes import learn_components
-from gpukfl.tables._column import LEVELLED, TOLD_SO, Column
+from gpukfl.tables._column import LEVELLED, TOLD_SO, WRITTEN, Column
 from gpukfl.tables._dates import (
     common_zone,
     days_since,
@@ -330,13 +330,13 @@ def _label(name: str, values: Values) -> Column:
             warn(f"column {name!r}: {doubt}. If that is wrong, {keeps}")
         found = guess(name, _numerals(values, unit, decimal), True)
         units = [*([unit] if unit else []), *(["decimal commas"] if decimal == "," else [])]
-        said = f"{found.reason}, written as text{' with ' * bool(units)}{' and '.join(units)}"
+        said = f"{found.reason}{WRITTEN}{' with ' * bool(units)}{' and '.join(units)}"
         if found.reason != ONE_VALUE:  # whose level would not be found as it is written
             return replace(found, reason=said, unit=unit, decimal=decimal)
     if read_as_dates(values.labels):
         others = _no_dates_reason(values)
         if others is None:
-            return _date(Column(name, "date", "dates, written as text"), values)
+            return _date(Column(name, "date", f"dates{WRITTEN}"), values)
         if others:
             reads = f"columns={{{name!r}: 'date'}} reads these, and leaves others missing"
             warn(f"column {name!r} is not taken for dates, as {others}: {reads}")
@@ -401,8 +401,11 @@ def _words(name: str, values: Values) -> Column:
             return _text(Column(name, "text", f"text of {u} values"), values)
         if u == len(values.data):  # what names rows has no gaps
             if all(_ODD_NUMBER.fullmatch(label.strip()) for label in values.labels):
-                some = f"values such as {values.labels[0]!r} are read as no numbers"
-                warn(f"column {name!r} is left out, as {some}, and are others in every row")
+                warn(
+                    f"column {name!r} is left out: every row has another value, and values such as "
+                    f"{values.labels[0]!r} are not plain numbers. columns={{{name!r}: 'numeric'}} "
+                    "reads what numbers there are"
+                )
             return Column(name, "identifier", "another word in every row")
     reason = f"text of {u} values"
     if _are_padded_numbers(values.labels[:_SEEN]):

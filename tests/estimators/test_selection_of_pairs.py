@@ -51,6 +51,12 @@ def test_of_noise_nothing_more_is_said(n):
     assert "no variable was selected: the model predicts the mean of y" in said
 
 
+def test_classes_without_a_variable_are_predicted_by_their_frequencies():
+    model = gpukfl.KernelFeatureSelectorClassifier(random_state=0)
+    said = warned(model, X[:60], np.where(NOISE[:60] > 0.5, "a", "b"))
+    assert "no variable was selected: the model predicts the frequencies of the classes" in said
+
+
 def test_the_explained_share_is_that_of_kernel_ridge_regression():
     model = gpukfl.KernelFeatureSelector(random_state=0)
     with pytest.warns(UserWarning, match=MISSED) as heard:

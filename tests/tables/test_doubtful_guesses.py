@@ -1,5 +1,6 @@
 """Guesses that only some values support: the column stays what it is, and a warning says so."""
 
+import re
 import warnings
 from decimal import Decimal
 
@@ -248,3 +249,14 @@ def test_codes_that_begin_with_a_zero_say_why_they_are_words():
     assert found.kind == "category"
     assert found.reason == "text of 37 values, digits that begin with a zero"
     assert "zero" not in column([f"0x{k % 37:04d}" for k in range(200)]).reason
+
+
+def test_a_column_of_odd_numbers_is_left_out_in_plain_words():
+    said = (
+        "column 'a' is left out: every row has another value, and values such as '000' are not "
+        "plain numbers. columns={'a': 'numeric'} reads what numbers there are"
+    )
+    values = [f"{k:03d}" for k in range(60)]
+    with pytest.warns(UserWarning, match=re.escape(said)):
+        assert column(values).kind == "identifier"
+    assert quietly(values, columns={"a": "numeric"}).kind == "numeric"

@@ -1,12 +1,14 @@
 """Later rows that say the same as those of the fit in another way, or nothing that it knew."""
 
 import io
+import re
 
 import numpy as np
 import pandas as pd
 import pytest
 from table_cases import makers
 
+import gpukfl
 from gpukfl._accel.trust import use_numpy_only
 from gpukfl.core._warnings import collect_warnings
 from gpukfl.tables import Table
@@ -182,16 +184,16 @@ def test_numbers_are_read_as_a_fit_would(make, later, expected):
 
 
 @pytest.mark.parametrize(
-    ("later", "expected"),
+    ("later", "expected", "odd"),
     [
-        (["1,234", "(1,200)", "1.234"], [1234, -1200, 1.234]),
-        (["1.234", "2.5", "-3"], [1.234, 2.5, -3]),
+        (["1,234", "(1,200)", "1.234"], [1234, -1200, 1.234], "1,234"),
+        (["1.234", "2.5", "-3"], [1.234, 2.5, -3], ""),
     ],
 )
-def test_what_may_be_read_in_two_ways_is_as_it_was(later, expected):
+def test_what_may_be_read_in_two_ways_is_as_it_was(later, expected, odd):
     found, told = both(table_of(PLAIN, "price"), later, "price")
     np.testing.assert_array_equal(found, expected)
-    assert told == []
+    assert [f"{odd!r} is taken for" in one for one in told] == [True] * bool(odd)
 
 
 @pytest.mark.parametrize(
@@ -216,3 +218,53 @@ def test_decimal_commas_of_the_fit_hold(later):
     expected = {"1,5 €": 1.5, "2.000 €": 2000, "1,5": 1.5, "5 €": 5, "1,234": 1.234}
     found, _ = both(table, later, "price")
     np.testing.assert_array_equal(found, [expected.get(text, np.nan) for text in later])
+
+
+# ---------------------------------------------------------------------- numbers written otherwise
+
+
+@pytest.mark.parametrize(
+    ("fitted", "later", "expected", "said"),
+    [
+        (
+            ["0,345", "0,5", "1,25"],
+            ["0.345"],
+            [0.345],
+            "otherwise in the fit: '0.345' is taken",
+        ),
+        (["0,345", "0,5", "1,25"], ["0,3", "0.345"], [0.3, np.nan], "no numbers, such as '0.345'"),
+        ([0.5, 1.25, 2.75], ["1,234"], [1234.0], "in two ways, and '1,234' is taken for 1234$"),
+        ([0.5, 1.25, 2.75], ["1,5"], [1.5], "otherwise in the fit: '1,5' is taken for 1.5"),
+        ([0.5, 1.25, 2.75], ["1.5", "12 kg"], [1.5, np.nan], "no numbers, such as '12 kg', are"),
+        (
+            [0.5, 1.25, 2.75],
+            [1.5, "x"],
+            [1.5, np.nan],
+            "no numbers, such as 'x', are taken",
+        ),
+        (["$5.5", "$6.25", "$7"], ["€5"], [np.nan], "no numbers, such as '€5', are taken"),
+    ],
+)
+def test_what_is_not_read_as_in_the_fit_is_told(fitted, later, expected, said):
+    table = table_of(fitted * 20, name="a")
+    found, told = both(table, later, name="a")
+    np.testing.assert_array_equal(found, expected)
+    assert len(told) == 1
+    assert re.search(said, told[0])
+
+
+@pytest.mark.parametrize(
+    "later", [["12", pd.NA], pd.array(["12", None], "string"), ["12.0", "n/a"]]
+)
+@pytest.mark.parametrize("other", [None, "text"])
+def test_text_of_a_number_is_one_whatever_else_the_table_holds(later, other):
+    frame = pd.DataFrame({"a": np.arange(60) / 7, "b": np.sin(np.arange(60))})
+    frame = frame if other is None else frame.assign(c=["u", "v", "w"] * 20)
+    model = gpukfl.fit(frame, np.arange(60) / 5, effort="quick", members=["linear", "laplace"])
+    rows = frame[:2].assign(a=later)
+    plain = frame[:2].assign(a=[12.0, np.nan])
+    with collect_warnings() as told:
+        found = model.predict(rows)
+    with collect_warnings() as expected:
+        np.testing.assert_array_equal(found, model.predict(plain))
+    assert told == expected

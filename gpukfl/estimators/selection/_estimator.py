@@ -391,7 +391,7 @@ class SelectionBase(DescribedMethod, SelectorMixin, BoundedPredictions, SteppedL
         self.path_ = fitted.path
         self._keep_steps(selection.history, selection.status, QUIET)
         if not self.n_effective_features_ and not problem.constant:
-            warn(_nothing_selected_text(fitted.missed, problem.n))
+            warn(_nothing_selected_text(fitted.missed, problem.n, is_classifier(self)))
 
     def _keep_discoveries(self, fitted: SelectionFitted, there: Array) -> None:
         """Set the attributes of knockoffs, which are None without them."""
@@ -581,9 +581,10 @@ def _copy_keeping_dtype(host: np.ndarray, there: Array) -> Array:
     return array_namespace(there).asarray(host, device=like(there)["device"])
 
 
-def _nothing_selected_text(missed: float | None, n: int) -> str:
+def _nothing_selected_text(missed: float | None, n: int, classes: bool) -> str:
     """Return a warning that nothing was selected, with R² of all variables."""
-    said = "no variable was selected: the model predicts the mean of y"
+    what = "the frequencies of the classes" if classes else "the mean of y"
+    said = f"no variable was selected: the model predicts {what}"
     if missed is None or missed < _MUCH + 2.0 / n**0.5:
         return said
     return (
