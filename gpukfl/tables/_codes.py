@@ -343,6 +343,7 @@ _NUMERAL = re.compile(r"[-+]?\d+(?:\.\d*)?", re.ASCII)  # not 1e3, which may be 
 _FEWEST, _HALF, _EXPECTED = 10, 0.5, 3.0
 _SORTS = {_values.NUMBERS: "numbers", _values.BOOLEANS: "true or false"}  # of other values
 _SHOWN = 3  # levels that a warning names
+_MIDNIGHT = " 00:00:00"
 
 
 def share_of_single(counts: Iterable[int], /) -> float:
@@ -374,8 +375,8 @@ class Levels:
     def places(self, values: Values, /) -> np.ndarray:
         """Return the indices of levels (n,), -1 for other values, NaN for missing ones.
 
-        A number that is no level stands for the one level that is the same number, and a truth
-        value for the one that is the same word.
+        A number that is no level stands for the one level that is the same number, a truth value
+        for the one that is the same word, and a moment at midnight for the level of its day.
         """
         named = values.as_labels()
         found = np.array([self._place.get(label, -1) for label in named.labels], dtype=np.float64)
@@ -394,12 +395,14 @@ class Levels:
             text = label.strip()
             if form == _values.BOOLEANS:
                 found[k] = self._word_places.get(text.casefold(), -1)
+            elif form == _values.DATES:  # categories of days have levels without a time
+                found[k] = self._place.get(text.removesuffix(_MIDNIGHT), -1)
             elif form == _values.NUMBERS or (
                 form == _values.LABELS and _NUMERAL.fullmatch(text) is not None
             ):
                 whole = parse_integer(text)
                 found[k] = self._number_places.get(float(text) if whole is None else whole, -1)
-        if (found >= 0).any():
+        if form != _values.DATES and (found >= 0).any():
             self._tell_of_same(form, labels, found)
         return found
 

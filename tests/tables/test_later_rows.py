@@ -1,5 +1,6 @@
 """Later rows that say the same as those of the fit in another way, or nothing that it knew."""
 
+import datetime
 import io
 import re
 
@@ -268,3 +269,14 @@ def test_text_of_a_number_is_one_whatever_else_the_table_holds(later, other):
     with collect_warnings() as expected:
         np.testing.assert_array_equal(found, model.predict(plain))
     assert told == expected
+
+
+def test_days_are_found_among_categories_of_days():
+    days = [datetime.date(2020, 1, 1 + k % 5) for k in range(60)]
+    table = table_of(pd.Categorical(days), name="a")
+    expected = table.codes(pd.DataFrame({"a": pd.Categorical(days)}))
+    assert (table.columns[0].kind, len(np.unique(expected))) == ("category", 5)
+    np.testing.assert_array_equal(both(table, days, name="a")[0], expected[:, 0])
+    np.testing.assert_array_equal(table.codes([{"a": days[3]}]), expected[3:4])
+    moments = pd.DataFrame({"a": pd.to_datetime(pd.Series(days))})
+    np.testing.assert_array_equal(table.codes(moments), expected)
