@@ -136,21 +136,18 @@ def plain_numbers(values: np.ndarray, /) -> np.ndarray:
     listed = values.ravel().tolist()
     found = np.array(listed)
     if found.dtype.kind not in "biu":
-        found = _far_integers(listed)
-    if found is None:
-        try:
-            found = np.array(listed, dtype=np.float64)
-        except OverflowError:
-            raise ValueError(TOO_LONG) from None
+        found = _far_or_floats(listed)
     return found.reshape(values.shape)
 
 
-def _far_integers(listed: list[Any]) -> np.ndarray | None:
-    """Return whole numbers of which some are beyond 2⁵³, or None of others."""
-    exact = (numbers.Integral, Decimal)
-    far = any(isinstance(v, exact) and abs(v) >= WHOLE for v in listed)
-    if not far or any(v % 1 != 0 for v in listed):
-        return None
+def _far_or_floats(listed: list[Any]) -> np.ndarray:
+    """Return whole numbers of which some are beyond 2⁵³ as integers, and others as floats."""
+    exact = [v for v in listed if isinstance(v, (int, np.integer, Decimal))]
+    if not any(abs(v) >= WHOLE for v in exact) or any(v % 1 != 0 for v in listed):
+        try:
+            return np.array(listed, dtype=np.float64)
+        except OverflowError:
+            raise ValueError(TOO_LONG) from None
     integers = [int(v) for v in listed]
     low, high = min(integers), max(integers)
     signed, unsigned = np.iinfo(np.int64), np.iinfo(np.uint64)
@@ -420,8 +417,9 @@ def not_finite(X: Array, names: Sequence[str] = (), /) -> str:
     xp = array_namespace(X)
     names = names or [f"x{k}" for k in range(X.shape[1])]
     found = []
-    for what, test in (("NaN", xp.isnan), ("infinity", xp.isinf)):
-        columns = np.flatnonzero(to_host(xp.any(test(X), axis=0)))
+    gaps = xp.isnan(X)
+    for what, where in (("NaN", gaps), ("infinity", ~xp.isfinite(X) & ~gaps)):
+        columns = np.flatnonzero(to_host(xp.any(where, axis=0)))
         if len(columns):
             found.append(f"{what} in {listed([names[j] for j in columns.tolist()])}")
     return " and ".join(found)

@@ -133,7 +133,7 @@ def fill_with_medians(X: Array, medians: np.ndarray, names: Sequence[str], /) ->
     lacking = np.flatnonzero(~to_host(xp.all(known, axis=0)))
     if not len(lacking):
         return X
-    infinite = to_host(xp.sum(xp.astype(xp.isinf(X), xp.int64), axis=0)).tolist()
+    infinite = to_host(xp.sum(xp.astype(~known & ~xp.isnan(X), xp.int64), axis=0)).tolist()
     tell_of_infinite(dict(zip(names, infinite, strict=True)), X.shape[0])
     where = listed([names[j] for j in lacking.tolist()])
     warn(f"X has gaps in {where}, where the rows of the fit had none: their medians stand for them")

@@ -323,8 +323,8 @@ def warn_rounded_columns(X: Any, /) -> None:
 
 def _integer_columns(X: Any) -> Iterator[tuple[str, np.ndarray]]:
     """Yield the names and values (n,) of columns of complete integers."""
-    if is_array(X) or not is_frame(X):
-        rows = X if is_array(X) else _objects(X)
+    if is_host(X) or not is_frame(X):
+        rows = np.asarray(X) if is_host(X) else _objects(X)
         columns = enumerate(rows.T) if rows.ndim == 2 else ()
         named = ((f"x{k}", column) for k, column in columns)
     else:
