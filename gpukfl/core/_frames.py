@@ -142,7 +142,7 @@ def plain_numbers(values: np.ndarray, /) -> np.ndarray:
 
 def _far_or_floats(listed: list[Any]) -> np.ndarray:
     """Return whole numbers of which some are beyond 2⁵³ as integers, and others as floats."""
-    exact = [v for v in listed if isinstance(v, (int, np.integer, Decimal))]
+    exact: list[Any] = [v for v in listed if isinstance(v, (int, np.integer, Decimal))]
     if not any(abs(v) >= WHOLE for v in exact) or any(v % 1 != 0 for v in listed):
         try:
             return np.array(listed, dtype=np.float64)
