@@ -1,7 +1,9 @@
 """The layering, the array rules and the weight of an import, as tests."""
 
 import ast
+import contextlib
 import functools
+import gc
 import graphlib
 import pathlib
 import re
@@ -127,9 +129,21 @@ HEAVY = ("torch", "cupy", "numba", "sklearn", "pandas", "matplotlib")
 def modules():
     """Names, paths and trees of all modules; no test changes them."""
     inside = [(path.relative_to(SRC), path.read_text()) for path in sorted(SRC.rglob("*.py"))]
-    return [
-        (path.with_suffix("").parts[0], path.as_posix(), ast.parse(text)) for path, text in inside
-    ]
+    with collector_at_rest():
+        return [
+            (path.with_suffix("").parts[0], path.as_posix(), ast.parse(text))
+            for path, text in inside
+        ]
+
+
+@contextlib.contextmanager
+def collector_at_rest():
+    """Look for no garbage meanwhile: trees are many objects that stay, looked through each time."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 @functools.cache
@@ -254,7 +268,8 @@ def test_what_needs_torch_takes_the_fixture():
         text = path.read_text(encoding="utf-8")
         if "torch" not in text:
             continue
-        tree = ast.parse(text)
+        with collector_at_rest():
+            tree = ast.parse(text)
         skips = {
             ast.unparse(node.args[0])
             for node in nodes(tree)
