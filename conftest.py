@@ -23,6 +23,9 @@ os.environ.update(dict.fromkeys(_THREADS, "1"))
 os.environ["MPLBACKEND"] = "Agg"
 os.environ["SCIPY_ARRAY_API"] = "1"  # read when SciPy is first imported
 os.environ.pop("GPUKFL_BACKEND", None)
+# Workers, and what tests start, keep what they compile of the package and of the tests
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -5,10 +5,9 @@ Names are imported when first used, so that ``import gpukfl`` stays quick and st
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpukfl._version import __version__
-from gpukfl.core._hooks import register_inference, register_writer
 from gpukfl.core._lazy import lazy_getattr
 from gpukfl.core._memory import memory_budget
 
@@ -99,22 +98,6 @@ __all__ = [
     "load",
     "memory_budget",
 ]
-
-
-def _save(estimator: Any, path: Any) -> None:
-    from gpukfl._model import Model
-
-    Model.from_estimator(estimator).save(path)
-
-
-def _infer(model: Any, X: Any, y: Any, /, **options: Any) -> Any:
-    from gpukfl.inference import infer
-
-    return infer(model, X, y, **options)
-
-
-register_inference(_infer)
-register_writer(_save)  # estimators are below what writes files of them
 
 
 __getattr__ = lazy_getattr(__name__, _HOMES, modules=_MODULES)

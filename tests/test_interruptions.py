@@ -179,7 +179,7 @@ def test_an_interrupted_inference_keeps_what_is_done_or_raises(ctrl_c):
     model = gpukfl.KernelRidgeRegressor(ridge=0.01, lengthscale=2.0, random_state=0).fit(X, Y)
 
     def ask():
-        return conditional_importance(model, X, Y, n_permutations=99)
+        return conditional_importance(model, X, Y, n_permutations=19)
 
     whole, before = ask(), process_state()
     with warnings.catch_warnings(record=True) as seen:
@@ -266,7 +266,7 @@ def test_no_path_of_the_lasso_hides_an_interruption(monkeypatch, targets):
     with monkeypatch.context() as patched:
         calls = interrupt(patched, WorkingSet, "descend", 10**9)
         make().fit(X, targets)
-    for after in range(0, calls[0], max(calls[0] // 20, 1)):
+    for after in range(0, calls[0], max(calls[0] // 7, 1)):
         with monkeypatch.context() as patched:
             interrupt(patched, WorkingSet, "descend", after)
             model = make()

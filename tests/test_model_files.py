@@ -236,7 +236,7 @@ def test_a_deflated_array_that_ends_early_is_refused(path, missing):
             archive.read(archive.arrays["x"])
 
 
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(
     sizes=st.lists(st.sampled_from([0, 10, 2**12, 2**18]), max_size=4),
     random=st.booleans(),

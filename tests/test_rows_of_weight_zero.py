@@ -1,5 +1,7 @@
 """Rows of weight 0 change nothing: neither kinds of columns, nor classes, nor draws."""
 
+import functools
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -23,6 +25,7 @@ STRANGE = pd.DataFrame(
 )
 SINGLE = {"method": "rkhs_weighting", "n_parameters": 20, "ridge": 1e-2}
 QUICK = {"members": ["linear", "manhattan_laplace"], "n_folds": 2, "random_state": 0}
+KINDS = {"single": SINGLE, "blend": QUICK}
 RIDGE = {"ridge": 0.01, "random_state": 0}
 
 
@@ -73,18 +76,24 @@ def test_of_a_classification_of_arrays(model, drawn):
     assert_array_equal(found.predict_proba(X), expected)
 
 
+@functools.cache
+def model_of_the_table(kind, classes):
+    """Fit a model to the rows that have weight."""
+    return gpukfl.fit(TABLE, LABELS if classes else Y, sample_weight=WEIGHTS, **KINDS[kind])
+
+
 @pytest.mark.each
 @settings(max_examples=3)
 @given(drawn=additions(range(len(STRANGE))), label=st.sampled_from(["high", "other"]))
-@pytest.mark.parametrize("options", [SINGLE, QUICK], ids=["single", "blend"])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("classes", [False, True])
-def test_of_a_table(classes, options, drawn, label):
+def test_of_a_table(classes, kind, drawn, label):
     which, places = drawn
     y, more = (LABELS, label) if classes else (Y, 1e9)
     table = mixed(TABLE, STRANGE.iloc[which], places).astype(dict.fromkeys(TABLE, object))
     y_more = mixed(y, np.full(len(which), more, dtype=y.dtype), places)
-    one = gpukfl.fit(TABLE, y, sample_weight=WEIGHTS, **options)
-    other = gpukfl.fit(table, y_more, sample_weight=weights_with(places), **options)
+    one = model_of_the_table(kind, classes)
+    other = gpukfl.fit(table, y_more, sample_weight=weights_with(places), **KINDS[kind])
     assert (other.n_samples, other.task) == (one.n_samples, one.task)
     assert_array_equal(other.predict(TABLE), one.predict(TABLE))
     again = other.fit(table, y_more, sample_weight=weights_with(places))

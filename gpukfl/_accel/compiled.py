@@ -19,6 +19,9 @@ def njit(*, cache: bool, **options: Any) -> Callable[[Callable[..., Any]], Any]:
 
     Numba itself refuses to define a function where neither the folder of the package nor the
     home can be written to, and fails where the disk is full.
+
+    Arrays are copied by loops in compiled code: for `a[:] = b` Numba also compiles the text of its
+    error, which takes seconds of a first fit.
     """
 
     def compile_function(function: Callable[..., Any]) -> Any:

@@ -178,7 +178,9 @@ def _pair_sums(codes, shift, w, first, second, out, _, start, stop):
             _weigh_moments(codes[j], codes[k], shift, w, moments)
         _spread_moments(moments, out[j, :, k, :])
         if k < out.shape[0]:
-            out[k, :, j, :] = out[j, :, k, :].T
+            for a in range(q):
+                for b in range(q):
+                    out[k, a, j, b] = out[j, b, k, a]
 
 
 @njit(nogil=True, cache=True)
@@ -194,10 +196,12 @@ def _count_moments(a, b, shift, counts, moments):
         cell[1] += one * np.uint64(b[i] & mask)
     scale = 1.0 / (1 << shift)
     low = np.uint64(2**32 - 1)
-    moments[:, :, 0] = (counts[:, :, 0] & low).astype(np.float64)
-    moments[:, :, 1] = (counts[:, :, 0] >> half).astype(np.float64) * scale
-    moments[:, :, 2] = (counts[:, :, 1] & low).astype(np.float64) * scale
-    moments[:, :, 3] = (counts[:, :, 1] >> half).astype(np.float64) * scale**2
+    for u in range(counts.shape[0]):
+        for v in range(counts.shape[1]):
+            moments[u, v, 0] = np.float64(counts[u, v, 0] & low)
+            moments[u, v, 1] = np.float64(counts[u, v, 0] >> half) * scale
+            moments[u, v, 2] = np.float64(counts[u, v, 1] & low) * scale
+            moments[u, v, 3] = np.float64(counts[u, v, 1] >> half) * scale**2
 
 
 @njit(nogil=True, cache=True)

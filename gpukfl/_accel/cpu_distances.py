@@ -51,7 +51,8 @@ def _fill_few_rows(X, Z, order, rooted, out):
         if rooted:
             _root(totals, order, out[i])
         else:
-            out[i] = totals
+            for j in range(Z.shape[0]):
+                out[i, j] = totals[j]
 
 
 @njit(nogil=True, cache=True, fastmath={"contract", "reassoc"}, inline="always")
@@ -130,7 +131,8 @@ def _stacked_sums(U, Z, order, rooted, out, start, stop):
                     if rooted:
                         _root(totals[r], order, found)
                     else:
-                        found[:] = totals[r, :width]
+                        for j in range(width):
+                            found[j] = totals[r, j]
 
 
 @njit(nogil=True, cache=True, fastmath={"contract"}, inline="always")

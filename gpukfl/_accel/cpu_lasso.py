@@ -159,7 +159,8 @@ def _remove(k, members, n, L):
     for r in range(k, n - 1):
         members[r] = members[r + 1]
         row = L[r]
-        row[: r + 2] = L[r + 1, : r + 2]
+        for i in range(r + 2):
+            row[i] = L[r + 1, i]
         for i in range(k, r):
             left, right = row[i], row[i + 1]
             row[i] = cosine[i] * left + sine[i] * right

@@ -20,7 +20,6 @@ from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted
 
 from gpukfl.core._array import Array, array_namespace, as_columns, is_array, to_host
-from gpukfl.core._hooks import infer, save
 from gpukfl.core._results import Status
 from gpukfl.core._source import import_lines
 from gpukfl.core._warnings import keep_warnings
@@ -94,8 +93,10 @@ class DescribedEstimator(Shown):
         OSError
             If the file cannot be written; an older one stays as it was.
         """
+        from gpukfl._model import Model
+
         check_is_fitted(self)
-        save(self, path)
+        Model.from_estimator(self).save(path)
 
     def to_onnx(self, path: str | Path) -> None:
         """Write the prediction function to an ONNX file, which runs without this library.
@@ -162,6 +163,8 @@ class DescribedEstimator(Shown):
         TypeError, ValueError
             If the rows or an option are not as described.
         """
+        from gpukfl.inference import infer
+
         check_is_fitted(self)
         return infer(self, X, y, **options)
 

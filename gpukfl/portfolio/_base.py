@@ -47,6 +47,7 @@ from gpukfl.portfolio._description import (
 )
 from gpukfl.portfolio._distilled import Distilled, distil
 from gpukfl.portfolio._encodings import Encodings
+from gpukfl.portfolio._fold_fits import FoldFitter, is_limited
 from gpukfl.portfolio._folds import choose_n_folds, make_held_out_loss, split_folds
 from gpukfl.portfolio._members import (
     EFFORTS,
@@ -59,7 +60,7 @@ from gpukfl.portfolio._members import (
     prediction_limits,
 )
 from gpukfl.portfolio._refit import BESIDE, Refit, choose_refit, fit_members_to_all, refit_members
-from gpukfl.portfolio._train import MemberTrainer, is_limited
+from gpukfl.portfolio._train import MemberTrainer
 from gpukfl.predictor import (
     Blend,
     LogTransform,
@@ -170,16 +171,17 @@ class HeldOutBlend:
 
     def _keep(self, trainer: MemberTrainer, samples: Samples, run: Run) -> list[tuple[float, Any]]:
         """Set the members' results; return the blended ones with their weights."""
-        pairs = zip(trainer.weights.tolist(), trainer.finished_results, strict=True)
+        standings, fitter = trainer.standings, trainer.fitter
+        pairs = zip(standings.weights.tolist(), standings.finished, strict=True)
         chosen = [(w, entry) for w, entry in pairs if w > 0]
         self.members_, self.whole_ = [one.to_blend_member(w) for w, one in chosen], False
-        self.temperature_ = trainer.temperature
+        self.temperature_ = standings.temperature
         self.out_of_fold_ = _make_out_of_fold(trainer, samples)
         there = double_reference(samples.X)
-        self.reach_ = None if trainer.reach is None else asarray_like(trainer.reach, there)
+        self.reach_ = None if fitter.reach is None else asarray_like(fitter.reach, there)
         middle = np.average(to_host(samples.Y), axis=0, weights=samples.weights)
         self.intercept_ = asarray_like(middle.astype(np.float64), there)
-        self.tuning_, self.tuning_seconds_ = leaderboard_rows(trainer)
+        self.tuning_, self.tuning_seconds_ = leaderboard_rows(standings)
         self._keep_predictor()
         _ask_in_time(
             trainer,
@@ -190,11 +192,11 @@ class HeldOutBlend:
         importances, errors, self.feature_groups_ = _ask_in_time(
             trainer,
             lambda over: permutation_importances(
-                [one.source.outside for one in trainer.folds],
+                [one.source.outside for one in fitter.folds],
                 self._sources,
                 self.n_features_in_,
                 lambda k, X: to_host(self._outputs(X, k)),
-                trainer.judge,
+                fitter.judge,
                 run.again(),
                 lambda: 0.0 if over else _remaining_seconds(run),
             ),
@@ -211,11 +213,11 @@ def _remaining_seconds(run: Run) -> float:
 
 
 def _make_out_of_fold(trainer: MemberTrainer, samples: Samples) -> OutOfFold:
-    xp, judge = array_namespace(samples.X), trainer.judge
-    sizes = [len(fold.outside) for fold in trainer.folds]
+    xp, judge, folds = array_namespace(samples.X), trainer.fitter.judge, trainer.fitter.folds
+    sizes = [len(fold.outside) for fold in folds]
     fold = np.repeat(np.arange(len(sizes)), sizes)
-    rows = [xp.asarray(one.source.outside.X) for one in trainer.folds]
-    return OutOfFold(xp.concat(rows, axis=0), trainer.final_blend, judge.truth, judge.weights, fold)
+    rows = xp.concat([xp.asarray(one.source.outside.X) for one in folds], axis=0)
+    return OutOfFold(rows, trainer.standings.final_blend, judge.truth, judge.weights, fold)
 
 
 def _ask_in_time(trainer: MemberTrainer, ask: Callable[[bool], Found]) -> Found:
@@ -418,7 +420,8 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         reach = (
             None if count else prediction_limits(Y if transform is None else transform.forward(Y))
         )
-        trainer = MemberTrainer(folds, judge, run, self.floor_, transform, reach)
+        fitter = FoldFitter(folds, judge, run, self.floor_, transform, reach)
+        trainer = MemberTrainer(fitter, run)
         members = self._members(samples, folds[0].inside.X.shape[1], run)
         trainer.train([replace(one, weighted=weighted) for one in members])
         return trainer
@@ -463,7 +466,8 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
 
     def _end(self, trainer: MemberTrainer, *, stopped: bool) -> None:
         """Set the status and the members' warnings, and warn if the fit was stopped."""
-        for weight, entry in zip(trainer.weights.tolist(), trainer.finished_results, strict=True):
+        standings = trainer.standings
+        for weight, entry in zip(standings.weights.tolist(), standings.finished, strict=True):
             for message in entry.warnings if weight > 0 else ():
                 record_warning(f"the member {entry.member.name}: {message}")
         limited = any(is_limited(model) for member in self.members_ for model in member.models)
@@ -472,7 +476,7 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
             status = Status.INTERRUPTED
         self.status_, self.tuning_cut_short_ = status.name, trainer.cut_short
         if status is not Status.CONVERGED:
-            done = ", ".join(one.member.name for one in trainer.finished_results)
+            done = ", ".join(one.member.name for one in standings.finished)
             msg = f"{type(self).__name__}: {status.value}; blended of {done}"
             warn(msg, ConvergenceWarning)
 

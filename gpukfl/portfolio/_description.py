@@ -34,7 +34,7 @@ from gpukfl.inspection import (
 )
 from gpukfl.inspection._tuning import BLEND
 from gpukfl.portfolio._folds import HeldOutLoss, LogLoss
-from gpukfl.portfolio._train import SETTLED, UNTRIED, MemberTrainer
+from gpukfl.portfolio._train import SETTLED, UNTRIED, Standings
 from gpukfl.tables._schema import columns_text, data_facts
 
 if TYPE_CHECKING:
@@ -47,23 +47,18 @@ if TYPE_CHECKING:
 # What every member came to, as plain values and as a frame.
 
 
-def leaderboard_rows(trainer: MemberTrainer, /) -> tuple[list[dict[str, Any]], float]:
+def leaderboard_rows(standings: Standings, /) -> tuple[list[dict[str, Any]], float]:
     """Return the rows of the leaderboard, and the total seconds."""
-    weights = dict(
-        zip(
-            (one.member.name for one in trainer.finished_results),
-            trainer.weights.tolist(),
-            strict=True,
-        )
-    )
+    names = (one.member.name for one in standings.finished)
+    weights = dict(zip(names, standings.weights.tolist(), strict=True))
     rows = []
-    for entry in trainer.entries:
+    for entry in standings.entries:
         known = entry.outputs if entry.predicted and not entry.note else None
         rows.append(
             {
                 "member": entry.member.name,
                 "weight": weights.get(entry.member.name, 0.0),
-                **_prediction_scores(trainer, known),
+                **_prediction_scores(standings.judge, known),
                 "note": entry.note or entry.remark,
                 "seconds": entry.seconds,
                 "chosen": False,
@@ -73,15 +68,14 @@ def leaderboard_rows(trainer: MemberTrainer, /) -> tuple[list[dict[str, Any]], f
     blend = {
         "member": BLEND,
         "weight": 1.0,
-        **_prediction_scores(trainer, trainer.final_blend),
+        **_prediction_scores(standings.judge, standings.final_blend),
         "note": "",
     }
     return [*rows, blend | {"seconds": seconds, "chosen": True}], seconds
 
 
-def _prediction_scores(trainer: MemberTrainer, predicted: np.ndarray | None) -> dict[str, Any]:
+def _prediction_scores(judge: HeldOutLoss, predicted: np.ndarray | None) -> dict[str, Any]:
     """Return the scores of held-out predictions."""
-    judge = trainer.judge
     found: dict[str, Any] = {"log_loss": None, "brier": None}
     if predicted is None:
         return {"score": None, "standard_error": math.inf, **found}

@@ -22,15 +22,15 @@ from gpukfl.partitioned import ClusterLostError, Collections, Parts, read_partit
 from gpukfl.partitioned._rows import map_rows
 from gpukfl.portfolio._attributes import Blended
 from gpukfl.portfolio._encodings import Encodings
-from gpukfl.portfolio._folds import FEW, HALF_ENOUGH, MANY, MemberFold
-from gpukfl.portfolio._train import (
+from gpukfl.portfolio._fold_fits import (
     MemberResult,
-    MemberTrainer,
     fit_in_parallel,
     is_interrupted,
     is_limited,
     n_parallel_fits,
 )
+from gpukfl.portfolio._folds import FEW, HALF_ENOUGH, MANY, MemberFold
+from gpukfl.portfolio._train import MemberTrainer
 
 # ----------------------------------------------------------------------------------- refit
 
@@ -56,16 +56,17 @@ def choose_refit(asked: bool | str, trainer: MemberTrainer, n: int, run: Run, /)
         return "instead" if n < FEW or asked else ""
     if asked == BESIDE:
         return BESIDE
-    lacking = len(trainer.folds[0].outside) / n
-    several = len(trainer.folds) > 1
+    folds, standings = trainer.fitter.folds, trainer.standings
+    lacking = len(folds[0].outside) / n
+    several = len(folds) > 1
     if several:
         pays = n >= MANY or (n >= HALF_ENOUGH and lacking > _SOME_HELD_OUT)
     else:
         pays = lacking > _FEW_HELD_OUT
     if trainer.cut_short or not pays:
         return ""
-    pairs = zip(trainer.weights.tolist(), trainer.finished_results, strict=True)
-    once = sum(entry.seconds for weight, entry in pairs if weight > 0) / len(trainer.folds)
+    pairs = zip(standings.weights.tolist(), standings.finished, strict=True)
+    once = sum(entry.seconds for weight, entry in pairs if weight > 0) / len(folds)
     left = run.remaining_seconds()
     if left is not None and once / (1.0 - lacking) >= left:
         return ""

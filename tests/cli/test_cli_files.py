@@ -144,7 +144,7 @@ def test_gaps_are_one_line_at_prediction(capsys, model, tmp_path):
 @pytest.mark.parametrize("named", [True, False])
 def test_a_blend_predicts_rows_with_gaps(capsys, tmp_path, named):
     columns = FRAME[["a", "b", "c"]]
-    members = {"members": ["linear", "laplace"], "progress": False}
+    members = {"members": ["linear", "laplace"], "n_folds": 2, "progress": False}
     blend = gpukfl.fit(columns if named else columns.to_numpy(), FRAME["price"], **members)
     blend.save(tmp_path / "blend")
     whole = columns.rename(columns=dict(zip("abc", blend.feature_names, strict=True)))[:3]

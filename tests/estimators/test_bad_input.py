@@ -267,6 +267,7 @@ def test_targets_whose_squares_float64_does_not_hold_are_refused(on_double, make
 # ---------------------------------------------------------------------- a constant target
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("make", [regressor, kernel_ridge, hkrr, selector, weighting, regfeal])
 @pytest.mark.parametrize("value", [0.0, 7.3, -1e12, 1e-200])
 def test_a_constant_target_is_predicted_with_a_warning(make, value):

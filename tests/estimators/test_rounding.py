@@ -46,7 +46,7 @@ def assert_alike(found, expected, bound):
     assert np.abs(found - expected).max() <= bound * expected.std()
 
 
-@pytest.mark.parametrize("n", [100, 300])
+@pytest.mark.parametrize("n", [100, pytest.param(300, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", MODELS)
 def test_rounding_of_the_data_stays_rounding(name, n):
     X, y, new = drawn(n)

@@ -145,6 +145,7 @@ def test_kernel_is_symmetric_and_positive_semidefinite(instantiation, count, n, 
     assert np.linalg.eigvalsh(K)[0] >= -1e-12
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("n", [1, 2, 5, 30])
 @pytest.mark.parametrize("widths", [(1.0, 1.0), (1.0, None), (0.5, 2.0), (2.0, 1.5)])
 def test_theta_of_signs_is_the_average_over_draws(rng, n, widths):

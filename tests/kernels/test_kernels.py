@@ -65,6 +65,7 @@ def test_no_points(on, case):
     assert case.kernel.diagonal(empty).shape == (0,)
 
 
+@pytest.mark.each
 @kernels
 def test_matrix_is_positive_semidefinite_with_its_diagonal(on, rng, case):
     X, _ = points(on, rng, n=40)
@@ -83,6 +84,7 @@ def test_bounded_kernels_are_those_whose_diagonal_has_a_bound(on, rng, case):
     assert case.kernel.bounded == (far <= 2 * near)
 
 
+@pytest.mark.each
 @kernels
 def test_pullback_is_the_derivative(on_double, rng, case):
     on = on_double
@@ -96,6 +98,7 @@ def test_pullback_is_the_derivative(on_double, rng, case):
     on.assert_close(dZ, by_Z, ulps=1e-6 / on.eps)
 
 
+@pytest.mark.each
 @kernels
 def test_gradients_of_functions_are_pullbacks(on_double, rng, case):
     on = on_double
@@ -109,6 +112,7 @@ def test_gradients_of_functions_are_pullbacks(on_double, rng, case):
             on.assert_close(gradient, on.host(expected), ulps=1e3)
 
 
+@pytest.mark.each
 @kernels
 def test_pullback_is_as_exact_as_its_precision(on, rng, case):
     X, Z = points(on, rng)
@@ -157,6 +161,7 @@ def test_kinks_count_nothing(on, kernel):
         on.assert_close(slope, np.zeros((1, 2)), ulps=0)
 
 
+@pytest.mark.each
 @kernels
 def test_stretched_points_under_a_stretched_kernel_are_the_original(on, rng, case):
     X, Z = points(on, rng)
@@ -169,6 +174,7 @@ def test_stretched_points_under_a_stretched_kernel_are_the_original(on, rng, cas
     on.assert_close(stretched(on.put(stretch[0]), on.put(stretch[1])), expected, ulps=300)
 
 
+@pytest.mark.each
 @profiles
 def test_derivative_is_that_of_the_profile(on_double, case):
     on, kernel = on_double, case.kernel
@@ -179,6 +185,7 @@ def test_derivative_is_that_of_the_profile(on_double, case):
     np.testing.assert_allclose(actual, (up - down) / (2 * step), rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.each
 @profiles
 def test_profile_is_of_differences_to_the_power(on_double, case):
     on, kernel = on_double, case.kernel
@@ -187,6 +194,7 @@ def test_profile_is_of_differences_to_the_power(on_double, case):
     on.assert_close(kernel.profile(on.put(sums)), case.formula(X, Z)[0], ulps=20)
 
 
+@pytest.mark.each
 @profiles
 def test_profile_is_completely_monotone(on_double, case):
     on, kernel = on_double, case.kernel
@@ -197,6 +205,7 @@ def test_profile_is_completely_monotone(on_double, case):
     assert np.all(np.diff(slopes) > 0)
 
 
+@pytest.mark.each
 @profiles
 def test_ends_of_the_profile(on, case):
     kernel, origin = case.kernel, np.zeros((1, 1))
@@ -376,6 +385,7 @@ def test_wrong_shapes_are_named(on, case):
         case.kernel.pullback(X, Z, on.put(np.ones((3, 4))))
 
 
+@pytest.mark.each
 @kernels
 def test_points_that_differ_by_rounding_count_as_equal(on, rng, case):
     """A sample among the centres, both mapped in blocks that round differently."""

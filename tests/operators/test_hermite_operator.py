@@ -99,6 +99,7 @@ def test_moments_are_sums_in_float64(on, rng, budget, weighted):
     on.assert_close(moment, D_Phi.T @ Y, ulps=ulps, scale=scale, dtype="float64")
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("degree", range(13))
 def test_a_tuple_of_one_coordinate_is_a_polynomial(on, rng, degree):
     X = on.rounded(rng.standard_normal((9, 1)))

@@ -28,6 +28,7 @@ def scale_of(p, V):
     return np.max(np.abs(p.X)) * max(1.0, np.max(np.abs(p.W))) * np.sum(np.abs(V)) * 4
 
 
+@pytest.mark.each
 @operators
 def test_product_is_that_of_its_dense_matrix(on, rng, case):
     p = Problem.draw(on, rng)
@@ -41,6 +42,7 @@ def test_product_is_that_of_its_dense_matrix(on, rng, case):
     assert np.max(np.abs(alone[:, 0] - several[:, 0])) <= 10 * on.eps * scale_of(p, V)
 
 
+@pytest.mark.each
 @operators
 def test_dense_matrix_lies_beside_its_reference(on, rng, case):
     dense = case.build(on, Problem.draw(on, rng)).dense(on.reference)
@@ -69,6 +71,7 @@ def test_product_is_exact_to_eleven_digits(on_double, rng, case):
     assert np.max(np.abs(actual - expected)) <= 1e-11 * np.max(np.abs(expected))
 
 
+@pytest.mark.each
 @operators
 def test_operator_is_symmetric_and_positive_semidefinite_on_centred_vectors(on, rng, case):
     p = Problem.draw(on, rng, tied=True)
@@ -80,6 +83,7 @@ def test_operator_is_symmetric_and_positive_semidefinite_on_centred_vectors(on, 
     assert np.min(np.linalg.eigvalsh(form + form.T)) >= -slack
 
 
+@pytest.mark.each
 @operators
 def test_permuting_samples_permutes_products(on, rng, case):
     p = Problem.draw(on, rng)
@@ -92,6 +96,7 @@ def test_permuting_samples_permutes_products(on, rng, case):
     assert np.max(np.abs(permuted - whole[order])) <= slack * scale_of(p, V)
 
 
+@pytest.mark.each
 @operators
 def test_small_memory_changes_no_product(on, rng, case):
     p = Problem.draw(on, rng)
@@ -103,6 +108,7 @@ def test_small_memory_changes_no_product(on, rng, case):
     assert np.max(np.abs(pieces - whole)) <= slack * scale_of(p, V)
 
 
+@pytest.mark.each
 @operators
 def test_wrong_shapes_are_named(on, rng, case):
     operator = case.build(on, Problem.draw(on, rng))
@@ -113,6 +119,7 @@ def test_wrong_shapes_are_named(on, rng, case):
         assert str(shape) in str(caught.value)
 
 
+@pytest.mark.each
 @operators
 def test_inputs_are_left_alone(on, rng, case):
     p = Problem.draw(on, rng)

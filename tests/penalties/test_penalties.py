@@ -61,6 +61,7 @@ def prox(on, penalty, W, strength):
     return on.host(U).astype(np.float64)
 
 
+@pytest.mark.each
 @penalties
 def test_value_is_that_of_the_formula(on, rng, penalty):
     for W in matrices(on, rng):
@@ -72,6 +73,7 @@ def test_value_is_that_of_the_formula(on, rng, penalty):
         on.assert_close(value, dense_value(penalty, W), ulps=ulps, scale=scale)
 
 
+@pytest.mark.each
 @penalties
 def test_prox_minimises(on, rng, penalty):
     for W in matrices(on, rng):
@@ -86,12 +88,14 @@ def test_prox_minimises(on, rng, penalty):
             assert least <= min(cost(penalty, V, W, strength) for V in others) + slack
 
 
+@pytest.mark.each
 @penalties
 def test_strength_zero_is_the_identity(on, rng, penalty):
     for W in matrices(on, rng):
         on.assert_close(penalty.prox(on.put(W), 0.0), W, ulps=100)
 
 
+@pytest.mark.each
 @penalties
 def test_large_strength_gives_exactly_zero(on, rng, penalty):
     for W in matrices(on, rng):
@@ -208,6 +212,7 @@ def test_feature_penalties_act_on_singular_values(on, rng):
             on.assert_close(feature.prox(on.put(W), 0.7), expected, ulps=100, scale=r[0])
 
 
+@pytest.mark.each
 @penalties
 def test_prox_leaves_its_argument_alone(on, rng, penalty):
     W = on.rounded(rng.standard_normal((3, 5)))

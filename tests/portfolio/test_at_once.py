@@ -20,12 +20,11 @@ from gpukfl.core._memory import available_memory
 from gpukfl.core._results import History
 from gpukfl.estimators._run import current_report, use_report
 from gpukfl.estimators._samples import Samples
-from gpukfl.portfolio import AutoClassifier, AutoRegressor, Member, _refit
+from gpukfl.portfolio import AutoClassifier, AutoRegressor, Member, _fold_fits, _refit
 from gpukfl.portfolio import _members as _candidates
-from gpukfl.portfolio import _train as _at_once
-from gpukfl.portfolio import _train as _contest
+from gpukfl.portfolio._fold_fits import fit_in_parallel, n_parallel_fits
 from gpukfl.portfolio._members import Task, make_members
-from gpukfl.portfolio._train import fit_in_parallel, n_parallel_fits
+from gpukfl.portfolio._train import Standings
 
 OURS = ["manhattan_laplace", "agop", "matern52"]  # of which all fits are at once
 N = 480
@@ -50,7 +49,7 @@ def widths(monkeypatch):
         found.append(len(given))
         return fit_in_parallel(fit, given, *more)
 
-    for module in (_contest, _refit):
+    for module in (_fold_fits, _refit):
         monkeypatch.setattr(module, "fit_in_parallel", seen)
     return found
 
@@ -243,7 +242,7 @@ def test_fits_that_nobody_waits_for_end_at_their_next_step(error, threads, monke
         assert not ended.is_set()
         raise error
 
-    monkeypatch.setattr(_at_once, "map_in_shared_threads", waited)
+    monkeypatch.setattr(_fold_fits, "map_in_shared_threads", waited)
     with pytest.raises(error):
         fit_in_parallel(endless, [0, 1])
     assert ended.wait(10.0)
@@ -275,9 +274,7 @@ def test_a_fit_that_fails_among_others_leaves_the_member_out(rows, target, threa
 def test_a_member_is_left_by_the_folds_in_their_order(rows, target, threads, monkeypatch):
     """Whoever ends first: folds beyond that which says that a member is behind do not count."""
     monkeypatch.setattr(_candidates, "CANDIDATES", _candidates.CANDIDATES[:4])
-    monkeypatch.setattr(
-        _contest.MemberTrainer, "_is_behind", lambda _, entry: len(entry.models) == 2
-    )
+    monkeypatch.setattr(Standings, "is_behind", lambda _, entry: len(entry.models) == 2)
     found = []
     for count in (1, 4):
         threads(count)

@@ -8,7 +8,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Ridge
 
 from gpukfl.portfolio import AutoClassifier, AutoRegressor, Member
-from gpukfl.portfolio import _train as _contest
+from gpukfl.portfolio._budget import Affordable, Budget
+from gpukfl.portfolio._train import MemberTrainer
 
 FEW, N = 100, 800
 OURS = ["manhattan_laplace", "matern52"]
@@ -19,9 +20,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 @pytest.fixture(autouse=True)
 def few_rows(monkeypatch):
     """As where a probe says that there is time for so many."""
-    monkeypatch.setattr(
-        _contest.MemberTrainer, "_affordable", lambda _, __, clock: _contest.Affordable(clock, FEW)
-    )
+    monkeypatch.setattr(Budget, "affordable", lambda _, __, clock, ___: Affordable(clock, FEW))
 
 
 @pytest.fixture
@@ -49,7 +48,7 @@ def test_the_best_goes_on_with_all_rows_where_there_is_time(n_folds, data, monke
     model = regressor(n_folds=n_folds).fit(*data)
     first, last = scores(model)[OURS[0]], scores(model)[OURS[1]]
     assert went_on(model) == [OURS[1] if last > first else OURS[0]]
-    monkeypatch.setattr(_contest.MemberTrainer, "_continue_fits", lambda *_: None)
+    monkeypatch.setattr(MemberTrainer, "_continue_fits", lambda *_: None)
     before = regressor(n_folds=n_folds).fit(*data)
     assert went_on(before) == []
     assert 1.0 - model.score(*data) < 0.5 * (1.0 - before.score(*data))
@@ -62,7 +61,7 @@ def test_the_best_of_classes_goes_on(data):
 
 
 def test_without_a_limit_nobody_goes_on(data, monkeypatch):
-    monkeypatch.setattr(_contest.MemberTrainer, "_affordable_rows", None)
+    monkeypatch.setattr(Budget, "affordable_rows", None)
     assert went_on(regressor(max_time=None).fit(*data)) == []
 
 
@@ -71,7 +70,7 @@ def test_nobody_goes_on_who_had_a_quarter_of_the_rows(data):
 
 
 def test_nobody_goes_on_for_few_more_rows(data, monkeypatch):
-    monkeypatch.setattr(_contest.MemberTrainer, "_affordable_rows", lambda *_: FEW + FEW // 2)
+    monkeypatch.setattr(Budget, "affordable_rows", lambda *_: FEW + FEW // 2)
     assert went_on(regressor().fit(*data)) == []
 
 

@@ -25,9 +25,8 @@ from sklearn.metrics import log_loss, r2_score
 
 import gpukfl
 from gpukfl.inspection import Directions, Leaderboard
-from gpukfl.portfolio import Member
+from gpukfl.portfolio import Member, _train
 from gpukfl.portfolio import _members as _candidates
-from gpukfl.portfolio import _train as _contest
 from gpukfl.portfolio._folds import SquaredError
 from gpukfl.portfolio._members import MemberCandidate
 from gpukfl.portfolio._refit import choose_refit
@@ -51,7 +50,7 @@ def test_a_member_is_left_by_many_rows_only(monkeypatch):
     rows.append(MemberCandidate("memory", lambda _: Memory(), "quick"))
     monkeypatch.setattr(_candidates, "CANDIDATES", rows)
     assert notes(regressor(members=None).fit(X, Y))["memory"] == ""
-    monkeypatch.setattr(_contest, "_JUDGES", 2 * N // 3)
+    monkeypatch.setattr(_train, "_JUDGES", 2 * N // 3)
     told = notes(regressor(members=None).fit(X, Y))
     assert told["memory"] == "left after 2 of 3 folds: clearly behind"
 
@@ -65,7 +64,7 @@ def test_what_is_like_a_member_that_is_clearly_behind_is_not_begun(monkeypatch, 
     rows.append(MemberCandidate("second", lambda _: model(), "quick", like="first"))
     monkeypatch.setattr(_candidates, "CANDIDATES", rows)
     monkeypatch.setattr(_candidates, "_MANY", N + few)
-    monkeypatch.setattr(_contest, "_JUDGES", 2 * N // 3 if behind == "left" else N)
+    monkeypatch.setattr(_train, "_JUDGES", 2 * N // 3 if behind == "left" else N)
     told = notes(regressor(members=None).fit(X, Y))
     left = "left after 2 of 3 folds: clearly behind" if behind == "left" else ""
     assert told["first"] == left
@@ -74,7 +73,7 @@ def test_what_is_like_a_member_that_is_clearly_behind_is_not_begun(monkeypatch, 
 
 
 def test_a_member_that_is_named_is_tried_to_the_end(monkeypatch):
-    monkeypatch.setattr(_contest, "_JUDGES", N // 3)
+    monkeypatch.setattr(_train, "_JUDGES", N // 3)
     model = regressor(members=["linear", ("memory", Memory())]).fit(X, Y)
     assert notes(model)["memory"] == ""
     board = model.leaderboard().set_index("member")
@@ -191,9 +190,8 @@ def test_a_whole_model_is_begun_where_there_is_time(left, how):
     trainer = SimpleNamespace(
         stopped=False,
         cut_short=False,
-        folds=[fold] * 5,
-        weights=np.ones(1),
-        finished_results=[entry],
+        fitter=SimpleNamespace(folds=[fold] * 5),
+        standings=SimpleNamespace(weights=np.ones(1), finished=[entry]),
     )
     run = SimpleNamespace(remaining_seconds=lambda: left)
     assert choose_refit("auto", trainer, 2_000, run) == how  # 2 seconds a fold, of four fifths
@@ -304,7 +302,7 @@ def test_importances_that_there_is_no_time_for_are_said_to_be_missing(monkeypatc
     from gpukfl.portfolio import _description as _importances
 
     monkeypatch.setattr(_importances, "_MOMENT", 0.0)
-    monkeypatch.setattr(_contest.Run, "is_over", lambda *_: True)
+    monkeypatch.setattr(_train.Run, "is_over", lambda *_: True)
     with pytest.warns(UserWarning, match="no time is left for importances"):
         model = regressor(members=["linear"]).fit(X, Y)
     np.testing.assert_array_equal(model.feature_importances_, 0.0)

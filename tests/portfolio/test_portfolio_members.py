@@ -37,10 +37,9 @@ from sklearn.preprocessing import StandardScaler
 
 from gpukfl import BKerNNRegressor, KernelRidgeRegressor
 from gpukfl.estimators._samples import Samples, relative_weights
-from gpukfl.portfolio import AutoClassifier, AutoRegressor, Member
+from gpukfl.portfolio import AutoClassifier, AutoRegressor, Member, _budget, _train
 from gpukfl.portfolio import _base as _kept
 from gpukfl.portfolio import _members as _candidates
-from gpukfl.portfolio import _train as _contest
 from gpukfl.portfolio._folds import choose_n_folds
 from gpukfl.portfolio._members import MemberCandidate, Task, _integer_weights, make_members
 from gpukfl.solvers import ProximalGradient
@@ -204,7 +203,7 @@ def test_what_is_too_slow_is_not_begun():
 
 @pytest.mark.usefixtures("asleep")
 def test_of_many_rows_some_are_fitted_where_time_is_short(monkeypatch):
-    monkeypatch.setattr(_contest, "_FEWEST_PROBED", 3)
+    monkeypatch.setattr(_budget, "_FEWEST_PROBED", 3)
     with pytest.warns(ConvergenceWarning):
         model = regressor(members=[("slow", Slow(each=2e-3))], n_folds=3, max_time=1.0).fit(X, Y)
     board = model.leaderboard().set_index("member")
@@ -341,7 +340,7 @@ def test_what_is_named_is_tried_to_the_end(rng, monkeypatch):
 
 
 def test_an_interruption_keeps_the_members_that_are_done(monkeypatch):
-    interrupt(monkeypatch, _contest.MemberTrainer, "_compete", 1)
+    interrupt(monkeypatch, _train.MemberTrainer, "_compete", 1)
     with pytest.warns(ConvergenceWarning, match="blended of linear"):
         model = regressor(members=["linear", "laplace"]).fit(X, Y)
     assert weights(model) == {"linear": 1.0}
@@ -364,7 +363,7 @@ def test_an_interruption_after_the_members_keeps_the_blend(monkeypatch, owner, n
 
 
 def test_an_interruption_between_members_and_weights_keeps_the_blend(monkeypatch):
-    interrupt(monkeypatch, _contest, "blend_weights", 1)
+    interrupt(monkeypatch, _train, "blend_weights", 1)
     with pytest.warns(ConvergenceWarning, match="blended of linear"):
         model = regressor(members=["linear", "laplace"]).fit(X, Y)
     assert weights(model) == {"linear": 1.0}
@@ -372,7 +371,7 @@ def test_an_interruption_between_members_and_weights_keeps_the_blend(monkeypatch
 
 
 def test_an_interruption_before_any_member_is_one(monkeypatch):
-    interrupt(monkeypatch, _contest.MemberTrainer, "_compete", 0)
+    interrupt(monkeypatch, _train.MemberTrainer, "_compete", 0)
     with pytest.raises(KeyboardInterrupt):
         regressor().fit(X, Y)
 

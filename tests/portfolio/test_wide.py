@@ -18,9 +18,9 @@ from gpukfl.estimators import (
 )
 from gpukfl.estimators._pace import Pace, Size, fit_work
 from gpukfl.portfolio import _description as _importances
+from gpukfl.portfolio._budget import Budget
 from gpukfl.portfolio._description import group_columns
 from gpukfl.portfolio._members import Task, _trees, make_members
-from gpukfl.portfolio._train import MemberTrainer
 
 N, D = 40, 600
 RNG = np.random.default_rng(0)
@@ -151,13 +151,13 @@ def test_selection_is_tried_where_columns_are_more_than_rows(n, d, classes):
 def slow_members(monkeypatch, each):
     """Let the least that members of ours take be so many seconds, which nothing measures."""
 
-    def paced(trainer, member, clock):
+    def paced(budget, member, clock):
         least = each if member.keeps_time else 0.0
-        inside = trainer.folds[0].inside
+        inside = budget.fitter.folds[0].inside
         full = Size(*inside.X.shape)
         return Pace(full, fit_work, full, least, 0.0)
 
-    monkeypatch.setattr(MemberTrainer, "_pace", paced)
+    monkeypatch.setattr(Budget, "_measure_pace", paced)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore::UserWarning")

@@ -175,6 +175,7 @@ def test_nothing_to_explain():
     assert fit.objective == fit.gap == 0.0
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("n", [4, 10, 30])
 @pytest.mark.parametrize("penalty", [1e-3, 1e-5, 1e-7])
 def test_nearly_dependent_features_go_below_coordinate_descent(n, penalty):

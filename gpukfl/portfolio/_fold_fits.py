@@ -1,0 +1,312 @@
+"""Fits of one member to the folds: in parallel, with held-out predictions and their losses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import numpy as np
+from sklearn import config_context, get_config
+
+from gpukfl._accel.threads import free_threads, map_in_shared_threads
+from gpukfl.core._array import is_host, to_host
+from gpukfl.core._memory import share_memory
+from gpukfl.core._results import History, Status
+from gpukfl.estimators._learner import WarmStart
+from gpukfl.estimators._run import Report, Run, current_report, use_report
+from gpukfl.estimators._samples import Samples
+from gpukfl.portfolio._attributes import Blended
+from gpukfl.portfolio._blend import residual_quantiles
+from gpukfl.portfolio._folds import HeldOutLoss, LogLoss, MemberFold
+from gpukfl.portfolio._members import Member
+from gpukfl.predictor import (
+    TargetTransform,
+    clip_predictions,
+    floor_probabilities,
+    member_predictor,
+)
+
+# --------------------------------------------------------------------------------- at once
+
+# Fits that do not wait for each other, in threads at the same time.
+
+
+_MOST_FITS = 4  # more of them wait for the interpreter; what they split fills other threads
+_MOST_ROWS, _MOST_ELEMENTS = 20_000, 10**7  # more fill all threads alone, and take memory
+
+Given = TypeVar("Given")
+Found = TypeVar("Found")
+
+
+def n_parallel_fits(member: Member, samples: Samples, some: int | None = None, /) -> int:
+    """Return how many fits of a member run in parallel.
+
+    One on a GPU, which they would share, and of members of others, which threads may not suit.
+    """
+    if not member.takes_any_library or not is_host(samples.X):
+        return 1
+    n, d = samples.X.shape
+    n = n if some is None else min(n, some)
+    apt = member.at_once_from <= n <= _MOST_ROWS and n * d <= _MOST_ELEMENTS
+    return min(free_threads(), _MOST_FITS) if apt else 1
+
+
+def fit_in_parallel(
+    fit: Callable[[Given], Found], given: Sequence[Given], report: Report | None = None, /
+) -> list[Found]:
+    """Call `fit` on each argument in parallel threads; the first one reports progress.
+
+    Scikit-learn's settings, which are of a thread, are those of the caller. Where it is
+    interrupted, or one fails, the others end at their next step.
+    """
+    report, settings, wanted = report or current_report(), get_config(), True
+    if len(given) == 1:
+        with use_report(report):
+            return [fit(given[0])]
+
+    def run_one(k: int, one: Given) -> Found:
+        def tell(stage: str, step: int, history: History) -> None:
+            if not wanted:
+                raise KeyboardInterrupt
+            if k == 0:
+                report(stage, step, history)
+
+        with config_context(**settings), use_report(tell), share_memory(len(given)):
+            return fit(one)
+
+    try:
+        return map_in_shared_threads(run_one, range(len(given)), given)
+    finally:
+        wanted = False
+
+
+# --------------------------------------------------------------------------------- results
+
+# What a fit to a fold came to, and what a member has done so far.
+
+
+@dataclass(frozen=True, eq=False)
+class FoldFit:
+    """A member's fit to a fold.
+
+    Attributes
+    ----------
+    model : estimator
+        That was fitted.
+    precedent : WarmStart or None
+        What its setting came to.
+    predicted : array, shape (m, t)
+        Of the rows that the fold holds out.
+    """
+
+    model: Any
+    precedent: WarmStart[Any] | None
+    predicted: np.ndarray
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether the user stopped the fit."""
+        return is_interrupted(self.model)
+
+
+def is_interrupted(model: Any, /) -> bool:
+    """Whether the user stopped a fit."""
+    return getattr(model, "status_", "") == Status.INTERRUPTED.name
+
+
+def is_limited(model: Any, /) -> bool:
+    """Whether the time limit ended a fit."""
+    return getattr(model, "status_", "") == Status.TIME_LIMIT.name
+
+
+@dataclass(eq=False)
+class MemberResult:
+    """The results of a member so far.
+
+    Attributes
+    ----------
+    member : Member
+        Who.
+    models : list
+        One for each fold.
+    predicted : list of arrays, shape (m_k, t)
+        Of the rows that each fold holds out, of transformed targets where they are.
+    losses : array, shape (m,)
+        Of these rows.
+    precedent : WarmStart or None
+        What its first fit came to.
+    seconds : float
+        That it took.
+    rows : int
+        To which each of its fits was.
+    steps : int or None
+        Of each of its fits, where there was no time for all that it was made with.
+    whole : Member
+        As it was made, with all of them.
+    last_seconds : float
+        That the last of them took, with its predictions.
+    note : str
+        Why it has not done all; empty where it has.
+    behind : bool
+        Whether it was left because it was clearly behind.
+    remark : str
+        What else is to be said.
+    warnings : list of str
+        What its fits warned of.
+    transform : TargetTransform or None
+        Of the targets that it is fitted to.
+    residuals : array, shape (q, t), or None
+        Quantiles of what its predictions of transformed targets are short of.
+    """
+
+    member: Member
+    models: list[Any] = field(default_factory=list)
+    predicted: list[np.ndarray] = field(default_factory=list)
+    losses: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    precedent: WarmStart[Any] | None = None
+    seconds: float = 0.0
+    rows: int = 1
+    steps: int | None = None
+    last_seconds: float = 0.0
+    note: str = ""
+    behind: bool = False
+    remark: str = ""
+    warnings: list[str] = field(default_factory=list)
+    transform: TargetTransform | None = None
+    residuals: np.ndarray | None = None
+    whole: Member = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.whole = self.member
+
+    def add(self, fit: FoldFit, /) -> None:
+        """Add the result of a fold."""
+        self.models.append(fit.model)
+        self.predicted.append(fit.predicted)
+        if self.precedent is None:  # the same for all others, whatever is fitted at once
+            self.precedent = fit.precedent
+
+    def expected_seconds(self, n: int, /) -> float:
+        """Return the expected seconds of a fit to n rows; 0 for members with a time limit."""
+        if self.member.keeps_time:
+            return 0.0
+        return self.last_seconds * (n / self.rows) ** self.member.power
+
+    @property
+    def outputs(self) -> np.ndarray:
+        """Held-out predictions so far (m, t), in the targets' units."""
+        found = np.concatenate(self.predicted)
+        if self.transform is None or self.residuals is None:
+            return found
+        return to_host(self.transform.mean(found, self.residuals))
+
+    def to_blend_member(self, weight: float, /) -> Blended:
+        """Return the result as a member of a blend with a weight."""
+        name, sees = self.member.name, self.member.sees
+        return Blended(name, weight, self.models, self.residuals, sees)
+
+
+# ---------------------------------------------------------------------------------- folds
+
+# The folds that all members share, and what a model predicts of the rows that they hold out.
+
+
+@dataclass(frozen=True, eq=False)
+class FoldFitter:
+    """What fits a member to folds, and judges its held-out predictions.
+
+    Attributes
+    ----------
+    folds : sequence of MemberFold
+        Rows to fit and rows that judge.
+    judge : HeldOutLoss
+        Of the rows that are held out, in the order of the folds.
+    run : Run
+        The random numbers, by which some of the rows are drawn.
+    floor : float
+        Lowest probability.
+    transform : TargetTransform or None
+        Of the targets in the folds.
+    reach : array, shape (2, t), or None
+        Lowest and highest prediction of such targets; None of classes.
+    """
+
+    folds: Sequence[MemberFold]
+    judge: HeldOutLoss
+    run: Run
+    floor: float
+    transform: TargetTransform | None = None
+    reach: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return len(self.folds)
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows that the first fold is fitted to."""
+        return len(self.folds[0].inside)
+
+    @property
+    def n_classes(self) -> int:
+        """The number of classes; 0 in a regression."""
+        return self.judge.truth.shape[1] if isinstance(self.judge, LogLoss) else 0
+
+    def turns(self, member: Member, rows: int | None) -> list[range]:
+        """Return the groups of folds to fit in parallel: the first one is alone."""
+        count, width = len(self), n_parallel_fits(member, self.folds[0].inside, rows)
+        turns = [range(k, min(k + width, count)) for k in range(1, count, width)]
+        return [range(1), *turns]
+
+    def fit_turn(
+        self,
+        entry: MemberResult,
+        turn: range,
+        rows: int | None,
+        limit: float | None,
+        report: Report,
+    ) -> list[FoldFit]:
+        """Fit a member to some folds in parallel."""
+        return fit_in_parallel(
+            lambda k: self.fit(entry.member, k, rows, entry.precedent, limit), turn, report
+        )
+
+    def fit(
+        self,
+        member: Member,
+        k: int,
+        rows: int | None,
+        precedent: WarmStart[Any] | None,
+        limit: float | None,
+    ) -> FoldFit:
+        """Fit a member to fold k, or to a sample of its rows."""
+        data = self.folds[k].member_view(member)
+        inside = data.inside
+        if rows is not None:
+            inside = inside.draw(rows, self.run.again())
+        model, precedent = member.fit_clone(inside, precedent, limit)
+        return FoldFit(model, precedent, self.predict(model, data.outside))
+
+    def predict(self, model: Any, samples: Samples, /) -> np.ndarray:
+        """Return the clipped predictions of a member's model on the host."""
+        with np.errstate(over="ignore", invalid="ignore"):  # reported just below
+            found = member_predictor(model).outputs_by_blocks(samples.X, self.n_classes)
+        found = to_host(found)
+        if not np.isfinite(found).all():
+            msg = "expected finite predictions, got NaN or infinity"
+            raise FloatingPointError(msg)
+        within = (
+            floor_probabilities(found, self.floor)
+            if self.n_classes
+            else clip_predictions(found, self.reach)
+        )
+        return to_host(within)
+
+    def add_fit(self, entry: MemberResult, fit: FoldFit, /) -> None:
+        """Add a fit to a result, and judge all its predictions so far."""
+        entry.add(fit)
+        rows = slice(0, sum(map(len, entry.predicted)))
+        if self.transform is not None:
+            short = self.transform.forward(self.judge.truth[rows]) - np.concatenate(entry.predicted)
+            entry.residuals = residual_quantiles(short, self.judge.weights[rows])
+        entry.losses = self.judge.losses(entry.outputs, rows)
