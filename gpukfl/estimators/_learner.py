@@ -15,9 +15,11 @@ from sklearn.base import clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
 
 from gpukfl._accel.limits import one_blas_thread, one_openmp_thread
+from gpukfl._accel.trust import prepare_compiled_code
 from gpukfl.core._array import Array, is_host, is_on_gpu, library_name, lies_in_parts, to_host
 from gpukfl.core._checks import check_choice, check_number
 from gpukfl.core._cuda import cuda_devices
+from gpukfl.core._interruption import restore_interruptions
 from gpukfl.core._places import Backend, Place, resolve_place, will_use_torch
 from gpukfl.core._results import History, Status
 from gpukfl.core._warnings import collect_warnings, warn
@@ -498,6 +500,7 @@ class Learner(RenamedParameters, HostPickled):
         left, (n, d) = run.remaining_seconds(), samples.X.shape
         if left is None or n * d <= _QUICK_ELEMENTS or lies_in_parts(samples.X):
             return samples
+        prepare_compiled_code(samples.X)
         pace = self._pace(samples, run)
         if pace is None:
             return samples
@@ -533,7 +536,8 @@ class Learner(RenamedParameters, HostPickled):
             return run.remaining_seconds() or _NO_TIME
 
         try:
-            return Pace.measure(Size(*samples.X.shape), fit_work, time_fit, remaining_seconds)
+            with restore_interruptions():
+                return Pace.measure(Size(*samples.X.shape), fit_work, time_fit, remaining_seconds)
         except Exception:  # few rows or columns may not suit it
             return None
 

@@ -12,7 +12,9 @@ import numpy as np
 from sklearn import config_context, get_config
 
 from gpukfl._accel.threads import free_threads, map_in_shared_threads
+from gpukfl._accel.trust import prepare_compiled_code
 from gpukfl.core._array import is_host, to_host
+from gpukfl.core._interruption import restore_interruptions
 from gpukfl.core._memory import share_memory
 from gpukfl.core._results import History, Status
 from gpukfl.core._warnings import collect_warnings, warn
@@ -396,6 +398,8 @@ class MemberTrainer:
             for k, member in enumerate(members):
                 if self.stopped:
                     break
+                if (k or member.takes_any_library) and not self.run.is_over(SHARE):
+                    prepare_compiled_code(self.folds[0].inside.X)
                 left = self.run.remaining_seconds(SHARE)
                 share = max(1.0 / (len(members) - k), _LEAST_SHARE)
                 self._enter(member, Clock(None if left is None else left * share))
@@ -420,10 +424,11 @@ class MemberTrainer:
             return
         entry, weights = MemberResult(member, transform=self.transform), self.weights
         try:
-            with collect_warnings() as entry.warnings:
-                self._compete(entry, clock)
-            if not entry.note and member.blended:
-                weights = self._blend_weights([*self.finished_results, entry])
+            with restore_interruptions():
+                with collect_warnings() as entry.warnings:
+                    self._compete(entry, clock)
+                if not entry.note and member.blended:
+                    weights = self._blend_weights([*self.finished_results, entry])
         except Exception as error:  # whatever a member does, the others go on
             entry.note = _error_text(error)
             warn(f"the member {member.name} is left out: {entry.note}")
@@ -476,7 +481,7 @@ class MemberTrainer:
         elif clock.limit is None or clock.limit < _WORTH_IT * few.seconds:
             return
         try:
-            with collect_warnings() as more.warnings:
+            with restore_interruptions(), collect_warnings() as more.warnings:
                 self._compete(more, clock, affordable)
         except Exception as error:  # whatever it does, its fits to few rows are there
             more.note = _error_text(error)
@@ -740,7 +745,8 @@ class MemberTrainer:
             return member_work(member.estimator, member.power, size)
 
         try:
-            return Pace.measure(full, work, time_fit, lambda: clock.remaining_seconds)
+            with restore_interruptions():
+                return Pace.measure(full, work, time_fit, lambda: clock.remaining_seconds)
         except Exception:  # few rows or columns may not suit it: then nothing is known
             return None
 
