@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from gpukfl._model import Model
-from gpukfl._registry import METHODS, TASKS, check_options
-from gpukfl.core._checks import check_choice, check_kind, check_number
-from gpukfl.core._places import Backend
 from gpukfl.core._warnings import keep_warnings
-from gpukfl.estimators._base import feature_names
-from gpukfl.estimators._learner import limit_threads
-from gpukfl.estimators._progress import is_interactive
-from gpukfl.estimators._progress import report_progress as progress_to
-from gpukfl.estimators._run import use_report
-from gpukfl.penalties import PENALTIES, Penalty
-from gpukfl.tables import IMPUTE
-from gpukfl.tables._reader import encode_training_data
-from gpukfl.tables._target_checks import warn_target_leakage
-from gpukfl.tables._training import read_training_data
+
+# Functions import what they use: it takes seconds, which count in `max_time`
+if TYPE_CHECKING:
+    from gpukfl._model import Model
+    from gpukfl.core._places import Backend
+    from gpukfl.penalties import Penalty
+    from gpukfl.tables._reader import Encoded
+    from gpukfl.tables._training import Dataset
 
 
 @keep_warnings
@@ -83,11 +77,12 @@ def fit(
         Of "bkernn": a penalty, by default "concave_feature", or "tune" for the one with the best
         hold-out score.
     max_time : float, optional
-        Seconds for everything, checked between steps. Tuning takes at most half; a final fit
-        that is cut off keeps its best step and gives a ConvergenceWarning. Members of a blend are
-        timed on few rows, columns and steps before they are begun; what is too slow for all is
-        given fewer rows or steps, or is left out. A single method takes as many rows as there is
-        time for, with a warning. Folds of more than 100 000 numbers for each second of the limit
+        Seconds for everything from the call on, checked between steps. The first fit of a process
+        also spends one to three of them on imports. Tuning takes at most half; a final fit that is
+        cut off keeps its best step and gives a ConvergenceWarning. Members of a blend are timed on
+        few rows, columns and steps before they are begun; what is too slow for all is given fewer
+        rows or steps, or is left out. A single method takes as many rows as there is time for,
+        with a warning. Folds of more than 100 000 numbers for each second of the limit
         are tuned on one fold.
     random_state : int, default=0
         Draws splits and first particles.
@@ -135,30 +130,21 @@ def fit(
     True
     """
     begun = time.perf_counter()
+    from gpukfl._model import Model
+    from gpukfl.estimators._base import feature_names
+    from gpukfl.tables._target_checks import warn_target_leakage
+    from gpukfl.tables._training import read_training_data
+
     _check(method, task, ridge, scaling, penalty, max_time)
     _check_arguments(columns, impute, progress, sample_weight)
     data = read_training_data(X, y, sample_weight, task=task, random_state=random_state)
     warn_target_leakage(data.X, data.y, classes=data.task == "classification")
     given = {"random_state": random_state, "backend": backend, "max_time": max_time, **options}
-    row = METHODS[method]
-    if row.single:
-        tuned = ridge == "tune" and not row.penalised  # the others choose theirs by "auto"
-        given |= {"ridge": "auto" if tuned else ridge, "scaling": scaling}
     if penalty is not None:
         given |= {"penalty": penalty}
-    if not row.single:
-        given |= {"columns": columns, "impute": impute}
-    check_options(method, data.task, given)
-    estimator = row.estimator_class(data.task)(**given)
-    show = is_interactive() if progress is None else progress
-    where = Backend.parse(backend).name
-    threads = limit_threads(data.X, len(data), where)
-    with progress_to(show) as report, threads, use_report(report):
-        rows = encode_training_data(estimator, data, columns, impute)
-        if data.everything is None:
-            estimator._fit_read(rows.X, data.y, data.sample_weight)
-        else:
-            estimator.fit_collections(data.everything, read=rows.of_partition)
+    table = {"columns": columns, "impute": impute}
+    estimator = _make_estimator(method, data.task, given, ridge, scaling, table)
+    rows = _fit_estimator(estimator, data, columns, impute, progress, begun)
     estimator.set_params(max_time=None)
     return Model(
         estimator=estimator,
@@ -178,7 +164,50 @@ def fit(
     )
 
 
+def _make_estimator(
+    method: str, task: str, given: dict[str, Any], ridge: Any, scaling: Any, table: dict[str, Any]
+) -> Any:
+    """Return the estimator: of one method with ridge and scaling, a blend with those of tables."""
+    from gpukfl._registry import METHODS, check_options
+
+    row = METHODS[method]
+    if row.single:
+        tuned = ridge == "tune" and not row.penalised  # the others choose theirs by "auto"
+        given |= {"ridge": "auto" if tuned else ridge, "scaling": scaling}
+    else:
+        given |= table
+    check_options(method, task, given)
+    return row.estimator_class(task)(**given)
+
+
+def _fit_estimator(
+    estimator: Any, data: Dataset, columns: Any, impute: str, progress: bool | None, begun: float
+) -> Encoded:
+    """Fit an estimator, whose time counts from `begun`, and return the rows that it saw."""
+    from gpukfl.core._interruption import restore_interruptions
+    from gpukfl.core._places import Backend
+    from gpukfl.estimators._learner import limit_threads
+    from gpukfl.estimators._progress import is_interactive, report_progress
+    from gpukfl.estimators._run import count_time_from, use_report
+    from gpukfl.tables._reader import encode_training_data
+
+    show = is_interactive() if progress is None else progress
+    threads = limit_threads(data.X, len(data), Backend.parse(estimator.backend).name)
+    with report_progress(show) as report, threads, use_report(report):
+        rows = encode_training_data(estimator, data, columns, impute)
+        with restore_interruptions(), count_time_from(begun):
+            if data.everything is None:
+                estimator._fit_read(rows.X, data.y, data.sample_weight)
+            else:
+                estimator.fit_collections(data.everything, read=rows.of_partition)
+    return rows
+
+
 def _check(method: str, task: str, ridge: Any, scaling: Any, penalty: Any, max_time: Any) -> None:
+    from gpukfl._registry import METHODS, TASKS
+    from gpukfl.core._checks import check_number
+    from gpukfl.penalties import PENALTIES, Penalty
+
     if method not in METHODS:
         msg = f"expected method to be one of {', '.join(METHODS)}, got {method!r}"
         raise ValueError(msg)
@@ -204,6 +233,9 @@ def _check(method: str, task: str, ridge: Any, scaling: Any, penalty: Any, max_t
 
 
 def _check_arguments(columns: Any, impute: Any, progress: Any, sample_weight: Any) -> None:
+    from gpukfl.core._checks import check_choice, check_kind
+    from gpukfl.tables import IMPUTE
+
     check_kind("columns", columns, (Mapping, type(None)))
     check_choice("impute", impute, IMPUTE)
     check_kind("progress", progress, (bool, type(None)))

@@ -32,8 +32,6 @@ from gpukfl.deployment._compression import (
 from gpukfl.deployment._model_files import read, without_record, write
 from gpukfl.estimators._base import feature_names, task_text
 from gpukfl.estimators._dask import defer_for_dask
-from gpukfl.inference import infer
-from gpukfl.inference._held_out import evaluate_held_out, headline_scores
 from gpukfl.inspection import Description, Importances, Inferred, Shown, write_report
 from gpukfl.tables import Table
 from gpukfl.tables._reader import Reader, encode_training_data, read_new_rows
@@ -530,6 +528,8 @@ class Model(Shown):
         fitted_to: tuple[Any, Any] | None = None,
     ) -> Callable[[str | Path, Inferred | None], None]:
         """Prepare a report; return a function that writes it with or without inference."""
+        from gpukfl.inference._held_out import evaluate_held_out, headline_scores
+
         told = evaluate_held_out(self, self.describe(), held_out, fitted_to, with_bands=with_bands)
         known = headline_scores(told, held_out) | (scores or {})
         return lambda path, inference: write_report(told, path, scores=known, inference=inference)
@@ -556,6 +556,8 @@ class Model(Shown):
         TypeError, ValueError
             If the rows or an option are not as described.
         """
+        from gpukfl.inference import infer  # here, so that a fit does not wait for it
+
         return infer(self, X, y, **options)
 
     def __repr__(self) -> str:

@@ -13,12 +13,13 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 import gpukfl
-from gpukfl import _fit
+from gpukfl.estimators import _progress
 from gpukfl.estimators._samples import Splits
 from gpukfl.estimators.bkernn import _fit as _bkernn_search
 from gpukfl.estimators.bkernn._fit import BKerNNProblem
 from gpukfl.operators import BrownianKernel
 from gpukfl.penalties import PENALTIES
+from gpukfl.tables import _training
 
 SAID = {"score", "standard_error", "seconds", "chosen"}  # of every setting tried
 
@@ -306,6 +307,25 @@ def test_max_time_ends_tuning_and_fit(monkeypatch):
     assert limited.score(X, Y) > 0
 
 
+@pytest.mark.parametrize("method", ["bkernn", "auto"])
+def test_max_time_counts_from_the_call(monkeypatch, method):
+    """What is imported and read before the fit begins is spent."""
+    clock, read = Clock(1e-4), _training.read_training_data
+
+    def read_slowly(*given, **options):
+        clock.now += 100.0
+        return read(*given, **options)
+
+    monkeypatch.setattr("time.perf_counter", clock)
+    monkeypatch.setattr(_training, "read_training_data", read_slowly)
+    own = {"members": ["linear", "laplace"]} if method == "auto" else {}
+    late = gpukfl.fit(X, Y, method=method, max_time=50.0, **own)
+    in_time = gpukfl.fit(X, Y, method=method, max_time=150.0, **own)
+    found = [model.estimator.status_ == "TIME_LIMIT" for model in (late, in_time)]
+    assert found == [True, False]
+    assert np.isfinite(late.predict(X)).all()
+
+
 def test_no_time_still_gives_a_model():
     model = fit(X, Y, max_time=1e-9)
     assert np.all(np.isfinite(model.predict(X)))
@@ -344,8 +364,10 @@ def test_progress_when_asked(capfd):
 
 def test_progress_on_a_terminal(monkeypatch):
     shown = []
-    real = _fit.progress_to
-    monkeypatch.setattr(_fit, "progress_to", lambda show: shown.append(show) or real(False))
+    real = _progress.report_progress
+    monkeypatch.setattr(
+        _progress, "report_progress", lambda show: shown.append(show) or real(False)
+    )
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     fit(X, Y, ridge="auto")
     fit(X, Y, ridge="auto", progress=False)

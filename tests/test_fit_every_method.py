@@ -11,8 +11,9 @@ from sklearn.base import clone
 from toy_method import RidgeClassifier, RidgeRegressor
 
 import gpukfl
-from gpukfl import _fit, _registry
+from gpukfl import _registry
 from gpukfl._registry import MethodInfo
+from gpukfl.estimators import _progress
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
@@ -102,7 +103,7 @@ def test_progress_is_of_every_step(method, monkeypatch, capfd):
         return contextlib.nullcontext(lambda name, k, h: stages.append((name, k, h.objective[-1])))
 
     with monkeypatch.context() as patched:
-        patched.setattr(_fit, "progress_to", reporting)
+        patched.setattr(_progress, "report_progress", reporting)
         model = fit(method, X, Y, **options)
     steps = [k for stage, k, _ in stages if stage == last]
     assert steps == list(range(model.estimator.n_iter_))

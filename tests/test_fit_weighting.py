@@ -11,7 +11,7 @@ from interruption import interrupt
 from sklearn.exceptions import ConvergenceWarning
 
 import gpukfl
-from gpukfl import _fit
+from gpukfl.estimators import _progress
 from gpukfl.estimators.weighting._fit import instantiation_text
 from gpukfl.instantiations import GaussianSign, Instantiation, RandomKitchenSinks, Stumps
 from gpukfl.operators import FeatureOperator
@@ -150,7 +150,7 @@ def test_progress(monkeypatch, capfd):
         return contextlib.nullcontext(lambda name, k, h: stages.append((name, k, h.objective[-1])))
 
     with monkeypatch.context() as patched:
-        patched.setattr(_fit, "progress_to", reporting)
+        patched.setattr(_progress, "report_progress", reporting)
         fit(X, Y, instantiation="stumps", n_parameters=310)  # more than the search has
         fit(X, Y, learner="sfgd", n_parameters=5)
     names = [stage for stage, _, _ in stages]

@@ -34,6 +34,17 @@ def has_compiled_code(x: object, /) -> TypeGuard[np.ndarray]:
     return is_host(x) and not is_numpy_only()
 
 
+def prepare_compiled_code(x: object, /) -> None:
+    """Import Numba and call compiled code once, if it computes with `x`.
+
+    That takes as long as many a small fit: it is done before fits are timed.
+    """
+    if has_compiled_code(x):
+        from gpukfl._accel import cpu_distances
+
+        cpu_distances.distances(np.zeros((1, 1)), np.zeros((1, 1)), "euclidean")
+
+
 def is_numpy_only() -> bool:
     """Whether only NumPy may be used."""
     return _numpy_alone.get()

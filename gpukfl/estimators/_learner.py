@@ -15,9 +15,11 @@ from sklearn.base import clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
 
 from gpukfl._accel.limits import one_blas_thread, one_openmp_thread
+from gpukfl._accel.trust import prepare_compiled_code
 from gpukfl.core._array import Array, is_host, is_on_gpu, library_name, lies_in_parts, to_host
 from gpukfl.core._checks import check_choice, check_number
 from gpukfl.core._cuda import cuda_devices
+from gpukfl.core._interruption import restore_interruptions
 from gpukfl.core._places import Backend, Place, resolve_place, will_use_torch
 from gpukfl.core._results import History, Status
 from gpukfl.core._warnings import collect_warnings, warn
@@ -165,6 +167,7 @@ Fitted_co = TypeVar("Fitted_co", covariant=True)  # what the last fit gives
 _CALIBRATED_FROM = 20  # rows: fewer say little of probabilities
 _CALIBRATION_ROWS = 5_000  # of which some are held out where no search has held out any
 _CALIBRATION_JUDGES = 300  # of few rows, in as many folds as that takes
+_DOUBLE_ELEMENTS = 2_000_000  # of X, up to which float64 costs nothing
 _NO_TIME = 1e-3  # seconds, of a fit that does no more than it must
 _QUICK_ELEMENTS = 50_000  # of X, up to which a fit that does no more than it must is no matter
 _LEAST_SHARE = 0.5  # of the time that is left, for what a fit must do
@@ -343,6 +346,18 @@ def predict_held_out(
     return HeldOutScores(np.concatenate(F), np.concatenate(Y), np.concatenate(weights))
 
 
+def _working_precision(backend: Backend, X: Array, splits: Splits) -> str:
+    """Return the precision of a fit: float64 for few samples, unless another was chosen.
+
+    Among few samples rounding alone may decide a step or a choice.
+    """
+    n, d = X.shape
+    few = n < splits.double_below and n * d <= _DOUBLE_ELEMENTS
+    if n < splits.fewest or (few and backend.dtype == "auto"):
+        return "float64"
+    return backend.precision(X)
+
+
 def _place_text(reference: Array, X: Array, source: Array) -> str:
     """Return in words where a fit was computed, and how rows were copied to a GPU."""
     place = f"{library_name(reference)} {reference.device}"
@@ -457,8 +472,7 @@ class Learner(RenamedParameters, HostPickled):
             if paced:
                 samples = self._affordable(everyone, run)
             X, dtype = samples.X, backend.precision(X)
-            # Of so few rows rounding alone may decide a step, and float64 costs nothing
-            within = "float64" if X.shape[0] < method.splits.fewest else dtype
+            within = _working_precision(backend, X, method.splits)
             place = resolve_place(backend.name, X, dtype=within, work=method.work(*X.shape))
             place = trusted_place(place, X)
             problem = method.problem(samples, place, run)
@@ -498,6 +512,7 @@ class Learner(RenamedParameters, HostPickled):
         left, (n, d) = run.remaining_seconds(), samples.X.shape
         if left is None or n * d <= _QUICK_ELEMENTS or lies_in_parts(samples.X):
             return samples
+        prepare_compiled_code(samples.X)
         pace = self._pace(samples, run)
         if pace is None:
             return samples
@@ -533,7 +548,8 @@ class Learner(RenamedParameters, HostPickled):
             return run.remaining_seconds() or _NO_TIME
 
         try:
-            return Pace.measure(Size(*samples.X.shape), fit_work, time_fit, remaining_seconds)
+            with restore_interruptions():
+                return Pace.measure(Size(*samples.X.shape), fit_work, time_fit, remaining_seconds)
         except Exception:  # few rows or columns may not suit it
             return None
 

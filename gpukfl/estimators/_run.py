@@ -24,6 +24,20 @@ _ELEMENTS_PER_SECOND = 100_000  # of the limit: more in a fold leave no time for
 
 Report = Callable[[str, int, History], None]  # of a stage, a step, and all steps of the stage
 _reports: ContextVar[Report | None] = ContextVar("gpukfl_reports", default=None)
+_beginnings: ContextVar[float | None] = ContextVar("gpukfl_beginnings", default=None)
+
+
+@contextlib.contextmanager
+def count_time_from(begun: float, /) -> Iterator[None]:
+    """Count the time of the first fit in the block from an earlier moment.
+
+    What came before it, such as imports, is in its limit then; the fits inside it have their own.
+    """
+    before = _beginnings.set(begun)
+    try:
+        yield
+    finally:
+        _beginnings.reset(before)
 
 
 @contextlib.contextmanager
@@ -62,7 +76,9 @@ class Run:
     def __init__(self, max_time: float | None, random_state: Any, verbose: int, /) -> None:
         self.rng = check_random_state(random_state)
         self._first_state = self.rng.get_state()
-        self._max_time, self._begun = max_time, time.perf_counter()
+        begun = _beginnings.get()
+        _beginnings.set(None)
+        self._max_time, self._begun = max_time, time.perf_counter() if begun is None else begun
         self._verbose, self._report = verbose, _reports.get()
 
     @classmethod

@@ -149,6 +149,7 @@ class Splits:
     fewest: int = 20  # rows with which anything is held out
     judges: int | None = None  # held-out rows that are enough: no more folds than these take
     n_folds: int = N_FOLDS  # as many, or as many as rows
+    double_below: int = 0  # rows below which float64 decides, at no cost, also for float32
 
 
 @dataclass(frozen=True, eq=False)

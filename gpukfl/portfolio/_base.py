@@ -25,6 +25,7 @@ from gpukfl.core._array import (
 )
 from gpukfl.core._checks import check_bool, check_choice, check_number
 from gpukfl.core._frames import check_size, columns_to_numbers
+from gpukfl.core._interruption import restore_interruptions
 from gpukfl.core._places import Backend, resolve_place
 from gpukfl.core._results import Status
 from gpukfl.core._warnings import record_warning, warn
@@ -450,7 +451,8 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         """
         try:
             seed, beside = _draw_seed(run.again()), how == BESIDE
-            found = refit_members(self, chosen, samples, run, seed, beside=beside)
+            with restore_interruptions():
+                found = refit_members(self, chosen, samples, run, seed, beside=beside)
             if found is None and not isinstance(self.refit, str):
                 warn("max_time leaves no time to refit to all samples: the folds' models stay")
         except KeyboardInterrupt:

@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.base import clone, is_classifier
 
 from gpukfl.core._array import Array, to_host
+from gpukfl.core._interruption import restore_interruptions
 from gpukfl.core._places import Backend
 from gpukfl.core._warnings import collect_warnings, warn
 from gpukfl.estimators._classifier import count_labels
@@ -230,7 +231,7 @@ def _fit_in_parts(entry: MemberResult, parts: Parts, y: Array, run: Run) -> tupl
     if entry.member.keeps_time:
         model.set_params(max_time=run.remaining_seconds())
     try:
-        with collect_warnings():
+        with restore_interruptions(), collect_warnings():
             model.fit_like(parts.X, y, parts.weights, entry.precedent, deviations=False)
     except KeyboardInterrupt:
         return None, True

@@ -14,7 +14,9 @@ from functools import cached_property
 
 import numpy as np
 
+from gpukfl._accel.trust import prepare_compiled_code
 from gpukfl.core._array import to_host
+from gpukfl.core._interruption import restore_interruptions
 from gpukfl.core._warnings import collect_warnings, warn
 from gpukfl.estimators._run import Report, Run, current_report
 from gpukfl.estimators._search import is_clearly_worse
@@ -208,6 +210,8 @@ class MemberTrainer:
             for k, member in enumerate(members):
                 if self.stopped:
                     break
+                if (k or member.takes_any_library) and not self.run.is_over(SHARE):
+                    prepare_compiled_code(self.folds[0].inside.X)
                 self._enter(member, self.budget.member_clock(len(members) - k))
                 self._continue_fits(_COMPARED)
             self._continue_fits(0)
@@ -233,10 +237,11 @@ class MemberTrainer:
         entry = MemberResult(member, transform=self.fitter.transform)
         weights = standings.weights
         try:
-            with collect_warnings() as entry.warnings:
-                self._compete(entry, clock)
-            if not entry.note and member.blended:
-                weights = standings.weigh([*standings.finished, entry])
+            with restore_interruptions():
+                with collect_warnings() as entry.warnings:
+                    self._compete(entry, clock)
+                if not entry.note and member.blended:
+                    weights = standings.weigh([*standings.finished, entry])
         except Exception as error:  # whatever a member does, the others go on
             entry.note = _error_text(error)
             warn(f"the member {member.name} is left out: {entry.note}")
@@ -283,7 +288,7 @@ class MemberTrainer:
             return
         more = MemberResult(few.whole, transform=self.fitter.transform)
         try:
-            with collect_warnings() as more.warnings:
+            with restore_interruptions(), collect_warnings() as more.warnings:
                 self._compete(more, clock, affordable)
         except Exception as error:  # whatever it does, its fits to few rows are there
             more.note = _error_text(error)

@@ -176,9 +176,9 @@ def test_a_pruned_model_predicts_as_all_its_coefficients(monkeypatch, make):
     kept = []
     keep = base.WeightingBase._keep_gradients
 
-    def noting(self, problem, operator, A):
+    def noting(self, problem, operator, A, there):
         kept.append((operator, A))
-        return keep(self, problem, operator, A)
+        return keep(self, problem, operator, A, there)
 
     monkeypatch.setattr(base.WeightingBase, "_keep_gradients", noting)
     y = THREE if make is classifier else Y2

@@ -370,6 +370,35 @@ def test_an_interruption_between_members_and_weights_keeps_the_blend(monkeypatch
     assert model.status_ == "INTERRUPTED"
 
 
+def _struck(*_, **__):
+    """Make another error of Ctrl-C, as C code does."""
+    try:
+        raise KeyboardInterrupt
+    except KeyboardInterrupt as error:
+        msg = "not a valid buffer format"
+        raise ValueError(msg) from error
+
+
+def _struck_twice(*_, **__):
+    """Make another error of one that was made of Ctrl-C, as Python does."""
+    try:
+        _struck()
+    except ValueError:
+        raise TypeError  # noqa: B904
+
+
+@pytest.mark.parametrize("fit", [_struck, _struck_twice])
+def test_an_error_that_was_made_of_an_interruption_is_one(monkeypatch, fit):
+    monkeypatch.setattr(KNeighborsRegressor, "fit", fit)
+    struck = "struck", KNeighborsRegressor()
+    with pytest.warns(ConvergenceWarning, match="blended of linear"):
+        model = regressor(members=["linear", struck, "laplace"]).fit(X, Y)
+    assert weights(model) == {"linear": 1.0}
+    assert (model.status_, notes(model)["struck"]) == ("INTERRUPTED", "interrupted")
+    with pytest.raises(KeyboardInterrupt):
+        regressor(members=[struck]).fit(X, Y)
+
+
 def test_an_interruption_before_any_member_is_one(monkeypatch):
     interrupt(monkeypatch, _train.MemberTrainer, "_compete", 0)
     with pytest.raises(KeyboardInterrupt):

@@ -350,7 +350,7 @@ _ATTRIBUTES = (
 """
     + SCALING_ATTRIBUTE
     + """    dual_coef_ : array of shape (n_samples, n_targets)
-        α at the final particles.
+        α at the final particles. Setting it changes no prediction: `shape_functions_` predict.
     intercept_ : array of shape (n_targets,)
         Constant beside the shape functions, each of which is 0 at its smallest knot. The paper's c
         goes with functions that are 0 where Wᵀx = 0: it is

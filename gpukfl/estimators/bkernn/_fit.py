@@ -359,6 +359,7 @@ _ROWS = 10_000  # that settings are chosen on, at most
 _FOLDS_BELOW = 2_000  # rows below which one hold-out set is too small to choose by
 _LOOSE = 3.0  # times `tol`, where trials end, and a fit of more rows that goes on from them
 _LOOSE_FROM = 200  # rows of a fold: fewer cost no time, and each one's score says much
+_FEW = 2_000  # rows whose steps part by the rounding of float32
 _JUDGES = 600  # held-out rows that are enough: no more folds than these take
 
 
@@ -424,7 +425,9 @@ def next_power(scores: dict[int, float], /) -> int | None:
 class BKerNN(BKerNNSettings):
     """BKerNN with its settings."""
 
-    splits: ClassVar[Splits] = Splits(_ROWS, _FOLDS_BELOW, fewest=5, judges=_JUDGES)
+    splits: ClassVar[Splits] = Splits(
+        _ROWS, _FOLDS_BELOW, fewest=5, judges=_JUDGES, double_below=_FEW
+    )
 
     def work(self, n: int, d: int, /) -> int:
         """Return the number of projections."""

@@ -455,7 +455,8 @@ _ATTRIBUTES = (
         Coefficients of their Hermite products, of rows turned by `coef_rotation_`: without
         retraining f(x) is ``intercept_`` plus the sum of ``coef_[k]`` times the product of
         ``h_α(z)`` over ``multi_indices_[k]``, with z the scaled and clipped row times
-        ``coef_rotation_``, within `bounds_`.
+        ``coef_rotation_``, within `bounds_`. Setting `coef_` changes no prediction where
+        a retrained function predicts: where `retrain_components_` is not None.
     coef_rotation_ : array of shape (n_features, n_features)
         Rotation that the last regression was made with, before `R_`; in float64.
     retrain_components_ : array of shape (k, n_features), or None

@@ -12,7 +12,14 @@ from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from gpukfl.core._array import Array, array_namespace, asarray_like, take_rows, to_host
+from gpukfl.core._array import (
+    Array,
+    array_namespace,
+    asarray_like,
+    double_like,
+    take_rows,
+    to_host,
+)
 from gpukfl.core._checks import check_bool, check_choice, check_number
 from gpukfl.core._places import Backend
 from gpukfl.core._random import draw_indices
@@ -363,8 +370,10 @@ class WeightingBase(DirectionProfiles, SteppedLearner):
         back: Callable[[Array], Array],
     ) -> None:
         learned, A, operator = fitted.learned, fitted.A, fitted.learned.operator
-        W = back(operator.W)
-        exact = make_mover(W, "float64")
+        there = back(operator.W)
+        exact = make_mover(there, "float64")
+        was_double = operator.W.dtype == double_like(operator.W)["dtype"]
+        W = exact(operator.W) if was_double else there
         kept = np.flatnonzero(np.any(to_host(A) != 0, axis=1))
         # Large coefficients cancel in predictions: they are rounded only after that
         coef = exact(problem.to_target_units(A))
@@ -383,7 +392,7 @@ class WeightingBase(DirectionProfiles, SteppedLearner):
         self._n_samples = learned.n_seen or problem.n
         self._keep_steps(learned.history, learned.status, tuple(Status))
         self._keep_validation(problem, fitted, choice)
-        self._keep_gradients(problem, operator, A)
+        self._keep_gradients(problem, operator, A, there)
         self._warn(problem, learned)
 
     def _keep_norms(
@@ -411,13 +420,13 @@ class WeightingBase(DirectionProfiles, SteppedLearner):
         """Set the attributes of validation that depend on the task."""
 
     def _keep_gradients(
-        self, problem: WeightingProblem, operator: FeatureOperator, A: Array
+        self, problem: WeightingProblem, operator: FeatureOperator, A: Array, there: Array
     ) -> None:
-        """Set the average gradient outer product and its directions."""
+        """Set the average gradient outer product and its directions, beside `there`."""
         root, unit, reach = feature_principal_gradients(problem, operator, A)
         with np.errstate(over="ignore"):
-            self._gradients = asarray_like(root * unit, self.parameters_)
-        self._keep_directions(root.T, self.parameters_)
+            self._gradients = asarray_like(root * unit, there)
+        self._keep_directions(root.T, there)
         self._keep_range(reach)
 
     @property

@@ -119,6 +119,7 @@ _SHARE = 0.2  # of max_time after which no more instantiations are tried
 _FIT_SHARE = 0.5  # after which the last pass has ended
 _LAST_SHARE = 0.9  # that the last fit may take, with what follows its pass
 _GROWTH = 2.5  # power of the parameters that a fit takes: sums take their square, factors the cube
+_FEW = 2_000  # rows whose features are all but dependent, so that rounding chooses their ridge
 _HASTY_ROWS, _HASTY_PARAMETERS = 2_000, 100  # of a fit that is to end at once
 _LARGEST_LOG_SCALE = 700.0  # of a ridge
 
@@ -325,7 +326,7 @@ class PrunedWeighting:
 class RKHSWeighting(WeightingSettings):
     """RKHS weightings with their settings."""
 
-    splits: ClassVar[Splits] = Splits(fewest=2)
+    splits: ClassVar[Splits] = Splits(fewest=2, double_below=_FEW)
 
     def work(self, n: int, d: int, /) -> int:  # noqa: ARG002
         """Return the number of features."""
