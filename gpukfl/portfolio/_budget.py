@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from gpukfl.core._interruption import restore_interruptions
 from gpukfl.core._warnings import collect_warnings
 from gpukfl.estimators._pace import Pace, Size
 from gpukfl.estimators._run import Run
@@ -204,7 +205,8 @@ class Budget:
             return member_work(member.estimator, member.power, size)
 
         try:
-            return Pace.measure(full, work, time_fit, lambda: clock.remaining_seconds)
+            with restore_interruptions():
+                return Pace.measure(full, work, time_fit, lambda: clock.remaining_seconds)
         except Exception:  # few rows or columns may not suit it: then nothing is known
             return None
 

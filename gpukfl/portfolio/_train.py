@@ -210,8 +210,8 @@ class MemberTrainer:
             for k, member in enumerate(members):
                 if self.stopped:
                     break
-                if (k or member.takes_any_library) and not self.run.is_over(SHARE):
-                    prepare_compiled_code(self.folds[0].inside.X)
+                if (k or member.takes_any_library) and not self.budget.is_over:
+                    prepare_compiled_code(self.fitter.folds[0].inside.X)
                 self._enter(member, self.budget.member_clock(len(members) - k))
                 self._continue_fits(_COMPARED)
             self._continue_fits(0)
