@@ -101,10 +101,10 @@ __all__ = [
 ]
 
 
-def _save(estimator: Any, path: Any) -> None:
+def _save(estimator: Any, path: Any, record: bool) -> None:
     from gpukfl._model import Model
 
-    Model.from_estimator(estimator).save(path)
+    Model.from_estimator(estimator).save(path, record=record)
 
 
 def _infer(model: Any, X: Any, y: Any, /, **options: Any) -> Any:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-Writer = Callable[[Any, str | Path], None]
+Writer = Callable[[Any, str | Path, bool], None]
 _WRITERS: list[Writer] = []
 _ANSWERS: list[Callable[..., Any]] = []
 
@@ -20,9 +20,9 @@ def register_writer(writer: Writer, /) -> None:
     _WRITERS[:] = [writer]
 
 
-def save(estimator: Any, path: str | Path, /) -> None:
+def save(estimator: Any, path: str | Path, /, *, record: bool) -> None:
     """Write a fitted estimator to a file by the registered function."""
-    _WRITERS[0](estimator, path)
+    _WRITERS[0](estimator, path, record)
 
 
 def register_inference(answer: Callable[..., Any], /) -> None:
