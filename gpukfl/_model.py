@@ -29,7 +29,7 @@ from gpukfl.deployment._compression import (
     own_score,
     remeasure_blend,
 )
-from gpukfl.deployment._model_files import read, without_record, write
+from gpukfl.deployment._model_files import read, write
 from gpukfl.estimators._base import feature_names, task_text
 from gpukfl.estimators._dask import defer_for_dask
 from gpukfl.inspection import Description, Importances, Inferred, Shown, write_report
@@ -594,7 +594,7 @@ class Model(Shown):
             If the file cannot be written; an older one stays as it was.
         """
         check_is_fitted(self.estimator)
-        estimator = self.estimator if record else without_record(self.estimator)
+        estimator = self.estimator if record else self.estimator.without_record()
         write(path, estimator, self._metadata())
 
     def _metadata(self) -> dict[str, Any]:

@@ -170,11 +170,27 @@ def parts_of(model):
     """Header and arrays of a model, as `save` writes them."""
     import json
 
-    from gpukfl.deployment._model_files import _make_header
+    from gpukfl.deployment._model_files import make_header
 
-    arrays = {}
-    header = _make_header(model.estimator, model._metadata(), arrays)
+    header, arrays = make_header(model.estimator, model._metadata())
     return json.dumps(header).encode(), arrays
+
+
+def assert_as_before(found, expected):
+    """Predictions of a file are those of the model, whose knots it may hold in float32."""
+    assert found.dtype == expected.dtype
+    if found.dtype.kind != "f":
+        np.testing.assert_array_equal(found, expected)
+        return
+    eps = 1e-6 if found.dtype == np.float64 else 1e-5
+    np.testing.assert_allclose(found, expected, rtol=0, atol=eps * max(expected.std(), 1e-3))
+
+
+def write_unchecked(model, path):
+    """Write a model as `save` does, whether it is one or not."""
+    header, arrays = parts_of(model)
+    with path.open("w+b") as file:
+        write_archive(file, header, arrays)
 
 
 def opened(path):

@@ -107,13 +107,13 @@ def retype(rng, header, arrays):
 
 
 def rename(rng, header, arrays):
-    place = header["fitted"]
+    place = header["record"]
     key = list(place)[rng.integers(len(place))]
     place[METHODS[rng.integers(len(METHODS))]] = place.pop(key)
 
 
 def call(rng, header, arrays):
-    header["fitted"][METHODS[rng.integers(len(METHODS))]] = ODD[rng.integers(len(ODD))]
+    header["record"][METHODS[rng.integers(len(METHODS))]] = ODD[rng.integers(len(ODD))]
 
 
 def swap_references(rng, header, arrays):
@@ -217,7 +217,8 @@ def test_changed_bytes_with_a_new_checksum_are_refused_or_work(name, tmp_path):
 def test_a_model_of_all_samples_is_told_from_those_of_folds(tmp_path):
     path = tmp_path / "model"
     header, arrays = parts("auto, refitted", path)
-    header["fitted"]["whole_"] = False
+    blend = header["predictor"]["fields"]["values"]["fields"]
+    blend["blending"]["fields"]["whole"] = False
     with path.open("w+b") as file:
         write_archive(file, json.dumps(header).encode(), arrays)
     with pytest.raises(ValueError, match="models of its folds"):

@@ -31,6 +31,7 @@ OLD = {
         "in_parts": "read_partitions",
         "computed": "compute_values",
     },
+    "gpukfl.runtime": {"Predictor": "RuntimeModel"},
 }
 
 

@@ -67,9 +67,8 @@ def test_warnings_are_in_the_file(model, tmp_path):
 
 
 def test_files_without_them_are_read(model, tmp_path):
-    arrays = {}
-    header = _persistence._make_header(model.estimator, model._metadata(), arrays)
-    del header["model"]["warnings_"], header["fitted"]["warnings_"]
+    header, arrays = _persistence.make_header(model.estimator, model._metadata())
+    del header["model"]["warnings_"], header["record"]["warnings_"]
     with (tmp_path / "older.gpukfl").open("w+b") as file:
         _persistence.write_archive(file, json.dumps(header).encode(), arrays)
     found = gpukfl.load(tmp_path / "older.gpukfl")

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
+from gpukfl.core._annotations import Floats
 from gpukfl.core._array import Array, array_namespace, like, to_host
 from gpukfl.core._checks import check_number
 from gpukfl.core._results import History, Status
 from gpukfl.estimators._base import ArrayRegressor
 from gpukfl.estimators._classifier import OneHotClassifier
 from gpukfl.estimators._data import Data
-from gpukfl.estimators._declared import FLOAT, Declared, Number, Numbers
 from gpukfl.estimators._features import LinearFeatures
+from gpukfl.estimators._fitted import Tried, held
 from gpukfl.estimators._learner import SteppedLearner
 from gpukfl.estimators._samples import Splits
 from gpukfl.estimators._search import Search, Tuner, first_untried_setting
@@ -75,7 +76,7 @@ class RidgeSettings:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Line(Function):
-    coef: Array
+    coef: Annotated[Array, Floats("d", "t")]
 
     @property
     def width(self):
@@ -85,12 +86,15 @@ class Line(Function):
         return self.intercept + X @ self.coef
 
 
+class RidgeTried(Tried):
+    ridge: float
+
+
 class RidgeBase(LinearFeatures, SteppedLearner):
-    _tried: ClassVar[dict[str, Declared]] = {"ridge": Number()}
-    _attributes: ClassVar[dict[str, Declared]] = {
-        "ridge_": Number(),
-        "coef_": Numbers(FLOAT, ("n_features", "n_targets")),
-    }
+    coef_: Array = held("values.coef")
+    ridge_: float
+    tuning_: list[RidgeTried]
+    _values = (Line,)
 
     def __init__(
         self,
@@ -113,10 +117,10 @@ class RidgeBase(LinearFeatures, SteppedLearner):
 
     def _keep(self, problem, fitted, choice, back):
         W, history, status = fitted
-        self.coef_ = back(W * problem.y_scale[None, :])
-        self.intercept_, self.ridge_ = back(problem.y_mean), choice.setting
-        self._keep_directions(to_host(W), self.coef_)
+        coef, self.ridge_ = back(W * problem.y_scale[None, :]), choice.setting
+        self._keep_directions(to_host(W), coef)
         self._keep_steps(history, status, (Status.CONVERGED,))
+        return Line(intercept=back(problem.y_mean), scaling=problem.rows.scaling, coef=coef)
 
     def _describe(self, names, /):
         features, importances = names.features, self.feature_importances_
@@ -124,16 +128,6 @@ class RidgeBase(LinearFeatures, SteppedLearner):
             **self._fit_fields(names, along="ridge", beside=()),
             text=f"ridge {self.ridge_:.3g}",
             panels=(Importances(features, importances, "coefficients"),),
-        )
-
-    def _function(self):
-        xp = array_namespace(self.coef_)
-        reference = xp.empty((0,), **like(self.coef_))
-        return Line(
-            reference=reference,
-            intercept=self.intercept_,
-            scaling=self.scaling_,
-            coef=self.coef_,
         )
 
 

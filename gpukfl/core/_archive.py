@@ -26,8 +26,8 @@ from typing import IO, Any, BinaryIO
 
 import numpy as np
 
-FORMAT, VERSION = "gpukfl-model", 12
-_READABLE = (10, 11, VERSION)  # the same, with arrays as they are, and row by row
+FORMAT, VERSION = "gpukfl-model", 13
+_READABLE = (10, 11, 12, VERSION)  # older ones hold attributes of estimators
 HEADER = "header.json"
 LARGEST_HEADER = 2**25  # bytes: names of a million features
 DEEPEST = 200  # lists and objects inside one another in the header

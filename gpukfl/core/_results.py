@@ -5,7 +5,9 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Annotated
 
+from gpukfl.core._annotations import AnyValue, Length
 from gpukfl.core._array import Array, array_namespace, sample_norm
 
 
@@ -43,15 +45,19 @@ class Solution:
         return float(xp.max(norms))
 
 
+Steps = Annotated[list[float], AnyValue(), Length("n_steps")]  # a number for each step
+
+
 @dataclass
 class History:
     """One entry per iteration of a fit; every list has the same length."""
 
-    objective: list[float] = field(default_factory=list)
-    step: list[float] = field(default_factory=list)
-    residual: list[float] = field(default_factory=list)  # of the inner linear solve, relative
-    seconds: list[float] = field(default_factory=list)  # since the fit began
-    validation_score: list[float] = field(default_factory=list)  # empty without early stopping
+    objective: Steps = field(default_factory=list)
+    step: Steps = field(default_factory=list)
+    residual: Steps = field(default_factory=list)  # of the inner linear solve, relative
+    seconds: Steps = field(default_factory=list)  # since the fit began
+    # Empty without early stopping
+    validation_score: Annotated[list[float], AnyValue()] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.objective)

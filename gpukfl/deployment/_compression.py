@@ -120,7 +120,6 @@ def _replace_attributes(e: Any, /, **attributes: Any) -> Any:
     vars(found).update(vars(e))
     for name, value in attributes.items():
         setattr(found, name, value)
-    found._keep_predictor()
     return found
 
 
@@ -218,7 +217,7 @@ def _fewer_parameters(e: Any) -> Iterator[tuple[int, Any]]:
             "parameters_": take_rows(e.parameters_, kept),
             "coef_": asarray_like(fewer, e.coef_),
         }
-        yield len(kept), _replace_attributes(e, **found, n_parameters_=len(kept))
+        yield len(kept), _replace_attributes(e, **found)
         if len(kept) < size:
             return
 

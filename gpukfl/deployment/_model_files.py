@@ -1,14 +1,15 @@
-"""Model files of arrays and JSON, checked before they are read; nothing in them is executed."""
+"""Model files: what predicts, and a record of the fit beside it, checked by their annotations.
+
+Nothing in a file is executed. The runtime reads what predicts, and leaves the record.
+"""
 
 from __future__ import annotations
 
-import dataclasses
 import json
-import types
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Annotated, Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -16,81 +17,65 @@ from sklearn.utils import check_random_state
 
 from gpukfl._registry import TASKS, known_methods
 from gpukfl._version import __version__
+from gpukfl.core._annotations import Count, Length, Sometimes, find_mark, split_hint
 from gpukfl.core._archive import (
-    DEEPEST,
     FAULTS,
     FORMAT,
     LARGEST_HEADER,
     VERSION,
     Archive,
     RefusedError,
-    Stored,
-    check_version,
     write_archive,
 )
-from gpukfl.core._array import Array, is_array, to_host
 from gpukfl.core._files import atomic_write
 from gpukfl.core._places import Backend
-from gpukfl.core._results import History
 from gpukfl.estimators._base import HostStored
-from gpukfl.estimators._calibration import Calibration
-from gpukfl.estimators._declared import (
-    Declared,
-    FeatureNames,
-    Fields,
-    Int,
-    Items,
-    MisfitError,
-    Number,
-    Text,
-    check_attributes,
-    check_values,
-    declared_trials,
-)
-from gpukfl.estimators.scaling import SCALINGS, ColumnScaling
-from gpukfl.instantiations import INSTANTIATIONS, RandomKitchenSinks
-from gpukfl.kernels import KERNELS, Product, Scaled, Sum
-from gpukfl.methods import ShapeFunctions
-from gpukfl.portfolio._attributes import VALUES
+from gpukfl.estimators._fitted import record_hints
+from gpukfl.instantiations import Instantiation
+from gpukfl.kernels import Kernel
 from gpukfl.portfolio._base import AutoBase
-from gpukfl.predictor import ArrayModel, ConstantValues, Forest, LinearValues, array_model
-from gpukfl.predictor._skops import Foreign, dump_estimator, load_estimator
-from gpukfl.tables._reader import TABLE_VALUES, Reader
+from gpukfl.predictor import (
+    ArrayModel,
+    Blend,
+    Function,
+    Predictor,
+    Valued,
+    array_model,
+    weighted_medians,
+)
+from gpukfl.predictor._codec import PLAIN, Decoder, Encoder, MisfitError
+from gpukfl.predictor._skops import dump_estimator, load_estimator
+from gpukfl.runtime._reading import KINDS, RowReading, decode_predictor, open_model
+from gpukfl.tables._reader import Reader
 
-_KERNELS = (*KERNELS.values(), Sum, Product, Scaled)
-_INSTANTIATIONS = (*INSTANTIATIONS.values(), RandomKitchenSinks)
-_LEARNED: tuple[Any, ...] = (
-    *(ShapeFunctions, History, Backend, Calibration, *SCALINGS.values()),
-    *(Reader, *TABLE_VALUES),
-    *(ArrayModel, Forest, LinearValues, ConstantValues),
-)
-_WITH_ARRAYS = (  # records
-    *(ShapeFunctions, ColumnScaling, Reader, *VALUES),
-    *(ArrayModel, Forest, LinearValues, ConstantValues),
-)
-_PLAIN = (str, int, float, bool, type(None))
-_KEYS = ("format", "version", "gpukfl", "model", "parameters", "fitted")
-_MODEL: dict[str, Declared] = {  # beside the estimator, its tuning, and what names it
-    "n_samples": Int("n_samples"),
-    "feature_names": FeatureNames(),
-    "target_name": Text(),
-    "target_kind": Text(),
-    "seconds": Number(),
-    "reader": Fields(Reader, optional=True),
-    "warnings_": Items(Text()),
+_KEYS = ("format", "version", "gpukfl", "model", "parameters", "predictor", "reading", "record")
+_ABOUT: dict[str, Any] = {  # beside the tuning
+    "method": str,
+    "task": str,
+    "n_samples": Annotated[int, Count("n_samples")],
+    "feature_names": Annotated[list[str], Length("n_features")],
+    "target_name": str,
+    "target_kind": str,
+    "seconds": float,
+    "warnings_": list[str],
 }
 
 
-def _kinds() -> dict[str, Any]:
+def _estimators() -> dict[str, Any]:
     """Return the classes of estimators that a file may hold, by name."""
     kinds = [row.estimator_class(task) for row in known_methods().values() for task in TASKS]
     return {c.__name__: c for c in kinds}
 
 
-def _records() -> dict[str, Any]:
-    """Return the classes of values that a file may hold, by name: those of the methods too."""
-    own = [value for kind in _kinds().values() for value in kind._values]
-    return {c.__name__: c for c in [*_LEARNED, *_KERNELS, *_INSTANTIATIONS, *own]}
+def _kinds() -> dict[Any, tuple[type, ...]]:
+    """Return the classes of abstract ones that a file may hold: those of the methods too."""
+    own = tuple(value for kind in _estimators().values() for value in kind._values)
+    functions = tuple(value for value in own if issubclass(value, Function))
+    parameters = (*KINDS[Kernel], *KINDS[Instantiation], Backend, *own)
+    return {**KINDS, Valued: (*KINDS[Valued], *functions), Any: parameters}
+
+
+# ---------------------------------------------------------------------- writing
 
 
 def write(path: str | Path, estimator: Any, about: dict[str, Any], /) -> None:
@@ -107,10 +92,10 @@ def write(path: str | Path, estimator: Any, about: dict[str, Any], /) -> None:
 
     Raises what `Model.save` does.
     """
-    arrays: dict[str, np.ndarray] = {}
-    header = _make_header(estimator, about, arrays)
+    header, arrays = make_header(estimator, about)
     try:
-        _check_header(header, arrays)
+        _check_keys(header)
+        _decode_model(header, Decoder(arrays, None, _kinds()))
     except (RefusedError, MisfitError) as error:
         msg = f"expected a model as gpukfl.fit makes it, got one {error}"
         raise ValueError(msg) from error
@@ -122,40 +107,74 @@ def write(path: str | Path, estimator: Any, about: dict[str, Any], /) -> None:
         write_archive(file, text, arrays)
 
 
-def without_record(estimator: Any, /) -> Any:
-    """Return a copy without the rows that its folds held out; other models have none."""
-    if not isinstance(estimator, AutoBase):
-        return estimator
+def make_header(
+    estimator: Any, about: dict[str, Any], /
+) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Return a model's description in JSON, and its arrays."""
+    encoder = Encoder(_kinds(), _encode_model)
+    told, reader = dict(about), about["reader"]
+    del told["reader"]
+    told["feature_names"] = list(told["feature_names"])
     host = estimator.to_host()
+    parts = {
+        "model": encoder.encode_items(told, "model"),
+        **_encode_estimator(host, "", encoder),
+        "predictor": encoder.encode(host.predictor_, "predictor"),
+        "reading": encoder.encode(_row_reading(host, reader), "reading"),
+    }
+    header = {"format": FORMAT, "version": VERSION, "gpukfl": __version__}
+    return header | {key: parts[key] for key in _KEYS if key in parts}, encoder.arrays
+
+
+def _row_reading(host: Any, reader: Reader | None) -> RowReading:
+    if reader is not None:
+        return RowReading(reader.table, reader.encoding)
+    if not isinstance(host, AutoBase):
+        return RowReading()
+    if host._table is not None:
+        return RowReading(host._table)
     kept = host.out_of_fold_
-    host.out_of_fold_ = kept.without_rows(has_gaps=host.encodings_ is not None)
-    return host
+    return RowReading(medians=weighted_medians(kept.rows, kept.weights))
 
 
-def _make_header(
-    estimator: Any, about: dict[str, Any], arrays: dict[str, np.ndarray]
-) -> dict[str, Any]:
-    """Return a model's description in JSON, and collect its arrays."""
-    parts = {"model": about, **_parts_of(estimator)}
-    encoded = {part: _encode(values, part, arrays)["dict"] for part, values in parts.items()}
-    return {"format": FORMAT, "version": VERSION, "gpukfl": __version__, **encoded}
-
-
-def _parts_of(estimator: HostStored) -> dict[str, dict[str, Any]]:
-    """Return parameters and fitted attributes, without random states and inner estimators."""
-    state, parameters = estimator.__getstate__(), estimator.get_params(deep=False)
-    if not isinstance(parameters["random_state"], _PLAIN):
+def _encode_estimator(host: Any, key: str, encoder: Encoder) -> dict[str, Any]:
+    """Encode parameters and record, without random states and inner estimators."""
+    state, parameters = host.__getstate__(), host.get_params(deep=False)
+    if not isinstance(parameters["random_state"], PLAIN):
         parameters["random_state"] = None
     if not _is_plain(parameters.get("members")):
         parameters["members"] = None
-    fitted = {k: v for k, v in state.items() if k not in parameters and k != "_sklearn_version"}
-    return {"parameters": parameters, "fitted": fitted}
+    elsewhere = {*parameters, "_sklearn_version", "predictor_", "_table"}
+    record = {name: state[name] for name in sorted(state) if name not in elsewhere}
+    return {
+        "parameters": encoder.encode_items(parameters, f"{key}parameters"),
+        "record": encoder.encode_items(record, f"{key}record"),
+    }
 
 
 def _is_plain(value: Any) -> bool:
     if isinstance(value, (list, tuple)):
         return all(map(_is_plain, value))
-    return isinstance(value, _PLAIN)
+    return isinstance(value, PLAIN)
+
+
+def _encode_model(value: Any, key: str, encoder: Encoder) -> Any:
+    """Encode a model of a blend by its parts, its arrays, or as bytes; None of other values."""
+    if key.split("/")[-3:-2] != ["_models"]:
+        return None
+    if isinstance(value, HostStored):
+        inside = _encode_estimator(value, f"{key}/", encoder)
+        return {"estimator": type(value).__name__, **inside}
+    known = array_model(value)
+    if known is not None:  # its arrays are those of the predictor
+        return {"arrays": known.one_target}
+    if not isinstance(value, BaseEstimator):
+        return None
+    encoder.arrays[key] = np.frombuffer(dump_estimator(value), dtype=np.uint8)
+    return {"skops": key, "kind": type(value).__name__}
+
+
+# ---------------------------------------------------------------------- reading
 
 
 def read(path: str | Path, /) -> tuple[Any, dict[str, Any]]:
@@ -166,22 +185,31 @@ def read(path: str | Path, /) -> tuple[Any, dict[str, Any]]:
     with Path(path).open("rb") as file:
         try:
             archive = Archive(file)
-            check_version(archive.header)
-            return _read_model(archive)
+            header, arrays = open_model(archive)
+            _check_keys(header)
+            model = _decode_model(header, Decoder(arrays, archive.read, _kinds()))
+            _check_predictions(model[0])
+            return model
         except (RefusedError, MisfitError) as error:
             msg = f"expected a gpukfl model file, got {path}, {error}"
             raise ValueError(msg) from error
 
 
-def _read_model(archive: Archive) -> tuple[Any, dict[str, Any]]:
-    """Load the content of an archive; raise RefusedError where that fails."""
+def _check_keys(header: Mapping[str, Any]) -> None:
+    parts = [header.get(key) for key in ("model", "parameters", "record")]
+    if set(header) != set(_KEYS) or not all(isinstance(part, dict) for part in parts):
+        msg = f"whose header has not the keys {', '.join(_KEYS)}"
+        raise RefusedError(msg)
+
+
+def _decode_model(header: dict[str, Any], decoder: Decoder) -> tuple[Any, dict[str, Any]]:
+    """Decode a model; raise RefusedError or MisfitError where a part is not as a fit makes it."""
     try:
-        estimator, about = _check_header(archive.header, archive.arrays)
-        _fill_arrays(estimator, archive.read)
-        about["reader"] = _fill_arrays(about["reader"], archive.read)
-        _check_reader(about["reader"], estimator)
-        if isinstance(estimator, AutoBase):
-            _check_members(estimator)
+        predictor, reading = decode_predictor(header, decoder)
+        kind = _estimator_class(header["model"])
+        estimator = _Restored(decoder, reading).estimator(kind, header, "", predictor)
+        about = _decode_about(header["model"], kind, reading, estimator, decoder)
+        decoder.finish()
     except (RefusedError, MisfitError):
         raise
     except FAULTS as error:
@@ -190,71 +218,143 @@ def _read_model(archive: Archive) -> tuple[Any, dict[str, Any]]:
     return estimator, about
 
 
-def _check_members(blend: AutoBase) -> None:
-    """Check that every model can predict for a row that the fit has kept."""
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
-        found = blend._outputs(blend.out_of_fold_.rows[:1])
-    if found.shape != (1, blend.out_of_fold_.truth.shape[1]):
+def _check_predictions(estimator: Any) -> None:
+    """Check that a row has a prediction: of a blend one that the fit has kept."""
+    try:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            if not isinstance(estimator, AutoBase):
+                estimator.predictor_.check_outputs()
+                return
+            found = estimator._outputs(estimator.out_of_fold_.rows[:1])
+    except FAULTS as error:
+        msg = f"whose parts do not fit together: {error}"
+        raise RefusedError(msg) from error
+    if found.shape != (1, estimator.out_of_fold_.truth.shape[1]):
         msg = f"whose members predict in shape {found.shape}"
         raise RefusedError(msg)
 
 
-def _check_reader(reader: Reader | None, estimator: Any) -> None:
-    if reader is not None and not reader.is_sound(estimator.n_features_in_):
-        msg = "whose reader does not make rows for its estimator"
+def _estimator_class(about: dict[str, Any]) -> type:
+    method, task = about.get("method"), about.get("task")
+    if method not in list(known_methods()) or task not in TASKS:
+        msg = f"whose model is not of {', '.join(known_methods())}"
         raise RefusedError(msg)
+    return known_methods()[str(method)].estimator_class(str(task))
 
 
-def _check_header(header: dict[str, Any], arrays: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """Check a header; return the estimator and the model's other fields.
-
-    Arrays are those of `arrays`, read or not: only their dtypes and shapes are looked at.
-    """
-    if set(header) != set(_KEYS):
-        msg = f"whose header has other keys than {', '.join(_KEYS)}"
+def _decode_about(
+    nodes: dict[str, Any], kind: type, reading: RowReading, estimator: Any, decoder: Decoder
+) -> dict[str, Any]:
+    """Decode the fields of the model beside its estimator."""
+    hints = _ABOUT | {"tuning": record_hints(kind)["tuning_"]}
+    nodes = {"warnings_": [], **nodes}  # older files say nothing of them
+    if set(nodes) != set(hints):
+        msg = f"whose model is not of {', '.join(sorted(hints))}"
         raise RefusedError(msg)
-    unused = dict(arrays)
-    about, parameters, fitted = (
-        _decoded_part(header[part], part, unused) for part in ("model", "parameters", "fitted")
-    )
-    if unused:
-        msg = f"which holds arrays that nothing is made of: {', '.join(list(unused)[:5])}"
-        raise RefusedError(msg)
-    about.setdefault("warnings_", [])  # older files say nothing of them
-    kind = _estimator_class(about)
-    estimator, sizes = _estimator(kind, parameters, fitted)
-    reader = about.get("reader")
-    if isinstance(reader, Reader):  # names are those of the table
-        sizes = sizes | {"n_features": len(reader.table.columns)}
-    for name, what in _MODEL.items():
-        what.check(name, about.get(name), sizes)
-    declared_trials(kind).check("tuning", about.get("tuning"), sizes)
+    columns = estimator.n_features_in_ if reading.table is None else len(reading.table.columns)
+    sizes = {"n_features": columns, "n_samples": estimator._n_samples}
+    about = {
+        name: decoder.decode(nodes[name], hint, f"model/{name}", sizes, any_value=name == "tuning")
+        for name, hint in hints.items()
+    }
     if any(trial["chosen"] and trial["score"] is None for trial in about["tuning"]):
         msg = "whose chosen setting has no score"
         raise RefusedError(msg)
-    return estimator, about
+    about["reader"] = None
+    if reading.table is not None and reading.encoding is not None:
+        about["reader"] = Reader(reading.table, reading.encoding)
+    return about
 
 
-def _estimator(
-    kind: type, parameters: dict[str, Any], fitted: dict[str, Any]
-) -> tuple[Any, dict[str, Any]]:
-    """Make a fitted estimator; also return the values of the symbols in its shapes."""
-    estimator = _make_estimator(kind, parameters)
-    # Older files hold what is now computed when it is asked for
-    fitted = {k: v for k, v in fitted.items() if not isinstance(getattr(kind, k, None), property)}
-    sizes = check_attributes(kind, fitted)
-    vars(estimator).update(fitted)
-    return estimator, sizes
+class _Restored:
+    """Estimators of predictors and records."""
+
+    def __init__(self, decoder: Decoder, reading: RowReading) -> None:
+        self._decoder, self._reading = decoder, reading
+
+    def estimator(self, kind: type, parts: Any, key: str, predictor: Predictor, /) -> Any:
+        """Decode parameters and record of an estimator, beside its predictor."""
+        given = parts["parameters"]
+        parameters = {
+            name: self._decoder.decode(node, Any, f"{key}parameters/{name}", {})
+            for name, node in given.items()
+        }
+        e = _make_estimator(kind, parameters)
+        e.predictor_ = predictor
+        record = self._decode_record(kind, parts["record"], f"{key}record", predictor)
+        vars(e).update(record)
+        if isinstance(e, AutoBase):
+            e._table = self._reading.table
+            e.members_ = e.members_  # models of other libraries predict by themselves
+        for what, holds in e._rules():
+            if not holds:
+                msg = f"whose {kind.__name__} does not have {what}"
+                raise MisfitError(msg)
+        return e
+
+    def _decode_record(
+        self, kind: type, nodes: dict[str, Any], key: str, predictor: Predictor
+    ) -> dict[str, Any]:
+        nodes, hints = dict(nodes), record_hints(kind)
+        for name in [name for name in nodes if _is_computed(getattr(kind, name, None))]:
+            self._decoder.decode(nodes.pop(name), Any, f"{key}/{name}", {})  # of older files
+        expected = {n for n, h in hints.items() if not find_mark(Sometimes, split_hint(h)[1])}
+        if not expected <= set(nodes):
+            lacking = ", ".join(sorted(expected - set(nodes)))
+            msg = f"which has no {lacking} of a fitted {kind.__name__}"
+            raise MisfitError(msg)
+        if not set(nodes) <= set(hints):
+            unknown = ", ".join(sorted(set(nodes) - set(hints)))
+            msg = f"which has {unknown}, unknown to {kind.__name__}"
+            raise MisfitError(msg)
+        sizes: dict[str, Any] = {}
+        if isinstance(predictor.values, Function):
+            sizes["n_targets"] = predictor.values.intercept.shape[0]
+        found = {}
+        for name, hint in hints.items():
+            if name == "_models":
+                found[name] = self._models(nodes[name], f"{key}/{name}", predictor.values)
+            elif name in nodes:
+                found[name] = self._decoder.decode(
+                    nodes[name], hint, f"{key}/{name}", sizes, any_value=True
+                )
+        return found
+
+    def _models(self, nodes: Any, key: str, blend: Any) -> list[list[Any]]:
+        """Decode the models of all members of a blend, which has their predictors."""
+        assert isinstance(blend, Blend)
+        counts = [len(one.models) for one in blend.members]
+        if not isinstance(nodes, list) or [len(some) for some in nodes] != counts:
+            msg = "whose members have other models than their predictors"
+            raise RefusedError(msg)
+        return [
+            [self._model(node, f"{key}/{k}/{j}", one.models[j]) for j, node in enumerate(nodes[k])]
+            for k, one in enumerate(blend.members)
+        ]
+
+    def _model(self, node: Any, key: str, predictor: Predictor) -> Any:
+        """Decode a model of a blend."""
+        names = set(node) if isinstance(node, dict) else set()
+        if names == {"arrays"} and isinstance(node["arrays"], bool):
+            model = ArrayModel(predictor.values, predictor.labels, node["arrays"])  # type: ignore
+            try:
+                model.check()
+            except ValueError as error:
+                msg = f"which holds a member of a blend that cannot predict: {error}"
+                raise RefusedError(msg) from error
+            return model
+        if names == {"skops", "kind"}:
+            return load_estimator(self._decoder.take_bytes(node["skops"], key))
+        kind = _estimators().get(node["estimator"]) if "estimator" in names else None
+        if kind is None or names != {"estimator", "parameters", "record"}:
+            msg = f"whose {key} is no estimator that is known"
+            raise RefusedError(msg)
+        return self.estimator(kind, node, f"{key}/", predictor)
 
 
-def _estimator_class(about: dict[str, Any]) -> type:
-    known = {*_MODEL, "method", "task", "tuning"}
-    method, task = about.get("method"), about.get("task")
-    if set(about) != known or method not in list(known_methods()) or task not in TASKS:
-        msg = f"whose model is not of {', '.join(known_methods())} with {', '.join(sorted(known))}"
-        raise RefusedError(msg)
-    return known_methods()[str(method)].estimator_class(str(task))
+def _is_computed(attribute: Any) -> bool:
+    return isinstance(attribute, property) and attribute.fset is None
 
 
 def _make_estimator(kind: type, parameters: dict[str, Any]) -> Any:
@@ -270,190 +370,3 @@ def _make_estimator(kind: type, parameters: dict[str, Any]) -> Any:
         msg = f"whose parameters do not fit: {error}"
         raise RefusedError(msg) from error
     return estimator
-
-
-def _fill_arrays(value: Any, read: Callable[[Stored], np.ndarray]) -> Any:
-    """Replace placeholders by their arrays."""
-    if isinstance(value, Stored):
-        return read(value)
-    if isinstance(value, Foreign):
-        return load_estimator(_fill_arrays(value.array, read))
-    if isinstance(value, dict):
-        return {key: _fill_arrays(item, read) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_fill_arrays(item, read) for item in value]
-    if isinstance(value, HostStored):
-        for name, item in vars(value).items():
-            setattr(value, name, _fill_arrays(item, read))
-        check_values(value)
-        value._keep_predictor()
-    if isinstance(value, _WITH_ARRAYS):
-        fields = {
-            f.name: _fill_arrays(getattr(value, f.name), read) for f in dataclasses.fields(value)
-        }
-        value = dataclasses.replace(value, **fields)
-    if isinstance(value, ArrayModel):
-        _check_model(value)
-    return value
-
-
-def _check_model(model: ArrayModel) -> None:
-    try:
-        model.check()
-    except ValueError as error:
-        msg = f"which holds a member of a blend that cannot predict: {error}"
-        raise RefusedError(msg) from error
-
-
-# ---------------------------------------------------------------------- JSON
-
-
-def _encode(value: Any, key: str, arrays: dict[str, np.ndarray]) -> Any:
-    """Encode `value` as JSON, and collect its arrays under keys."""
-    if key.count("/") > DEEPEST // 3:  # a record is two or three brackets
-        msg = f"expected values at most {DEEPEST // 3} deep in a model, got more at {key[:60]}..."
-        raise ValueError(msg)
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, _PLAIN):
-        return value
-    if is_array(value):
-        return _encoded_array(to_host(value), key, arrays)
-    if _records().get(type(value).__name__) is type(value):
-        names = [f.name for f in dataclasses.fields(value)]
-        inside = {n: _encode(getattr(value, n), f"{key}/{n}", arrays) for n in names}
-        return {"record": type(value).__name__, "fields": inside}
-    if isinstance(value, BaseEstimator) and not _is_parameter(key):
-        return _encoded_estimator(value, key, arrays)
-    if isinstance(value, (list, tuple)):
-        return [_encode(v, f"{key}/{k}", arrays) for k, v in enumerate(value)]
-    if isinstance(value, dict):
-        return {"dict": {k: _encode(v, f"{key}/{k}", arrays) for k, v in value.items()}}
-    msg = f"expected arrays, numbers and text in a model, got {type(value).__name__} at {key}"
-    raise TypeError(msg)
-
-
-def _is_parameter(key: str) -> bool:
-    """Whether a key belongs to a parameter."""
-    return key.split("/")[-2] == "parameters"
-
-
-def _encoded_array(host: np.ndarray, key: str, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
-    if host.dtype == object:
-        return {"objects": [_encode(item, key, arrays) for item in host.tolist()]}
-    arrays[key] = host
-    return {"array": key}
-
-
-def _encoded_estimator(value: Any, key: str, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
-    """Encode an inner estimator by its parts, its arrays, or as bytes."""
-    if not isinstance(value, HostStored):
-        known = array_model(value)
-        if known is not None:
-            return _encode(known, key, arrays)
-        arrays[key] = np.frombuffer(dump_estimator(value), dtype=np.uint8)
-        return {"skops": key, "kind": type(value).__name__}
-    parts = _parts_of(value)
-    inside = {part: _encode(v, f"{key}/{part}", arrays)["dict"] for part, v in parts.items()}
-    return {"estimator": type(value).__name__, **inside}
-
-
-def _decoded_part(value: Any, key: str, arrays: dict[str, Any]) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        msg = f"whose {key} is not an object"
-        raise RefusedError(msg)
-    return {name: _decode(item, f"{key}/{name}", arrays) for name, item in value.items()}
-
-
-def _decode(value: Any, key: str, arrays: dict[str, Any]) -> Any:
-    """Decode a value from JSON; remove the arrays that it uses from `arrays`."""
-    if isinstance(value, _PLAIN):
-        return value
-    if isinstance(value, list):
-        return [_decode(item, f"{key}/{k}", arrays) for k, item in enumerate(value)]
-    make = _MAKERS.get(frozenset(value))
-    if make is None:
-        raise _neither(key)
-    return make(value, key, arrays)
-
-
-def _neither(key: str) -> RefusedError:
-    return RefusedError(f"which says of {key} neither a value nor an array that it holds")
-
-
-def _take_array(name: Any, key: str, arrays: dict[str, Any]) -> Any:
-    """Remove and return an array that was not used yet."""
-    if name != key or key not in arrays:
-        raise _neither(key)
-    return arrays.pop(key)
-
-
-def _objects(value: Any, key: str) -> np.ndarray:
-    if not _is_plain_list(value):
-        raise _neither(key)
-    return np.array(value, dtype=object)
-
-
-def _inner(value: dict[str, Any], key: str, arrays: dict[str, Any]) -> Any:
-    """Decode an inner estimator."""
-    kind = _kinds().get(value["estimator"]) if isinstance(value["estimator"], str) else None
-    if kind is None:
-        msg = f"whose {key} is no estimator that is known"
-        raise RefusedError(msg)
-    parts = (_decoded_part(value[p], f"{key}/{p}", arrays) for p in ("parameters", "fitted"))
-    return _estimator(kind, *parts)[0]
-
-
-def _is_plain_list(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(item, _PLAIN) for item in value)
-
-
-def _record(name: Any, values: dict[str, Any], key: str) -> Any:
-    kind = _records().get(name) if isinstance(name, str) else None
-    known = () if kind is None else dataclasses.fields(kind)
-    missing = [f for f in known if f.name not in values]  # older files lack what has a default
-    if (
-        kind is None
-        or not set(values) <= {f.name for f in known}
-        or any(f.default is dataclasses.MISSING for f in missing)
-    ):
-        msg = f"whose {key} is no record that is known"
-        raise RefusedError(msg)
-    hints = get_type_hints(kind)
-    wrong = [field for field, value in values.items() if not _matches_hint(value, hints[field])]
-    if wrong:
-        msg = f"whose {key} has no {kind.__name__} for {', '.join(wrong)}"
-        raise RefusedError(msg)
-    try:
-        return kind(**values)
-    except (TypeError, ValueError, OverflowError) as error:
-        msg = f"whose {key} is no {kind.__name__}: {error}"
-        raise RefusedError(msg) from error
-
-
-def _matches_hint(value: Any, hint: Any) -> bool:
-    """Whether a value has the annotated type of its field."""
-    if hint in (Any, Array, np.ndarray):  # an array, whose declaration says more
-        return True
-    if isinstance(hint, types.UnionType):
-        return any(_matches_hint(value, one) for one in get_args(hint))
-    if get_origin(hint) in (list, tuple):
-        inner = get_args(hint)[0]
-        return isinstance(value, list) and all(_matches_hint(item, inner) for item in value)
-    if hint is int:
-        return type(value) is int or (type(value) is float and value.is_integer())
-    return type(value) in (int, float) if hint is float else isinstance(value, hint)
-
-
-_MAKERS: dict[frozenset[str], Callable[[Any, str, dict[str, Any]], Any]] = {
-    frozenset({"dict"}): lambda v, key, arrays: _decoded_part(v["dict"], key, arrays),
-    frozenset({"array"}): lambda v, key, arrays: _take_array(v["array"], key, arrays),
-    frozenset({"skops", "kind"}): lambda v, key, arrays: Foreign(
-        _take_array(v["skops"], key, arrays)
-    ),
-    frozenset({"objects"}): lambda v, key, _: _objects(v["objects"], key),
-    frozenset({"estimator", "parameters", "fitted"}): _inner,
-    frozenset({"record", "fields"}): lambda v, key, arrays: _record(
-        v["record"], _decoded_part(v["fields"], key, arrays), key
-    ),
-}

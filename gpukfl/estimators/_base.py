@@ -6,10 +6,10 @@ import dataclasses
 import functools
 import inspect
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from sklearn import get_config
@@ -19,25 +19,19 @@ from sklearn.metrics import r2_score
 from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted
 
+from gpukfl.core._annotations import Choice, Count, Sometimes, Texts
 from gpukfl.core._array import Array, array_namespace, as_columns, is_array, to_host
 from gpukfl.core._results import Status
 from gpukfl.core._source import import_lines
 from gpukfl.core._warnings import keep_warnings
 from gpukfl.estimators._dask import run_on_data_device
-from gpukfl.estimators._declared import Bool, Declared, Fields, Int, Rule, Text
+from gpukfl.estimators._fitted import held
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._validation import validate_targets
 from gpukfl.estimators.scaling import ColumnScaling
 from gpukfl.inspection import Description, Names, Shown, Tuning, card
 from gpukfl.partitioned._rows import Rows
-from gpukfl.predictor import (
-    Foreign,
-    Function,
-    Predictor,
-    check_finite_prediction,
-    make_function,
-    make_predictor,
-)
+from gpukfl.predictor import Classes, Constant, Predictor, check_finite_prediction
 from gpukfl.tables._target import target_names
 
 # ------------------------------------------------------------------------------- described
@@ -55,9 +49,8 @@ class DescribedEstimator(Shown):
     stored, so that it is the same after loading.
     """
 
-    n_features_in_: int
-    intercept_: Array
-    warnings_: Sequence[str] = ()  # of the fit; nothing is known of those in older files
+    n_features_in_: Annotated[int, Count("n_features")]
+    warnings_: Annotated[list[str], Sometimes()] = []  # noqa: RUF012 - of no fit, and never changed
     to_host: Callable[[], Any]
 
     @abstractmethod
@@ -75,13 +68,15 @@ class DescribedEstimator(Shown):
         """
         return self._describe_columns(None, "y")
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | Path, *, record: bool = True) -> None:
         """Write the estimator to one file, from which `gpukfl.load` makes a `gpukfl.Model`.
 
         Parameters
         ----------
         path : str or Path
             The file; an older one is replaced when the new one is complete.
+        record : bool, default=True
+            Whether to keep what inference needs beside predictions: see `gpukfl.Model.save`.
 
         Raises
         ------
@@ -96,7 +91,7 @@ class DescribedEstimator(Shown):
         from gpukfl._model import Model
 
         check_is_fitted(self)
-        Model.from_estimator(self).save(path)
+        Model.from_estimator(self).save(path, record=record)
 
     def to_onnx(self, path: str | Path) -> None:
         """Write the prediction function to an ONNX file, which runs without this library.
@@ -331,54 +326,17 @@ def restore_on_error(fit: Any, /) -> Any:
     return wrapper
 
 
-_PREDICTING = (  # arrays from which predictions are made
-    *("W_", "map_", "centers_", "parameters_", "coef_", "dual_coef_", "intercept_", "bound_"),
-    *("retrain_components_", "_rotation", "_offset", "_stretch"),
-)
-
-_OF_PREDICTOR = frozenset(  # what a predictor is made of
-    (
-        *_PREDICTING,
-        *("kernel_", "scaling_", "bounds_", "shape_functions_", "multi_indices_", "retrained_"),
-        *("instantiation_", "n_parameters_", "log_scale_", "calibration_", "classes_"),
-        *(
-            "_y_scale",
-            "_y_mean",
-            "_used",
-            "X_fit_",
-            "members_",
-            "encodings_",
-            "floor_",
-            "temperature_",
-            "reach_",
-        ),
-        *("target_transform_", "whole_"),
-    )
-)
-
-
-def _is_finite(e: Any) -> bool:
-    arrays = [getattr(e, name, None) for name in _PREDICTING]
-    return all(bool(np.isfinite(array).all()) for array in arrays if array is not None)
-
-
-def _has_sound_scaling(e: Any) -> bool:
-    return e.scaling_ is None or e.scaling_.is_sound
-
-
 class ArrayRegressor(RegressorMixin):
     """A regressor of one or many targets, whatever library its arrays are of.
 
     Its other base checks parameters, fits the columns of Y, and evaluates the fitted functions.
     """
 
-    predictor_: Predictor
+    _fitted_predictor: Callable[[], Predictor]
+    _start: Callable[..., None]
     _learn: Callable[[Any, Any, Any], Self]
     _predict: Callable[[Any, str], Array]
-    _attributes: ClassVar[dict[str, Declared]] = {"_one_target": Bool()}
-    _rules: ClassVar[dict[str, Rule]] = {
-        "one target": lambda e: not e._one_target or e.intercept_.shape[0] == 1
-    }
+    _one_target: bool = held("one_target")
 
     @restore_on_error
     @keep_warnings
@@ -412,7 +370,7 @@ class ArrayRegressor(RegressorMixin):
 
     def _read_targets(self, y: Any, X: Array, sample_weight: Any) -> Samples:
         y = validate_targets(y, X)
-        self._one_target = y.ndim == 1
+        self._start(X.shape[1], one_target=y.ndim == 1)
         return Samples.validate(X, as_columns(y), sample_weight, labels=False)
 
     @run_on_data_device
@@ -446,42 +404,47 @@ class ArrayRegressor(RegressorMixin):
 class HostStored(DescribedEstimator, BaseEstimator):
     """An estimator whose pickle holds NumPy arrays only, and loads without a GPU library."""
 
-    predictor_: Predictor  # made of the other attributes at the end of a fit, and of a copy
-    _library: str
-    _attributes: ClassVar[dict[str, Declared]] = {
-        "n_features_in_": Int("n_features"),
-        "_library": Text(("numpy",)),
-    }
+    predictor_: Predictor
+    _for_inference: ClassVar[tuple[str, ...]] = ()  # attributes that may be None
+    _library: Annotated[str, Choice(("numpy",))]  # after `to_host`
+    feature_names_in_: Annotated[np.ndarray, Texts("n_features"), Sometimes()]
+    _sklearn_output_config: Annotated[dict[str, str], Sometimes()]
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name in _OF_PREDICTOR:  # who changes a fitted attribute changes predictions
-            self.__dict__.pop("predictor_", None)
-        super().__setattr__(name, value)
+    def _start(
+        self, n_features: int, *, one_target: bool = True, labels: np.ndarray | None = None
+    ) -> None:
+        """Set a predictor that knows the form of the targets, until a fit has learned more."""
+        nothing = Constant(intercept=np.zeros(1))
+        classes = None if labels is None else self._make_classes(labels)
+        self.predictor_ = Predictor(nothing, n_features, one_target, labels, classes)
 
-    def _keep_predictor(self) -> None:
-        """Set what predicts, made of the other fitted attributes."""
-        self.predictor_ = make_predictor(self, type(self).__name__)
+    def _rules(self) -> Iterator[tuple[str, bool]]:
+        """Yield what must hold of fitted attributes, in words, and whether it does."""
+        yield "columns of its predictor", self.n_features_in_ == self.predictor_.n_features
+
+    def _make_classes(self, labels: np.ndarray) -> Classes | None:  # noqa: ARG002
+        """Return what makes classes of scores; None where values are probabilities."""
+        return None
 
     def _fitted_predictor(self) -> Predictor:
         """Return what predicts; NotFittedError before a fit."""
         if "predictor_" not in vars(self):
-            check_is_fitted(self)
-            return make_predictor(self, type(self).__name__)  # an attribute was changed
+            check_is_fitted(self, "predictor_")
         return self.predictor_
 
     def __getstate__(self) -> dict[str, Any]:
-        known = super().__getstate__().items()
-        # The arrays of the predictor are in the other attributes
-        state = {key: copy_to_host(value) for key, value in known if key != "predictor_"}
+        known: dict[str, Any] = super().__getstate__()
+        if "predictor_" in known:
+            known = known | {"predictor_": self._own_predictor()}
+        state = {key: copy_to_host(value) for key, value in known.items()}
         state.pop("client", None)  # of a cluster that is not where it is loaded
         if "_library" in state:
             state["_library"] = "numpy"
         return state
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        if "_library" in state:  # it is fitted
-            self._keep_predictor()
+    def _own_predictor(self) -> Predictor:
+        """Return the predictor without what other attributes hold too."""
+        return self.predictor_
 
     @property
     def _repr_html_(self) -> Any:
@@ -507,6 +470,13 @@ class HostStored(DescribedEstimator, BaseEstimator):
             return diagram
         return diagram + card(self.describe())
 
+    def without_record(self) -> Self:
+        """Return a copy without what only inference needs; predictions stay."""
+        host: Self = self.to_host()
+        for name in self._for_inference:
+            setattr(host, name, None)
+        return host
+
     @abstractmethod
     def _fit_rows(self, X: Any, y: Any, sample_weight: Any) -> Self:
         """Fit to validated rows."""
@@ -528,20 +498,9 @@ class HostStored(DescribedEstimator, BaseEstimator):
 class HostPickled(HostStored):
     """An estimator that scales its features, and predicts by one function of arrays."""
 
-    _predicts: ClassVar[str] = ""  # by which function, of `gpukfl.predictor`
+    scaling_: ColumnScaling | None = held("values.scaling")
+    intercept_: Array = held("values.intercept")
     _unit_free: ClassVar[bool] = False  # whether a unit of all features changes nothing
-    _attributes: ClassVar[dict[str, Declared]] = {
-        "scaling_": Fields(ColumnScaling, optional=True),
-    }
-    _rules: ClassVar[dict[str, Rule]] = {
-        "finite coefficients": _is_finite,
-        "a scaling of features": _has_sound_scaling,
-    }
-    scaling_: ColumnScaling | None
-
-    def _function(self) -> Function | Foreign:
-        """Return the fitted function of arrays."""
-        return make_function(self._predicts, self)
 
     def _scaled_rows(self, X: Array, reference: Array, /) -> Rows:
         """Return rows for prediction, scaled as in the fit, on the place of `reference`."""

@@ -25,7 +25,7 @@ from gpukfl.core._warnings import keep_warnings, warn
 from gpukfl.estimators._base import predict_finite, restore_on_error
 from gpukfl.estimators._calibration import Calibration, HeldOutScores
 from gpukfl.estimators._dask import run_on_data_device
-from gpukfl.estimators._declared import Declared, Labels, Record
+from gpukfl.estimators._fitted import held
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._validation import plain_labels, validate_labels, validate_weights
 from gpukfl.partitioned._rows import map_rows, reduce_rows
@@ -42,24 +42,17 @@ OF_CLASSIFIERS = """    classes_ : array of shape (n_classes,)
 """  # of the docstrings' attributes
 
 
-def _has_columns(e: Any) -> bool:
-    try:
-        n_classes = len(set(e.classes_.tolist()))
-    except ValueError:  # bytes that are no text
-        return False
-    columns = 1 if n_classes <= 2 else n_classes
-    return n_classes == len(e.classes_) > 0 and e.intercept_.shape[0] == columns
-
-
 class LabelClassifier(ClassifierMixin):
     """A classifier by least squares on indicators of classes; of two classes the second's."""
 
     class_weight: Any
     predictor_: Predictor
+    _start: Callable[..., None]
+    _fitted_predictor: Callable[[], Predictor]
+    classes_: np.ndarray = held("labels")
     _learn: Callable[[Any, Any, Any], Self]
     predict: Callable[[Any], Array]
     _more: ClassVar[tuple[str, ...]] = ("class_weight",)
-    _attributes: ClassVar[dict[str, Declared]] = {"classes_": Labels()}
 
     @restore_on_error
     @keep_warnings
@@ -102,7 +95,7 @@ class LabelClassifier(ClassifierMixin):
             columns=(len(asked),),
             dtype=np.float64,
         )
-        self.classes_ = classes
+        self._start(X.shape[1], labels=classes)
         if self.class_weight is not None:
             weights = validate_weights(sample_weight, X)
             of_classes = _class_weights(self.class_weight, labels, classes, counts)
@@ -161,16 +154,12 @@ class OneHotClassifier(LabelClassifier):
     Two classes are one column: the second's. Probabilities are calibrated on held-out rows.
     """
 
+    calibration_: Calibration = held("classes.calibration")
     _signs: ClassVar[bool] = False  # whether targets are -1 and 1 instead of 0 and 1
     _predict: Callable[[Any, str], Array]
-    _attributes: ClassVar[dict[str, Declared]] = {"calibration_": Record(Calibration)}
-    _rules: ClassVar[dict[str, Callable[[Any], bool]]] = {
-        "different classes, and a column for each": _has_columns
-    }
 
     def _calibrate(self, held_out: Callable[[], HeldOutScores | None]) -> None:
         """Fit the calibration of probabilities to held-out rows."""
-        self.calibration_ = Calibration()
         try:
             found = held_out()
         except KeyboardInterrupt:  # the model is there
@@ -181,12 +170,18 @@ class OneHotClassifier(LabelClassifier):
         if found is not None and len(self.classes_) > 1:
             F, Y, weights = found
             codes = Y.argmax(axis=1) if Y.shape[1] > 1 else (Y[:, 0] > 0.5).astype(np.int64)
-            scores = to_host(self._classes().all_probabilities(F))
+            scores = to_host(self._make_classes(self.classes_).all_probabilities(F))
             self.calibration_ = Calibration.fit(scores, codes, weights)
+
+    def _make_classes(self, labels: np.ndarray) -> Classes:
+        """Return what makes classes of scores, not calibrated yet."""
+        return Classes(len(labels), Calibration(), self._signs)
 
     def _classes(self) -> Classes:
         """Return the map from scores to classes and probabilities."""
-        return Classes(len(self.classes_), self.calibration_, self._signs)
+        classes = self.predictor_.classes
+        assert classes is not None
+        return classes
 
     @run_on_data_device
     def decision_function(self, X: Any) -> Array:

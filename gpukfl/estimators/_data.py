@@ -7,7 +7,7 @@ from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar, Protocol, Self
+from typing import Protocol, Self
 
 import numpy as np
 
@@ -25,11 +25,11 @@ from gpukfl.core._array import (
 )
 from gpukfl.core._places import Place
 from gpukfl.core._random import draw_indices
-from gpukfl.estimators._declared import FLOAT, Declared, Numbers
+from gpukfl.estimators._fitted import held
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._validation import weighted_mean_scale
-from gpukfl.estimators.scaling import learn_scaling
+from gpukfl.estimators.scaling import ColumnScaling, learn_scaling
 from gpukfl.operators import center
 from gpukfl.partitioned._rows import Rows, move_if_fits, recompute, reduce_rows
 
@@ -162,6 +162,13 @@ class Data:
     def bound(self) -> Array:
         """The limit of predictions, which may be wild outside the data: (t,)."""
         return _ROOM * array_namespace(self.Y).max(abs(self.Y), axis=0)
+
+    @property
+    def scaling(self) -> ColumnScaling | None:
+        """The scaling of the features."""
+        found = self.rows.scaling
+        assert found is None or isinstance(found, ColumnScaling)
+        return found
 
     def to_target_units(self, values: Array, /, *, mean: bool = False) -> Array:
         """Values (..., t) times the scale of the targets, and plus their mean, in float64."""
@@ -306,11 +313,11 @@ class HeldOut:
 class BoundedPredictions:
     """An estimator that clips its predictions, which may be wild outside the data."""
 
-    bounds_: Array
-    _attributes: ClassVar[dict[str, Declared]] = {"bounds_": Numbers(FLOAT, (2, "n_targets"))}
+    bounds_: Array = held("values.bounds")
 
-    def _keep_bounds(self, problem: Data, back: Callable[[Array], Array]) -> None:
-        """Set the lowest and highest prediction of each target."""
-        bound = problem.bound * problem.y_scale
-        ends = [back(problem.y_mean - bound), back(problem.y_mean + bound)]
-        self.bounds_ = array_namespace(ends[0]).stack(ends)
+
+def prediction_bounds(problem: Data, back: Callable[[Array], Array], /) -> Array:
+    """Return the lowest and highest prediction (2, t) of each target."""
+    bound = problem.bound * problem.y_scale
+    ends = [back(problem.y_mean - bound), back(problem.y_mean + bound)]
+    return array_namespace(ends[0]).stack(ends)

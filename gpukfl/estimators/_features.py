@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from gpukfl.core._annotations import Count, Floats, Length
 from gpukfl.core._array import Array, array_namespace, asarray_like, like, to_host
 from gpukfl.estimators._base import DescribedMethod, coordinate_text
 from gpukfl.estimators._dask import run_on_data_device
-from gpukfl.estimators._declared import FLOAT, Declared, Int, Items, Number, Numbers
 from gpukfl.estimators._validation import validate_samples
 from gpukfl.inspection import Curves, Names, direction_name, leading_directions
 from gpukfl.partitioned._rows import Rows
@@ -24,12 +24,9 @@ _PROFILES = 5  # that can be told apart
 class LinearFeatures(DescribedMethod, TransformerMixin):
     """Learned directions: their importances, and the projection on them."""
 
-    _attributes: ClassVar[dict[str, Declared]] = {
-        "components_": Numbers(FLOAT, ("n_effective_features", "n_features")),
-        "feature_importances_": Numbers(FLOAT, ("n_features",)),
-        "n_effective_features_": Int("n_effective_features"),
-        "intercept_": Numbers(FLOAT, ("n_targets",)),
-    }
+    n_effective_features_: Annotated[int, Count("n_effective_features")]
+    components_: Annotated[Array, Floats("n_effective_features", "n_features")]
+    feature_importances_: Annotated[Array, Floats("n_features")]
     _scaled_rows: Callable[[Array, Array], Rows]
 
     def _keep_directions(self, W: np.ndarray, there: Array) -> None:
@@ -80,12 +77,9 @@ class LinearFeatures(DescribedMethod, TransformerMixin):
 class DirectionProfiles(LinearFeatures):
     """Predictions along the learned directions, over the range of some samples."""
 
-    _attributes: ClassVar[dict[str, Declared]] = {
-        "_middle": Items(Number(), "n_features"),
-        "_range": Items(Items(Number(), 2), "n_effective_features"),
-    }
-    n_features_in_: int
-    coef_: Array
+    _middle: Annotated[list[float], Length("n_features")]
+    _range: Annotated[list[Annotated[list[float], Length(2)]], Length("n_effective_features")]
+    coef_: Any
     to_host: Callable[[], Any]
 
     def _keep_range(self, sample: np.ndarray) -> None:
@@ -114,7 +108,6 @@ class DirectionProfiles(LinearFeatures):
         check_is_fitted(self)
         host = self.to_host()
         host.scaling_ = None  # of this copy, which is asked for scaled features
-        host._keep_predictor()
         directions = host.components_.astype(float)[:count]
         low, high = np.array(self._range).reshape(-1, 2)[:count].T
         steps = np.linspace(low, high, points, axis=1)

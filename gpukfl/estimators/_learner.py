@@ -8,7 +8,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 from sklearn.base import clone, is_classifier
@@ -16,7 +16,16 @@ from sklearn.exceptions import ConvergenceWarning
 
 from gpukfl._accel.limits import one_blas_thread, one_openmp_thread
 from gpukfl._accel.trust import prepare_compiled_code
-from gpukfl.core._array import Array, is_host, is_on_gpu, library_name, lies_in_parts, to_host
+from gpukfl.core._annotations import Choice, Count
+from gpukfl.core._array import (
+    Array,
+    is_array,
+    is_host,
+    is_on_gpu,
+    library_name,
+    lies_in_parts,
+    to_host,
+)
 from gpukfl.core._checks import check_choice, check_number
 from gpukfl.core._cuda import cuda_devices
 from gpukfl.core._interruption import restore_interruptions
@@ -27,17 +36,6 @@ from gpukfl.estimators._base import HostPickled, RenamedParameters
 from gpukfl.estimators._calibration import Calibration, HeldOutScores
 from gpukfl.estimators._dask import fit_collections, has_dask
 from gpukfl.estimators._data import HeldOut, make_mover
-from gpukfl.estimators._declared import (
-    SCORE,
-    STEPS,
-    Bool,
-    Declared,
-    Int,
-    Items,
-    Number,
-    Record,
-    Text,
-)
 from gpukfl.estimators._pace import Pace, Size, fit_work
 from gpukfl.estimators._run import Run, ignore_step, use_report
 from gpukfl.estimators._samples import Samples, Splits
@@ -65,6 +63,7 @@ from gpukfl.partitioned import (
     Read,
     ThreadHolders,
 )
+from gpukfl.predictor import Function
 from gpukfl.selftest import trusted_place
 from gpukfl.tables._training import drop_outliers_of_parts, read_arrays
 
@@ -117,7 +116,6 @@ def fit_on_devices(
         given.close()
     for name, value in estimator.__getstate__().items():  # where the data came from
         setattr(estimator, name, value)
-    estimator._keep_predictor()
 
 
 def _device_reference(device: int) -> Array:
@@ -366,21 +364,23 @@ def _place_text(reference: Array, X: Array, source: Array) -> str:
     return f"{place}, X {'read in blocks' if is_host(source) else 'copied to it'}"
 
 
+def _with_rows_together(x: Array) -> Array:
+    return np.ascontiguousarray(x) if is_host(x) and x.ndim > 1 else x
+
+
 class Learner(RenamedParameters, HostPickled):
     """An estimator that fits by a `Method`."""
 
     backend: str | Backend
     scaling: str | None
-    _attributes: ClassVar[dict[str, Declared]] = {
-        "place_": Text(),
-        "status_": Text(tuple(status.name for status in Status)),
-        "tuning_seconds_": Number(),
-        "tuning_cut_short_": Bool(),
-        "_n_samples": Int("n_samples"),
-    }
+    place_: str
+    status_: Annotated[str, Choice(tuple(status.name for status in Status))]
+    tuning_: list[Any]  # of the setting that a method tries
+    tuning_seconds_: float
+    tuning_cut_short_: bool
+    _n_samples: Annotated[int, Count("n_samples")]
     _values: ClassVar[tuple[type, ...]] = ()  # frozen values that parameters and attributes may be
     client: ClassVar[Any] = None  # of a Dask cluster; an instance may have its own
-    status_: str
     _finds_nothing: ClassVar[str] = "learns no features"  # of a constant target
 
     @abstractmethod
@@ -388,15 +388,21 @@ class Learner(RenamedParameters, HostPickled):
         """Check the own parameters, and return the `Method`."""
 
     @abstractmethod
-    def _keep(self, problem: Any, fitted: Any, choice: SearchResult[Any, Any], back: Any) -> None:
-        """Set the learned attributes, moved by `back` to the library of the data."""
+    def _keep(
+        self, problem: Any, fitted: Any, choice: SearchResult[Any, Any], back: Any
+    ) -> Function:
+        """Return the fitted function, moved by `back` to the library of the data.
+
+        Other learned attributes are set.
+        """
 
     def _keep_rows_together(self) -> None:
         """Make NumPy arrays contiguous as in files, so that products round alike."""
         given = self.get_params(deep=False)
         for name, value in list(vars(self).items()):
-            if name not in given and is_host(value) and value.ndim > 1:
-                setattr(self, name, np.ascontiguousarray(value))
+            if name not in given and is_array(value):
+                setattr(self, name, _with_rows_together(value))
+        self.predictor_ = self.predictor_.map_arrays(_with_rows_together)
 
     @abstractmethod
     def _read_targets(self, y: Any, X: Array, sample_weight: Any) -> Samples:
@@ -487,9 +493,9 @@ class Learner(RenamedParameters, HostPickled):
             fitted = method.learn(problem, choice, run)
             self._library = library_name(place.reference) if lies_in_parts(X) else library_name(X)
             self.place_ = _place_text(place.reference, X, problem.rows.source)
-            self.scaling_ = problem.rows.scaling
             self._n_samples = int(problem.rows.shape[0])
-            self._keep(problem, fitted, choice, make_mover(X, dtype))
+            values = self._keep(problem, fitted, choice, make_mover(X, dtype))
+            self.predictor_ = replace(self.predictor_, values=values)
             if len(samples) < len(everyone) and self.status_ != Status.INTERRUPTED.name:
                 self.status_ = Status.TIME_LIMIT.name
             if deviations:
@@ -502,7 +508,6 @@ class Learner(RenamedParameters, HostPickled):
                 )
             else:
                 self.calibration_ = like.calibration
-            self._keep_predictor()
         if self.scaling is None and not lies_in_parts(X):
             warn_bad_units(X, unit_free=self._unit_free)
         return WarmStart(choice.setting, getattr(self, "calibration_", None))
@@ -586,19 +591,12 @@ class Learner(RenamedParameters, HostPickled):
 class SteppedLearner(Learner):
     """A learner whose fit goes in steps, with a history."""
 
-    _attributes: ClassVar[dict[str, Declared]] = {
-        "n_iter_": Int("n_steps"),
-        "history_": Record(
-            History,
-            {
-                "objective": STEPS,
-                "step": STEPS,
-                "residual": STEPS,
-                "seconds": STEPS,
-                "validation_score": Items(SCORE),  # empty without early stopping
-            },
-        ),
-    }
+    n_iter_: Annotated[int, Count()]
+    history_: History
+
+    def _rules(self) -> Iterator[tuple[str, bool]]:
+        yield from super()._rules()
+        yield "a history of its steps", self.n_iter_ == len(self.history_)
 
     def _keep_steps(self, history: History, status: Status, quiet: tuple[Status, ...]) -> None:
         """Set status and history of the final fit, and warn if it did not converge."""

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import Annotated, ClassVar, Self
 
 import numpy as np
 
+from gpukfl.core._annotations import Doubles, array_numbers, field_hints
 from gpukfl.core._array import (
     Array,
     array_namespace,
@@ -21,7 +21,6 @@ from gpukfl.core._array import (
     to_host,
 )
 from gpukfl.core._warnings import warn
-from gpukfl.estimators._declared import DOUBLE, Declared, Numbers
 from gpukfl.linalg import interpolate_columns
 from gpukfl.partitioned._rows import Rows, elementwise_min, reduce_rows
 
@@ -34,15 +33,12 @@ class ColumnScaling(ABC):
 
     Attributes
     ----------
-    fields : dict of Declared
-        What each of its arrays is, for model files.
     unit : str
         What a scaled column is measured in, in the words of a picture.
     note : str
         What importances, directions and projections are in, in a sentence.
     """
 
-    fields: ClassVar[Mapping[str, Declared]]
     unit: ClassVar[str]
     note: ClassVar[str]
 
@@ -63,17 +59,19 @@ class ColumnScaling(ABC):
     def concat(cls, parts: Sequence[Self], /) -> Self:
         """Return the scaling that concatenates the columns of several scalings."""
         found = {}
-        for name, declared in cls.fields.items():
-            assert isinstance(declared, Numbers)
-            axis = declared.shape.index("n_features")
+        for name, hint in field_hints(cls).items():
+            numbers = array_numbers(hint)
+            assert numbers is not None
+            axis = numbers.shape.index("n_features")
             found[name] = _concat_and_pad([getattr(part, name) for part in parts], axis)
         return cls(**found)
 
-    @property
-    def is_sound(self) -> bool:
-        """Whether its arrays are finite and valid."""
-        arrays = [getattr(self, field.name) for field in dataclasses.fields(self)]
-        return all(bool(np.isfinite(array).all()) for array in arrays)
+    def check(self) -> None:
+        """Raise ValueError unless its arrays are such as are learned."""
+        for name, array in vars(self).items():
+            if not np.isfinite(to_host(array)).all():
+                msg = f"expected finite {name} of a scaling of features"
+                raise ValueError(msg)
 
 
 def _concat_and_pad(arrays: Sequence[np.ndarray], axis: int) -> np.ndarray:
@@ -226,14 +224,9 @@ class StandardScaling(ColumnScaling):
         values below and above, and the highest.
     """
 
-    mean: Array
-    scale: Array
-    limits: Array
-    fields: ClassVar = {
-        "mean": Numbers(DOUBLE, ("n_features",)),
-        "scale": Numbers(DOUBLE, ("n_features",)),
-        "limits": Numbers(DOUBLE, (4, "n_features")),
-    }
+    mean: Annotated[Array, Doubles("n_features")]
+    scale: Annotated[Array, Doubles("n_features")]
+    limits: Annotated[Array, Doubles(4, "n_features")]
     unit: ClassVar[str] = "standard deviations"
     note: ClassVar[str] = (
         "Importances, directions and projections are in standard deviations of the features."
@@ -264,10 +257,12 @@ class StandardScaling(ColumnScaling):
         parts = self.mean[columns], self.scale[columns] / factors, self.limits[:, columns]
         return type(self)(*parts)
 
-    @property
-    def is_sound(self) -> bool:
-        """Whether its arrays are finite, and scales positive."""
-        return super().is_sound and bool((to_host(self.scale) > 0).all())
+    def check(self) -> None:
+        """Raise ValueError unless arrays are finite, and scales positive."""
+        super().check()
+        if not (to_host(self.scale) > 0).all():
+            msg = "expected a scaling of features by positive numbers"
+            raise ValueError(msg)
 
 
 def column_statistics(
@@ -363,12 +358,9 @@ class RobustScaling(ColumnScaling):
        boosted trees on tabular data", NeurIPS 2024, Section 3.
     """
 
-    median: Array
-    factor: Array
-    bound: Array
-    fields: ClassVar = {
-        name: Numbers(DOUBLE, ("n_features",)) for name in ("median", "factor", "bound")
-    }
+    median: Annotated[Array, Doubles("n_features")]
+    factor: Annotated[Array, Doubles("n_features")]
+    bound: Annotated[Array, Doubles("n_features")]
     unit: ClassVar[str] = "interquartile ranges, bounded by 3"
     note: ClassVar[str] = (
         "Importances, directions and projections are of scaled features: interquartile ranges from "
@@ -415,11 +407,12 @@ class RobustScaling(ColumnScaling):
         by = self.factor[columns] * factors, self.bound[columns] * factors
         return type(self)(self.median[columns], *by)
 
-    @property
-    def is_sound(self) -> bool:
-        """Whether its arrays are finite, factors at least 0, and bounds positive."""
-        signs = (to_host(self.factor) >= 0).all() and (to_host(self.bound) > 0).all()
-        return super().is_sound and bool(signs)
+    def check(self) -> None:
+        """Raise ValueError unless arrays are finite, factors at least 0, and bounds positive."""
+        super().check()
+        if not ((to_host(self.factor) >= 0).all() and (to_host(self.bound) > 0).all()):
+            msg = "expected a scaling of features by positive bounds"
+            raise ValueError(msg)
 
 
 def _quartiles(X: np.ndarray, w: np.ndarray, /) -> np.ndarray:
@@ -459,11 +452,8 @@ class QuantileScaling(ColumnScaling):
     .. [1] Blom, "Statistical estimates and transformed beta-variables", 1958: normal scores.
     """
 
-    values: Array
-    scores: Array
-    fields: ClassVar = {
-        name: Numbers(DOUBLE, ("n_features", "n_quantiles")) for name in ("values", "scores")
-    }
+    values: Annotated[Array, Doubles("n_features", "n_quantiles")]
+    scores: Annotated[Array, Doubles("n_features", "n_quantiles")]
     unit: ClassVar[str] = "normal scores"
     note: ClassVar[str] = (
         "Importances, directions and projections are of scaled features: normal scores of their "
@@ -508,12 +498,14 @@ class QuantileScaling(ColumnScaling):
         """Return the scaling of some columns, whose results are multiplied by positive factors."""
         return type(self)(self.values[columns], self.scores[columns] * factors[:, None])
 
-    @property
-    def is_sound(self) -> bool:
-        """Whether its arrays are finite and ascending, and not empty."""
+    def check(self) -> None:
+        """Raise ValueError unless quantiles and scores are finite, ascend, and are not empty."""
+        super().check()
         parts = [to_host(part) for part in (self.values, self.scores)]
         ascending = all(bool((part[:, 1:] >= part[:, :-1]).all()) for part in parts)
-        return super().is_sound and ascending and self.values.shape[1] > 0
+        if not ascending or not self.values.shape[1]:
+            msg = "expected a scaling of features by ascending quantiles"
+            raise ValueError(msg)
 
 
 def _rank_column(x: np.ndarray, w: np.ndarray, /) -> Table:

@@ -15,7 +15,7 @@ from gpukfl.core._array import Array, to_host
 from gpukfl.core._files import atomic_write
 from gpukfl.instantiations import INSTANTIATIONS, RandomKitchenSinks
 from gpukfl.kernels import KERNELS, Product, Scaled, Sum
-from gpukfl.predictor import BLENDS, Predictor, weighted_medians
+from gpukfl.predictor import Blend, KernelSum, Predictor, weighted_medians
 
 # ---------------------------------------------------------------------------------- tables
 
@@ -186,7 +186,7 @@ def write_onnx(
     ndx = _ndonnx()
     host = estimator.to_host()
     model = host.predictor_.alone()
-    _check_exportable(host)
+    _check_exportable(model)
     labels = None if model.labels is None else _onnx_labels(model.labels)
     with _use_reference_constants():
         inputs, X = _graph_inputs(host, model, reader, ndx)
@@ -206,11 +206,12 @@ def _graph_inputs(
     if reader is not None:
         inputs, codes = make_inputs(reader.table, ndx)
         return inputs, reader.encoding.transform(codes)
-    if _kind_name(host) in BLENDS and host.encodings_ is not None:
+    is_blend = isinstance(model.values, Blend)
+    if is_blend and host.encodings_ is not None:
         return make_inputs(host.encodings_.table, ndx)
     precision = np.dtype(_row_dtype(host, model)).name
     X = ndx.argument(shape=("n", model.n_features), dtype=getattr(ndx, precision))
-    if _kind_name(host) not in BLENDS:
+    if not is_blend:
         return {"X": X}, X
     medians = weighted_medians(host.out_of_fold_.rows, host.out_of_fold_.weights)
     return {"X": X}, ndx.where(ndx.isfinite(X), X, ndx.asarray(medians.astype(precision)))
@@ -242,10 +243,6 @@ def _use_reference_constants() -> Iterator[None]:
         _future.set_value_prop_backend(before)
 
 
-def _kind_name(estimator: Any) -> str:
-    return type(estimator).__name__
-
-
 def _graph_outputs(
     model: Predictor, X: Any, labels: np.ndarray | None, ndx: ModuleType
 ) -> dict[str, Any]:
@@ -269,27 +266,28 @@ def _onnx_labels(labels: np.ndarray) -> np.ndarray:
 
 def _row_dtype(host: Any, model: Predictor) -> Any:
     """Return the dtype of rows, that of the fit."""
-    if _kind_name(host) in BLENDS:
+    values: Any = model.values
+    if isinstance(values, Blend):
         return to_host(host.out_of_fold_.rows).dtype
-    values: Any = model.values  # of sums of kernels in float64, whatever the rows are
-    centers = getattr(host, "centers_", None)
-    return (values.reference if centers is None else centers).dtype
+    # Sums of kernels are in float64, whatever the rows are
+    return (values.intercept if isinstance(values, KernelSum) else values.reference).dtype
 
 
-def _check_exportable(host: Any) -> None:
+def _check_exportable(model: Predictor) -> None:
     """Raise TypeError if a model has a user's kernel or instantiation."""
-    kernel = getattr(host, "kernel_", None)
-    if kernel is not None:
-        _check_kernel(kernel)
-    one = getattr(host, "instantiation_", None)
+    values: Any = model.values
+    if isinstance(values, KernelSum):
+        _check_kernel(values.kernel)
+    one = getattr(values, "instantiation", None)
     while isinstance(one, RandomKitchenSinks):
         one = one.of
     if one is not None and type(one) not in INSTANTIATIONS.values():
         msg = f"expected an instantiation of gpukfl in an ONNX file, got {type(one).__name__}"
         raise TypeError(msg)
-    for member in getattr(host, "members_", ()):
-        for inner in member.models:
-            _check_exportable(inner)
+    if isinstance(values, Blend):
+        for member in values.members:
+            for inner in member.models:
+                _check_exportable(inner)
 
 
 def _check_kernel(kernel: Any) -> None:

@@ -17,6 +17,7 @@ from gpukfl.linalg import host_eigh
 from gpukfl.methods import average_gradient_outer_product
 from gpukfl.operators import KernelOperator, apply_map
 from gpukfl.partitioned._rows import Rows
+from gpukfl.predictor import KernelSum, ShapeSum
 
 # ------------------------------------------------------------------------- learned kernels
 
@@ -88,19 +89,16 @@ def learned_kernel(estimator: Any, /) -> LearnedKernel | None:
     if not isinstance(estimator, HostStored):
         return None
     e = estimator.to_host()
-    found = _projection_and_kernel(e)
+    function = e.predictor_.values
+    found = _projection_and_kernel(function)
     if found is None:
         return None
-    scale = make_scaler(e)
-    e.scaling_ = None  # of this copy, which is asked at scaled rows
-    e._keep_predictor()
-    e.__dict__.pop("feature_names_in_", None)
-    d = e.n_features_in_
+    of_scaled, d = replace(function, scaling=None), e.n_features_in_
     importances = getattr(e, "feature_importances_", None)
     return LearnedKernel(
-        scale,
+        make_scaler(e),
         *found,
-        lambda Z: np.asarray(e._predict(Z, "predict"), dtype=np.float64),
+        lambda Z: np.asarray(of_scaled.evaluate_in_blocks(Z), dtype=np.float64),
         _rotated_directions(getattr(e, "components_", None), d),
         np.ones(d) if importances is None else _to_float64(importances),
     )
@@ -126,22 +124,20 @@ def default_kernel(X: np.ndarray, n_outputs: int, /) -> LearnedKernel:
 
 
 def _projection_and_kernel(
-    e: Any,
+    function: Any,
 ) -> tuple[Map, Callable[[np.ndarray, np.ndarray], np.ndarray]] | None:
-    """Return projection and kernel of an estimator with NumPy arrays."""
-    if hasattr(e, "W_"):  # a sum of Brownian kernels along particles
-        W = _to_float64(e.W_)
+    """Return projection and kernel of a fitted function with NumPy arrays."""
+    if isinstance(function, ShapeSum):  # a sum of Brownian kernels along particles
+        W = _to_float64(function.W)
         return (lambda Z: Z @ W, _mean_brownian_kernel) if W.any() else None
-    kernel = getattr(e, "kernel_", None)
-    if kernel is None or getattr(e, "dual_coef_", None) is None:
+    if not isinstance(function, KernelSum) or function.coef is None:
         return None
-    if hasattr(e, "_used"):
-        used, stretch = e._used, _to_float64(e._stretch)
+    used, stretch, B = function.columns, function.factors, function.components
+    kernel: Any = function.kernel
+    if used is not None:
         return lambda Z: Z[:, used] * stretch, kernel
-    to = getattr(e, "map_", getattr(e, "retrain_components_", None))
-    if to is None:
+    if B is None:
         return lambda Z: Z, kernel
-    B = _to_float64(to)
     return (lambda Z: to_host(apply_map(Z, B))), kernel
 
 

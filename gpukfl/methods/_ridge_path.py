@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import numpy as np
 
+from gpukfl.core._annotations import AnyValue
 from gpukfl.core._array import Array, array_namespace, asarray_like, small_reference
 from gpukfl.core._lazy import OldName
 from gpukfl.core._random import draw_orthonormal
@@ -28,8 +29,8 @@ _FINALISTS = 4  # candidates that are worth a finer judge
 class RidgePath:
     """Scores along the ridges, smaller is better."""
 
-    ridges: list[float]
-    scores: list[float]
+    ridges: Annotated[list[float], AnyValue()]
+    scores: Annotated[list[float], AnyValue()]
 
     @property
     def _finite(self) -> list[float]:

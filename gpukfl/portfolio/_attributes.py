@@ -3,30 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
+from gpukfl.core._annotations import AnyValue, Doubles, Floats, Integers
 from gpukfl.core._array import Array, to_host
-from gpukfl.estimators._declared import (
-    DOUBLE,
-    FLOAT,
-    Bool,
-    Declared,
-    Fields,
-    Int,
-    Items,
-    Number,
-    Numbers,
-    Record,
-    Text,
-)
-from gpukfl.portfolio._encodings import Encodings
-from gpukfl.portfolio._sets import ClassScores
-from gpukfl.portfolio._uncertainty import Residuals, Spread, Uncertainty
-from gpukfl.predictor import TargetTransform, weighted_medians
-from gpukfl.tables._reader import TABLE_VALUES
-from gpukfl.tables._seen import NUMBERS, VIEWS
+from gpukfl.estimators._fitted import Tried
+from gpukfl.predictor import weighted_medians
+from gpukfl.tables._seen import NUMBERS
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,11 +61,11 @@ class OutOfFold:
         False where a file left the rows out; then each fold has one row of medians.
     """
 
-    rows: Array
-    predicted: np.ndarray
-    truth: np.ndarray
-    weights: np.ndarray
-    fold: np.ndarray
+    rows: Annotated[Array, Floats("n_kept", "n_columns", any_value=True)]
+    predicted: Annotated[np.ndarray, Doubles("n_kept", "n_outputs", any_value=True)]
+    truth: Annotated[np.ndarray, Doubles("n_kept", "n_outputs")]
+    weights: Annotated[np.ndarray, Doubles("n_kept")]
+    fold: Annotated[np.ndarray, Integers("n_kept")]
     is_complete: bool = True
 
     def without_rows(self, *, has_gaps: bool) -> OutOfFold:
@@ -97,47 +82,11 @@ class OutOfFold:
         return int(self.fold.max()) + 1
 
 
-VALUES = (  # that hold arrays
-    *(Blended, OutOfFold, Uncertainty, Residuals, Spread, ClassScores),
-    *(Encodings, *TABLE_VALUES),
-)
-TRIED: dict[str, Declared] = {
-    "member": Text(),
-    "weight": Number(),
-    "log_loss": Number(any_value=True, optional=True),
-    "brier": Number(any_value=True, optional=True),
-    "note": Text(),
-}
-ATTRIBUTES: dict[str, Declared] = {
-    "members_": Items(
-        Record(
-            Blended,
-            {
-                "name": Text(),
-                "weight": Number(),
-                "models": Items(Record(object)),
-                "residuals": Numbers(DOUBLE, ("n_quantiles", "n_targets"), optional=True),
-                "sees": Text(VIEWS),
-            },
-        )
-    ),
-    "out_of_fold_": Record(
-        OutOfFold,
-        {
-            "rows": Numbers(FLOAT, ("n_kept", "n_columns")),
-            "predicted": Numbers(DOUBLE, ("n_kept", "n_outputs")),
-            "truth": Numbers(DOUBLE, ("n_kept", "n_outputs")),
-            "weights": Numbers(DOUBLE, ("n_kept",)),
-            "fold": Numbers("i", ("n_kept",)),
-        },
-    ),
-    "feature_importances_": Numbers(DOUBLE, ("n_features",)),
-    "feature_groups_": Items(Items(Int())),
-    "intercept_": Numbers(DOUBLE, ("n_targets",)),
-    "floor_": Number(),
-    "reach_": Numbers(DOUBLE, (2, "n_targets"), optional=True),
-    "temperature_": Number(),
-    "whole_": Bool(),
-    "target_transform_": Record(TargetTransform, optional=True),
-    "encodings_": Fields(Encodings, optional=True),
-}
+class MemberTried(Tried):
+    """A member of the leaderboard."""
+
+    member: str
+    weight: float
+    log_loss: Annotated[float, AnyValue()] | None
+    brier: Annotated[float, AnyValue()] | None
+    note: str

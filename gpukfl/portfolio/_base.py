@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import numbers
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeVar, cast
 
 import numpy as np
 from sklearn.base import is_classifier
@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from gpukfl.core._annotations import Choice, Count, Doubles, Recorded, Sometimes
 from gpukfl.core._array import (
     Array,
     array_namespace,
@@ -31,14 +32,14 @@ from gpukfl.core._results import Status
 from gpukfl.core._warnings import record_warning, warn
 from gpukfl.estimators._base import HostStored, RenamedParameters, feature_names
 from gpukfl.estimators._dask import find_client, has_dask
-from gpukfl.estimators._declared import Bool, Declared, Int, Number, Rule, Text
+from gpukfl.estimators._fitted import held
 from gpukfl.estimators._learner import limit_threads
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._validation import validate_samples
 from gpukfl.inspection import Description, Names
 from gpukfl.partitioned import Collections, check_places
-from gpukfl.portfolio._attributes import ATTRIBUTES, TRIED, VALUES, Blended, OutOfFold
+from gpukfl.portfolio._attributes import Blended, MemberTried, OutOfFold
 from gpukfl.portfolio._blend import TRANSFORMS, choose_transform, rows_with_weight
 from gpukfl.portfolio._description import (
     describe,
@@ -64,16 +65,18 @@ from gpukfl.portfolio._refit import BESIDE, Refit, choose_refit, fit_members_to_
 from gpukfl.portfolio._train import MemberTrainer
 from gpukfl.predictor import (
     Blend,
-    LogTransform,
+    BlendedModels,
+    Blending,
     Predictor,
-    RankTransform,
+    TargetTransform,
     check_finite_prediction,
+    member_predictor,
     weighted_medians,
 )
 from gpukfl.selftest import trusted_place
-from gpukfl.tables import IMPUTE, Table
+from gpukfl.tables import IMPUTE, Encoding, Table
 from gpukfl.tables._schema import infer_schema
-from gpukfl.tables._seen import replace_gaps
+from gpukfl.tables._seen import VIEWS, replace_gaps
 from gpukfl.tables._target_checks import Range
 from gpukfl.tables._training import FEWEST, SAMPLE, Dataset, drop_outliers, read_arrays
 
@@ -92,20 +95,71 @@ Found = TypeVar("Found")
 class HeldOutBlend:
     """A blend with its uncertainty and scores from held-out rows."""
 
-    n_features_in_: int
-    tuning_: list[dict[str, Any]]
+    n_features_in_: Annotated[int, Count("n_features")]
+    tuning_: list[MemberTried]
     tuning_seconds_: float
-    intercept_: Array
-    feature_importances_: Array
-    feature_importances_error_: Array
-    feature_groups_: list[list[int]]
-    members_: list[Blended]
+    intercept_: Annotated[Array, Doubles("n_targets")]
+    feature_importances_: Annotated[Array, Doubles("n_features")]
+    feature_importances_error_: Annotated[Array, Doubles("n_features"), Sometimes()]
+    feature_groups_: list[list[Annotated[int, Count()]]]
     out_of_fold_: OutOfFold
-    reach_: Array | None
-    temperature_: float
-    whole_: bool
+    floor_: float = held("values.blending.floor")
+    reach_: Array | None = held("values.blending.reach")
+    temperature_: float = held("values.blending.temperature")
+    target_transform_: TargetTransform | None = held("values.blending.transform")
+    whole_: bool = held("values.blending.whole")
+    predictor_: Predictor
+    _models: Annotated[
+        list[list[Any]], Recorded()
+    ]  # of each member, whose predictors the blend has
+    _table: Table | None
+    _blind: Annotated[Encoding | None, Recorded()]  # learned without targets
+    impute: str
     _fitted_predictor: Callable[[], Predictor]
-    _keep_predictor: Callable[[], None]
+
+    # ------------------------------------------------------------------ what predicts
+
+    @property
+    def members_(self) -> list[Blended]:
+        """The blend: name, weight and models of each member in it."""
+        pairs = zip(self._blend.members, self._models, strict=True)
+        return [
+            Blended(one.name, one.weight, models, one.residuals, one.sees) for one, models in pairs
+        ]
+
+    @members_.setter
+    def members_(self, members: Sequence[Blended]) -> None:
+        self._models = [list(one.models) for one in members]
+        parts = [
+            BlendedModels(
+                *(one.name, one.weight, tuple(map(member_predictor, one.models))),
+                *(one.residuals, one.sees),
+            )
+            for one in members
+        ]
+        self._change_blend(members=tuple(parts))
+
+    @property
+    def encodings_(self) -> Encodings | None:
+        """How columns of a frame become numbers, where they are not numbers already."""
+        folds: Any = self._blend.encoder
+        if self._table is None or self._blind is None:
+            return None
+        return Encodings(self._table, folds, self._blind, self.impute)
+
+    @encodings_.setter
+    def encodings_(self, encodings: Encodings | None) -> None:
+        self._table = self._blind = None
+        if encodings is None:
+            self._change_blend(encoder=None)
+            return
+        self._table, self._blind = encodings.table, encodings.blind
+        count = len(encodings.table.coded)
+        self._change_blend(encoder=encodings.folds, n_features=count)
+        self.predictor_ = replace(self.predictor_, n_features=count)
+
+    def _change_blend(self, **parts: Any) -> None:
+        self.predictor_ = replace(self.predictor_, values=replace(self._blend, **parts))
 
     # ------------------------------------------------------------------ predictions
 
@@ -182,8 +236,8 @@ class HeldOutBlend:
         self.reach_ = None if fitter.reach is None else asarray_like(fitter.reach, there)
         middle = np.average(to_host(samples.Y), axis=0, weights=samples.weights)
         self.intercept_ = asarray_like(middle.astype(np.float64), there)
-        self.tuning_, self.tuning_seconds_ = leaderboard_rows(standings)
-        self._keep_predictor()
+        rows, self.tuning_seconds_ = leaderboard_rows(standings)
+        self.tuning_ = cast("list[MemberTried]", rows)
         _ask_in_time(
             trainer,
             lambda over: self._keep_uncertainty(
@@ -258,24 +312,17 @@ def _has_its_models(e: Any) -> bool:
 class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
     """The common part: parameters, the fit, and predictions."""
 
-    _tried = TRIED
-    _attributes: ClassVar[dict[str, Declared]] = {
-        **ATTRIBUTES,
-        "place_": Text(),
-        "status_": Text(tuple(status.name for status in Status)),
-        "tuning_seconds_": Number(),
-        "tuning_cut_short_": Bool(),
-        "_n_samples": Int("n_samples"),
-    }
-    _values: ClassVar[tuple[type, ...]] = (*VALUES, LogTransform, RankTransform)
-    _rules: ClassVar[dict[str, Rule]] = {
-        "encodings of its columns": _reads_its_columns,
-        "models of its folds and of all samples": _has_its_models,
-    }
+    place_: str
+    status_: Annotated[str, Choice(tuple(status.name for status in Status))]
+    tuning_cut_short_: bool
+    _n_samples: Annotated[int, Count("n_samples")]
+    _values: ClassVar[tuple[type, ...]] = ()  # that parameters may be
     client: ClassVar[Any] = None  # of a Dask cluster; an instance may have its own
-    tuning_: list[dict[str, Any]]
-    feature_importances_: Array
-    feature_importances_error_: Array
+
+    def _rules(self) -> Iterator[tuple[str, bool]]:
+        yield "encodings of its columns", _reads_its_columns(self)
+        yield "models of its folds and of all samples", _has_its_models(self)
+        yield "views of a table", all(one.sees in VIEWS for one in self._blend.members)
 
     def __init__(
         self,
@@ -377,7 +424,6 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
                     self.members_, self.whole_, stopped = fit_members_to_all(
                         self, chosen, whole, run
                     )
-                    self._keep_predictor()
                 except KeyboardInterrupt:  # while rows are read: those that are here have a blend
                     stopped = True
                 self._n_samples = whole.n_rows if self.whole_ else len(samples)
@@ -463,7 +509,6 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
             return False
         if found is not None:
             (self.members_, self.encodings_), self.whole_ = found, True
-            self._keep_predictor()
         return False
 
     def _end(self, trainer: MemberTrainer, *, stopped: bool) -> None:
@@ -483,6 +528,30 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
             warn(msg, ConvergenceWarning)
 
     # ------------------------------------------------------------------ prediction
+
+    def _start(
+        self, n_features: int, *, one_target: bool = True, labels: np.ndarray | None = None
+    ) -> None:
+        count = 0 if labels is None else len(labels)
+        blending = Blending(classes=labels is not None, floor=0.0, temperature=1.0)
+        blend = Blend((), blending, count, n_features)
+        self.predictor_ = Predictor(blend, n_features, one_target, labels)
+
+    def without_record(self) -> Self:
+        host: Self = self.to_host()
+        kept, has_gaps = host.out_of_fold_, host.encodings_ is not None
+        host.out_of_fold_ = kept.without_rows(has_gaps=has_gaps)
+        host._models = [[_without_record(one) for one in models] for models in host._models]
+        return host
+
+    def _own_predictor(self) -> Predictor:
+        members = tuple(replace(one, models=()) for one in self._blend.members)
+        return replace(self.predictor_, values=replace(self._blend, members=members))
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if "predictor_" in state:
+            self.members_ = self.members_
 
     def _predict(self, X: Any, method: str) -> Array:
         """Return the blend at `X`: (n, t)."""
@@ -533,7 +602,9 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         The weights were chosen by the same rows: the score of the blend is a little too good.
         """
         check_is_fitted(self)
-        return leaderboard_frame(self.tuning_, classes=is_classifier(self))
+        return leaderboard_frame(
+            cast("list[dict[str, Any]]", self.tuning_), classes=is_classifier(self)
+        )
 
     def distilled(self, method: str = "bkernn") -> Distilled:
         """Fit one small model to the predictions of the blend, and measure its loss.
@@ -568,6 +639,10 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         tags.array_api_support = True
         tags.input_tags.allow_nan = tags.input_tags.string = True
         return tags
+
+
+def _without_record(model: Any) -> Any:
+    return model.without_record() if isinstance(model, HostStored) else model
 
 
 def _draw_seed(rng: np.random.RandomState) -> int:

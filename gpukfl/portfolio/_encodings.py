@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar, Self
+from typing import Self
 
 import numpy as np
 
 from gpukfl.core._array import Array, to_host
-from gpukfl.estimators._declared import Declared, Int, Items, Record, Text
 from gpukfl.estimators._samples import Samples
 from gpukfl.portfolio._folds import MemberFold
 from gpukfl.portfolio._members import Member
-from gpukfl.tables import IMPUTE, Encoding, Table
+from gpukfl.tables import Encoding, Table
 from gpukfl.tables._encoding import fits
 from gpukfl.tables._fold_encodings import FoldEncodings
 from gpukfl.tables._seen import (
@@ -36,28 +35,28 @@ class Encodings:
     ----------
     table : Table
         What gives the codes.
-    by_fold : list of Encoding
-        One for each model of a member: of the folds, and of all rows.
+    folds : FoldEncodings
+        What makes rows for the models of every fold.
     blind : Encoding
         Learned without targets, for what looks at rows whose targets are known.
     impute : str
         What stands for missing numbers: as of `Encoding.learn`.
-    some : tuple of int
-        Columns of codes of which some members see the levels.
     """
 
     table: Table
-    by_fold: list[Encoding]
+    folds: FoldEncodings
     blind: Encoding
     impute: str = "median"
-    some: tuple[int, ...] = ()
-    fields: ClassVar[Mapping[str, Declared]] = {
-        "table": Record(Table),
-        "by_fold": Items(Record(Encoding)),
-        "blind": Record(Encoding),
-        "impute": Text(IMPUTE),
-        "some": Items(Int()),
-    }
+
+    @property
+    def by_fold(self) -> tuple[Encoding, ...]:
+        """The encodings of each model of a member: of the folds, and of all rows."""
+        return self.folds.by_fold
+
+    @property
+    def some(self) -> tuple[int, ...]:
+        """Columns of codes of which some members see the levels."""
+        return self.folds.some
 
     @classmethod
     def blindly(cls, table: Table, samples: Samples, impute: str = "median", /) -> Self:
@@ -65,7 +64,7 @@ class Encodings:
         X, w = to_host(samples.X), samples.weights
         blind, _ = Encoding.learn(X, table.coded, weights=w, impute=impute)
         some = some_levels(X if w is None else X[w > 0], table.coded)
-        return cls(table, [], blind, impute, some)
+        return cls(table, FoldEncodings((), some), blind, impute)
 
     def learn_on_folds(
         self, folds: Sequence[MemberFold], seed: int, /
@@ -76,7 +75,7 @@ class Encodings:
         for (one, inside), fold in zip(learned, folds, strict=True):
             outside = replace(fold.outside, X=one.transform(to_host(fold.outside.X)))
             encoded.append(TableFold(inside, outside, fold, one, self.some))
-        return replace(self, by_fold=[one for one, _ in learned]), encoded
+        return self._with_folds(one for one, _ in learned), encoded
 
     def learn_on_all(
         self, samples: Samples, seed: int, /, *, beside: bool
@@ -84,8 +83,10 @@ class Encodings:
         """Learn an encoding with all rows, and return the encoded rows."""
         one, inside = self._learn_encoding(samples, seed)
         whole = TableFold(inside, inside, MemberFold(samples, samples), one, self.some)
-        by_fold = [*self.by_fold, one] if beside else [one]
-        return replace(self, by_fold=by_fold), whole
+        return self._with_folds([*self.by_fold, one] if beside else [one]), whole
+
+    def _with_folds(self, by_fold: Iterable[Encoding]) -> Self:
+        return replace(self, folds=FoldEncodings(tuple(by_fold), self.some))
 
     def is_sound(self, n_features: int, n_models: int, /) -> bool:
         """Whether it is valid for so many columns and models per member."""
@@ -110,11 +111,6 @@ class Encodings:
             random_state=seed,
         )
         return encoding, replace(samples, X=X)
-
-    @cached_property
-    def folds(self) -> FoldEncodings:
-        """What makes new rows for the models of every fold."""
-        return FoldEncodings(self.by_fold, self.some)
 
     def outputs(self, view: str, /) -> list[tuple[str, int]]:
         """Return the names of the encoded columns of the first fold, with their source columns."""

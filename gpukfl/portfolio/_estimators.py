@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +12,6 @@ from gpukfl.core._places import Backend
 from gpukfl.estimators._base import ArrayRegressor, predict_finite
 from gpukfl.estimators._classifier import CLASS_WEIGHT, LabelClassifier
 from gpukfl.estimators._dask import run_on_data_device
-from gpukfl.estimators._declared import Declared, Fields, Rule
 from gpukfl.portfolio._base import AutoBase
 from gpukfl.portfolio._sets import ClassScores
 from gpukfl.portfolio._uncertainty import Uncertainty
@@ -153,13 +152,12 @@ class AutoRegressor(ArrayRegressor, AutoBase):
     (100, 2)
     """
 
-    _attributes: ClassVar[dict[str, Declared]] = {"uncertainty_": Fields(Uncertainty)}
-    _rules: ClassVar[dict[str, Rule]] = {
-        "residuals of its folds": lambda e: e.uncertainty_.is_sound(
-            e._n_spread_columns, e.out_of_fold_.n_folds
-        )
-    }
     uncertainty_: Uncertainty
+
+    def _rules(self) -> Iterator[tuple[str, bool]]:
+        yield from super()._rules()
+        sizes = self._n_spread_columns, self.out_of_fold_.n_folds
+        yield "residuals of its folds", self.uncertainty_.is_sound(*sizes)
 
     def __init__(
         self,
@@ -320,12 +318,12 @@ class AutoClassifier(LabelClassifier, AutoBase):
     (150, 3)
     """
 
-    _attributes: ClassVar[dict[str, Declared]] = {"class_scores_": Fields(ClassScores)}
-    _rules: ClassVar[dict[str, Rule]] = {
-        "scores of classes": lambda e: e.class_scores_.is_sound,
-        "a positive temperature": lambda e: e.temperature_ > 0,
-    }
     class_scores_: ClassScores
+
+    def _rules(self) -> Iterator[tuple[str, bool]]:
+        yield from super()._rules()
+        yield "scores of classes", self.class_scores_.is_sound
+        yield "a positive temperature", self.temperature_ > 0
 
     @run_on_data_device
     def predict_proba(self, X: Any) -> Array:

@@ -15,15 +15,14 @@ true classes.
 from __future__ import annotations
 
 import numbers
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated
 
 import numpy as np
 
+from gpukfl.core._annotations import Choice, Count, Doubles
 from gpukfl.core._checks import check_choice, check_number
 from gpukfl.core._lazy import OldName
-from gpukfl.estimators._declared import DOUBLE, Declared, Int, Numbers, Text
 from gpukfl.methods import check_share, conformal_weight, unit_weights, weighted_quantile
 
 _METHODS = ("adaptive", "threshold")
@@ -46,16 +45,10 @@ class ClassScores:
         Of the draws of u; None is u = 1/2.
     """
 
-    scores: np.ndarray
-    weights: np.ndarray
-    method: str = "adaptive"
-    seed: int | None = None
-    fields: ClassVar[Mapping[str, Declared]] = {
-        "scores": Numbers(DOUBLE, ("n_judges",)),
-        "weights": Numbers(DOUBLE, ("n_judges",)),
-        "method": Text(_METHODS),
-        "seed": Int(optional=True),
-    }
+    scores: Annotated[np.ndarray, Doubles("n_judges", any_value=True)]
+    weights: Annotated[np.ndarray, Doubles("n_judges")]
+    method: Annotated[str, Choice(_METHODS)] = "adaptive"
+    seed: Annotated[int, Count()] | None = None
 
     @classmethod
     def from_probabilities(

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated
 
 import numpy as np
 
+from gpukfl.core._annotations import Count, Doubles, Integers
 from gpukfl.core._array import to_host
 from gpukfl.core._lazy import OldName
 from gpukfl.core._random import preserve_rng_state
-from gpukfl.estimators._declared import DOUBLE, Declared, Fields, Int, Items, Number, Numbers
 from gpukfl.estimators.scaling import RobustScaling
 from gpukfl.kernels import ManhattanLaplace, median_distance
 from gpukfl.methods import (
@@ -162,16 +162,10 @@ class Residuals:
         In units of that of a new row; see `unit_weights`.
     """
 
-    scores: np.ndarray
-    groups: np.ndarray
-    n_groups: int
-    weights: np.ndarray
-    fields: ClassVar[Mapping[str, Declared]] = {
-        "scores": Numbers(DOUBLE, ("n_judges", "n_targets")),
-        "groups": Numbers("i", ("n_judges",)),
-        "n_groups": Int("n_groups"),
-        "weights": Numbers(DOUBLE, ("n_judges",)),
-    }
+    scores: Annotated[np.ndarray, Doubles("n_judges", "n_targets")]
+    groups: Annotated[np.ndarray, Integers("n_judges")]
+    n_groups: Annotated[int, Count()]
+    weights: Annotated[np.ndarray, Doubles("n_judges")]
 
     @classmethod
     def standardize(
@@ -391,18 +385,11 @@ class Spread:
         Mean root of each target's absolute residuals, squared; positive.
     """
 
-    scaling: np.ndarray
+    scaling: Annotated[np.ndarray, Doubles(3, "n_columns")]
     lengthscale: float
-    Z: np.ndarray
-    alpha: np.ndarray
-    size: np.ndarray
-    fields: ClassVar[Mapping[str, Declared]] = {
-        "scaling": Numbers(DOUBLE, (3, "n_spread_columns")),
-        "lengthscale": Number(),
-        "Z": Numbers(DOUBLE, ("n_spread_centers", "n_spread_columns")),
-        "alpha": Numbers(DOUBLE, ("n_spread_centers", "n_targets")),
-        "size": Numbers(DOUBLE, ("n_targets",)),
-    }
+    Z: Annotated[np.ndarray, Doubles("n_centers", "n_columns")]
+    alpha: Annotated[np.ndarray, Doubles("n_centers", "n_targets")]
+    size: Annotated[np.ndarray, Doubles("n_targets")]
 
     @classmethod
     def fit(
@@ -503,15 +490,9 @@ class Uncertainty:
     """
 
     residuals: Residuals
-    sizes: np.ndarray
+    sizes: Annotated[np.ndarray, Doubles("n_judges", "n_targets")]
     spreads: list[Spread]
-    models: np.ndarray
-    fields: ClassVar[Mapping[str, Declared]] = {
-        "residuals": Fields(Residuals),
-        "sizes": Numbers(DOUBLE, ("n_judges", "n_targets")),
-        "spreads": Items(Fields(Spread)),
-        "models": Numbers("i", ("n_groups",)),
-    }
+    models: Annotated[np.ndarray, Integers("n_groups")]
 
     @classmethod
     def fit(
@@ -600,6 +581,8 @@ class Uncertainty:
         columns = n_features + self.sizes.shape[1]
         return (
             kept.is_sound
+            and kept.n_groups == n_groups
+            and self.sizes.shape == kept.scores.shape
             and all(bool(((a >= 0) & (a < count)).all()) for a, count in whole)
             and int(self.models.max()) + 1 == n_models
             and all_positive(self.sizes)

@@ -5,14 +5,14 @@ code where there is any; and the export on arrays that only record what is done 
 a blend that are of one sort are evaluated together, as stacks.
 """
 
-from gpukfl.predictor._blend import BLENDS, Blend, BlendedModels, make_predictor
+from gpukfl.predictor._blend import Blend, BlendedModels
 from gpukfl.predictor._blending import (
     Blending,
     apply_temperature,
     clip_predictions,
     floor_probabilities,
 )
-from gpukfl.predictor._classes import Classes, proba
+from gpukfl.predictor._classes import Calibrated, Classes, proba
 from gpukfl.predictor._finite import check_finite_prediction
 from gpukfl.predictor._foreign import (
     ArrayModel,
@@ -24,10 +24,9 @@ from gpukfl.predictor._foreign import (
     unknown_member,
 )
 from gpukfl.predictor._forest import Forest
-from gpukfl.predictor._function import Constant, Function
+from gpukfl.predictor._function import Constant, Function, Scaling
 from gpukfl.predictor._gaps import weighted_medians
-from gpukfl.predictor._methods import FAR, farthest, make_function
-from gpukfl.predictor._predictor import Foreign, Predictor
+from gpukfl.predictor._predictor import Foreign, Predictor, Valued
 from gpukfl.predictor._sums import FeatureSum, HermiteSum, KernelSum, ShapeSum, inside
 from gpukfl.predictor._transforms import (
     LogTransform,
@@ -35,17 +34,18 @@ from gpukfl.predictor._transforms import (
     TargetTransform,
     skewness,
 )
+from gpukfl.predictor._views import Encoder
 
 __all__ = [
-    "BLENDS",
-    "FAR",
     "ArrayModel",
     "Blend",
     "BlendedModels",
     "Blending",
+    "Calibrated",
     "Classes",
     "Constant",
     "ConstantValues",
+    "Encoder",
     "FeatureSum",
     "Foreign",
     "Forest",
@@ -56,18 +56,17 @@ __all__ = [
     "LogTransform",
     "Predictor",
     "RankTransform",
+    "Scaling",
     "ShapeSum",
     "TargetTransform",
+    "Valued",
     "apply_temperature",
     "array_model",
     "check_finite_prediction",
     "clip_predictions",
-    "farthest",
     "few_threads",
     "floor_probabilities",
     "inside",
-    "make_function",
-    "make_predictor",
     "member_predictor",
     "proba",
     "skewness",

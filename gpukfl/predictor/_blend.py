@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 
+from gpukfl.core._annotations import NOT_STORED, Count, Doubles
 from gpukfl.core._array import (
     Array,
     array_namespace,
@@ -21,14 +22,10 @@ from gpukfl.core._array import (
 )
 from gpukfl.linalg import each_block
 from gpukfl.predictor._blending import Blending, stacked_residuals
-from gpukfl.predictor._classes import Classes
-from gpukfl.predictor._foreign import member_predictor
-from gpukfl.predictor._methods import make_function
 from gpukfl.predictor._predictor import Predictor, Put
 from gpukfl.predictor._stacks import Alone, Stack, stack_models
 from gpukfl.predictor._views import Encoder, Place, View, Views
 
-BLENDS = ("AutoRegressor", "AutoClassifier")
 _ENCODED = 2**24  # elements of rows by all folds, that models of other libraries are asked at
 
 
@@ -39,9 +36,10 @@ class BlendedModels:
     `sees` says how its models see the rows of a table.
     """
 
+    name: str
     weight: float
     models: tuple[Predictor, ...]
-    residuals: Array | None
+    residuals: Annotated[Array, Doubles("q", "t")] | None
     sees: str
 
 
@@ -67,10 +65,16 @@ class Blend:
 
     members: tuple[BlendedModels, ...]
     blending: Blending
-    n_classes: int
-    n_features: int
+    n_classes: Annotated[int, Count()]
+    n_features: Annotated[int, Count()]
     encoder: Encoder | None = None
-    recorded: bool = False
+    recorded: bool = field(default=False, metadata=NOT_STORED)
+
+    def check(self) -> None:
+        """Raise ValueError unless there are members, with models."""
+        if not self.members or not all(one.models for one in self.members):
+            msg = "expected members with models of a blend"
+            raise ValueError(msg)
 
     def __call__(self, X: Array, /) -> Array:
         """Values (n, t), or probabilities, at all rows at once."""
@@ -264,58 +268,3 @@ def asarray_like_double(found: Array, X: Array, /) -> Array:
         xp = array_namespace(X)
         return xp.astype(found, xp.float64, copy=False)
     return asarray_like(to_host(found), double_reference(X))
-
-
-# ---------------------------------------------------------------------- of estimators
-
-
-def make_predictor(
-    e: Any, kind: str, of_member: Callable[[Any], Predictor] = member_predictor, /
-) -> Predictor:
-    """Return the predictor of a fitted estimator.
-
-    Parameters
-    ----------
-    e : estimator
-        Fitted; or what has its attributes and parameters.
-    kind : str
-        Name of its class.
-    of_member : callable
-        Return the predictor of a model of a blend.
-
-    Raises
-    ------
-    TypeError
-        If the class is not known, and says nothing of its own function.
-    """
-    if kind in BLENDS:
-        return _blend_predictor(e, kind, of_member)
-    own = hasattr(type(e), "_function")  # of estimators, of which there may be new ones
-    values = e._function() if own else make_function(kind, e)
-    labels = _class_labels(e)
-    if labels is None:
-        return Predictor(values, e.n_features_in_, e._one_target)
-    signs = getattr(e, "_signs", kind.startswith("RKHSWeighting"))
-    classes = Classes(len(labels), e.calibration_, signs)
-    return Predictor(values, e.n_features_in_, labels=labels, classes=classes)
-
-
-def _class_labels(e: Any) -> np.ndarray | None:
-    return np.asarray(to_host(e.classes_)) if hasattr(e, "classes_") else None
-
-
-def _blend_predictor(e: Any, kind: str, of_member: Callable[[Any], Predictor]) -> Predictor:
-    members = tuple(
-        BlendedModels(one.weight, tuple(map(of_member, one.models)), one.residuals, one.sees)
-        for one in e.members_
-        if one.weight > 0
-    )
-    labels = _class_labels(e) if kind == "AutoClassifier" else None
-    blending = Blending(
-        labels is not None, e.floor_, e.temperature_, e.reach_, e.target_transform_, e.whole_
-    )
-    known, n_classes = e.encodings_, 0 if labels is None else len(labels)
-    n_features = e.n_features_in_ if known is None else len(known.table.coded)
-    encoder = None if known is None else known.folds
-    blend = Blend(members, blending, n_classes, n_features, encoder)
-    return Predictor(blend, n_features, labels is None and e._one_target, labels)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
+from gpukfl.core._annotations import Doubles
 from gpukfl.core._array import Array, array_namespace, asarray_like, is_host
 from gpukfl.predictor._transforms import TargetTransform
 
@@ -34,7 +36,7 @@ class Blending:
     classes: bool
     floor: float
     temperature: float
-    reach: Array | None = None
+    reach: Annotated[Array, Doubles(2, "t")] | None = None
     transform: TargetTransform | None = None
     whole: bool = False
 

@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Protocol
 
+from gpukfl.core._annotations import Count
 from gpukfl.core._array import Array, array_namespace
+
+
+class Calibrated(Protocol):
+    """Probabilities from scores: see `gpukfl.estimators._calibration`."""
+
+    def log_proba(self, scores: Array, /) -> Array:
+        """Logarithms of the probabilities for scores (..., k)."""
 
 
 @dataclass(frozen=True)
@@ -24,8 +32,8 @@ class Classes:
         Whether targets are -1 and 1 instead of 0 and 1.
     """
 
-    count: int
-    calibration: Any
+    count: Annotated[int, Count()]
+    calibration: Calibrated
     signs: bool = False
 
     @property

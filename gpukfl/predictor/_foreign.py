@@ -195,7 +195,7 @@ def member_predictor(model: Any, /) -> Predictor:
 
     classifies = is_classifier(model)
     ask = model.predict_proba if classifies else model.predict
-    values = Foreign(partial(_ask_on_host, ask), str(unknown_member(type(model).__name__)))
+    values = Foreign(str(unknown_member(type(model).__name__)), partial(_ask_on_host, ask))
     labels = np.asarray(model.classes_) if classifies else None
     return Predictor(values, getattr(model, "n_features_in_", 0), one_target=False, labels=labels)
 

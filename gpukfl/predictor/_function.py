@@ -6,13 +6,28 @@ import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from functools import cached_property
+from typing import Annotated, Any, ClassVar, Protocol, Self
 
 import numpy as np
 
-from gpukfl.core._array import Array, array_namespace, index_like, is_array, is_host
+from gpukfl.core._annotations import Floats
+from gpukfl.core._array import Array, array_namespace, is_array, reference_like
 from gpukfl.linalg import each_block
 from gpukfl.partitioned._rows import Rows
+
+
+class Scaling(Protocol):
+    """A scaling of columns: see `gpukfl.estimators.scaling`."""
+
+    def __call__(self, X: Array, /) -> Array:
+        """Scale rows of float64."""
+
+    def concat(self, parts: Any, /) -> Self:
+        """Return the scaling of the columns of several ones, side by side."""
+
+    def select_columns(self, columns: np.ndarray, factors: np.ndarray, /) -> Self:
+        """Return the scaling of some columns, whose results are multiplied by factors."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -21,8 +36,6 @@ class Function(ABC):
 
     Attributes
     ----------
-    reference : array, shape (0,)
-        Of the place and the dtype to compute on.
     intercept : array, shape (t,)
         What is added to everything.
     scaling : callable, optional
@@ -31,17 +44,18 @@ class Function(ABC):
         Largest absolute coordinate of the scaled rows.
     leading_ones : bool
         Whether a column of ones is put first.
-    columns : host array of int, optional
-        Those that are looked at; `scaling` is of them.
     """
 
-    reference: Array
-    intercept: Array
-    scaling: Callable[[Array], Array] | None = None
+    intercept: Annotated[Array, Floats("t")]
+    scaling: Scaling | None = None
     clip: float | None = None
     leading_ones: bool = False
-    columns: np.ndarray | None = None
-    _on_host: ClassVar[tuple[str, ...]] = ("columns",)  # arrays that say what to do
+    _on_host: ClassVar[tuple[str, ...]] = ()  # arrays that say what to do
+
+    @cached_property
+    def reference(self) -> Array:
+        """An empty array of the place and the dtype to compute on."""
+        return reference_like(self.intercept)
 
     @property
     @abstractmethod
@@ -62,8 +76,6 @@ class Function(ABC):
 
     def rows(self, X: Array, /) -> Rows:
         """Return rows (n, d) of data that are scaled on access."""
-        if self.columns is not None:
-            X = _take_columns(X, self.columns)
         return Rows(X, self.reference, self.scaling, self.clip, self.leading_ones)
 
     def __call__(self, X: Array, /) -> Array:
@@ -115,10 +127,3 @@ class Constant(Function):
     def evaluate(self, X: Array, /) -> Array:
         """Values (n, t)."""
         return self.intercept + array_namespace(X).zeros_like(X[:, :1])
-
-
-def _take_columns(X: Array, columns: np.ndarray) -> Array:
-    if is_host(X):
-        return np.asarray(X[:, columns])
-    xp = array_namespace(X)
-    return xp.take(X, xp.asarray(columns, **index_like(X)), axis=1)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol, Self
+from dataclasses import dataclass, field
+from typing import Annotated, Protocol, Self
 
 import numpy as np
 
+from gpukfl.core._annotations import NOT_STORED, Count, Labels
 from gpukfl.core._array import Array, array_namespace
 from gpukfl.predictor._classes import Classes
 
@@ -70,20 +71,22 @@ class Foreign(AtOnce):
 
     Attributes
     ----------
-    ask : callable
-        Return predictions (n, t), or probabilities, at rows (n, d).
     why_not : str
         What to say where predictions by arrays alone are needed.
+    ask : callable
+        Return predictions (n, t), or probabilities, at rows (n, d); None of a file without it.
     on_host : bool
         Whether it takes rows of NumPy alone, in float64.
     """
 
-    ask: Callable[[Array], Array]
     why_not: str
+    ask: Callable[[Array], Array] | None = field(default=None, metadata=NOT_STORED)
     on_host: bool = True
 
     def __call__(self, X: Array, /) -> Array:
         """Values (n, t) at rows (n, d)."""
+        if self.ask is None:
+            raise TypeError(self.why_not)
         return self.ask(X)
 
     def alone(self) -> Self:
@@ -115,10 +118,38 @@ class Predictor:
     """
 
     values: Valued
-    n_features: int
+    n_features: Annotated[int, Count()]
     one_target: bool = True
-    labels: np.ndarray | None = None
+    labels: Annotated[np.ndarray, Labels("n_classes")] | None = None
     classes: Classes | None = None
+
+    def check(self) -> None:
+        """Raise ValueError unless labels differ, and classes are of as many."""
+        if self.labels is None:
+            if self.classes is not None:
+                msg = "expected labels of classes, got none"
+                raise ValueError(msg)
+            return
+        count = len(self.labels)
+        if not count or len(set(self.labels.tolist())) < count:
+            msg = "expected different classes"
+            raise ValueError(msg)
+        if self.classes is not None and self.classes.count != count:
+            msg = f"expected scores of {count} classes, got {self.classes.count}"
+            raise ValueError(msg)
+
+    def check_outputs(self) -> None:
+        """Raise ValueError unless a row of zeros has a prediction for each target or class."""
+        found = self.values(np.zeros((1, self.n_features)))
+        t, count = found.shape[1], 0 if self.labels is None else len(self.labels)
+        columns = count
+        if self.classes is not None:
+            columns = 1 if count <= 2 else count
+        fits = t == columns if count else t == 1 or not self.one_target
+        if found.ndim != 2 or not fits:
+            msg = f"expected predictions of {columns or 'one target'}, got shape {found.shape}"
+            raise ValueError(msg)
+        self.decode(found)
 
     def evaluate(self, X: Array, /) -> Array:
         """Values (n, t) at rows (n, d) that are validated, by blocks that fit in memory."""

@@ -243,7 +243,7 @@ class Prepared:
     def stack_key(model: Predictor, place: Place, /) -> Hashable:
         """Return the key of functions with a common preparation of rows, or None."""
         f, classes = model.values, model.classes
-        if not isinstance(f, Function) or f.leading_ones or f.columns is not None:
+        if not isinstance(f, Function) or f.leading_ones:
             return None
         if f.scaling is not None and not hasattr(f.scaling, "concat"):
             return None
@@ -299,7 +299,8 @@ def _join_classes(models: Sequence[Predictor], there: Array) -> Classes | None:
         )
         for name in ("power", "offset")
     }
-    joint = dataclasses.replace(known[0].calibration, **numbers)
+    first: Any = known[0].calibration
+    joint = dataclasses.replace(first, **numbers)
     return dataclasses.replace(known[0], calibration=joint)
 
 
@@ -326,10 +327,12 @@ class KernelStack:
         f, prepared = model.values, Prepared.stack_key(model, place)
         if prepared is None or not isinstance(f, KernelSum) or _way(f.kernel) is None:
             return None
+        if f.coef is None or f.columns is not None:
+            return None
         nothing = [one is None for one in (f.bound, f.bounds)]
         turns = None if f.components is None else f.components.ndim
         kernel = _unit_kernel(f.kernel)
-        return prepared, kernel, f.centers.shape[1], f.coef.dtype, f.coef.shape[1], turns, *nothing
+        return prepared, kernel, f.points.shape[1], f.coef.dtype, f.coef.shape[1], turns, *nothing
 
     @classmethod
     def build(cls, models: Sequence[Predictor], places: Sequence[Place], views: Views, /) -> Self:
@@ -338,7 +341,7 @@ class KernelStack:
         kernel, there = parts[0].kernel, parts[0].reference
         way = _way(kernel)
         assert way is not None
-        centers = [to_host(one.centers) / one.kernel.lengthscale for one in parts]
+        centers = [to_host(one.points) / one.kernel.lengthscale for one in parts]
         return cls(
             prepared=Prepared.build(models, places, views),
             components=put_on_place(np.stack([_stretch_matrix(one) for one in parts]), there),

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol, Self
 import numpy as np
 
 from gpukfl.core._array import Array, array_namespace, index_like, is_host, library_name, to_host
+from gpukfl.predictor._function import Scaling
 
 
 class Place(NamedTuple):
@@ -47,18 +48,6 @@ class Encoder(Protocol):
 
     def only(self, fold: int, /) -> Self:
         """Return what encodes by one of the folds."""
-
-
-class Scaling(Protocol):
-    """A scaling of columns: see `gpukfl.estimators.scaling`."""
-
-    fields: Any
-
-    def __call__(self, X: Array, /) -> Array:
-        """Scale rows of float64."""
-
-    def concat(self, parts: Any, /) -> Self:
-        """Return the scaling of the columns of several ones, side by side."""
 
 
 class Scalings:
@@ -157,7 +146,7 @@ def _scale_rows(rows: Array, scaling: Scaling | None) -> Array:
 def _are_equal(one: Scaling | None, other: Scaling | None) -> bool:
     if one is None or type(one) is not type(other):
         return one is other
-    return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in one.fields)
+    return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in vars(one))
 
 
 class View:

@@ -7,6 +7,9 @@ Where Numba is installed and a call would take NumPy a second or more, it is use
 >>> model.predict([[3.0, 120.0]])  # doctest: +SKIP
 """
 
-from gpukfl.runtime._predictor import Predictor, load
+from gpukfl.core._lazy import deprecated_names
+from gpukfl.runtime._predictor import RuntimeModel, load
 
-__all__ = ["Predictor", "load"]
+__all__ = ["RuntimeModel", "load"]
+
+__getattr__ = deprecated_names(__name__, {"Predictor": "RuntimeModel"})

@@ -6,14 +6,14 @@ import contextlib
 import functools
 import importlib.util
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from gpukfl._accel.trust import use_numpy_only
-from gpukfl.core._archive import FAULTS, Archive, RefusedError, check_version
+from gpukfl.core._archive import FAULTS, Archive, RefusedError
 from gpukfl.core._array import Array
 from gpukfl.core._frames import (
     NotANumberError,
@@ -23,32 +23,21 @@ from gpukfl.core._frames import (
     not_finite,
     rows_to_numbers,
 )
-from gpukfl.predictor import BLENDS, check_finite_prediction, weighted_medians
-from gpukfl.predictor import Predictor as Fitted
-from gpukfl.runtime._reading import Parts, decode_value, predictor_of_parts, read_parts
-from gpukfl.tables import Encoding, Table
-from gpukfl.tables._encoding import fits
+from gpukfl.predictor import Predictor, check_finite_prediction
+from gpukfl.predictor._codec import Decoder, MisfitError
+from gpukfl.runtime._reading import KINDS, RowReading, decode_predictor, open_model
 from gpukfl.tables._frame import Frame, is_named, read_frame, read_numbers
-from gpukfl.tables._seen import are_levels, fill_with_medians
+from gpukfl.tables._seen import fill_with_medians
 
 _AT_ONCE = 2**18  # elements of a block of rows: a few arrays of so many stay in a cache
 _COMPILED = 2**14  # rows that compiled code takes at once, which makes blocks by itself
 _WORTH_IMPORTS = 4 * 10**8  # steps of NumPy, about half a second: imports take no longer
 _WORTH_CALLS = 10**6  # steps of NumPy, where they are imported already
 _COMPILING = ("numba", "scipy", "joblib", "threadpoolctl", "psutil")  # what compiled code takes
-_NAMES = {  # of the estimators of methods and tasks
-    "auto": ("AutoRegressor", "AutoClassifier"),
-    "bkernn": ("BKerNNRegressor", "BKerNNClassifier"),
-    "hkrr": ("HKRRRegressor", "HKRRClassifier"),
-    "selection": ("KernelFeatureSelector", "KernelFeatureSelectorClassifier"),
-    "rkhs_weighting": ("RKHSWeightingRegressor", "RKHSWeightingClassifier"),
-    "regfeal": ("RegFeaLRegressor", "RegFeaLClassifier"),
-    "kernel_ridge": ("KernelRidgeRegressor", "KernelRidgeClassifier"),
-}
 _TASKS = ("regression", "classification")
 
 
-class Predictor:
+class RuntimeModel:
     """A fitted model, read by `load`.
 
     Attributes
@@ -77,20 +66,19 @@ class Predictor:
     """
 
     def __init__(
-        self,
-        model: Fitted,
-        about: dict[str, Any],
-        table: Table | None = None,
-        encoding: Encoding | None = None,
-        medians: np.ndarray | None = None,
+        self, predictor: Predictor, about: dict[str, Any], reading: RowReading | None = None
     ) -> None:
-        self._fitted, self._encoding, self._medians = model, encoding, medians
-        self._table = table
+        self._fitted, reading = predictor, reading or RowReading()
+        self._table, self._encoding, self._medians = (
+            reading.table,
+            reading.encoding,
+            reading.medians,
+        )
         self.method: str = about["method"]
         self.task: str = about["task"]
         self.feature_names: list[str] = about["feature_names"]
         self.target_name: str = about["target_name"]
-        self.classes_ = model.labels
+        self.classes_ = predictor.labels
 
     def predict(self, X: Any) -> np.ndarray:
         """Predict the target, or labels.
@@ -223,10 +211,10 @@ class Predictor:
         return np.column_stack([_read_column(frame, k) for k in places])
 
     def __repr__(self) -> str:
-        return f"Predictor({self.method}, {self.task}, {len(self.feature_names)} features)"
+        return f"RuntimeModel({self.method}, {self.task}, {len(self.feature_names)} features)"
 
 
-def load(path: str | Path, /) -> Predictor:
+def load(path: str | Path, /) -> RuntimeModel:
     """Read a model that `Model.save` or an estimator wrote, to predict with NumPy alone.
 
     Parameters
@@ -236,7 +224,7 @@ def load(path: str | Path, /) -> Predictor:
 
     Returns
     -------
-    Predictor
+    RuntimeModel
         Ready to predict. Nothing in the file is executed.
 
     Raises
@@ -250,15 +238,13 @@ def load(path: str | Path, /) -> Predictor:
 
     Notes
     -----
-    Checks the file's checksum, the shapes of arrays that are read, and that a row of zeros has a
-    prediction. `gpukfl.load` checks every value.
+    Checks the file's checksum, and what predicts as `gpukfl.load` does. The record of the fit is
+    not read.
     """
     with Path(path).open("rb") as file:
         try:
-            archive = Archive(file)
-            check_version(archive.header)
-            return _assemble(archive)
-        except RefusedError as error:
+            return _assemble(Archive(file))
+        except (RefusedError, MisfitError) as error:
             msg = f"expected a gpukfl model file, got {path}, {error}"
             raise ValueError(msg) from error
 
@@ -279,48 +265,27 @@ def _has_compiler() -> bool:
         return False
 
 
-def _assemble(archive: Archive) -> Predictor:
-    about = archive.header.get("model")
-    known = isinstance(about, dict) and about.get("method") in list(_NAMES)
-    if not isinstance(about, dict) or not known or about.get("task") not in _TASKS:
-        msg = f"whose model is not of {', '.join(_NAMES)}"
+def _assemble(archive: Archive) -> RuntimeModel:
+    header, arrays = open_model(archive)
+    about = header.get("model")
+    if not isinstance(about, dict) or about.get("task") not in _TASKS:
+        msg = f"whose model is not of a task among {', '.join(_TASKS)}"
         raise RefusedError(msg)
+    told = [about.get(name) for name in ("method", "target_name")]
     names = about.get("feature_names")
-    if not isinstance(names, list) or not all(isinstance(n, str) for n in names):
-        msg = "whose names of features are not text"
+    if not isinstance(names, list) or not all(isinstance(n, str) for n in [*told, *names]):
+        msg = "whose names are not text"
         raise RefusedError(msg)
-    kind = _NAMES[about["method"]][_TASKS.index(about["task"])]
     try:
-        e = read_parts(archive, kind, archive.header)
-        found = Predictor(
-            predictor_of_parts(e),
-            about,
-            *_read_table(e, about.get("reader"), archive),
-            _read_medians(e),
-        )
-        _check_shapes(found)
-    except RefusedError:
+        predictor, reading = decode_predictor(header, Decoder(arrays, archive.read, KINDS))
+        with use_numpy_only(), np.errstate(all="ignore"):
+            predictor.check_outputs()
+    except (RefusedError, MisfitError):
         raise
     except FAULTS as error:
         msg = f"which NumPy alone cannot predict by: {error}"
         raise RefusedError(msg) from error
-    return found
-
-
-def _read_table(e: Parts, read: Any, archive: Archive) -> tuple[Table | None, Encoding | None]:
-    """Return the table and the encoding of a model, if it has them."""
-    if read is not None:
-        reader = decode_value(read, archive)
-        _check_encodings(reader.table, [reader.encoding])
-        return reader.table, reader.encoding
-    if e.kind not in BLENDS or e.encodings_ is None:
-        return None, None
-    table, some = e.encodings_.table, e.encodings_.some
-    _check_encodings(table, e.encodings_.by_fold)
-    if not are_levels(some, table.coded):
-        msg = "whose members see levels of columns that have none"
-        raise RefusedError(msg)
-    return table, None
+    return RuntimeModel(predictor, about, reading)
 
 
 def _read_column(frame: Frame, k: int) -> np.ndarray:
@@ -332,23 +297,3 @@ def _read_column(frame: Frame, k: int) -> np.ndarray:
     except ValueError as error:
         msg = f"column {frame.names[k]!r}: {error}"
         raise ValueError(msg) from None
-
-
-def _read_medians(e: Parts) -> np.ndarray | None:
-    """Return the medians that replace missing values, of a blend of complete numbers."""
-    if e.kind not in BLENDS or e.encodings_ is not None:
-        return None
-    return weighted_medians(e.out_of_fold_.rows, e.out_of_fold_.weights)
-
-
-def _check_encodings(table: Table, encodings: Sequence[Encoding]) -> None:
-    if not all(fits(table, one) for one in encodings):
-        msg = "whose encoding is not one of its table"
-        raise RefusedError(msg)
-
-
-def _check_shapes(found: Predictor) -> None:
-    """Check the shapes of all arrays by a prediction for zeros."""
-    with use_numpy_only(), np.errstate(all="ignore"):
-        width = found._fitted.n_features
-        found._fitted.decode(found._fitted.values(np.zeros((1, width))))

@@ -1,173 +1,130 @@
-"""The parts of a model file for predictions, read on access."""
+"""What predicts in a model file, and what makes its rows, by NumPy alone."""
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
-from types import SimpleNamespace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
-from gpukfl.core._archive import Archive, RefusedError
+from gpukfl.core._annotations import Doubles
+from gpukfl.core._archive import Archive, RefusedError, check_version
 from gpukfl.estimators._calibration import Calibration
 from gpukfl.estimators.scaling import SCALINGS
-from gpukfl.instantiations import INSTANTIATIONS, RandomKitchenSinks
-from gpukfl.kernels import KERNELS, Product, Scaled, Sum
+from gpukfl.instantiations import INSTANTIATIONS, Instantiation, RandomKitchenSinks
+from gpukfl.kernels import KERNELS, Kernel, Product, Scaled, Sum
 from gpukfl.predictor import (
-    ArrayModel,
+    Blend,
+    Calibrated,
     ConstantValues,
+    Encoder,
+    FeatureSum,
+    Foreign,
     Forest,
+    HermiteSum,
+    KernelSum,
     LinearValues,
     LogTransform,
     Predictor,
     RankTransform,
-    make_predictor,
-    unknown_member,
+    Scaling,
+    ShapeSum,
+    TargetTransform,
+    Valued,
 )
-from gpukfl.tables import Coded, Column, Encoding, Table
-from gpukfl.tables._encoding import Imputation
+from gpukfl.predictor._codec import Decoder
+from gpukfl.runtime._older_files import read_older
+from gpukfl.tables import Encoding, Table
+from gpukfl.tables._encoding import fits
 from gpukfl.tables._fold_encodings import FoldEncodings
-from gpukfl.tables._lookups import Lookup
+from gpukfl.tables._seen import are_levels
 
-_KINDS: tuple[Any, ...] = (
-    *(*KERNELS.values(), Sum, Product, Scaled),
-    *(*INSTANTIATIONS.values(), RandomKitchenSinks),
-    *(*SCALINGS.values(), Calibration, LogTransform, RankTransform),
-    *(Table, Column, Coded, Encoding, Lookup),
-    *(ArrayModel, Forest, LinearValues, ConstantValues),
-)
-_RECORDS = {kind.__name__: kind for kind in _KINDS}
-_PLAIN = (str, int, float, bool, type(None))
-_HELD = ("ShapeFunctions", "Blended", "Reader", "OutOfFold")  # records that only hold parts
-_IMPUTATION, _ENCODINGS = "Imputation", "Encodings"
-
-
-class Parts:
-    """A fitted estimator in a file: class name, attributes and parameters."""
-
-    def __init__(self, kind: str, values: dict[str, Any], archive: Archive) -> None:
-        self.kind = kind
-        self._values, self._archive = values, archive
-
-    def __getattr__(self, name: str) -> Any:
-        values = self.__dict__["_values"]
-        if name not in values:
-            msg = f"which has no {name} of a fitted {self.__dict__['kind']}"
-            raise AttributeError(msg)
-        found = self.__dict__[name] = decode_value(values[name], self.__dict__["_archive"])
-        return found
+KINDS: dict[Any, tuple[type, ...]] = {  # the classes of abstract ones that a file may hold
+    Kernel: (*KERNELS.values(), Sum, Product, Scaled),
+    Instantiation: (*INSTANTIATIONS.values(), RandomKitchenSinks),
+    Scaling: tuple(SCALINGS.values()),
+    Calibrated: (Calibration,),
+    TargetTransform: (LogTransform, RankTransform),
+    Encoder: (FoldEncodings,),
+    Valued: (
+        *(KernelSum, ShapeSum, HermiteSum, FeatureSum, Blend),
+        *(Forest, LinearValues, ConstantValues, Foreign),
+    ),
+}
 
 
 @dataclass(frozen=True, eq=False)
-class Encodings:
-    """The encodings of a table's codes for the models of each fold."""
+class RowReading:
+    """What makes rows of numbers of what is given to predict for.
 
-    table: Table
-    by_fold: list[Encoding]
-    some: list[int]
+    Attributes
+    ----------
+    table : Table, optional
+        What the columns are; None of numbers.
+    encoding : Encoding, optional
+        Of the codes of a table, for a single method; blends have their own.
+    medians : array, shape (d,), optional
+        What stands for missing numbers, of a blend.
+    """
 
-    @property
-    def folds(self) -> FoldEncodings:
-        """What makes rows for the models of every fold."""
-        return FoldEncodings(self.by_fold, self.some)
+    table: Table | None = None
+    encoding: Encoding | None = None
+    medians: Annotated[np.ndarray, Doubles("d")] | None = None
+
+    def check(self) -> None:
+        """Raise ValueError unless the encoding is one of the table."""
+        if self.encoding is None:
+            return
+        if self.table is None or not fits(self.table, self.encoding):
+            msg = "expected an encoding of its table"
+            raise ValueError(msg)
+
+    def check_predictor(self, predictor: Predictor, /) -> None:
+        """Raise RefusedError unless rows are those that a predictor takes."""
+        n_features, encoder = predictor.n_features, getattr(predictor.values, "encoder", None)
+        widths = [] if self.medians is None else [len(self.medians)]
+        if self.encoding is not None:
+            widths.append(self.encoding.n_features)
+        elif self.table is not None:
+            widths.append(len(self.table.coded))
+        sound = all(width == n_features for width in widths)
+        if isinstance(encoder, FoldEncodings):
+            table = self.table
+            sound = (
+                sound
+                and table is not None
+                and are_levels(encoder.some, table.coded)
+                and all(fits(table, one) for one in encoder.by_fold)
+            )
+        if not sound or (encoder is None) != (self.table is None or self.encoding is not None):
+            msg = "whose encoding is not one of its table, or makes no rows for its predictor"
+            raise RefusedError(msg)
 
 
-class Alone:
-    """An inner model without its estimator."""
-
-    def __init__(self, parts: Parts, /) -> None:
-        self._predictor = predictor_of_parts(parts)
-
-    def predict(self, X: np.ndarray, /) -> Any:
-        """Predict at rows (n, d)."""
-        return self._predictor.decode(self._predictor.values(X))
-
-
-def predictor_of_parts(parts: Any, /) -> Predictor:
-    """Make the predictor of an estimator in a file, or take it of a model of arrays."""
-    if isinstance(parts, ArrayModel):
-        return parts.predictor_
-    return make_predictor(parts, parts.kind, predictor_of_parts)
-
-
-def read_parts(archive: Archive, kind: str, node: Any, /) -> Parts:
-    """Read the parameters and fitted attributes of an estimator from a file's header."""
-    parts = [node.get(name) for name in ("parameters", "fitted")]
-    if not all(isinstance(part, dict) for part in parts):
-        msg = f"which has no parameters and attributes of {kind}"
-        raise RefusedError(msg)
-    return Parts(kind, parts[0] | parts[1], archive)
-
-
-def decode_value(value: Any, archive: Archive, /) -> Any:
-    """Decode a value from JSON: plain values, arrays and records.
+def open_model(archive: Archive, /) -> tuple[dict[str, Any], Mapping[str, Any]]:
+    """Return the header and the arrays of a model file, also of an older version.
 
     Raises
     ------
     RefusedError
-        If it is something else, which no prediction by NumPy needs.
+        If it is of a version that is not read.
     """
-    if isinstance(value, _PLAIN):
-        return value
-    if isinstance(value, list):
-        return [decode_value(item, archive) for item in value]
-    make = _MAKERS.get(frozenset(value))
-    if make is None:
-        msg = f"which holds neither a value nor an array where one is needed: {str(value)[:80]}"
-        raise RefusedError(msg)
-    return make(value, archive)
+    check_version(archive.header)
+    return read_older(archive.header, archive.arrays, archive.read)
 
 
-def _array(value: Any, archive: Archive) -> np.ndarray:
-    if value["array"] not in archive.arrays:
-        msg = "which lacks an array"
-        raise RefusedError(msg)
-    return archive.read(archive.arrays[value["array"]])
+def decode_predictor(
+    header: Mapping[str, Any], decoder: Decoder, /
+) -> tuple[Predictor, RowReading]:
+    """Decode what predicts, and what makes its rows.
 
-
-def _objects(value: Any, _: Archive) -> np.ndarray:
-    if not all(isinstance(item, _PLAIN) for item in value["objects"]):
-        msg = "which holds labels that are neither text nor numbers"
-        raise RefusedError(msg)
-    return np.array(value["objects"], dtype=object)
-
-
-def _record(value: Any, archive: Archive) -> Any:
-    name, fields = value["record"], value["fields"]
-    if name == _ENCODINGS:
-        return Encodings(
-            *(decode_value(fields[key], archive) for key in ("table", "by_fold", "some"))
-        )
-    made = {key: decode_value(item, archive) for key, item in fields.items()}
-    if name in _HELD:
-        return SimpleNamespace(**made)
-    if name == _IMPUTATION:
-        alone: Any = Alone(made["model"])
-        return Imputation(made["column"], made["inputs"], alone)
-    kind = _RECORDS.get(name)
-    if kind is None or set(made) != {field.name for field in dataclasses.fields(kind)}:
-        msg = f"which holds a {name} that the runtime does not know"
-        raise RefusedError(msg)
-    found = kind(**made)
-    if isinstance(found, ArrayModel):
-        found.check()
-    return found
-
-
-def _inner(value: Any, archive: Archive) -> Parts:
-    return read_parts(archive, str(value["estimator"]), value)
-
-
-def _foreign(value: Any, _: Archive) -> Any:
-    raise unknown_member(str(value["kind"])[:80])
-
-
-_MAKERS: dict[frozenset[str], Callable[[Any, Archive], Any]] = {
-    frozenset({"array"}): _array,
-    frozenset({"objects"}): _objects,
-    frozenset({"record", "fields"}): _record,
-    frozenset({"estimator", "parameters", "fitted"}): _inner,
-    frozenset({"skops", "kind"}): _foreign,
-}
+    Raises
+    ------
+    RefusedError, MisfitError
+        If they are not whole, or do not fit each other.
+    """
+    predictor = decoder.decode(header.get("predictor"), Predictor, "predictor", {})
+    reading = decoder.decode(header.get("reading"), RowReading, "reading", {})
+    reading.check_predictor(predictor)
+    return predictor, reading

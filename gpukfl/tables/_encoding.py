@@ -14,7 +14,7 @@ from gpukfl import estimators
 from gpukfl.core._array import Array, array_namespace, asarray_like, is_host
 from gpukfl.core._checks import check_choice
 from gpukfl.core._warnings import collect_warnings, warn
-from gpukfl.predictor import make_function
+from gpukfl.predictor import Predictor
 from gpukfl.tables._column import Coded, Listed
 from gpukfl.tables._lookups import Lookup, learn_lookup, lookup_width, select_columns
 from gpukfl.tables._table import Table
@@ -117,22 +117,22 @@ class Imputation(Listed):
         The column of codes.
     inputs : tuple of int
         Columns of numbers that it is told from, missing ones by their medians.
-    model : KernelRidgeRegressor
-        Fitted.
+    model : Predictor
+        Of kernel ridge regression.
     """
 
     column: int
     inputs: tuple[int, ...]
-    model: estimators.KernelRidgeRegressor
+    model: Predictor
 
     def __call__(self, X: np.ndarray, /) -> np.ndarray:
         """Return the imputed numbers (n,) of encoded rows (n, d)."""
-        return np.asarray(self.model.predict(X[:, self.inputs]))
+        return np.asarray(self.model.evaluate(X[:, self.inputs]))[:, 0]
 
     def predict_symbolically(self, X: Array, /) -> Array:
         """Return the imputed numbers (n, 1) of traced rows (n, d)."""
-        values = make_function(type(self.model).__name__, self.model.to_host())
-        return values.map_arrays(array_namespace(X).asarray)(select_columns(X, list(self.inputs)))
+        placed = self.model.map_arrays(array_namespace(X).asarray)
+        return placed.values(select_columns(X, list(self.inputs)))
 
 
 def learn_imputation(
@@ -157,7 +157,7 @@ def learn_imputation(
     with collect_warnings():  # of a fit that is a part of another one
         w = None if weights is None else weights[rows]
         model.fit(X[rows][:, inputs], truth[rows], sample_weight=w)
-    return Imputation(column, tuple(inputs), model)
+    return Imputation(column, tuple(inputs), model.to_host().predictor_)
 
 
 # ----------------------------------------------------------------------------- encoding

@@ -3,19 +3,58 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from gpukfl.core._array import Array
+from gpukfl.tables._column import Listed
 from gpukfl.tables._encoding import Encoding, group_by_sort, waves
 from gpukfl.tables._seen import CODES, LEVELS, NUMBERS, Seen, columns_with_gaps, with_levels
 
 
-class FoldEncodings:
-    """The encodings of all folds, applied to codes."""
+@dataclass(frozen=True, eq=False)
+class FoldEncodings(Listed):
+    """The encodings of all folds, applied to codes.
 
-    def __init__(self, by_fold: Sequence[Encoding], some: Sequence[int] = (), /) -> None:
+    Attributes
+    ----------
+    by_fold : tuple of Encoding
+        One for each model of a member: of the folds, and of all rows.
+    some : tuple of int
+        Columns of codes of which some members see the levels.
+    """
+
+    by_fold: tuple[Encoding, ...]
+    some: tuple[int, ...] = ()
+
+    @cached_property
+    def _at_once(self) -> EncodingsAtOnce:
+        return EncodingsAtOnce(self.by_fold, self.some)
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, int]]:
+        """Of each view the numbers of folds that differ, and of columns."""
+        return self._at_once.shapes
+
+    def view_rows(self, codes: Array, /) -> Seen:
+        """Encode codes by one fold after another, also those that only record it."""
+        return Seen(codes, self.by_fold, self.some)
+
+    def together(self, codes: np.ndarray, /) -> FoldViews:
+        """Encode codes by all folds at once, when they are asked for."""
+        return FoldViews(self._at_once, codes)
+
+    def only(self, fold: int, /) -> FoldEncodings:
+        """Return what encodes by one of the folds."""
+        return FoldEncodings(self.by_fold[fold : fold + 1], self.some)
+
+
+class EncodingsAtOnce:
+    """Tables of the encodings of all folds, which are looked up together."""
+
+    def __init__(self, by_fold: Sequence[Encoding], some: Sequence[int], /) -> None:
         first = by_fold[0]
         self._some = some
         self._by_fold = by_fold
@@ -39,18 +78,6 @@ class FoldEncodings:
             CODES: (len(by_fold) if statistics else 1, len(self._kept) + len(statistics)),
             LEVELS: (len(by_fold), first.n_features + sum(first.coded[j].levels for j in some)),
         }
-
-    def view_rows(self, codes: Array, /) -> Seen:
-        """Encode codes by one fold after another, also those that only record it."""
-        return Seen(codes, self._by_fold, self._some)
-
-    def together(self, codes: np.ndarray, /) -> FoldViews:
-        """Encode codes by all folds at once, when they are asked for."""
-        return FoldViews(self, codes)
-
-    def only(self, fold: int, /) -> FoldEncodings:
-        """Return what encodes by one of the folds."""
-        return FoldEncodings(self._by_fold[fold : fold + 1], self._some)
 
     def encode(self, codes: np.ndarray, /) -> np.ndarray:
         """Encode codes (n, c) by all folds: (n, F, d)."""
@@ -101,7 +128,7 @@ class FoldEncodings:
 class FoldViews:
     """Codes (n, c) encoded by all folds, each view once."""
 
-    def __init__(self, encodings: FoldEncodings, codes: np.ndarray, /) -> None:
+    def __init__(self, encodings: EncodingsAtOnce, codes: np.ndarray, /) -> None:
         self._encodings, self._codes = encodings, codes
 
     def rows(self, view: str, /) -> np.ndarray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -23,18 +23,15 @@ from gpukfl.core._frames import (
     stringify_names,
 )
 from gpukfl.core._warnings import warn
-from gpukfl.estimators._declared import Declared, Record
 from gpukfl.estimators._validation import validate_weights
 from gpukfl.inspection import Description, Importances
 from gpukfl.partitioned import Collections, Read, name_partition_in_errors
-from gpukfl.tables._column import Coded, Column
-from gpukfl.tables._encoding import Encoding, Imputation, fits
-from gpukfl.tables._lookups import FOLDS, LevelSums, Lookup, look_up_rows, make_lookup
+from gpukfl.tables._encoding import Encoding, fits
+from gpukfl.tables._lookups import FOLDS, LevelSums, look_up_rows, make_lookup
 from gpukfl.tables._schema import columns_text, infer_schema, sum_partitions
 from gpukfl.tables._table import Table
 from gpukfl.tables._training import SAMPLE, Dataset
 
-TABLE_VALUES = (Table, Column, Coded, Encoding, Lookup, Imputation)  # records of model files
 _NAMED = 10  # columns that a message names
 
 
@@ -52,10 +49,6 @@ class Reader:
 
     table: Table
     encoding: Encoding
-    fields: ClassVar[Mapping[str, Declared]] = {
-        "table": Record(Table),
-        "encoding": Record(Encoding),
-    }
 
     @classmethod
     def learn(

@@ -39,6 +39,7 @@ from gpukfl import HKRRRegressor, feature_score
 from gpukfl.estimators.hkrr import Centers
 from gpukfl.estimators.hkrr import _data as _hkrr_problem
 from gpukfl.kernels import KERNELS, Gaussian, Linear
+from gpukfl.predictor import KernelSum, Predictor
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
@@ -325,7 +326,9 @@ FIXED = [
 def from_a_map(make, samples, y, weights=None, **options):
     """Fit from a map and a lengthscale that are given, with every sample a centre."""
     model = make(ridge=1e-3, warm_start=True, n_components=2, lengthscale=1.0, **options)
-    model.map_ = np.array([[0.9, -0.3, 0.1, 0.0, 0.2], [0.1, 0.2, -0.3, 0.2, 0.0]])
+    B = np.array([[0.9, -0.3, 0.1, 0.0, 0.2], [0.1, 0.2, -0.3, 0.2, 0.0]])
+    start = KernelSum(intercept=np.zeros(1), kernel=Gaussian(), centers=None, coef=None, B=B)
+    model.predictor_ = Predictor(start, 5)
     return model.fit(samples, y, sample_weight=weights)
 
 

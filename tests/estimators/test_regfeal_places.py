@@ -23,7 +23,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import gpukfl
-from gpukfl.predictor import FAR
+from gpukfl.estimators.regfeal._settings import FAR
 
 both = pytest.mark.parametrize("make", [regressor, classifier])
 

@@ -186,7 +186,7 @@ def test_a_pruned_model_predicts_as_all_its_coefficients(monkeypatch, make):
     operator, A = kept[0]
     assert model.n_parameters_ == np.count_nonzero(np.any(A != 0, axis=1)) < T
     whole = FeatureOperator(
-        model.instantiation_, model._function().rows(NEW), operator.W, operator.log_scale
+        model.instantiation_, model.predictor_.values.rows(NEW), operator.W, operator.log_scale
     )
     scale = Y2.std(axis=0) if make is regressor else 1.0
     expected = model.intercept_ + (whole @ A) * scale

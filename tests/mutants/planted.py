@@ -382,10 +382,10 @@ METHODS = [
     ),
     Mutant(
         "model files lose digits",
-        "deployment/_model_files.py",
+        "predictor/_codec.py",
         "arrays[key] = host\n",
         'arrays[key] = host.astype("float32") if host.dtype == "float64" else host\n',
-        "tests/test_persistence.py",
+        "tests/test_model_files.py",
     ),
     Mutant(
         "a budget outlives an error",

@@ -6,8 +6,8 @@ from scipy import stats
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import KFold
 
-from gpukfl.estimators._declared import Fields
 from gpukfl.portfolio import Residuals, Spread, Uncertainty
+from gpukfl.predictor._codec import Decoder, Encoder
 
 
 def rng_of(seed=0):
@@ -300,13 +300,17 @@ def test_intervals_of_the_rows_themselves_hold_as_many_as_was_asked_for(rng):
     np.testing.assert_array_equal(both[:, 0], found)
 
 
-def test_values_are_what_model_files_declare(rng):
+def test_values_are_what_their_annotations_say(rng):
     X, y = rough_data(rng, 102)  # folds of 20 and of 21
     oof, folds, _ = crossed(X, y, X[:1])
     fitted = Uncertainty.fit(X, y, oof, folds, rng=rng_of())
-    sizes = {"n_targets": 1, "n_judges": 102, "n_features": 2}
-    Fields(Uncertainty).check("uncertainty_", fitted, sizes)
-    assert sizes["n_groups"] == 5
+    encoder = Encoder({})
+    node = encoder.encode(fitted, "it")
+    decoder = Decoder(encoder.arrays, None, {})
+    again = decoder.decode(node, Uncertainty, "it", {})
+    decoder.finish()
+    assert len(again.models) == 5
+    np.testing.assert_array_equal(again.residuals.scores, fitted.residuals.scores)
 
 
 @pytest.mark.parametrize(("n", "max_time"), [(12, None), (40, 0.0), (40, 1e-9)])

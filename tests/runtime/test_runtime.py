@@ -1,5 +1,6 @@
 """Model files predict with NumPy alone, as they do with everything."""
 
+import copy
 import subprocess
 import sys
 import time
@@ -234,7 +235,7 @@ class Far:
 
 def test_predictions_that_overflow_are_refused():
     about = {"method": "hkrr", "task": "regression", "feature_names": [], "target_name": "y"}
-    light = runtime.Predictor(Predictor(Far(), 4), about)
+    light = runtime.RuntimeModel(Predictor(Far(), 4), about)
     with pytest.raises(ValueError, match="not finite at 2 of 3 rows"):
         light.predict(NEW[:3])
 
@@ -271,18 +272,19 @@ def test_changed_parts_are_refused(tmp_path):
         return runtime.load(path)
 
     assert read_again(header, arrays).task == "regression"
-    wrong = {**arrays, "fitted/dual_coef_": arrays["fitted/dual_coef_"][1:]}
-    with pytest.raises(ValueError, match="NumPy alone cannot predict by"):
+    wrong = {**arrays, "predictor/values/coef": arrays["predictor/values/coef"][1:]}
+    with pytest.raises(ValueError, match=r"coef is an array .*: expected"):
         read_again(header, wrong)
-    fewer = {name: array for name, array in arrays.items() if name != "fitted/map_"}
-    with pytest.raises(ValueError, match="lacks an array"):
+    fewer = {name: array for name, array in arrays.items() if name != "predictor/values/B"}
+    with pytest.raises(ValueError, match="neither a value nor an array that it holds"):
         read_again(header, fewer)
     kernel = {"record": "Popen", "fields": {"args": "ls"}}
-    odd = {**header, "fitted": {**header["fitted"], "kernel_": kernel}}
-    with pytest.raises(ValueError, match="holds a Popen that the runtime does not know"):
+    odd = copy.deepcopy(header)
+    odd["predictor"]["fields"]["values"]["fields"]["kernel"] = kernel
+    with pytest.raises(ValueError, match="kernel is no Brownian or "):
         read_again(odd, arrays)
-    other = {**header, "model": {**header["model"], "method": "nothing"}}
-    with pytest.raises(ValueError, match="whose model is not of auto, bkernn"):
+    other = {**header, "model": {**header["model"], "task": "nothing"}}
+    with pytest.raises(ValueError, match="whose model is not of a task among"):
         read_again(other, arrays)
     later = f"which is of version {VERSION + 1}: expected version {VERSION}; upgrade"
     with pytest.raises(ValueError, match=later):

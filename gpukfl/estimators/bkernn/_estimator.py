@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Callable
-from typing import Any, ClassVar
+from dataclasses import replace
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
 
+from gpukfl.core._annotations import Choice, Count, Floats
 from gpukfl.core._array import Array, to_host
 from gpukfl.core._checks import check_bool, check_choice, check_kind, check_number
 from gpukfl.core._places import Backend
@@ -16,8 +19,8 @@ from gpukfl.core._results import Status
 from gpukfl.core._warnings import warn
 from gpukfl.estimators._base import OF_EVERY_FIT, ArrayRegressor, coordinate_text
 from gpukfl.estimators._classifier import CLASS_WEIGHT, OF_CLASSIFIERS, OneHotClassifier
-from gpukfl.estimators._declared import FLOAT, Declared, Int, Number, Numbers, Record, Rule, Text
 from gpukfl.estimators._features import LinearFeatures
+from gpukfl.estimators._fitted import Tried, held
 from gpukfl.estimators._learner import SearchResult, SteppedLearner
 from gpukfl.estimators._validation import check_finite_result
 from gpukfl.estimators.bkernn._fit import BKerNN, BKerNNProblem, penalty_name
@@ -34,42 +37,18 @@ from gpukfl.inspection import (
 )
 from gpukfl.methods import BKerNNFit, ShapeFunctions
 from gpukfl.penalties import PENALTIES, Penalty
+from gpukfl.predictor import ShapeSum
 from gpukfl.solvers import ProximalGradient
 
 # ------------------------------------------------------------------------------ attributes
 
-TRIED: dict[str, Declared] = {
-    "penalty": Text(),
-    "ridge": Number(),
-    "multiple": Number(),
-}
 
-ATTRIBUTES: dict[str, Declared] = {
-    "penalty_": Text(tuple(PENALTIES)),
-    "W_": Numbers(FLOAT, ("n_features", "n_particles")),
-    "dual_coef_": Numbers(FLOAT, ("n_samples", "n_targets"), optional=True),
-    "shape_functions_": Record(
-        ShapeFunctions,
-        {
-            "knots": Numbers(FLOAT, ("n_particles", "n_knots")),
-            "values": Numbers(FLOAT, ("n_particles", "n_knots", "n_targets")),
-        },
-    ),
-    "ridge_": Number(),
-    "n_knots_": Int(optional=True),
-    "knots_error_": Number(any_value=True),
-    "solve_residual_": Number(any_value=True),
-}
+class BKerNNTried(Tried):
+    """A setting that was tried."""
 
-
-def _has_valid_shapes(e: Any) -> bool:
-    shapes = e.shape_functions_
-    return bool(shapes.knots.size) and bool(
-        np.isfinite(shapes.values).all() and (np.diff(shapes.knots, axis=1) >= 0).all()
-    )
-
-
-RULES: dict[str, Rule] = {"shape functions with ascending knots": _has_valid_shapes}
+    penalty: str
+    ridge: float
+    multiple: float
 
 
 # ----------------------------------------------------------------------------- description
@@ -169,11 +148,16 @@ _QUIET = (Status.CONVERGED, Status.EARLY_STOPPED)
 class BKerNNBase(LinearFeatures, SteppedLearner):
     """The base of regressor and classifier: parameters, fitted attributes and predictions."""
 
-    _tried = TRIED
-    _predicts = "BKerNN"
+    penalty_: Annotated[str, Choice(tuple(PENALTIES))]
+    dual_coef_: Annotated[Array, Floats("n_samples", "n_targets")] | None
+    ridge_: float
+    n_knots_: Annotated[int, Count()] | None
+    knots_error_: float
+    solve_residual_: float
+    tuning_: list[BKerNNTried]
+    _for_inference = ("dual_coef_",)
+    W_: Array = held("values.W")
     _describe = describe
-    _attributes = ATTRIBUTES
-    _rules = RULES
     _values = (ProximalGradient, Knots, *PENALTIES.values())
     _renamed: ClassVar[dict[str, str]] = {
         "concavity": "give penalty=ConcaveFeature(concavity)",
@@ -255,7 +239,7 @@ class BKerNNBase(LinearFeatures, SteppedLearner):
         fit: BKerNNFit,
         choice: SearchResult[BKerNNSetting, Any],
         back: Callable[[Array], Array],
-    ) -> None:
+    ) -> ShapeSum:
         shapes = problem.shapes(fit)
         intercept = back(problem.to_target_units(fit.intercept, mean=True))
         values = back(problem.to_target_units(shapes.values))
@@ -263,10 +247,8 @@ class BKerNNBase(LinearFeatures, SteppedLearner):
         if problem.rows.partitioning is None:  # else they stay with their rows
             dual_coef = back(problem.to_target_units(fit.alpha))
         check_finite_result(intercept, values, *([] if dual_coef is None else [dual_coef]))
-        self.W_ = back(fit.W)
-        self.intercept_, self.dual_coef_ = intercept, dual_coef
-        self.shape_functions_ = ShapeFunctions(back(shapes.knots), values)
-        self._keep_directions(to_host(fit.W), self.W_)
+        W, self.dual_coef_ = back(fit.W), dual_coef
+        self._keep_directions(to_host(fit.W), W)
         self.penalty_, self.ridge_ = (
             penalty_name(choice.setting.penalty),
             problem.ridge(choice.setting),
@@ -281,6 +263,28 @@ class BKerNNBase(LinearFeatures, SteppedLearner):
                 f"{fit.solve_status.value}"
             )
             warn(msg, ConvergenceWarning)
+        return ShapeSum(
+            intercept=intercept,
+            scaling=problem.scaling,
+            W=W,
+            knots=back(shapes.knots),
+            values=values,
+        )
+
+    @property
+    def shape_functions_(self) -> ShapeFunctions:
+        """The functions g_j."""
+        check_is_fitted(self)
+        values = self.predictor_.values
+        assert isinstance(values, ShapeSum)
+        return ShapeFunctions(values.knots, values.values)
+
+    @shape_functions_.setter
+    def shape_functions_(self, shapes: ShapeFunctions) -> None:
+        values: Any = self.predictor_.values
+        self.predictor_ = replace(
+            self.predictor_, values=replace(values, knots=shapes.knots, values=shapes.values)
+        )
 
     @property
     def feature_matrix_(self) -> Array:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numbers
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from gpukfl.core._annotations import Count, Doubles, Floats
 from gpukfl.core._array import (
     Array,
     array_namespace,
@@ -27,17 +28,8 @@ from gpukfl.estimators._base import OF_EVERY_FIT, ArrayRegressor
 from gpukfl.estimators._classifier import CLASS_WEIGHT, OF_CLASSIFIERS, OneHotClassifier
 from gpukfl.estimators._dask import run_on_data_device
 from gpukfl.estimators._data import rescale_dual_coefficients, truncate
-from gpukfl.estimators._declared import (
-    DOUBLE,
-    FLOAT,
-    Bool,
-    Declared,
-    Int,
-    Number,
-    Numbers,
-    Record,
-)
 from gpukfl.estimators._features import LinearFeatures, profile_curves
+from gpukfl.estimators._fitted import Tried, held
 from gpukfl.estimators._learner import SearchResult, SteppedLearner
 from gpukfl.estimators._validation import check_finite_result, validate_samples
 from gpukfl.estimators.hkrr._data import KEPT_ROWS, GPPosterior, HyperKernelProblem
@@ -49,32 +41,18 @@ from gpukfl.kernels import Kernel, make_kernel
 from gpukfl.linalg import eigvalsh
 from gpukfl.methods import CRITERIA, AverageGradientOuterProduct, variances
 from gpukfl.operators import KernelOperator, apply_map, diagonal_map
+from gpukfl.predictor import KernelSum
 from gpukfl.solvers import LBFGS, AlternatingGradient, ArmijoSearch, VariableProjection
 
 # ------------------------------------------------------------------------------ attributes
 
-TRIED: dict[str, Declared] = {
-    "n_components": Int(),
-    "ridge": Number(),
-    "learned": Bool(),
-}
 
-ATTRIBUTES: dict[str, Declared] = {
-    "map_": Numbers(FLOAT, ("n_components", "n_features"), or_shape=("n_features",)),
-    "centers_": Numbers(FLOAT, ("n_centers", "n_features")),
-    "dual_coef_": Numbers(DOUBLE, ("n_centers", "n_targets")),
-    "bound_": Numbers(FLOAT, ("n_targets",)),
-    "kernel_": Record(Kernel),
-    "lengthscale_": Number(),
-    "ridge_": Number(),
-    "jitter_": Number(any_value=True),
-    "learned_": Bool(),
-    "evidence_": Number(optional=True),
-    "amplitude_": Numbers(FLOAT, ("n_targets",), optional=True),
-    "noise_": Numbers(FLOAT, ("n_targets",), optional=True),
-    "factor_": Numbers(DOUBLE, ("n_centers", "n_centers"), optional=True),
-    "inner_factor_": Numbers(DOUBLE, ("n_centers", "n_centers"), optional=True),
-}
+class HKRRTried(Tried):
+    """A setting that was tried."""
+
+    n_components: Annotated[int, Count()]
+    ridge: float
+    learned: bool
 
 
 # ----------------------------------------------------------------------------- description
@@ -152,10 +130,23 @@ _QUIET = (Status.CONVERGED, Status.STALLED, Status.EARLY_STOPPED, Status.DECIDED
 class HKRRBase(LinearFeatures, SteppedLearner):
     """The base of regressor and classifier: parameters, fitted attributes and predictions."""
 
-    _tried = TRIED
-    _predicts = "HKRR"
+    map_: Array = held("values.B")
+    centers_: Array = held("values.centers")
+    dual_coef_: Array = held("values.coef")
+    bound_: Array = held("values.bound")
+    kernel_: Kernel = held("values.kernel")
     _describe = describe
-    _attributes = ATTRIBUTES
+    lengthscale_: float
+    ridge_: float
+    jitter_: float
+    learned_: bool
+    evidence_: float | None
+    amplitude_: Annotated[Array, Floats("n_targets")] | None
+    noise_: Annotated[Array, Floats("n_targets")] | None
+    factor_: Annotated[Array, Doubles("n_centers", "n_centers")] | None
+    inner_factor_: Annotated[Array, Doubles("n_centers", "n_centers")] | None
+    tuning_: list[HKRRTried]
+    _for_inference = ("factor_", "inner_factor_")
     _values = (Centers, HoldOut, ArmijoSearch, *_ALL_OPTIMIZERS.values())
     _renamed: ClassVar[dict[str, str]] = {
         "learn_lengthscale": "give lengthscale='auto' to learn it, or a number to keep",
@@ -287,23 +278,29 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         fitted: HKRRFitted,
         choice: SearchResult[Any, Any],  # noqa: ARG002
         back: Callable[[Array], Array],
-    ) -> None:
+    ) -> KernelSum:
         model = fitted.model
         # What does not vary plays no part, whatever the map says
         model = replace(model, B=model.B * asarray_like(problem.rows.varying() * 1.0, model.B))
-        self.intercept_ = intercept = back(problem.y_mean)
-        self.dual_coef_ = rescale_dual_coefficients(model.alpha, problem, intercept)
-        check_finite_result(back(self.dual_coef_), intercept, back(model.B))
-        self.map_, self.centers_ = back(model.B), back(model.Z)
-        self.bound_ = back(problem.to_target_units(problem.bound))
-        self.kernel_ = problem.kernel.stretched(model.lengthscale)
+        intercept, B = back(problem.y_mean), back(model.B)
+        coef = rescale_dual_coefficients(model.alpha, problem, intercept)
+        check_finite_result(back(coef), intercept, B)
         self.lengthscale_, self.ridge_ = model.lengthscale, float(model.ridge)
-        self._keep_directions(problem.gradients(model).T, self.map_)
+        self._keep_directions(problem.gradients(model).T, B)
         self.learned_ = fitted.learned
         self.jitter_ = model.jitter.size
         self._keep_belief(problem, fitted.belief, back)
         self._keep_steps(fitted.steps.history, fitted.status, _QUIET)
         self._warn(problem, fitted)
+        return KernelSum(
+            intercept=intercept,
+            scaling=problem.scaling,
+            kernel=problem.kernel.stretched(model.lengthscale),
+            centers=back(model.Z),
+            coef=coef,
+            B=B,
+            bound=back(problem.to_target_units(problem.bound)),
+        )
 
     def _warm_setting(self, choice: SearchResult[Any, Any], fitted: HKRRFitted) -> Any:
         if fitted.metric is not None:
@@ -322,8 +319,7 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         back: Callable[[Array], Array],
     ) -> None:
         """Set the attributes for variances, in the units of the targets."""
-        self.factor_: Array | None = None
-        self.inner_factor_: Array | None = None
+        self.factor_ = self.inner_factor_ = None
         self.evidence_ = self.amplitude_ = self.noise_ = None
         if belief is None:
             return
@@ -365,7 +361,8 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         if not isinstance(asked, str) and asked > problem.n:
             warn(f"n_centers={asked} is more than the {problem.n} samples: all of them are centres")
         if model.jitter.raised:  # of what predicts: steps on the way only lead to a map
-            lowest = _smallest_eigenvalue(self.kernel_, model.Z, model.B)  # where the fit was
+            kernel = problem.kernel.stretched(model.lengthscale)
+            lowest = _smallest_eigenvalue(kernel, model.Z, model.B)  # where the fit was
             fewer = "n_centers" if self._centers.refit is None else "refit_centers"
             msg = (
                 "the kernel matrix of the centres is singular in this precision (smallest "

@@ -6,11 +6,12 @@ import math
 import numbers
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from gpukfl.core._annotations import Choice, Count
 from gpukfl.core._array import Array, epsilon, sample_norm, to_host
 from gpukfl.core._checks import check_choice, check_number
 from gpukfl.core._places import Backend
@@ -18,19 +19,13 @@ from gpukfl.core._results import Status
 from gpukfl.core._warnings import warn
 from gpukfl.estimators._base import OF_EVERY_FIT, ArrayRegressor, status_text
 from gpukfl.estimators._classifier import CLASS_WEIGHT, OF_CLASSIFIERS, OneHotClassifier
-from gpukfl.estimators._data import BoundedPredictions, Data, rescale_dual_coefficients
-from gpukfl.estimators._declared import (
-    DOUBLE,
-    FLOAT,
-    SCORE,
-    Declared,
-    Int,
-    Items,
-    Number,
-    Numbers,
-    Record,
-    Text,
+from gpukfl.estimators._data import (
+    BoundedPredictions,
+    Data,
+    prediction_bounds,
+    rescale_dual_coefficients,
 )
+from gpukfl.estimators._fitted import Tried, held
 from gpukfl.estimators._learner import Learner, SearchResult
 from gpukfl.estimators._validation import check_finite_result
 from gpukfl.estimators.kernel_ridge._fit import (
@@ -42,7 +37,7 @@ from gpukfl.estimators.kernel_ridge._fit import (
 )
 from gpukfl.estimators.scaling import SCALING, SCALING_ATTRIBUTE
 from gpukfl.inspection import Description, Names, Panel, Ridges
-from gpukfl.kernels import Kernel, make_kernel
+from gpukfl.kernels import Brownian, Kernel, make_kernel
 from gpukfl.methods import (
     SELECTIONS,
     SOLVERS,
@@ -50,6 +45,7 @@ from gpukfl.methods import (
     KernelRidgeFit,
     RidgePath,
 )
+from gpukfl.predictor import KernelSum
 from gpukfl.solvers import ConjugateGradient
 
 # ----------------------------------------------------------------------------- description
@@ -98,22 +94,6 @@ def describe_brownian(e: Any, names: Names, /) -> Description:
 # ------------------------------------------------------------------------------------ base
 
 _CHOSEN = ("auto", "median")  # lengthscales that the samples say
-ATTRIBUTES: dict[str, Declared] = {
-    "centers_": Numbers(FLOAT, ("n_centers", "n_features")),
-    "dual_coef_": Numbers(DOUBLE, ("n_centers", "n_targets")),
-    "intercept_": Numbers(FLOAT, ("n_targets",)),
-    "kernel_": Record(Kernel),
-    "lengthscale_": Number(),
-    "ridge_": Number(),
-    "ridge_path_": Record(
-        RidgePath, {"ridges": Items(SCORE), "scores": Items(SCORE)}, optional=True
-    ),
-    "solver_": Text(SOLVERS),
-    "n_iter_": Int(),
-    "solve_residual_": Number(any_value=True),
-    "jitter_": Number(any_value=True),
-    "condition_": Number(any_value=True, optional=True),
-}
 _KEPT_FROM = 500  # samples from which a ridge serves other fits to about the same ones
 _ROUNDING = 0.02  # of a standard deviation of y, by which predictions are moved without a word
 
@@ -121,9 +101,19 @@ _ROUNDING = 0.02  # of a standard deviation of y, by which predictions are moved
 class KernelRidgeBase(BoundedPredictions, Learner):
     """The base of regressor and classifier: parameters, fitted attributes and predictions."""
 
-    _attributes = ATTRIBUTES
+    lengthscale_: float
+    ridge_: float
+    ridge_path_: RidgePath | None
+    solver_: Annotated[str, Choice(SOLVERS)]
+    n_iter_: Annotated[int, Count()]
+    solve_residual_: float
+    jitter_: float
+    condition_: float | None
+    tuning_: list[Tried]
     _values = (RidgePath,)
-    _predicts = "KernelRidge"
+    centers_: Array = held("values.centers")
+    dual_coef_: Array = held("values.coef")
+    kernel_: Kernel = held("values.kernel")
     _describe = describe
     _unit_free = True  # the lengthscale takes it up
     _finds_nothing = "has nothing to fit"
@@ -183,20 +173,25 @@ class KernelRidgeBase(BoundedPredictions, Learner):
         fit: KernelRidgeFit,
         choice: SearchResult[KernelRidgeSetting, Any],
         back: Callable[[Array], Array],
-    ) -> None:
-        self.intercept_ = intercept = back(problem.y_mean)
-        self.dual_coef_ = rescale_dual_coefficients(fit.alpha, problem, intercept)
-        check_finite_result(back(self.dual_coef_), intercept)
-        self.centers_ = back(fit.Z)
-        self._keep_bounds(problem, back)
+    ) -> KernelSum:
+        intercept = back(problem.y_mean)
+        coef = rescale_dual_coefficients(fit.alpha, problem, intercept)
+        check_finite_result(back(coef), intercept)
         known = choice.setting.lengthscale
-        self.kernel_ = fit.kernel
         self.lengthscale_ = problem.lengthscale if known is None else known
         self.ridge_, self.ridge_path_ = fit.ridge, fit.path
         self.solver_, self.status_ = fit.solver, fit.status.name
         self.n_iter_, self.solve_residual_ = fit.n_iter, fit.residual
         self.jitter_, self.condition_ = fit.jitter, fit.condition
         self._warn(problem, fit)
+        return KernelSum(
+            intercept=intercept,
+            scaling=problem.scaling,
+            kernel=fit.kernel,
+            centers=back(fit.Z),
+            coef=coef,
+            bounds=prediction_bounds(problem, back),
+        )
 
     def _warm_setting(
         self, choice: SearchResult[KernelRidgeSetting, Any], fitted: KernelRidgeFit
@@ -424,7 +419,8 @@ class BrownianKernelRidge(ArrayRegressor, Learner):
     """
     )
 
-    _predicts = "BrownianKernelRidge"
+    X_fit_: Array = held("values.centers")
+    dual_coef_: Array = held("values.coef")
     _describe = describe_brownian
     _unit_free = True  # the ridge takes it up
 
@@ -452,13 +448,20 @@ class BrownianKernelRidge(ArrayRegressor, Learner):
         fit: BrownianFit,
         choice: SearchResult[Any, Any],  # noqa: ARG002
         back: Callable[[Array], Array],
-    ) -> None:
+    ) -> KernelSum:
         alpha = back(problem.to_target_units(fit.alpha))
         intercept = back(problem.to_target_units(fit.intercept, mean=True))
         check_finite_result(alpha, intercept)
-        self.X_fit_, self.dual_coef_, self.intercept_ = back(fit.Z), alpha, intercept
         self.ridge_, self.solve_residual_ = fit.ridge, fit.residual
         self.status_, self.n_iter_ = fit.status.name, fit.n_iter
         if fit.status is not Status.CONVERGED:
             msg = f"relative residual {self.solve_residual_:.1e}: {fit.status.value}"
             warn(msg, ConvergenceWarning)
+        return KernelSum(
+            intercept=intercept,
+            scaling=problem.scaling,
+            kernel=Brownian(),
+            centers=back(fit.Z),
+            coef=alpha,
+            in_double=False,
+        )

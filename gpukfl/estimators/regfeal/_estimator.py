@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Callable
-from dataclasses import replace
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from gpukfl.core._annotations import Count, Doubles, Floats, Recorded
 from gpukfl.core._array import (
     Array,
     array_namespace,
@@ -17,7 +18,6 @@ from gpukfl.core._array import (
     double_like,
     double_reference,
     index_like,
-    reference_like,
     to_host,
 )
 from gpukfl.core._checks import check_choice, check_kind, check_number
@@ -25,21 +25,15 @@ from gpukfl.core._places import Backend
 from gpukfl.core._results import Status
 from gpukfl.estimators._base import OF_EVERY_FIT, ArrayRegressor
 from gpukfl.estimators._classifier import CLASS_WEIGHT, OF_CLASSIFIERS, OneHotClassifier
-from gpukfl.estimators._data import BoundedPredictions, Data, draw_rows, rescale_dual_coefficients
-from gpukfl.estimators._declared import (
-    DOUBLE,
-    FLOAT,
-    Declared,
-    Int,
-    NoneValue,
-    Number,
-    Numbers,
-    Record,
-    Rule,
-    Text,
-    all_or_none,
+from gpukfl.estimators._data import (
+    BoundedPredictions,
+    Data,
+    draw_rows,
+    prediction_bounds,
+    rescale_dual_coefficients,
 )
 from gpukfl.estimators._features import DirectionProfiles, profile_curves
+from gpukfl.estimators._fitted import Tried, held
 from gpukfl.estimators._learner import SearchResult, SteppedLearner
 from gpukfl.estimators._validation import check_finite_result
 from gpukfl.estimators.regfeal._fit import (
@@ -48,69 +42,30 @@ from gpukfl.estimators.regfeal._fit import (
     RegFeaLProblem,
     Retrained,
     leading_columns,
-    project_rows,
 )
-from gpukfl.estimators.regfeal._settings import RegFeaLSetting, check_retrain
+from gpukfl.estimators.regfeal._settings import RegFeaLSetting, check_retrain, farthest
 from gpukfl.estimators.scaling import SCALING, SCALING_ATTRIBUTE
 from gpukfl.inspection import Degrees, Description, Directions, Eta, Importances, Names, Objective
 from gpukfl.kernels import Kernel
 from gpukfl.methods import (
-    LARGEST_DEGREE,
     DegreeLaw,
     Reweighting,
     derivative_products,
     derivative_weights,
     eta_shares,
 )
-from gpukfl.predictor import Foreign, Function, farthest
+from gpukfl.predictor import Function, HermiteSum, KernelSum
 
 # ------------------------------------------------------------------------------ attributes
 
-TRIED: dict[str, Declared] = {
-    "degree_decay": Number(optional=True),
-    "max_degree": Int(optional=True),
-    "strength": Number(),
-    "prediction": Text(),
-}
 
-ATTRIBUTES: dict[str, Declared] = {
-    "R_": Numbers(FLOAT, ("n_features", "n_features")),
-    "_rotation": Numbers(DOUBLE, ("n_features", "n_features")),
-    "eta_": Numbers(DOUBLE, ("n_features",)),
-    "importances_": Numbers(DOUBLE, ("n_features",)),
-    "eta_path_": Numbers(DOUBLE, ("n_updates", "n_features")),
-    "multi_indices_": Numbers("i", ("n_tuples", "n_features")),
-    "feature_matrix_": Numbers(FLOAT, ("n_features", "n_features")),
-    "coef_": Numbers(FLOAT, ("n_tuples", "n_targets")),
-    "degree_decay_": Number(optional=True),
-    "max_degree_": Int(optional=True),
-    "strength_": Number(),
-    "ridge_": Number(),
-    "retrain_components_": Numbers(FLOAT, ("n_directions", "n_features"), optional=True),
-    "kernel_": Record(Kernel, optional=True),
-    "centers_": Numbers(FLOAT, ("n_centers", "n_directions"), optional=True),
-    "dual_coef_": Numbers(DOUBLE, ("n_centers", "n_targets"), optional=True),
-    "_offset": Numbers(FLOAT, ("n_targets",), optional=True),
-    # Of a regressor of another library, which a file cannot hold
-    "retrained_": NoneValue(),
-    "_y_scale": NoneValue(),
-    "_y_mean": NoneValue(),
-}
+class RegFeaLTried(Tried):
+    """A setting that was tried."""
 
-
-def _has_valid_degrees(e: Any) -> bool:
-    tuples = e.multi_indices_
-    return (e.degree_decay_ is None) != (e.max_degree_ is None) and bool(
-        np.all((tuples >= 0) & (tuples <= LARGEST_DEGREE))
-    )
-
-
-RULES: dict[str, Rule] = {
-    "degrees of a law": _has_valid_degrees,
-    "all of a retrained model": all_or_none(
-        "kernel_", "centers_", "dual_coef_", "retrain_components_", "_offset"
-    ),
-}
+    degree_decay: float | None
+    max_degree: Annotated[int, Count()] | None
+    strength: float
+    prediction: str
 
 
 # ----------------------------------------------------------------------------- description
@@ -174,16 +129,70 @@ _RANGE_ROWS = 500  # over the range of which profiles are drawn
 _QUIET = (Status.CONVERGED,)
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RegressorOfDirections(Function):
+    """Predictions of a regressor of another library, on the learned directions.
+
+    Attributes
+    ----------
+    regressor : regressor
+        Fitted to standardised targets; `intercept` is their mean.
+    B : array, shape (k, d)
+        The directions.
+    scale : host array, shape (t,)
+        Of the targets.
+    """
+
+    regressor: Any
+    B: Array
+    scale: np.ndarray
+    _on_host: ClassVar[tuple[str, ...]] = ("scale",)
+
+    @property
+    def width(self) -> int:
+        """Return the temporary elements per row."""
+        return self.B.shape[0]
+
+    def evaluate(self, X: Array, /) -> Array:
+        """Values (n, t)."""
+        Z = to_host(X @ self.B.T).astype(np.float64)
+        found = np.asarray(self.regressor.predict(Z)).reshape(len(Z), -1)
+        return asarray_like(found * self.scale, self.intercept) + self.intercept
+
+    def alone(self) -> Self:
+        """Raise TypeError: it is no function of arrays."""
+        msg = (
+            "expected predictions by the method itself, got those of "
+            f"{type(self.regressor).__name__}: fit with retrain='kernel_ridge', or None"
+        )
+        raise TypeError(msg)
+
+
 class RegFeaLBase(DirectionProfiles, BoundedPredictions, SteppedLearner):
     """The base of regressor and classifier: parameters, fitted attributes and predictions."""
 
-    _tried = TRIED
-    _predicts = "RegFeaL"
     _describe = describe
-    _attributes = ATTRIBUTES
-    _rules = RULES
     _values = (DegreeLaw, Reweighting)
-    retrain_components_: Any
+    # Of a fit of which another function predicts
+    _hermite: Annotated[HermiteSum | None, Recorded()]
+    R_: Annotated[Array, Floats("n_features", "n_features")]
+    eta_: Annotated[Array, Doubles("n_features")]
+    importances_: Annotated[Array, Doubles("n_features")]
+    eta_path_: Annotated[Array, Doubles("n_updates", "n_features")]
+    feature_matrix_: Annotated[Array, Floats("n_features", "n_features")]
+    degree_decay_: float | None
+    max_degree_: Annotated[int, Count()] | None
+    strength_: float
+    ridge_: float
+    tuning_: list[RegFeaLTried]
+    kernel_: Kernel | None = held("values.kernel", or_none=True)
+    centers_: Array | None = held("values.centers", or_none=True)
+    retrain_components_: Array | None = held("values.B", or_none=True)
+    retrained_: Any = held("values.regressor", or_none=True)
+    coef_: Array = held("coef", of="_features")
+    intercept_: Array = held("intercept", of="_features")
+    multi_indices_: Array = held("tuples", of="_features")
+    _rotation: Array = held("R", of="_features")
     _renamed: ClassVar[dict[str, str]] = {
         "degree_decay": "give degrees, a number or 'auto'",
         "max_degree": "give degrees=DegreeLaw(largest=...)",
@@ -222,6 +231,12 @@ class RegFeaLBase(DirectionProfiles, BoundedPredictions, SteppedLearner):
         self.backend = backend
         self.scaling = scaling
         self.verbose = verbose
+
+    def _rules(self) -> Iterator[tuple[str, bool]]:
+        yield from super()._rules()
+        yield "degrees of a law", (self.degree_decay_ is None) != (self.max_degree_ is None)
+        by_features = isinstance(self.predictor_.values, HermiteSum)
+        yield "all of a retrained model", by_features == (self._hermite is None)
 
     # ------------------------------------------------------------------ fitting
 
@@ -272,21 +287,24 @@ class RegFeaLBase(DirectionProfiles, BoundedPredictions, SteppedLearner):
         fitted: RegFeaLFitted,
         choice: SearchResult[RegFeaLSetting, Any],
         back: Callable[[Array], Array],
-    ) -> None:
+    ) -> Function:
         fit, exponent = fitted.fit, self._reweighting.exponent
         xp, on = array_namespace(problem.reference), double_like(problem.reference)
         assert fit.indices is not None
         coef = back(problem.to_target_units(xp.asarray(fit.f_hat, **on)))
         intercept = back(problem.to_target_units(xp.asarray(fit.intercept, **on), mean=True))
         check_finite_result(coef, intercept)
-        self.coef_, self.intercept_ = coef, intercept
-        self._keep_bounds(problem, back)
         xp = array_namespace(coef)
         there = double_reference(coef)
-        self.multi_indices_ = xp.asarray(fit.indices.tuples, **index_like(coef))
+        hermite = HermiteSum(
+            intercept=intercept,
+            tuples=xp.asarray(fit.indices.tuples, **index_like(coef)),
+            coef=coef,
+            R=asarray_like(fit.R, there),
+            bounds=prediction_bounds(problem, back),
+        )
         # What the last regression says of the directions, beside those it was made with
         R, eta = fitted.directions
-        self._rotation = asarray_like(fit.R, there)
         self.R_, self.eta_ = asarray_like(R, coef), asarray_like(eta, there)
         self.importances_ = asarray_like(eta_shares(eta, exponent), there)
         self.eta_path_ = asarray_like(np.stack([*fit.etas, eta]), there)
@@ -302,52 +320,70 @@ class RegFeaLBase(DirectionProfiles, BoundedPredictions, SteppedLearner):
         law, self.strength_ = choice.setting.law, choice.setting.strength
         self.degree_decay_, self.max_degree_ = law.decay, law.largest
         self.ridge_ = fitted.method.ridge
-        self._keep_retrained_model(fitted.retrained, problem, back)
         index = draw_rows(problem.n, np.random.RandomState(0), _RANGE_ROWS)
         self._keep_range(to_host(problem.rows.gather(index)))
         self._keep_steps(fit.history, fitted.status, _QUIET)
+        prepared: dict[str, Any] = {"scaling": problem.scaling, "clip": farthest(self.clip)}
+        last = self._retrained_function(fitted.retrained, problem, hermite, back)
+        self._hermite = None if last is None else hermite
+        return replace(hermite if last is None else last, **prepared)
 
-    def _keep_retrained_model(
-        self, found: Retrained | None, data: Data, back: Callable[[Array], Array]
-    ) -> None:
-        """Set the retrained model, or None if Hermite features predict."""
-        self.retrain_components_ = None
-        self.kernel_: Kernel | None = None
-        self.retrained_, self.centers_, self.dual_coef_ = None, None, None
-        self._offset, self._y_scale, self._y_mean = None, None, None
+    def _retrained_function(
+        self,
+        found: Retrained | None,
+        data: Data,
+        hermite: HermiteSum,
+        back: Callable[[Array], Array],
+    ) -> Function | None:
+        """Return the function of the retrained model, or None if Hermite features predict."""
         if found is None:
-            return
-        self.retrain_components_ = asarray_like(found.directions, self.coef_)
+            return None
+        components = asarray_like(found.directions, hermite.coef)
+        offset = back(data.y_mean)
         if found.fit is None:
-            self.retrained_ = found.regressor
-            self._y_scale, self._y_mean = to_host(data.y_scale), to_host(data.y_mean)
-            return
-        fit = found.fit
-        self._offset = offset = back(data.y_mean)
-        self.dual_coef_ = rescale_dual_coefficients(fit.alpha, data, offset)
-        check_finite_result(back(self.dual_coef_), offset)
-        self.kernel_, self.centers_ = fit.kernel, back(fit.Z)
+            scale = to_host(data.y_scale)
+            return RegressorOfDirections(
+                intercept=offset, regressor=found.regressor, B=components, scale=scale
+            )
+        alpha = rescale_dual_coefficients(found.fit.alpha, data, offset)
+        check_finite_result(back(alpha), offset)
+        return KernelSum(
+            intercept=offset,
+            kernel=found.fit.kernel,
+            centers=back(found.fit.Z),
+            coef=alpha,
+            B=components,
+            is_mapped=True,
+            bounds=hermite.bounds,
+        )
 
     # ------------------------------------------------------------------ prediction
 
-    def _function(self) -> Function | Foreign:
-        if self.retrained_ is None:
-            return super()._function()
-        why_not = (
-            "expected predictions by the method itself, got those of "
-            f"{type(self.retrained_).__name__}: fit with retrain='kernel_ridge', or None"
-        )
-        return Foreign(self._call_regressor, why_not, on_host=False)
+    @property
+    def _features(self) -> HermiteSum:
+        """The sum of Hermite features, whether it predicts or not."""
+        values = self.predictor_.values
+        found = values if isinstance(values, HermiteSum) else self._hermite
+        assert found is not None
+        return found
 
-    def _call_regressor(self, X: Array) -> Array:
-        """Predictions of the regressor that was given, at validated rows: (n, t)."""
-        assert self.retrained_ is not None
-        reference = reference_like(self.coef_)
-        rows = replace(self._scaled_rows(X, reference), clip=farthest(self.clip))
-        Z = project_rows(rows, self.retrain_components_).whole()
-        found = np.asarray(self.retrained_.predict(to_host(Z).astype(np.float64)))
-        found = found.reshape(len(found), -1) * self._y_scale + self._y_mean
-        return array_namespace(X).astype(asarray_like(found, self.coef_), X.dtype)
+    @_features.setter
+    def _features(self, features: HermiteSum) -> None:
+        if self._hermite is None:
+            self.predictor_ = replace(self.predictor_, values=features)
+        else:
+            self._hermite = features
+
+    @property
+    def dual_coef_(self) -> Array | None:
+        """Coefficients of the kernel ridge regression on the directions, or None."""
+        values = self.predictor_.values
+        return values.coef if isinstance(values, KernelSum) else None
+
+    @dual_coef_.setter
+    def dual_coef_(self, coef: Array) -> None:
+        values: Any = self.predictor_.values
+        self.predictor_ = replace(self.predictor_, values=replace(values, coef=coef))
 
     def _last_text(self) -> str:
         """Return the final predictor in words."""
@@ -355,6 +391,7 @@ class RegFeaLBase(DirectionProfiles, BoundedPredictions, SteppedLearner):
             return "Hermite features"
         model = self.retrained_ if self.kernel_ is None else self.kernel_
         suffix = "" if self.kernel_ is None else " kernel ridge"
+        assert self.retrain_components_ is not None
         components = to_host(self.retrain_components_)
         plural = "" if len(components) == 1 else "s"
         norms = np.linalg.norm(components, axis=1)

@@ -41,12 +41,14 @@ from gpukfl.estimators._search import (
     is_clearly_worse,
 )
 from gpukfl.estimators.regfeal._settings import (
+    FAR,
     LEAST,
     Coordinates,
     RegFeaLSetting,
     RegFeaLSettings,
     check_retrain_in_parts,
     check_retrain_weights,
+    farthest,
 )
 from gpukfl.inspection import effective_rank
 from gpukfl.kernels import Gaussian, median_distance
@@ -61,7 +63,6 @@ from gpukfl.methods import (
     eta_shares,
 )
 from gpukfl.partitioned._rows import Rows, map_rows, reduce_rows
-from gpukfl.predictor import FAR, farthest
 
 # --------------------------------------------------------------------------------- problem
 

@@ -12,6 +12,12 @@ from sklearn.utils.validation import has_fit_parameter
 from gpukfl.methods import DegreeLaw, RegFeaL, Reweighting, derivative_weights
 
 LEAST = 1e-3  # weight of a direction that a kernel still sees
+FAR = 6.0  # standard deviations beyond which Hermite polynomials explode
+
+
+def farthest(clip: Any, /) -> float | None:
+    """Return the clipping limit of features, in standard deviations."""
+    return FAR if clip == "auto" else clip
 
 
 @dataclass(frozen=True)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Callable
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any, ClassVar, Literal, TypedDict, cast
 
 import numpy as np
 from sklearn.base import is_classifier
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from gpukfl.core._annotations import Booleans, Count, Doubles, Floats, Integers
 from gpukfl.core._array import (
     Array,
     array_namespace,
@@ -27,23 +28,13 @@ from gpukfl.core._warnings import warn
 from gpukfl.estimators._base import OF_EVERY_FIT, SCORES, ArrayRegressor, DescribedMethod
 from gpukfl.estimators._classifier import CLASS_WEIGHT, OneHotClassifier
 from gpukfl.estimators._dask import run_on_data_device
-from gpukfl.estimators._data import BoundedPredictions, rescale_dual_coefficients
-from gpukfl.estimators._declared import (
-    DOUBLE,
-    FLOAT,
-    Declared,
-    Entries,
-    Int,
-    Items,
-    Number,
-    Numbers,
-    Record,
-    Rule,
-    Text,
-    Union,
-    all_or_none,
+from gpukfl.estimators._data import (
+    BoundedPredictions,
+    prediction_bounds,
+    rescale_dual_coefficients,
 )
 from gpukfl.estimators._features import profile_curves
+from gpukfl.estimators._fitted import Tried, held
 from gpukfl.estimators._learner import SearchResult, SteppedLearner
 from gpukfl.estimators._validation import check_finite_result, validate_samples
 from gpukfl.estimators.kernel_ridge._estimator import warn_bad_solution
@@ -75,92 +66,46 @@ from gpukfl.knockoffs import (
     selection_level,
 )
 from gpukfl.methods import Selection
+from gpukfl.predictor import KernelSum
 from gpukfl.solvers import ArmijoSearch, ProjectedGradient
 
 # ------------------------------------------------------------------------------ attributes
 
-TRIED: dict[str, Declared] = {
-    "ridge": Number(),
-    "sparsity": Union(Number(), Text(("auto",))),
-    "n_selected": Number(),
-}
 
-ATTRIBUTES: dict[str, Declared] = {
-    "scores_": Numbers(DOUBLE, ("n_features",)),
-    "levels_": Numbers("i", ("n_features",)),
-    "beta_": Numbers(DOUBLE, ("n_features",)),
-    "feature_importances_": Numbers(DOUBLE, ("n_features",)),
-    "components_": Numbers(FLOAT, ("n_used", "n_features")),
-    "n_effective_features_": Int(),
-    "intercept_": Numbers(FLOAT, ("n_targets",)),
-    "kernel_": Record(Kernel),
-    "centers_": Numbers(FLOAT, ("n_centers", "n_used"), optional=True),
-    "dual_coef_": Numbers(DOUBLE, ("n_centers", "n_targets"), optional=True),
-    "_support": Numbers("b", ("n_features",)),
-    "_used": Numbers("i", ("n_used",)),
-    "_stretch": Numbers(DOUBLE, ("n_used",)),
-    "ridge_": Number(),
-    "sparsity_": Number(),
-    "anchor_": Number(),
-    "rounds_": Items(
-        Entries(
-            {
-                "level": Int(),
-                "sparsity": Number(),
-                "entered": Items(Int()),
-                "scores": Items(Number()),
-                "highest_left": Number(),
-            }
-        )
-    ),
-    "path_": Entries(
-        {
-            "sparsity": Numbers(DOUBLE, ("n_path",)),
-            "beta": Numbers(DOUBLE, ("n_path", "n_features")),
-            "score": Numbers(DOUBLE, ("n_path",)),
-        },
-        optional=True,
-    ),
-    "selection_frequencies_": Numbers(DOUBLE, ("n_features",), optional=True),
-    "stability_threshold_": Number(optional=True),
-    "e_values_": Numbers(DOUBLE, ("n_features",), optional=True),
-    "fdr_": Number(optional=True),
-    "knockoffs_": Entries(
-        {
-            "level": Number(),
-            "draws": Int(),
-            "copies": Int(),
-            "shrinkage": Number(),
-            "n_samples": Int(),
-        },
-        optional=True,
-    ),
-}
+class SelectionTried(Tried):
+    """A setting that was tried."""
+
+    ridge: float
+    sparsity: float | Literal["auto"]
+    n_selected: float
 
 
-def _has_valid_support(e: Any) -> bool:
-    used = e._used
-    inside = bool(np.all((used >= 0) & (used < e.n_features_in_)) and np.all(e.levels_ >= 0))
-    return inside and len(np.unique(used)) == len(used) and bool(np.all(e._stretch > 0))
+class Round(TypedDict):
+    """A round of the selection."""
+
+    level: Annotated[int, Count()]
+    sparsity: float
+    entered: list[Annotated[int, Count()]]
+    scores: list[float]
+    highest_left: float
 
 
-def _has_valid_rounds(e: Any) -> bool:
-    return all(k < e.n_features_in_ for one in e.rounds_ for k in one["entered"]) and (
-        int(e._support.sum()) == e.n_effective_features_
-    )
+class PathFound(TypedDict):
+    """What a path over the sparsities came to."""
+
+    sparsity: Annotated[np.ndarray, Doubles("n_path")]
+    beta: Annotated[np.ndarray, Doubles("n_path", "n_features")]
+    score: Annotated[np.ndarray, Doubles("n_path")]
 
 
-def _has_valid_e_values(e: Any) -> bool:
-    return e.e_values_ is None or bool(np.all(e.e_values_ >= 0))
+class KnockoffsUsed(TypedDict):
+    """Knockoffs as they were used."""
 
-
-RULES: dict[str, Rule] = {
-    "centres with their coefficients": all_or_none("centers_", "dual_coef_"),
-    "indices of variables": _has_valid_support,
-    "e-values with their share of false ones": all_or_none("e_values_", "fdr_", "knockoffs_"),
-    "e-values": _has_valid_e_values,
-    "rounds of the selected variables": _has_valid_rounds,
-}
+    level: float
+    draws: Annotated[int, Count()]
+    copies: Annotated[int, Count()]
+    shrinkage: float
+    n_samples: Annotated[int, Count()]
 
 
 # ----------------------------------------------------------------------------- description
@@ -246,11 +191,30 @@ _MUCH = 0.1  # R² of what is not selected that is worth saying, beside its erro
 class SelectionBase(DescribedMethod, SelectorMixin, BoundedPredictions, SteppedLearner):
     """The base of regressor and classifier: parameters, fitted attributes and predictions."""
 
-    _tried = TRIED
-    _predicts = "KernelFeatureSelector"
+    kernel_: Kernel = held("values.kernel")
+    centers_: Array | None = held("values.centers")
+    dual_coef_: Array | None = held("values.coef")
+    _used: np.ndarray = held("values.columns")
+    _stretch: np.ndarray = held("values.factors")
     _describe = describe
-    _attributes = ATTRIBUTES
-    _rules = RULES
+    scores_: Annotated[Array, Doubles("n_features")]
+    levels_: Annotated[Array, Integers("n_features")]
+    beta_: Annotated[Array, Doubles("n_features")]
+    feature_importances_: Annotated[Array, Doubles("n_features")]
+    components_: Annotated[Array, Floats("n_used", "n_features")]
+    n_effective_features_: Annotated[int, Count()]
+    _support: Annotated[Array, Booleans("n_features")]
+    ridge_: float
+    sparsity_: float
+    anchor_: float
+    rounds_: list[Round]
+    path_: PathFound | None
+    selection_frequencies_: Annotated[Array, Doubles("n_features")] | None
+    stability_threshold_: float | None
+    e_values_: Annotated[Array, Doubles("n_features")] | None
+    fdr_: float | None
+    knockoffs_: KnockoffsUsed | None
+    tuning_: list[SelectionTried]
     _values = (
         Permutations,
         Path,
@@ -262,8 +226,6 @@ class SelectionBase(DescribedMethod, SelectorMixin, BoundedPredictions, SteppedL
         ProjectedGradient,
         ArmijoSearch,
     )
-    kernel_: Kernel
-    centers_: Array | None
     _unit_free = True  # the anchor takes it up
     _finds_nothing = "selects no variable"
     _renamed: ClassVar[dict[str, str]] = {
@@ -308,6 +270,19 @@ class SelectionBase(DescribedMethod, SelectorMixin, BoundedPredictions, SteppedL
         self.backend = backend
         self.scaling = scaling
         self.verbose = verbose
+
+    def _rules(self) -> Iterator[tuple[str, bool]]:
+        yield from super()._rules()
+        entered = [k for one in self.rounds_ for k in one["entered"]]
+        inside = max(entered, default=0) < self.n_features_in_
+        sound = inside and bool((to_host(self.levels_) >= 0).all())
+        yield "rounds of its variables", sound and len(self._used) == self.components_.shape[0]
+        count = int(to_host(self._support).sum())
+        yield "as many variables", count == self.n_effective_features_
+        known = [one is None for one in (self.e_values_, self.fdr_, self.knockoffs_)]
+        yield "e-values with their share of false ones", len({*known}) == 1
+        e_values = None if self.e_values_ is None else to_host(self.e_values_)
+        yield "e-values", e_values is None or bool((e_values >= 0).all())
 
     # ------------------------------------------------------------------ fitting
 
@@ -356,23 +331,20 @@ class SelectionBase(DescribedMethod, SelectorMixin, BoundedPredictions, SteppedL
         fitted: SelectionFitted,
         choice: SearchResult[SelectionSetting, SelectionLearned],
         back: Callable[[Array], Array],
-    ) -> None:
+    ) -> KernelSum:
         selection, last = fitted.selection, fitted.last
         beta = np.zeros(problem.p) if last is None else last.beta
         used, stretch = np.flatnonzero(beta), np.ones(0)
-        self.intercept_ = there = back(problem.y_mean)
+        there = back(problem.y_mean)
         check_finite_result(there)
-        self._keep_bounds(problem, back)
-        self.kernel_, self.dual_coef_, self.centers_ = problem.kernel, None, None
+        coef = centers = None
         if last is not None:
-            self.dual_coef_ = rescale_dual_coefficients(last.fit.alpha, problem, there)
-            check_finite_result(back(self.dual_coef_))
-            self.centers_, self.kernel_ = back(last.fit.Z), last.fit.kernel
+            coef = rescale_dual_coefficients(last.fit.alpha, problem, there)
+            check_finite_result(back(coef))
+            centers = back(last.fit.Z)
             warn_bad_solution(last.fit, problem)
             stretch = beta[used] ** (1.0 / problem.kernel.power)
-        self._support, self._used, self._stretch = (
-            _copy_keeping_dtype(values, there) for values in (selection.support, used, stretch)
-        )
+        self._support = _copy_keeping_dtype(selection.support, there)
         self.beta_ = _copy_keeping_dtype(beta, there)
         self._keep_rounds(selection, there)
         shares = fitted.frequencies
@@ -388,10 +360,20 @@ class SelectionBase(DescribedMethod, SelectorMixin, BoundedPredictions, SteppedL
         self.n_effective_features_ = int(selection.support.sum())
         self.sparsity_ = selection.rounds[-1].sparsity if selection.rounds else 0.0
         self.anchor_, self.ridge_ = problem.anchor, choice.setting.ridge
-        self.path_ = fitted.path
+        self.path_ = cast("PathFound | None", fitted.path)
         self._keep_steps(selection.history, selection.status, QUIET)
         if not self.n_effective_features_ and not problem.constant:
             warn(_nothing_selected_text(fitted.missed, problem.n, is_classifier(self)))
+        return KernelSum(
+            intercept=there,
+            scaling=problem.scaling,
+            kernel=problem.kernel if last is None else last.fit.kernel,
+            centers=centers,
+            coef=coef,
+            columns=used,
+            factors=stretch,
+            bounds=prediction_bounds(problem, back),
+        )
 
     def _keep_discoveries(self, fitted: SelectionFitted, there: Array) -> None:
         """Set the attributes of knockoffs, which are None without them."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, TypedDict, cast
 
 import numpy as np
 from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from gpukfl.core._annotations import Count, Doubles, Floats
 from gpukfl.core._array import (
     Array,
     array_namespace,
@@ -29,21 +30,8 @@ from gpukfl.estimators._base import OF_EVERY_FIT, ArrayRegressor, unit_text
 from gpukfl.estimators._classifier import CLASS_WEIGHT, OF_CLASSIFIERS, OneHotClassifier
 from gpukfl.estimators._dask import run_on_data_device
 from gpukfl.estimators._data import make_mover
-from gpukfl.estimators._declared import (
-    DOUBLE,
-    FLOAT,
-    SCORE,
-    Declared,
-    Entries,
-    Int,
-    Items,
-    Number,
-    Numbers,
-    Record,
-    Rule,
-    Text,
-)
 from gpukfl.estimators._features import DirectionProfiles, profile_curves
+from gpukfl.estimators._fitted import Tried, held
 from gpukfl.estimators._learner import SearchResult, SteppedLearner
 from gpukfl.estimators._validation import (
     check_finite_result,
@@ -79,66 +67,39 @@ from gpukfl.inspection import (
     StumpCurves,
     Tuning,
 )
-from gpukfl.instantiations import Instantiation, RandomKitchenSinks, Stumps
+from gpukfl.instantiations import Instantiation, Stumps
 from gpukfl.methods import LOSSES, PRUNING_RULES, doubling, generalization_gap
 from gpukfl.operators import FeatureOperator
+from gpukfl.predictor import FeatureSum
 
 # ------------------------------------------------------------------------------ attributes
 
-TRIED: dict[str, Declared] = {
-    "instantiation": Text(),
-    "n_parameters": Int(),
-    "n_samples": Int(),
-    "ridge": Number(any_value=True),
-}
 
-ATTRIBUTES: dict[str, Declared] = {
-    "parameters_": Numbers(FLOAT, ("n_parameters", "n_entries")),
-    "_gradients": Numbers(FLOAT, ("n_gradients", "n_features")),
-    "coef_": Numbers(DOUBLE, ("n_parameters", "n_targets")),
-    "intercept_": Numbers(DOUBLE, ("n_targets",)),
-    "n_parameters_": Int("n_parameters"),
-    "log_scale_": Number(),
-    "instantiation_": Record(Instantiation),
-    "log_rkhs_norm_": Numbers(DOUBLE, ("n_targets",)),
-    "rkhs_norm_": Numbers(DOUBLE, ("n_targets",)),
-    "ridge_": Number(),
-    "jitter_": Number(any_value=True),
-    "gap_": Number(any_value=True),
-    "expectation_error_": Number(any_value=True),
-    "pruning_": Items(
-        Entries({"n_parameters": Int(), "degradation": SCORE, "penalty": SCORE}),
-        optional=True,
-    ),
-}
+class WeightingTried(Tried):
+    """A setting that was tried."""
 
-OF_CLASSES: dict[str, Declared] = {
-    "validation_": Entries(
-        {
-            "risk": SCORE,
-            "error": SCORE,
-            "training_risk": SCORE,
-            "n_samples": Int(),
-            "unit": Number(),
-        },
-        optional=True,
-    ),
-}
+    instantiation: str
+    n_parameters: Annotated[int, Count()]
+    n_samples: Annotated[int, Count()]
+    ridge: float
 
 
-def _has_valid_parameters(e: Any) -> bool:
-    instantiation, n_columns = e.instantiation_, e.n_features_in_ + e.bias
-    drawn = instantiation.draw(1, n_columns, np.random.RandomState(0))
-    if drawn.shape[1] != e.parameters_.shape[1]:
-        return False
-    while isinstance(instantiation, RandomKitchenSinks):
-        instantiation = instantiation.of
-    column = e.parameters_[:, 0]
-    inside = (column >= 0) & (column < n_columns) & (column == np.floor(column))
-    return not isinstance(instantiation, Stumps) or bool(inside.all())
+class PruningStep(TypedDict):
+    """A step of Algorithm 5."""
+
+    n_parameters: Annotated[int, Count()]
+    degradation: float
+    penalty: float
 
 
-RULES: dict[str, Rule] = {"parameters of its instantiation": _has_valid_parameters}
+class Validation(TypedDict):
+    """Risks of a classification on held-out folds, and what they are compared with."""
+
+    risk: float
+    error: float
+    training_risk: float
+    n_samples: Annotated[int, Count()]
+    unit: float
 
 
 # ----------------------------------------------------------------------------- description
@@ -274,11 +235,20 @@ _LARGEST_LOG = 300.0  # beyond this a bound says nothing anyway
 class WeightingBase(DirectionProfiles, SteppedLearner):
     """The base of regressor and classifier: parameters, fitted attributes and predictions."""
 
-    _tried = TRIED
-    _predicts = "RKHSWeighting"
+    parameters_: Array = held("values.parameters")
+    coef_: Array = held("values.coef")
+    instantiation_: Instantiation = held("values.instantiation")
+    log_scale_: float = held("values.log_scale")
     _describe = describe
-    _attributes = ATTRIBUTES
-    _rules = RULES
+    _gradients: Annotated[Array, Floats("n_gradients", "n_features")]
+    log_rkhs_norm_: Annotated[Array, Doubles("n_targets")]
+    rkhs_norm_: Annotated[Array, Doubles("n_targets")]
+    ridge_: float
+    jitter_: float
+    gap_: float
+    expectation_error_: float
+    pruning_: list[PruningStep] | None
+    tuning_: list[WeightingTried]
     _values = (Descent, Pruning)
     _renamed: ClassVar[dict[str, str]] = {
         "radius": "give learner=Descent(radius=...)",
@@ -368,7 +338,7 @@ class WeightingBase(DirectionProfiles, SteppedLearner):
         fitted: PrunedWeighting,
         choice: SearchResult[WeightingSetting, WeightingLearned],
         back: Callable[[Array], Array],
-    ) -> None:
+    ) -> FeatureSum:
         learned, A, operator = fitted.learned, fitted.A, fitted.learned.operator
         there = back(operator.W)
         exact = make_mover(there, "float64")
@@ -379,21 +349,27 @@ class WeightingBase(DirectionProfiles, SteppedLearner):
         coef = exact(problem.to_target_units(A))
         intercept = exact(problem.y_mean)
         check_finite_result(coef, intercept)
-        self.coef_, self.intercept_ = take_rows(coef, kept), intercept
-        self.parameters_ = take_rows(W, kept)
-        self.instantiation_, self.log_scale_ = operator.instantiation, operator.log_scale
-        self.n_parameters_ = len(kept)
         self._keep_norms(problem, fitted, exact)
         self.ridge_ = math.exp(min(learned.log_ridge, 700.0))
         self.jitter_, self.gap_ = learned.jitter, learned.gap
         sample = problem.rows.gather(draw_indices(problem.rng, problem.n, min(problem.n, 200)))
         self.expectation_error_ = operator.features.standard_error(sample)
-        self.pruning_ = fitted.pruning
+        self.pruning_ = cast("list[PruningStep] | None", fitted.pruning)
         self._n_samples = learned.n_seen or problem.n
         self._keep_steps(learned.history, learned.status, tuple(Status))
         self._keep_validation(problem, fitted, choice)
         self._keep_gradients(problem, operator, A, there)
         self._warn(problem, learned)
+        return FeatureSum(
+            intercept=intercept,
+            scaling=problem.scaling,
+            leading_ones=bool(self.bias),
+            instantiation=operator.instantiation,
+            parameters=take_rows(W, kept),
+            log_scale=operator.log_scale,
+            coef=take_rows(coef, kept),
+            n_columns=self.n_features_in_ + bool(self.bias),
+        )
 
     def _keep_norms(
         self, problem: WeightingProblem, fitted: PrunedWeighting, exact: Callable[[Array], Array]
@@ -448,6 +424,12 @@ class WeightingBase(DirectionProfiles, SteppedLearner):
             warn(msg, ConvergenceWarning)
 
     # ------------------------------------------------------------------ prediction
+
+    @property
+    def n_parameters_(self) -> int:
+        """Parameters kept."""
+        check_is_fitted(self)
+        return int(self.parameters_.shape[0])
 
     @property
     def theta_(self) -> float:
@@ -672,7 +654,7 @@ class RKHSWeightingClassifier(OneHotClassifier, WeightingBase):
     """
 
     _signs = True
-    _attributes = OF_CLASSES
+    validation_: Validation | None
 
     def _keep_validation(
         self,
