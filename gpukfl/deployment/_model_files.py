@@ -49,7 +49,7 @@ from gpukfl.estimators._declared import (
 )
 from gpukfl.estimators.scaling import SCALINGS, ColumnScaling
 from gpukfl.instantiations import INSTANTIATIONS, RandomKitchenSinks
-from gpukfl.kernels import KERNELS, Product, Scaled, Sum
+from gpukfl.kernels import KERNELS, ColumnBlock, Product, Scaled, Sum
 from gpukfl.methods import ShapeFunctions
 from gpukfl.portfolio._attributes import VALUES
 from gpukfl.portfolio._base import AutoBase
@@ -57,7 +57,7 @@ from gpukfl.predictor import ArrayModel, ConstantValues, Forest, LinearValues, a
 from gpukfl.predictor._skops import Foreign, dump_estimator, load_estimator
 from gpukfl.tables._reader import TABLE_VALUES, Reader
 
-_KERNELS = (*KERNELS.values(), Sum, Product, Scaled)
+_KERNELS = (*KERNELS.values(), Sum, Product, Scaled, ColumnBlock)
 _INSTANTIATIONS = (*INSTANTIATIONS.values(), RandomKitchenSinks)
 _LEARNED: tuple[Any, ...] = (
     *(ShapeFunctions, History, Backend, Calibration, *SCALINGS.values()),

@@ -14,7 +14,7 @@ from gpukfl.core._archive import Archive, RefusedError
 from gpukfl.estimators._calibration import Calibration
 from gpukfl.estimators.scaling import SCALINGS
 from gpukfl.instantiations import INSTANTIATIONS, RandomKitchenSinks
-from gpukfl.kernels import KERNELS, Product, Scaled, Sum
+from gpukfl.kernels import KERNELS, ColumnBlock, Product, Scaled, Sum
 from gpukfl.predictor import (
     ArrayModel,
     ConstantValues,
@@ -32,7 +32,7 @@ from gpukfl.tables._fold_encodings import FoldEncodings
 from gpukfl.tables._lookups import Lookup
 
 _KINDS: tuple[Any, ...] = (
-    *(*KERNELS.values(), Sum, Product, Scaled),
+    *(*KERNELS.values(), Sum, Product, Scaled, ColumnBlock),
     *(*INSTANTIATIONS.values(), RandomKitchenSinks),
     *(*SCALINGS.values(), Calibration, LogTransform, RankTransform),
     *(Table, Column, Coded, Encoding, Lookup),

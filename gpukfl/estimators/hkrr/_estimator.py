@@ -45,7 +45,7 @@ from gpukfl.estimators.hkrr._fit import HKRR, EvidenceHKRR, GradientHKRR, HKRRFi
 from gpukfl.estimators.hkrr._settings import Centers, GradientSetting, HoldOut, Optimizer
 from gpukfl.estimators.scaling import SCALING, SCALING_ATTRIBUTE
 from gpukfl.inspection import Description, Directions, Importances, Names, Objective
-from gpukfl.kernels import Kernel, make_kernel
+from gpukfl.kernels import ColumnBlock, Kernel, KernelTerms, make_kernel, sum_terms
 from gpukfl.linalg import eigvalsh
 from gpukfl.methods import CRITERIA, AverageGradientOuterProduct, variances
 from gpukfl.operators import KernelOperator, apply_map, diagonal_map
@@ -86,7 +86,7 @@ _MAPS = {"evidence": "of the highest evidence", "loo": "of the lowest leave-one-
 def describe(e: Any, names: Names, /) -> Description:
     """Describe a fitted estimator whose arrays are NumPy's."""
     features, importances = names.features, e.feature_importances_
-    kernel = type(e.kernel_).__name__
+    kernel = kernel_text(e.kernel_)
     start = f" (map: {map_text(e)})" if not e.learned_ or e.evidence_ is not None else ""
     return Description(
         **e._fit_fields(names, along="ridge", beside=("n_components",)),
@@ -128,10 +128,24 @@ def _posterior_facts(e: Any) -> dict[str, str]:
     return {"evidence": f"{e.evidence_:.1f} nats", "noise of standard deviation": ends + more}
 
 
+def kernel_text(kernel: Kernel, /) -> str:
+    """Return the name of a kernel, or of the terms of a sum with their shares."""
+    terms = KernelTerms.from_kernel(kernel)
+    names = [
+        type(one.kernel if isinstance(one, ColumnBlock) else one).__name__ for one in terms.kernels
+    ]
+    if len(names) == 1:
+        return type(kernel).__name__
+    return " + ".join(f"{w:.2g} {name}" for w, name in zip(terms.shares, names, strict=True))
+
+
 def map_text(e: Any, /) -> str:
     """Return in words where the linear map comes from."""
     if e.evidence_ is not None and e.learned_:
-        return ("diagonal, " if e.map_.ndim == 1 else "") + _MAPS[e.criterion]
+        shape = "diagonal, " if e.map_.ndim == 1 else ""
+        if e.structure == "diagonals":
+            shape = "diagonal for each term, "
+        return shape + _MAPS[e.criterion]
     if e.learned_:
         return "optimised"
     done = (Status.CONVERGED.name, Status.EARLY_STOPPED.name, Status.DECIDED.name)
@@ -141,7 +155,7 @@ def map_text(e: Any, /) -> str:
 
 # ------------------------------------------------------------------------------------ base
 
-STRUCTURES = ("full", "low_rank", "diagonal")
+STRUCTURES = ("full", "low_rank", "diagonal", "diagonals")
 OPTIMIZERS = {"lbfgs": LBFGS, "varpro": VariableProjection, "agd": AlternatingGradient}
 _ALL_OPTIMIZERS = {**OPTIMIZERS, "agop": AverageGradientOuterProduct}
 _STEPS, _TOL = 100, 1e-4  # of an optimiser that is given by name
@@ -207,10 +221,10 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         check_number("lengthscale", self.lengthscale, low=0, low_allowed=False, also=("auto",))
         held_out = self._hold_out()
         warm = held_out is not None and held_out.warm_start
-        any_kernel = isinstance(self.kernel, str) and self.kernel == "auto"
+        any_kernel = self._mother_kernel is not self.kernel
         settings = (EvidenceHKRR if held_out is None else HKRR)(
             n_components=None if isinstance(self.n_components, str) else int(self.n_components),
-            kernel=make_kernel("gaussian" if any_kernel else self.kernel),
+            kernel=make_kernel(self._mother_kernel),
             ridge=None if isinstance(self.ridge, str) else float(self.ridge),
             lengthscale=None if isinstance(self.lengthscale, str) else float(self.lengthscale),
             centers=self._centers,
@@ -233,6 +247,11 @@ class HKRRBase(LinearFeatures, SteppedLearner):
             raise ValueError(msg)
         return GradientHKRR.from_settings(settings, any_kernel=any_kernel)
 
+    @property
+    def _mother_kernel(self) -> str | Kernel:
+        automatic = isinstance(self.kernel, str) and self.kernel == "auto"
+        return "gaussian" if automatic else self.kernel
+
     def _hold_out(self) -> HoldOut | None:
         """Return the hold-out settings, or None if the evidence is maximised."""
         if isinstance(self.criterion, HoldOut):
@@ -247,10 +266,16 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         chosen, given = self.structure, not isinstance(self.n_components, str)
         if chosen == "auto":
             chosen = "diagonal" if held_out is None and not given else "low_rank"
-        if held_out is not None and chosen == "diagonal":
+        if held_out is not None and chosen in ("diagonal", "diagonals"):
             msg = (
                 "expected structure to be 'full' or 'low_rank' with criterion='hold_out', got "
-                "'diagonal', which goes with 'evidence' and 'loo'"
+                f"{chosen!r}, which goes with 'evidence' and 'loo'"
+            )
+            raise ValueError(msg)
+        if chosen == "diagonals" and len(sum_terms(make_kernel(self._mother_kernel))) == 1:
+            msg = (
+                "expected kernel to be a sum, as Matern52() + 0.2 * Matern32(0.3), with "
+                f"structure='diagonals', which learns one for each term, got {self.kernel!r}"
             )
             raise ValueError(msg)
         if given and chosen != "low_rank":
@@ -296,7 +321,7 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         check_finite_result(back(self.dual_coef_), intercept, back(model.B))
         self.map_, self.centers_ = back(model.B), back(model.Z)
         self.bound_ = back(problem.to_target_units(problem.bound))
-        self.kernel_ = problem.kernel.stretched(model.lengthscale)
+        self.kernel_ = problem.kernel_of(model).stretched(model.lengthscale)
         self.lengthscale_, self.ridge_ = model.lengthscale, float(model.ridge)
         self._keep_directions(problem.gradients(model).T, self.map_)
         self.learned_ = fitted.learned
