@@ -620,8 +620,8 @@ def normalise_metric(
 
     Of at most k rows; or a diagonal one; or those of all terms of a kernel, one below the other.
     """
-    apart, C = metric.C.ndim == 3, to_host(metric.C)
-    C = diagonal_map(C) if apart else C
+    apart = metric.C.ndim == 3
+    C = to_host(diagonal_map(metric.C) if apart else metric.C)
     lengthscale = 1.0 / (float(np.max(C)) if C.ndim == 1 else float(np.linalg.norm(C, 2)))
     B = asarray_like(C * lengthscale, problem.reference)
     kept = apart or k >= B.shape[0]

@@ -496,7 +496,8 @@ _PARAMETERS = (
         Others are "brownian", "gaussian_mixture", "inverse_manhattan", "inverse_multiquadric",
         "laplace", "linear", "manhattan_laplace", "manhattan_mixture", "matern32", "matern52",
         "polynomial", "power_exponential", "rational_quadratic", or a value, such as
-        ``Gaussian() + 0.1 * Linear()``.
+        ``Gaussian() + 0.1 * Linear()``. By "evidence" and "loo" the factors and lengthscales of the
+        terms of a sum are where the search begins: see `structure`.
     ridge : float or "auto", default="auto"
         λ while the map is learned, positive, in units of the kernel. "auto" is chosen by hold-out
         on a geometric grid. The last fit tunes it anew, on the same held-out samples.
@@ -517,10 +518,15 @@ _PARAMETERS = (
         rows, or, where `n_centers` is a number, of more Titsias' bound of it by so many centres;
         nothing is held out, and there are variances. "loo": the leave-one-out error, in closed
         form, of at most 2500 rows. The last two go by L-BFGS whatever `optimizer` is.
-    structure : {"auto", "full", "low_rank", "diagonal"}, default="auto"
+    structure : {"auto", "full", "low_rank", "diagonal", "diagonals"}, default="auto"
         Of the map: any (d, d), of `n_components` rows, or a lengthscale for each feature, which
         goes with "evidence" and "loo". "auto" is "low_rank" with "hold_out" or a given number of
-        components, else "diagonal".
+        components, else "diagonal". Of a sum of kernels, such as ``Matern52() + 0.2 *
+        Matern32(0.3)``, "evidence" and "loo" learn what share of the variance each term has, and
+        its lengthscale in units of the first one's; with "diagonals" each term has a lengthscale
+        for each feature. Lengthscales, shares and noise have a weak prior, normal densities of
+        their logarithms around the typical distance of rows, the kernel as it is given, and 5 %
+        noise: of few rows they stay near these.
     optimizer : {"lbfgs", "varpro", "agd", "agop"}, or a solver, optional
         L-BFGS on the reduced objective (7), the default; variable projection (Algorithm 3);
         alternating gradient descent (Algorithm 4). "agop" descends nothing: the map is the root of
@@ -554,7 +560,8 @@ _ATTRIBUTES = (
     B_ : array of shape (n_components, n_features)
         The learned map, of operator norm at most 1.
     map_ : array of shape (n_components, n_features), or (n_features,)
-        The same as it is kept: of ``structure="diagonal"`` the diagonal alone.
+        The same as it is kept: of ``structure="diagonal"`` the diagonal alone; of "diagonals" those
+        of all terms, one below the other, ``n_terms * n_features`` rows.
     centers_ : array of shape (n_centers, n_features)
         Centres, on the scale of the standardised features.
     dual_coef_ : array of shape (n_centers, n_targets)
