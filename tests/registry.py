@@ -13,6 +13,7 @@ from sklearn.metrics.pairwise import manhattan_distances
 
 from gpukfl.kernels import (
     Brownian,
+    ColumnBlock,
     Gaussian,
     GaussianMixture,
     InverseManhattan,
@@ -242,5 +243,9 @@ KERNEL_CASES = [
             * (oracles.matern52(X, Z, 2.0) + oracles.gaussian(X, Z, 1.0))
             * oracles.matern32(X, Z, 1.0)
         ),
+    ),
+    KernelCase(
+        ColumnBlock(Matern52(1.2), 0, 1) + 0.4 * Gaussian(2.0),
+        lambda X, Z: oracles.matern52(X[:, :1], Z[:, :1], 1.2) + 0.4 * oracles.gaussian(X, Z, 2.0),
     ),
 ]

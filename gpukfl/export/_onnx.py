@@ -14,7 +14,7 @@ from gpukfl._version import __version__
 from gpukfl.core._array import Array, to_host
 from gpukfl.core._files import atomic_write
 from gpukfl.instantiations import INSTANTIATIONS, RandomKitchenSinks
-from gpukfl.kernels import KERNELS, Product, Scaled, Sum
+from gpukfl.kernels import KERNELS, ColumnBlock, Product, Scaled, Sum
 from gpukfl.predictor import Blend, KernelSum, Predictor, weighted_medians
 
 # ---------------------------------------------------------------------------------- tables
@@ -162,6 +162,7 @@ _PARTS: dict[Any, tuple[str, ...]] = {
     Sum: ("first", "second"),
     Product: ("first", "second"),
     Scaled: ("kernel",),
+    ColumnBlock: ("kernel",),
 }
 
 

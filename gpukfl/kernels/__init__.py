@@ -29,6 +29,7 @@ from gpukfl.kernels._radial import (
     Radial,
     RationalQuadratic,
 )
+from gpukfl.kernels._terms import ColumnBlock, KernelTerms, sum_terms
 
 KERNELS: dict[str, type[Kernel]] = {
     "brownian": Brownian,
@@ -72,11 +73,13 @@ def make_kernel(kernel: str | Kernel, /) -> Kernel:
 __all__ = [
     "KERNELS",
     "Brownian",
+    "ColumnBlock",
     "Gaussian",
     "GaussianMixture",
     "InverseManhattan",
     "InverseMultiquadric",
     "Kernel",
+    "KernelTerms",
     "Laplace",
     "Linear",
     "Manhattan",
@@ -93,4 +96,5 @@ __all__ = [
     "Sum",
     "make_kernel",
     "median_distance",
+    "sum_terms",
 ]

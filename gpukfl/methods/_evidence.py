@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Protocol, Self
 
 import numpy as np
 
 from gpukfl.core._array import Array, array_namespace, asarray_like, clip, to_host
 from gpukfl.core._results import History, Status
-from gpukfl.kernels import Kernel
+from gpukfl.kernels import Kernel, KernelTerms, sum_terms
 from gpukfl.linalg import CholeskyFactor, add_to_diagonal, factor_and_measure
 from gpukfl.operators import KernelMatrix, KernelOperator, apply_map, map_gradient
 from gpukfl.solvers import LBFGS, Descent
@@ -37,6 +40,7 @@ class Slopes:
     value: float
     metric: Array  # in the map that it was asked at, of its shape
     log_ratio: float
+    log_factors: np.ndarray  # of the terms of a sum of kernels (s,), none of one kernel
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,20 +235,22 @@ class ExactCriterion:
         """Return the minimal gain of a step, in nats per sample and target."""
         return self._enough if diagonal else _PLATEAU
 
+    def with_kernel(self, kernel: Kernel, /) -> Self:
+        """Return the same criterion of another kernel."""
+        other = copy(self)
+        other.kernel = kernel
+        return other
+
     def posterior(self, C: Array, ratio: float, /) -> Posterior:
-        """Return the posterior at a map (k, d), or a diagonal one (d,).
+        """Return the posterior at a map (k, d), a diagonal one (d,), or several (s, 1, d).
 
         Raises
         ------
         numpy.linalg.LinAlgError
             If S is not positive definite in float64.
         """
-        return self._posterior(
-            self._kernel_operator(apply_map(self.X, self._wide(C))).dense(), ratio
-        )
-
-    def _kernel_operator(self, U: Array) -> KernelOperator:
-        return KernelMatrix(self.kernel, U).cross_operator(U)
+        U = apply_map(self.X, self._wide(C))
+        return self._posterior(_kernel_operator(self.kernel, U).dense(), ratio)
 
     def _wide(self, C: Array) -> Array:
         return array_namespace(C).astype(C, self.X.dtype)
@@ -266,31 +272,70 @@ class ExactCriterion:
         return P if self.roots is None else self.roots * P * self.roots.T
 
     def __call__(self, C: Array, ratio: float, /) -> Slopes:
-        """Evaluate with the gradient at a map (k, d), or a diagonal one (d,).
+        """Evaluate with the gradient at a map (k, d), a diagonal one (d,), or several (s, 1, d).
 
         A GPU is waited for once.
         """
         xp, C = array_namespace(C), self._wide(C)
-        U = apply_map(self.X, C)
-        among = self._kernel_operator(U)
-        K = among.dense()
+        U, kernels = apply_map(self.X, C), sum_terms(self.kernel)
+        parts = [_kernel_operator(one, U).dense() for one in kernels]
+        K, count = functools.reduce(operator.add, parts), len(parts) if len(parts) > 1 else 0
 
         def measure(factor: CholeskyFactor) -> Array:
             value, pull = self.criterion(self._make_posterior(factor, ratio), factor.inverse())
 
             def pull_rows(start: int, stop: int) -> Array:
-                P, part, K_part = pull.rows(start, stop), U[start:stop, :], K[start:stop, :]
+                P, V = pull.rows(start, stop), U[start:stop, :]
                 if self.roots is not None:
                     P = self.roots[start:stop, :] * P * self.roots.T
-                return self.kernel._pullback(part, U, P, K_part)[0]
+                known = [part[start:stop, :] for part in parts]
+                dV, sums = pull_terms(kernels, V, U, P, known)[::2]
+                return xp.concat([dV, sums], axis=1)
 
-            each = among.map_blocks(pull_rows, columns=U.shape[1:], dtype=U.dtype)
-            metric = map_gradient(each, self.X, C)
+            columns = U.shape[1]
+            each = _kernel_operator(self.kernel, U).map_blocks(
+                pull_rows, columns=(columns + count,), dtype=U.dtype
+            )
+            metric = map_gradient(each[:, :columns], self.X, C)
             scalars = xp.stack([value, (0.5 * ratio) * pull.trace])
-            return xp.concat([scalars, xp.reshape(metric, (-1,))])
+            factors = 0.5 * xp.sum(each[:, columns:], axis=0)
+            return xp.concat([scalars, factors, xp.reshape(metric, (-1,))])
 
         numbers = factor_and_measure(self._matrix(K, ratio), measure)
-        return Slopes(float(numbers[0]), numbers[2:].reshape(tuple(C.shape)), float(numbers[1]))
+        factors, metric = numbers[2 : 2 + count], numbers[2 + count :]
+        return Slopes(float(numbers[0]), metric.reshape(tuple(C.shape)), float(numbers[1]), factors)
+
+
+def _kernel_operator(kernel: Kernel, U: Array) -> KernelOperator:
+    return KernelMatrix(kernel, U).cross_operator(U)
+
+
+def pull_terms(
+    kernels: Sequence[Kernel], U: Array, V: Array, P: Array, parts: Sequence[Array], /
+) -> tuple[Array, Array, Array]:
+    """Differentiate a sum of kernels between U (n, k) and V (q, k), where it is pulled by P (n, q).
+
+    Parameters
+    ----------
+    kernels : sequence of Kernel
+        The terms.
+    U, V, P : arrays, shapes (n, k), (q, k) and (n, q)
+        Points, and the derivative in the kernel's values.
+    parts : sequence of arrays, shape (n, q)
+        Values of the terms.
+
+    Returns
+    -------
+    tuple of arrays, shapes (n, k), (q, k) and (n, s)
+        Derivatives in U and V, and in the logarithms of the factors of s terms, by rows of U; of
+        one term, whose factor nobody learns, s is 0.
+    """
+    xp = array_namespace(U)
+    slopes = [one._pullback(U, V, P, part) for one, part in zip(kernels, parts, strict=True)]
+    dU, dV = (functools.reduce(operator.add, each) for each in zip(*slopes, strict=True))
+    if len(parts) == 1:
+        return dU, dV, dU[:, :0]
+    return dU, dV, xp.stack([xp.sum(P * part, axis=1) for part in parts], axis=1)
 
 
 # ---------------------------------------------------------------------------- evidence fit
@@ -311,12 +356,17 @@ _LOG_SHARPEST = math.log(1e3)  # typical lengthscales in one: of shorter ones di
 class MetricCriterion(Protocol):
     """A function of map and noise ratio to maximise."""
 
+    kernel: Kernel
+
     @property
     def scale(self) -> float:
         """The number of samples times that of targets."""
 
     def enough(self, *, diagonal: bool) -> float:
         """Return the minimal gain of a step, in nats per sample and target."""
+
+    def with_kernel(self, kernel: Kernel, /) -> Self:
+        """Return the same criterion of another kernel."""
 
     def __call__(self, C: Array, ratio: float, /) -> Slopes:
         """Evaluate with the gradient."""
@@ -337,34 +387,62 @@ class MetricPrior:
         Standard deviation of its logarithm.
     ratio, ratio_spread : float
         The same of the noise ratio.
+    stretch_spread, share_spread : float
+        Standard deviations of the logarithms of what the lengthscale and the share of a term, in
+        units of those of the first one, are multiplied by: those of the kernel that is given are
+        typical.
     """
 
     lengthscale: float
     length_spread: float = 1.0
     ratio: float = 0.05
     ratio_spread: float = 2.0
+    stretch_spread: float = 1.0
+    share_spread: float = 2.0
 
-    def __call__(self, logs: np.ndarray, /, *, lengths: bool) -> tuple[float, np.ndarray]:
+    def __call__(
+        self, logs: np.ndarray, /, *, lengths: bool, terms: TermLogs | None = None
+    ) -> tuple[float, np.ndarray]:
         """Return the log density up to a constant, and its gradient.
 
-        Of the logarithms of inverse lengthscales, unless `lengths` is false, and of the ratio.
+        Of the logarithms of inverse lengthscales, unless `lengths` is false, of the stretches and
+        shares of `terms`, and of the ratio.
         """
         center = np.full(len(logs), -math.log(self.lengthscale))
         spread = np.full(len(logs), self.length_spread if lengths else math.inf)
+        if terms is not None:
+            center[terms.stretches], spread[terms.stretches] = 0.0, self.stretch_spread
+            center[terms.shares], spread[terms.shares] = terms.typical, self.share_spread
         center[-1], spread[-1] = math.log(self.ratio), self.ratio_spread
         away = (logs - center) / spread
         return -0.5 * float(away @ away), -away / spread
 
 
 @dataclass(frozen=True, eq=False)
+class TermLogs:
+    """Which of the numbers that are learned are of the terms of a sum of kernels."""
+
+    stretches: slice
+    shares: slice
+    typical: np.ndarray  # logarithms of shares over the first, (s - 1,)
+
+
+@dataclass(frozen=True, eq=False)
 class MetricFit:
     """A map, a noise ratio, and the record of their fit."""
 
-    C: Array  # (k, d), or the diagonal (d,)
+    C: Array  # (k, d), the diagonal (d,), or those of each term of the kernel (s, 1, d)
     ratio: float
     value: float  # of the criterion and the log prior
     status: Status
     history: History
+    terms: KernelTerms | None = None  # of the kernel, where they were learned
+
+    def kernel(self, given: Kernel, /) -> Kernel:
+        """Return the kernel that goes with the map, where one was given."""
+        if self.terms is None:
+            return given
+        return self.terms.side_by_side(self.C.shape[-1]) if self.C.ndim == 3 else self.terms.join()
 
 
 def fit_metric(
@@ -373,6 +451,7 @@ def fit_metric(
     /,
     *,
     prior: MetricPrior,
+    terms: KernelTerms | None = None,
     learn_ratio: bool = True,
     optimizer: LBFGS,
     watch: Callable[[int, Array, History], Status | None] = lambda *_: None,
@@ -386,9 +465,14 @@ def fit_metric(
     starts : sequence of (array, float)
         Maps (k, d) with noise ratios, or diagonals (d,) of maps, which then stay diagonal and
         positive: a lengthscale for each feature, of at least a thousandth of the prior's. Of
-        several the best after a few steps goes on.
+        several the best after a few steps goes on. Diagonals (s, 1, d) are of s `terms`.
     prior : MetricPrior
-        Of lengthscales, where maps are diagonal, and of the noise ratio.
+        Of lengthscales, where maps are diagonal, of the noise ratio, and of what is learned of
+        `terms`.
+    terms : KernelTerms, optional
+        Terms of the criterion's kernel, a sum, with what is known of them: their shares are learned
+        with the map. So are, of maps that they have in common, their lengthscales in units of the
+        first; where each has its diagonal, the stretches given are 1.
     learn_ratio : bool
         Whether the noise ratio is learned, or kept.
     optimizer : LBFGS
@@ -407,7 +491,7 @@ def fit_metric(
     FloatingPointError
         If the criterion is not finite at a start.
     """
-    descents = [_Descent(criterion, prior, C, ratio, learn_ratio) for C, ratio in starts]
+    descents = [_Descent(criterion, prior, C, ratio, learn_ratio, terms) for C, ratio in starts]
     best, begun = descents[0], descents[0].start
     enough = criterion.enough(diagonal=best.diagonal)
     solver, watch = replace(optimizer, tol=0.0), _stop_at_plateau(watch, enough)
@@ -433,7 +517,11 @@ def _value(tried: tuple[Descent, _Descent]) -> float:
 
 
 class _Descent:
-    """A criterion as a function of host numbers, starting at a map."""
+    """A criterion as a function of host numbers, starting at a map.
+
+    The numbers are the map, by rows, the logarithms of what is learned of the terms of a kernel,
+    and that of the noise ratio.
+    """
 
     def __init__(
         self,
@@ -442,31 +530,40 @@ class _Descent:
         C: Array,
         ratio: float,
         learn_ratio: bool,
+        terms: KernelTerms | None = None,
     ) -> None:
         self.criterion, self.prior, self.C = criterion, prior, C
-        self.diagonal, self.learn_ratio = C.ndim == 1, learn_ratio
+        self.diagonal, self.learn_ratio = C.ndim != 2, learn_ratio
         host = to_host(C).astype(np.float64)
         # Lengthscales of features differ by orders of magnitude, and so would slopes in entries
         self.units = np.ones(1) if self.diagonal else _column_norms(host)
         metric = np.log(host) if self.diagonal else host / self.units
         # Of a longer metric squares are so large that small distances are their rounding
         self.most = _LOG_SHARPEST - math.log(prior.lengthscale) if self.diagonal else math.inf
-        self.start = np.append(metric, math.log(ratio))
+        self.terms = _LearnedTerms(criterion.kernel, terms, C) if terms is not None else None
+        own = np.zeros(0) if self.terms is None else self.terms.start
+        self.start = np.concatenate([metric.ravel(), own, [math.log(ratio)]])
 
     def unpack(self, x: np.ndarray, /) -> tuple[Array, float]:
         """Return map and noise ratio."""
-        entries = x[:-1].reshape(tuple(self.C.shape))
+        entries = x[: self._size].reshape(tuple(self.C.shape))
         host = self._inverse_lengths(entries) if self.diagonal else entries * self.units
         return asarray_like(host, self.C), math.exp(np.clip(x[-1], *_LOG_RATIOS))
+
+    @property
+    def _size(self) -> int:
+        return math.prod(self.C.shape)
 
     def _inverse_lengths(self, logs: np.ndarray) -> np.ndarray:
         return np.exp(np.minimum(logs, self.most))
 
     def fit(self, descent: Descent, /) -> MetricFit:
         """Return the result of a descent."""
-        C, ratio = self.unpack(to_host(descent.x))
+        x = to_host(descent.x)
+        C, ratio = self.unpack(x)
         value = -descent.value * self.criterion.scale
-        return MetricFit(C, ratio, value, descent.status, descent.history)
+        terms = None if self.terms is None else self.terms.unpack(x[self._size : -1])
+        return MetricFit(C, ratio, value, descent.status, descent.history, terms)
 
     def function(self, at: Array, /) -> tuple[float, Array]:
         """Return the negative criterion per sample and target, with its gradient."""
@@ -474,21 +571,90 @@ class _Descent:
         with np.errstate(over="ignore", invalid="ignore"):  # the line search turns back
             C, ratio = self.unpack(x)
             try:
-                found = self.criterion(C, ratio)
+                value, metric, of_terms, of_ratio = self._evaluate(C, ratio, x[self._size : -1])
             except np.linalg.LinAlgError:
                 return math.inf, np.zeros_like(x)
-        metric = to_host(found.metric)
         if self.diagonal:
-            metric = metric * self._inverse_lengths(x[:-1]) * (x[:-1] <= self.most)
+            logs = x[: self._size].reshape(metric.shape)
+            metric = metric * self._inverse_lengths(logs) * (logs <= self.most)
         else:
             metric = metric * self.units
-        slope = np.append(metric, found.log_ratio)
-        more, pull = self.prior(x, lengths=self.diagonal)
+        slope = np.concatenate([metric.ravel(), of_terms, [of_ratio]])
+        logs_of = None if self.terms is None else self.terms.logs(self._size)
+        more, pull = self.prior(x, lengths=self.diagonal, terms=logs_of)
         low, high = _LOG_RATIOS
         slope[-1] *= low <= x[-1] <= high
         slope = slope + pull
         slope[-1] *= self.learn_ratio
-        return -(found.value + more) / self.criterion.scale, -slope / self.criterion.scale
+        return -(value + more) / self.criterion.scale, -slope / self.criterion.scale
+
+    def _evaluate(
+        self, C: Array, ratio: float, logs: np.ndarray
+    ) -> tuple[float, np.ndarray, np.ndarray, float]:
+        """Return the criterion with its derivatives in the map, the terms and the noise ratio."""
+        if self.terms is None:
+            found = self.criterion(C, ratio)
+            return found.value, to_host(found.metric), np.zeros(0), found.log_ratio
+        kernel, maps = self.terms.side_by_side(C, logs)
+        found = self.criterion.with_kernel(kernel)(maps, ratio)
+        metric, of_terms = self.terms.slopes(found, to_host(C), logs)
+        return found.value, metric, of_terms, found.log_ratio
+
+
+class _LearnedTerms:
+    """The terms of a kernel as a function of logarithms: stretches and shares over the first ones.
+
+    Without the former where each term has its own map.
+    """
+
+    def __init__(self, given: Kernel, known: KernelTerms, C: Array) -> None:
+        self.known, self.apart = known, C.ndim == 3
+        shares = np.log(KernelTerms.from_kernel(given).shares)
+        self.typical = shares[1:] - shares[0]
+        known_shares = np.log(known.shares)
+        stretches = np.zeros(0) if self.apart else np.log(known.stretches[1:])
+        self.start = np.concatenate([stretches, known_shares[1:] - known_shares[0]])
+
+    def logs(self, begin: int) -> TermLogs:
+        """Return which numbers are learned, from the first of them."""
+        middle, end = begin + len(self.start) - len(self.typical), begin + len(self.start)
+        return TermLogs(slice(begin, middle), slice(middle, end), self.typical)
+
+    def unpack(self, logs: np.ndarray, /) -> KernelTerms:
+        """Return the terms."""
+        count = len(self.known) - 1
+        heights = np.append(0.0, logs[len(logs) - count :])
+        shares = np.exp(heights - heights.max())
+        stretches = np.exp(np.append(0.0, np.zeros(count) if self.apart else logs[:count]))
+        return KernelTerms(
+            self.known.kernels, tuple((shares / shares.sum()).tolist()), tuple(stretches.tolist())
+        )
+
+    def side_by_side(self, C: Array, logs: np.ndarray, /) -> tuple[Kernel, Array]:
+        """Return the kernel whose terms each have their map, and these."""
+        terms = self.unpack(logs)
+        kernel = terms.side_by_side(C.shape[0] if C.ndim == 2 else C.shape[-1])
+        if self.apart:
+            return kernel, C
+        xp = array_namespace(C)
+        maps = [C / length for length in terms.stretches]
+        if C.ndim == 2:
+            return kernel, xp.concat(maps, axis=0)
+        return kernel, xp.stack(maps, axis=0)[:, None, :]
+
+    def slopes(
+        self, found: Slopes, C: np.ndarray, logs: np.ndarray, /
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the derivatives in the map, and in the logarithms."""
+        terms, metric = self.unpack(logs), to_host(found.metric)
+        shares = found.log_factors - np.asarray(terms.shares) * found.log_factors.sum()
+        if self.apart:
+            return metric, shares[1:]
+        each = metric.reshape(len(terms), *C.shape) / np.expand_dims(
+            terms.stretches, tuple(range(1, C.ndim + 1))
+        )
+        stretches = [-float(np.sum(part * C)) for part in each[1:]]
+        return each.sum(axis=0), np.concatenate([stretches, shares[1:]])
 
 
 def _column_norms(C: np.ndarray) -> np.ndarray:

@@ -14,15 +14,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 
 from gpukfl.core._array import Array, array_namespace, like, to_double, to_host
 from gpukfl.core._lazy import OldName
-from gpukfl.kernels import Kernel
+from gpukfl.kernels import Kernel, sum_terms
 from gpukfl.linalg import CholeskyFactor, add_to_diagonal
-from gpukfl.methods._evidence import LOG_2PI, Slopes
+from gpukfl.methods._evidence import LOG_2PI, Slopes, pull_terms
 from gpukfl.methods._kernel_ridge import DenseSystem
 from gpukfl.methods._nystrom import NystromFactor, NystromSystem
 from gpukfl.operators import KernelOperator, map_gradient
@@ -225,8 +227,14 @@ class BoundCriterion:
         """Return the minimal gain of a step, in nats per sample and target."""
         return _ENOUGH
 
+    def with_kernel(self, kernel: Kernel, /) -> Self:
+        """Return the same criterion of another kernel."""
+        other = copy(self)
+        other.kernel = kernel
+        return other
+
     def system(self, C: Array, /) -> NystromSystem:
-        """Compute the sums over the rows at a map (k, d), or a diagonal one (d,)."""
+        """Compute the sums at a map (k, d), a diagonal one (d,), or several (s, 1, d)."""
         B = array_namespace(self.Z).astype(C, self.Z.dtype)
         operator = KernelOperator(self.kernel, self.rows, self.Z, B, keep=True)
         return NystromSystem.from_rows(operator, self.Y, self.weights)
@@ -289,7 +297,7 @@ class BoundCriterion:
         return array_namespace(U).sum(own if w is None else w[start:stop, 0] * own)
 
     def __call__(self, C: Array, ratio: float, /) -> Slopes:
-        """Evaluate with the gradient at a map (k, d), or a diagonal one (d,)."""
+        """Evaluate with the gradient at a map (k, d), a diagonal one (d,), or several (s, 1, d)."""
         system = self.system(C)
         posterior = BoundPosterior.from_system(system, ratio, self.count)
         xp, operator = array_namespace(self.Z), system.operator
@@ -302,15 +310,17 @@ class BoundCriterion:
         of_gram = L.unwhiten(of_M + 0.5 * t / r * one)
         of_core = L.unwhiten(r * of_M + 0.5 * t * one - 0.5 * t / r * posterior.H)
         of_moment = L.solve_upper(g) / (r * posterior.squares[None, :])
-        diagonal, metric, dV = self._slopes(operator, C, of_gram, of_moment, -0.5 * t / r)
-        V = operator.centers
-        here, there = self.kernel._pullback(V, V, of_core, operator.core)
+        diagonal, metric, dV, factors = self._slopes(operator, C, of_gram, of_moment, -0.5 * t / r)
+        V, kernels = operator.centers, sum_terms(self.kernel)
+        parts = _evaluate_terms(kernels, V, V, operator.core)
+        here, there, sums = pull_terms(kernels, V, V, of_core, parts)
         metric = metric + map_gradient(dV + here + there, self.Z, C)
+        factors = factors + xp.sum(sums, axis=0)
         trace = _trace(posterior.H)
         log_ratio = r * _trace(of_M) + 0.5 * t * q
         log_ratio += 0.5 * t / r * (float(diagonal) - trace)
         value = posterior.evidence(n, self.log_weight, float(diagonal))
-        return Slopes(value, to_host(metric), log_ratio)
+        return Slopes(value, to_host(metric), log_ratio, to_host(factors))
 
     @property
     def log_weight(self) -> float:
@@ -326,8 +336,8 @@ class BoundCriterion:
         of_moment: Array,
         of_diagonal: float,
     ) -> list[Array]:
-        """Return the weighted diagonal, and derivatives in the map and the centres."""
-        xp = array_namespace(self.Z)
+        """Return the weighted diagonal, and derivatives in map, centres and factors of terms."""
+        xp, kernels = array_namespace(self.Z), sum_terms(self.kernel)
 
         def compute(start: int, stop: int) -> tuple[Array, ...]:
             X = self.rows.block(start, stop)
@@ -335,9 +345,14 @@ class BoundCriterion:
             K = operator.values(start, stop, U)
             P = 2.0 * (K @ of_gram) + self.Y[start:stop, :] @ of_moment.T
             w = xp.ones_like(U[:, :1]) if self.weights is None else self.weights[start:stop, :]
-            dU, dV = self.kernel._pullback(U, operator.centers, w * P, K)
+            parts = _evaluate_terms(kernels, U, operator.centers, K)
+            dU, dV, sums = pull_terms(kernels, U, operator.centers, w * P, parts)
             dU = dU + of_diagonal * _diagonal_slopes(self.kernel, U, w)
-            return self._diagonal(U, start, stop), map_gradient(dU, X, C), dV
+            factors = xp.sum(sums, axis=0)
+            if len(kernels) > 1:
+                own = [xp.sum(w[:, 0] * one.diagonal(U)) for one in kernels]
+                factors = factors + of_diagonal * xp.stack(own)
+            return self._diagonal(U, start, stop), map_gradient(dU, X, C), dV, factors
 
         return operator.sum_over_blocks(compute)
 
@@ -360,6 +375,11 @@ def _factor_definite(
             if share == _SHARES[-1]:
                 raise
     raise AssertionError
+
+
+def _evaluate_terms(kernels: Sequence[Kernel], U: Array, V: Array, K: Array) -> list[Array]:
+    """Return the values (n, q) of the terms of a sum, which are `K` together."""
+    return [K] if len(kernels) == 1 else [one._evaluate(U, V) for one in kernels]
 
 
 def _trace(A: Array) -> float:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
+import operator
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,10 +28,20 @@ from gpukfl.core._array import (
     library_name,
     to_host,
 )
-from gpukfl.kernels import KERNELS, Manhattan, PowerExponential
+from gpukfl.kernels import (
+    KERNELS,
+    ColumnBlock,
+    Kernel,
+    Manhattan,
+    PowerExponential,
+    Scaled,
+    Sum,
+    sum_terms,
+)
 from gpukfl.kernels._radial import Radial
 from gpukfl.linalg import interpolate_columns, interpolate_knots
 from gpukfl.linalg._distances import fast_power
+from gpukfl.operators import diagonal_map
 from gpukfl.predictor._classes import Classes, proba
 from gpukfl.predictor._foreign import LinearValues
 from gpukfl.predictor._forest import Forest
@@ -311,11 +323,14 @@ def put_on_place(x: np.ndarray, there: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class KernelStack:
-    """A stack of sums of one kernel, with lengthscales merged into rows and centres."""
+    """A stack of sums of one kernel, with lengthscales merged into rows and centres.
+
+    Points of a sum of kernels are those of its terms, side by side.
+    """
 
     prepared: Prepared
     components: Array  # (m, d, k), or factors (m, 1, d), or (m, 1, 1) of all features
-    values: Squares | Powers
+    values: Squares | Powers | Terms
     counts: tuple[int, ...]  # centres of each model; what is beyond is padding
     coef: Array  # (m, q, t)
     bound: Array | None  # (m, 1, t)
@@ -329,6 +344,8 @@ class KernelStack:
             return None
         if f.coef is None or f.columns is not None:
             return None
+        if _way(f.kernel) is Terms and f.components is None:
+            return None
         nothing = [one is None for one in (f.bound, f.bounds)]
         turns = None if f.components is None else f.components.ndim
         kernel = _unit_kernel(f.kernel)
@@ -341,11 +358,11 @@ class KernelStack:
         kernel, there = parts[0].kernel, parts[0].reference
         way = _way(kernel)
         assert way is not None
-        centers = [to_host(one.points) / one.kernel.lengthscale for one in parts]
+        centers = [_stretch_points(to_host(one.points), one.kernel) for one in parts]
         return cls(
             prepared=Prepared.build(models, places, views),
             components=put_on_place(np.stack([_stretch_matrix(one) for one in parts]), there),
-            values=way.from_centers(centers, _unit_kernel(kernel), there),
+            values=way.from_centers(centers, [one.kernel for one in parts], there),
             counts=tuple(map(len, centers)),
             coef=put_on_place(_pad_and_stack([to_host(one.coef) for one in parts]), there),
             bound=_limits([one.bound for one in parts], 0, there),
@@ -396,11 +413,40 @@ class KernelStack:
 
 
 def _unit_kernel(kernel: Any) -> Any:
+    """Return the kernel at lengthscale 1, or those of the terms of a sum with their columns."""
+    if _way(kernel) is Terms:
+        return tuple((_unit_kernel(one), columns) for _, one, columns in _split(kernel))
     return dataclasses.replace(kernel, lengthscale=1.0)
+
+
+def _split(kernel: Kernel) -> list[tuple[float, Any, tuple[int, int | None]]]:
+    """Return the terms of a sum: factor, kernel, and the columns that it sees from start to stop.
+
+    The stop of all columns is None.
+    """
+    found: list[tuple[float, Any, tuple[int, int | None]]] = []
+    for term in sum_terms(kernel):
+        factor, one = (term.factor, term.kernel) if isinstance(term, Scaled) else (1.0, term)
+        if isinstance(one, ColumnBlock):
+            found.append((factor, one.kernel, (one.start, one.stop)))
+        else:
+            found.append((factor, one, (0, None)))
+    return found
+
+
+def _stretch_points(U: np.ndarray, kernel: Any) -> np.ndarray:
+    """Return points (n, k) in units of the lengthscale; of a sum those of all terms."""
+    if _way(kernel) is not Terms:
+        return U / kernel.lengthscale
+    return np.concatenate(
+        [U[:, slice(*columns)] / one.lengthscale for _, one, columns in _split(kernel)], axis=1
+    )
 
 
 def _stretch_matrix(f: Any) -> np.ndarray:
     """Return the map (d, k), (1, d) or (1, 1) of points in units of the lengthscale."""
+    if _way(f.kernel) is Terms:
+        return _stretch_points(to_host(diagonal_map(f.components)).T, f.kernel)
     stretch = 1.0 / f.kernel.lengthscale
     if f.components is None:
         return np.asarray([[stretch]])
@@ -423,8 +469,11 @@ class Squares:
     profile: Callable[[Any], Any]
 
     @classmethod
-    def from_centers(cls, centers: Sequence[np.ndarray], kernel: Radial, there: Array, /) -> Self:
+    def from_centers(
+        cls, centers: Sequence[np.ndarray], kernels: Sequence[Radial], there: Array, /
+    ) -> Self:
         """Stack the centres (q, k) of models, padded by centres with coefficient 0."""
+        kernel = _unit_kernel(kernels[0])
         middle = [points.mean(axis=0) for points in centers]
         Z = _pad_and_stack([points - c for points, c in zip(centers, middle, strict=True)])
         squares = np.sum(Z * Z, axis=2, keepdims=True)
@@ -452,8 +501,11 @@ class Powers:
     kernel: Any  # of lengthscale 1
 
     @classmethod
-    def from_centers(cls, centers: Sequence[np.ndarray], kernel: Any, there: Array, /) -> Self:
+    def from_centers(
+        cls, centers: Sequence[np.ndarray], kernels: Sequence[Any], there: Array, /
+    ) -> Self:
         """Stack the centres (q, k) of models, padded by centres with coefficient 0."""
+        kernel = _unit_kernel(kernels[0])
         Z = _pad_and_stack([points.astype(np.float64) for points in centers])
         columns = np.ascontiguousarray(Z.transpose(0, 2, 1))
         return cls(put_on_place(columns, there), kernel)
@@ -505,14 +557,59 @@ class Powers:
         return sizes if power == 1 else np.asarray(fast_power(sizes, power))
 
 
+@dataclass(frozen=True, eq=False)
+class Terms:
+    """Sums of functions of squared distances, each of its own columns."""
+
+    parts: tuple[Squares, ...]
+    ends: tuple[int, ...]  # of the columns of each part
+    factors: Array  # (s, m, 1, 1)
+
+    @classmethod
+    def from_centers(
+        cls, centers: Sequence[np.ndarray], kernels: Sequence[Any], there: Array, /
+    ) -> Self:
+        """Stack the centres (q, k) of models, padded by centres with coefficient 0."""
+        split = [_split(kernel) for kernel in kernels]
+        own = [0 if stop is None else stop - start for _, _, (start, stop) in split[0]]
+        # What is left is that of terms that see all columns
+        whole = (centers[0].shape[1] - sum(own)) // max(own.count(0), 1)
+        widths = [width or whole for width in own]
+        ends = np.cumsum([0, *widths])
+        parts = [
+            Squares.from_centers(
+                [points[:, ends[k] : ends[k + 1]] for points in centers],
+                [terms[k][1] for terms in split],
+                there,
+            )
+            for k in range(len(widths))
+        ]
+        factors = np.asarray([[factor for factor, _, _ in terms] for terms in split]).T
+        dtype = centers[0].dtype
+        placed = put_on_place(factors[..., None, None].astype(dtype), there)
+        return cls(tuple(parts), tuple(ends[1:].tolist()), placed)
+
+    def evaluate(self, U: Array, start: int, stop: int, q: int, /) -> Array:
+        """Values (s, n, q) at points (s, n, k), by q centres of the models from start to stop."""
+        begins = (0, *self.ends[:-1])
+        values = (
+            self.factors[k, start:stop, ...] * part.evaluate(U[:, :, begin:end], start, stop, q)
+            for k, (part, begin, end) in enumerate(zip(self.parts, begins, self.ends, strict=True))
+        )
+        return functools.reduce(operator.add, values)
+
+
 def _pad_and_stack(arrays: Sequence[np.ndarray]) -> np.ndarray:
     """Stack arrays (q, k) of models, padded to equal numbers of rows."""
     q = max(map(len, arrays))
     return np.stack([np.pad(one, ((0, q - len(one)), (0, 0))) for one in arrays])
 
 
-def _way(kernel: Any) -> type[Squares] | type[Powers] | None:
+def _way(kernel: Any) -> type[Squares] | type[Powers] | type[Terms] | None:
     """Return the class that evaluates a kernel, or None."""
+    if isinstance(kernel, (Sum, Scaled)):
+        squares = all(_way(one) is Squares for _, one, _ in _split(kernel))
+        return Terms if squares else None
     if type(kernel) not in KERNELS.values():  # a user's may be evaluated in another way
         return None
     if not _LEAST < getattr(kernel, "lengthscale", 0.0) < _LARGEST:

@@ -13,7 +13,7 @@ from gpukfl.core._archive import Archive, RefusedError, check_version
 from gpukfl.estimators._calibration import Calibration
 from gpukfl.estimators.scaling import SCALINGS
 from gpukfl.instantiations import INSTANTIATIONS, Instantiation, RandomKitchenSinks
-from gpukfl.kernels import KERNELS, Kernel, Product, Scaled, Sum
+from gpukfl.kernels import KERNELS, ColumnBlock, Kernel, Product, Scaled, Sum
 from gpukfl.predictor import (
     Blend,
     Calibrated,
@@ -41,7 +41,7 @@ from gpukfl.tables._fold_encodings import FoldEncodings
 from gpukfl.tables._seen import are_levels
 
 KINDS: dict[Any, tuple[type, ...]] = {  # the classes of abstract ones that a file may hold
-    Kernel: (*KERNELS.values(), Sum, Product, Scaled),
+    Kernel: (*KERNELS.values(), Sum, Product, Scaled, ColumnBlock),
     Instantiation: (*INSTANTIATIONS.values(), RandomKitchenSinks),
     Scaling: tuple(SCALINGS.values()),
     Calibrated: (Calibration,),

@@ -12,6 +12,7 @@ from registry import KERNEL_CASES
 from gpukfl.kernels import (
     KERNELS,
     Brownian,
+    ColumnBlock,
     Gaussian,
     GaussianMixture,
     InverseManhattan,
@@ -40,7 +41,7 @@ scale_by = pytest.mark.parametrize("lengthscaled", ALONE, ids=str)
 
 def test_every_kernel_is_in_the_registry():
     tested = {type(part) for case in KERNEL_CASES for part in parts(case.kernel)}
-    assert tested == {*KERNELS.values(), Sum, Product, Scaled}
+    assert tested == {*KERNELS.values(), Sum, Product, Scaled, ColumnBlock}
 
 
 def parts(kernel):

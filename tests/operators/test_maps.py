@@ -31,6 +31,25 @@ def test_rows_and_slopes_of_a_diagonal_map(on, rng, factors):
     assert diagonal_map(whole) is whole
 
 
+def test_several_diagonal_maps_are_their_matrices_one_below_the_other(on, rng):
+    both = on.rounded(rng.uniform(0.5, 2.0, (2, 1, 4)))
+    matrix = np.concatenate([np.diag(factors) for factors in both[:, 0, :]])
+    X, dU = on.rounded(rng.standard_normal((6, 4))), on.rounded(rng.standard_normal((6, 8)))
+    B, whole = on.put(both), on.put(matrix)
+    on.assert_close(diagonal_map(B), matrix, ulps=0)
+    on.assert_close(apply_map(on.put(X), B), X @ matrix.T, ulps=8)
+    on.assert_close(map_row_gradient(on.put(dU), B), dU @ matrix, ulps=100)
+    slopes = map_gradient(on.put(dU), on.put(X), B)
+    expected = map_gradient(dU, X, matrix)
+    expected = np.stack([np.diag(expected[:4]), np.diag(expected[4:])])[:, None, :]
+    on.assert_close(slopes, expected, ulps=200)
+    rows, Z = Rows(on.put(X), on.reference), on.put(X[:3])
+    short = KernelOperator(Matern52(), rows, Z, B)
+    on.assert_close(
+        short.dense(), on.host(KernelOperator(Matern52(), rows, Z, whole).dense()), ulps=100
+    )
+
+
 def test_kernels_see_a_diagonal_map_as_its_matrix(on, rng, factors):
     X = on.rounded(rng.standard_normal((9, 4)))
     rows, Z = Rows(on.put(X), on.reference), on.put(X[:3])

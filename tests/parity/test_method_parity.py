@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 from registry import PENALTIES
 
 from gpukfl.instantiations import GaussianSign, Stumps
-from gpukfl.kernels import Gaussian, Laplace, ManhattanLaplace, Matern52
+from gpukfl.kernels import (
+    Gaussian,
+    KernelTerms,
+    Laplace,
+    ManhattanLaplace,
+    Matern32,
+    Matern52,
+)
 from gpukfl.methods import (
     LOSSES,
     AverageGradientOuterProduct,
@@ -106,6 +113,30 @@ def test_maps_of_gradients(on_double, problem, structure):
 
     operands = problem.X, centered(problem), problem.weights
     assert_agrees(on_double, call, *operands, layout=problem.layout, ulps=1e7)
+
+
+@given(problems(**some_rows), st.sampled_from(["evidence", "loo"]), st.booleans())
+@examples(8)
+def test_metrics_of_sums_by_evidence(on_double, problem, criterion, apart):
+    kernel = Matern52() + 0.3 * Matern32(0.4)
+
+    def call(X, Y, weights, C):
+        found = fit_metric(
+            ExactCriterion(kernel, X, Y, criterion=criterion, weights=weights),
+            [(C, 0.1)],
+            prior=MetricPrior(2.0),
+            terms=KernelTerms.from_kernel(kernel),
+            optimizer=LBFGS(max_iter=3),
+        )
+        learned = [*found.terms.shares, *found.terms.stretches]
+        return found.C, np.asarray([found.ratio, found.value, *learned])
+
+    weights = None if problem.weights is None else problem.weights + 0.5
+    d = problem.X.shape[1]
+    C = np.full((2, 1, d) if apart else d, 0.5)
+    operands = problem.X, centered(problem), weights, C
+    dtypes = [None, "host"]
+    assert_agrees(on_double, call, *operands, layout=problem.layout, ulps=1e7, dtypes=dtypes)
 
 
 @given(problems(**some_rows), st.sampled_from(["evidence", "loo"]))

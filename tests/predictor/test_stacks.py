@@ -10,13 +10,20 @@ import pytest
 from served_models import NEW, TARGETS, X, Y, model, said
 
 import gpukfl
-from gpukfl import runtime
+from gpukfl import HKRRRegressor, runtime
 from gpukfl._accel.trust import use_numpy_only
 from gpukfl.estimators.scaling import RobustScaling, StandardScaling
-from gpukfl.kernels import Laplace, ManhattanLaplace, PowerExponential
+from gpukfl.kernels import (
+    Laplace,
+    Linear,
+    ManhattanLaplace,
+    Matern32,
+    Matern52,
+    PowerExponential,
+)
 from gpukfl.partitioned._rows import Rows
 from gpukfl.predictor import Forest, Predictor
-from gpukfl.predictor._stacks import Alone, ForestStack, Powers, disable_buffering
+from gpukfl.predictor._stacks import Alone, ForestStack, Powers, Terms, disable_buffering
 from gpukfl.predictor._views import Place, View, Views
 
 MEMBERS = ("linear", "trees", "manhattan_laplace", "laplace", "matern52", "agop", "bkernn")
@@ -68,6 +75,27 @@ def test_other_scales_of_the_target(transform, tmp_path):
     found = blend(transform=transform)
     assert found.estimator.target_transform_ is not None
     agree(found, light_of(found, tmp_path))
+
+
+SUMS = {
+    "one metric": (Matern52() + 0.2 * Matern32(0.3), "diagonal"),
+    "a map": (Matern52() + 0.2 * Matern32(0.3), "low_rank"),
+    "a metric for each term": (Matern52() + 0.2 * Matern32(0.3), "diagonals"),
+    "no stack": (Matern52() + 0.2 * Linear(), "diagonals"),
+}
+
+
+@pytest.mark.parametrize("kind", SUMS)
+def test_sums_of_kernels_are_as_alone(kind, tmp_path):
+    kernel, structure = SUMS[kind]
+    options = {"kernel": kernel, "structure": structure, "random_state": 0}
+    member = HKRRRegressor(criterion="evidence", **options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = gpukfl.fit(X, Y, members=[("sum", member), "linear"], n_folds=2, progress=False)
+    agree(found, light_of(found, tmp_path))
+    terms = [s for s in stacks_of(found) if isinstance(getattr(s, "values", None), Terms)]
+    assert len(terms) == (kind != "no stack")
 
 
 def test_what_is_not_stacked_is_evaluated_alone(tmp_path):
@@ -161,7 +189,7 @@ def test_scalings_of_all_classes_are_one_array():
 )
 def test_powers_of_differences_are_those_of_the_kernel(kernel, monkeypatch):
     centers, rows = [X[:20], X[20:40], X[40:60]], np.stack([NEW, NEW + 0.1, X[:1] + 0.0 * NEW])
-    values, given = Powers.from_centers(centers, kernel, X), (0, len(centers), 20)
+    values, given = Powers.from_centers(centers, [kernel] * 3, X), (0, len(centers), 20)
     whole, part = values.evaluate(rows, *given), values.evaluate(rows[1:], 1, 3, 15)
     np.testing.assert_allclose(whole[1:, :, :15], part)
     expected = [kernel._evaluate(U, Z) for U, Z in zip(rows, centers, strict=True)]

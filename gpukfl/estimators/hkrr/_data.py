@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -25,7 +26,7 @@ from gpukfl.estimators._data import Data, HeldOut, draw_weighted_rows, truncate
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators.hkrr._settings import HKRRSettings, TunedRefit, largest_n_components
-from gpukfl.kernels import Kernel, median_distance
+from gpukfl.kernels import Kernel, KernelTerms, median_distance
 from gpukfl.methods import (
     AverageGradientOuterProduct,
     BoundCriterion,
@@ -100,6 +101,7 @@ class SolvedModel:
     ridge: float
     jitter: Jitter
     tuned: TunedRefit | None = None  # by which the ridge of the last fit was chosen
+    kernel: Kernel | None = None  # at lengthscale 1, where it was learned; else the problem's
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,9 +169,19 @@ class HyperKernelProblem(Data):
         some.weight = total_weight(some.Y, some.weights)
         return some
 
-    def operator(self, X: Rows, B: Array, lengthscale: float, Z: Array) -> KernelOperator:
-        """Return the kernel operator of the mapped points."""
-        return KernelOperator(self.kernel, X, Z, B / lengthscale, keep=True)
+    def with_kernel(self, kernel: Kernel) -> HyperKernelProblem:
+        """Return the problem with another kernel."""
+        other = copy(self)
+        other.kernel = kernel
+        return other
+
+    def kernel_of(self, model: SolvedModel) -> Kernel:
+        """Return the kernel of a model, at lengthscale 1."""
+        return self.kernel if model.kernel is None else model.kernel
+
+    def operator(self, model: SolvedModel, X: Rows, B: Array, Z: Array) -> KernelOperator:
+        """Return the kernel operator of a model's mapped points, in the precision of its arrays."""
+        return KernelOperator(self.kernel_of(model), X, Z, B / model.lengthscale, keep=True)
 
     def system(self, kernel: Kernel, Z: Array, B: Array | None = None) -> NystromSystem:
         """Return the normal equations in float64, which small ridges need."""
@@ -186,7 +198,7 @@ class HyperKernelProblem(Data):
 
     def predict(self, model: SolvedModel, X: Array) -> Array:
         """Predict at placed rows, clipped to the range of the targets (Section 4.3)."""
-        operator = self.operator(Rows(X, self.reference), model.B, model.lengthscale, model.Z)
+        operator = self.operator(model, Rows(X, self.reference), model.B, model.Z)
         xp = array_namespace(X)
         fitted = operator @ xp.astype(model.alpha, X.dtype)
         return truncate(fitted, self.bound)
@@ -201,7 +213,7 @@ class HyperKernelProblem(Data):
         index = draw_weighted_rows(self.root_weights, self.n, count, self.rng)
         rows, s = self.rows.take_with(index, self.root_weights)
         X, B = to_double(rows.whole()), to_double(model.B)
-        operator = self.operator(Rows(X, X[:0, 0]), B, model.lengthscale, to_double(model.Z))
+        operator = self.operator(model, Rows(X, X[:0, 0]), B, to_double(model.Z))
         weights = None if s is None else to_double(s) ** 2
         found = principal_gradients(operator, to_double(model.alpha), weights)
         squares, directions = map(to_host, found)
@@ -464,18 +476,20 @@ class MetricSearch:
     ) -> MetricFit:
         """Learn a lengthscale for each feature on some rows, perhaps from another metric."""
         part = problem.part(at_most)
-        starts = [(at.C, at.ratio)] if at is not None else self.first(part)
-        return self._fit(part, starts)
+        if at is None:
+            return self._fit(part, self.first(part))
+        return self._fit(part, [(at.C, at.ratio)], at.terms)
 
     def start_metric(self, known: MetricFit, problem: HyperKernelProblem, /) -> MetricFit:
         """Return the starting metric, by the diagonal one of a fit to similar rows.
 
         Which features matter would tell of samples that were among those rows and are held out now:
-        of few rows only the mean lengthscale and the noise are taken.
+        of few rows only the mean lengthscale, the noise, and what is known of the terms of a kernel
+        are taken.
         """
         xp, C = array_namespace(problem.reference), place_map(known.C, problem)
         if problem.n <= FIRST_ROWS:
-            C = xp.exp(xp.zeros_like(C) + xp.mean(xp.log(C)))
+            C = xp.exp(xp.zeros_like(C) + xp.mean(xp.log(C), axis=-1, keepdims=True))
         return replace(known, C=C, ratio=self._noise_ratio(known))
 
     def _noise_ratio(self, known: MetricFit) -> float:
@@ -487,16 +501,24 @@ class MetricSearch:
         Kept as it is, a map of many numbers would tell of samples that are held out now.
         """
         start = place_map(known.C, problem)
-        return self._fit(problem.part(at_most), [(start, self._noise_ratio(known))])
+        return self._fit(problem.part(at_most), [(start, self._noise_ratio(known))], known.terms)
 
     def first(self, part: HyperKernelProblem) -> Sequence[tuple[Array, float]]:
         """Return equal lengthscales, short and long."""
         typical = make_metric_prior(part).lengthscale
         ones = array_namespace(part.reference).ones(part.d, **double_like(part.reference))
+        if part.settings.structure == "diagonals":
+            xp, terms = array_namespace(ones), KernelTerms.from_kernel(part.kernel)
+            ones = xp.stack([ones] * len(terms), axis=0)[:, None, :]
         ratio = _RATIO if self.ratio is None else self.ratio
         return [(ones / (stretch * typical), ratio) for stretch in _METRIC_STRETCHES]
 
-    def _fit(self, part: HyperKernelProblem, starts: Sequence[tuple[Array, float]]) -> MetricFit:
+    def _fit(
+        self,
+        part: HyperKernelProblem,
+        starts: Sequence[tuple[Array, float]],
+        terms: KernelTerms | None = None,
+    ) -> MetricFit:
         by_pairs = part.n <= EXACT_ROWS
         criterion = (
             exact_criterion(part, self.criterion)
@@ -509,6 +531,7 @@ class MetricSearch:
             criterion,
             starts,
             prior=make_metric_prior(part),
+            terms=initial_terms(part) if terms is None else terms,
             learn_ratio=self.ratio is None,
             optimizer=LBFGS(max_iter=_STEPS, max_time=self.left()),
             watch=self.watch,
@@ -520,13 +543,22 @@ class MetricSearch:
         """Learn a map of k rows on some rows, from a diagonal one; k = None is chosen."""
         part = problem.part(at_most)
         if k != part.d:
-            C = average_gradient_map(part if part.n <= EXACT_ROWS else problem.part(EXACT_ROWS), at)
+            some = part if part.n <= EXACT_ROWS else problem.part(EXACT_ROWS)
+            C = average_gradient_map(some.with_kernel(at.kernel(some.kernel)), at)
         else:
             C = diagonal_map(at.C)
         if k is None:
             k = n_leading_directions(to_host(C))
         start = resized_map(C, k, rng=part.rng) if k < part.d else C
-        return self._fit(part, [(start, at.ratio)])
+        return self._fit(part, [(start, at.ratio)], at.terms)
+
+
+def initial_terms(part: HyperKernelProblem, /) -> KernelTerms | None:
+    """Return the terms of a kernel of which the evidence learns; None of one that is kept."""
+    if part.settings.criterion == "hold_out":
+        return None
+    terms = KernelTerms.from_kernel(part.kernel)
+    return terms if len(terms) > 1 else None
 
 
 def place_map(C: Array, problem: HyperKernelProblem) -> Array:
@@ -584,11 +616,16 @@ def n_leading_directions(C: np.ndarray, /) -> int:
 def normalise_metric(
     problem: HyperKernelProblem, metric: MetricFit, k: int, /
 ) -> tuple[Array, float]:
-    """Return a map of norm 1 and at most k rows, or a diagonal one, and its lengthscale."""
-    C = to_host(metric.C)
+    """Return a map of norm 1, and its lengthscale.
+
+    Of at most k rows; or a diagonal one; or those of all terms of a kernel, one below the other.
+    """
+    apart = metric.C.ndim == 3
+    C = to_host(diagonal_map(metric.C) if apart else metric.C)
     lengthscale = 1.0 / (float(np.max(C)) if C.ndim == 1 else float(np.linalg.norm(C, 2)))
     B = asarray_like(C * lengthscale, problem.reference)
-    return B if k >= B.shape[0] else resized_map(B, k, rng=problem.rng), lengthscale
+    kept = apart or k >= B.shape[0]
+    return B if kept else resized_map(B, k, rng=problem.rng), lengthscale
 
 
 def learn_map_by_evidence(
@@ -617,6 +654,7 @@ class EvidenceModel:
 
 def solve_exactly(problem: HyperKernelProblem, metric: MetricFit, /) -> EvidenceModel:
     """Solve with all pairs of rows."""
+    problem = problem.with_kernel(metric.kernel(problem.kernel))
     posterior = exact_criterion(problem, "evidence").posterior(metric.C, metric.ratio)
     Z = problem.rows.whole()
     xp = array_namespace(Z)
@@ -632,6 +670,7 @@ def solve_by_centers(
     problem: HyperKernelProblem, metric: MetricFit, count: int, /
 ) -> EvidenceModel:
     """Solve with all rows, through some of them."""
+    problem = problem.with_kernel(metric.kernel(problem.kernel))
     criterion = bound_criterion(problem, count, metric.C)
     posterior, value = criterion.evaluate(metric.C, metric.ratio)
     jitter, taken = Jitter.from_factor(posterior.factor), replace(metric, ratio=posterior.ratio)
@@ -646,4 +685,4 @@ def model_from_metric(
     """Return the model at a metric, with the ridge of HKRR."""
     B, lengthscale = normalise_metric(problem, metric, problem.d)
     ridge = metric.ratio / problem.weight
-    return SolvedModel(B, lengthscale, Z, alpha, ridge, jitter)
+    return SolvedModel(B, lengthscale, Z, alpha, ridge, jitter, kernel=problem.kernel)

@@ -37,7 +37,7 @@ from gpukfl.estimators.hkrr._fit import HKRR, EvidenceHKRR, GradientHKRR, HKRRFi
 from gpukfl.estimators.hkrr._settings import Centers, GradientSetting, HoldOut, Optimizer
 from gpukfl.estimators.scaling import SCALING, SCALING_ATTRIBUTE
 from gpukfl.inspection import Description, Directions, Importances, Names, Objective
-from gpukfl.kernels import Kernel, make_kernel
+from gpukfl.kernels import ColumnBlock, Kernel, KernelTerms, make_kernel, sum_terms
 from gpukfl.linalg import eigvalsh
 from gpukfl.methods import CRITERIA, AverageGradientOuterProduct, variances
 from gpukfl.operators import KernelOperator, apply_map, diagonal_map
@@ -64,7 +64,7 @@ _MAPS = {"evidence": "of the highest evidence", "loo": "of the lowest leave-one-
 def describe(e: Any, names: Names, /) -> Description:
     """Describe a fitted estimator whose arrays are NumPy's."""
     features, importances = names.features, e.feature_importances_
-    kernel = type(e.kernel_).__name__
+    kernel = kernel_text(e.kernel_)
     start = f" (map: {map_text(e)})" if not e.learned_ or e.evidence_ is not None else ""
     return Description(
         **e._fit_fields(names, along="ridge", beside=("n_components",)),
@@ -106,10 +106,24 @@ def _posterior_facts(e: Any) -> dict[str, str]:
     return {"evidence": f"{e.evidence_:.1f} nats", "noise of standard deviation": ends + more}
 
 
+def kernel_text(kernel: Kernel, /) -> str:
+    """Return the name of a kernel, or of the terms of a sum with their shares."""
+    terms = KernelTerms.from_kernel(kernel)
+    names = [
+        type(one.kernel if isinstance(one, ColumnBlock) else one).__name__ for one in terms.kernels
+    ]
+    if len(names) == 1:
+        return type(kernel).__name__
+    return " + ".join(f"{w:.2g} {name}" for w, name in zip(terms.shares, names, strict=True))
+
+
 def map_text(e: Any, /) -> str:
     """Return in words where the linear map comes from."""
     if e.evidence_ is not None and e.learned_:
-        return ("diagonal, " if e.map_.ndim == 1 else "") + _MAPS[e.criterion]
+        shape = "diagonal, " if e.map_.ndim == 1 else ""
+        if e.structure == "diagonals":
+            shape = "diagonal for each term, "
+        return shape + _MAPS[e.criterion]
     if e.learned_:
         return "optimised"
     done = (Status.CONVERGED.name, Status.EARLY_STOPPED.name, Status.DECIDED.name)
@@ -119,7 +133,7 @@ def map_text(e: Any, /) -> str:
 
 # ------------------------------------------------------------------------------------ base
 
-STRUCTURES = ("full", "low_rank", "diagonal")
+STRUCTURES = ("full", "low_rank", "diagonal", "diagonals")
 OPTIMIZERS = {"lbfgs": LBFGS, "varpro": VariableProjection, "agd": AlternatingGradient}
 _ALL_OPTIMIZERS = {**OPTIMIZERS, "agop": AverageGradientOuterProduct}
 _STEPS, _TOL = 100, 1e-4  # of an optimiser that is given by name
@@ -198,10 +212,10 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         check_number("lengthscale", self.lengthscale, low=0, low_allowed=False, also=("auto",))
         held_out = self._hold_out()
         warm = held_out is not None and held_out.warm_start
-        any_kernel = isinstance(self.kernel, str) and self.kernel == "auto"
+        any_kernel = self._mother_kernel is not self.kernel
         settings = (EvidenceHKRR if held_out is None else HKRR)(
             n_components=None if isinstance(self.n_components, str) else int(self.n_components),
-            kernel=make_kernel("gaussian" if any_kernel else self.kernel),
+            kernel=make_kernel(self._mother_kernel),
             ridge=None if isinstance(self.ridge, str) else float(self.ridge),
             lengthscale=None if isinstance(self.lengthscale, str) else float(self.lengthscale),
             centers=self._centers,
@@ -224,6 +238,11 @@ class HKRRBase(LinearFeatures, SteppedLearner):
             raise ValueError(msg)
         return GradientHKRR.from_settings(settings, any_kernel=any_kernel)
 
+    @property
+    def _mother_kernel(self) -> str | Kernel:
+        automatic = isinstance(self.kernel, str) and self.kernel == "auto"
+        return "gaussian" if automatic else self.kernel
+
     def _hold_out(self) -> HoldOut | None:
         """Return the hold-out settings, or None if the evidence is maximised."""
         if isinstance(self.criterion, HoldOut):
@@ -238,10 +257,16 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         chosen, given = self.structure, not isinstance(self.n_components, str)
         if chosen == "auto":
             chosen = "diagonal" if held_out is None and not given else "low_rank"
-        if held_out is not None and chosen == "diagonal":
+        if held_out is not None and chosen in ("diagonal", "diagonals"):
             msg = (
                 "expected structure to be 'full' or 'low_rank' with criterion='hold_out', got "
-                "'diagonal', which goes with 'evidence' and 'loo'"
+                f"{chosen!r}, which goes with 'evidence' and 'loo'"
+            )
+            raise ValueError(msg)
+        if chosen == "diagonals" and len(sum_terms(make_kernel(self._mother_kernel))) == 1:
+            msg = (
+                "expected kernel to be a sum, as Matern52() + 0.2 * Matern32(0.3), with "
+                f"structure='diagonals', which learns one for each term, got {self.kernel!r}"
             )
             raise ValueError(msg)
         if given and chosen != "low_rank":
@@ -295,7 +320,7 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         return KernelSum(
             intercept=intercept,
             scaling=problem.scaling,
-            kernel=problem.kernel.stretched(model.lengthscale),
+            kernel=problem.kernel_of(model).stretched(model.lengthscale),
             centers=back(model.Z),
             coef=coef,
             B=B,
@@ -468,7 +493,8 @@ _PARAMETERS = (
         Others are "brownian", "gaussian_mixture", "inverse_manhattan", "inverse_multiquadric",
         "laplace", "linear", "manhattan_laplace", "manhattan_mixture", "matern32", "matern52",
         "polynomial", "power_exponential", "rational_quadratic", or a value, such as
-        ``Gaussian() + 0.1 * Linear()``.
+        ``Gaussian() + 0.1 * Linear()``. By "evidence" and "loo" the factors and lengthscales of the
+        terms of a sum are where the search begins: see `structure`.
     ridge : float or "auto", default="auto"
         λ while the map is learned, positive, in units of the kernel. "auto" is chosen by hold-out
         on a geometric grid. The last fit tunes it anew, on the same held-out samples.
@@ -489,10 +515,15 @@ _PARAMETERS = (
         rows, or, where `n_centers` is a number, of more Titsias' bound of it by so many centres;
         nothing is held out, and there are variances. "loo": the leave-one-out error, in closed
         form, of at most 2500 rows. The last two go by L-BFGS whatever `optimizer` is.
-    structure : {"auto", "full", "low_rank", "diagonal"}, default="auto"
+    structure : {"auto", "full", "low_rank", "diagonal", "diagonals"}, default="auto"
         Of the map: any (d, d), of `n_components` rows, or a lengthscale for each feature, which
         goes with "evidence" and "loo". "auto" is "low_rank" with "hold_out" or a given number of
-        components, else "diagonal".
+        components, else "diagonal". Of a sum of kernels, such as ``Matern52() + 0.2 *
+        Matern32(0.3)``, "evidence" and "loo" learn what share of the variance each term has, and
+        its lengthscale in units of the first one's; with "diagonals" each term has a lengthscale
+        for each feature. Lengthscales, shares and noise have a weak prior, normal densities of
+        their logarithms around the typical distance of rows, the kernel as it is given, and 5 %
+        noise: of few rows they stay near these.
     optimizer : {"lbfgs", "varpro", "agd", "agop"}, or a solver, optional
         L-BFGS on the reduced objective (7), the default; variable projection (Algorithm 3);
         alternating gradient descent (Algorithm 4). "agop" descends nothing: the map is the root of
@@ -526,7 +557,8 @@ _ATTRIBUTES = (
     B_ : array of shape (n_components, n_features)
         The learned map, of operator norm at most 1.
     map_ : array of shape (n_components, n_features), or (n_features,)
-        The same as it is kept: of ``structure="diagonal"`` the diagonal alone.
+        The same as it is kept: of ``structure="diagonal"`` the diagonal alone; of "diagonals" those
+        of all terms, one below the other, ``n_terms * n_features`` rows.
     centers_ : array of shape (n_centers, n_features)
         Centres, on the scale of the standardised features.
     dual_coef_ : array of shape (n_centers, n_targets)

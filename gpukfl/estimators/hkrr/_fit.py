@@ -41,6 +41,7 @@ from gpukfl.estimators.hkrr._data import (
     LearnedMap,
     MetricSearch,
     SolvedModel,
+    initial_terms,
     learn_map_by_evidence,
     place_map,
     solve_by_centers,
@@ -458,6 +459,7 @@ def tuned_settings(
 # ----------------------------------------------------------------------------- by evidence
 
 _STOPPED = (Status.INTERRUPTED, Status.TIME_LIMIT)
+_DIAGONAL = ("diagonal", "diagonals")  # structures of maps
 
 
 class EvidenceHKRR(HKRRMethod):
@@ -546,11 +548,12 @@ class EvidenceHKRR(HKRRMethod):
         )
         if problem.constant:
             C, ratio = search.first(problem)[-1]
-            return MetricFit(C, ratio, 0.0, Status.CONVERGED, History())
-        if known is not None and known.C.ndim > 1 and problem.n >= KEPT_ROWS:
+            terms = initial_terms(problem)
+            return MetricFit(C, ratio, 0.0, Status.CONVERGED, History(), terms)
+        if known is not None and known.C.ndim == 2 and problem.n >= KEPT_ROWS:
             return search.again(problem, most, known)
         found = self._diagonal(search, problem, most, known)
-        if self.structure == "diagonal" or found.status in _STOPPED:
+        if self.structure in _DIAGONAL or found.status in _STOPPED:
             return found
         k = problem.d if self.structure == "full" else self.n_components
         return search.learn_map(problem, most, k, found)
@@ -559,9 +562,9 @@ class EvidenceHKRR(HKRRMethod):
         self, search: MetricSearch, problem: HyperKernelProblem, most: int, known: MetricFit | None
     ) -> MetricFit:
         found = None
-        if known is not None and known.C.ndim == 1:
+        if known is not None and known.C.ndim != 2:
             found = search.start_metric(known, problem)
-            if problem.n >= KEPT_ROWS and self.structure == "diagonal":
+            if problem.n >= KEPT_ROWS and self.structure in _DIAGONAL:
                 return found
         if found is None or problem.n <= FIRST_ROWS:
             found = search.diagonal(problem, FIRST_ROWS, found)

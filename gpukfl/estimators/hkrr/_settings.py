@@ -95,7 +95,7 @@ class HKRRSettings:
     start_lengthscale: float | None  # of that
     scaling: str | None
     criterion: str = "hold_out"  # by which the map is learned, or "evidence", "loo"
-    structure: str = "full"  # of the map, or "low_rank", "diagonal"
+    structure: str = "full"  # of the map, or "low_rank", "diagonal", "diagonals"
 
     @property
     def is_given(self) -> bool:
