@@ -23,7 +23,7 @@ from gpukfl.core._array import (
 from gpukfl.core._results import Status
 from gpukfl.core._warnings import keep_warnings, warn
 from gpukfl.estimators._base import predict_finite, restore_on_error
-from gpukfl.estimators._calibration import Calibration, HeldOutScores
+from gpukfl.estimators._calibration import Calibration, HeldOutScores, SoftmaxCalibration
 from gpukfl.estimators._dask import run_on_data_device
 from gpukfl.estimators._declared import Declared, Labels, Record
 from gpukfl.estimators._samples import Samples
@@ -162,6 +162,7 @@ class OneHotClassifier(LabelClassifier):
     """
 
     _signs: ClassVar[bool] = False  # whether targets are -1 and 1 instead of 0 and 1
+    _calibration: ClassVar[type[Calibration | SoftmaxCalibration]] = Calibration
     _predict: Callable[[Any, str], Array]
     _attributes: ClassVar[dict[str, Declared]] = {"calibration_": Record(Calibration)}
     _rules: ClassVar[dict[str, Callable[[Any], bool]]] = {
@@ -170,7 +171,7 @@ class OneHotClassifier(LabelClassifier):
 
     def _calibrate(self, held_out: Callable[[], HeldOutScores | None]) -> None:
         """Fit the calibration of probabilities to held-out rows."""
-        self.calibration_ = Calibration()
+        self.calibration_ = self._calibration()
         try:
             found = held_out()
         except KeyboardInterrupt:  # the model is there
@@ -182,7 +183,7 @@ class OneHotClassifier(LabelClassifier):
             F, Y, weights = found
             codes = Y.argmax(axis=1) if Y.shape[1] > 1 else (Y[:, 0] > 0.5).astype(np.int64)
             scores = to_host(self._classes().all_probabilities(F))
-            self.calibration_ = Calibration.fit(scores, codes, weights)
+            self.calibration_ = self._calibration.fit(scores, codes, weights)
 
     def _classes(self) -> Classes:
         """Return the map from scores to classes and probabilities."""

@@ -74,6 +74,7 @@ from gpukfl.methods._kernel_ridge import (
     nystrom_preconditioner,
     solve_by_conjugate_gradients,
 )
+from gpukfl.methods._logistic_evidence import LogisticCriterion, LogisticFit, fit_by_least_squares, prior_means
 from gpukfl.methods._multi_indices import (
     LARGEST_DEGREE,
     DegreeLaw,

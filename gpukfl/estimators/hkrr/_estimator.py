@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
@@ -24,6 +25,7 @@ from gpukfl.core._places import Backend
 from gpukfl.core._results import Status
 from gpukfl.core._warnings import warn
 from gpukfl.estimators._base import OF_EVERY_FIT, ArrayRegressor
+from gpukfl.estimators._calibration import Calibration, SoftmaxCalibration
 from gpukfl.estimators._classifier import CLASS_WEIGHT, OF_CLASSIFIERS, OneHotClassifier
 from gpukfl.estimators._dask import run_on_data_device
 from gpukfl.estimators._data import rescale_dual_coefficients, truncate
@@ -42,7 +44,7 @@ from gpukfl.estimators._learner import SearchResult, SteppedLearner
 from gpukfl.estimators._validation import check_finite_result, validate_samples
 from gpukfl.estimators.hkrr._data import KEPT_ROWS, GPPosterior, HyperKernelProblem
 from gpukfl.estimators.hkrr._fit import HKRR, EvidenceHKRR, GradientHKRR, HKRRFitted
-from gpukfl.estimators.hkrr._settings import Centers, GradientSetting, HoldOut, Optimizer
+from gpukfl.estimators.hkrr._settings import LOGISTIC, Centers, GradientSetting, HoldOut, Optimizer
 from gpukfl.estimators.scaling import SCALING, SCALING_ATTRIBUTE
 from gpukfl.inspection import Description, Directions, Importances, Names, Objective
 from gpukfl.kernels import ColumnBlock, Kernel, KernelTerms, make_kernel, sum_terms
@@ -80,7 +82,11 @@ ATTRIBUTES: dict[str, Declared] = {
 # ----------------------------------------------------------------------------- description
 
 _FEW = 3  # targets whose noise is said
-_MAPS = {"evidence": "of the highest evidence", "loo": "of the lowest leave-one-out error"}
+_MAPS = {
+    "evidence": "of the highest evidence",
+    "loo": "of the lowest leave-one-out error",
+    "logistic": "of the highest evidence of classes",
+}
 
 
 def describe(e: Any, names: Names, /) -> Description:
@@ -123,6 +129,8 @@ def _posterior_facts(e: Any) -> dict[str, str]:
     """Return noise and evidence of a Gaussian process as facts, if there is one."""
     if e.evidence_ is None:
         return {}
+    if e.noise_ is None:
+        return {"evidence": f"{e.evidence_:.1f} nats"}
     ends = ", ".join(f"{value:.4g}" for value in e.noise_.tolist()[:_FEW])
     more = ", ..." if len(e.noise_) > _FEW else ""
     return {"evidence": f"{e.evidence_:.1f} nats", "noise of standard deviation": ends + more}
@@ -257,7 +265,8 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         if isinstance(self.criterion, HoldOut):
             return self.criterion
         check_kind("criterion", self.criterion, (HoldOut, str))
-        check_choice("criterion", self.criterion, ("hold_out", *CRITERIA))
+        of_classes = (LOGISTIC,) if is_classifier(self) else ()
+        check_choice("criterion", self.criterion, ("hold_out", *CRITERIA, *of_classes))
         return HoldOut() if self.criterion == "hold_out" else None
 
     def _structure(self, held_out: HoldOut | None) -> str:
@@ -316,7 +325,8 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         model = fitted.model
         # What does not vary plays no part, whatever the map says
         model = replace(model, B=model.B * asarray_like(problem.rows.varying() * 1.0, model.B))
-        self.intercept_ = intercept = back(problem.y_mean)
+        offsets = 0.0 if model.offsets is None else model.offsets
+        self.intercept_ = intercept = back(problem.y_mean + offsets)
         self.dual_coef_ = rescale_dual_coefficients(model.alpha, problem, intercept)
         check_finite_result(back(self.dual_coef_), intercept, back(model.B))
         self.map_, self.centers_ = back(model.B), back(model.Z)
@@ -326,7 +336,7 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         self._keep_directions(problem.gradients(model).T, self.map_)
         self.learned_ = fitted.learned
         self.jitter_ = model.jitter.size
-        self._keep_belief(problem, fitted.belief, back)
+        self._keep_belief(problem, fitted, back)
         self._keep_steps(fitted.steps.history, fitted.status, _QUIET)
         self._warn(problem, fitted)
 
@@ -343,13 +353,18 @@ class HKRRBase(LinearFeatures, SteppedLearner):
     def _keep_belief(
         self,
         problem: HyperKernelProblem,
-        belief: GPPosterior | None,
+        fitted: HKRRFitted,
         back: Callable[[Array], Array],
     ) -> None:
         """Set the attributes for variances, in the units of the targets."""
         self.factor_: Array | None = None
         self.inner_factor_: Array | None = None
         self.evidence_ = self.amplitude_ = self.noise_ = None
+        belief, latent, ratio = fitted.belief, fitted.latent, fitted.metric and fitted.metric.ratio
+        if latent is not None:
+            self.evidence_ = latent.evidence
+            self.amplitude_ = back(array_namespace(latent.dual_coef).full_like(
+                latent.dual_coef[0, :], ratio**-0.5))
         if belief is None:
             return
         xp = array_namespace(problem.y_scale)
@@ -688,3 +703,13 @@ class HKRRClassifier(OneHotClassifier, HKRRBase):
     >>> bool(HKRRClassifier(2, ridge=1e-3, random_state=0).fit(X, y).score(X, y) > 0.95)
     True
     """
+
+    @property
+    def _signs(self) -> bool:  # type: ignore[override]
+        """Whether scores are log odds, 0 where two classes are as likely."""
+        return isinstance(self.criterion, str) and self.criterion == LOGISTIC
+
+    @property
+    def _calibration(self) -> type[Calibration | SoftmaxCalibration]:  # type: ignore[override]
+        """What makes probabilities of scores."""
+        return SoftmaxCalibration if self._signs else Calibration

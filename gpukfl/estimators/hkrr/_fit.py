@@ -12,6 +12,7 @@ import numpy as np
 from gpukfl.core._array import Array, array_namespace, like
 from gpukfl.core._places import Place
 from gpukfl.core._results import History, Status
+from gpukfl.core._warnings import warn
 from gpukfl.estimators._data import HeldOut, truncate
 from gpukfl.estimators._learner import SearchResult
 from gpukfl.estimators._run import Run
@@ -38,6 +39,7 @@ from gpukfl.estimators.hkrr._data import (
     GPPosterior,
     HyperKernelProblem,
     Jitter,
+    LOGISTIC_ROWS,
     LearnedMap,
     MetricSearch,
     SolvedModel,
@@ -46,6 +48,7 @@ from gpukfl.estimators.hkrr._data import (
     place_map,
     solve_by_centers,
     solve_exactly,
+    solve_logistic,
 )
 from gpukfl.estimators.hkrr._settings import (
     GradientSetting,
@@ -61,6 +64,7 @@ from gpukfl.methods import (
     AverageGradientOuterProduct,
     GradientFit,
     HKRRFit,
+    LogisticFit,
     MappedProblem,
     MappedRidge,
     MetricFit,
@@ -215,6 +219,7 @@ class HKRRFitted:
     belief: GPPosterior | None = None
     metric: MetricFit | None = None  # where the evidence gave the map
     ridges: tuple[float, ...] = ()  # of the fits whose gradients gave it
+    latent: LogisticFit | None = None  # of classes, by their log odds
 
 
 class HKRRMethod(HKRRSettings):
@@ -512,6 +517,7 @@ class EvidenceHKRR(HKRRMethod):
             metric.status,
             learned=not problem.constant,
             belief=found.belief,
+            latent=found.latent,
             metric=metric,
         )
 
@@ -521,7 +527,12 @@ class EvidenceHKRR(HKRRMethod):
         """Learn a metric on some rows, perhaps from a known one, and solve with all rows."""
         together = problem.rows.partitioning is None
         problem = problem.part(problem.n) if together else problem
+        if self.is_logistic and not together:
+            n, problem = problem.n, problem.part(LEARN_ROWS)
+            warn(f"log odds of classes are fitted to {problem.n} of the {n} rows, which are in parts")
         metric = self.metric(problem, run, known)
+        if self.is_logistic:
+            return solve_logistic(problem, metric)
         count = problem.n_refit_centers()
         if together and problem.n <= max(EXACT_ROWS, count):
             return solve_exactly(problem, metric)
@@ -539,6 +550,7 @@ class EvidenceHKRR(HKRRMethod):
         # somebody asks for centres. The error of leaving out has no bound
         by_centers = self.criterion == "evidence" and self.centers.are_given
         most = LEARN_ROWS if by_centers else EXACT_ROWS
+        most = LOGISTIC_ROWS if self.is_logistic else most
         search = MetricSearch(
             self.criterion,
             None if self.ridge is None else problem.weight * self.ridge,
