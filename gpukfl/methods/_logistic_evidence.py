@@ -91,9 +91,11 @@ class LogisticCriterion(ExactCriterion):
         ones = xp.ones_like(self.Y[:, 0])
         self.w = ones if weights is None else xp.astype(weights[:, 0], self.Y.dtype)
         self.offsets = prior_means(self.Y, self.w)
+        self._means = self.offsets.tolist()
         of_class = to_host(xp.sum(self.Y, axis=0))
         self._varying = [c for c, m in enumerate(of_class) if 0 < m < self.Y.shape[0]]
         self.count = float(len(self._varying))
+        self._near: dict[int, Array] = {}  # coefficients of the last mode of each class
 
     def __call__(self, C: Array, ratio: float, /) -> Slopes:
         """Evaluate with the gradient at a map (k, d), a diagonal one (d,), or several (s, 1, d)."""
@@ -104,7 +106,7 @@ class LogisticCriterion(ExactCriterion):
         value, slope = 0.0, xp.zeros_like(K)
         for c in self._varying:
             mode = self.mode(K, c)
-            evidence, turn = _evidence_of_class(K, self.Y[:, c], self.w, self.offsets[c], mode)
+            evidence, turn = _evidence_of_class(K, self._means[c], mode)
             value, slope = value + evidence, slope + turn
         pulled = slope / ratio
         pull = Pull(lambda start, stop: pulled[start:stop, :], xp.sum(xp.linalg.diagonal(pulled)))
@@ -114,7 +116,9 @@ class LogisticCriterion(ExactCriterion):
 
     def mode(self, K: Array, c: int, /) -> Mode:
         """Return the mode of the latent function of class c, where g has the covariance K."""
-        return find_mode(K, self.Y[:, c], self.w, self.offsets[c])
+        found = find_mode(K, self.Y[:, c], self.w, self._means[c], self._near.get(c))
+        self._near[c] = found.coef
+        return found
 
     def fit(self, C: Array, ratio: float, /) -> LogisticFit:
         """Return the latent functions at a map and a ratio, with all samples as centres.
@@ -153,7 +157,9 @@ def log_likelihood(f: Array, y: Array, w: Array, /) -> float:
     return float(xp.sum(w * log_sigmoid((2.0 * y - 1.0) * f)))
 
 
-def find_mode(K: Array, y: Array, w: Array, mean: float, /) -> Mode:
+def find_mode(
+    K: Array, y: Array, w: Array, mean: float, start: Array | None = None, /
+) -> Mode:
     """Find the mode of a latent function by Newton's method (Algorithm 3.1), with shorter steps.
 
     Parameters
@@ -164,6 +170,8 @@ def find_mode(K: Array, y: Array, w: Array, mean: float, /) -> Mode:
         Classes, 0 or 1, and weights.
     mean : float
         m.
+    start : array, shape (n,), optional
+        a to begin with, as of a similar K; by default 0.
 
     Raises
     ------
@@ -171,8 +179,9 @@ def find_mode(K: Array, y: Array, w: Array, mean: float, /) -> Mode:
         If it does not converge.
     """
     xp = array_namespace(K)
-    g = a = xp.zeros_like(y)
-    value = log_likelihood(mean + g, y, w)
+    a = xp.zeros_like(y) if start is None else start
+    g = K @ a
+    value = log_likelihood(mean + g, y, w) - 0.5 * float(xp.sum(a * g))
     for _ in range(_MOST_STEPS):
         roots, gradient = _curvature(mean + g, y, w)
         factor = _factor(K, roots)
@@ -212,22 +221,18 @@ def _half_log_determinant(factor: CholeskyFactor) -> Array:
     return xp.sum(xp.log(xp.linalg.diagonal(factor.L)))
 
 
-def _evidence_of_class(
-    K: Array, y: Array, w: Array, mean: float, mode: Mode
-) -> tuple[float, Array]:
+def _evidence_of_class(K: Array, mean: float, mode: Mode) -> tuple[float, Array]:
     r"""Return the evidence, and twice its symmetric derivative (n, n) with respect to K.
 
     .. math:: a a^\top - R + u a^\top + a u^\top, \qquad R = W^{1/2} B^{-1} W^{1/2}
 
-    The last two terms are of the mode, which moves with K: with :math:`s_i = - \tfrac12 \Sigma_{ii}
-    \, dW_{ii} / df_i` and :math:`\Sigma = (K^{-1} + W)^{-1}`, it is :math:`u = (I - R K) s`.
+    The last two terms are of the mode, which moves with K: :math:`u = (I - R K) s`, where s is the
+    derivative of :math:`-\tfrac12 \log |B|` by f, :math:`-\tfrac12 (1 - B^{-1}_{ii}) (1 - 2 p_i)`.
     """
     xp, a, roots = array_namespace(K), mode.coef, mode.roots
-    R = roots[:, None] * mode.factor.inverse() * roots[None, :]
-    white = mode.factor.solve_lower(roots[:, None] * K)
-    variance = xp.linalg.diagonal(K) - xp.sum(white * white, axis=0)
-    f = mean + mode.shift
-    s = -0.5 * variance * roots * roots * (1.0 - 2.0 * xp.exp(log_sigmoid(f)))
+    inverse, p = mode.factor.inverse(), xp.exp(log_sigmoid(mean + mode.shift))
+    s = -0.5 * (1.0 - xp.linalg.diagonal(inverse)) * (1.0 - 2.0 * p)
+    R = roots[:, None] * inverse * roots[None, :]
     u = s - R @ (K @ s)
     value = mode.value - float(_half_log_determinant(mode.factor))
     turned = u[:, None] * a[None, :]

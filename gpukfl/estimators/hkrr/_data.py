@@ -707,21 +707,18 @@ def solve_by_centers(
 
 
 def solve_logistic(problem: HyperKernelProblem, metric: MetricFit, /) -> EvidenceModel:
-    """Fit the log odds of classes at a metric, with all rows as centres or, of many, some."""
+    """Fit the log odds of classes at a metric, with all rows as centres."""
     problem = problem.with_kernel(metric.kernel(problem.kernel))
-    if problem.n <= EXACT_ROWS:
-        Z = problem.rows.whole()
-        fit = exact_criterion(problem, LOGISTIC).fit(metric.C, metric.ratio)
-    else:
-        Z, fit = _fit_log_odds(problem, metric)
-    offsets = asarray_like(fit.offsets, fit.dual_coef)
-    model = model_from_metric(problem, metric, Z, fit.dual_coef, Jitter(0.0, raised=False))
-    return EvidenceModel(metric, replace(model, offsets=offsets), latent=fit)
+    fit = exact_criterion(problem, LOGISTIC).fit(metric.C, metric.ratio)
+    return _logistic_model(problem, metric, problem.rows.whole(), fit)
 
 
-def _fit_log_odds(problem: HyperKernelProblem, metric: MetricFit) -> tuple[Array, LogisticFit]:
-    """Fit log odds through some centres, by reweighted least squares."""
-    Z = problem.centers(min(LOGISTIC_CENTERS, problem.n_refit_centers()), metric.C)
+def solve_logistic_by_centers(
+    problem: HyperKernelProblem, metric: MetricFit, count: int, /
+) -> EvidenceModel:
+    """Fit the log odds of classes through some centres, by reweighted least squares."""
+    problem = problem.with_kernel(metric.kernel(problem.kernel))
+    Z = problem.centers(count, metric.C)
     Y, weights = problem._wide_targets()
     xp, B = array_namespace(Y), to_double(metric.C)
     w = xp.ones_like(Y[:, 0]) if weights is None else weights[:, 0]
@@ -741,7 +738,16 @@ def _fit_log_odds(problem: HyperKernelProblem, metric: MetricFit) -> tuple[Array
         if status is not Status.CONVERGED:
             warn("the log odds of a class have not converged", ConvergenceWarning)
         columns.append(coef)
-    return Z, LogisticFit(xp.stack(columns, axis=1), offsets, metric.value)
+    fit = LogisticFit(xp.stack(columns, axis=1), offsets, metric.value)
+    return _logistic_model(problem, metric, Z, fit)
+
+
+def _logistic_model(
+    problem: HyperKernelProblem, metric: MetricFit, Z: Array, fit: LogisticFit
+) -> EvidenceModel:
+    model = model_from_metric(problem, metric, Z, fit.dual_coef, Jitter(0.0, raised=False))
+    offsets = asarray_like(fit.offsets, fit.dual_coef)
+    return EvidenceModel(metric, replace(model, offsets=offsets), latent=fit)
 
 
 def model_from_metric(

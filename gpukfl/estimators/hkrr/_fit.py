@@ -39,6 +39,7 @@ from gpukfl.estimators.hkrr._data import (
     GPPosterior,
     HyperKernelProblem,
     Jitter,
+    LOGISTIC_CENTERS,
     LOGISTIC_ROWS,
     LearnedMap,
     MetricSearch,
@@ -49,6 +50,7 @@ from gpukfl.estimators.hkrr._data import (
     solve_by_centers,
     solve_exactly,
     solve_logistic,
+    solve_logistic_by_centers,
 )
 from gpukfl.estimators.hkrr._settings import (
     GradientSetting,
@@ -531,9 +533,11 @@ class EvidenceHKRR(HKRRMethod):
             n, problem = problem.n, problem.part(LEARN_ROWS)
             warn(f"log odds of classes are fitted to {problem.n} of the {n} rows, which are in parts")
         metric = self.metric(problem, run, known)
-        if self.is_logistic:
-            return solve_logistic(problem, metric)
         count = problem.n_refit_centers()
+        if self.is_logistic:
+            if problem.n <= EXACT_ROWS:
+                return solve_logistic(problem, metric)
+            return solve_logistic_by_centers(problem, metric, min(LOGISTIC_CENTERS, count))
         if together and problem.n <= max(EXACT_ROWS, count):
             return solve_exactly(problem, metric)
         return solve_by_centers(problem, metric, count)
