@@ -162,7 +162,7 @@ class OneHotClassifier(LabelClassifier):
     """
 
     _signs: ClassVar[bool] = False  # whether targets are -1 and 1 instead of 0 and 1
-    _calibration: ClassVar[type[Calibration | SoftmaxCalibration]] = Calibration
+    _calibration_class: ClassVar[type[Calibration | SoftmaxCalibration]] = Calibration
     _predict: Callable[[Any, str], Array]
     _attributes: ClassVar[dict[str, Declared]] = {"calibration_": Record(Calibration)}
     _rules: ClassVar[dict[str, Callable[[Any], bool]]] = {
@@ -171,7 +171,7 @@ class OneHotClassifier(LabelClassifier):
 
     def _calibrate(self, held_out: Callable[[], HeldOutScores | None]) -> None:
         """Fit the calibration of probabilities to held-out rows."""
-        self.calibration_ = self._calibration()
+        self.calibration_ = self._calibration_class()
         try:
             found = held_out()
         except KeyboardInterrupt:  # the model is there
@@ -183,7 +183,7 @@ class OneHotClassifier(LabelClassifier):
             F, Y, weights = found
             codes = Y.argmax(axis=1) if Y.shape[1] > 1 else (Y[:, 0] > 0.5).astype(np.int64)
             scores = to_host(self._classes().all_probabilities(F))
-            self.calibration_ = self._calibration.fit(scores, codes, weights)
+            self.calibration_ = self._calibration_class.fit(scores, codes, weights)
 
     def _classes(self) -> Classes:
         """Return the map from scores to classes and probabilities."""

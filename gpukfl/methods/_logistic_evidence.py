@@ -55,10 +55,11 @@ class Mode:
 
 @dataclass(frozen=True, eq=False)
 class LogisticFit:
-    """Latent functions :math:`m_c + \\sum_i \\alpha_{ic} k(Cx, Cz_i)`, and their evidence."""
+    r"""Latent functions :math:`m_c + \sum_i \alpha_{ic} k(Cx, Cz_i)`, and their evidence."""
 
     dual_coef: Array  # α (q, t)
     offsets: np.ndarray  # m (t,)
+    amplitudes: Array  # standard deviations of g (t,)
     evidence: float  # nats, summed over classes
 
 
@@ -136,7 +137,8 @@ class LogisticCriterion(ExactCriterion):
             mode = self.mode(K, c)
             columns[c] = mode.coef / ratio
             value += mode.value - float(_half_log_determinant(mode.factor))
-        return LogisticFit(xp.stack(columns, axis=1), self.offsets, value)
+        coef = xp.stack(columns, axis=1)
+        return LogisticFit(coef, self.offsets, xp.full_like(coef[0, :], ratio**-0.5), value)
 
 
 def prior_means(Y: Array, w: Array, /) -> np.ndarray:
@@ -157,9 +159,7 @@ def log_likelihood(f: Array, y: Array, w: Array, /) -> float:
     return float(xp.sum(w * log_sigmoid((2.0 * y - 1.0) * f)))
 
 
-def find_mode(
-    K: Array, y: Array, w: Array, mean: float, start: Array | None = None, /
-) -> Mode:
+def find_mode(K: Array, y: Array, w: Array, mean: float, start: Array | None = None, /) -> Mode:
     """Find the mode of a latent function by Newton's method (Algorithm 3.1), with shorter steps.
 
     Parameters

@@ -247,7 +247,9 @@ class Prepared:
             return None
         if f.scaling is not None and not hasattr(f.scaling, "concat"):
             return None
-        told = None if classes is None else (classes.count, classes.signs)
+        told = None
+        if classes is not None:
+            told = classes.count, classes.signs, type(classes.calibration)
         there = library_name(f.reference), str(get_device(f.reference)), f.reference.dtype
         return place.sees, f.clip, there, f.intercept.shape, told
 
@@ -294,10 +296,10 @@ def _join_classes(models: Sequence[Predictor], there: Array) -> Classes | None:
     if not known:
         return None
     numbers: Any = {
-        name: put_on_place(
-            np.array([getattr(one.calibration, name) for one in known])[:, None, None], there
+        field.name: put_on_place(
+            np.array([getattr(one.calibration, field.name) for one in known])[:, None, None], there
         )
-        for name in ("power", "offset")
+        for field in dataclasses.fields(known[0].calibration)
     }
     joint = dataclasses.replace(known[0].calibration, **numbers)
     return dataclasses.replace(known[0], calibration=joint)

@@ -93,9 +93,11 @@ def test_a_class_without_a_sample_says_nothing(on, rng):
     problem = Problem(on, rng)
     more = Problem(on, np.random.default_rng(0), t=1)
     more.X, more.Y = problem.X, np.concatenate([problem.Y, np.zeros_like(problem.Y)], axis=1)
-    one, two = (each.criterion()(on.put(problem.metric, "float64"), RATIO) for each in (problem, more))
+    one, two = (
+        each.criterion()(on.put(problem.metric, "float64"), RATIO) for each in (problem, more)
+    )
     assert two.value == pytest.approx(one.value, rel=1e-12)
-    fit = more.criterion().fit(on.put(problem.metric, "float64"), RATIO)
+    fit = more.criterion().fit(metric, RATIO)
     assert not on.host(fit.dual_coef)[:, 1].any()
     assert fit.offsets[1] < -3.0
 
@@ -107,7 +109,9 @@ def test_weights_are_counts_of_samples(on, rng):
     twice.w = np.full((len(problem.X), 1), 2.0)
     repeated = Problem(on, rng)
     repeated.X, repeated.Y = np.tile(problem.X, (2, 1)), np.tile(problem.Y, (2, 1))
-    a, b = (one.criterion().fit(on.put(problem.metric, "float64"), RATIO) for one in (twice, repeated))
+    a, b = (
+        one.criterion().fit(on.put(problem.metric, "float64"), RATIO) for one in (twice, repeated)
+    )
     assert a.evidence == pytest.approx(b.evidence, abs=1e-6)
     both = on.host(b.dual_coef)[:, 0].reshape(2, -1).sum(axis=0)
     np.testing.assert_allclose(on.host(a.dual_coef)[:, 0], both, atol=1e-6)

@@ -55,8 +55,8 @@ from gpukfl.methods import (
     fit_metric,
     folds,
     leave_one_out_path,
-    prior_means,
     principal_gradients,
+    prior_means,
     resized_map,
     right_singular_vectors,
     total_weight,
@@ -591,9 +591,14 @@ def exact_criterion(part: HyperKernelProblem, criterion: str, /) -> ExactCriteri
     """Return the criterion of all pairs of rows."""
     X = part.rows.whole()
     if criterion == LOGISTIC:
-        return LogisticCriterion(part.kernel, X, part.Y, weights=part.weights)
+        return logistic_criterion(part)
     w, count = part.weights, part.n_varying
     return ExactCriterion(part.kernel, X, part.Y, criterion=criterion, weights=w, count=count)
+
+
+def logistic_criterion(part: HyperKernelProblem, /) -> LogisticCriterion:
+    """Return the evidence of the log odds of classes."""
+    return LogisticCriterion(part.kernel, part.rows.whole(), part.Y, weights=part.weights)
 
 
 def bound_criterion(
@@ -709,7 +714,7 @@ def solve_by_centers(
 def solve_logistic(problem: HyperKernelProblem, metric: MetricFit, /) -> EvidenceModel:
     """Fit the log odds of classes at a metric, with all rows as centres."""
     problem = problem.with_kernel(metric.kernel(problem.kernel))
-    fit = exact_criterion(problem, LOGISTIC).fit(metric.C, metric.ratio)
+    fit = logistic_criterion(problem).fit(metric.C, metric.ratio)
     return _logistic_model(problem, metric, problem.rows.whole(), fit)
 
 
@@ -738,7 +743,9 @@ def solve_logistic_by_centers(
         if status is not Status.CONVERGED:
             warn("the log odds of a class have not converged", ConvergenceWarning)
         columns.append(coef)
-    fit = LogisticFit(xp.stack(columns, axis=1), offsets, metric.value)
+    coef = xp.stack(columns, axis=1)
+    amplitudes = xp.full_like(coef[0, :], metric.ratio**-0.5)
+    fit = LogisticFit(coef, offsets, amplitudes, metric.value)
     return _logistic_model(problem, metric, Z, fit)
 
 

@@ -42,7 +42,7 @@ from gpukfl.estimators._declared import (
 from gpukfl.estimators._features import LinearFeatures, profile_curves
 from gpukfl.estimators._learner import SearchResult, SteppedLearner
 from gpukfl.estimators._validation import check_finite_result, validate_samples
-from gpukfl.estimators.hkrr._data import KEPT_ROWS, GPPosterior, HyperKernelProblem
+from gpukfl.estimators.hkrr._data import KEPT_ROWS, HyperKernelProblem
 from gpukfl.estimators.hkrr._fit import HKRR, EvidenceHKRR, GradientHKRR, HKRRFitted
 from gpukfl.estimators.hkrr._settings import LOGISTIC, Centers, GradientSetting, HoldOut, Optimizer
 from gpukfl.estimators.scaling import SCALING, SCALING_ATTRIBUTE
@@ -360,11 +360,9 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         self.factor_: Array | None = None
         self.inner_factor_: Array | None = None
         self.evidence_ = self.amplitude_ = self.noise_ = None
-        belief, latent, ratio = fitted.belief, fitted.latent, fitted.metric and fitted.metric.ratio
+        belief, latent = fitted.belief, fitted.latent
         if latent is not None:
-            self.evidence_ = latent.evidence
-            self.amplitude_ = back(array_namespace(latent.dual_coef).full_like(
-                latent.dual_coef[0, :], ratio**-0.5))
+            self.evidence_, self.amplitude_ = latent.evidence, back(latent.amplitudes)
         if belief is None:
             return
         xp = array_namespace(problem.y_scale)
@@ -525,18 +523,20 @@ _PARAMETERS = (
         ``Centers(fit, refit, selection)`` of `gpukfl.estimators.hkrr` also says how many the last
         fit has, by default all of at most 6000 samples, else 2000 or what memory allows, and
         how they are drawn.
-    criterion : {"hold_out", "evidence", "loo"} or HoldOut, default="hold_out"
+    criterion : {"hold_out", "evidence", "loo", "logistic"} or HoldOut, default="hold_out"
         What the map, its lengthscale and the ridge are chosen by. "hold_out": the paper's, the
         training error with held-out rows to choose components, ridge and steps;
         ``HoldOut(n_starts, warm_start)`` of `gpukfl.estimators.hkrr` also says where to start.
         "evidence": the marginal likelihood of a Gaussian process, of all pairs of at most 2500
         rows, or, where `n_centers` is a number, of more Titsias' bound of it by so many centres;
         nothing is held out, and there are variances. "loo": the leave-one-out error, in closed
-        form, of at most 2500 rows. The last two go by L-BFGS whatever `optimizer` is.
+        form, of at most 2500 rows. Of classifiers "logistic": functions are log odds, and what is
+        maximised is the evidence of the classes by Laplace's approximation, of at most 1000 rows.
+        The last three go by L-BFGS whatever `optimizer` is.
     structure : {"auto", "full", "low_rank", "diagonal", "diagonals"}, default="auto"
         Of the map: any (d, d), of `n_components` rows, or a lengthscale for each feature, which
-        goes with "evidence" and "loo". "auto" is "low_rank" with "hold_out" or a given number of
-        components, else "diagonal". Of a sum of kernels, such as ``Matern52() + 0.2 *
+        goes with "evidence", "loo" and "logistic". "auto" is "low_rank" with "hold_out" or a
+        given number of components, else "diagonal". Of a sum of kernels, such as ``Matern52() + 0.2 *
         Matern32(0.3)``, "evidence" and "loo" learn what share of the variance each term has, and
         its lengthscale in units of the first one's; with "diagonals" each term has a lengthscale
         for each feature. Lengthscales, shares and noise have a weak prior, normal densities of
@@ -710,6 +710,6 @@ class HKRRClassifier(OneHotClassifier, HKRRBase):
         return isinstance(self.criterion, str) and self.criterion == LOGISTIC
 
     @property
-    def _calibration(self) -> type[Calibration | SoftmaxCalibration]:  # type: ignore[override]
+    def _calibration_class(self) -> type[Calibration | SoftmaxCalibration]:  # type: ignore[override]
         """What makes probabilities of scores."""
         return SoftmaxCalibration if self._signs else Calibration

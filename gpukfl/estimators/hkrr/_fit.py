@@ -31,6 +31,8 @@ from gpukfl.estimators.hkrr._data import (
     FINE_RIDGES,
     FIRST_ROWS,
     KEPT_ROWS,
+    LOGISTIC_CENTERS,
+    LOGISTIC_ROWS,
     PATH_CENTERS,
     REFIT_CENTERS,
     RIDGES,
@@ -39,8 +41,6 @@ from gpukfl.estimators.hkrr._data import (
     GPPosterior,
     HyperKernelProblem,
     Jitter,
-    LOGISTIC_CENTERS,
-    LOGISTIC_ROWS,
     LearnedMap,
     MetricSearch,
     SolvedModel,
@@ -531,7 +531,9 @@ class EvidenceHKRR(HKRRMethod):
         problem = problem.part(problem.n) if together else problem
         if self.is_logistic and not together:
             n, problem = problem.n, problem.part(LEARN_ROWS)
-            warn(f"log odds of classes are fitted to {problem.n} of the {n} rows, which are in parts")
+            warn(
+                f"log odds of classes are fitted to {problem.n} of the {n} rows, which are in parts"
+            )
         metric = self.metric(problem, run, known)
         count = problem.n_refit_centers()
         if self.is_logistic:
