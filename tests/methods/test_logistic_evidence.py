@@ -93,9 +93,8 @@ def test_a_class_without_a_sample_says_nothing(on, rng):
     problem = Problem(on, rng)
     more = Problem(on, np.random.default_rng(0), t=1)
     more.X, more.Y = problem.X, np.concatenate([problem.Y, np.zeros_like(problem.Y)], axis=1)
-    one, two = (
-        each.criterion()(on.put(problem.metric, "float64"), RATIO) for each in (problem, more)
-    )
+    metric = on.put(problem.metric, "float64")
+    one, two = (each.criterion()(metric, RATIO) for each in (problem, more))
     assert two.value == pytest.approx(one.value, rel=1e-12)
     fit = more.criterion().fit(metric, RATIO)
     assert not on.host(fit.dual_coef)[:, 1].any()
