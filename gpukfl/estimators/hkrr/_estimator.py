@@ -535,9 +535,9 @@ _PARAMETERS = (
         The last three go by L-BFGS whatever `optimizer` is.
     structure : {"auto", "full", "low_rank", "diagonal", "diagonals"}, default="auto"
         Of the map: any (d, d), of `n_components` rows, or a lengthscale for each feature, which
-        goes with "evidence", "loo" and "logistic". "auto" is "low_rank" with "hold_out" or a
-        given number of components, else "diagonal". Of a sum of kernels, such as
-        ``Matern52() + 0.2 * Matern32(0.3)``, "evidence" and "loo" learn what share of the variance each term has, and
+        goes with "evidence", "loo" and "logistic". "auto" is "low_rank" with "hold_out" or a given
+        number of components, else "diagonal". Of a sum of kernels, such as ``Matern52() + 0.2 *
+        Matern32(0.3)``, "evidence" and "loo" learn what share of the variance each term has, and
         its lengthscale in units of the first one's; with "diagonals" each term has a lengthscale
         for each feature. Lengthscales, shares and noise have a weak prior, normal densities of
         their logarithms around the typical distance of rows, the kernel as it is given, and 5 %
