@@ -31,7 +31,7 @@ from gpukfl.core._array import Array, array_namespace, to_host
 from gpukfl.core._results import Status
 from gpukfl.kernels import Kernel, sum_terms
 from gpukfl.linalg import CholeskyFactor, add_to_diagonal
-from gpukfl.methods._evidence import ExactCriterion, Pull, Slopes, pull_back
+from gpukfl.methods._evidence import _ALIKE, ExactCriterion, Pull, Slopes, pull_back
 from gpukfl.operators import KernelMatrix, apply_map
 
 _MOST_STEPS = 60  # of Newton's method, which takes 5 to 10 where classes overlap
@@ -39,6 +39,10 @@ _SAME = 1e-9  # largest change of a latent value with which Newton's method ends
 _HALVINGS = 20
 _DOUBT = 0.5  # rows of either class that a prior mean knows beside the samples
 _ENOUGH = 1e-6  # largest change with which reweighted least squares end
+# Nats that a step of lengthscales must gain, of up to so many samples. Classes tell less of a map
+# than targets do: german credit's errors fell by 2 % beside a regression's .2, breast cancer's and
+# churn's stayed as they were
+_PLATEAU_NATS = 0.05
 _LEAST = 1e-6  # of a weight of reweighted least squares, in units of the sample's
 
 
@@ -91,6 +95,7 @@ class LogisticCriterion(ExactCriterion):
         xp = array_namespace(self.Y)
         ones = xp.ones_like(self.Y[:, 0])
         self.w = ones if weights is None else xp.astype(weights[:, 0], self.Y.dtype)
+        self._enough = _PLATEAU_NATS / min(self.X.shape[0], _ALIKE)
         self.offsets = prior_means(self.Y, self.w)
         self._means = self.offsets.tolist()
         of_class = to_host(xp.sum(self.Y, axis=0))

@@ -473,10 +473,10 @@ CANDIDATES = (
         "evidence_levels",
         _evidence("matern32", "quantile"),
         "quick",
-        suits=lambda task: task.has_levels,
+        suits=lambda task: task.has_levels and not _has_few_classes(task),
         sees=LEVELS,
     ),
-    MemberCandidate("logistic_quantile", _logistic("quantile"), suits=_has_few_classes),
+    # Of few classes, log odds by two scalings are better than indicators of classes by three
     MemberCandidate(
         "logistic_levels",
         _logistic("quantile"),
@@ -484,8 +484,16 @@ CANDIDATES = (
         sees=LEVELS,
     ),
     MemberCandidate("logistic_robust", _logistic("robust"), suits=_has_few_classes),
-    MemberCandidate("evidence_robust", _evidence("matern32", "robust"), suits=_has_few_rows),
-    MemberCandidate("loo_quantile", _leave_one_out("matern32", "quantile"), suits=_has_few_rows),
+    MemberCandidate(
+        "evidence_robust",
+        _evidence("matern32", "robust"),
+        suits=lambda task: _has_few_rows(task) and not _has_few_classes(task),
+    ),
+    MemberCandidate(
+        "loo_quantile",
+        _leave_one_out("matern32", "quantile"),
+        suits=lambda task: _has_few_rows(task) and not _has_few_classes(task),
+    ),
     MemberCandidate("matern52", _kernel_ridge("matern52")),
     # After the kernels that are quicker: where these are far ahead of trees, it is not begun
     MemberCandidate(
