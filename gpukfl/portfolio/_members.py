@@ -480,6 +480,7 @@ CANDIDATES = (
     MemberCandidate(
         "logistic_levels",
         _logistic("quantile"),
+        "quick",
         suits=lambda task: _has_few_classes(task) and task.has_levels,
         sees=LEVELS,
     ),
@@ -538,7 +539,7 @@ CANDIDATES = (
 )
 NAMES = tuple(row.name for row in CANDIDATES)
 # Which make the most of many rows and a short time
-_IN_HASTE = ("linear", TREES, "evidence_levels", "bkernn", "hkrr")
+_IN_HASTE = ("linear", TREES, "evidence_levels", "logistic_levels", "bkernn", "hkrr")
 _WIDE_IN_HASTE = ("linear", "selection")
 
 
