@@ -23,7 +23,7 @@ from gpukfl.core._array import (
 from gpukfl.core._results import Status
 from gpukfl.core._warnings import keep_warnings, warn
 from gpukfl.estimators._base import predict_finite, restore_on_error
-from gpukfl.estimators._calibration import Calibration, HeldOutScores
+from gpukfl.estimators._calibration import Calibration, HeldOutScores, SoftmaxCalibration
 from gpukfl.estimators._dask import run_on_data_device
 from gpukfl.estimators._fitted import held
 from gpukfl.estimators._samples import Samples
@@ -154,8 +154,9 @@ class OneHotClassifier(LabelClassifier):
     Two classes are one column: the second's. Probabilities are calibrated on held-out rows.
     """
 
-    calibration_: Calibration = held("classes.calibration")
+    calibration_: Calibration | SoftmaxCalibration = held("classes.calibration")
     _signs: ClassVar[bool] = False  # whether targets are -1 and 1 instead of 0 and 1
+    _calibration_class: ClassVar[type[Calibration | SoftmaxCalibration]] = Calibration
     _predict: Callable[[Any, str], Array]
 
     def _calibrate(self, held_out: Callable[[], HeldOutScores | None]) -> None:
@@ -171,11 +172,11 @@ class OneHotClassifier(LabelClassifier):
             F, Y, weights = found
             codes = Y.argmax(axis=1) if Y.shape[1] > 1 else (Y[:, 0] > 0.5).astype(np.int64)
             scores = to_host(self._make_classes(self.classes_).all_probabilities(F))
-            self.calibration_ = Calibration.fit(scores, codes, weights)
+            self.calibration_ = self._calibration_class.fit(scores, codes, weights)
 
     def _make_classes(self, labels: np.ndarray) -> Classes:
         """Return what makes classes of scores, not calibrated yet."""
-        return Classes(len(labels), Calibration(), self._signs)
+        return Classes(len(labels), self._calibration_class(), self._signs)
 
     def _classes(self) -> Classes:
         """Return the map from scores to classes and probabilities."""

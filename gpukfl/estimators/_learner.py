@@ -33,7 +33,7 @@ from gpukfl.core._places import Backend, Place, resolve_place, will_use_torch
 from gpukfl.core._results import History, Status
 from gpukfl.core._warnings import collect_warnings, warn
 from gpukfl.estimators._base import HostPickled, RenamedParameters
-from gpukfl.estimators._calibration import Calibration, HeldOutScores
+from gpukfl.estimators._calibration import Calibration, HeldOutScores, SoftmaxCalibration
 from gpukfl.estimators._dask import fit_collections, has_dask
 from gpukfl.estimators._data import HeldOut, make_mover
 from gpukfl.estimators._pace import Pace, Size, fit_work
@@ -219,7 +219,7 @@ class WarmStart(Generic[Setting]):
     """
 
     setting: Setting
-    calibration: Calibration | None
+    calibration: Calibration | SoftmaxCalibration | None
 
 
 class Method(FoldMethod[Problem, Setting, Learned], Protocol[Problem, Setting, Learned, Fitted_co]):

@@ -74,6 +74,12 @@ from gpukfl.methods._kernel_ridge import (
     nystrom_preconditioner,
     solve_by_conjugate_gradients,
 )
+from gpukfl.methods._logistic_evidence import (
+    LogisticCriterion,
+    LogisticFit,
+    fit_by_least_squares,
+    prior_means,
+)
 from gpukfl.methods._multi_indices import (
     LARGEST_DEGREE,
     DegreeLaw,
@@ -186,6 +192,8 @@ __all__ = [
     "KernelRidgeFit",
     "LassoFits",
     "Logistic",
+    "LogisticCriterion",
+    "LogisticFit",
     "Loss",
     "MappedProblem",
     "MappedRidge",
@@ -235,6 +243,7 @@ __all__ = [
     "eta_shares",
     "falkon",
     "fit_bkernn",
+    "fit_by_least_squares",
     "fit_gradient_maps",
     "fit_hkrr",
     "fit_metric",
@@ -260,6 +269,7 @@ __all__ = [
     "paper_ridge",
     "permutation_threshold",
     "principal_gradients",
+    "prior_means",
     "product_terms",
     "pruning_candidates",
     "pruning_penalty",

@@ -283,27 +283,44 @@ class ExactCriterion:
 
         def measure(factor: CholeskyFactor) -> Array:
             value, pull = self.criterion(self._make_posterior(factor, ratio), factor.inverse())
-
-            def pull_rows(start: int, stop: int) -> Array:
-                P, V = pull.rows(start, stop), U[start:stop, :]
-                if self.roots is not None:
-                    P = self.roots[start:stop, :] * P * self.roots.T
-                known = [part[start:stop, :] for part in parts]
-                dV, sums = pull_terms(kernels, V, U, P, known)[::2]
-                return xp.concat([dV, sums], axis=1)
-
-            columns = U.shape[1]
-            each = _kernel_operator(self.kernel, U).map_blocks(
-                pull_rows, columns=(columns + count,), dtype=U.dtype
-            )
-            metric = map_gradient(each[:, :columns], self.X, C)
+            factors, metric = pull_back(self, kernels, parts, U, C, pull)
             scalars = xp.stack([value, (0.5 * ratio) * pull.trace])
-            factors = 0.5 * xp.sum(each[:, columns:], axis=0)
             return xp.concat([scalars, factors, xp.reshape(metric, (-1,))])
 
         numbers = factor_and_measure(self._matrix(K, ratio), measure)
         factors, metric = numbers[2 : 2 + count], numbers[2 + count :]
         return Slopes(float(numbers[0]), metric.reshape(tuple(C.shape)), float(numbers[1]), factors)
+
+
+def pull_back(
+    criterion: ExactCriterion,
+    kernels: Sequence[Kernel],
+    parts: Sequence[Array],
+    U: Array,
+    C: Array,
+    pull: Pull,
+    /,
+) -> tuple[Array, Array]:
+    """Return the derivatives in the factors of s terms (none of one), and in a map C.
+
+    `kernels` are the terms, `parts` their matrices (n, n) at the mapped samples U (n, k).
+    """
+    xp, roots = array_namespace(U), criterion.roots
+    columns, count = U.shape[1], len(parts) if len(parts) > 1 else 0
+
+    def pull_rows(start: int, stop: int) -> Array:
+        P, V = pull.rows(start, stop), U[start:stop, :]
+        if roots is not None:
+            P = roots[start:stop, :] * P * roots.T
+        known = [part[start:stop, :] for part in parts]
+        dV, sums = pull_terms(kernels, V, U, P, known)[::2]
+        return xp.concat([dV, sums], axis=1)
+
+    each = _kernel_operator(criterion.kernel, U).map_blocks(
+        pull_rows, columns=(columns + count,), dtype=U.dtype
+    )
+    metric = map_gradient(each[:, :columns], criterion.X, C)
+    return 0.5 * xp.sum(each[:, columns:], axis=0), metric
 
 
 def _kernel_operator(kernel: Kernel, U: Array) -> KernelOperator:

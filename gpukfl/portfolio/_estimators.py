@@ -22,18 +22,19 @@ _PARAMETERS = """
     Parameters
     ----------
     members : None, "kernels", or list, default=None
-        What takes part: None is everything that suits the size of the data, "kernels" the same
-        with gradient-boosted trees only shown and not blended, and a list has names ("linear",
-        "trees", "shallow_trees", "deep_trees", "manhattan_laplace", "agop", "agop_full",
-        "evidence_quantile", "evidence_levels", "evidence_robust", "loo_quantile", "matern52",
-        "agop_quantile", "bkernn", "hkrr", "rkhs_weighting", "regfeal", "laplace",
-        "evidence_matern52", "bkernn_robust", "hkrr_standard", "selection"), scikit-learn
-        estimators, or pairs of a name and an estimator, each of which is tried to the end, as far
-        as `max_time` is enough. An estimator whose `fit` takes no `sample_weight` is left out, with
-        a warning, where weights are given, whatever these are. Trees that are not asked for are
-        shown beside the others; shallow ones are tried of tables, "evidence_levels" of tables with
-        categories of 9 to 32 levels, deep ones of regressions of many samples, "agop_full" of
-        regressions of few.
+        What takes part: None is everything that suits the size of the data, "kernels" the same with
+        gradient-boosted trees only shown and not blended, and a list has names ("linear", "trees",
+        "shallow_trees", "deep_trees", "manhattan_laplace", "agop", "agop_full",
+        "evidence_quantile", "evidence_levels", "logistic_levels", "logistic_robust",
+        "evidence_robust", "loo_quantile", "matern52", "agop_quantile", "bkernn", "hkrr",
+        "rkhs_weighting", "regfeal", "laplace", "evidence_matern52", "bkernn_robust",
+        "hkrr_standard", "selection"), scikit-learn estimators, or pairs of a name and an estimator,
+        each of which is tried to the end, as far as `max_time` is enough. An estimator whose `fit`
+        takes no `sample_weight` is left out, with a warning, where weights are given, whatever
+        these are. Trees that are not asked for are shown beside the others; shallow ones are tried
+        of tables, "evidence_levels" of tables with categories of 9 to 32 levels, those by log odds
+        of at most three classes and 3000 samples, deep ones of regressions of many samples,
+        "agop_full" of regressions of few.
     effort : {"quick", "normal", "thorough"}, default="normal"
         How many members are tried, where they are not given.
     n_folds : int or "auto", default="auto"

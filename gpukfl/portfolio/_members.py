@@ -226,6 +226,7 @@ _MOST = 200_000  # rows up to which many features are formed
 _SHORT_STEPS = 2_000  # rows below which steps of BKerNN are so short that threads would wait
 _WIDE = 300  # features above which eigenvalue problems of their number take most of the time
 _TURNED = AverageGradientOuterProduct(max_iter=5, structure="full", shrinkage=0.05)
+_FEW_CLASSES = 3  # columns of classes up to which their evidence takes little time
 _STEPS_TIMES_FEATURES = 400_000  # of small trees
 _FEWEST_STEPS, _FASTEST = 20, 0.3  # iterations of trees, and their learning rate
 _LARGEST_TARGET, _LARGEST_FEATURE = 1e37, 1e140  # that members of other libraries can hold
@@ -387,6 +388,14 @@ def _leave_one_out(kernel: str, scaling: str) -> Callable[[Task], Any]:
     return _hkrr(criterion="loo", kernel=kernel, scaling=scaling)
 
 
+def _logistic(scaling: str) -> Callable[[Task], Any]:
+    return _hkrr(criterion="logistic", kernel="matern32", scaling=scaling)
+
+
+def _has_few_classes(task: Task) -> bool:
+    return task.classes and task.t <= _FEW_CLASSES and task.n <= _EXACT
+
+
 def _linear(task: Task) -> Any:
     last = LogisticRegression(max_iter=300) if task.classes else RidgeCV(_RIDGES)
     return make_pipeline(StandardScaler(), last)
@@ -464,11 +473,28 @@ CANDIDATES = (
         "evidence_levels",
         _evidence("matern32", "quantile"),
         "quick",
-        suits=lambda task: task.has_levels,
+        suits=lambda task: task.has_levels and not _has_few_classes(task),
         sees=LEVELS,
     ),
-    MemberCandidate("evidence_robust", _evidence("matern32", "robust"), suits=_has_few_rows),
-    MemberCandidate("loo_quantile", _leave_one_out("matern32", "quantile"), suits=_has_few_rows),
+    # Of few classes, log odds by two scalings are better than indicators of classes by three
+    MemberCandidate(
+        "logistic_levels",
+        _logistic("quantile"),
+        "quick",
+        suits=lambda task: _has_few_classes(task) and task.has_levels,
+        sees=LEVELS,
+    ),
+    MemberCandidate("logistic_robust", _logistic("robust"), suits=_has_few_classes),
+    MemberCandidate(
+        "evidence_robust",
+        _evidence("matern32", "robust"),
+        suits=lambda task: _has_few_rows(task) and not _has_few_classes(task),
+    ),
+    MemberCandidate(
+        "loo_quantile",
+        _leave_one_out("matern32", "quantile"),
+        suits=lambda task: _has_few_rows(task) and not _has_few_classes(task),
+    ),
     MemberCandidate("matern52", _kernel_ridge("matern52")),
     # After the kernels that are quicker: where these are far ahead of trees, it is not begun
     MemberCandidate(
@@ -513,7 +539,7 @@ CANDIDATES = (
 )
 NAMES = tuple(row.name for row in CANDIDATES)
 # Which make the most of many rows and a short time
-_IN_HASTE = ("linear", TREES, "evidence_levels", "bkernn", "hkrr")
+_IN_HASTE = ("linear", TREES, "evidence_levels", "logistic_levels", "bkernn", "hkrr")
 _WIDE_IN_HASTE = ("linear", "selection")
 
 

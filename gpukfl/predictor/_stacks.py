@@ -259,7 +259,9 @@ class Prepared:
             return None
         if f.scaling is not None and not hasattr(f.scaling, "concat"):
             return None
-        told = None if classes is None else (classes.count, classes.signs)
+        told = None
+        if classes is not None:
+            told = classes.count, classes.signs, type(classes.calibration)
         there = library_name(f.reference), str(get_device(f.reference)), f.reference.dtype
         return place.sees, f.clip, there, f.intercept.shape, told
 
@@ -309,7 +311,7 @@ def _join_classes(models: Sequence[Predictor], there: Array) -> Classes | None:
         name: put_on_place(
             np.array([getattr(one.calibration, name) for one in known])[:, None, None], there
         )
-        for name in ("power", "offset")
+        for name in vars(known[0].calibration)
     }
     first: Any = known[0].calibration
     joint = dataclasses.replace(first, **numbers)

@@ -10,7 +10,7 @@ import numpy as np
 
 from gpukfl.core._annotations import Doubles
 from gpukfl.core._archive import Archive, RefusedError, check_version
-from gpukfl.estimators._calibration import Calibration
+from gpukfl.estimators._calibration import Calibration, SoftmaxCalibration
 from gpukfl.estimators.scaling import SCALINGS
 from gpukfl.instantiations import INSTANTIATIONS, Instantiation, RandomKitchenSinks
 from gpukfl.kernels import KERNELS, ColumnBlock, Kernel, Product, Scaled, Sum
@@ -44,7 +44,7 @@ KINDS: dict[Any, tuple[type, ...]] = {  # the classes of abstract ones that a fi
     Kernel: (*KERNELS.values(), Sum, Product, Scaled, ColumnBlock),
     Instantiation: (*INSTANTIATIONS.values(), RandomKitchenSinks),
     Scaling: tuple(SCALINGS.values()),
-    Calibrated: (Calibration,),
+    Calibrated: (Calibration, SoftmaxCalibration),
     TargetTransform: (LogTransform, RankTransform),
     Encoder: (FoldEncodings,),
     Valued: (

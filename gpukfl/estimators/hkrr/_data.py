@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from gpukfl.core._array import (
     Array,
@@ -22,10 +23,16 @@ from gpukfl.core._array import (
 from gpukfl.core._memory import available_memory
 from gpukfl.core._places import Place
 from gpukfl.core._results import History, Status
+from gpukfl.core._warnings import warn
 from gpukfl.estimators._data import Data, HeldOut, draw_weighted_rows, truncate
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
-from gpukfl.estimators.hkrr._settings import HKRRSettings, TunedRefit, largest_n_components
+from gpukfl.estimators.hkrr._settings import (
+    LOGISTIC,
+    HKRRSettings,
+    TunedRefit,
+    largest_n_components,
+)
 from gpukfl.kernels import Kernel, KernelTerms, median_distance
 from gpukfl.methods import (
     AverageGradientOuterProduct,
@@ -34,6 +41,8 @@ from gpukfl.methods import (
     ExactCriterion,
     HKRRFit,
     HyperKernelObjective,
+    LogisticCriterion,
+    LogisticFit,
     MetricFit,
     MetricPrior,
     NystromFactor,
@@ -41,11 +50,13 @@ from gpukfl.methods import (
     RidgePath,
     best_path,
     choose_centers,
+    fit_by_least_squares,
     fit_hkrr,
     fit_metric,
     folds,
     leave_one_out_path,
     principal_gradients,
+    prior_means,
     resized_map,
     right_singular_vectors,
     total_weight,
@@ -102,6 +113,7 @@ class SolvedModel:
     jitter: Jitter
     tuned: TunedRefit | None = None  # by which the ridge of the last fit was chosen
     kernel: Kernel | None = None  # at lengthscale 1, where it was learned; else the problem's
+    offsets: Array | None = None  # (t,), what is added beside the mean of the targets
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +137,7 @@ class HyperKernelProblem(Data):
             got = settings.n_components
             msg = f"expected at most as many components as the {d} features, got {got}"
             raise ValueError(msg)
-        super().__init__(settings, samples, place, run)
+        super().__init__(settings, samples, place, run, raw_targets=settings.is_logistic)
         self.kernel = settings.kernel
         self.weight = total_weight(self.Y, self.weights)
         xp = array_namespace(self.Y)
@@ -134,6 +146,8 @@ class HyperKernelProblem(Data):
         self.n_varying = int(xp.sum(xp.astype(self.varies, xp.int64)))
         # M of the truncated predictions, (t,)
         self.bound = xp.max(abs(self.Y), axis=0)
+        if settings.is_logistic:
+            self.bound = xp.full_like(self.bound, _MOST_LOG_ODDS)
         self._typical: float | None = None  # distance of the centres that a map is learned with
 
     # ------------------------------------------------------------------ pieces
@@ -201,7 +215,10 @@ class HyperKernelProblem(Data):
         operator = self.operator(model, Rows(X, self.reference), model.B, model.Z)
         xp = array_namespace(X)
         fitted = operator @ xp.astype(model.alpha, X.dtype)
-        return truncate(fitted, self.bound)
+        fitted = truncate(fitted, self.bound)
+        if model.offsets is None:
+            return fitted
+        return fitted + xp.astype(model.offsets, fitted.dtype)
 
     def gradients(self, model: SolvedModel) -> np.ndarray:
         """Return orthogonal rows (r, d), longest first: the average gradient outer product's root.
@@ -439,9 +456,12 @@ def _complete_basis(rows: np.ndarray, k: int) -> np.ndarray:
 
 # ---------------------------------------------------------------------------------- metric
 
+_MOST_LOG_ODDS = 50.0  # that functions of classes add to those of all samples
 FIRST_ROWS = 500  # that a metric is learned on to begin with
 KEPT_ROWS = 2_000  # from which a map says nothing of single rows: that of another fit is as good
 EXACT_ROWS = 2_500  # up to which all pairs of rows are taken
+LOGISTIC_ROWS = 1_000  # the same of classes, whose evidence takes ten times as long
+LOGISTIC_CENTERS = 1_000
 _METRIC_STRETCHES = (1.0, 3.0)  # of the typical distance, to begin with
 _RATIO = 0.1  # of the noise, to begin with
 _STEPS = 100
@@ -519,7 +539,7 @@ class MetricSearch:
         starts: Sequence[tuple[Array, float]],
         terms: KernelTerms | None = None,
     ) -> MetricFit:
-        by_pairs = part.n <= EXACT_ROWS
+        by_pairs = part.n <= EXACT_ROWS or self.criterion == LOGISTIC
         criterion = (
             exact_criterion(part, self.criterion)
             if by_pairs
@@ -570,8 +590,15 @@ def place_map(C: Array, problem: HyperKernelProblem) -> Array:
 def exact_criterion(part: HyperKernelProblem, criterion: str, /) -> ExactCriterion:
     """Return the criterion of all pairs of rows."""
     X = part.rows.whole()
+    if criterion == LOGISTIC:
+        return logistic_criterion(part)
     w, count = part.weights, part.n_varying
     return ExactCriterion(part.kernel, X, part.Y, criterion=criterion, weights=w, count=count)
+
+
+def logistic_criterion(part: HyperKernelProblem, /) -> LogisticCriterion:
+    """Return the evidence of the log odds of classes."""
+    return LogisticCriterion(part.kernel, part.rows.whole(), part.Y, weights=part.weights)
 
 
 def bound_criterion(
@@ -593,7 +620,11 @@ def average_gradient_map(part: HyperKernelProblem, at: MetricFit, /) -> Array:
     """Return the map of the average gradients of the fit at a diagonal one."""
     xp, C = array_namespace(at.C), at.C
     X = xp.astype(part.rows.whole(), xp.float64)
-    coef = exact_criterion(part, "evidence").posterior(at.C, at.ratio).dual_coef
+    criterion = exact_criterion(part, part.settings.criterion)
+    if isinstance(criterion, LogisticCriterion):
+        coef = criterion.fit(at.C, at.ratio).dual_coef
+    else:
+        coef = criterion.posterior(at.C, at.ratio).dual_coef
     operator = KernelOperator(part.kernel, Rows(X, X[:0, 0]), X, C)
     w = None if part.weights is None else xp.astype(part.weights, xp.float64)
     values, rows = map(to_host, principal_gradients(operator, coef, w))
@@ -649,7 +680,8 @@ class EvidenceModel:
 
     metric: MetricFit
     model: SolvedModel
-    belief: GPPosterior
+    belief: GPPosterior | None = None
+    latent: LogisticFit | None = None  # of classes, by their log odds
 
 
 def solve_exactly(problem: HyperKernelProblem, metric: MetricFit, /) -> EvidenceModel:
@@ -677,6 +709,52 @@ def solve_by_centers(
     model = model_from_metric(problem, taken, criterion.Z, posterior.dual_coef, jitter)
     belief = GPPosterior(value, taken.ratio, posterior.squares, posterior.factors)
     return EvidenceModel(metric, model, belief)
+
+
+def solve_logistic(problem: HyperKernelProblem, metric: MetricFit, /) -> EvidenceModel:
+    """Fit the log odds of classes at a metric, with all rows as centres."""
+    problem = problem.with_kernel(metric.kernel(problem.kernel))
+    fit = logistic_criterion(problem).fit(metric.C, metric.ratio)
+    return _logistic_model(problem, metric, problem.rows.whole(), fit)
+
+
+def solve_logistic_by_centers(
+    problem: HyperKernelProblem, metric: MetricFit, count: int, /
+) -> EvidenceModel:
+    """Fit the log odds of classes through some centres, by reweighted least squares."""
+    problem = problem.with_kernel(metric.kernel(problem.kernel))
+    Z = problem.centers(count, metric.C)
+    Y, weights = problem._wide_targets()
+    xp, B = array_namespace(Y), to_double(metric.C)
+    w = xp.ones_like(Y[:, 0]) if weights is None else weights[:, 0]
+    offsets = prior_means(Y, w)
+    centers = xp.astype(Z, xp.float64)
+    rows = replace(problem.rows, reference=centers[:0, 0])
+    operator = KernelOperator(problem.kernel, rows, centers, B, keep=True)
+
+    def solve(z: Array, W: Array) -> tuple[Array, Array]:
+        system = NystromSystem.from_rows(operator, z, W)
+        alpha, _ = system.solve(metric.ratio / total_weight(z, W))
+        return alpha[:, 0], (operator @ alpha)[:, 0]
+
+    columns = []
+    for c, mean in enumerate(offsets):
+        coef, status = fit_by_least_squares(solve, Y[:, c], w, float(mean))
+        if status is not Status.CONVERGED:
+            warn("the log odds of a class have not converged", ConvergenceWarning)
+        columns.append(coef)
+    coef = xp.stack(columns, axis=1)
+    amplitudes = xp.full_like(coef[0, :], metric.ratio**-0.5)
+    fit = LogisticFit(coef, offsets, amplitudes, metric.value)
+    return _logistic_model(problem, metric, Z, fit)
+
+
+def _logistic_model(
+    problem: HyperKernelProblem, metric: MetricFit, Z: Array, fit: LogisticFit
+) -> EvidenceModel:
+    model = model_from_metric(problem, metric, Z, fit.dual_coef, Jitter(0.0, raised=False))
+    offsets = asarray_like(fit.offsets, fit.dual_coef)
+    return EvidenceModel(metric, replace(model, offsets=offsets), latent=fit)
 
 
 def model_from_metric(

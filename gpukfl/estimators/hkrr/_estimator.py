@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
+from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
@@ -25,6 +26,7 @@ from gpukfl.core._places import Backend
 from gpukfl.core._results import Status
 from gpukfl.core._warnings import warn
 from gpukfl.estimators._base import OF_EVERY_FIT, ArrayRegressor
+from gpukfl.estimators._calibration import Calibration, SoftmaxCalibration
 from gpukfl.estimators._classifier import CLASS_WEIGHT, OF_CLASSIFIERS, OneHotClassifier
 from gpukfl.estimators._dask import run_on_data_device
 from gpukfl.estimators._data import rescale_dual_coefficients, truncate
@@ -32,9 +34,9 @@ from gpukfl.estimators._features import LinearFeatures, profile_curves
 from gpukfl.estimators._fitted import Tried, held
 from gpukfl.estimators._learner import SearchResult, SteppedLearner
 from gpukfl.estimators._validation import check_finite_result, validate_samples
-from gpukfl.estimators.hkrr._data import KEPT_ROWS, GPPosterior, HyperKernelProblem
+from gpukfl.estimators.hkrr._data import KEPT_ROWS, HyperKernelProblem
 from gpukfl.estimators.hkrr._fit import HKRR, EvidenceHKRR, GradientHKRR, HKRRFitted
-from gpukfl.estimators.hkrr._settings import Centers, GradientSetting, HoldOut, Optimizer
+from gpukfl.estimators.hkrr._settings import LOGISTIC, Centers, GradientSetting, HoldOut, Optimizer
 from gpukfl.estimators.scaling import SCALING, SCALING_ATTRIBUTE
 from gpukfl.inspection import Description, Directions, Importances, Names, Objective
 from gpukfl.kernels import ColumnBlock, Kernel, KernelTerms, make_kernel, sum_terms
@@ -58,7 +60,11 @@ class HKRRTried(Tried):
 # ----------------------------------------------------------------------------- description
 
 _FEW = 3  # targets whose noise is said
-_MAPS = {"evidence": "of the highest evidence", "loo": "of the lowest leave-one-out error"}
+_MAPS = {
+    "evidence": "of the highest evidence",
+    "loo": "of the lowest leave-one-out error",
+    "logistic": "of the highest evidence of classes",
+}
 
 
 def describe(e: Any, names: Names, /) -> Description:
@@ -101,6 +107,8 @@ def _posterior_facts(e: Any) -> dict[str, str]:
     """Return noise and evidence of a Gaussian process as facts, if there is one."""
     if e.evidence_ is None:
         return {}
+    if e.noise_ is None:
+        return {"evidence": f"{e.evidence_:.1f} nats"}
     ends = ", ".join(f"{value:.4g}" for value in e.noise_.tolist()[:_FEW])
     more = ", ..." if len(e.noise_) > _FEW else ""
     return {"evidence": f"{e.evidence_:.1f} nats", "noise of standard deviation": ends + more}
@@ -248,7 +256,8 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         if isinstance(self.criterion, HoldOut):
             return self.criterion
         check_kind("criterion", self.criterion, (HoldOut, str))
-        check_choice("criterion", self.criterion, ("hold_out", *CRITERIA))
+        of_classes = (LOGISTIC,) if is_classifier(self) else ()
+        check_choice("criterion", self.criterion, ("hold_out", *CRITERIA, *of_classes))
         return HoldOut() if self.criterion == "hold_out" else None
 
     def _structure(self, held_out: HoldOut | None) -> str:
@@ -307,14 +316,15 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         model = fitted.model
         # What does not vary plays no part, whatever the map says
         model = replace(model, B=model.B * asarray_like(problem.rows.varying() * 1.0, model.B))
-        intercept, B = back(problem.y_mean), back(model.B)
+        offsets = 0.0 if model.offsets is None else model.offsets
+        intercept, B = back(problem.y_mean + offsets), back(model.B)
         coef = rescale_dual_coefficients(model.alpha, problem, intercept)
         check_finite_result(back(coef), intercept, B)
         self.lengthscale_, self.ridge_ = model.lengthscale, float(model.ridge)
         self._keep_directions(problem.gradients(model).T, B)
         self.learned_ = fitted.learned
         self.jitter_ = model.jitter.size
-        self._keep_belief(problem, fitted.belief, back)
+        self._keep_belief(problem, fitted, back)
         self._keep_steps(fitted.steps.history, fitted.status, _QUIET)
         self._warn(problem, fitted)
         return KernelSum(
@@ -340,12 +350,15 @@ class HKRRBase(LinearFeatures, SteppedLearner):
     def _keep_belief(
         self,
         problem: HyperKernelProblem,
-        belief: GPPosterior | None,
+        fitted: HKRRFitted,
         back: Callable[[Array], Array],
     ) -> None:
         """Set the attributes for variances, in the units of the targets."""
         self.factor_ = self.inner_factor_ = None
         self.evidence_ = self.amplitude_ = self.noise_ = None
+        belief, latent = fitted.belief, fitted.latent
+        if latent is not None:
+            self.evidence_, self.amplitude_ = latent.evidence, back(latent.amplitudes)
         if belief is None:
             return
         xp = array_namespace(problem.y_scale)
@@ -507,18 +520,20 @@ _PARAMETERS = (
         ``Centers(fit, refit, selection)`` of `gpukfl.estimators.hkrr` also says how many the last
         fit has, by default all of at most 6000 samples, else 2000 or what memory allows, and
         how they are drawn.
-    criterion : {"hold_out", "evidence", "loo"} or HoldOut, default="hold_out"
+    criterion : {"hold_out", "evidence", "loo", "logistic"} or HoldOut, default="hold_out"
         What the map, its lengthscale and the ridge are chosen by. "hold_out": the paper's, the
         training error with held-out rows to choose components, ridge and steps;
         ``HoldOut(n_starts, warm_start)`` of `gpukfl.estimators.hkrr` also says where to start.
         "evidence": the marginal likelihood of a Gaussian process, of all pairs of at most 2500
         rows, or, where `n_centers` is a number, of more Titsias' bound of it by so many centres;
         nothing is held out, and there are variances. "loo": the leave-one-out error, in closed
-        form, of at most 2500 rows. The last two go by L-BFGS whatever `optimizer` is.
+        form, of at most 2500 rows. Of classifiers "logistic": functions are log odds, and what is
+        maximised is the evidence of the classes by Laplace's approximation, of at most 1000 rows.
+        The last three go by L-BFGS whatever `optimizer` is.
     structure : {"auto", "full", "low_rank", "diagonal", "diagonals"}, default="auto"
         Of the map: any (d, d), of `n_components` rows, or a lengthscale for each feature, which
-        goes with "evidence" and "loo". "auto" is "low_rank" with "hold_out" or a given number of
-        components, else "diagonal". Of a sum of kernels, such as ``Matern52() + 0.2 *
+        goes with "evidence", "loo" and "logistic". "auto" is "low_rank" with "hold_out" or a given
+        number of components, else "diagonal". Of a sum of kernels, such as ``Matern52() + 0.2 *
         Matern32(0.3)``, "evidence" and "loo" learn what share of the variance each term has, and
         its lengthscale in units of the first one's; with "diagonals" each term has a lengthscale
         for each feature. Lengthscales, shares and noise have a weak prior, normal densities of
@@ -685,3 +700,13 @@ class HKRRClassifier(OneHotClassifier, HKRRBase):
     >>> bool(HKRRClassifier(2, ridge=1e-3, random_state=0).fit(X, y).score(X, y) > 0.95)
     True
     """
+
+    @property
+    def _signs(self) -> bool:  # type: ignore[override]
+        """Whether scores are log odds, 0 where two classes are as likely."""
+        return isinstance(self.criterion, str) and self.criterion == LOGISTIC
+
+    @property
+    def _calibration_class(self) -> type[Calibration | SoftmaxCalibration]:  # type: ignore[override]
+        """What makes probabilities of scores."""
+        return SoftmaxCalibration if self._signs else Calibration

@@ -12,6 +12,7 @@ import numpy as np
 from gpukfl.core._array import Array, array_namespace, like
 from gpukfl.core._places import Place
 from gpukfl.core._results import History, Status
+from gpukfl.core._warnings import warn
 from gpukfl.estimators._data import HeldOut, truncate
 from gpukfl.estimators._learner import SearchResult
 from gpukfl.estimators._run import Run
@@ -30,6 +31,8 @@ from gpukfl.estimators.hkrr._data import (
     FINE_RIDGES,
     FIRST_ROWS,
     KEPT_ROWS,
+    LOGISTIC_CENTERS,
+    LOGISTIC_ROWS,
     PATH_CENTERS,
     REFIT_CENTERS,
     RIDGES,
@@ -46,6 +49,8 @@ from gpukfl.estimators.hkrr._data import (
     place_map,
     solve_by_centers,
     solve_exactly,
+    solve_logistic,
+    solve_logistic_by_centers,
 )
 from gpukfl.estimators.hkrr._settings import (
     GradientSetting,
@@ -61,6 +66,7 @@ from gpukfl.methods import (
     AverageGradientOuterProduct,
     GradientFit,
     HKRRFit,
+    LogisticFit,
     MappedProblem,
     MappedRidge,
     MetricFit,
@@ -215,6 +221,7 @@ class HKRRFitted:
     belief: GPPosterior | None = None
     metric: MetricFit | None = None  # where the evidence gave the map
     ridges: tuple[float, ...] = ()  # of the fits whose gradients gave it
+    latent: LogisticFit | None = None  # of classes, by their log odds
 
 
 class HKRRMethod(HKRRSettings):
@@ -512,6 +519,7 @@ class EvidenceHKRR(HKRRMethod):
             metric.status,
             learned=not problem.constant,
             belief=found.belief,
+            latent=found.latent,
             metric=metric,
         )
 
@@ -521,8 +529,17 @@ class EvidenceHKRR(HKRRMethod):
         """Learn a metric on some rows, perhaps from a known one, and solve with all rows."""
         together = problem.rows.partitioning is None
         problem = problem.part(problem.n) if together else problem
+        if self.is_logistic and not together:
+            n, problem = problem.n, problem.part(LEARN_ROWS)
+            warn(
+                f"log odds of classes are fitted to {problem.n} of the {n} rows, which are in parts"
+            )
         metric = self.metric(problem, run, known)
         count = problem.n_refit_centers()
+        if self.is_logistic:
+            if problem.n <= EXACT_ROWS:
+                return solve_logistic(problem, metric)
+            return solve_logistic_by_centers(problem, metric, min(LOGISTIC_CENTERS, count))
         if together and problem.n <= max(EXACT_ROWS, count):
             return solve_exactly(problem, metric)
         return solve_by_centers(problem, metric, count)
@@ -539,6 +556,7 @@ class EvidenceHKRR(HKRRMethod):
         # somebody asks for centres. The error of leaving out has no bound
         by_centers = self.criterion == "evidence" and self.centers.are_given
         most = LEARN_ROWS if by_centers else EXACT_ROWS
+        most = LOGISTIC_ROWS if self.is_logistic else most
         search = MetricSearch(
             self.criterion,
             None if self.ridge is None else problem.weight * self.ridge,

@@ -20,6 +20,9 @@ _MOST_COMPONENTS = 64
 _ALIKE = 1.5  # times the samples that a ridge was chosen on, up to which it serves
 
 
+LOGISTIC = "logistic"  # the criterion of classes: the evidence of their log odds
+
+
 @dataclass(frozen=True)
 class Centers:
     """The Nyström centres of HKRR: their number and choice.
@@ -94,8 +97,13 @@ class HKRRSettings:
     start: Array | None  # the only map to start from, if it is of as many features
     start_lengthscale: float | None  # of that
     scaling: str | None
-    criterion: str = "hold_out"  # by which the map is learned, or "evidence", "loo"
+    criterion: str = "hold_out"  # by which the map is learned, or "evidence", "loo", "logistic"
     structure: str = "full"  # of the map, or "low_rank", "diagonal", "diagonals"
+
+    @property
+    def is_logistic(self) -> bool:
+        """Whether log odds of classes are fitted, and not their indicators."""
+        return self.criterion == LOGISTIC
 
     @property
     def is_given(self) -> bool:
