@@ -578,9 +578,11 @@ class Model(Shown):
         path : str or Path
             The file; an older one is replaced when the new one is complete.
         record : bool, default=True
-            Whether the file holds the rows that the folds of a blend held out, and the
-            predictions for them. Predictions and intervals need no record. Inference without X
-            and y, `compress`, `distilled` and the report's held-out panels do.
+            Whether the file holds what only inference needs: the rows that the folds of a blend
+            held out, and the predictions for them; the factors of HKRR's Gaussian process; and
+            BKerNN's dual coefficients. Predictions and intervals need no record. Inference
+            without X and y, `compress`, `distilled` and the report's held-out panels of a blend,
+            and standard deviations do.
 
         Raises
         ------

@@ -58,7 +58,7 @@ def test_arrays_for_frames_with_names_are_told(fit, tmp_path):
             ) as told:
                 found = one.predict(given)
             assert len(told) == 1
-            np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9)
+            np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
 
 
 @fits
@@ -66,7 +66,7 @@ def test_arrays_for_arrays_are_not_told(fit, tmp_path):
     rows = FRAME.to_numpy(object)
     model = fit(rows)
     for one in (model, *loaded(model, tmp_path)):
-        np.testing.assert_allclose(one.predict(rows), model.predict(rows), rtol=0, atol=1e-9)
+        np.testing.assert_allclose(one.predict(rows), model.predict(rows), rtol=0, atol=1e-6)
     table = Table.learn(ARRAY)
     np.testing.assert_array_equal(table.codes(ARRAY), ARRAY)
 
@@ -95,7 +95,7 @@ def test_columns_of_arrays_may_be_told(fit, make, tmp_path):
     expected = model.predict(rows)
     for one in (model, *loaded(model, tmp_path)):
         for given in (rows, frame, frame[["x1", "x0"]], frame.to_dict("records")):
-            np.testing.assert_allclose(one.predict(given), expected, rtol=0, atol=1e-9)
+            np.testing.assert_allclose(one.predict(given), expected, rtol=0, atol=1e-6)
 
 
 @fits
@@ -145,8 +145,8 @@ def test_lists_of_dicts_are_frames(fit, columns, tmp_path):
     model = fit(frame)
     expected = model.predict(frame)
     for one in (model, *loaded(model, tmp_path)):
-        np.testing.assert_allclose(one.predict(rows), expected, rtol=0, atol=1e-9)
-        np.testing.assert_allclose(one.predict(rows[:1]), expected[:1], rtol=0, atol=1e-9)
+        np.testing.assert_allclose(one.predict(rows), expected, rtol=0, atol=1e-6)
+        np.testing.assert_allclose(one.predict(rows[:1]), expected[:1], rtol=0, atol=1e-6)
     assert model.score(rows, Y) == model.score(frame, Y)
     of_rows = fit([{**row, "y": y} for row, y in zip(rows, Y, strict=True)], "y")
     assert of_rows.feature_names == columns
@@ -158,7 +158,7 @@ def test_dicts_may_lack_values_of_tables(tmp_path):
     rows = [{"kind": "a"}, {"kind": "b", "size": 0.5}]
     expected = model.predict(pd.DataFrame(rows))
     for one in (model, *loaded(model, tmp_path)):
-        np.testing.assert_allclose(one.predict(rows), expected, rtol=0, atol=1e-9)
+        np.testing.assert_allclose(one.predict(rows), expected, rtol=0, atol=1e-6)
 
 
 # ---------------------------------------------------------------------- what is no table
@@ -217,12 +217,12 @@ def test_columns_that_readers_change_predict_alike(fit, tmp_path):
     _, light = loaded(model, tmp_path)
     for one in (model, light):
         for rows in (CELLS, changed, changed.to_dict("records")):
-            np.testing.assert_allclose(one.predict(rows), expected, rtol=0, atol=1e-9)
+            np.testing.assert_allclose(one.predict(rows), expected, rtol=0, atol=1e-6)
     lazy = model.predict(dask.from_pandas(changed, npartitions=3)).compute(scheduler="sync")
-    np.testing.assert_allclose(lazy, expected, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(lazy, expected, rtol=0, atol=1e-6)
     changed.to_csv(tmp_path / "new.csv", index=False)
     rows = gpukfl.datasets.load_frame(str(tmp_path / "new.csv"))
-    np.testing.assert_allclose(model.predict(rows), expected, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(model.predict(rows), expected, rtol=0, atol=1e-6)
 
 
 def test_each_row_of_a_service_says_so(tmp_path):

@@ -80,6 +80,25 @@ def test_single_methods_have_no_record_to_leave_out(tmp_path):
     assert (tmp_path / "with").read_bytes() == (tmp_path / "without").read_bytes()
 
 
+@pytest.mark.parametrize(
+    ("method", "options", "left_out"),
+    [
+        ("bkernn", {"ridge": 0.01}, ("dual_coef_",)),
+        ("hkrr", {"criterion": "evidence"}, ("factor_", "inner_factor_")),
+    ],
+)
+def test_what_only_inference_needs_may_be_left_out(method, options, left_out, tmp_path):
+    found = gpukfl.fit(X, Y, method=method, progress=False, random_state=0, **options).estimator
+    for name, record in (("with", True), ("without", False)):
+        found.save(tmp_path / name, record=record)
+    assert (tmp_path / "without").stat().st_size < (tmp_path / "with").stat().st_size
+    loaded = gpukfl.load(tmp_path / "without")
+    assert all(getattr(loaded.estimator, name) is None for name in left_out)
+    assert getattr(found, left_out[0]) is not None
+    np.testing.assert_array_equal(loaded.predict(X), gpukfl.load(tmp_path / "with").predict(X))
+    assert loaded.summary()
+
+
 def test_a_pickle_comes_back(model):
     loaded = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(predictions(loaded), predictions(model))

@@ -47,11 +47,12 @@ def test_every_method_predicts_alike(name, tmp_path):
     found = model(name)
     light = saved(found, tmp_path / "model.gpukfl")
     predicted, probabilities = said(found)
+    near = 1e-6 if found.method == "bkernn" else 1e-10  # whose knots are in float32
     if probabilities is None:
-        np.testing.assert_allclose(light.predict(NEW), predicted, rtol=0, atol=1e-10 * np.std(Y))
+        np.testing.assert_allclose(light.predict(NEW), predicted, rtol=0, atol=near * np.std(Y))
     else:
         assert light.predict(NEW).tolist() == predicted.tolist()
-        np.testing.assert_allclose(light.predict_proba(NEW), probabilities, rtol=0, atol=1e-10)
+        np.testing.assert_allclose(light.predict_proba(NEW), probabilities, rtol=0, atol=near)
 
 
 @pytest.mark.few
@@ -81,7 +82,8 @@ def test_nothing_but_numpy_is_imported(tmp_path):
     for name, key in zip(names, found.files, strict=True):
         predicted, probabilities = said(model(name))
         expected = predicted if probabilities is None else probabilities
-        np.testing.assert_allclose(found[key], expected, rtol=0, atol=1e-10 * np.std(Y))
+        near = 1e-6 if name.startswith("bkernn") else 1e-10
+        np.testing.assert_allclose(found[key], expected, rtol=0, atol=near * np.std(Y))
 
 
 def test_importing_it_imports_nothing_else():

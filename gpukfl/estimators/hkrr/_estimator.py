@@ -460,7 +460,7 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         if self.factor_ is None:
             msg = (
                 "expected criterion='evidence' or 'loo' for standard deviations, and a model that "
-                "is neither compressed nor a member of a blend, got "
+                "was saved with its record, and is neither compressed nor a member of a blend, got "
                 f"criterion={self.criterion!r} and no factor_"
             )
             raise ValueError(msg)
