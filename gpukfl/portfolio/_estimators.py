@@ -24,10 +24,10 @@ _PARAMETERS = """
     members : None, "kernels", or list, default=None
         What takes part: None is everything that suits the size of the data, "kernels" the same with
         gradient-boosted trees only shown and not blended, and a list has names ("linear", "trees",
-        "shallow_trees", "deep_trees", "manhattan_laplace", "agop", "agop_full",
-        "evidence_quantile", "evidence_levels", "logistic_levels", "logistic_robust",
-        "evidence_robust", "loo_quantile", "matern52", "agop_quantile", "bkernn", "hkrr",
-        "rkhs_weighting", "regfeal", "laplace", "evidence_matern52", "bkernn_robust",
+        "shallow_trees", "deep_trees", "manhattan_laplace", "agop", "agop_full", "scales_quantile",
+        "scales_standard", "evidence_quantile", "evidence_levels", "logistic_levels",
+        "logistic_robust", "evidence_robust", "loo_quantile", "matern52", "agop_quantile", "bkernn",
+        "hkrr", "rkhs_weighting", "regfeal", "laplace", "evidence_matern52", "bkernn_robust",
         "hkrr_standard", "selection"), scikit-learn estimators, or pairs of a name and an estimator,
         each of which is tried to the end, as far as `max_time` is enough. An estimator whose `fit`
         takes no `sample_weight` is left out, with a warning, where weights are given, whatever

@@ -20,7 +20,7 @@ from toy_method import RidgeRegressor
 import gpukfl
 from gpukfl import HKRRRegressor, KernelRidgeRegressor, RKHSWeightingRegressor
 from gpukfl.instantiations import RandomKitchenSinks, Stumps
-from gpukfl.kernels import KERNELS, Gaussian, Linear
+from gpukfl.kernels import KERNELS, ColumnBlock, Gaussian, Linear
 from gpukfl.predictor import member_predictor
 
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -108,7 +108,8 @@ def test_float32_agrees_where_nothing_cancels(tmp_path):
     ],
 )
 def test_every_kernel_agrees(kernel, tmp_path):
-    kernel = 0.5 * Gaussian() * Linear() + Gaussian(2.0) if kernel == "sum" else kernel
+    total = 0.5 * Gaussian() * Linear() + ColumnBlock(Gaussian(2.0), 1, 3)
+    kernel = total if kernel == "sum" else kernel
     found = KernelRidgeRegressor(kernel, ridge=1e-2, random_state=0).fit(X, Y)
     found.to_onnx(tmp_path / "model.onnx")
     got = run(tmp_path / "model.onnx", NEW)["prediction"]

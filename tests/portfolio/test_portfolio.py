@@ -47,7 +47,7 @@ def test_predictions_are_of_rows_that_were_not_seen():
 
 def test_a_member_is_left_by_many_rows_only(monkeypatch):
     rows = [row for row in _candidates.CANDIDATES if row.name == "linear"]
-    rows.append(MemberCandidate("memory", lambda _: Memory(), "quick"))
+    rows.append(MemberCandidate("memory", lambda _: Memory(), lambda _: "quick"))
     monkeypatch.setattr(_candidates, "CANDIDATES", rows)
     assert notes(regressor(members=None).fit(X, Y))["memory"] == ""
     monkeypatch.setattr(_train, "_JUDGES", 2 * N // 3)
@@ -60,8 +60,8 @@ def test_a_member_is_left_by_many_rows_only(monkeypatch):
 def test_what_is_like_a_member_that_is_clearly_behind_is_not_begun(monkeypatch, behind, few):
     model = Memory if behind else Nearly
     rows = [row for row in _candidates.CANDIDATES if row.name == "linear"]
-    rows.append(MemberCandidate("first", lambda _: model(), "quick"))
-    rows.append(MemberCandidate("second", lambda _: model(), "quick", like="first"))
+    rows.append(MemberCandidate("first", lambda _: model(), lambda _: "quick"))
+    rows.append(MemberCandidate("second", lambda _: model(), lambda _: "quick", like="first"))
     monkeypatch.setattr(_candidates, "CANDIDATES", rows)
     monkeypatch.setattr(_candidates, "_MANY", N + few)
     monkeypatch.setattr(_train, "_JUDGES", 2 * N // 3 if behind == "left" else N)

@@ -41,7 +41,13 @@ from gpukfl.portfolio import AutoClassifier, AutoRegressor, Member, _budget, _tr
 from gpukfl.portfolio import _base as _kept
 from gpukfl.portfolio import _members as _candidates
 from gpukfl.portfolio._folds import choose_n_folds
-from gpukfl.portfolio._members import MemberCandidate, Task, _integer_weights, make_members
+from gpukfl.portfolio._members import (
+    EFFORTS,
+    MemberCandidate,
+    Task,
+    _integer_weights,
+    make_members,
+)
 from gpukfl.solvers import ProximalGradient
 
 # ---------------------------------------------------------------------- members that fail
@@ -68,7 +74,7 @@ def test_a_member_that_fails_is_left_out_and_named(bad):
 def test_where_nothing_is_left_to_explain_no_member_is_begun(monkeypatch, make, settled):
     one, of_classes = make(), isinstance(make(), Knowing)
     rows = [row for row in _candidates.CANDIDATES if row.name == "linear"]
-    rows = [MemberCandidate("first", lambda _: one, "quick"), *rows]
+    rows = [MemberCandidate("first", lambda _: one, lambda _: "quick"), *rows]
     monkeypatch.setattr(_candidates, "CANDIDATES", rows)
     kind, y = (classifier, TWO) if of_classes else (regressor, Y)
     model = kind(members=None).fit(X, y)
@@ -263,7 +269,9 @@ def test_without_time_to_fit_all_samples_the_models_of_the_folds_stay(rng):
 @pytest.mark.usefixtures("asleep")
 def test_rows_that_say_how_long_all_take_are_fitted_once(rng, monkeypatch):
     rows = rng.standard_normal((8_000, 2))
-    made = [MemberCandidate(name, lambda _: Slow(0.5), "quick") for name in ("slow", "late")]
+    made = [
+        MemberCandidate(name, lambda _: Slow(0.5), lambda _: "quick") for name in ("slow", "late")
+    ]
     monkeypatch.setattr(_candidates, "CANDIDATES", (_candidates.CANDIDATES[0], *made))
     Slow.sizes.clear()
     with pytest.warns(ConvergenceWarning):
@@ -307,7 +315,7 @@ def test_a_quick_member_that_is_named_is_begun_after_a_slow_one(rng):
 def test_where_time_is_limited_those_that_take_many_rows_are_first():
     few, many = (
         Task(False, 1_999, 5, 1, 1_999, "auto", 0),
-        Task(False, 2_000, 5, 1, 2_000, "auto", 0),
+        Task(False, 4_000, 5, 1, 4_000, "auto", 0),
     )
     names = [[one.name for one in make_members(None, "normal", many, limited=on)] for on in (0, 1)]
     assert names[1][:4] == ["linear", "trees", "bkernn", "hkrr"]
@@ -423,6 +431,28 @@ def test_progress_tells_of_members_and_folds():
     assert any("blend" in stage and "bkernn, fold 3 of 3: " in stage for stage in said)
 
 
+@pytest.mark.parametrize(
+    ("classes", "n", "d", "standard", "quantile"),
+    [
+        (False, 400, 300, True, True),
+        (False, 3_000, 5, True, True),
+        (False, 3_001, 5, False, True),
+        (False, 400, 301, False, False),
+        (True, 400, 5, False, False),
+    ],
+)
+def test_two_scales_take_the_place_of_one(classes, n, d, standard, quantile):
+    task = Task(classes, n, d, 1 + classes, n // 2, "auto", 0)
+    names = {effort: [one.name for one in make_members(None, effort, task)] for effort in EFFORTS}
+    assert ("scales_quantile" in names["quick"]) == quantile
+    assert ("evidence_quantile" in names["quick"]) == (not quantile)
+    assert ("scales_standard" in names["normal"]) == standard
+    for name in ("bkernn", "hkrr"):
+        assert (name in names["normal"]) == (not standard)
+        assert name in names["thorough"]
+    assert "evidence_quantile" in names["thorough"]
+
+
 def test_members_of_others_are_cloned():
     mine = LinearRegression()
     regressor(members=[("mine", mine)]).fit(X, Y)
@@ -438,8 +468,10 @@ def test_members_of_others_are_cloned():
     [(100, 300, True), (100, 301, False), (200_000, 5, True), (200_001, 5, False)],
 )
 def test_many_features_are_formed_where_rows_and_variables_are_few_enough(n, d, suits):
-    tried = make_members(None, "normal", Task(False, n, d, 1, n, "auto", 0))
+    tried = make_members(None, "normal", Task(True, n, d, 2, n // 2, "auto", 0))
     assert ("regfeal" in [member.name for member in tried]) == suits
+    numbers = make_members(None, "normal", Task(False, n, d, 1, n, "auto", 0))
+    assert "regfeal" not in [member.name for member in numbers]
     named = make_members(["regfeal"], "normal", Task(False, n, d, 1, n, "auto", 0))
     assert named[0].name == "regfeal"
 

@@ -29,7 +29,7 @@ def fitted(monkeypatch, kind, named=False):
             return super().fit(X, y)
 
     rows = [row for row in _candidates.CANDIDATES if row.name == "linear"]
-    rows.append(MemberCandidate("other", lambda _: Counting(), "quick"))
+    rows.append(MemberCandidate("other", lambda _: Counting(), lambda _: "quick"))
     monkeypatch.setattr(_candidates, "CANDIDATES", rows)
     monkeypatch.setattr(_train, "_JUDGES", 10)
     monkeypatch.setattr(_train, "_TRIED", FEW)

@@ -25,7 +25,10 @@ def notes_of(model, rows):
 @pytest.mark.parametrize(("rows", "twin"), [(X, "standard"), (TAILS, "robust")])
 def test_what_another_has_chosen_is_not_fitted_again(monkeypatch, rows, twin):
     mine = [row for row in _candidates.CANDIDATES if row.name == "linear"]
-    mine += [MemberCandidate(name, lambda _, one=one: one, "quick") for name, one in RIDGES.items()]
+    mine += [
+        MemberCandidate(name, lambda _, one=one: one, lambda _: "quick")
+        for name, one in RIDGES.items()
+    ]
     monkeypatch.setattr(_candidates, "CANDIDATES", mine)
     notes = notes_of(AutoRegressor(n_folds=3, random_state=0), rows)
     begun = {name for name, note in notes.items() if "the same" not in note}
