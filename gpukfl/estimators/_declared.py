@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from gpukfl.predictor import SeenRows
+
 # -------------------------------------------------------------------------------- declared
 
 # Declarations of values: what a fitted attribute is, its dtype, and its shape in symbols.
@@ -323,6 +325,18 @@ SOMETIMES: dict[str, Declared] = {
     "feature_names_in_": FeatureNames(),
     "feature_importances_error_": Numbers(DOUBLE, ("n_features",)),
     "warnings_": Items(Text()),
+    "seen_rows_": Record(
+        SeenRows,
+        {
+            "rows": Numbers(DOUBLE, ("n_seen", "n_columns")),
+            "values": Numbers(DOUBLE, ("n_seen", "n_outputs")),
+            "pulls": Numbers(DOUBLE, ("n_seen", "n_outputs")),
+            "spreads": Numbers(DOUBLE, ("n_seen", "n_outputs")),
+            "repeatability": Numbers(DOUBLE, ("n_outputs",)),
+            "n_copies": Int(),
+            "score": Number(any_value=True),
+        },
+    ),
     "_sklearn_output_config": Entries({"transform": Text(("default", "pandas", "polars"))}),
 }
 # Of every setting that was tried, beside what names it

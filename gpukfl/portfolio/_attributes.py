@@ -24,7 +24,7 @@ from gpukfl.estimators._declared import (
 from gpukfl.portfolio._encodings import Encodings
 from gpukfl.portfolio._sets import ClassScores
 from gpukfl.portfolio._uncertainty import Residuals, Spread, Uncertainty
-from gpukfl.predictor import TargetTransform, weighted_medians
+from gpukfl.predictor import SeenRows, TargetTransform, weighted_medians
 from gpukfl.tables._reader import TABLE_VALUES
 from gpukfl.tables._seen import NUMBERS, VIEWS
 
@@ -98,7 +98,7 @@ class OutOfFold:
 
 
 VALUES = (  # that hold arrays
-    *(Blended, OutOfFold, Uncertainty, Residuals, Spread, ClassScores),
+    *(Blended, OutOfFold, SeenRows, Uncertainty, Residuals, Spread, ClassScores),
     *(Encodings, *TABLE_VALUES),
 )
 TRIED: dict[str, Declared] = {

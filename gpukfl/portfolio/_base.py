@@ -59,12 +59,14 @@ from gpukfl.portfolio._members import (
     prediction_limits,
 )
 from gpukfl.portfolio._refit import BESIDE, Refit, choose_refit, fit_members_to_all, refit_members
+from gpukfl.portfolio._repeats import learn_seen_rows
 from gpukfl.portfolio._train import MemberTrainer, is_limited
 from gpukfl.predictor import (
     Blend,
     LogTransform,
     Predictor,
     RankTransform,
+    SeenRows,
     check_finite_prediction,
     weighted_medians,
 )
@@ -102,6 +104,7 @@ class HeldOutBlend:
     reach_: Array | None
     temperature_: float
     whole_: bool
+    seen_rows_: SeenRows | None = None  # of fits with copies that tell; what others lack
     _fitted_predictor: Callable[[], Predictor]
     _keep_predictor: Callable[[], None]
 
@@ -120,7 +123,10 @@ class HeldOutBlend:
         return len(getattr(self, "classes_", ()))
 
     def _outputs(self, X: Array, fold: int | None = None, /) -> Array:
-        """Return the blend (n, t) at validated rows in float64, by one fold's models or all."""
+        """Return the blend (n, t) at validated rows in float64, by one fold's models or all.
+
+        As of new rows, whatever the fit has seen.
+        """
         blend = self._blend if fold is None else self._blend.select_fold(fold)
         return blend.evaluate_in_double(X)
 
@@ -143,9 +149,13 @@ class HeldOutBlend:
     def _fold_blends(self, X: Array, /) -> np.ndarray:
         """Return the blends (K, n, t) of each fold's models at validated rows, on the host.
 
-        Their mean is what all models predict together. Where members have a model of all samples
-        alone, it is each fold's.
+        Their mean is what `predict` says. Where members have a model of all samples alone, it is
+        each fold's.
         """
+        blends, seen = self._blends_of_new_rows(X), self.seen_rows_
+        return blends if seen is None else np.stack([to_host(seen.move(X, one)) for one in blends])
+
+    def _blends_of_new_rows(self, X: Array) -> np.ndarray:
         n_folds = self.out_of_fold_.n_folds
         with np.errstate(over="ignore", invalid="ignore"):  # reported just below
             *found, together = self._blend.fold_outputs(X)
@@ -168,6 +178,13 @@ class HeldOutBlend:
     def _keep_uncertainty(self, rng: np.random.RandomState, max_time: float | None, /) -> None:
         """Set the uncertainty of predictions, by held-out rows."""
 
+    def _keep_seen_rows(self, trainer: MemberTrainer, samples: Samples) -> None:
+        """Set what is predicted where rows come again, or drop what another fit left."""
+        self.__dict__.pop("seen_rows_", None)
+        found = learn_seen_rows(samples, self.out_of_fold_, trainer.judge, trainer.floor)
+        if found is not None:
+            self.seen_rows_ = found
+
     def _keep(self, trainer: MemberTrainer, samples: Samples, run: Run) -> list[tuple[float, Any]]:
         """Set the members' results; return the blended ones with their weights."""
         pairs = zip(trainer.weights.tolist(), trainer.finished_results, strict=True)
@@ -175,11 +192,12 @@ class HeldOutBlend:
         self.members_, self.whole_ = [one.to_blend_member(w) for w, one in chosen], False
         self.temperature_ = trainer.temperature
         self.out_of_fold_ = _make_out_of_fold(trainer, samples)
+        self._keep_seen_rows(trainer, samples)
         there = double_reference(samples.X)
         self.reach_ = None if trainer.reach is None else asarray_like(trainer.reach, there)
         middle = np.average(to_host(samples.Y), axis=0, weights=samples.weights)
         self.intercept_ = asarray_like(middle.astype(np.float64), there)
-        self.tuning_, self.tuning_seconds_ = leaderboard_rows(trainer)
+        self.tuning_, self.tuning_seconds_ = leaderboard_rows(trainer, self.seen_rows_)
         self._keep_predictor()
         _ask_in_time(
             trainer,
@@ -247,6 +265,10 @@ def _reads_its_columns(e: Any) -> bool:
     )
 
 
+def _has_seen_its_rows(e: Any) -> bool:
+    return e.seen_rows_ is None or e.seen_rows_.is_sound
+
+
 def _has_its_models(e: Any) -> bool:
     n_folds, counts = e.out_of_fold_.n_folds, {len(member.models) for member in e.members_}
     return counts == {n_folds} or (e.whole_ and counts in ({1}, {n_folds + 1}))
@@ -268,6 +290,7 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
     _rules: ClassVar[dict[str, Rule]] = {
         "encodings of its columns": _reads_its_columns,
         "models of its folds and of all samples": _has_its_models,
+        "predictions at rows that it has seen": _has_seen_its_rows,
     }
     client: ClassVar[Any] = None  # of a Dask cluster; an instance may have its own
     tuning_: list[dict[str, Any]]
@@ -374,6 +397,7 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
                     self.members_, self.whole_, stopped = fit_members_to_all(
                         self, chosen, whole, run
                     )
+                    self.__dict__.pop("seen_rows_", None)  # which are those of the sample
                     self._keep_predictor()
                 except KeyboardInterrupt:  # while rows are read: those that are here have a blend
                     stopped = True
@@ -520,7 +544,8 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
             A row for each member and for the blend: member; score, on rows that its fits have not
             seen, with its standard_error: R² of a regression, averaged over targets, and of
             classes the share of the log loss that is saved; of classes log_loss and brier; weight
-            in the blend; seconds; and a note where a member was left out.
+            in the blend; seconds; and a note where a member was left out, and of the blend how
+            well rows are predicted that come again, where the fit has copies that tell.
 
         Notes
         -----

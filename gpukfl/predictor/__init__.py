@@ -28,6 +28,7 @@ from gpukfl.predictor._function import Constant, Function
 from gpukfl.predictor._gaps import weighted_medians
 from gpukfl.predictor._methods import FAR, farthest, make_function
 from gpukfl.predictor._predictor import Foreign, Predictor
+from gpukfl.predictor._seen_rows import SeenRows
 from gpukfl.predictor._sums import FeatureSum, HermiteSum, KernelSum, ShapeSum, inside
 from gpukfl.predictor._transforms import (
     LogTransform,
@@ -56,6 +57,7 @@ __all__ = [
     "LogTransform",
     "Predictor",
     "RankTransform",
+    "SeenRows",
     "ShapeSum",
     "TargetTransform",
     "apply_temperature",

@@ -25,6 +25,7 @@ from gpukfl.predictor._classes import Classes
 from gpukfl.predictor._foreign import member_predictor
 from gpukfl.predictor._methods import make_function
 from gpukfl.predictor._predictor import Predictor, Put
+from gpukfl.predictor._seen_rows import SeenRows
 from gpukfl.predictor._stacks import Alone, Stack, stack_models
 from gpukfl.predictor._views import Encoder, Place, View, Views
 
@@ -63,6 +64,8 @@ class Blend:
         What makes the models' rows, where these are of a table.
     recorded : bool
         Whether rows only record what is done with them: then no models are stacked.
+    seen : SeenRows, optional
+        What is predicted at rows that were in the fit, where there were copies that tell.
     """
 
     members: tuple[BlendedModels, ...]
@@ -71,21 +74,25 @@ class Blend:
     n_features: int
     encoder: Encoder | None = None
     recorded: bool = False
+    seen: SeenRows | None = None
 
     def __call__(self, X: Array, /) -> Array:
         """Values (n, t), or probabilities, at all rows at once."""
-        found = self._total(self._member_outputs(X), self._shares)
+        found = self._move_seen(X, self._total(self._member_outputs(X), self._shares))
         return array_namespace(X).astype(found, X.dtype, copy=False)
 
     def evaluate_in_blocks(self, X: Array, /) -> Array:
         """Return the same, by blocks of rows that fit in memory."""
-        found = self.evaluate_in_double(X)
+        found = self._move_seen(X, self.evaluate_in_double(X))
         return array_namespace(found).astype(found, X.dtype, copy=False)
 
     def evaluate_in_double(self, X: Array, /) -> Array:
-        """Return the same in float64, whatever the rows are."""
+        """Values in float64, whatever the rows are, as of new rows."""
         (found,) = self._blend_in_blocks(X, [self._shares])
         return found
+
+    def _move_seen(self, X: Array, found: Array) -> Array:
+        return found if self.seen is None else self.seen.move(X, found)
 
     def fold_outputs(self, X: Array, /) -> list[Array]:
         """Blends (n, t) of each fold's models, and of all of them, in float64."""
@@ -95,6 +102,8 @@ class Blend:
     def prepare(self) -> None:
         """Stack the models."""
         assert self._stacks
+        if self.seen is not None:
+            self.seen.prepare()
 
     # ------------------------------------------------------------------ folds
 
@@ -104,7 +113,7 @@ class Blend:
         return min(len(one.models) for one in self.members) - self.blending.whole
 
     def select_fold(self, k: int, /) -> Blend:
-        """Return the blend of one fold's models."""
+        """Return the blend of one fold's models, as of new rows."""
         if k not in self._folds:
             members = tuple(
                 dataclasses.replace(one, models=(one.models[k],)) for one in self.members
@@ -114,6 +123,7 @@ class Blend:
                 members=members,
                 blending=dataclasses.replace(self.blending, whole=False),
                 encoder=None if self.encoder is None else self.encoder.only(k),
+                seen=None,
             )
         return self._folds[k]
 
@@ -233,12 +243,12 @@ class Blend:
     # ------------------------------------------------------------------ other places
 
     def alone(self) -> Self:
-        """Return the same blend for arrays that record what is done with them."""
+        """Return the same blend, of new rows, for arrays that record what is done with them."""
         members = tuple(
             dataclasses.replace(one, models=tuple(model.alone() for model in one.models))
             for one in self.members
         )
-        return dataclasses.replace(self, members=members, recorded=True)
+        return dataclasses.replace(self, members=members, recorded=True, seen=None)
 
     def map_arrays(self, put: Put, /) -> Self:
         """Return the blend with arrays mapped by `put`."""
@@ -317,5 +327,6 @@ def _blend_predictor(e: Any, kind: str, of_member: Callable[[Any], Predictor]) -
     known, n_classes = e.encodings_, 0 if labels is None else len(labels)
     n_features = e.n_features_in_ if known is None else len(known.table.coded)
     encoder = None if known is None else known.folds
-    blend = Blend(members, blending, n_classes, n_features, encoder)
+    seen = getattr(e, "seen_rows_", None)  # of fits with copies that tell
+    blend = Blend(members, blending, n_classes, n_features, encoder, seen=seen)
     return Predictor(blend, n_features, labels is None and e._one_target, labels)

@@ -23,6 +23,7 @@ from gpukfl.predictor import (
     LogTransform,
     Predictor,
     RankTransform,
+    SeenRows,
     make_predictor,
     unknown_member,
 )
@@ -36,7 +37,7 @@ _KINDS: tuple[Any, ...] = (
     *(*INSTANTIATIONS.values(), RandomKitchenSinks),
     *(*SCALINGS.values(), Calibration, LogTransform, RankTransform),
     *(Table, Column, Coded, Encoding, Lookup),
-    *(ArrayModel, Forest, LinearValues, ConstantValues),
+    *(ArrayModel, Forest, LinearValues, ConstantValues, SeenRows),
 )
 _RECORDS = {kind.__name__: kind for kind in _KINDS}
 _PLAIN = (str, int, float, bool, type(None))
