@@ -72,8 +72,8 @@ ATTRIBUTES: dict[str, Declared] = {
     "evidence_": Number(optional=True),
     "amplitude_": Numbers(FLOAT, ("n_targets",), optional=True),
     "noise_": Numbers(FLOAT, ("n_targets",), optional=True),
-    "factor_": Numbers(DOUBLE, ("n_centers", "n_centers"), optional=True),
-    "inner_factor_": Numbers(DOUBLE, ("n_centers", "n_centers"), optional=True),
+    "factor_": Numbers(DOUBLE, ("n_known", "n_known"), optional=True),
+    "inner_factor_": Numbers(DOUBLE, ("n_known", "n_known"), optional=True),
 }
 
 
@@ -440,7 +440,8 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         def compute(start: int, stop: int) -> Array:
             U = operator.project(operator.rows.block(start, stop))
             K = operator.values(start, stop, U)
-            variance = variances(self.kernel_.diagonal(U), K, factor, inner)[:, None]
+            known = K[:, : factor.shape[0]]  # of the centres that variances go through
+            variance = variances(self.kernel_.diagonal(U), known, factor, inner)[:, None]
             mean = K @ alpha
             lost = mean - truncate(mean, bound)
             return xp.sqrt(amplitude**2 * variance + noise**2 + lost**2)
@@ -567,7 +568,7 @@ _ATTRIBUTES = (
     amplitude_, noise_ : arrays of shape (n_targets,) or None
         Standard deviations of the function and of the noise of a sample of weight 1, in units of
         the targets, of the Gaussian process.
-    factor_, inner_factor_ : arrays of shape (n_centers, n_centers) or None
+    factor_, inner_factor_ : arrays of shape (n_known, n_known) or None
         Lower triangular L and N, by which the variance of the function at x is
         ``amplitude_**2 * (k(x, x) - h @ h)`` where all samples are centres, with
         ``h = solve(L, k_x)``, and ``amplitude_**2 * (k(x, x) - h @ h + g @ g)``, with
