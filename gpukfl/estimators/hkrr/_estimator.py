@@ -572,7 +572,8 @@ _ATTRIBUTES = (
         Lower triangular L and N, by which the variance of the function at x is
         ``amplitude_**2 * (k(x, x) - h @ h)`` where all samples are centres, with
         ``h = solve(L, k_x)``, and ``amplitude_**2 * (k(x, x) - h @ h + g @ g)``, with
-        ``g = solve(N, h)``, where some are; None also of members of a blend.
+        ``g = solve(N, h)``, where some are: k_x is of the first ``n_known`` centres. None also of
+        members of a blend.
     jitter_, smallest_eigenvalue_ : float, float
         What was added to the diagonal of the centres' kernel matrix, relative to its mean, and
         that matrix's smallest eigenvalue: Theorem 4 asks that it stays away from 0.
