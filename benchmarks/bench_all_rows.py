@@ -41,7 +41,7 @@ Solve = Callable[[], tuple[np.ndarray, np.ndarray, dict[str, Any]]]
 
 
 def ways(n: int, n_centers: int) -> dict[str, Solve]:
-    """The solvers on n rows, each of which gives centres, coefficients and how it ended."""
+    """Return solvers on n rows, which give centres, coefficients and how they ended."""
     X, y = Target().draw(n, 3)
     kernel, Y = Matern32(LENGTHSCALE), (y - y.mean())[:, None]
     index = np.sort(np.random.default_rng(0).choice(n, min(n_centers, n), replace=False))
@@ -147,8 +147,8 @@ def main() -> None:
         )
     result = {
         "settings": f"Matérn 3/2 of lengthscale {LENGTHSCALE}, noise of {SHIFT:g} of the "
-        f"function's variance, {CENTERS} uniform centres; 20 features of which 3 rotated ones matter; error "
-        f"on {N_TEST} noisy samples; processor time; {CARD} by counts, not measured",
+        f"function's variance, {CENTERS} uniform centres; 20 features of which 3 rotated ones "
+        f"matter; error on {N_TEST} noisy samples; processor time; {CARD} by counts, not measured",
         "rows": rows,
         "counted": gpu,
         "criteria": [] if args.smoke or len(sizes) < len(SIZES) else judge(rows),
