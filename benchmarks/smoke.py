@@ -26,6 +26,7 @@ SCRIPTS = (
     "experiment5.py",
     "experiment6.py",
     "bench_kernel_ridge.py",
+    "bench_all_rows.py",
     "bench_hkrr.py",
     "bench_evidence.py",
     "bench_inference_importance.py",

@@ -19,6 +19,7 @@ from gpukfl.core._array import (
     take_rows,
     to_host,
 )
+from gpukfl.core._hashes import hash_rows, row_factors
 from gpukfl.core._random import draw_indices
 from gpukfl.estimators._validation import validate_weights
 from gpukfl.linalg import each_block
@@ -33,7 +34,6 @@ from gpukfl.partitioned._rows import Rows, map_rows, take_together
 _AT_ONCE = 2**16  # rows that are compared with their neighbours at a time
 _LOOKED_AT = 2**12  # different rows whose values are counted
 _VALUES, _ROWS_A_VALUE = 20, 5  # at most so many values a column, so often at least, are cells
-_HALF = np.uint64(32)  # of the bits of a value
 
 
 def find_duplicates(X: Any, y: np.ndarray, /) -> tuple[np.ndarray, np.ndarray] | None:
@@ -49,6 +49,42 @@ def find_duplicates(X: Any, y: np.ndarray, /) -> tuple[np.ndarray, np.ndarray] |
     O(n (d + log n)): rows are told apart by a hash of 64 bits, and compared where that is the
     same. A memory map is left as it is: what follows would be a copy of it in memory.
     """
+    found = _sort_equal_rows(X)
+    if found is None:
+        return None
+    order, alike = found
+    run = np.concatenate([[0], np.cumsum(~alike)])  # of equal rows, for each in order
+    columns = y[order].reshape(len(y), -1)
+    other_target = np.any(columns[1:] != columns[:-1], axis=1) & alike
+    repeated = np.zeros(run[-1] + 1, dtype=bool)
+    repeated[run[1:][other_target]] = True
+    begins = np.concatenate([[True], ~alike]) | repeated[run]
+    if begins.all() or _are_cells(X, order[begins]):
+        return None
+    return _number_groups(order, begins)
+
+
+def find_equal_rows(X: Any, /) -> tuple[np.ndarray, np.ndarray] | None:
+    """Find equal rows of `X`, whatever their targets are.
+
+    Return positions and groups as `find_duplicates` does; None where all rows differ, or are cells
+    of a table.
+    """
+    found = _sort_equal_rows(X)
+    if found is None:
+        return None
+    order, alike = found
+    begins = np.concatenate([[True], ~alike])
+    if begins.all() or _are_cells(X, order[begins]):
+        return None
+    return _number_groups(order, begins)
+
+
+def _sort_equal_rows(X: Any) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return an order (n,) in which equal rows are neighbours, and which equal the next (n - 1,).
+
+    None where no hash is there twice, or in a memory map.
+    """
     if isinstance(X, np.memmap) or X.shape[0] < 2:
         return None
     hashes = _hash_rows(X)
@@ -59,15 +95,11 @@ def find_duplicates(X: Any, y: np.ndarray, /) -> tuple[np.ndarray, np.ndarray] |
     alike = hashes[order[1:]] == hashes[order[:-1]]
     pairs = np.flatnonzero(alike)
     alike[pairs] = _are_equal(X, order[pairs], order[pairs + 1])
-    run = np.concatenate([[0], np.cumsum(~alike)])  # of equal rows, for each in order
-    columns = y[order].reshape(len(y), -1)
-    other_target = np.any(columns[1:] != columns[:-1], axis=1) & alike
-    repeated = np.zeros(run[-1] + 1, dtype=bool)
-    repeated[run[1:][other_target]] = True
-    begins = np.concatenate([[True], ~alike]) | repeated[run]
-    if begins.all() or _are_cells(X, order[begins]):
-        return None
-    # Numbered by where each set of copies begins in the data
+    return order, alike
+
+
+def _number_groups(order: np.ndarray, begins: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return groups of neighbours, by where each begins in the data."""
     firsts = order[begins]
     place = np.argsort(np.argsort(firsts))
     group = np.empty(len(order), dtype=np.int64)
@@ -100,14 +132,10 @@ def _are_cells(X: Array, rows: np.ndarray) -> bool:
 def _hash_rows(X: Array) -> np.ndarray:
     """Return a hash (n,) of every row, on the host."""
     (n, d), out = X.shape, np.empty(X.shape[0], dtype=np.uint64)
-    rows = Rows(X, double_reference(X))
-    factors = np.random.RandomState(0).randint(0, 2**63, d).astype(np.uint64) * 2 + 1
+    rows, factors = Rows(X, double_reference(X)), row_factors(X.shape[1])
 
     def compute(start: int, stop: int) -> np.ndarray:
-        bits = (to_host(rows.block(start, stop)) + 0.0).view(np.uint64)  # of 0 for -0
-        # Low bits of round numbers are 0, and products carry upwards only
-        mixed = (bits ^ bits >> _HALF) * factors
-        return np.sum(mixed ^ mixed >> _HALF, axis=1)
+        return hash_rows(to_host(rows.block(start, stop)), factors)
 
     def take(start: int, stop: int, found: np.ndarray) -> None:
         out[start:stop] = found
@@ -167,12 +195,16 @@ class Samples:
         parts, theirs do.
     labels : bool
         Whether the targets are indicators of classes.
+    copies : host array, shape (n,), or None
+        How many of the given rows each sample stands for, by Kish's number of their weights; None
+        where it is one of each.
     """
 
     X: Array
     Y: Array
     weights: np.ndarray | None
     labels: bool = False
+    copies: np.ndarray | None = None
 
     @classmethod
     def validate(cls, X: Array, Y: Array, sample_weight: Any, /, *, labels: bool) -> Self:
@@ -190,12 +222,13 @@ class Samples:
         if weights is not None and np.any(weights == 0) and not isinstance(X, np.memmap):
             rows = np.flatnonzero(weights)
             X, Y, weights = take_rows(X, rows), take_rows(Y, rows), weights[rows]
-        found = find_duplicates(X, to_host(Y))
+        found, copies = find_duplicates(X, to_host(Y)), None
         if found is not None:
             firsts, group = found
             X, Y = take_rows(X, firsts), take_rows(Y, firsts)
+            copies = _effective_counts(group, weights)
             weights = np.bincount(group, weights=weights).astype(np.float64)
-        return cls(X, Y, relative_weights(weights), labels)
+        return cls(X, Y, relative_weights(weights), labels, copies)
 
     def __len__(self) -> int:
         return int(self.X.shape[0])
@@ -221,7 +254,8 @@ class Samples:
     def take(self, rows: np.ndarray | slice, /) -> Samples:
         """Return the samples at host indices, or in a slice of a memory map."""
         X, Y, weights = take_together(rows, self.X, self.Y, self.weights)
-        return Samples(X, Y, None if weights is None else to_host(weights), self.labels)
+        copies = None if self.copies is None else self.copies[rows]
+        return Samples(X, Y, None if weights is None else to_host(weights), self.labels, copies)
 
     def draw(self, count: int, rng: np.random.RandomState, /) -> Samples:
         """Draw some samples in their order, at least two of each class if possible."""
@@ -243,10 +277,20 @@ class Samples:
         a sample for each fold. Of copies in a memory map, where they are not yet one sample, one
         is drawn.
         """
+        if lies_in_parts(self.X):  # all at once
+            n, few = len(self), how.at_most
+            rows = np.arange(n) if n <= few else np.sort(draw_indices(rng, n, few))
+            return self.take(rows).splits(rng, how)
+        return [
+            (self.take(inside), self.take(outside)) for inside, outside in self.split_rows(rng, how)
+        ]
+
+    def split_rows(
+        self, rng: np.random.RandomState, how: Splits, /
+    ) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Return the rows of the pairs of `splits`, ascending; of samples that lie together."""
         n, few = len(self), how.at_most
         rows = np.arange(n) if n <= few else np.sort(draw_indices(rng, n, few))
-        if lies_in_parts(self.X):  # all at once
-            return self.take(rows).splits(rng, how)
         Y = to_host(take_rows(self.Y, rows))
         rows = drop_duplicates(self.X, Y, rows)
         classes = None if not self.labels else _decode_classes(to_host(take_rows(self.Y, rows)))
@@ -265,10 +309,14 @@ class Samples:
         )
         if how.judges is not None:
             splits = splits[: math.ceil(how.judges / len(splits[0][1]))]
-        return [
-            (self.take(rows[np.sort(inside)]), self.take(rows[np.sort(outside)]))
-            for inside, outside in splits
-        ]
+        return [(rows[np.sort(inside)], rows[np.sort(outside)]) for inside, outside in splits]
+
+
+def _effective_counts(group: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
+    """Return Kish's number of rows (k,) of each group of rows (n,)."""
+    w = np.ones(len(group)) if weights is None else weights / weights.max()
+    squares = np.bincount(group, weights=w * w)
+    return np.bincount(group, weights=w) ** 2 / np.where(squares > 0, squares, 1.0)
 
 
 def number_by_appearance(classes: np.ndarray, /) -> np.ndarray:

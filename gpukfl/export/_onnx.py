@@ -13,6 +13,7 @@ import numpy as np
 from gpukfl._version import __version__
 from gpukfl.core._array import Array, to_host
 from gpukfl.core._files import atomic_write
+from gpukfl.core._warnings import warn
 from gpukfl.instantiations import INSTANTIATIONS, RandomKitchenSinks
 from gpukfl.kernels import KERNELS, ColumnBlock, Product, Scaled, Sum
 from gpukfl.predictor import Blend, KernelSum, Predictor, weighted_medians
@@ -186,6 +187,8 @@ def write_onnx(
     """
     ndx = _ndonnx()
     host = estimator.to_host()
+    if getattr(host, "seen_rows_", None) is not None:
+        warn("the graph predicts every row as a new one, also rows that the fit has seen")
     model = host.predictor_.alone()
     _check_exportable(model)
     labels = None if model.labels is None else _onnx_labels(model.labels)

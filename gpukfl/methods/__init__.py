@@ -14,6 +14,12 @@ from gpukfl.methods._agop import (
     principal_gradients,
     right_singular_vectors,
 )
+from gpukfl.methods._all_rows import (
+    AllRowsSolution,
+    centers_preconditioner,
+    solve_by_factor,
+    solve_by_products,
+)
 from gpukfl.methods._bkernn import BKerNNFit, ShapeFunctions, fit_bkernn
 from gpukfl.methods._centers import SELECTIONS, choose_centers, leverage_scores
 from gpukfl.methods._conformal import (
@@ -166,6 +172,7 @@ __all__ = [
     "SOLVERS",
     "STRETCHES",
     "STRUCTURES",
+    "AllRowsSolution",
     "AverageGradientOuterProduct",
     "BKerNNFit",
     "BoundCriterion",
@@ -222,6 +229,7 @@ __all__ = [
     "average_gradient_outer_product",
     "best_path",
     "can_cover",
+    "centers_preconditioner",
     "check_share",
     "choose_centers",
     "choose_jitter",
@@ -277,6 +285,8 @@ __all__ = [
     "right_singular_vectors",
     "scored_rows",
     "solve_by_conjugate_gradients",
+    "solve_by_factor",
+    "solve_by_products",
     "solve_with_intercept",
     "sufficient_centers",
     "total_weight",

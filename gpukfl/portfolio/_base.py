@@ -62,12 +62,14 @@ from gpukfl.portfolio._members import (
     prediction_limits,
 )
 from gpukfl.portfolio._refit import BESIDE, Refit, choose_refit, fit_members_to_all, refit_members
+from gpukfl.portfolio._repeats import learn_seen_rows
 from gpukfl.portfolio._train import MemberTrainer
 from gpukfl.predictor import (
     Blend,
     BlendedModels,
     Blending,
     Predictor,
+    SeenRows,
     TargetTransform,
     check_finite_prediction,
     member_predictor,
@@ -108,6 +110,7 @@ class HeldOutBlend:
     temperature_: float = held("values.blending.temperature")
     target_transform_: TargetTransform | None = held("values.blending.transform")
     whole_: bool = held("values.blending.whole")
+    seen_rows_: SeenRows | None = held("values.seen")
     predictor_: Predictor
     _models: Annotated[
         list[list[Any]], Recorded()
@@ -176,7 +179,10 @@ class HeldOutBlend:
         return len(getattr(self, "classes_", ()))
 
     def _outputs(self, X: Array, fold: int | None = None, /) -> Array:
-        """Return the blend (n, t) at validated rows in float64, by one fold's models or all."""
+        """Return the blend (n, t) at validated rows in float64, by one fold's models or all.
+
+        As of new rows, whatever the fit has seen.
+        """
         blend = self._blend if fold is None else self._blend.select_fold(fold)
         return blend.evaluate_in_double(X)
 
@@ -199,9 +205,13 @@ class HeldOutBlend:
     def _fold_blends(self, X: Array, /) -> np.ndarray:
         """Return the blends (K, n, t) of each fold's models at validated rows, on the host.
 
-        Their mean is what all models predict together. Where members have a model of all samples
-        alone, it is each fold's.
+        Their mean is what `predict` says. Where members have a model of all samples alone, it is
+        each fold's.
         """
+        blends, seen = self._blends_of_new_rows(X), self.seen_rows_
+        return blends if seen is None else np.stack([to_host(seen.move(X, one)) for one in blends])
+
+    def _blends_of_new_rows(self, X: Array) -> np.ndarray:
         n_folds = self.out_of_fold_.n_folds
         with np.errstate(over="ignore", invalid="ignore"):  # reported just below
             *found, together = self._blend.fold_outputs(X)
@@ -224,6 +234,11 @@ class HeldOutBlend:
     def _keep_uncertainty(self, rng: np.random.RandomState, max_time: float | None, /) -> None:
         """Set the uncertainty of predictions, by held-out rows."""
 
+    def _keep_seen_rows(self, trainer: MemberTrainer, samples: Samples) -> None:
+        """Set what is predicted where rows come again, or drop what another fit left."""
+        fitter = trainer.fitter
+        self.seen_rows_ = learn_seen_rows(samples, self.out_of_fold_, fitter.judge, fitter.floor)
+
     def _keep(self, trainer: MemberTrainer, samples: Samples, run: Run) -> list[tuple[float, Any]]:
         """Set the members' results; return the blended ones with their weights."""
         standings, fitter = trainer.standings, trainer.fitter
@@ -232,11 +247,12 @@ class HeldOutBlend:
         self.members_, self.whole_ = [one.to_blend_member(w) for w, one in chosen], False
         self.temperature_ = standings.temperature
         self.out_of_fold_ = _make_out_of_fold(trainer, samples)
+        self._keep_seen_rows(trainer, samples)
         there = double_reference(samples.X)
         self.reach_ = None if fitter.reach is None else asarray_like(fitter.reach, there)
         middle = np.average(to_host(samples.Y), axis=0, weights=samples.weights)
         self.intercept_ = asarray_like(middle.astype(np.float64), there)
-        rows, self.tuning_seconds_ = leaderboard_rows(standings)
+        rows, self.tuning_seconds_ = leaderboard_rows(standings, self.seen_rows_)
         self.tuning_ = cast("list[MemberTried]", rows)
         _ask_in_time(
             trainer,
@@ -424,6 +440,7 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
                     self.members_, self.whole_, stopped = fit_members_to_all(
                         self, chosen, whole, run
                     )
+                    self.seen_rows_ = None  # which are those of the sample
                 except KeyboardInterrupt:  # while rows are read: those that are here have a blend
                     stopped = True
                 self._n_samples = whole.n_rows if self.whole_ else len(samples)
@@ -595,7 +612,8 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
             A row for each member and for the blend: member; score, on rows that its fits have not
             seen, with its standard_error: R² of a regression, averaged over targets, and of
             classes the share of the log loss that is saved; of classes log_loss and brier; weight
-            in the blend; seconds; and a note where a member was left out.
+            in the blend; seconds; and a note where a member was left out, and of the blend how
+            well rows are predicted that come again, where the fit has copies that tell.
 
         Notes
         -----

@@ -35,6 +35,7 @@ from gpukfl.inspection import (
 from gpukfl.inspection._tuning import BLEND
 from gpukfl.portfolio._folds import HeldOutLoss, LogLoss
 from gpukfl.portfolio._train import SETTLED, UNTRIED, Standings
+from gpukfl.predictor import SeenRows
 from gpukfl.tables._schema import columns_text, data_facts
 
 if TYPE_CHECKING:
@@ -47,8 +48,13 @@ if TYPE_CHECKING:
 # What every member came to, as plain values and as a frame.
 
 
-def leaderboard_rows(standings: Standings, /) -> tuple[list[dict[str, Any]], float]:
-    """Return the rows of the leaderboard, and the total seconds."""
+def leaderboard_rows(
+    standings: Standings, seen: SeenRows | None, /
+) -> tuple[list[dict[str, Any]], float]:
+    """Return the rows of the leaderboard, and the total seconds.
+
+    Scores are of new rows; what holds where rows come again is noted of the blend.
+    """
     names = (one.member.name for one in standings.finished)
     weights = dict(zip(names, standings.weights.tolist(), strict=True))
     rows = []
@@ -69,9 +75,14 @@ def leaderboard_rows(standings: Standings, /) -> tuple[list[dict[str, Any]], flo
         "member": BLEND,
         "weight": 1.0,
         **_prediction_scores(standings.judge, standings.final_blend),
-        "note": "",
+        "note": "" if seen is None else f"of new rows; {repeats_text(seen)}",
     }
     return [*rows, blend | {"seconds": seconds, "chosen": True}], seconds
+
+
+def repeats_text(seen: SeenRows, /) -> str:
+    """Return in words how well rows are predicted that come again."""
+    return f"{seen.score:.3f} where a row comes again, by {seen.n_copies} copies"
 
 
 def _prediction_scores(judge: HeldOutLoss, predicted: np.ndarray | None) -> dict[str, Any]:
@@ -382,6 +393,10 @@ def _blend_facts(e: Any, names: Names, leading: list[Any]) -> dict[str, Any]:
     joined = joint_groups_text(e.feature_groups_, names.features).partition(": ")[2]
     if joined:
         facts["correlated features, shuffled together"] = joined
+    if e.seen_rows_ is not None:
+        repeats = ", ".join(f"{share:.0%}" for share in np.unique(e.seen_rows_.repeatability))
+        facts["residuals that repeat with their row"] = repeats.replace("%", " %")
+        facts["score of rows that come again"] = repeats_text(e.seen_rows_)
     return facts | {"models": sum(len(one.models) for one in e.members_)}
 
 
@@ -400,7 +415,10 @@ def _make_comparison(e: Any) -> Comparison:
         more = {"log loss": trial["log_loss"], "Brier score": trial["brier"]}
         known = {key: value for key, value in more.items() if value is not None}
         rows.append(Compared(shown, trial["score"], error, known, own=own))
-    return Comparison(tuple(rows), _SCORES[is_classifier(e)], (_TOO_GOOD,))
+    notes = [_TOO_GOOD]
+    if e.seen_rows_ is not None:
+        notes.append(f"Scores are of new rows: {repeats_text(e.seen_rows_)}.")
+    return Comparison(tuple(rows), _SCORES[is_classifier(e)], tuple(notes))
 
 
 def _describe_data(e: Any, names: Names) -> DataFacts:
@@ -423,7 +441,8 @@ def _describe_data(e: Any, names: Names) -> DataFacts:
 
 def _member_warnings(e: Any) -> list[str]:
     """Return warnings of members that could not do what they should."""
-    left = [t for t in e.tuning_ if t["note"] and not t["note"].endswith(_NO_FAULTS)]
+    members = [trial for trial in e.tuning_ if not trial["chosen"]]
+    left = [t for t in members if t["note"] and not t["note"].endswith(_NO_FAULTS)]
     left = [t for t in left if not any(t["note"] in one for one in e.warnings_)]  # told by them
     found = [f"The member {trial['member']}: {trial['note']}." for trial in left]
     if not is_classifier(e) and not e.uncertainty_.can_cover(_COVERAGE):

@@ -112,6 +112,9 @@ _ATTRIBUTES = """
         Whether the last model of each member was fitted to all samples (of Dask collections those
         of other libraries were not); beside models of the folds it counts as much as these
         together.
+    seen_rows_ : SeenRows or None
+        What is predicted where rows of the fit come again; None where no row has copies in the fit,
+        or copies have hardly more in common than what new rows are predicted to be.
     temperature_ : float
         Of a classification the power 1 / `temperature_` of the blend's probabilities has the lowest
         log loss on samples that models have not seen; 1 of a regression.
@@ -127,10 +130,16 @@ _NOTES = """
     many samples after a fit to few, and no share of it would help; and not begun where those before
     leave nothing to explain.
 
+    Copies of a row are held out together: scores, weights and intervals are those of new rows.
+    Where a row of the fit comes again, its prediction moves from what models say that have not seen
+    it to its targets' mean, by the share that residuals of copies have in common, shrunk by their
+    number [2]_; intervals are narrower there. Nothing moves without copies in the fit.
+
     References
     ----------
     .. [1] Caruana, Niculescu-Mizil, Crew and Ksikes, "Ensemble selection from libraries of
        models", ICML 2004.
+    .. [2] Searle, Casella and McCulloch, "Variance Components", 1992, Sections 3.4 and 7.2.
 """
 
 
@@ -286,7 +295,9 @@ class AutoRegressor(ArrayRegressor, AutoBase):
         for start in range(0, n, _BLOCK):
             rows = X[start : min(start + _BLOCK, n), :]
             host = to_host(self._finite(rows)).astype(np.float64)
-            found.append(ask(host, self._fold_blends(rows)))
+            blends, seen = self._fold_blends(rows), self.seen_rows_
+            ends = ask(host, blends)
+            found.append(ends if seen is None else seen.narrow(rows, ends, blends.mean(axis=0)))
         values = np.concatenate(found)
         with np.errstate(over="ignore"):  # reported just below
             flat = asarray_like(values.reshape(n, -1), X)

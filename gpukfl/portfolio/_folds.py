@@ -10,8 +10,8 @@ from functools import cached_property
 
 import numpy as np
 
-from gpukfl.core._array import to_host
-from gpukfl.estimators._samples import Samples, Splits, effective_number
+from gpukfl.core._array import lies_in_parts, to_host
+from gpukfl.estimators._samples import Samples, Splits, effective_number, find_equal_rows
 from gpukfl.estimators._search import explained_share, standard_error
 from gpukfl.portfolio._members import Member
 
@@ -199,7 +199,7 @@ class MemberFold:
 def to_host_samples(samples: Samples, /) -> Samples:
     """Return samples as NumPy arrays."""
     X, Y = to_host(samples.X), to_host(samples.Y)
-    return Samples(np.asarray(X), Y, samples.weights, samples.labels)
+    return replace(samples, X=np.asarray(X), Y=Y)
 
 
 def choose_n_folds(
@@ -228,8 +228,8 @@ def choose_n_folds(
 def split_folds(samples: Samples, rng: np.random.RandomState, n_folds: int, /) -> list[MemberFold]:
     """Split samples into folds, or hold out one part of at most 20 000 rows.
 
-    Every class has its share in each part, where it has a row for each. Copies are one sample by
-    then, so that they are on one side. Raises ValueError if there is one row only.
+    Every class has its share in each part, where it has a row for each. Copies are on one side,
+    also those whose targets differ. Raises ValueError if there is one row only.
     """
     n = len(samples)
     if n < FEWEST:
@@ -241,7 +241,13 @@ def split_folds(samples: Samples, rng: np.random.RandomState, n_folds: int, /) -
         share=min(_SHARE, _MOST_HELD_OUT / n),
         n_folds=n_folds,
     )
-    return [MemberFold(inside, outside) for inside, outside in samples.splits(rng, how)]
+    found = None if lies_in_parts(samples.X) else find_equal_rows(samples.X)
+    if found is None or len(found[0]) < max(n_folds, FEWEST):
+        return [MemberFold(inside, outside) for inside, outside in samples.splits(rng, how)]
+    firsts, group = found
+    splits = samples.take(firsts).split_rows(rng, replace(how, at_most=len(firsts)))
+    rows = [[np.flatnonzero(np.isin(group, part)) for part in split] for split in splits]
+    return [MemberFold(samples.take(inside), samples.take(outside)) for inside, outside in rows]
 
 
 def make_held_out_loss(

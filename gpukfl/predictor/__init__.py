@@ -27,6 +27,7 @@ from gpukfl.predictor._forest import Forest
 from gpukfl.predictor._function import Constant, Function, Scaling
 from gpukfl.predictor._gaps import weighted_medians
 from gpukfl.predictor._predictor import Foreign, Predictor, Valued
+from gpukfl.predictor._seen_rows import SeenRows
 from gpukfl.predictor._sums import FeatureSum, HermiteSum, KernelSum, ShapeSum, inside
 from gpukfl.predictor._transforms import (
     LogTransform,
@@ -57,6 +58,7 @@ __all__ = [
     "Predictor",
     "RankTransform",
     "Scaling",
+    "SeenRows",
     "ShapeSum",
     "TargetTransform",
     "Valued",

@@ -23,6 +23,7 @@ from gpukfl.core._array import (
 from gpukfl.linalg import each_block
 from gpukfl.predictor._blending import Blending, stacked_residuals
 from gpukfl.predictor._predictor import Predictor, Put
+from gpukfl.predictor._seen_rows import SeenRows
 from gpukfl.predictor._stacks import Alone, Stack, stack_models
 from gpukfl.predictor._views import Encoder, Place, View, Views
 
@@ -61,6 +62,8 @@ class Blend:
         What makes the models' rows, where these are of a table.
     recorded : bool
         Whether rows only record what is done with them: then no models are stacked.
+    seen : SeenRows, optional
+        What is predicted at rows that were in the fit, where there were copies that tell.
     """
 
     members: tuple[BlendedModels, ...]
@@ -69,6 +72,7 @@ class Blend:
     n_features: Annotated[int, Count()]
     encoder: Encoder | None = None
     recorded: bool = field(default=False, metadata=NOT_STORED)
+    seen: SeenRows | None = None
 
     def check(self) -> None:
         """Raise ValueError unless there are members, with models."""
@@ -78,18 +82,21 @@ class Blend:
 
     def __call__(self, X: Array, /) -> Array:
         """Values (n, t), or probabilities, at all rows at once."""
-        found = self._total(self._member_outputs(X), self._shares)
+        found = self._move_seen(X, self._total(self._member_outputs(X), self._shares))
         return array_namespace(X).astype(found, X.dtype, copy=False)
 
     def evaluate_in_blocks(self, X: Array, /) -> Array:
         """Return the same, by blocks of rows that fit in memory."""
-        found = self.evaluate_in_double(X)
+        found = self._move_seen(X, self.evaluate_in_double(X))
         return array_namespace(found).astype(found, X.dtype, copy=False)
 
     def evaluate_in_double(self, X: Array, /) -> Array:
-        """Return the same in float64, whatever the rows are."""
+        """Values in float64, whatever the rows are, as of new rows."""
         (found,) = self._blend_in_blocks(X, [self._shares])
         return found
+
+    def _move_seen(self, X: Array, found: Array) -> Array:
+        return found if self.seen is None else self.seen.move(X, found)
 
     def fold_outputs(self, X: Array, /) -> list[Array]:
         """Blends (n, t) of each fold's models, and of all of them, in float64."""
@@ -99,6 +106,8 @@ class Blend:
     def prepare(self) -> None:
         """Stack the models."""
         assert self._stacks
+        if self.seen is not None:
+            self.seen.prepare()
 
     # ------------------------------------------------------------------ folds
 
@@ -108,7 +117,7 @@ class Blend:
         return min(len(one.models) for one in self.members) - self.blending.whole
 
     def select_fold(self, k: int, /) -> Blend:
-        """Return the blend of one fold's models."""
+        """Return the blend of one fold's models, as of new rows."""
         if k not in self._folds:
             members = tuple(
                 dataclasses.replace(one, models=(one.models[k],)) for one in self.members
@@ -118,6 +127,7 @@ class Blend:
                 members=members,
                 blending=dataclasses.replace(self.blending, whole=False),
                 encoder=None if self.encoder is None else self.encoder.only(k),
+                seen=None,
             )
         return self._folds[k]
 
@@ -237,12 +247,12 @@ class Blend:
     # ------------------------------------------------------------------ other places
 
     def alone(self) -> Self:
-        """Return the same blend for arrays that record what is done with them."""
+        """Return the same blend, of new rows, for arrays that record what is done with them."""
         members = tuple(
             dataclasses.replace(one, models=tuple(model.alone() for model in one.models))
             for one in self.members
         )
-        return dataclasses.replace(self, members=members, recorded=True)
+        return dataclasses.replace(self, members=members, recorded=True, seen=None)
 
     def map_arrays(self, put: Put, /) -> Self:
         """Return the blend with arrays mapped by `put`."""

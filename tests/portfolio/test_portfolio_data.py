@@ -63,7 +63,8 @@ def test_weights_count_as_copies(make, y):
     counts = np.random.default_rng(0).integers(0, 3, N)
     weighted = make().fit(X, y, sample_weight=counts.astype(float))
     copied = make().fit(np.repeat(X, counts, axis=0), np.repeat(y, counts))
-    np.testing.assert_array_equal(weighted.predict(X), copied.predict(X))
+    np.testing.assert_array_equal(weighted._outputs(X), copied._outputs(X))
+    np.testing.assert_array_equal(weighted.predict(X + 0.1), copied.predict(X + 0.1))
 
 
 def test_several_targets_share_their_weights():

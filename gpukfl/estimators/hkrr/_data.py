@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+import time
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
@@ -17,11 +19,13 @@ from gpukfl.core._array import (
     asarray_like,
     double_like,
     double_reference,
+    is_on_gpu,
     to_double,
     to_host,
 )
 from gpukfl.core._memory import available_memory
 from gpukfl.core._places import Place
+from gpukfl.core._random import remaining_indices
 from gpukfl.core._results import History, Status
 from gpukfl.core._warnings import warn
 from gpukfl.estimators._data import Data, HeldOut, draw_weighted_rows, truncate
@@ -34,7 +38,9 @@ from gpukfl.estimators.hkrr._settings import (
     largest_n_components,
 )
 from gpukfl.kernels import Kernel, KernelTerms, median_distance
+from gpukfl.linalg import CholeskyFactor
 from gpukfl.methods import (
+    AllRowsSolution,
     AverageGradientOuterProduct,
     BoundCriterion,
     DenseSystem,
@@ -49,6 +55,7 @@ from gpukfl.methods import (
     NystromSystem,
     RidgePath,
     best_path,
+    centers_preconditioner,
     choose_centers,
     fit_by_least_squares,
     fit_hkrr,
@@ -59,11 +66,13 @@ from gpukfl.methods import (
     prior_means,
     resized_map,
     right_singular_vectors,
+    solve_by_factor,
+    solve_by_products,
     total_weight,
 )
 from gpukfl.operators import KernelOperator, apply_map, diagonal_map
 from gpukfl.partitioned._rows import Rows
-from gpukfl.solvers import LBFGS
+from gpukfl.solvers import LBFGS, ConjugateGradient
 
 # --------------------------------------------------------------------------------- problem
 
@@ -81,6 +90,16 @@ _MOST_GRADIENTS = 1000  # of many features, at all targets: their directions tak
 # Of the last fit. With all of 6000 samples for centres it takes n³/3 operations, no more than with
 # 3000 of them; within training samples of four sets errors fell by up to 4 %
 _ALL_CENTERS, REFIT_CENTERS = 6_000, 2_000
+# Rows up to which they are all centres in the end, by conjugate gradients: a product with the
+# kernel of 20 000 rows in float32 takes .2 s of a core, and some 30 are needed
+_ALL_ROWS, _ALL_ROWS_OF_GPU = 20_000, 200_000
+_BYTES_OF_PAIRS = 32  # for a pair of rows, so that a kernel of float32 is kept on a host
+_BYTES_OF_FACTOR = 8  # for a pair of rows, of a factor in float32 and what it is made of
+# Of what the fit leaves of the targets, that the solver may leave too: so errors on other rows
+# changed by 2e-4 of themselves (13 760 rows)
+_SOLVER_SHARE = 0.02
+_FEW_PRODUCTS = ConjugateGradient(1e-3, max_iter=12, check_every=1)  # in float64, with a factor
+_ALL_WORKS = 4.0  # times as long as by centres alone takes a last fit that goes on to all rows
 PATH_CENTERS, _STRETCH_CENTERS = 1_000, 400  # that the last ridge and lengthscale are chosen on
 # A lengthscale needs no more rows; nor does the ridge, though it falls with them: its best on so
 # many of 400 000 rows is within .05 % of the best on all
@@ -114,6 +133,22 @@ class SolvedModel:
     tuned: TunedRefit | None = None  # by which the ridge of the last fit was chosen
     kernel: Kernel | None = None  # at lengthscale 1, where it was learned; else the problem's
     offsets: Array | None = None  # (t,), what is added beside the mean of the targets
+    solution: AllRowsSolution | None = None  # of a last fit that went on from centres to all rows
+
+    def with_all_rows(self, found: AllRows, /) -> Self:
+        """Return the model whose centres are all rows, without a jitter."""
+        jitter = Jitter(0.0, raised=False)
+        alpha, solution = found.solution.alpha, found.solution
+        return replace(self, Z=found.Z, alpha=alpha, jitter=jitter, solution=solution)
+
+
+@dataclass(frozen=True, eq=False)
+class AllRows:
+    """The last fit with all rows as centres."""
+
+    Z: Array  # (n, d), in the precision of the problem
+    solution: AllRowsSolution
+    squares: Array  # (t,), of the amplitudes of the functions in units of the shift
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,7 +189,11 @@ class HyperKernelProblem(Data):
 
     def centers(self, n_centers: int, B: Array | None = None) -> Array:
         """Return centres chosen among the rows."""
-        index = choose_centers(
+        return self.rows.gather(self.center_index(n_centers, B))
+
+    def center_index(self, n_centers: int, B: Array | None = None) -> np.ndarray:
+        """Return which rows are chosen as centres, ascending."""
+        return choose_centers(
             self.settings.centers.selection,
             self.kernel,
             self.rows,
@@ -163,7 +202,6 @@ class HyperKernelProblem(Data):
             rng=self.rng,
             B=B,
         )
-        return self.rows.gather(index)
 
     def objective(self, Z: Array, ridge: float) -> HyperKernelObjective:
         """Return the objective with centres `Z`."""
@@ -356,14 +394,38 @@ class HyperKernelProblem(Data):
             tuned = TunedRefit(stretch, path, self.n)
         # The largest that is about as good: left-out samples say little of points outside them
         ridge, lengthscale = tuned.path.largest_good(), tuned.stretch * model.lengthscale
+        found = SolvedModel(model.B, lengthscale, model.Z, model.alpha, ridge, model.jitter, tuned)
         if n_centers >= self.n and self.rows.partitioning is None:
-            Z = self.rows.whole()
-            alpha, jitter = self._solve_with_all(to_double(model.B) / lengthscale, ridge)
-        else:
-            Z = self.centers(n_centers, model.B)
-            alpha, factor = self._system_at_stretch(model, tuned.stretch, Z).solve(ridge)
-            jitter = Jitter.from_factor(factor)
-        return SolvedModel(model.B, lengthscale, Z, alpha, ridge, jitter, tuned)
+            return self._solve_with_all(found)
+        return self._solve_with_some(found, self.center_index(n_centers, model.B))[0]
+
+    def _solve_with_some(
+        self, model: SolvedModel, index: np.ndarray
+    ) -> tuple[SolvedModel, NystromSystem]:
+        """Solve with some rows as centres; also return the sums over all rows."""
+        Z = self.rows.gather(index)
+        system = self.system(self.kernel, Z, to_double(model.B) / model.lengthscale)
+        alpha, factor = system.solve(model.ridge)
+        return replace(model, Z=Z, alpha=alpha, jitter=Jitter.from_factor(factor)), system
+
+    def _solve_with_all(self, model: SolvedModel) -> SolvedModel:
+        """Solve with all rows as centres: few by a factor of float64, many from some of them."""
+        if self.n > _ALL_CENTERS:
+            index = self.center_index(REFIT_CENTERS, model.B)
+            some, system = self._solve_with_some(model, index)
+            B = to_double(model.B) / model.lengthscale
+            with contextlib.suppress(np.linalg.LinAlgError):  # of rounding
+                factors, shift = system.factors(model.ridge), self.weight * model.ridge
+                found = self.solve_from_centers(index, B, factors, shift)
+                if found is not None:
+                    return some.with_all_rows(found)
+        Y, weights = self._wide_targets()
+        X = array_namespace(Y).astype(self.rows.whole(), Y.dtype)
+        B = to_double(model.B) / model.lengthscale
+        operator = KernelOperator(self.kernel, Rows(X, X[:0, 0]), X, B)
+        alpha, size, _ = DenseSystem.from_kernel(operator.dense(), Y, weights).solve(model.ridge)
+        jitter = Jitter(size, size > 0)
+        return replace(model, Z=self.rows.whole(), alpha=alpha, jitter=jitter)
 
     def _few(
         self, at_most: int, parts: Sequence[np.ndarray]
@@ -398,14 +460,6 @@ class HyperKernelProblem(Data):
 
         return best_path(stretches, left_out, held_out)
 
-    def _solve_with_all(self, B: Array, ridge: float) -> tuple[Array, Jitter]:
-        """Solve with all rows as centres, in n³ / 3 operations of float64."""
-        Y, weights = self._wide_targets()
-        X = array_namespace(Y).astype(self.rows.whole(), Y.dtype)
-        operator = KernelOperator(self.kernel, Rows(X, X[:0, 0]), X, B)
-        alpha, jitter, _ = DenseSystem.from_kernel(operator.dense(), Y, weights).solve(ridge)
-        return alpha, Jitter(jitter, jitter > 0)
-
     @property
     def stretches(self) -> tuple[float, ...]:
         """Lengthscales of the last fit, in units of the learned one."""
@@ -431,6 +485,59 @@ class HyperKernelProblem(Data):
         if self.n <= min(_ALL_CENTERS, fitting):
             return self.n
         return min(REFIT_CENTERS, fitting)
+
+    @property
+    def takes_all_rows(self) -> bool:
+        """Whether the last fit goes on from some centres to all rows, by memory and time."""
+        gpu = is_on_gpu(self.reference)
+        asked = self.settings.centers.refit == "auto" and self.rows.partitioning is None
+        if not asked or self.n > (_ALL_ROWS_OF_GPU if gpu else _ALL_ROWS):
+            return False
+        return gpu or _BYTES_OF_PAIRS * self.n**2 <= available_memory(self.reference)
+
+    def solve_from_centers(
+        self,
+        index: np.ndarray,
+        B: Array,
+        factors: tuple[CholeskyFactor, CholeskyFactor],
+        shift: float,
+    ) -> AllRows | None:
+        """Solve with all rows as centres, the rows at `index` first, which are those of `factors`.
+
+        Parameters
+        ----------
+        index : host array of int, shape (q,)
+            Rows whose kernel approximates that of all.
+        B : array
+            The map at which the kernel has its lengthscale.
+        factors : tuple of CholeskyFactor
+            As of `NystromSystem.factors`.
+        shift : float
+            Of the weighted kernel matrix.
+
+        Returns
+        -------
+        AllRows or None
+            None where neither products nor a factor come to the tolerance.
+        """
+        order = np.concatenate([index, remaining_indices(index, self.n)])
+        rows, Y, weights = self.rows.take_with(order, *self._wide_targets())
+        Z = rows.whole()
+        X = apply_map(to_double(Z), to_double(B))
+        operator = KernelOperator(self.kernel, Rows(X, X[:0, 0]), X[: len(index), :], keep=True)
+        precondition = centers_preconditioner(operator, *factors, weights, shift=shift)
+        given = self.kernel, X, Y, weights
+        found = solve_by_products(
+            *given, shift=shift, precondition=precondition, share=_SOLVER_SHARE
+        )
+        if found.status is not Status.CONVERGED:
+            if _BYTES_OF_FACTOR * self.n**2 > available_memory(X):
+                return None
+            found = solve_by_factor(*given, shift=shift, solver=_FEW_PRODUCTS)
+        if found.status is not Status.CONVERGED:
+            return None
+        xp = array_namespace(Y)
+        return AllRows(Z, found, xp.sum(Y * found.alpha, axis=0) / self.n)
 
 
 def _take_evenly(sample: Array, at_most: int) -> Array:
@@ -543,7 +650,7 @@ class MetricSearch:
         criterion = (
             exact_criterion(part, self.criterion)
             if by_pairs
-            else bound_criterion(part, self.n_centers)
+            else bound_criterion(part, part.centers(self.n_centers))
         )
         if self.ratio is None and isinstance(criterion, BoundCriterion):
             starts = [(C, criterion.ratio_nearby(C, ratio)) for C, ratio in starts]
@@ -601,11 +708,8 @@ def logistic_criterion(part: HyperKernelProblem, /) -> LogisticCriterion:
     return LogisticCriterion(part.kernel, part.rows.whole(), part.Y, weights=part.weights)
 
 
-def bound_criterion(
-    part: HyperKernelProblem, n_centers: int, B: Array | None = None, /
-) -> BoundCriterion:
+def bound_criterion(part: HyperKernelProblem, Z: Array, /) -> BoundCriterion:
     """Return the bound on the evidence by some rows as centres."""
-    Z = part.centers(n_centers, B)
     w, count = part.weights, part.n_varying
     return BoundCriterion(part.kernel, part.rows, Z, part.Y, weights=w, count=count)
 
@@ -699,16 +803,34 @@ def solve_exactly(problem: HyperKernelProblem, metric: MetricFit, /) -> Evidence
 
 
 def solve_by_centers(
-    problem: HyperKernelProblem, metric: MetricFit, count: int, /
+    problem: HyperKernelProblem, metric: MetricFit, count: int, left: Callable[[], float | None], /
 ) -> EvidenceModel:
-    """Solve with all rows, through some of them."""
+    """Solve with all rows, through some of them, and with all of them where there is time.
+
+    Variances stay those through some.
+    """
     problem = problem.with_kernel(metric.kernel(problem.kernel))
-    criterion = bound_criterion(problem, count, metric.C)
+    begun = time.perf_counter()
+    index = problem.center_index(count, metric.C)
+    criterion = bound_criterion(problem, problem.rows.gather(index))
     posterior, value = criterion.evaluate(metric.C, metric.ratio)
     jitter, taken = Jitter.from_factor(posterior.factor), replace(metric, ratio=posterior.ratio)
-    model = model_from_metric(problem, taken, criterion.Z, posterior.dual_coef, jitter)
     belief = GPPosterior(value, taken.ratio, posterior.squares, posterior.factors)
-    return EvidenceModel(metric, model, belief)
+    model = model_from_metric(problem, taken, criterion.Z, posterior.dual_coef, jitter)
+    if not problem.takes_all_rows or is_late(left(), time.perf_counter() - begun):
+        return EvidenceModel(metric, model, belief)
+    factors = posterior.factor.L, posterior.inner
+    found = problem.solve_from_centers(index, metric.C, factors, taken.ratio)
+    if found is None:
+        return EvidenceModel(metric, model, belief)
+    xp = array_namespace(found.squares)
+    squares = xp.where(found.squares > 0, found.squares, xp.ones_like(found.squares))
+    return EvidenceModel(metric, model.with_all_rows(found), replace(belief, squares=squares))
+
+
+def is_late(left: float | None, took: float, /) -> bool:
+    """Return whether there is no time to go on from centres, which took so long, to all rows."""
+    return left is not None and left < _ALL_WORKS * took
 
 
 def solve_logistic(problem: HyperKernelProblem, metric: MetricFit, /) -> EvidenceModel:

@@ -165,8 +165,8 @@ class HKRRBase(LinearFeatures, SteppedLearner):
     evidence_: float | None
     amplitude_: Annotated[Array, Floats("n_targets")] | None
     noise_: Annotated[Array, Floats("n_targets")] | None
-    factor_: Annotated[Array, Doubles("n_centers", "n_centers")] | None
-    inner_factor_: Annotated[Array, Doubles("n_centers", "n_centers")] | None
+    factor_: Annotated[Array, Doubles("n_known", "n_known")] | None
+    inner_factor_: Annotated[Array, Doubles("n_known", "n_known")] | None
     tuning_: list[HKRRTried]
     _for_inference = ("factor_", "inner_factor_")
     _values = (Centers, HoldOut, ArmijoSearch, *_ALL_OPTIMIZERS.values())
@@ -475,7 +475,8 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         def compute(start: int, stop: int) -> Array:
             U = operator.project(operator.rows.block(start, stop))
             K = operator.values(start, stop, U)
-            variance = variances(self.kernel_.diagonal(U), K, factor, inner)[:, None]
+            known = K[:, : factor.shape[0]]  # of the centres that variances go through
+            variance = variances(self.kernel_.diagonal(U), known, factor, inner)[:, None]
             mean = K @ alpha
             lost = mean - truncate(mean, bound)
             return xp.sqrt(amplitude**2 * variance + noise**2 + lost**2)
@@ -611,11 +612,12 @@ _ATTRIBUTES = (
     amplitude_, noise_ : arrays of shape (n_targets,) or None
         Standard deviations of the function and of the noise of a sample of weight 1, in units of
         the targets, of the Gaussian process.
-    factor_, inner_factor_ : arrays of shape (n_centers, n_centers) or None
+    factor_, inner_factor_ : arrays of shape (n_known, n_known) or None
         Lower triangular L and N, by which the variance of the function at x is
         ``amplitude_**2 * (k(x, x) - h @ h)`` where all samples are centres, with
         ``h = solve(L, k_x)``, and ``amplitude_**2 * (k(x, x) - h @ h + g @ g)``, with
-        ``g = solve(N, h)``, where some are; None also of members of a blend.
+        ``g = solve(N, h)``, where some are: k_x is of the first ``n_known`` centres. None also of
+        members of a blend.
     jitter_, smallest_eigenvalue_ : float, float
         What was added to the diagonal of the centres' kernel matrix, relative to its mean, and
         that matrix's smallest eigenvalue: Theorem 4 asks that it stays away from 0.

@@ -333,6 +333,7 @@ class HKRR(HKRRMethod):
                     n_centers = affordable_refit_centers(problem, model, run, n_centers)
                 tuned = None if stopped else tuned_settings(choice, problem.n)
                 model = problem.refit(model, n_centers, tuned)
+                note_all_rows(model, run)
             except KeyboardInterrupt:  # the model of the optimisation is there
                 stopped = True
         return HKRRFitted(fit, model, self._final_status(setting, fit, stopped=stopped), learned)
@@ -463,6 +464,16 @@ def tuned_settings(
     return TunedRefit(stretch, paths[stretch], n)
 
 
+def note_all_rows(model: SolvedModel, run: Run, /) -> None:
+    """Say how a last fit with all rows as centres ended."""
+    found = model.solution
+    if found is not None:
+        run.note(
+            f"all {model.Z.shape[0]} rows as centres: {found.status.value}, residual "
+            f"{found.residual:.1e} after {found.n_iter} products"
+        )
+
+
 # ----------------------------------------------------------------------------- by evidence
 
 _STOPPED = (Status.INTERRUPTED, Status.TIME_LIMIT)
@@ -542,7 +553,9 @@ class EvidenceHKRR(HKRRMethod):
             return solve_logistic_by_centers(problem, metric, min(LOGISTIC_CENTERS, count))
         if together and problem.n <= max(EXACT_ROWS, count):
             return solve_exactly(problem, metric)
-        return solve_by_centers(problem, metric, count)
+        found = solve_by_centers(problem, metric, count, run.remaining_seconds)
+        note_all_rows(found.model, run)
+        return found
 
     def metric(
         self, problem: HyperKernelProblem, run: Run, known: MetricFit | None = None, /
@@ -800,7 +813,9 @@ class GradientHKRR(HKRRMethod):
         if refit == "auto":
             wanted = affordable_refit_centers(problem, model, run, wanted)
         known = tuned is not None and tuned.serves(problem.n)
-        return problem.refit(model, wanted, tuned if known else None)
+        found = problem.refit(model, wanted, tuned if known else None)
+        note_all_rows(found, run)
+        return found
 
 
 def _solve_at_best(problem: HyperKernelProblem, best: MappedRidge) -> SolvedModel:

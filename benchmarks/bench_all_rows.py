@@ -1,0 +1,160 @@
+"""Kernel ridge regression with all rows as centres: by some, by products and by a factor.
+
+Each at the same kernel and noise: processor time, residual, and the error on other rows. Beyond the
+largest size that is run, seconds on a GPU are counted from bytes and operations, not measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from bench_fits import Target
+from common import criterion, parser, say, write_json
+from gpu_model import SHEETS
+
+from gpukfl.core._array import to_host
+from gpukfl.kernels import Matern32
+from gpukfl.linalg import CholeskyFactor, add_to_diagonal
+from gpukfl.methods import (
+    NystromSystem,
+    centers_preconditioner,
+    solve_by_factor,
+    solve_by_products,
+)
+from gpukfl.operators import KernelOperator
+from gpukfl.partitioned._rows import Rows
+
+CENTERS, N_TEST = 2_000, 5_000
+LENGTHSCALE, SHIFT = 3.5, 0.02
+SIZES = (3_000, 10_000)
+COUNTED = (10_000, 100_000, 1_000_000)
+SHARE = 0.02  # of what the fit leaves, as the estimators ask for
+CARD = "NVIDIA H100 80GB"
+OPERATIONS = 60  # of a kernel value of 20 features: a dot product, a root and an exponential
+STORED = 40e9  # bytes of the card that a kernel matrix may take
+
+Solve = Callable[[], tuple[np.ndarray, np.ndarray, dict[str, Any]]]
+
+
+def ways(n: int, n_centers: int) -> dict[str, Solve]:
+    """Return solvers on n rows, which give centres, coefficients and how they ended."""
+    X, y = Target().draw(n, 3)
+    kernel, Y = Matern32(LENGTHSCALE), (y - y.mean())[:, None]
+    index = np.sort(np.random.default_rng(0).choice(n, min(n_centers, n), replace=False))
+
+    def make_system() -> NystromSystem:
+        operator = KernelOperator(kernel, Rows(X, X[:0, 0]), X[index], keep=True)
+        return NystromSystem.from_rows(operator, Y, None)
+
+    def by_centers() -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
+        alpha, _ = make_system().solve(SHIFT / n)
+        return X[index], to_host(alpha), {}
+
+    def by_products() -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
+        system = make_system()
+        factors = system.factors(SHIFT / n)
+        inverse = centers_preconditioner(system.operator, *factors, None, shift=SHIFT)
+        found = solve_by_products(
+            kernel, X, Y, None, shift=SHIFT, precondition=inverse, share=SHARE
+        )
+        return X, to_host(found.alpha), told(found)
+
+    def by_factor() -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
+        found = solve_by_factor(kernel, X, Y, None, shift=SHIFT)
+        return X, to_host(found.alpha), told(found)
+
+    def by_wide_factor() -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
+        K = KernelOperator(kernel, Rows(X, X[:0, 0]), X).dense()
+        alpha = CholeskyFactor.factor(add_to_diagonal(K, SHIFT), overwrite=True).solve(Y)
+        return X, to_host(alpha), {}
+
+    return {
+        f"{min(n_centers, n)} centres": by_centers,
+        "all rows, products in float32": by_products,
+        "all rows, factor in float32": by_factor,
+        "all rows, factor in float64": by_wide_factor,
+    }
+
+
+def told(found: Any) -> dict[str, Any]:
+    return {"status": found.status.name, "products": found.n_iter, "residual": found.residual}
+
+
+def measure(n: int, n_centers: int) -> list[dict[str, Any]]:
+    """Solve n rows in every way."""
+    X, y = Target().draw(N_TEST, 4)
+    mean, rows = Target().draw(n, 3)[1].mean(), []
+    for name, solve in ways(n, n_centers).items():
+        begun = time.process_time()
+        Z, alpha, ended = solve()
+        seconds = time.process_time() - begun
+        operator = KernelOperator(Matern32(LENGTHSCALE), Rows(X, X[:0, 0]), Z)
+        error = float(np.sqrt(np.mean((to_host(operator @ alpha)[:, 0] + mean - y) ** 2)))
+        rows.append({"n": n, "way": name, "processor_seconds": seconds, "rmse": error, **ended})
+        more = f", residual {ended['residual']:.1e}, {ended['products']} products" if ended else ""
+        say(f"n {n:6d}, {name:30s} {seconds:7.2f} s, error {error:.4f}{more}")
+    return rows
+
+
+def counted(n: int, products: int) -> dict[str, Any]:
+    """Seconds on a card that was not at hand, from bytes and operations alone."""
+    moved, single, double = SHEETS[CARD]
+    stored = 4.0 * n**2 <= STORED
+    once = OPERATIONS * n**2 / single
+    each = 4.0 * n**2 / moved if stored else once
+    centers = 2.0 * n * CENTERS**2 / double
+    return {
+        "n": n,
+        "kernel_is_kept": stored,
+        "centres_seconds": centers,
+        "products_seconds": centers + once + products * each + OPERATIONS * n**2 / 2 / double,
+        "factor_seconds": n**3 / 3 / single if stored else None,
+    }
+
+
+def judge(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    found = []
+    for n in SIZES:
+        some, products, factor, wide = (row for row in rows if row["n"] == n)
+        near = abs(products["rmse"] / wide["rmse"] - 1.0)
+        text = f"n = {n:,}: products and a factor of float32 have the error of float64 within .1 %"
+        passed = max(near, abs(factor["rmse"] / wide["rmse"] - 1.0)) <= 1e-3
+        found.append(criterion(text, passed, products=near))
+        text = f"n = {n:,}: all rows err by less than centres"
+        gain = 1.0 - products["rmse"] / some["rmse"]
+        found.append(criterion(text, gain > 0, gain=gain))
+    return found
+
+
+def main() -> None:
+    line = parser(__doc__)
+    line.add_argument("--largest", type=int, default=SIZES[-1], help="no more rows than this")
+    args: argparse.Namespace = line.parse_args()
+    sizes = (300,) if args.smoke else tuple(n for n in SIZES if n <= args.largest)
+    rows = [row for n in sizes for row in measure(n, 100 if args.smoke else CENTERS)]
+    last = next(row for row in reversed(rows) if "products in" in row["way"])
+    gpu = [counted(n, last["products"]) for n in COUNTED]
+    for row in gpu:
+        by_factor = row["factor_seconds"]
+        more = "no room" if by_factor is None else f"{by_factor:.2f} s"
+        say(
+            f"counted on {CARD}, n {row['n']:8d}: centres {row['centres_seconds']:.3f} s, products "
+            f"{row['products_seconds']:.2f} s, factor {more}"
+        )
+    result = {
+        "settings": f"Matérn 3/2 of lengthscale {LENGTHSCALE}, noise of {SHIFT:g} of the "
+        f"function's variance, {CENTERS} uniform centres; 20 features of which 3 rotated ones "
+        f"matter; error on {N_TEST} noisy samples; processor time; {CARD} by counts, not measured",
+        "rows": rows,
+        "counted": gpu,
+        "criteria": [] if args.smoke or len(sizes) < len(SIZES) else judge(rows),
+    }
+    write_json(args, "bench_all_rows", result)
+
+
+if __name__ == "__main__":
+    main()

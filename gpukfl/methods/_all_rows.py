@@ -1,0 +1,329 @@
+r"""Kernel ridge regression with all samples for centres, in float32 with refinement in float64.
+
+With weights D and a shift :math:`\mu`,
+
+.. math:: \alpha = D^{1/2} (D^{1/2} K D^{1/2} + \mu I)^{-1} D^{1/2} Y,
+
+of which float32 solves approximately: by conjugate gradients on a kernel matrix in float32, which
+is kept where it fits and else computed anew, preconditioned by some centres; or, whatever the shift
+is, by a Cholesky factor, which takes n³ / 3 operations. Residuals are of float64, and each further
+solve is of the last one, so that the solution is that of float64 (Carson and Higham, "Accelerating
+the solution of linear systems by iterative refinement in three precisions", SIAM J. Sci. Comput.
+40(2), 2018). Nothing of float64 and order n² is stored.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from gpukfl.core._array import Array, array_namespace, clip, epsilon, like, sample_norm, to_double
+from gpukfl.core._results import Status
+from gpukfl.kernels import Kernel
+from gpukfl.linalg import CholeskyFactor, each_block
+from gpukfl.methods._nystrom import indefinite_error
+from gpukfl.operators import KernelOperator
+from gpukfl.partitioned._rows import Rows
+from gpukfl.solvers import ConjugateGradient
+
+# A factor that is hardly rounded takes two or three products
+_BY_FACTOR = ConjugateGradient(1e-9, max_iter=100, check_every=1, n_kept=30)
+# Of more products a factor takes less time; float32 alone comes no further
+_BY_PRODUCTS = ConjugateGradient(3e-3, max_iter=150, check_every=5)
+_PASSES = 8  # of refinement, each of which leaves some thousandths
+_GAIN = 0.5  # of the residual that a pass must take, or rounding does not let it
+# Rounding moves eigenvalues of a kernel matrix by some epsilon √n of its mean diagonal: of a shift
+# that is not above, the factor may not exist
+_ROUNDING, _RAISE, _LARGEST = 4.0, 30.0, 1e-2
+
+Apply = Callable[[Array], Array]
+
+
+@dataclass(frozen=True, eq=False)
+class AllRowsSolution:
+    """Dual coefficients of all samples, and how the solver ended.
+
+    Attributes
+    ----------
+    alpha : array, shape (n, t)
+        In float64.
+    status : Status
+        `CONVERGED` where every residual is below the tolerance.
+    n_iter : int
+        Products with the kernel matrix, but for those of residuals.
+    residual : float
+        The largest residual of a target in float64, relative to it.
+    jitter : float
+        What was added to the diagonal of a factored matrix, in units of its mean. The solution is
+        without it.
+    """
+
+    alpha: Array
+    status: Status
+    n_iter: int
+    residual: float
+    jitter: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class _System:
+    """The system of all samples, in float64, with targets of norm 1."""
+
+    kernel: Kernel
+    X: Array  # (n, k)
+    right: Array  # (n, t), weighted
+    roots: Array | None  # of the weights, (n, 1)
+    size: Array  # (t,), of the targets
+    shift: float
+
+    @classmethod
+    def from_targets(
+        cls, kernel: Kernel, X: Array, Y: Array, weights: Array | None, shift: float, /
+    ) -> _System:
+        """Weigh targets, and divide them by their norms."""
+        X, right = to_double(X), to_double(Y)
+        xp = array_namespace(right)
+        roots = None if weights is None else xp.sqrt(to_double(weights))
+        if roots is not None:
+            right = roots * right
+        size = _sizes(right)
+        return cls(kernel, X, right / size, roots, size, shift)
+
+    def apply(self, V: Array, /) -> Array:
+        """Multiply the matrix with V (n, t), in float64."""
+        return self.weigh(multiply_symmetric(self.kernel, self.X, self.weigh(V))) + self.shift * V
+
+    def weigh(self, V: Array, /) -> Array:
+        """Multiply V (n, t) by the roots of the weights."""
+        return V if self.roots is None else self.roots * V
+
+    def solution(self, x: Array, status: Status, n_iter: int, r: Array) -> AllRowsSolution:
+        """Return the solution with a residual `r`, in units of the targets."""
+        worst = float(array_namespace(r).max(sample_norm(r)))
+        return AllRowsSolution(self.size * self.weigh(x), status, n_iter, worst)
+
+
+def _sizes(V: Array) -> Array:
+    """Return the norms of the columns of V (n, t), 1 for 0."""
+    xp, norms = array_namespace(V), sample_norm(V)
+    return xp.where(norms > 0, norms, xp.ones_like(norms))
+
+
+def solve_by_factor(
+    kernel: Kernel,
+    X: Array,
+    Y: Array,
+    weights: Array | None,
+    /,
+    *,
+    shift: float,
+    solver: ConjugateGradient = _BY_FACTOR,
+) -> AllRowsSolution:
+    r"""Solve by a Cholesky factor in float32, as preconditioner of conjugate gradients in float64.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        At its lengthscale.
+    X : array, shape (n, k)
+        Samples as the kernel sees them.
+    Y : array, shape (n, t)
+        Targets.
+    weights : array, shape (n, 1), optional
+        Sample weights D.
+    shift : float
+        :math:`\mu`, positive.
+    solver : ConjugateGradient
+        Tolerance and products of the refinement.
+
+    Raises
+    ------
+    numpy.linalg.LinAlgError
+        If the kernel matrix is not finite, or far from positive semidefinite.
+
+    Notes
+    -----
+    n³ / 3 operations and 4 n² bytes of float32, and n² / 2 kernel values of float64 a product.
+    """
+    system = _System.from_targets(kernel, X, Y, weights, shift)
+    factor, jitter = _factor_in_half(system)
+
+    def precondition(r: Array) -> Array:
+        # Of small residuals no digit falls below the smallest number of float32
+        unit, xp = _sizes(r), array_namespace(r)
+        return unit * to_double(factor.solve(xp.astype(r / unit, factor.L.dtype)))
+
+    found = solver.solve(system.apply, system.right, precondition=precondition)
+    solution = system.solution(found.x, found.status, found.n_iter, found.residual)
+    return replace(solution, jitter=jitter)
+
+
+def solve_by_products(
+    kernel: Kernel,
+    X: Array,
+    Y: Array,
+    weights: Array | None,
+    /,
+    *,
+    shift: float,
+    precondition: Apply,
+    rtol: float = 1e-9,
+    share: float = 0.0,
+    solver: ConjugateGradient = _BY_PRODUCTS,
+) -> AllRowsSolution:
+    r"""Solve by conjugate gradients on the kernel in float32, each pass on what the last one left.
+
+    Parameters
+    ----------
+    kernel, X, Y, weights, shift
+        As of `solve_by_factor`.
+    precondition : callable
+        Approximate inverse of the weighted matrix, on arrays (n, t) of float64; see
+        `centers_preconditioner`.
+    rtol : float
+        Of the residuals in float64, relative to the targets.
+    share : float
+        Of what the fit itself leaves of the targets, :math:`\mu D^{-1/2} \alpha`: residuals below
+        this are small enough too, as they change predictions by less.
+    solver : ConjugateGradient
+        Tolerance and products of a pass. Where its products do not suffice, there is no other
+        pass, and the status is its own.
+
+    Returns
+    -------
+    AllRowsSolution
+        `Status.STALLED` where rounding of the kernel to float32 is too coarse for the shift.
+
+    Notes
+    -----
+    A product takes n² kernel values of float32, which are kept between products where 8 n² bytes
+    are a quarter of the memory that may be used; each pass n² / 2 values of float64.
+    """
+    system = _System.from_targets(kernel, X, Y, weights, shift)
+    xp = array_namespace(system.X)
+    few = xp.astype(system.X, xp.float32)
+    rounded = KernelOperator(kernel, Rows(few, few[:0, 0]), few, keep=True)
+
+    def apply(V: Array) -> Array:
+        product = rounded @ xp.astype(system.weigh(V), xp.float32)
+        return system.weigh(to_double(product)) + shift * V
+
+    x, r, n_iter, left = xp.zeros_like(system.right), system.right, 0, 1.0
+    for _ in range(_PASSES):
+        unit = _sizes(r)
+        found = solver.solve(apply, r / unit, precondition=precondition)
+        x, n_iter = x + unit * found.x, n_iter + found.n_iter
+        r = system.right - system.apply(x)
+        solution = system.solution(x, found.status, n_iter, r)
+        if bool(xp.all(sample_norm(r) <= clip(share * shift * sample_norm(x), low=rtol))):
+            return replace(solution, status=Status.CONVERGED)
+        if found.status not in (Status.CONVERGED, Status.STALLED):
+            return solution
+        if not solution.residual < _GAIN * left:
+            break
+        left = solution.residual
+    return replace(solution, status=Status.STALLED)
+
+
+def centers_preconditioner(
+    operator: KernelOperator,
+    core: CholeskyFactor,
+    inner: CholeskyFactor,
+    weights: Array | None,
+    /,
+    *,
+    shift: float,
+) -> Apply:
+    r"""Return the inverse of the matrix of all samples where some centres stand for the kernel.
+
+    .. math:: P^{-1} = \tfrac1\mu \bigl(I - \Phi (\mu I + \Phi^\top \Phi)^{-1} \Phi^\top\bigr),
+              \qquad \Phi = D^{1/2} K_{nq} L^{-\top}
+
+    Parameters
+    ----------
+    operator : KernelOperator
+        Kernel between all samples and q of them, in float64.
+    core : CholeskyFactor
+        L, of the kernel among the centres.
+    inner : CholeskyFactor
+        Of :math:`\mu I + \Phi^\top \Phi` (q, q).
+    weights : array, shape (n, 1), optional
+        Sample weights D.
+    shift : float
+        :math:`\mu`, positive.
+
+    Returns
+    -------
+    callable
+        On arrays (n, t); O(n q t) each, two passes over the kernel.
+    """
+    roots = None if weights is None else array_namespace(weights).sqrt(to_double(weights))
+
+    def weigh(V: Array) -> Array:
+        return V if roots is None else roots * V
+
+    def apply(r: Array) -> Array:
+        inside = inner.solve(core.solve_lower(operator.adjoint(weigh(r))))
+        return (r - weigh(operator @ core.solve_upper(inside))) / shift
+
+    return apply
+
+
+def multiply_symmetric(kernel: Kernel, X: Array, V: Array, /) -> Array:
+    """Multiply the kernel among the rows of `X` (n, k) with V (n, t): n² / 2 kernel values."""
+    xp = array_namespace(V)
+    product = xp.zeros_like(V)
+
+    def add(start: int, stop: int, K: Array) -> None:
+        product[start:stop, :] += K @ V[:stop, :]
+        product[:start, :] += K[:, :start].T @ V[start:stop, :]
+
+    _each_lower_block(kernel, X, add)
+    return product
+
+
+def _each_lower_block(kernel: Kernel, X: Array, take: Callable[[int, int, Array], None]) -> None:
+    """Pass the rows of a kernel matrix, each block up to the end of its diagonal."""
+    n, reference = X.shape[0], X[:0, 0]
+
+    def compute(start: int, stop: int) -> Array:
+        return kernel._evaluate(X[start:stop, :], X[:stop, :])
+
+    each_block(reference, (0, n), n, compute, take)
+
+
+def _factor_in_half(system: _System) -> tuple[CholeskyFactor, float]:
+    """Factor the matrix in float32, with as little added to its diagonal as that needs."""
+    X, shift = system.X, system.shift
+    xp, n = array_namespace(X), X.shape[0]
+    few = {**like(X), "dtype": xp.float32}
+    mean = float(xp.mean(system.weigh(system.weigh(system.kernel.diagonal(X)[:, None])))) or 1.0
+    least = _ROUNDING * epsilon(xp.zeros(0, **few)) * math.sqrt(n) * mean
+    jitter = max(least - shift, 0.0)
+    while True:
+        try:
+            return _factor_with_shift(system, shift + jitter, few), jitter / mean
+        except np.linalg.LinAlgError as error:
+            if jitter >= _LARGEST * mean:
+                raise indefinite_error(n, jitter / mean) from error
+            jitter = min(max(jitter, least) * _RAISE, _LARGEST * mean)
+
+
+def _factor_with_shift(system: _System, shift: float, few: dict[str, Any]) -> CholeskyFactor:
+    """Form and factor the lower triangle of the matrix in float32."""
+    s, n = system.roots, system.X.shape[0]
+    xp = array_namespace(system.X)
+    A = xp.zeros((n, n), **few)
+
+    def take(start: int, stop: int, K: Array) -> None:
+        if s is not None:
+            K = s[start:stop, :] * K * s[:stop, :].T
+        A[start:stop, :stop] = xp.astype(K, xp.float32)
+        A[start:stop, start:stop] += xp.asarray(shift, **few) * xp.eye(stop - start, **few)
+
+    _each_lower_block(system.kernel, system.X, take)
+    return CholeskyFactor.factor(A, overwrite=True)

@@ -1,0 +1,126 @@
+"""The last fit of HKRR goes on from centres to all rows, where these are many."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+from brief import hkrr
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+
+import gpukfl
+from gpukfl import HKRRRegressor
+from gpukfl.core._results import Status
+from gpukfl.estimators.hkrr import Centers, _data
+from gpukfl.estimators.hkrr import _fit as _method
+
+N, D, Q = 300, 3, 40
+RNG = np.random.default_rng(0)
+X, NEW = RNG.standard_normal((N, D)), RNG.standard_normal((100, D))
+Y = np.sin(2 * X[:, 0]) + X[:, 1] + 0.2 * RNG.standard_normal(N)
+WEIGHTS = RNG.uniform(0.5, 2.0, N)
+BY_EVIDENCE = partial(hkrr, criterion="evidence", random_state=0)
+
+
+@pytest.fixture(autouse=True)
+def few_rows_are_many(monkeypatch):
+    """Let some rows be so many that all of them are centres only by products."""
+    for module in (_data, _method):
+        monkeypatch.setattr(module, "EXACT_ROWS", 100)
+        monkeypatch.setattr(module, "FIRST_ROWS", 100)
+    monkeypatch.setattr(_data, "_ALL_CENTERS", 50)
+    monkeypatch.setattr(_data, "REFIT_CENTERS", Q)
+
+
+def theirs(model, X, y, weights=None):
+    """Give scikit-learn's process at the model's hyperparameters, on its scale of X."""
+    ell = model.lengthscale_ / np.diag(model.B_)
+    kernel, noise = ConstantKernel(model.amplitude_[0] ** 2) * RBF(ell), model.noise_[0] ** 2
+    if weights is None:
+        gp = GaussianProcessRegressor(kernel + WhiteKernel(noise), alpha=0.0, optimizer=None)
+    else:
+        gp = GaussianProcessRegressor(kernel, alpha=noise / weights, optimizer=None)
+    return gp.fit(X, y)
+
+
+@pytest.mark.parametrize("weights", [None, WEIGHTS])
+def test_the_mean_is_that_of_the_process_of_all_rows(weights):
+    model = HKRRRegressor(**BY_EVIDENCE(scaling=None)).fit(X, Y, sample_weight=weights)
+    assert model.centers_.shape == (N, D)
+    assert model.factor_.shape == (Q, Q)
+    mean = np.average(Y, weights=weights)
+    w = None if weights is None else weights / weights.mean()
+    expected = theirs(model, X, Y - mean, w).predict(NEW) + mean
+    found = model.predict(NEW)
+    inside = np.abs(found - mean) < 0.99 * model.bound_  # others are cut off
+    np.testing.assert_allclose(found[inside], expected[inside], atol=0.05 * model.noise_[0])
+
+
+def test_deviations_through_centres_are_hardly_below_those_of_all_rows():
+    model = HKRRRegressor(**BY_EVIDENCE(scaling=None)).fit(X, Y)
+    own = model.predict(NEW, return_std=True)[1]
+    exact = theirs(model, X, Y - Y.mean()).predict(NEW, return_std=True)[1]
+    assert (own > 0.99 * exact).all()
+    assert np.median(own / exact) == pytest.approx(1.0, abs=0.02)
+
+
+def test_files_hold_all_rows(tmp_path):
+    model = gpukfl.fit(X, Y, method="hkrr", progress=False, **BY_EVIDENCE())
+    assert model.estimator.centers_.shape == (N, D)
+    model.save(tmp_path / "model.gpukfl")
+    loaded = gpukfl.load(tmp_path / "model.gpukfl")
+    np.testing.assert_array_equal(loaded.predict(NEW), model.predict(NEW))
+
+
+def test_with_centres_that_are_asked_for_there_are_so_many():
+    asked = BY_EVIDENCE(n_centers=Centers(refit=30))
+    assert HKRRRegressor(**asked).fit(X, Y).centers_.shape == (30, D)
+
+
+def test_all_rows_that_are_asked_for_are_solved_as_by_a_dense_factor(monkeypatch):
+    asked = hkrr(optimizer="agop", n_centers=Centers(20, refit="all"), random_state=0)
+    found = HKRRRegressor(**asked).fit(X, Y)
+    monkeypatch.setattr(_data, "_ALL_CENTERS", 6_000)
+    dense = HKRRRegressor(**asked).fit(X, Y)
+    assert found.centers_.shape == dense.centers_.shape == (N, D)
+    left = np.sqrt(np.mean((dense.predict(X) - Y) ** 2))
+    np.testing.assert_allclose(found.predict(NEW), dense.predict(NEW), atol=0.2 * left)
+
+
+@pytest.mark.parametrize("ended", [Status.STALLED, Status.MAX_ITER])
+def test_where_all_rows_are_not_solved_centres_stay(monkeypatch, ended):
+    solve = _data.solve_by_products
+
+    def stop(*given, **more):
+        return _data.replace(solve(*given, **more), status=ended)
+
+    monkeypatch.setattr(_data, "solve_by_products", stop)
+    again = HKRRRegressor(**BY_EVIDENCE()).fit(X, Y)  # by a factor
+    assert again.centers_.shape == (N, D)
+    monkeypatch.setattr(_data, "solve_by_factor", partial(failed, ended))
+    assert HKRRRegressor(**BY_EVIDENCE()).fit(X, Y).centers_.shape == (Q, D)
+
+
+def failed(ended, kernel, X, Y, weights, /, **_):
+    return _data.AllRowsSolution(0.0 * Y, ended, 12, 0.5)
+
+
+def test_where_there_is_no_time_or_memory_centres_stay():
+    assert _data.is_late(3.0, 1.0)
+    assert not _data.is_late(5.0, 1.0)
+    assert not _data.is_late(None, 1.0)
+    with gpukfl.memory_budget(32 * N**2 - 1):
+        assert HKRRRegressor(**BY_EVIDENCE()).fit(X, Y).centers_.shape[0] < N
+
+
+def test_a_fit_says_how_the_solve_ended(capsys):
+    HKRRRegressor(**BY_EVIDENCE(verbose=1)).fit(X, Y)
+    assert f"all {N} rows as centres: the tolerance was reached" in capsys.readouterr().err
+
+
+@pytest.mark.torch
+def test_tensors_are_solved_alike(torch):
+    own = HKRRRegressor(**BY_EVIDENCE()).fit(X, Y)
+    model = HKRRRegressor(**BY_EVIDENCE()).fit(torch.asarray(X), torch.asarray(Y))
+    found = model.predict(torch.asarray(NEW)).numpy()
+    np.testing.assert_allclose(found, own.predict(NEW), atol=0.02 * own.noise_[0])
