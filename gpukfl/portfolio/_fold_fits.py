@@ -284,7 +284,7 @@ class FoldFitter:
         inside = data.inside
         if rows is not None:
             inside = inside.draw(rows, self.run.again())
-        model, precedent = member.fit_clone(inside, precedent, limit)
+        model, precedent = member.in_fold(len(inside)).fit_clone(inside, precedent, limit)
         return FoldFit(model, precedent, self.predict(model, data.outside))
 
     def predict(self, model: Any, samples: Samples, /) -> np.ndarray:

@@ -37,6 +37,8 @@ from gpukfl.estimators import (
 from gpukfl.estimators._learner import Learner, WarmStart
 from gpukfl.estimators._pace import Size
 from gpukfl.estimators._samples import Samples
+from gpukfl.estimators.hkrr import Centers
+from gpukfl.estimators.hkrr._data import ALL_CENTERS, REFIT_CENTERS
 from gpukfl.inspection._tuning import BLEND
 from gpukfl.kernels import Matern32, Matern52
 from gpukfl.methods import AverageGradientOuterProduct
@@ -99,6 +101,18 @@ class Member:
     def keeps_time(self) -> bool:
         """Whether the member keeps a time limit."""
         return self.takes_any_library and hasattr(self.estimator, "max_time")
+
+    def in_fold(self, n: int, /) -> Member:
+        """Return the member as folds of n rows fit it.
+
+        By evidence the last fit has all of many rows for centres. Those of folds have some: they
+        weigh the member, and would take most of the time.
+        """
+        e = self.estimator
+        by_evidence = isinstance(e, (HKRRRegressor, HKRRClassifier)) and e.criterion == "evidence"
+        if not by_evidence or e.n_centers != "auto" or n <= ALL_CENTERS:
+            return self
+        return replace(self, estimator=clone(e).set_params(n_centers=Centers(refit=REFIT_CENTERS)))
 
     def fit_clone(
         self, samples: Samples, precedent: WarmStart[Any] | None, max_time: float | None, /

@@ -28,7 +28,7 @@ def few_rows_are_many(monkeypatch):
     for module in (_data, _method):
         monkeypatch.setattr(module, "EXACT_ROWS", 100)
         monkeypatch.setattr(module, "FIRST_ROWS", 100)
-    monkeypatch.setattr(_data, "_ALL_CENTERS", 50)
+    monkeypatch.setattr(_data, "ALL_CENTERS", 50)
     monkeypatch.setattr(_data, "REFIT_CENTERS", Q)
 
 
@@ -80,7 +80,7 @@ def test_with_centres_that_are_asked_for_there_are_so_many():
 def test_all_rows_that_are_asked_for_are_solved_as_by_a_dense_factor(monkeypatch):
     asked = hkrr(optimizer="agop", n_centers=Centers(20, refit="all"), random_state=0)
     found = HKRRRegressor(**asked).fit(X, Y)
-    monkeypatch.setattr(_data, "_ALL_CENTERS", 6_000)
+    monkeypatch.setattr(_data, "ALL_CENTERS", 6_000)
     dense = HKRRRegressor(**asked).fit(X, Y)
     assert found.centers_.shape == dense.centers_.shape == (N, D)
     left = np.sqrt(np.mean((dense.predict(X) - Y) ** 2))

@@ -89,7 +89,7 @@ _GRADIENTS = 1000  # rows at which gradients show what matters
 _MOST_GRADIENTS = 1000  # of many features, at all targets: their directions take its third power
 # Of the last fit. With all of 6000 samples for centres it takes n³/3 operations, no more than with
 # 3000 of them; within training samples of four sets errors fell by up to 4 %
-_ALL_CENTERS, REFIT_CENTERS = 6_000, 2_000
+ALL_CENTERS, REFIT_CENTERS = 6_000, 2_000
 # Rows up to which they are all centres in the end, by conjugate gradients: a product with the
 # kernel of 20 000 rows in float32 takes .2 s of a core, and some 30 are needed
 _ALL_ROWS, _ALL_ROWS_OF_GPU = 20_000, 200_000
@@ -410,7 +410,7 @@ class HyperKernelProblem(Data):
 
     def _solve_with_all(self, model: SolvedModel) -> SolvedModel:
         """Solve with all rows as centres: few by a factor of float64, many from some of them."""
-        if self.n > _ALL_CENTERS:
+        if self.n > ALL_CENTERS:
             index = self.center_index(REFIT_CENTERS, model.B)
             some, system = self._solve_with_some(model, index)
             B = to_double(model.B) / model.lengthscale
@@ -482,7 +482,7 @@ class HyperKernelProblem(Data):
         if wanted is not None and wanted != "auto":
             return min(int(wanted), self.n)
         fitting = max(int(math.sqrt(available_memory(self.reference) / 64)), 100)
-        if self.n <= min(_ALL_CENTERS, fitting):
+        if self.n <= min(ALL_CENTERS, fitting):
             return self.n
         return min(REFIT_CENTERS, fitting)
 
