@@ -192,7 +192,7 @@ def test_bad_weights_are_named(make, bad, match):
 @pytest.mark.parametrize("make", MAKERS)
 def test_samples_that_overflow_float32_are_reported(make):
     with pytest.raises(ValueError, match=r"X overflows .*float32: expected .*; standardise"):
-        make().fit(np.asarray(1e30 * X, dtype=np.float32), Y)
+        make(dtype="float32").fit(np.asarray(1e30 * X, dtype=np.float32), Y)
 
 
 @pytest.mark.few

@@ -415,7 +415,7 @@ def test_bad_rows_are_named(model):
         bands(model, X, Y[1:])
     with pytest.raises(ValueError, match="got None"):
         bands(model, X, None)
-    with pytest.raises(ValueError, match="finite rows"):
+    with pytest.raises(ValueError, match="got infinity in x0, x1, x2"):
         bands(model, np.where(X > 1.4, np.inf, X), Y)
     with pytest.raises(TypeError, match="fitted regressor or classifier, got str"):
         bands("model", X, Y)
