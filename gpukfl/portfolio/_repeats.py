@@ -28,6 +28,7 @@ from gpukfl.portfolio._folds import HeldOutLoss, LogLoss
 from gpukfl.predictor import SeenRows, floor_probabilities
 
 _PRIOR_ROWS = 10.0  # of which nothing repeats, beside the different rows that have copies
+_FEWEST = 10  # different rows with copies, below which predictions at all rows are left as they are
 _LEAST = 0.05  # repeatability below which a table of rows is not worth its memory
 _ELEMENTS = 2**24  # of the rows of the table
 _COPY = 1e-9  # more than one copy of a row, but for the rounding of weights
@@ -107,11 +108,11 @@ def estimate_repeatability(
     -------
     array, shape (t,)
         From 0 to less than 1: estimates by moments, drawn to 0 as by ten different rows of whose
-        residuals nothing repeats. 0 where no row that is judged has copies.
+        residuals nothing repeats. 0 where fewer than ten rows that are judged have copies.
     """
     some = groups.repeated & judged
     t = residuals.shape[1]
-    if not some.any():
+    if np.count_nonzero(some) < _FEWEST:
         return np.zeros(t)
     w, m = groups.weights[some], groups.counts[some]
     pure = groups.squares[some].sum(axis=0) / np.sum(w * (1.0 - 1.0 / m))
