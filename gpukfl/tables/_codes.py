@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from gpukfl._accel.trust import is_numpy_only
-from gpukfl.core._frames import WHOLE, listed, parts_of_name
+from gpukfl.core._frames import WHOLE, listed, parts_of_name, rounded_integers
 from gpukfl.core._warnings import collect_warnings, warn
 from gpukfl.tables import _values
 from gpukfl.tables._column import TOLD_SO, WRITTEN, Coded, Column
@@ -370,6 +370,18 @@ def _alone(pairs: Iterable[tuple[Key, int]]) -> dict[Key, int]:
     return {key: place for key, place in kept if counts[key] == 1}
 
 
+def warn_of_floats(name: str, values: Values, /) -> None:
+    """Warn of levels that may have been rounded before."""
+    if values.form != _values.NUMBERS or values.exact is not None:
+        return
+    kept = values.data[~values.missing]
+    if (np.abs(kept) >= WHOLE).any():
+        warn(
+            f"column {name!r} is of float64, which rounds integers beyond 2**53: "
+            "read it as integers or as text"
+        )
+
+
 class Levels:
     """A lookup of values among levels.
 
@@ -389,6 +401,8 @@ class Levels:
         A number that is no level stands for the one level that is the same number, a truth value
         for the one that is the same word, and a moment at midnight for the level of its day.
         """
+        if self._are_rounded:
+            warn_of_floats(self._column.name, values)
         named = values.as_labels()
         found = np.array([self._place.get(label, -1) for label in named.labels], dtype=np.float64)
         counts = np.bincount(named.data[named.data >= 0], minlength=len(found))
@@ -416,6 +430,12 @@ class Levels:
         if form != _values.DATES and (found >= 0).any():
             self._tell_of_same(form, labels, found)
         return found
+
+    @cached_property
+    def _are_rounded(self) -> bool:
+        """Whether float64 rounds some levels, so that floats do not tell them apart."""
+        whole = [parse_integer(level) for level in self._column.levels]
+        return bool(rounded_integers(np.array(whole, dtype=object)).any())
 
     @cached_property
     def _number_places(self) -> dict[float, int]:
