@@ -34,6 +34,7 @@ _FORMS = tuple(
     for form in (
         r"(?P<year>\d{4})(?P<sep>[-/.])(?P<month>\d{1,2})(?:(?P=sep)(?P<day>\d{1,2}))?",
         r"(?P<year>(?:19|20)\d\d)(?P<month>\d\d)(?P<day>\d\d)",
+        r"(?P<month>\d{1,2})/(?P<year>(?:19|20)\d\d)",
         r"(?P<first>\d{1,2})(?P<sep>[-/.])(?P<then>\d{1,2})(?P=sep)(?P<year>\d{4})",
         rf"(?P<day>\d{{1,2}})[- ]{_NAMED_MONTH}[- ](?P<year>\d{{4}})",
         rf"{_NAMED_MONTH} (?P<day>\d{{1,2}}),? (?P<year>\d{{4}})",
@@ -51,6 +52,7 @@ _DAY = 86_400_000_000  # microseconds
 _MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
 _DATE = re.compile(
     r"(?:(?:19|20)\d{6}(?=T|$)|\d{4}[-/.]\d{1,2}(?:[-/.]\d{1,2})?|\d{1,2}[-/.]\d{1,2}[-/.](?:\d{4}|\d\d)"
+    r"|\d{1,2}/(?:19|20)\d\d"
     rf"|\d{{1,2}}[- ]{_MONTH}[- ]\d{{2,4}}|{_MONTH} \d{{1,2}},? \d{{4}}|{_MONTH}[- ]\d{{4}})"
     r"(?:[T ]+\d{1,2}:\d\d.*|T\d{4,6})?",
     re.IGNORECASE,

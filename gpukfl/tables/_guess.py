@@ -14,6 +14,7 @@ from gpukfl.tables import _values
 from gpukfl.tables._codes import learn_components, warn_of_floats
 from gpukfl.tables._column import LEVELLED, TOLD_SO, WRITTEN, Column
 from gpukfl.tables._dates import (
+    are_year_and_month,
     common_zone,
     days_since,
     detect_day_order,
@@ -56,6 +57,7 @@ _MEASURED = re.compile(
     re.I,
 )
 _DATED, _FIRST_DAY, _LAST_DAY = re.compile(r"date|day", re.I), 19_000_000, 21_000_000
+_MONTHLY = re.compile(r"date|month|yyyy[\W_]?mm|(^|[\W_])ym$", re.I)
 # What names rows; of words that end in "id", such as paid and acid, only these
 _IDENTIFIER = re.compile(
     r"(^|[\W_])(id|uuid|guid)$|(?-i:[a-z]I[Dd])$"
@@ -204,6 +206,9 @@ def _number(name: str, values: Values) -> Column:
         found = _date(Column(name, "date", "dates, written as integers"), values)
         if found.missing == np.mean(values.missing):
             return found
+    if _MONTHLY.search(name) and are_year_and_month(kept).all():
+        reads = f"columns={{{name!r}: 'date'}} reads them as months"
+        warn(f"column {name!r} holds integers such as {int(kept[0])}: {reads}")
     different = len(np.unique(values.identities[~values.missing]))
     merged = different - len(np.unique(kept))
     if different == len(values.data) and _names_rows(name, values):

@@ -21,6 +21,8 @@ DIGITS = [int(month.replace("-", "")) for month in MONTHS]
         [float(month) for month in DIGITS],
         [str(month) for month in DIGITS],
         [f"{month}.0" for month in DIGITS],
+        [f"{month[5:]}/{month[:4]}" for month in MONTHS],
+        [f"{int(month[5:])}/{month[:4]}" for month in MONTHS],
         MONTHS[:20] + [str(month) for month in DIGITS[20:]],
     ],
 )
@@ -52,3 +54,27 @@ def test_six_digits_of_which_some_are_no_months_are_missing_with_a_warning(later
         assert np.isnan(table.codes(pd.DataFrame({"d": later}))[:, 0]).all()
     with pytest.raises(ValueError, match="expected 'a' to be date, as told, got values such as"):
         column(later, columns={"a": "date"})
+
+
+@pytest.mark.parametrize("write", ["{1}/{0}", "{1:>02}/{0}"])
+def test_months_before_years_are_dates(write):
+    values = [write.format(*month.split("-")) for month in MONTHS]
+    with collect_warnings() as told:
+        found = column(values)
+    assert (found.kind, found.start, told) == ("date", column(MONTHS).start, [])
+    assert column([f"{k}/200" for k in range(1, 13)] * 9).kind == "category"
+
+
+@pytest.mark.parametrize("name", ["date", "Month", "sale_date", "yyyymm", "YYYY-MM", "report_ym"])
+@pytest.mark.parametrize("write", [int, float, str])
+def test_integers_named_months_are_told_of(name, write):
+    values = list(map(write, DIGITS)) * 2
+    said = f"column '{name}' holds integers such as 200301: columns={{'{name}': 'date'}} reads"
+    with pytest.warns(UserWarning, match=said):
+        assert column(values, name).kind == "numeric"
+    with collect_warnings() as told:
+        assert column(values, name, columns={name: "date"}).kind == "date"
+        assert column(values, name, columns={name: "numeric"}).kind == "numeric"
+        assert column(values, "amount").kind == "numeric"
+        assert column([*values, write(200313)], name).kind == "numeric"
+    assert told == []
