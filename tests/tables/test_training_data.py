@@ -69,3 +69,11 @@ def test_columns_of_all_libraries_have_the_same_values(name):
         assert found.form == expected.form
         np.testing.assert_array_equal(found.missing, expected.missing)
         np.testing.assert_array_equal(found.data, expected.data)
+
+
+def test_a_frame_of_targets_alone_is_explained():
+    frame = pd.DataFrame(COLUMNS)
+    for names in ("price", ["price", "size"]):
+        only = frame[[names] if isinstance(names, str) else names]
+        with pytest.raises(ValueError, match=r"expected columns beside the target price.*got none"):
+            gpukfl.fit(only, names)
