@@ -128,6 +128,10 @@ def fit_files(
 
 
 def _dask_frame(options: argparse.Namespace) -> Any:
+    for name in options.more:
+        if not (name.lower().endswith(PARQUET) or Path(name).exists()):
+            msg = f"{name} was not found; did you mean --target {name}?"
+            raise ValueError(msg)
     files = expand_files([options.data, *options.more], PARQUET, what="Parquet files")
     for file in files:
         if not file.lower().endswith(PARQUET):

@@ -169,6 +169,24 @@ def check_labels(labels: np.ndarray, /) -> np.ndarray:
     return labels
 
 
+def check_label_kinds(labels: np.ndarray, known: np.ndarray, /) -> None:
+    """Raise ValueError if labels are text where the `known` ones are numbers, or conversely."""
+    kinds = [_label_kind(one) for one in (known, labels)]
+    if set(kinds) == {"text", "numbers"}:
+        wanted, got = (
+            f"{kind} such as {one.item(0)!r}"
+            for kind, one in zip(kinds, (known, labels), strict=True)
+        )
+        msg = f"expected labels as in the fit, {wanted}, got {got}"
+        raise ValueError(msg)
+
+
+def _label_kind(labels: np.ndarray) -> str:
+    if labels.size and all(isinstance(label, str) for label in labels.ravel().tolist()):
+        return "text"
+    return "numbers" if labels.size and labels.dtype.kind in "iuf" else ""
+
+
 def rounded_integers(values: np.ndarray, /) -> np.ndarray:
     """Return which values (n,), numbers of any dtype, are integers that float64 rounds."""
     if values.dtype.kind in "iu":

@@ -20,6 +20,7 @@ from gpukfl.core._array import (
     like,
     to_host,
 )
+from gpukfl.core._frames import check_label_kinds
 from gpukfl.core._results import Status
 from gpukfl.core._warnings import keep_warnings, warn
 from gpukfl.estimators._base import predict_finite, restore_on_error
@@ -106,6 +107,7 @@ class LabelClassifier(ClassifierMixin):
         """Return the share of samples that are classified correctly."""
         truth = plain_labels(to_host(y) if is_array(y) else y)
         predicted = to_host(self.predict(X))
+        check_label_kinds(truth, np.asarray(self.classes_))
         return float(accuracy_score(truth, predicted, sample_weight=sample_weight))
 
     def _decode_labels(self, codes: Array) -> Array:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from gpukfl._accel.trust import is_numpy_only
-from gpukfl.core._frames import WHOLE, listed, parts_of_name
+from gpukfl.core._frames import WHOLE, listed, parts_of_name, rounded_integers
 from gpukfl.core._warnings import collect_warnings, warn
 from gpukfl.tables import _values
 from gpukfl.tables._column import TOLD_SO, WRITTEN, Coded, Column
@@ -138,7 +138,6 @@ class Coder:
         what = "durations" if self.column.kind == "duration" else "numbers"
         found = self._read_numbers(values)
         if values.form == _values.LABELS:
-            self._warn_of_two_ways(values)
             found = self._read_other_notation(values, found)
         yield self._warn_unread(values, found, what)
 
@@ -147,9 +146,10 @@ class Coder:
         column = self.column
         if column.unit or WRITTEN in column.reason or column.reason == TOLD_SO:
             return
-        label = read_in_two_ways(values.labels, "", column.decimal)
-        number = float(parse_labels(np.array([label]))[0])
-        if label and not np.isnan(number):
+        numbers = parse_labels(values.labels, "", column.decimal)
+        label = read_in_two_ways(values.labels[~np.isnan(numbers)], "", column.decimal)
+        if label:
+            number = float(numbers[values.labels == label][0])
             warn(
                 f"column {column.name!r}: numbers can be read in two ways, and {label!r} is taken "
                 f"for {format_number(number)}"
@@ -159,22 +159,33 @@ class Coder:
         """Read text as a fit would, if the column's notation fails for some values.
 
         As of a column whose numbers a file's reader had freed from their currency. What the own
-        notation reads has to be the same, or the text can be read in two ways.
+        notation reads has to be the same, but for values with the other decimal mark: 1,234 beside
+        0,7. Those are missing where not all values can be read so.
         """
         column, kept = self.column, ~np.isnan(found)
-        if (kept | values.missing).all():
-            return found
+        mark = "," if column.decimal == "." else "."
+        marked = np.append([mark in label for label in values.labels], [False])[values.data] > 0
         unit, decimal = detect_notation(values.labels, column.decimal)
-        if unit not in (("", column.unit) if column.unit else ("", *SIGNS)):
-            return found
-        other = values.as_numbers(unit, decimal)
-        read = ~kept & ~np.isnan(other)
-        if not read.any() or (found[kept] != other[kept]).any():
-            return found
-        k = int(np.argmax(read))
-        said = f"{values.labels[values.data[k]]!r} is taken for {format_number(float(other[k]))}"
-        warn(f"column {column.name!r} was written otherwise in the fit: {said}")
-        return other
+        if unit in (("", column.unit) if column.unit else ("", *SIGNS)):
+            other = values.as_numbers(unit, decimal)
+            read = ~kept & ~np.isnan(other)
+            differ = kept & (found != other)
+            if read.any() and not (differ & ~(marked & (decimal == mark))).any():
+                self._tell_of_other(values, other, [read, differ])
+                return other
+        swapped = values.as_numbers(column.unit, mark)
+        if (~kept & ~np.isnan(swapped)).any():
+            return np.where(marked & (found != swapped), np.nan, found)
+        self._warn_of_two_ways(values)
+        return found
+
+    def _tell_of_other(self, values: Values, other: np.ndarray, which: list[np.ndarray]) -> None:
+        """Warn of the first of each sort of values that are read in another notation."""
+        said = []
+        for k in (int(np.argmax(rows)) for rows in which if rows.any()):
+            label = values.labels[values.data[k]]
+            said.append(f"{label!r} is taken for {format_number(float(other[k]))}")
+        warn(f"column {self.column.name!r} was written otherwise in the fit: {', '.join(said)}")
 
     def _read_numbers(self, values: Values) -> np.ndarray:
         """Return numbers (n,), NaN for missing ones; times only if the fit saw some."""
@@ -359,6 +370,18 @@ def _alone(pairs: Iterable[tuple[Key, int]]) -> dict[Key, int]:
     return {key: place for key, place in kept if counts[key] == 1}
 
 
+def warn_of_floats(name: str, values: Values, /) -> None:
+    """Warn of levels that may have been rounded before."""
+    if values.form != _values.NUMBERS or values.exact is not None:
+        return
+    kept = values.data[~values.missing]
+    if (np.abs(kept) >= WHOLE).any():
+        warn(
+            f"column {name!r} is of float64, which rounds integers beyond 2**53: "
+            "read it as integers or as text"
+        )
+
+
 class Levels:
     """A lookup of values among levels.
 
@@ -378,6 +401,8 @@ class Levels:
         A number that is no level stands for the one level that is the same number, a truth value
         for the one that is the same word, and a moment at midnight for the level of its day.
         """
+        if self._are_rounded:
+            warn_of_floats(self._column.name, values)
         named = values.as_labels()
         found = np.array([self._place.get(label, -1) for label in named.labels], dtype=np.float64)
         counts = np.bincount(named.data[named.data >= 0], minlength=len(found))
@@ -405,6 +430,12 @@ class Levels:
         if form != _values.DATES and (found >= 0).any():
             self._tell_of_same(form, labels, found)
         return found
+
+    @cached_property
+    def _are_rounded(self) -> bool:
+        """Whether float64 rounds some levels, so that floats do not tell them apart."""
+        whole = [parse_integer(level) for level in self._column.levels]
+        return bool(rounded_integers(np.array(whole, dtype=object)).any())
 
     @cached_property
     def _number_places(self) -> dict[float, int]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
+from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
@@ -33,6 +34,7 @@ _FORMS = tuple(
     for form in (
         r"(?P<year>\d{4})(?P<sep>[-/.])(?P<month>\d{1,2})(?:(?P=sep)(?P<day>\d{1,2}))?",
         r"(?P<year>(?:19|20)\d\d)(?P<month>\d\d)(?P<day>\d\d)",
+        r"(?P<month>\d{1,2})/(?P<year>(?:19|20)\d\d)",
         r"(?P<first>\d{1,2})(?P<sep>[-/.])(?P<then>\d{1,2})(?P=sep)(?P<year>\d{4})",
         rf"(?P<day>\d{{1,2}})[- ]{_NAMED_MONTH}[- ](?P<year>\d{{4}})",
         rf"{_NAMED_MONTH} (?P<day>\d{{1,2}}),? (?P<year>\d{{4}})",
@@ -50,12 +52,14 @@ _DAY = 86_400_000_000  # microseconds
 _MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
 _DATE = re.compile(
     r"(?:(?:19|20)\d{6}(?=T|$)|\d{4}[-/.]\d{1,2}(?:[-/.]\d{1,2})?|\d{1,2}[-/.]\d{1,2}[-/.](?:\d{4}|\d\d)"
+    r"|\d{1,2}/(?:19|20)\d\d"
     rf"|\d{{1,2}}[- ]{_MONTH}[- ]\d{{2,4}}|{_MONTH} \d{{1,2}},? \d{{4}}|{_MONTH}[- ]\d{{4}})"
     r"(?:[T ]+\d{1,2}:\d\d.*|T\d{4,6})?",
     re.IGNORECASE,
 )
 _TWO_FIRST = re.compile(r"\s*(\d{1,2})([-/.])(\d{1,2})[-/.]")
 _YEAR_AND_MONTH = re.compile(r"(\d{4})[-/](\d\d?)")
+_SIX_DIGITS = re.compile(r"(\d{4})(\d\d)(?:\.0*)?", re.ASCII)
 _SEASONS = 2  # different values from which a year and the next one are no month by chance
 _ROWS = 2**15  # dates that numbers are made of at once
 _SEEN = 1000  # labels that are looked at before all are
@@ -278,12 +282,14 @@ def find_zones(labels: np.ndarray, /) -> tuple[str, ...]:
 def parse_dates(labels: np.ndarray, day_first: bool, zone: str = "", /) -> np.ndarray:
     """Parse labels (k,) as local dates, of a zone if it is known; NaT for others.
 
+    Six digits are years and months, where those of all labels are; else they are no dates.
+
     Raises
     ------
     ValueError
         With NumPy alone, of what is neither a date that it reads nor stands for no value.
     """
-    found = _parse_iso_dates(labels, day_first)
+    found = _parse_iso_dates(_write_months(labels), day_first)
     if not zone:
         return found
     offsets = [zone_offset(parse_zone(label)) for label in labels]
@@ -293,12 +299,32 @@ def parse_dates(labels: np.ndarray, day_first: bool, zone: str = "", /) -> np.nd
     return found
 
 
+def _write_months(labels: np.ndarray) -> np.ndarray:
+    """Return labels (k,) with 200301 written as 2003-01, if all of six digits are months."""
+    found = [_SIX_DIGITS.fullmatch(label.strip()) for label in labels]
+    months = [match for match in found if match]
+    if not months or not all(are_year_and_month(int(one[1] + one[2])) for one in months):
+        return labels
+    written = labels.copy()
+    for k, match in enumerate(found):
+        if match:
+            written[k] = f"{match[1]}-{match[2]}"
+    return written
+
+
+def are_year_and_month(number: Any, /) -> Any:
+    """Whether numbers such as 200301, one or an array, are months from 1900 to 2099."""
+    return (number > 190_000) & (number < 210_000) & (number % 100 >= 1) & (number % 100 <= 12)
+
+
 def _parse_iso_dates(labels: np.ndarray, day_first: bool) -> np.ndarray:
     if is_numpy_only():
         return parse_moments(labels, day_first)
     import pandas as pd
 
-    texts = pd.Series([local(label) for label in labels], dtype=object)
+    # Of six digits pandas would make days, months and years of two digits each
+    kept = [None if _SIX_DIGITS.fullmatch(label.strip()) else local(label) for label in labels]
+    texts = pd.Series(kept, dtype=object)
     found = pd.to_datetime(texts, errors="coerce", utc=True, format="ISO8601")
     left = found.isna()
     if left.any():

@@ -9,12 +9,12 @@ from hashlib import blake2b
 
 import numpy as np
 
-from gpukfl.core._frames import WHOLE
 from gpukfl.core._warnings import warn
 from gpukfl.tables import _values
-from gpukfl.tables._codes import learn_components
+from gpukfl.tables._codes import learn_components, warn_of_floats
 from gpukfl.tables._column import LEVELLED, TOLD_SO, WRITTEN, Column
 from gpukfl.tables._dates import (
+    are_year_and_month,
     common_zone,
     days_since,
     detect_day_order,
@@ -47,6 +47,7 @@ _MANY, _UNIQUE = 20, 0.5  # different texts, and their share of the rows: above 
 _SEEN = 1000  # labels that are looked at before all are
 _NEARLY = 0.95  # share of the values, and of the rows, that have to be dates
 _WORDS = 0.5  # share of texts of more than one word, above which they say something
+_NEXT_YEAR = "each value names a year and the next one"  # why seasons are no dates
 # Integers that may all differ without naming rows
 _MEASURED = re.compile(
     r"year|month|day|date|time|hour|minute|second|week|step|rank|pos|place|score|size|length"
@@ -56,6 +57,7 @@ _MEASURED = re.compile(
     re.I,
 )
 _DATED, _FIRST_DAY, _LAST_DAY = re.compile(r"date|day", re.I), 19_000_000, 21_000_000
+_MONTHLY = re.compile(r"date|month|yyyy[\W_]?mm|(^|[\W_])ym$", re.I)
 # What names rows; of words that end in "id", such as paid and acid, only these
 _IDENTIFIER = re.compile(
     r"(^|[\W_])(id|uuid|guid)$|(?-i:[a-z]I[Dd])$"
@@ -158,7 +160,7 @@ def make_column(name: str, values: Values, kind: str, /) -> Column:
     if kind in ("numeric", "boolean", "duration", "code"):
         column = _check_values(column, values, np.isnan(values.as_numbers(unit, decimal)))
     if kind in LEVELLED:
-        _warn_of_floats(name, values)
+        warn_of_floats(name, values)
     if kind in ("numeric", "code"):
         _warn_of_two_ways(name, values, unit, decimal)
     if kind == "numeric":
@@ -204,12 +206,15 @@ def _number(name: str, values: Values) -> Column:
         found = _date(Column(name, "date", "dates, written as integers"), values)
         if found.missing == np.mean(values.missing):
             return found
+    if _MONTHLY.search(name) and are_year_and_month(kept).all():
+        reads = f"columns={{{name!r}: 'date'}} reads them as months"
+        warn(f"column {name!r} holds integers such as {int(kept[0])}: {reads}")
     different = len(np.unique(values.identities[~values.missing]))
     merged = different - len(np.unique(kept))
-    if different == len(values.data) and _names_rows(name, kept):
+    if different == len(values.data) and _names_rows(name, values):
         return Column(name, "identifier", "another integer in every row")
     if any(names.search(name) for names in (_IDENTIFIER, _KEY, _PLACES)):
-        _warn_of_floats(name, values)
+        warn_of_floats(name, values)
         return Column(name, "code", "integers that name something", values.levels(MOST_LEVELS))
     few = 2 < different <= _CODES and len(kept) >= _REPEATED * different
     if few or (merged and different <= _UNIQUE * len(kept)):
@@ -234,23 +239,11 @@ def _warn_of_rounding(name: str, values: Values) -> None:
         )
 
 
-def _warn_of_floats(name: str, values: Values) -> None:
-    """Warn of levels that may have been rounded before."""
-    if values.form != _values.NUMBERS or values.exact is not None:
-        return
-    kept = values.data[~values.missing]
-    if (np.abs(kept) > WHOLE).any():
-        warn(
-            f"column {name!r} is of float64, which rounds integers beyond 2**53: "
-            "read it as integers or as text"
-        )
-
-
-def _names_rows(name: str, kept: np.ndarray) -> bool:
+def _names_rows(name: str, values: Values) -> bool:
     """Whether distinct integers are identifiers of rows; warn unless the name says so."""
     if _IDENTIFIER.search(name):
         return True
-    found = _KEY.search(name) is not None or _count_rows(name, kept)
+    found = _KEY.search(name) is not None or _count_rows(name, values.identities)
     if found:
         keeps = f"columns={{{name!r}: 'numeric'}}"
         warn(f"column {name!r} is left out, as it seems to number the rows: {keeps} keeps it")
@@ -264,7 +257,7 @@ def _count_rows(name: str, kept: np.ndarray) -> bool:
     some numbers are drawn more often than others. That many should be equal and are not is enough
     where the name may be that of numbers of rows; of other names they follow each other.
     """
-    m, extent = float(len(kept)), float(np.ptp(kept)) + 1.0
+    m, extent = float(len(kept)), float(int(kept.max()) - int(kept.min()) + 1)
     follow = extent == m and not _MEASURED.search(name)
     return m * (m - 1.0) / (2.0 * extent) >= _COLLISIONS and (
         follow or _NUMBERED.search(name) is not None
@@ -337,9 +330,12 @@ def _label(name: str, values: Values) -> Column:
         others = _no_dates_reason(values)
         if others is None:
             return _date(Column(name, "date", f"dates{WRITTEN}"), values)
+        if others == _NEXT_YEAR:
+            told = f"columns={{{name!r}: 'category'}} says so without this warning"
+        else:
+            told = f"columns={{{name!r}: 'date'}} reads these, and leaves others missing"
         if others:
-            reads = f"columns={{{name!r}: 'date'}} reads these, and leaves others missing"
-            warn(f"column {name!r} is not taken for dates, as {others}: {reads}")
+            warn(f"column {name!r} is not taken for dates, as {others}: {told}")
     else:
         _warn_of_others(name, values.labels, unit, decimal)
     return _words(name, values)
@@ -355,13 +351,13 @@ def _no_dates_reason(values: Values) -> str | None:
     dates = written & ~np.isnat(parse_dates(labels, bool(detect_day_order(labels)[0])))
     if not dates.any():
         return ""
+    if seasons(labels[written]):
+        return _NEXT_YEAR
     rows = np.bincount(values.data[values.data >= 0], minlength=len(labels))
     for counts in (rows, np.ones(len(labels))):
         if counts[dates].sum() < _NEARLY * counts[written].sum():
             some = labels[written & ~dates][0]
             return f"{dates.sum()} of {written.sum()} values are dates, and {some!r} is none"
-    if seasons(labels[written]):
-        return f"values such as {labels[written][0]!r} name a year and the next one"
     return None
 
 

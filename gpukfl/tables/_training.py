@@ -22,6 +22,7 @@ from gpukfl.core._frames import (
     frame_from_dicts,
     index_difference,
     is_frame,
+    listed,
     rounded_integers,
     stringify_names,
 )
@@ -207,7 +208,7 @@ def split_target(X: Any, y: Any, /) -> tuple[Any, Any, str | None]:
     TypeError
         If there is a name, and `X` is no frame, or if a frame is not in memory.
     ValueError
-        If no column, or more than one, has it.
+        If no column, or more than one, has it, or if no other column is left.
     """
     X, lazy = frame_from_dicts(X), is_dask(X)
     in_memory = not lazy and is_frame(X)
@@ -223,6 +224,9 @@ def split_target(X: Any, y: Any, /) -> tuple[Any, Any, str | None]:
             msg += ": pandas.read_csv makes a frame of a file"
         raise TypeError(msg)
     _check_once(wanted, [str(column) for column in columns])
+    if len(wanted) == len(columns):
+        msg = f"expected columns beside the target {listed(wanted)}, got none that is left"
+        raise ValueError(msg)
     chosen: Any = [next(column for column in columns if str(column) == name) for name in wanted]
     one = isinstance(y, (str, Integral))
     chosen, name = (chosen[0], wanted[0]) if one else (chosen, None)
@@ -243,8 +247,8 @@ def _as_text(y: Any, columns: Iterable[Any]) -> Any:
         return str(name) if is_one and name in odd else name
 
     named = text(y) if odd else y
-    listed = odd and isinstance(named, (list, tuple)) and isinstance(next(iter(named), 0), tuple)
-    return list(map(text, named)) if listed else named
+    are_many = odd and isinstance(named, (list, tuple)) and isinstance(next(iter(named), 0), tuple)
+    return list(map(text, named)) if are_many else named
 
 
 def _target_names(y: Any, known: set[str], n_rows: int | None) -> list[str]:
@@ -252,8 +256,8 @@ def _target_names(y: Any, known: set[str], n_rows: int | None) -> list[str]:
     if isinstance(y, str) or (isinstance(y, Integral) and str(y) in known):
         return [str(y)]
     is_row = isinstance(y, np.ndarray) and y.ndim == 1
-    listed = is_row or isinstance(y, (list, tuple)) or hasattr(y, "get_indexer")  # an index
-    if not listed or not 0 < len(y) <= len(known) or len(y) == n_rows:
+    are_many = is_row or isinstance(y, (list, tuple)) or hasattr(y, "get_indexer")  # an index
+    if not are_many or not 0 < len(y) <= len(known) or len(y) == n_rows:
         return []
     names = [name for name in y if isinstance(name, str)]
     is_each = len(names) == len(y) == len(set(names))

@@ -98,6 +98,14 @@ BAD = {
         lambda folder: [str(folder / "part.0.parquet"), str(folder / "notes.txt")],
         "notes.txt",
     ),
+    "a target for a file": (
+        lambda folder: [str(folder / "part.0.parquet"), "y"],
+        "y was not found; did you mean --target y?",
+    ),
+    "no file and a target": (
+        lambda _: ["nope.csv", "mpg"],
+        "mpg was not found; did you mean --target mpg?",
+    ),
     "no such column": (lambda folder: [str(folder), "--target", "z"], "--target"),
     "nothing to drop": (lambda folder: [str(folder), "--drop", "z"], "drop"),
     "more than all rows": (lambda folder: [str(folder), "--test-fraction", "1.5"], SHARE + "1.5"),

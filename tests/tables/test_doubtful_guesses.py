@@ -30,7 +30,10 @@ def quietly(values, name="a", **told):
 @makers
 def test_seasons_are_words(make):
     frame = make({"season": SEASONS * 8, "x": np.arange(120) / 7})
-    said = "'season' is not taken for dates, as 9 of 15 values are dates, and '2012-13' is none"
+    said = (
+        "'season' is not taken for dates, as each value names a year and the next one: "
+        "columns={'season': 'category'} says so without this warning"
+    )
     with pytest.warns(UserWarning, match=said):
         table = Table.learn(frame)
     assert (table.columns[0].kind, table.columns[0].missing) == ("category", 0.0)
@@ -38,11 +41,16 @@ def test_seasons_are_words(make):
 
 
 def test_seasons_without_a_month_13_are_words():
-    with pytest.warns(UserWarning, match="values such as '2003-04' name a year and the next one"):
+    with pytest.warns(
+        UserWarning, match="as each value names a year and the next one: .*'category'"
+    ):
         assert column(SEASONS[:9] * 8).kind == "category"
     months = [f"{2003 + k // 12}-{k % 12 + 1:02d}" for k in range(100)]
     assert column(months).kind == "date"
     assert quietly(SEASONS * 8, columns={"a": "date"}).kind == "date"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert column(SEASONS * 8, columns={"a": "category"}).kind == "category"
 
 
 @pytest.mark.parametrize(

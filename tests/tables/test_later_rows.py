@@ -221,6 +221,44 @@ def test_decimal_commas_of_the_fit_hold(later):
     np.testing.assert_array_equal(found, [expected.get(text, np.nan) for text in later])
 
 
+@pytest.mark.parametrize(
+    "fitted", [PLAIN, [f"{x:.3f}" for x in PLAIN / 7], [f"${x}" for x in PLAIN]]
+)
+@pytest.mark.parametrize("back", [False, True])
+@pytest.mark.parametrize(
+    ("later", "expected"),
+    [
+        (["0,7", "1,234"], [0.7, 1.234]),
+        (["2,5", "1,234"], [2.5, 1.234]),
+        (["1,5", "-1,234"], [1.5, -1.234]),
+        (["0,7", "1,234", "abc"], [np.nan] * 3),
+        (["0,7", "1,234", "1.5"], [np.nan, np.nan, 1.5]),
+    ],
+)
+def test_a_decimal_comma_says_so_of_all_values_in_any_order(fitted, later, expected, back):
+    order = slice(None, None, -1 if back else 1)
+    found, told = both(table_of(fitted, "price"), later[order], "price")
+    np.testing.assert_array_equal(found, expected[order])
+    assert len(told) == 1
+    assert f"'{later[1]}'" in told[0]
+
+
+def test_a_point_says_so_after_decimal_commas():
+    table = table_of([f"{x:.2f}".replace(".", ",") for x in PLAIN], "price")
+    found, told = both(table, ["2.000", "0.7"], "price")
+    np.testing.assert_array_equal(found, [2.0, 0.7])
+    assert told[0].endswith("fit: '0.7' is taken for 0.7, '2.000' is taken for 2")
+
+
+def test_two_readings_are_told_beside_words():
+    found, told = both(table_of(PLAIN, "price"), ["abc", "1,234"], "price")
+    np.testing.assert_array_equal(found, [np.nan, 1234])
+    assert [("two ways, and '1,234'" in one, "'abc'" in one) for one in told] == [
+        (True, False),
+        (False, True),
+    ]
+
+
 # ---------------------------------------------------------------------- numbers written otherwise
 
 

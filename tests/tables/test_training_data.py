@@ -69,3 +69,25 @@ def test_columns_of_all_libraries_have_the_same_values(name):
         assert found.form == expected.form
         np.testing.assert_array_equal(found.missing, expected.missing)
         np.testing.assert_array_equal(found.data, expected.data)
+
+
+def test_a_frame_of_targets_alone_is_explained():
+    frame = pd.DataFrame(COLUMNS)
+    for names in ("price", ["price", "size"]):
+        only = frame[[names] if isinstance(names, str) else names]
+        with pytest.raises(ValueError, match=r"expected columns beside the target price.*got none"):
+            gpukfl.fit(only, names)
+
+
+@pytest.mark.parametrize("members", [{"method": "hkrr"}, {"members": ["linear"]}])
+def test_labels_of_another_kind_than_those_of_the_fit_are_explained(members):
+    X, labels = np.random.default_rng(0).normal(size=(80, 2)), np.arange(80) % 2
+    told = {"effort": "quick"} if "members" in members else {}
+    for known, others, said in (
+        (labels, labels.astype(str), "numbers such as 0, got text such as '0'"),
+        (labels.astype(str), labels, "text such as '0', got numbers such as 0"),
+    ):
+        model = gpukfl.fit(X, known, task="classification", random_state=0, **told, **members)
+        with pytest.raises(ValueError, match=f"expected labels as in the fit, {said}"):
+            model.score(X, others)
+        assert 0.0 <= model.score(X, known) <= 1.0

@@ -13,6 +13,7 @@ from table_cases import MAKERS, column
 import gpukfl
 from gpukfl._accel.trust import use_numpy_only
 from gpukfl.core._frames import is_numeric
+from gpukfl.core._warnings import collect_warnings
 from gpukfl.tables import Table
 from gpukfl.tables._frame import read_frame
 
@@ -98,6 +99,39 @@ def test_integers_that_are_rounded_are_warned_of():
         assert column(every).kind == "numeric"
     with pytest.warns(UserWarning, match="'store_id' is of float64, which rounds integers beyond"):
         assert column(np.array(IDS * 9, float), "store_id").kind == "code"
+
+
+@pytest.mark.parametrize("kind", ["code", "category", "ordered"])
+def test_later_ids_that_were_rounded_are_warned_of(kind):
+    frame = pd.DataFrame({"user_id": [2**60 + k % 5 for k in range(100)]})
+    table = Table.learn(frame, columns={"user_id": kind})
+    with collect_warnings() as told:
+        table.codes(frame)
+        table.codes(frame.astype(str))
+        table.codes(frame.astype("Int64"))
+    assert told == []
+    said = "column 'user_id' is of float64, which rounds integers beyond 2\\*\\*53"
+    for later in (frame.astype(float), [{"user_id": float(2**60)}]):
+        with pytest.warns(UserWarning, match=said):
+            table.codes(later)
+        with pytest.warns(UserWarning, match=said):
+            alone(table, later)
+    exact = pd.DataFrame({"user_id": [2.0 ** (60 + k % 3) for k in range(100)]})
+    with collect_warnings():
+        table = Table.learn(exact, columns={"user_id": kind})
+    with collect_warnings() as told:
+        table.codes(exact)
+    assert told == []
+
+
+@pytest.mark.parametrize("first", [2**52, 2**60, 2**63 - 300, 10**18, 2**70])
+@pytest.mark.parametrize("write", [int, str])
+def test_row_numbers_are_identifiers_however_long(first, write):
+    rows = [write(first + k) for k in range(300)]
+    with pytest.warns(UserWarning, match="'tid' is left out, as it seems to number the rows"):
+        assert column(rows, "tid").kind == "identifier"
+    apart = [first + 10**9 * k for k in range(300)]
+    assert column(apart, "tid").kind == "numeric"
 
 
 def test_columns_that_are_equal_as_floats_are_no_duplicates():
