@@ -51,8 +51,9 @@ class ColumnBlock(Kernel):
         return self.kernel.bounded
 
     def _part(self, X: Array, /) -> Array:
-        if X.shape[1] < self.stop:
-            msg = f"expected points of at least {self.stop} columns, got {X.shape[1]}"
+        count = X.shape[1]  # None of arrays that only record what is done with them
+        if count is not None and count < self.stop:
+            msg = f"expected points of at least {self.stop} columns, got {count}"
             raise ValueError(msg)
         return X[:, self.start : self.stop]
 

@@ -27,6 +27,7 @@ from sklearn.exceptions import NotFittedError
 
 from gpukfl import (
     AutoRegressor,
+    Backend,
     BKerNNRegressor,
     BrownianKernelRidge,
     HKRRRegressor,
@@ -202,7 +203,7 @@ def test_samples_that_overflow_float32_are_reported(make):
 @pytest.mark.parametrize(("dtype", "scale"), [("float64", 1e-160), ("float32", 1e-25)])
 def test_samples_whose_squares_vanish_are_reported(kind, dtype, scale):
     with pytest.raises(ValueError, match=f"X vanishes in .*{dtype}: expected .*; standardise"):
-        kind(scaling=None).fit(np.asarray(scale * X, dtype=dtype), Y)
+        kind(scaling=None, backend=Backend(dtype=dtype)).fit(np.asarray(scale * X, dtype=dtype), Y)
     for seed in (0, 13):  # which do not vary: no ridge is better than another but by rounding
         kind(scaling=None, random_state=seed).fit(np.zeros_like(X, dtype=dtype), Y)
 

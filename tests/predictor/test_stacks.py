@@ -53,8 +53,9 @@ def agree(found, light):
     ask = light.predict if probabilities is None else light.predict_proba
     expected = predicted if probabilities is None else probabilities
     near = {"rtol": 0, "atol": 1e-10 * np.std(expected)}
-    np.testing.assert_allclose(ask(NEW), expected, **near)
-    np.testing.assert_allclose(ask(NEW[:1]), expected[:1], **near)
+    of_file = near | {"atol": 1e3 * near["atol"]}  # where knots of BKerNN are in float32
+    np.testing.assert_allclose(ask(NEW), expected, **of_file)
+    np.testing.assert_allclose(ask(NEW[:1]), expected[:1], **of_file)
     blend = found.estimator.predictor_
     alone = dataclasses.replace(blend.values, recorded=True)(NEW)
     np.testing.assert_allclose(alone.reshape(expected.shape), expected, **near)

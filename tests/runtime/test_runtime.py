@@ -61,9 +61,9 @@ def test_blends_of_kernel_methods_predict_alike(target, tmp_path):
     found = kernel_blend(target)
     light, (predicted, probabilities) = saved(found, tmp_path / "model.gpukfl"), said(found)
     if probabilities is None:
-        np.testing.assert_allclose(light.predict(NEW), predicted, rtol=0, atol=1e-10 * np.std(Y))
-    else:
-        np.testing.assert_allclose(light.predict_proba(NEW), probabilities, rtol=0, atol=1e-10)
+        np.testing.assert_allclose(light.predict(NEW), predicted, rtol=0, atol=1e-7 * np.std(Y))
+    else:  # knots of BKerNN are in float32 in a file
+        np.testing.assert_allclose(light.predict_proba(NEW), probabilities, rtol=0, atol=1e-7)
 
 
 def test_nothing_but_numpy_is_imported(tmp_path):
