@@ -25,6 +25,9 @@ class Status(Enum):
     BREAKDOWN = "the matrix is not positive definite in this precision, or not finite"
 
 
+STATUS_NAMES = tuple(status.name for status in Status)
+
+
 @dataclass(frozen=True, eq=False)
 class Solution:
     """Solution of a linear system, and how its solver ended."""

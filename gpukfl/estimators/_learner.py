@@ -30,7 +30,7 @@ from gpukfl.core._checks import check_choice, check_number
 from gpukfl.core._cuda import cuda_devices
 from gpukfl.core._interruption import restore_interruptions
 from gpukfl.core._places import Backend, Place, resolve_place, will_use_torch
-from gpukfl.core._results import History, Status
+from gpukfl.core._results import STATUS_NAMES, History, Status
 from gpukfl.core._warnings import collect_warnings, warn
 from gpukfl.estimators._base import HostPickled, RenamedParameters
 from gpukfl.estimators._calibration import Calibration, HeldOutScores, SoftmaxCalibration
@@ -374,7 +374,7 @@ class Learner(RenamedParameters, HostPickled):
     backend: str | Backend
     scaling: str | None
     place_: str
-    status_: Annotated[str, Choice(tuple(status.name for status in Status))]
+    status_: Annotated[str, Choice(STATUS_NAMES)]
     tuning_: list[Any]  # of the setting that a method tries
     tuning_seconds_: float
     tuning_cut_short_: bool

@@ -28,7 +28,7 @@ from gpukfl.core._checks import check_bool, check_choice, check_number
 from gpukfl.core._frames import check_size, columns_to_numbers
 from gpukfl.core._interruption import restore_interruptions
 from gpukfl.core._places import Backend, resolve_place
-from gpukfl.core._results import Status
+from gpukfl.core._results import STATUS_NAMES, Status
 from gpukfl.core._warnings import record_warning, warn
 from gpukfl.estimators._base import HostStored, RenamedParameters, feature_names
 from gpukfl.estimators._dask import find_client, has_dask
@@ -329,7 +329,7 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
     """The common part: parameters, the fit, and predictions."""
 
     place_: str
-    status_: Annotated[str, Choice(tuple(status.name for status in Status))]
+    status_: Annotated[str, Choice(STATUS_NAMES)]
     tuning_cut_short_: bool
     _n_samples: Annotated[int, Count("n_samples")]
     _values: ClassVar[tuple[type, ...]] = ()  # that parameters may be
