@@ -42,7 +42,7 @@ _ROLE = re.compile(r"\{[\w:-]+\}(?=`)")
 _CODE = re.compile(r"`[^`]*`")
 _BLOCK = re.compile(r"\n\s*\n|\n(?=\s*(?:[-*+]|\d+\.)\s)|\n(?=#)")
 _LEFT_OUT = re.compile(r"^\s*(\||#|\(\w[\w-]*\)=|>>>|\[\d+\]:)")
-_END = re.compile(r"(?<=[.!?:;])\s+(?=[A-Z0-9\"'(`])")
+_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9\"'(`])")
 _ABBREVIATION = re.compile(r"\b(e\.g|i\.e|et al|vs|no|fig|eq|cf)\.", re.IGNORECASE)
 
 
@@ -95,7 +95,7 @@ def sentences(text: str) -> Iterator[str]:
     for pattern in (_COMMENT, _FENCE):
         text = pattern.sub("\n\n", text)
     text = _LINK.sub(r"\1", _MATHS.sub("x", text))
-    text = _CODE.sub("x", _ROLE.sub("", text))
+    text = _CODE.sub("X", _ROLE.sub("", text))
     for block in _BLOCK.split(text):
         if _LEFT_OUT.match(block):
             continue
