@@ -94,7 +94,7 @@ def sentences(text: str) -> Iterator[str]:
     text = re.sub(r"\A---\n.*?\n---\n", "", text, flags=re.DOTALL)
     for pattern in (_COMMENT, _FENCE):
         text = pattern.sub("\n\n", text)
-    text = _LINK.sub(r"\1", _MATHS.sub("x", text))
+    text = _LINK.sub(r"\1", _MATHS.sub("X", text))
     text = _CODE.sub("X", _ROLE.sub("", text))
     for block in _BLOCK.split(text):
         if _LEFT_OUT.match(block):
