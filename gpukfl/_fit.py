@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from gpukfl.tables._reader import Encoded
     from gpukfl.tables._training import Dataset
 
+_DEFAULTS = {"effort": "normal", "n_folds": "auto", "refit": "auto", "target_transform": "auto"}
+
 
 @keep_warnings
 def fit(
@@ -23,6 +25,12 @@ def fit(
     y: Any,
     *,
     method: str = "auto",
+    effort: str = "normal",
+    members: Any = None,
+    n_folds: int | str = "auto",
+    refit: bool | str = "auto",
+    class_weight: Any = None,
+    target_transform: str | None = "auto",
     backend: str | Backend = "auto",
     task: str = "auto",
     scaling: str | None = "auto",
@@ -54,6 +62,22 @@ def fit(
         neural network, hyper-kernel ridge regression, kernel feature selection with kernel ridge
         regression on the selected variables, an RKHS weighting of simple predictors, or
         regularised feature learning with Hermite polynomials.
+    effort : {"quick", "normal", "thorough"}, default="normal"
+        Of "auto": how many models the blend tries.
+    members : None, "kernels", or list, default=None
+        Of "auto": what the blend tries. None is everything that suits the data, and "kernels"
+        leaves out trees. A list has names of `AutoRegressor`, such as "trees" or "bkernn",
+        scikit-learn estimators, or pairs of a name and an estimator.
+    n_folds : int or "auto", default="auto"
+        Of "auto": folds of the cross-validation; 1 holds out one part.
+    refit : bool, "both" or "auto", default="auto"
+        Of "auto": whether the models of the blend are fitted to all rows in the end, in place of
+        those of the folds (True) or beside them ("both").
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes, which multiply `sample_weight`.
+    target_transform : {"auto", "log", "rank", None}, default="auto"
+        Of "auto", for a regression: the scale on which models are fitted. "auto" tries logarithms
+        and ranks where the target is skewed.
     backend : {"auto", "numpy", "cupy", "torch"} or Backend, default="auto"
         Where to compute, as a `Backend` also in which precision. "auto" follows X, and moves large
         NumPy data to a usable GPU.
@@ -98,8 +122,7 @@ def fit(
     progress : bool, optional
         Show a line that says how far the fit is; by default on a terminal, and in a notebook.
     **options
-        Further parameters of the estimator, for example ``effort`` of "auto" or ``knots`` of
-        "bkernn".
+        Further parameters of the estimator of a single method, for example ``knots`` of "bkernn".
 
     Returns
     -------
@@ -140,6 +163,14 @@ def fit(
     data = read_training_data(X, y, sample_weight, task=task, random_state=random_state)
     warn_target_leakage(data.X, data.y, classes=data.task == "classification")
     given = {"random_state": random_state, "backend": backend, "max_time": max_time, **options}
+    given |= _chosen_options(
+        effort=effort,
+        members=members,
+        n_folds=n_folds,
+        refit=refit,
+        class_weight=class_weight,
+        target_transform=target_transform,
+    )
     if penalty is not None:
         given |= {"penalty": penalty}
     table = {"columns": columns, "impute": impute}
@@ -162,6 +193,15 @@ def fit(
         impute=impute,
         weighted=sample_weight is not None,
     )
+
+
+def _chosen_options(**named: Any) -> dict[str, Any]:
+    """Return the options that are not the default, which some methods do not have."""
+    return {
+        name: value
+        for name, value in named.items()
+        if not (value is _DEFAULTS.get(name) or repr(value) == repr(_DEFAULTS.get(name)))
+    }
 
 
 def _make_estimator(
@@ -205,11 +245,12 @@ def _fit_estimator(
 
 def _check(method: str, task: str, ridge: Any, scaling: Any, penalty: Any, max_time: Any) -> None:
     from gpukfl._registry import METHODS, TASKS
-    from gpukfl.core._checks import check_number
+    from gpukfl.core._checks import check_number, suggest
     from gpukfl.penalties import PENALTIES, Penalty
 
     if method not in METHODS:
-        msg = f"expected method to be one of {', '.join(METHODS)}, got {method!r}"
+        known = ", ".join(METHODS)
+        msg = f"expected method to be one of {known}, got {method!r}{suggest(method, METHODS)}"
         raise ValueError(msg)
     if task not in ("auto", *TASKS):
         msg = f"expected task to be one of auto, {', '.join(TASKS)}, got {task!r}"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from enum import Enum
 from typing import Any
 
+from gpukfl.core._checks import suggest
 from gpukfl.estimators import (
     BKerNNClassifier,
     BKerNNRegressor,
@@ -81,7 +82,7 @@ def known_methods() -> dict[str, MethodInfo]:
 
 
 def check_options(method: str, task: str, names: Iterable[str], /) -> None:
-    """Raise TypeError for an unknown option; the error lists the known ones.
+    """Raise TypeError for an unknown option; the error has the closest one, and lists all.
 
     What estimators once had goes on to them, which say what it is now.
     """
@@ -90,21 +91,22 @@ def check_options(method: str, task: str, names: Iterable[str], /) -> None:
     for name in names:
         if name in known or kind.has_old_name(name):
             continue
-        said = f"expected options of method {method!r} for a {task}, got {name!r}"
-        msg = f"{said}{_owner_text(method, name)}: they are {', '.join(known)}"
+        said = f"method {method!r} has no option {name!r} for a {task}"
+        hint = _owner_text(method, name) or suggest(name, known) or "."
+        msg = f"{said}{hint} Its options are {', '.join(known)}"
         raise TypeError(msg)
 
 
 def _owner_text(method: str, name: str) -> str:
-    """Return in words which task or method has an option."""
+    """Return in words which task or method has an option; an empty string if none."""
     found: dict[str, list[str]] = {
         other: [one for one in TASKS if name in row.estimator_class(one)._get_param_names()]  # type: ignore
         for other, row in METHODS.items()
     }
     if found[method]:
-        return f", an option for a {found[method][0]}"
+        return f": it is an option for a {found[method][0]}."
     owners = [repr(other) for other, tasks in found.items() if tasks]
-    return f", an option of method {' or '.join(owners)}" if owners else ""
+    return f": it is an option of method {' or '.join(owners)}." if owners else ""
 
 
 # --------------------------------------------------------------------------------- support

@@ -1,6 +1,7 @@
 """What `gpukfl.fit` remarks on before it fits: the target among the features, labels of several
 kinds, and options of others."""
 
+import inspect
 import warnings
 
 import numpy as np
@@ -247,10 +248,14 @@ def test_labels_of_several_kinds_are_no_classification(y):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"method": "auto", "n_estimators": 9}, "got 'n_estimators': they are backend, columns"),
-        ({"effort": "quick"}, "got 'effort', an option of method 'auto': they are"),
-        ({"method": "hkrr"}, "got 'n_particles', an option of method 'bkernn'"),
-        ({"class_weight": "balanced"}, "'class_weight', an option for a classification"),
+        (
+            {"method": "auto", "n_estimators": 9},
+            "no option 'n_estimators' for a regression. Its options are backend",
+        ),
+        ({"effort": "quick"}, "no option 'effort' .*: it is an option of method 'auto'. Its"),
+        ({"method": "hkrr"}, "'n_particles' .*: it is an option of method 'bkernn'"),
+        ({"class_weight": "balanced"}, "'class_weight' .*: it is an option for a classification"),
+        ({"n_particle": 3}, "no option 'n_particle' .* Did you mean 'n_particles'?"),
         ({"standardize": True}, "has no parameter 'standardize' any more"),
     ],
 )
@@ -265,3 +270,24 @@ def test_options_of_others_are_named(options, words):
 def test_a_name_is_no_weight():
     with pytest.raises(TypeError, match="expected weights of the rows as sample_weight"):
         _fit(FRAME[["a", "b"]], FRAME["c"], sample_weight="a")
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: gpukfl.fit(FRAME, "c", effrt="quick"), r"'effrt' .* Did you mean 'effort'\?"),
+        (lambda: gpukfl.fit(FRAME, "c", effort="qick"), r"got 'qick'. Did you mean 'quick'\?"),
+        (lambda: gpukfl.fit(FRAME, "c", method="bkern"), r"Did you mean 'bkernn'\?"),
+        (lambda: gpukfl.fit(FRAME.rename(columns={"c": "Cost"}), "cost"), r"mean 'Cost'\?"),
+        (lambda: gpukfl.datasets.load_table("diabets"), r"'diabets' was not found. Did you mean"),
+    ],
+)
+def test_the_closest_name_is_suggested(call, words):
+    with pytest.raises((TypeError, ValueError), match=words):
+        call()
+
+
+@pytest.mark.parametrize("name", ["effort", "members", "n_folds", "refit", "target_transform"])
+def test_options_of_blends_are_parameters_with_their_defaults(name):
+    own = inspect.signature(gpukfl.fit).parameters[name].default
+    assert own == inspect.signature(gpukfl.AutoRegressor).parameters[name].default

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 import numbers
+from collections.abc import Iterable
 from dataclasses import fields
 from typing import Any, Protocol
 
 import numpy as np
 
 
+def suggest(given: object, known: Iterable[object], /) -> str:
+    """Return a question with the closest of some names, or an empty string."""
+    if not isinstance(given, str):
+        return ""
+    names = {str(name).lower(): str(name) for name in known if isinstance(name, str)}
+    close = difflib.get_close_matches(given.lower(), list(names), n=1)
+    return f". Did you mean {names[close[0]]!r}?" if close else ""
+
+
 def check_choice(name: str, value: object, choices: tuple[object, ...], /) -> None:
     """Raise ValueError unless `value` is one of the choices."""
     if not any(value is choice or value == choice for choice in choices):
-        msg = f"expected {name} to be one of {', '.join(map(repr, choices))}, got {value!r}"
+        known = ", ".join(map(repr, choices))
+        msg = f"expected {name} to be one of {known}, got {value!r}{suggest(value, choices)}"
         raise ValueError(msg)
 
 

@@ -20,6 +20,7 @@ from zipfile import BadZipFile
 
 import numpy as np
 
+from gpukfl.core._checks import suggest
 from gpukfl.core._frames import GAPS, WHOLE, listed, reads_as_date
 from gpukfl.core._warnings import warn
 from gpukfl.tables._numerals import VERSIONS, doubtful_numbers
@@ -188,8 +189,11 @@ def load_frame(
         return _read_source(Source.from_path(source), kinds or {}, decimal, na_values)
     except FileNotFoundError as error:
         names = ", ".join(BUNDLED)
-        known = f"expected a file, - for standard input, or one of {names}"
-        msg = f"{known}, got {source!r}, which was not found"
+        hint = suggest(str(source), BUNDLED) or "."
+        msg = (
+            f"the file {str(source)!r} was not found{hint} Expected a file, - for standard input, "
+            f"or one of {names}"
+        )
         raise ValueError(msg) from error
     except _UNREADABLE as error:
         formats = "CSV, Parquet, Feather, Excel or .npz"

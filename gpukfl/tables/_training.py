@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 
 from gpukfl.core._array import as_columns, is_array, is_host, lies_in_parts, to_host
 from gpukfl.core._array import take_rows as take
+from gpukfl.core._checks import suggest
 from gpukfl.core._frames import (
     as_frame,
     check_container,
@@ -269,7 +270,8 @@ def _check_once(wanted: list[str], names: list[str]) -> None:
         count = names.count(name)
         if count != 1:
             shown = ", ".join(names[:_NAMED]) + (", ..." if len(names) > _NAMED else "")
-            msg = f"expected y to name one column of X, got {name!r}: {count} of {shown}"
+            hint = "" if count else suggest(name, names)
+            msg = f"expected y to name one column of X, got {name!r}: {count} of {shown}{hint}"
             raise ValueError(msg)
 
 

@@ -284,7 +284,7 @@ def test_a_random_state_repeats_the_run(capsys, csv):
 @pytest.mark.parametrize(
     ("arguments", "match"),
     [
-        (["nothing.csv"], "got 'nothing.csv', which was not found"),
+        (["nothing.csv"], "the file 'nothing.csv' was not found."),
         (["CSV", "--target", "colour"], "one of a, b, c, price, got 'colour'"),
         (["CSV", "--backend", "jax"], "expected backend to be one of .* got 'jax'"),
         (
