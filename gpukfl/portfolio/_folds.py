@@ -42,9 +42,9 @@ class HeldOutLoss(ABC):
     truth: np.ndarray
     weights: np.ndarray
 
-    @abstractmethod
     def losses(self, predicted: np.ndarray, rows: Chosen = slice(None), /) -> np.ndarray:
         """Return the weighted loss (m,) of some rows of predictions (m, t)."""
+        return self.row_losses(self.part(predicted, rows), rows)
 
     @abstractmethod
     def mix(self, weights: np.ndarray, predicted: Sequence[np.ndarray], /) -> np.ndarray:
@@ -52,7 +52,7 @@ class HeldOutLoss(ABC):
 
     @abstractmethod
     def part(self, predicted: np.ndarray, rows: Chosen = slice(None), /) -> np.ndarray:
-        """Return what the loss of predictions (m, t) is by: that of a blend is the mean of it."""
+        """Return what the loss of predictions (m, t) is of: of a blend it is the members' mean."""
 
     @abstractmethod
     def row_losses(self, part: np.ndarray, rows: Chosen = slice(None), /) -> np.ndarray:
@@ -92,10 +92,6 @@ class SquaredError(HeldOutLoss):
     """Squared errors, in units of each target's variance."""
 
     scale: np.ndarray  # (t,), standard deviations; positive
-
-    def losses(self, predicted: np.ndarray, rows: Chosen = slice(None), /) -> np.ndarray:
-        """Weighted squared error of each row, averaged over targets."""
-        return self.row_losses(predicted, rows)
 
     def mix(self, weights: np.ndarray, predicted: Sequence[np.ndarray], /) -> np.ndarray:
         """Return the mean of predictions."""

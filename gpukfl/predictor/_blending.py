@@ -33,7 +33,7 @@ class Blending:
     whole : bool
         Whether the last model of each member knows all samples, and others those of a fold.
     log_odds : bool
-        Whether a mean of probabilities is that of their log-odds; files of before have plain means.
+        Whether members' probabilities are joined by their log-odds; those of a member are averaged.
     """
 
     classes: bool
@@ -78,9 +78,9 @@ class Blending:
         -------
         array, shape (n, t)
         """
-        if self.log_odds:
-            return pool_probabilities(weights @ shares / self.temperature, found)
         means = weigh_predictions(shares, found)
+        if self.log_odds:
+            return pool_probabilities(weights / self.temperature, means)
         if self.transform is not None and residuals is not None:
             means = _smear_means(self.transform, means, residuals)
         total = weigh_predictions(weights, means)

@@ -106,19 +106,23 @@ def fitted(target="three", **options):
     return classifier(members=members, **dict(options)).fit(X, y)
 
 
-def by_hand(model, X, models_of, temperature=None):
-    """Pool what models say, by weights and the temperature of a blend."""
-    logs = 0.0
-    for member in model.members_:
-        models = models_of(member.models)
-        for one in models:
-            p = np.maximum(one.predict_proba(X), model.floor_)
-            logs = logs + member.weight / len(models) * np.log(p / p.sum(axis=1, keepdims=True))
-    return softmax(logs / (model.temperature_ if temperature is None else temperature), axis=1)
+def by_hand(model, X, models_of):
+    """Pool what some models of each member say, by the weights and the temperature of a blend."""
+    logs = sum(
+        member.weight * np.log(mean_of(models_of(member.models), X, model.floor_))
+        for member in model.members_
+    )
+    return softmax(logs / model.temperature_, axis=1)
+
+
+def mean_of(models, X, floor):
+    """Return the mean of what models say."""
+    raised = [np.maximum(one.predict_proba(X), floor) for one in models]
+    return np.mean([p / p.sum(axis=1, keepdims=True) for p in raised], axis=0)
 
 
 @pytest.mark.parametrize("target", ["two", "three"])
-def test_all_models_are_pooled_by_weight_and_share(target):
+def test_means_of_members_are_pooled_by_weight(target):
     model = fitted(target)
     assert len(model.members_) > 1
     found = model.predict_proba(X)
@@ -138,8 +142,7 @@ def test_probabilities_out_of_folds_are_those_of_one_folds_models():
 def test_a_model_of_all_rows_has_half_of_the_share():
     model = fitted(refit="both")
     assert model.whole_
-    halves = [by_hand(model, X, part, 1.0) for part in (lambda m: m[:-1], lambda m: m[-1:])]
-    expected = softmax(np.log(halves).mean(axis=0) / model.temperature_, axis=1)
+    expected = by_hand(model, X, lambda models: [*models[:-1], *models[-1:] * 3])
     np.testing.assert_allclose(model.predict_proba(X), expected, rtol=1e-8)
 
 
@@ -164,12 +167,7 @@ def test_a_file_of_before_keeps_the_mean_of_probabilities(load, tmp_path):
     assert blending.pop("log_odds") is True
     with (tmp_path / "old").open("w+b") as file:
         write_archive(file, json.dumps(header).encode(), arrays)
-    members = model.estimator.members_
-    mean = 0.0
-    for one in members:
-        for inner in one.models:
-            p = np.maximum(inner.predict_proba(X), model.estimator.floor_)
-            p /= p.sum(axis=1, keepdims=True)
-            mean = mean + one.weight / len(one.models) * p
-    expected = np.asarray(apply_temperature(mean, model.estimator.temperature_))
+    known = model.estimator
+    mean = sum(one.weight * mean_of(one.models, X, known.floor_) for one in known.members_)
+    expected = np.asarray(apply_temperature(mean, known.temperature_))
     np.testing.assert_allclose(load(tmp_path / "old").predict_proba(X), expected, rtol=1e-8)
