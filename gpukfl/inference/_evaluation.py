@@ -222,10 +222,12 @@ def _make_blend_predict(estimator: AutoBase, there: Any, fold: int | None) -> Pr
 class FlooredLogLoss(LogLoss):
     """The log loss of probabilities that may be 0, which are raised to a floor."""
 
-    def part(self, predicted: np.ndarray, rows: slice | np.ndarray = slice(None), /) -> np.ndarray:
-        """Return the positive probabilities of the true classes (m, 1)."""
+    def losses(
+        self, predicted: np.ndarray, rows: slice | np.ndarray = slice(None), /
+    ) -> np.ndarray:
+        """Weighted log loss of each row."""
         n, count = self.truth.shape
-        return super().part(to_host(floor_probabilities(predicted, 0.5 / (n + count))), rows)
+        return super().losses(to_host(floor_probabilities(predicted, 0.5 / (n + count))), rows)
 
 
 # ---------------------------------------------------------------------- rows of folds

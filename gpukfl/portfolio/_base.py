@@ -203,10 +203,10 @@ class HeldOutBlend:
         return self._blend.n_folds >= self.out_of_fold_.n_folds
 
     def _fold_blends(self, X: Array, /) -> np.ndarray:
-        """Return the blends (K, n, t) of each fold's models at validated rows, on the host.
+        """Return the blends (K, n, t) of a regression by each fold's models, on the host.
 
-        Their mean is what `predict` says. Where members have a model of all samples alone, it is
-        each fold's.
+        Their mean is what `predict` says at these validated rows. Where members have a model of
+        all samples alone, it is each fold's.
         """
         blends, seen = self._blends_of_new_rows(X), self.seen_rows_
         return blends if seen is None else np.stack([to_host(seen.move(X, one)) for one in blends])
@@ -550,7 +550,8 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         self, n_features: int, *, one_target: bool = True, labels: np.ndarray | None = None
     ) -> None:
         count = 0 if labels is None else len(labels)
-        blending = Blending(classes=labels is not None, floor=0.0, temperature=1.0)
+        classes = labels is not None
+        blending = Blending(classes=classes, floor=0.0, temperature=1.0, log_odds=classes)
         blend = Blend((), blending, count, n_features)
         self.predictor_ = Predictor(blend, n_features, one_target, labels)
 

@@ -19,7 +19,6 @@ from gpukfl.predictor import (
     LogTransform,
     RankTransform,
     TargetTransform,
-    apply_temperature,
     skewness,
 )
 
@@ -168,10 +167,10 @@ def choose_temperature(probabilities: np.ndarray, judge: LogLoss, /) -> float:
     float
         From 1/4 to 4; of few rows near 1, by a normal prior of its logarithm. O(n k) a trial.
     """
+    part = judge.part(probabilities)
 
     def loss(log: float) -> float:
-        found = to_host(apply_temperature(probabilities, math.exp(log)))
-        return float(judge.losses(found).sum()) + 0.5 * (log / _SPREAD) ** 2
+        return float(judge.row_losses(part / math.exp(log)).sum()) + 0.5 * (log / _SPREAD) ** 2
 
     most = math.log(_MOST)
     found = minimize_scalar(loss, bounds=(-most, most), method="bounded")

@@ -309,8 +309,8 @@ class AutoRegressor(ArrayRegressor, AutoBase):
 class AutoClassifier(LabelClassifier, AutoBase):
     __doc__ = f"""Blend of all methods for a classification: kernels, a linear model, trees.
 
-    Any number of classes, any labels. Probabilities are blended, to a low log loss, and calibrated
-    by one temperature, on out-of-fold predictions.
+    Any number of classes, any labels. Probabilities are joined by their log-odds, to a low log
+    loss, and calibrated by one temperature, on out-of-fold predictions.
     {_PARAMETERS}{CLASS_WEIGHT}{_ATTRIBUTES}
     classes_ : array of shape (n_classes,)
         Labels.

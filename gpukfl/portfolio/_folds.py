@@ -14,6 +14,7 @@ from gpukfl.core._array import lies_in_parts, to_host
 from gpukfl.estimators._samples import Samples, Splits, effective_number, find_equal_rows
 from gpukfl.estimators._search import explained_share, standard_error
 from gpukfl.portfolio._members import Member
+from gpukfl.predictor import pool_probabilities
 
 # ---------------------------------------------------------------------------------- judges
 
@@ -46,8 +47,12 @@ class HeldOutLoss(ABC):
         return self.row_losses(self.part(predicted, rows), rows)
 
     @abstractmethod
+    def mix(self, weights: np.ndarray, predicted: Sequence[np.ndarray], /) -> np.ndarray:
+        """Return the blend (m, t) of predictions by weights (p,) that sum to 1."""
+
+    @abstractmethod
     def part(self, predicted: np.ndarray, rows: Chosen = slice(None), /) -> np.ndarray:
-        """Return the part of predictions (m, t) that the loss depends on, linearly."""
+        """Return what the loss of predictions (m, t) is of: of a blend it is the members' mean."""
 
     @abstractmethod
     def row_losses(self, part: np.ndarray, rows: Chosen = slice(None), /) -> np.ndarray:
@@ -88,6 +93,10 @@ class SquaredError(HeldOutLoss):
 
     scale: np.ndarray  # (t,), standard deviations; positive
 
+    def mix(self, weights: np.ndarray, predicted: Sequence[np.ndarray], /) -> np.ndarray:
+        """Return the mean of predictions."""
+        return sum(w * one for w, one in zip(weights, predicted, strict=True))
+
     def part(self, predicted: np.ndarray, rows: Chosen = slice(None), /) -> np.ndarray:  # noqa: ARG002
         """Return the predictions."""
         return predicted
@@ -106,18 +115,30 @@ class SquaredError(HeldOutLoss):
 class LogLoss(HeldOutLoss):
     """The log loss of probabilities (n, k) that are positive."""
 
+    def losses(self, predicted: np.ndarray, rows: Chosen = slice(None), /) -> np.ndarray:
+        """Weighted log loss of each row."""
+        with np.errstate(divide="ignore"):
+            return -self.weights[rows] * np.log(self._true_probabilities(predicted, rows))
+
+    def mix(self, weights: np.ndarray, predicted: Sequence[np.ndarray], /) -> np.ndarray:
+        """Return the probabilities of the mean of log-odds."""
+        return to_host(pool_probabilities(np.asarray(weights), np.stack(predicted)))
+
     def part(self, predicted: np.ndarray, rows: Chosen = slice(None), /) -> np.ndarray:
-        """Probabilities of the true classes (m, 1)."""
-        return np.sum(self.truth[rows] * predicted, axis=1, keepdims=True)
+        """Return the log-odds of the other classes to the true one (m, k - 1), by columns."""
+        odds = predicted / self._true_probabilities(predicted, rows)[:, None]
+        return np.asfortranarray(np.log(odds[self.truth[rows] == 0].reshape(len(odds), -1)))
 
     def row_losses(self, part: np.ndarray, rows: Chosen = slice(None), /) -> np.ndarray:
         """Weighted log loss of each row."""
-        with np.errstate(divide="ignore"):
-            return -self.weights[rows] * np.log(part[:, 0])
+        return self.weights[rows] * np.log(1.0 + np.exp(part).sum(axis=1))
+
+    def _true_probabilities(self, predicted: np.ndarray, rows: Chosen = slice(None)) -> np.ndarray:
+        return np.sum(self.truth[rows] * predicted, axis=1)
 
     def is_settled(self, predicted: np.ndarray, /) -> bool:
         """Whether all true classes have the highest probability, of nearly 1."""
-        likeliest = self.part(predicted)[self.weights > 0, 0] > _LIKELIEST
+        likeliest = self._true_probabilities(predicted)[self.weights > 0] > _LIKELIEST
         return bool(np.all(likeliest)) and self._leaves(predicted, _SETTLED_CLASSES)
 
     def brier(self, predicted: np.ndarray, /) -> float:

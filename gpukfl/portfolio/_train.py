@@ -64,7 +64,8 @@ class Standings:
     def blend(self) -> np.ndarray:
         """Out-of-fold predictions of the current blend (m, t)."""
         pairs = zip(self.weights, self.finished, strict=True)
-        return sum(w * entry.outputs for w, entry in pairs if w > 0)
+        weights, outputs = zip(*((w, one.outputs) for w, one in pairs if w > 0), strict=True)
+        return self.judge.mix(np.array(weights), outputs)
 
     @cached_property
     def temperature(self) -> float:
@@ -114,10 +115,10 @@ class Standings:
         best = min((one.losses[seen] for one in self.finished), key=np.sum)
         if not is_clearly_worse(entry.losses, best):
             return False
-        blend, own = self.blend[seen], entry.outputs
-        least = self.judge.losses(blend, seen).sum()
+        blend, own = (self.judge.part(one, seen) for one in (self.blend[seen], entry.outputs))
+        least = self.judge.row_losses(blend, seen).sum()
         mixes = ((1.0 - share) * blend + share * own for share in _SHARES)
-        return all(self.judge.losses(mix, seen).sum() >= least for mix in mixes)
+        return all(self.judge.row_losses(mix, seen).sum() >= least for mix in mixes)
 
     def lead_text(self) -> str:
         """Return the scores of the blend and of the best member in words."""

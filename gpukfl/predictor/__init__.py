@@ -11,6 +11,7 @@ from gpukfl.predictor._blending import (
     apply_temperature,
     clip_predictions,
     floor_probabilities,
+    pool_probabilities,
 )
 from gpukfl.predictor._classes import Calibrated, Classes, proba
 from gpukfl.predictor._finite import check_finite_prediction
@@ -70,6 +71,7 @@ __all__ = [
     "floor_probabilities",
     "inside",
     "member_predictor",
+    "pool_probabilities",
     "proba",
     "skewness",
     "unknown_member",

@@ -10,6 +10,7 @@ import numpy as np
 
 from gpukfl.core._annotations import Doubles
 from gpukfl.core._array import Array, array_namespace, asarray_like, is_host
+from gpukfl.predictor._classes import softmax
 from gpukfl.predictor._transforms import TargetTransform
 
 
@@ -31,6 +32,8 @@ class Blending:
         What members predict on another scale by.
     whole : bool
         Whether the last model of each member knows all samples, and others those of a fold.
+    log_odds : bool
+        Whether members' probabilities are joined by their log-odds; those of a member are averaged.
     """
 
     classes: bool
@@ -39,6 +42,7 @@ class Blending:
     reach: Annotated[Array, Doubles(2, "t")] | None = None
     transform: TargetTransform | None = None
     whole: bool = False
+    log_odds: bool = False
 
     def shares(self, count: int, /) -> list[float]:
         """Return the shares of a member's models in its mean: half for a model of all rows."""
@@ -75,6 +79,8 @@ class Blending:
         array, shape (n, t)
         """
         means = weigh_predictions(shares, found)
+        if self.log_odds:
+            return pool_probabilities(weights / self.temperature, means)
         if self.transform is not None and residuals is not None:
             means = _smear_means(self.transform, means, residuals)
         total = weigh_predictions(weights, means)
@@ -93,6 +99,29 @@ def weigh_predictions(weights: np.ndarray, found: Array, /) -> Array:
         return parts[0] if weights.ndim == 1 else xp.stack(parts, axis=0)
     flat = asarray_like(weights, found) @ xp.reshape(found, (m, -1))
     return xp.reshape(flat, (*weights.shape[:-1], -1, t))
+
+
+def pool_probabilities(weights: np.ndarray, found: Array, /) -> Array:
+    r"""Return the logarithmic pool (n, k) of probabilities (m, n, k).
+
+    Parameters
+    ----------
+    weights : host array, shape (m,)
+        Powers of the probabilities; divided by a temperature, the pool is of that.
+    found : array, shape (m, n, k)
+        Positive.
+
+    Returns
+    -------
+    array, shape (n, k)
+        :math:`\prod_m p_m^{w_m}` over its sum: with weights of sum 1 the mean of log-odds [1]_.
+
+    References
+    ----------
+    .. [1] Genest and Zidek, "Combining probability distributions: a critique and an annotated
+       bibliography", Statistical Science 1, 1986.
+    """
+    return softmax(weigh_predictions(weights, array_namespace(found).log(found)))
 
 
 def _smear_means(transform: TargetTransform, means: Array, residuals: Array) -> Array:
@@ -122,10 +151,7 @@ def floor_probabilities(probabilities: Array, floor: float, /) -> Array:
 
 def apply_temperature(probabilities: Array, temperature: float, /) -> Array:
     """Return probabilities (n, k) at a temperature."""
-    xp = array_namespace(probabilities)
-    logs = xp.log(probabilities) / temperature
-    powers = xp.exp(logs - xp.max(logs, axis=1, keepdims=True))
-    return powers / xp.sum(powers, axis=1, keepdims=True)
+    return softmax(array_namespace(probabilities).log(probabilities) / temperature)
 
 
 def clip_predictions(found: Array, reach: Array | None, /) -> Array:

@@ -76,5 +76,11 @@ def proba(raw: Array, count: int, /) -> Array:
     xp = array_namespace(raw)
     if count == 1:
         raw = xp.concat([xp.zeros_like(raw), raw], axis=-1)
-    powers = xp.exp(raw - xp.max(raw, axis=-1, keepdims=True))
+    return softmax(raw)
+
+
+def softmax(logs: Array, /) -> Array:
+    """Return probabilities (..., k) by logarithms, each row up to a constant."""
+    xp = array_namespace(logs)
+    powers = xp.exp(logs - xp.max(logs, axis=-1, keepdims=True))
     return powers / xp.sum(powers, axis=-1, keepdims=True)
