@@ -139,8 +139,9 @@ def test_importances_are_those_of_difference_quotients(model):
 @pytest.mark.parametrize("criterion", ["loo", "logistic"])
 def test_other_criteria(criterion):
     options = {"kernel": SUM, "scaling": ("robust", "quantile"), "random_state": 0}
-    found = HKRRClassifier(criterion=criterion, structure="diagonals", **options).fit(X, LABELS)
-    assert found.score(X, LABELS) > 0.85
+    found = HKRRClassifier(criterion=criterion, structure="diagonals", **options)
+    found.fit(X[:60], LABELS[:60])
+    assert found.score(X, LABELS) > 0.7
     np.testing.assert_allclose(found.predict_proba(NEW).sum(axis=1), 1.0)
     assert found.feature_importances_.shape == (D,)
 
@@ -230,7 +231,7 @@ def test_members_of_a_blend():
 def test_inference_is_of_the_features(model):
     found = bands(model, X, Y, features=[0], kind="partial_dependence", random_state=0)
     assert len(found) == 1
-    directions = subspace(model, X, Y, n_folds=3, max_directions=1, random_state=0)
+    directions = subspace(model, X, Y, n_folds=2, max_directions=1, random_state=0)
     assert directions.directions.shape[1] == D
 
 
