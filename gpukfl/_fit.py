@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gpukfl.core._warnings import keep_warnings
@@ -33,7 +33,7 @@ def fit(
     target_transform: str | None = "auto",
     backend: str | Backend = "auto",
     task: str = "auto",
-    scaling: str | None = "auto",
+    scaling: str | Sequence[str] | None = "auto",
     ridge: float | str = "tune",
     penalty: str | Penalty | None = None,
     max_time: float | None = None,
@@ -90,7 +90,8 @@ def fit(
         How features are scaled first: "standard" to zero mean and unit variance; "robust" by median
         and interquartile range, and bounded; "quantile" to normal scores of their ranks; None not
         at all. "auto" is "robust" where a feature has heavy tails, and "standard" elsewhere and for
-        "selection".
+        "selection". For "hkrr" by evidence of a sum of kernels also a tuple of names, one for each
+        term.
     ridge : float, "auto" or "tune", default="tune"
         "tune" goes where the hold-out score rises, each fit warm-started by its neighbour: among
         multiples of the paper's formula for "bkernn", together with the number of components for

@@ -28,7 +28,7 @@ from gpukfl.estimators._dask import run_on_data_device
 from gpukfl.estimators._fitted import held
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._validation import validate_targets
-from gpukfl.estimators.scaling import ColumnScaling
+from gpukfl.estimators.scaling import AnyScaling
 from gpukfl.inspection import Description, Names, Shown, Tuning, card
 from gpukfl.partitioned._rows import Rows
 from gpukfl.predictor import Classes, Constant, Predictor, check_finite_prediction
@@ -498,7 +498,7 @@ class HostStored(DescribedEstimator, BaseEstimator):
 class HostPickled(HostStored):
     """An estimator that scales its features, and predicts by one function of arrays."""
 
-    scaling_: ColumnScaling | None = held("values.scaling")
+    scaling_: AnyScaling | None = held("values.scaling")
     intercept_: Array = held("values.intercept")
     _unit_free: ClassVar[bool] = False  # whether a unit of all features changes nothing
 

@@ -29,7 +29,7 @@ from gpukfl.estimators._fitted import held
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._validation import weighted_mean_scale
-from gpukfl.estimators.scaling import ColumnScaling, learn_scaling
+from gpukfl.estimators.scaling import AnyScaling, learn_scaling
 from gpukfl.operators import center
 from gpukfl.partitioned._rows import Rows, move_if_fits, recompute, reduce_rows
 
@@ -88,8 +88,8 @@ class HasScaling(Protocol):
     """Settings with a scaling of the features."""
 
     @property
-    def scaling(self) -> str | None:
-        """A word of `scaling.WORDS`; None for features as they are."""
+    def scaling(self) -> str | tuple[str, ...] | None:
+        """A word of `scaling.WORDS`, or one for each term; None for features as they are."""
 
 
 class Data:
@@ -164,10 +164,10 @@ class Data:
         return _ROOM * array_namespace(self.Y).max(abs(self.Y), axis=0)
 
     @property
-    def scaling(self) -> ColumnScaling | None:
+    def scaling(self) -> AnyScaling | None:
         """The scaling of the features."""
         found = self.rows.scaling
-        assert found is None or isinstance(found, ColumnScaling)
+        assert found is None or isinstance(found, AnyScaling)
         return found
 
     def to_target_units(self, values: Array, /, *, mean: bool = False) -> Array:

@@ -38,6 +38,11 @@ class LinearFeatures(DescribedMethod, TransformerMixin):
         self.components_ = asarray_like(leading_directions(W), there)
         self.n_effective_features_ = int(self.components_.shape[0])
 
+    @property
+    def _projection(self) -> Array:
+        """What projects scaled rows (n, d) on the directions: (n_effective_features_, d)."""
+        return self.components_
+
     @run_on_data_device
     def transform(self, X: Any) -> Array:
         """Project on the learned directions.
@@ -57,7 +62,7 @@ class LinearFeatures(DescribedMethod, TransformerMixin):
         xp = array_namespace(self.components_)
         reference = xp.empty((0,), dtype=X.dtype, device=like(self.components_)["device"])
         rows = self._scaled_rows(X, reference)
-        components = xp.astype(self.components_, X.dtype, copy=False)
+        components = xp.astype(self._projection, X.dtype, copy=False)
         with np.errstate(over="ignore", invalid="ignore"):  # reported just below
             parts = [block @ components.T for _, _, block in rows.blocks()]
         return check_finite_prediction(xp.concat(parts, axis=0), "projection", X.dtype)

@@ -372,7 +372,7 @@ class Learner(RenamedParameters, HostPickled):
     """An estimator that fits by a `Method`."""
 
     backend: str | Backend
-    scaling: str | None
+    scaling: Any  # a word of `scaling.WORDS`, or, of HKRR, several
     place_: str
     status_: Annotated[str, Choice(STATUS_NAMES)]
     tuning_: list[Any]  # of the setting that a method tries
@@ -418,8 +418,11 @@ class Learner(RenamedParameters, HostPickled):
         Backend.parse(self.backend)
         limit = getattr(self, "max_time", None)
         check_number("max_time", limit, low=0, low_allowed=False, also=(None,))
-        check_choice("scaling", self.scaling, WORDS)
+        self._check_scaling()
         return self._method()
+
+    def _check_scaling(self) -> None:
+        check_choice("scaling", self.scaling, WORDS)
 
     def _learn(self, X: Any, y: Any, sample_weight: Any) -> Self:
         """Fit a regressor or a classifier."""

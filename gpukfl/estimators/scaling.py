@@ -42,6 +42,11 @@ class ColumnScaling(ABC):
     unit: ClassVar[str]
     note: ClassVar[str]
 
+    @property
+    def parts(self) -> tuple[Self, ...]:
+        """Itself: it scales each column once."""
+        return (self,)
+
     @classmethod
     @abstractmethod
     def fit(cls, rows: Rows, weights: np.ndarray | None, /) -> Self:
@@ -551,6 +556,46 @@ def _thin_table(table: Table, at_most: int, /) -> Table:
     return values[kept], shares[kept]
 
 
+# --------------------------------------------------------------------------------- several
+
+
+@dataclass(frozen=True, eq=False)
+class ScalingPerTerm:
+    """Several scalings of the same columns, one for each term of a kernel.
+
+    Rows (n, d) become (n, s d): all columns by the first scaling, then all by the next.
+
+    Attributes
+    ----------
+    parts : tuple of ColumnScaling
+        One for each term.
+    """
+
+    parts: tuple[ColumnScaling, ...]
+    unit: ClassVar[str] = "units of the mean of its scalings"
+    note: ClassVar[str] = (
+        "Importances, directions and projections are of scaled features: of the mean of the "
+        "scalings of each, one for each term of the kernel."
+    )
+
+    def __call__(self, X: Array, /) -> Array:
+        """Scale `X` (m, d) of float64 on its place: (m, s d)."""
+        return array_namespace(X).concat([part(X) for part in self.parts], axis=1)
+
+    def select_columns(self, columns: np.ndarray, factors: np.ndarray, /) -> Self:
+        """Return the scalings of some columns, whose results are multiplied by positive factors."""
+        return type(self)(tuple(part.select_columns(columns, factors) for part in self.parts))
+
+    def check(self) -> None:
+        """Raise ValueError unless there are several."""
+        if len(self.parts) < 2:
+            msg = f"expected a scaling for each of two terms or more, got {len(self.parts)}"
+            raise ValueError(msg)
+
+
+AnyScaling = ColumnScaling | ScalingPerTerm
+
+
 # ---------------------------------------------------------------------------------- chosen
 
 SCALINGS: dict[str, type[ColumnScaling]] = {
@@ -563,12 +608,21 @@ WORDS = ("auto", *SCALINGS, None)  # of the parameter `scaling`
 _HEAVY = 20.0
 
 
-def learn_scaling(word: str, rows: Rows, weights: np.ndarray | None, /) -> ColumnScaling:
+def learn_scaling(
+    word: str | tuple[str, ...], rows: Rows, weights: np.ndarray | None, /
+) -> AnyScaling:
     """Learn the named scaling from unscaled rows (n, d) in float64, with positive weights (n,).
 
     "auto" is "robust" where a column has heavy tails, which would decide all distances, and
-    "standard" elsewhere.
+    "standard" elsewhere. Of a tuple there is one for each name.
     """
+    if isinstance(word, tuple):
+        known = {name: _learn_one(name, rows, weights) for name in dict.fromkeys(word)}
+        return ScalingPerTerm(tuple(known[name] for name in word))
+    return _learn_one(word, rows, weights)
+
+
+def _learn_one(word: str, rows: Rows, weights: np.ndarray | None) -> ColumnScaling:
     if word == "auto":
         word = "robust" if has_heavy_tails(rows, weights) else "standard"
     return SCALINGS[word].fit(rows, weights)
@@ -658,9 +712,11 @@ SCALING_ATTRIBUTE = """    scaling_ : ColumnScaling or None
 __all__ = [
     "SCALINGS",
     "WORDS",
+    "AnyScaling",
     "ColumnScaling",
     "QuantileScaling",
     "RobustScaling",
+    "ScalingPerTerm",
     "StandardScaling",
     "has_heavy_tails",
     "learn_scaling",

@@ -35,7 +35,7 @@ class LearnedKernel:
     Attributes
     ----------
     scale : callable
-        Rows (n, d) as the fit scales them.
+        Rows (n, d) as the fit scales them: (n, s d) by s scalings side by side.
     project : callable
         What of scaled rows the kernel compares: (n, k).
     compare : callable
@@ -95,19 +95,35 @@ def learned_kernel(estimator: Any, /) -> LearnedKernel | None:
         return None
     of_scaled, d = replace(function, scaling=None), e.n_features_in_
     importances = getattr(e, "feature_importances_", None)
+    # Of a feature that has several scalings nobody moves one alone
+    components = getattr(e, "components_", None) if _n_scalings(e.scaling_) == 1 else None
     return LearnedKernel(
-        make_scaler(e),
+        _scale_on_host(e.scaling_),
         *found,
         lambda Z: np.asarray(of_scaled.evaluate_in_blocks(Z), dtype=np.float64),
-        _rotated_directions(getattr(e, "components_", None), d),
+        _rotated_directions(components, d),
         np.ones(d) if importances is None else _to_float64(importances),
     )
 
 
 def make_scaler(estimator: Any, /) -> Map:
-    """Return the function by which a fitted estimator scales host rows (n, d)."""
+    """Return the function by which a fitted estimator scales host rows (n, d).
+
+    Of several scalings of each feature it is their mean.
+    """
     scaling = estimator.to_host().scaling_
+    scale, count = _scale_on_host(scaling), _n_scalings(scaling)
+    if count == 1:
+        return scale
+    return lambda X: scale(X).reshape(len(X), count, -1).mean(axis=1)
+
+
+def _scale_on_host(scaling: Any) -> Map:
     return (lambda X: X) if scaling is None else (lambda X: np.asarray(scaling(X)))
+
+
+def _n_scalings(scaling: Any) -> int:
+    return 1 if scaling is None else len(scaling.parts)
 
 
 def default_kernel(X: np.ndarray, n_outputs: int, /) -> LearnedKernel:
@@ -345,4 +361,7 @@ def _direction_variation(estimator: Any) -> np.ndarray | None:
     Z = _to_float64(e.centers_)
     scale = np.where(e.bound_ > 0, e.bound_, 1.0)  # of the targets
     operator = KernelOperator(e.kernel_, Rows(Z, Z[:0, 0]), Z, _to_float64(e.map_))
-    return np.asarray(average_gradient_outer_product(operator, _to_float64(e.dual_coef_) / scale))
+    found = average_gradient_outer_product(operator, _to_float64(e.dual_coef_) / scale)
+    count, d = _n_scalings(e.scaling_), e.n_features_in_
+    # All scalings of a feature move with it
+    return np.asarray(found).reshape(count, d, count, d).sum(axis=(0, 2))

@@ -398,8 +398,8 @@ class MetricPrior:
 
     Attributes
     ----------
-    lengthscale : float
-        Typical one of a feature.
+    lengthscale : float or host array, shape (s, 1, 1)
+        Typical one of a feature, or that of the columns of each term.
     length_spread : float
         Standard deviation of its logarithm.
     ratio, ratio_spread : float
@@ -410,7 +410,7 @@ class MetricPrior:
         typical.
     """
 
-    lengthscale: float
+    lengthscale: float | np.ndarray
     length_spread: float = 1.0
     ratio: float = 0.05
     ratio_spread: float = 2.0
@@ -425,7 +425,10 @@ class MetricPrior:
         Of the logarithms of inverse lengthscales, unless `lengths` is false, of the stretches and
         shares of `terms`, and of the ratio.
         """
-        center = np.full(len(logs), -math.log(self.lengthscale))
+        typical = -np.log(np.ravel(self.lengthscale))
+        size = len(logs) - 1 if terms is None else terms.stretches.start
+        center = np.zeros(len(logs))
+        center[:size] = np.repeat(typical, size // len(typical))
         spread = np.full(len(logs), self.length_spread if lengths else math.inf)
         if terms is not None:
             center[terms.stretches], spread[terms.stretches] = 0.0, self.stretch_spread
@@ -482,7 +485,8 @@ def fit_metric(
     starts : sequence of (array, float)
         Maps (k, d) with noise ratios, or diagonals (d,) of maps, which then stay diagonal and
         positive: a lengthscale for each feature, of at least a thousandth of the prior's. Of
-        several the best after a few steps goes on. Diagonals (s, 1, d) are of s `terms`.
+        several the best after a few steps goes on. Diagonals (s, 1, d) are of s `terms`, of the
+        same columns, or, of samples (n, s d), of each its own.
     prior : MetricPrior
         Of lengthscales, where maps are diagonal, of the noise ratio, and of what is learned of
         `terms`.
@@ -556,7 +560,7 @@ class _Descent:
         self.units = np.ones(1) if self.diagonal else _column_norms(host)
         metric = np.log(host) if self.diagonal else host / self.units
         # Of a longer metric squares are so large that small distances are their rounding
-        self.most = _LOG_SHARPEST - math.log(prior.lengthscale) if self.diagonal else math.inf
+        self.most = _LOG_SHARPEST - np.log(prior.lengthscale) if self.diagonal else math.inf
         self.terms = _LearnedTerms(criterion.kernel, terms, C) if terms is not None else None
         own = np.zeros(0) if self.terms is None else self.terms.start
         self.start = np.concatenate([metric.ravel(), own, [math.log(ratio)]])

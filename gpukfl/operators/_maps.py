@@ -1,7 +1,7 @@
 """Linear maps of rows: matrices (k, d), factors of the features (d,), or several such (s, 1, d).
 
 Factors are a diagonal map: as a matrix it would be the largest array of all where features are
-many. What several give is put side by side, (n, s d).
+many. What several give is put side by side, (n, s d); rows (n, s d) have columns for each of them.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from gpukfl.core._array import Array, array_namespace, like
 def apply_map(X: Array, B: Array, /) -> Array:
     """Apply a map to rows (n, d): (n, k)."""
     if B.ndim == 3:
+        if X.shape[1] == B.shape[0] * B.shape[2]:
+            return X * array_namespace(X).reshape(B, (1, -1))
         return array_namespace(X).concat([X * B[t, :, :] for t in range(B.shape[0])], axis=1)
     return X * B[None, :] if B.ndim == 1 else X @ B.T
 
@@ -27,6 +29,8 @@ def map_gradient(dU: Array, X: Array, B: Array, /) -> Array:
     """Differentiate in the map, by the derivative in the mapped rows (n, k)."""
     xp = array_namespace(X)
     if B.ndim == 3:
+        if X.shape[1] == B.shape[0] * B.shape[2]:
+            return xp.reshape(xp.sum(dU * X, axis=0), B.shape)
         return xp.sum(_split_columns(dU, B) * X[:, None, :], axis=0)[:, None, :]
     return xp.sum(dU * X, axis=0) if B.ndim == 1 else dU.T @ X
 

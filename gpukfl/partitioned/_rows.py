@@ -155,7 +155,8 @@ class Rows:
 
     source: Array  # (n, d), any library
     reference: Array  # an empty array of the place and dtype to compute on
-    scaling: Callable[[Array], Array] | None = None  # of rows in float64, each column by itself
+    # Of rows in float64, each column by itself; one with several `parts` gives as many of each
+    scaling: Callable[[Array], Array] | None = None
     clip: float | None = None  # largest absolute coordinate of the scaled rows
     leading_ones: bool = False  # put a column of ones first
 
@@ -163,7 +164,8 @@ class Rows:
     def shape(self) -> tuple[int, int]:
         """Number of samples and of columns."""
         n, d = self.source.shape
-        return n, d + self.leading_ones
+        copies = len(getattr(self.scaling, "parts", (None,)))
+        return n, copies * d + self.leading_ones
 
     @property
     def partitioning(self) -> Partitioning | None:

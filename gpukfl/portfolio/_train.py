@@ -142,7 +142,7 @@ def find_twin(member: Member, finished: Iterable[MemberResult], /) -> str:
         own = one.member.estimator.get_params()
         alike = own | {"scaling": asked.scaling} == asked.get_params()
         found = {type(getattr(model, "scaling_", None)) for model in one.models}
-        if alike and own["scaling"] == "auto" and found == {SCALINGS.get(asked.scaling)}:
+        if alike and own["scaling"] == "auto" and found == {SCALINGS.get(str(asked.scaling))}:
             return one.member.name
     return ""
 

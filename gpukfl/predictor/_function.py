@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Protocol, Self
@@ -20,11 +20,12 @@ from gpukfl.partitioned._rows import Rows
 class Scaling(Protocol):
     """A scaling of columns: see `gpukfl.estimators.scaling`."""
 
+    @property
+    def parts(self) -> Sequence[Any]:
+        """What scales each column once, and can `concat` the columns of several."""
+
     def __call__(self, X: Array, /) -> Array:
         """Scale rows of float64."""
-
-    def concat(self, parts: Any, /) -> Self:
-        """Return the scaling of the columns of several ones, side by side."""
 
     def select_columns(self, columns: np.ndarray, factors: np.ndarray, /) -> Self:
         """Return the scaling of some columns, whose results are multiplied by factors."""

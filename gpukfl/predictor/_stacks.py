@@ -48,7 +48,7 @@ from gpukfl.predictor._forest import Forest
 from gpukfl.predictor._function import Function
 from gpukfl.predictor._predictor import Foreign, Predictor
 from gpukfl.predictor._sums import KernelSum, ShapeSum, inside
-from gpukfl.predictor._views import Place, View, Views, take_places
+from gpukfl.predictor._views import Place, View, Views, scaling_parts, take_places
 
 _NEAR = 2**16  # elements, of which a few arrays fit in a cache
 _AT_ONCE = 2**18  # elements of a matrix of kernels
@@ -246,7 +246,7 @@ class Prepared:
 
     reference: Array  # of the place and the dtype to compute on
     sees: str
-    places: np.ndarray  # (m,): among the rows by all scalings
+    places: np.ndarray  # (m, c): among the rows by all scalings, of which each has c
     clip: float | None
     intercept: Array  # (m, 1, t)
     classes: Classes | None
@@ -257,13 +257,14 @@ class Prepared:
         f, classes = model.values, model.classes
         if not isinstance(f, Function) or f.leading_ones:
             return None
-        if f.scaling is not None and not hasattr(f.scaling, "concat"):
+        parts = scaling_parts(f.scaling)
+        if not all(part is None or hasattr(part, "concat") for part in parts):
             return None
         told = None
         if classes is not None:
             told = classes.count, classes.signs, type(classes.calibration)
         there = library_name(f.reference), str(get_device(f.reference)), f.reference.dtype
-        return place.sees, f.clip, there, f.intercept.shape, told
+        return place.sees, len(parts), f.clip, there, f.intercept.shape, told
 
     @classmethod
     def build(cls, models: Sequence[Predictor], places: Sequence[Place], views: Views, /) -> Self:
@@ -274,7 +275,12 @@ class Prepared:
         return cls(
             reference=there,
             sees=places[0].sees,
-            places=np.array([views.register_scaling(one.scaling, place) for one, place in pairs]),
+            places=np.array(
+                [
+                    [views.register_scaling(part, place) for part in scaling_parts(one.scaling)]
+                    for one, place in pairs
+                ]
+            ),
             clip=parts[0].clip,
             intercept=put_on_place(
                 np.stack([to_host(one.intercept)[None] for one in parts]), there
@@ -284,7 +290,10 @@ class Prepared:
 
     def rows(self, view: View, /) -> Array:
         """Rows (m, n, d)."""
-        X = take_places(view.scale(self.sees), self.places)
+        X = take_places(view.scale(self.sees), self.places.ravel())
+        if self.places.shape[1] > 1:
+            shape = X.shape[0], len(self.places), self.places.shape[1] * X.shape[2]
+            X = array_namespace(X).reshape(X, shape)
         if self.clip is not None:
             X = clip(X, low=-self.clip, high=self.clip)
         if is_host(X):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 
 from gpukfl.core._array import Array, array_namespace, index_like, is_host, library_name, to_host
-from gpukfl.predictor._function import Scaling
 
 
 class Place(NamedTuple):
@@ -54,9 +54,9 @@ class Scalings:
     """Scalings of one view of rows, which models register first."""
 
     def __init__(self) -> None:
-        self._known: list[tuple[int, Scaling | None]] = []
+        self._known: list[tuple[int, Any]] = []
 
-    def register(self, scaling: Scaling | None, fold: int, /) -> int:
+    def register(self, scaling: Any, fold: int, /) -> int:
         """Register a scaling of a fold, unless there is an equal one; return its index."""
         for k, (other_fold, other) in enumerate(self._known):
             if fold == other_fold and _are_equal(scaling, other):
@@ -84,7 +84,7 @@ class Scalings:
         return found
 
     @cached_property
-    def _class_groups(self) -> list[tuple[np.ndarray, Scaling | None]]:
+    def _class_groups(self) -> list[tuple[np.ndarray, Any]]:
         """For each class, the folds of its rows and its concatenated scalings."""
         made = []
         for some in self._classes.values():
@@ -114,9 +114,15 @@ class Views:
         """Return the index of a model's fold, 0 if folds do not differ."""
         return place.fold if self.shape(place.sees)[0] > 1 else 0
 
-    def register_scaling(self, scaling: Scaling | None, place: Place, /) -> int:
+    def register_scaling(self, scaling: Any, place: Place, /) -> int:
         """Register a scaling of a view, and return the index of its rows."""
         return self.scalings[place.sees].register(scaling, self.fold_index(place))
+
+
+def scaling_parts(scaling: Any, /) -> Sequence[Any]:
+    """Return the parts of a scaling, which scale each column once; None has itself."""
+    parts: Sequence[Any] = getattr(scaling, "parts", (scaling,))
+    return parts
 
 
 def take_places(X: Array, places: np.ndarray, /) -> Array:
@@ -135,7 +141,7 @@ def take_places(X: Array, places: np.ndarray, /) -> Array:
     return moved
 
 
-def _scale_rows(rows: Array, scaling: Scaling | None) -> Array:
+def _scale_rows(rows: Array, scaling: Any) -> Array:
     if scaling is None:
         return rows
     xp, (n, s, d) = array_namespace(rows), rows.shape
@@ -143,7 +149,7 @@ def _scale_rows(rows: Array, scaling: Scaling | None) -> Array:
     return xp.reshape(scaling(flat), (n, s, d))
 
 
-def _are_equal(one: Scaling | None, other: Scaling | None) -> bool:
+def _are_equal(one: Any, other: Any) -> bool:
     if one is None or type(one) is not type(other):
         return one is other
     return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in vars(one))

@@ -11,7 +11,7 @@ import numpy as np
 from gpukfl.core._annotations import Doubles
 from gpukfl.core._archive import Archive, RefusedError, check_version
 from gpukfl.estimators._calibration import Calibration, SoftmaxCalibration
-from gpukfl.estimators.scaling import SCALINGS
+from gpukfl.estimators.scaling import SCALINGS, ColumnScaling, ScalingPerTerm
 from gpukfl.instantiations import INSTANTIATIONS, Instantiation, RandomKitchenSinks
 from gpukfl.kernels import KERNELS, ColumnBlock, Kernel, Product, Scaled, Sum
 from gpukfl.predictor import (
@@ -43,7 +43,8 @@ from gpukfl.tables._seen import are_levels
 KINDS: dict[Any, tuple[type, ...]] = {  # the classes of abstract ones that a file may hold
     Kernel: (*KERNELS.values(), Sum, Product, Scaled, ColumnBlock),
     Instantiation: (*INSTANTIATIONS.values(), RandomKitchenSinks),
-    Scaling: tuple(SCALINGS.values()),
+    Scaling: (*SCALINGS.values(), ScalingPerTerm),
+    ColumnScaling: tuple(SCALINGS.values()),
     Calibrated: (Calibration, SoftmaxCalibration),
     TargetTransform: (LogTransform, RankTransform),
     Encoder: (FoldEncodings,),

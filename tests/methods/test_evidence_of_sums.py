@@ -16,12 +16,12 @@ SUM = Matern52() + 0.3 * Matern32(0.4) + 0.1 * Linear(2.0)
 SHARES = np.array([0.5, 0.3, 0.2])
 RATIO = 0.07
 criteria = pytest.mark.parametrize("name", ["evidence", "loo", "bound"])
-MAPS = {"diagonal": (3,), "low_rank": (2, 3), "diagonals": (3, 1, 3)}
+MAPS = {"diagonal": (3,), "low_rank": (2, 3), "diagonals": (3, 1, 3), "own columns": (3, 1, 3)}
 maps = pytest.mark.parametrize("structure", list(MAPS))
 
 
-def drawn(on, rng, n=24, t=2):
-    X = on.rounded(rng.standard_normal((n, 3)))
+def drawn(on, rng, n=24, t=2, d=3):
+    X = on.rounded(rng.standard_normal((n, d)))
     Y = on.rounded(np.sin(2.0 * X[:, :t]) + 0.3 * rng.standard_normal((n, t)))
     return X, Y, on.rounded(rng.uniform(0.5, 2.0, (n, 1)))
 
@@ -40,13 +40,16 @@ def make_criterion(on, name, kernel, X, Y, weights):
 def test_gradients_in_map_terms_and_noise_are_those_of_the_values(on_double, rng, name, structure):
     on, shape = on_double, MAPS[structure]
     terms = KernelTerms.from_kernel(SUM)
-    stretches = (1.0, 1.0, 1.0) if structure == "diagonals" else (1.0, 1.3, 0.8)
+    apart = len(shape) == 3
+    stretches = (1.0, 1.0, 1.0) if apart else (1.0, 1.3, 0.8)
     known = KernelTerms(terms.kernels, tuple(SHARES), stretches)
     C = rng.uniform(0.3, 0.9, shape)
-    criterion = make_criterion(on, name, SUM, *drawn(on, rng))
-    descent = _Descent(criterion, MetricPrior(2.0), on.put(C), RATIO, True, known)
+    own = structure == "own columns"
+    criterion = make_criterion(on, name, SUM, *drawn(on, rng, d=9 if own else 3))
+    prior = MetricPrior(np.reshape([2.0, 1.0, 3.0], (3, 1, 1)) if own else 2.0)
+    descent = _Descent(criterion, prior, on.put(C), RATIO, True, known)
     x = descent.start + 0.1 * rng.standard_normal(len(descent.start))
-    assert len(x) == C.size + (2 if structure == "diagonals" else 4) + 1
+    assert len(x) == C.size + (2 if apart else 4) + 1
     slopes = oracles.slopes(lambda v: descent.function(v)[0], x, 1e-5)
     found = descent.function(x)[1]
     assert np.max(np.abs(found - slopes)) <= 1e-6 * np.max(np.abs(slopes))
@@ -62,6 +65,18 @@ def test_a_multiple_of_kernel_and_noise_changes_nothing(on_double, rng, name):
     other = criterion.with_kernel(3.0 * SUM)(on_double.put(np.full(3, 0.6)), 3.0 * RATIO)
     assert other.value == pytest.approx(found.value, rel=1e-10)
     assert criterion.kernel == SUM
+
+
+@criteria
+def test_terms_of_the_same_columns_twice_are_those_of_the_columns(on_double, rng, name):
+    on, C = on_double, rng.uniform(0.3, 0.9, (3, 1, 3))
+    X, *others = drawn(on, rng)
+    kernel = KernelTerms.from_kernel(SUM).side_by_side(3)
+    once = make_criterion(on, name, kernel, X, *others)(on.put(C), RATIO)
+    twice = make_criterion(on, name, kernel, np.tile(X, 3), *others)(on.put(C), RATIO)
+    assert twice.value == pytest.approx(once.value, rel=1e-12)
+    np.testing.assert_allclose(twice.metric, once.metric, rtol=1e-9)
+    np.testing.assert_allclose(twice.log_factors, once.log_factors, rtol=1e-9)
 
 
 def test_value_and_gradient_are_those_of_scikit_learn(rng):

@@ -50,6 +50,14 @@ def test_several_diagonal_maps_are_their_matrices_one_below_the_other(on, rng):
     )
 
 
+def test_several_diagonal_maps_of_columns_of_their_own_are_one_of_all(on, rng):
+    both = on.rounded(rng.uniform(0.5, 2.0, (2, 1, 4)))
+    X, dU = (on.rounded(rng.standard_normal((6, 8))) for _ in range(2))
+    on.assert_close(apply_map(on.put(X), on.put(both)), X * both.ravel(), ulps=8)
+    slopes = map_gradient(on.put(dU), on.put(X), on.put(both))
+    on.assert_close(slopes, np.sum(dU * X, axis=0).reshape(2, 1, 4), ulps=100)
+
+
 def test_kernels_see_a_diagonal_map_as_its_matrix(on, rng, factors):
     X = on.rounded(rng.standard_normal((9, 4)))
     rows, Z = Rows(on.put(X), on.reference), on.put(X[:3])

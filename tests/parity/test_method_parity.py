@@ -115,9 +115,13 @@ def test_maps_of_gradients(on_double, problem, structure):
     assert_agrees(on_double, call, *operands, layout=problem.layout, ulps=1e7)
 
 
-@given(problems(**some_rows), st.sampled_from(["evidence", "loo"]), st.booleans())
+@given(
+    problems(**some_rows),
+    st.sampled_from(["evidence", "loo"]),
+    st.sampled_from(["one metric", "a metric each", "columns of their own"]),
+)
 @examples(8)
-def test_metrics_of_sums_by_evidence(on_double, problem, criterion, apart):
+def test_metrics_of_sums_by_evidence(on_double, problem, criterion, metric):
     kernel = Matern52() + 0.3 * Matern32(0.4)
 
     def call(X, Y, weights, C):
@@ -133,8 +137,10 @@ def test_metrics_of_sums_by_evidence(on_double, problem, criterion, apart):
 
     weights = None if problem.weights is None else problem.weights + 0.5
     d = problem.X.shape[1]
-    C = np.full((2, 1, d) if apart else d, 0.5)
-    operands = problem.X, centered(problem), weights, C
+    C = np.full(d if metric == "one metric" else (2, 1, d), 0.5)
+    own = metric == "columns of their own"
+    X = np.concatenate([problem.X, np.tanh(problem.X)], axis=1) if own else problem.X
+    operands = X, centered(problem), weights, C
     dtypes = [None, "host"]
     assert_agrees(on_double, call, *operands, layout=problem.layout, ulps=1e7, dtypes=dtypes)
 

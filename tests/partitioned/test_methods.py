@@ -25,7 +25,7 @@ from gpukfl.estimators.bkernn import Knots
 from gpukfl.estimators.hkrr import Centers, HoldOut
 from gpukfl.estimators.selection._data import SelectionProblem
 from gpukfl.instantiations import Stumps
-from gpukfl.kernels import Gaussian
+from gpukfl.kernels import Gaussian, Matern32, Matern52
 from gpukfl.methods import (
     AverageGradientOuterProduct,
     BoundCriterion,
@@ -53,6 +53,7 @@ ROUNDING = {
     "hkrr": 1e-4,
     "hkrr, tuned anew": 1e-3,
     "evidence": 1e-5,
+    "evidence, a scaling for each term": 1e-5,
     "least squares, ridge chosen": 1e-4,
     "selection": 1e-5,
 }
@@ -95,6 +96,15 @@ REGRESSORS = {
     "hkrr": (HKRRRegressor, HKRR | {"n_centers": Centers(30, None)}),
     "hkrr, tuned anew": (HKRRRegressor, HKRR),
     "evidence": (HKRRRegressor, {"criterion": "evidence", "optimizer": LBFGS(max_iter=3)}),
+    "evidence, a scaling for each term": (
+        HKRRRegressor,
+        {
+            "criterion": "evidence",
+            "kernel": Matern52() + 0.2 * Matern32(0.3),
+            "scaling": ("standard", "quantile"),
+            "optimizer": LBFGS(max_iter=3),
+        },
+    ),
     "gradients": (
         HKRRRegressor,
         HKRR | {"n_components": "auto", "optimizer": AverageGradientOuterProduct(max_iter=1)},

@@ -83,6 +83,7 @@ SUMS = {
     "a map": (Matern52() + 0.2 * Matern32(0.3), "low_rank"),
     "a metric for each term": (Matern52() + 0.2 * Matern32(0.3), "diagonals"),
     "no stack": (Matern52() + 0.2 * Linear(), "diagonals"),
+    "a scaling for each term": (Matern52() + 0.2 * Matern32(0.3), "diagonals"),
 }
 
 
@@ -90,6 +91,8 @@ SUMS = {
 def test_sums_of_kernels_are_as_alone(kind, tmp_path):
     kernel, structure = SUMS[kind]
     options = {"kernel": kernel, "structure": structure, "random_state": 0}
+    if kind == "a scaling for each term":
+        options["scaling"] = ("standard", "quantile")
     member = HKRRRegressor(criterion="evidence", **options)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -209,6 +209,11 @@ class HyperKernelProblem(Data):
             self.kernel, self.kept_rows, Z, self.Y, ridge=ridge, weights=self.weights
         )
 
+    @property
+    def n_scalings(self) -> int:
+        """How many scalings each feature has, side by side: one, or one for each term."""
+        return 1 if self.scaling is None else len(self.scaling.parts)
+
     def part(self, at_most: int) -> HyperKernelProblem:
         """Return a random sample of the rows on the same scale, or all of them.
 
@@ -632,11 +637,13 @@ class MetricSearch:
 
     def first(self, part: HyperKernelProblem) -> Sequence[tuple[Array, float]]:
         """Return equal lengthscales, short and long."""
-        typical = make_metric_prior(part).lengthscale
-        ones = array_namespace(part.reference).ones(part.d, **double_like(part.reference))
+        xp, there = array_namespace(part.reference), double_like(part.reference)
+        shape: tuple[int, ...] = (part.d,)
         if part.settings.structure == "diagonals":
-            xp, terms = array_namespace(ones), KernelTerms.from_kernel(part.kernel)
-            ones = xp.stack([ones] * len(terms), axis=0)[:, None, :]
+            terms = KernelTerms.from_kernel(part.kernel)
+            shape = len(terms), 1, part.d // part.n_scalings
+        typical = xp.asarray(make_metric_prior(part).lengthscale, **there)
+        ones = xp.ones(shape, **there)
         ratio = _RATIO if self.ratio is None else self.ratio
         return [(ones / (stretch * typical), ratio) for stretch in _METRIC_STRETCHES]
 
@@ -717,7 +724,13 @@ def bound_criterion(part: HyperKernelProblem, Z: Array, /) -> BoundCriterion:
 def make_metric_prior(problem: HyperKernelProblem, /) -> MetricPrior:
     """Return the prior in which distances between rows are about their typical ones."""
     sample, weights = problem.sample()
-    return MetricPrior(median_distance(sample, norm=problem.kernel.norm, weights=weights))
+    norm, count = problem.kernel.norm, problem.n_scalings
+    if count == 1:
+        return MetricPrior(median_distance(sample, norm=norm, weights=weights))
+    width = problem.d // count
+    each = (sample[:, t * width : (t + 1) * width] for t in range(count))
+    typical = [median_distance(part, norm=norm, weights=weights) for part in each]
+    return MetricPrior(np.reshape(typical, (count, 1, 1)))
 
 
 def average_gradient_map(part: HyperKernelProblem, at: MetricFit, /) -> Array:
@@ -754,9 +767,13 @@ def normalise_metric(
     """Return a map of norm 1, and its lengthscale.
 
     Of at most k rows; or a diagonal one; or those of all terms of a kernel, one below the other.
+    Where each term has columns of its own, these are a diagonal one of all columns.
     """
     apart = metric.C.ndim == 3
-    C = to_host(diagonal_map(metric.C) if apart else metric.C)
+    if problem.n_scalings > 1:
+        C = to_host(metric.C).reshape(-1)
+    else:
+        C = to_host(diagonal_map(metric.C) if apart else metric.C)
     lengthscale = 1.0 / (float(np.max(C)) if C.ndim == 1 else float(np.linalg.norm(C, 2)))
     B = asarray_like(C * lengthscale, problem.reference)
     kept = apart or k >= B.shape[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar
 
@@ -37,7 +37,7 @@ from gpukfl.estimators._validation import check_finite_result, validate_samples
 from gpukfl.estimators.hkrr._data import KEPT_ROWS, HyperKernelProblem
 from gpukfl.estimators.hkrr._fit import HKRR, EvidenceHKRR, GradientHKRR, HKRRFitted
 from gpukfl.estimators.hkrr._settings import LOGISTIC, Centers, GradientSetting, HoldOut, Optimizer
-from gpukfl.estimators.scaling import SCALING, SCALING_ATTRIBUTE
+from gpukfl.estimators.scaling import SCALING, SCALING_ATTRIBUTE, SCALINGS
 from gpukfl.inspection import Description, Directions, Importances, Names, Objective
 from gpukfl.kernels import ColumnBlock, Kernel, KernelTerms, make_kernel, sum_terms
 from gpukfl.linalg import eigvalsh
@@ -129,7 +129,7 @@ def map_text(e: Any, /) -> str:
     """Return in words where the linear map comes from."""
     if e.evidence_ is not None and e.learned_:
         shape = "diagonal, " if e.map_.ndim == 1 else ""
-        if e.structure == "diagonals":
+        if e.structure == "diagonals" or e._n_scalings > 1:
             shape = "diagonal for each term, "
         return shape + _MAPS[e.criterion]
     if e.learned_:
@@ -194,7 +194,7 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         max_time: float | None = None,
         random_state: Any = None,
         backend: str | Backend = "auto",
-        scaling: str | None = "auto",
+        scaling: str | Sequence[str] | None = "auto",
         verbose: int = 0,
     ) -> None:
         self.n_components = n_components
@@ -231,7 +231,7 @@ class HKRRBase(LinearFeatures, SteppedLearner):
             n_starts=0 if held_out is None else int(held_out.n_starts),
             start=getattr(self, "B_", None) if warm else None,
             start_lengthscale=getattr(self, "lengthscale_", None) if warm else None,
-            scaling=self.scaling,
+            scaling=self._scalings or self.scaling,
             criterion="hold_out" if held_out is not None else str(self.criterion),
             structure=self._structure(held_out),
         )
@@ -251,6 +251,21 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         automatic = isinstance(self.kernel, str) and self.kernel == "auto"
         return "gaussian" if automatic else self.kernel
 
+    @property
+    def _scalings(self) -> tuple[str, ...]:
+        """The scalings of the terms of the kernel; empty where all have one."""
+        several = isinstance(self.scaling, (list, tuple))
+        return tuple(self.scaling) if several else ()
+
+    def _check_scaling(self) -> None:
+        if not isinstance(self.scaling, (list, tuple)):
+            super()._check_scaling()
+        elif not self.scaling:
+            msg = f"expected a scaling, or one for each term of the kernel, got {self.scaling!r}"
+            raise ValueError(msg)
+        for word in self._scalings:
+            check_choice("scaling", word, ("auto", *SCALINGS))
+
     def _hold_out(self) -> HoldOut | None:
         """Return the hold-out settings, or None if the evidence is maximised."""
         if isinstance(self.criterion, HoldOut):
@@ -266,18 +281,15 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         chosen, given = self.structure, not isinstance(self.n_components, str)
         if chosen == "auto":
             chosen = "diagonal" if held_out is None and not given else "low_rank"
+            if self._scalings and chosen == "diagonal":
+                chosen = "diagonals"
         if held_out is not None and chosen in ("diagonal", "diagonals"):
             msg = (
                 "expected structure to be 'full' or 'low_rank' with criterion='hold_out', got "
                 f"{chosen!r}, which goes with 'evidence' and 'loo'"
             )
             raise ValueError(msg)
-        if chosen == "diagonals" and len(sum_terms(make_kernel(self._mother_kernel))) == 1:
-            msg = (
-                "expected kernel to be a sum, as Matern52() + 0.2 * Matern32(0.3), with "
-                f"structure='diagonals', which learns one for each term, got {self.kernel!r}"
-            )
-            raise ValueError(msg)
+        self._check_terms(chosen)
         if given and chosen != "low_rank":
             msg = (
                 f"expected n_components='auto' with structure={chosen!r}, which has as many as "
@@ -291,6 +303,28 @@ class HKRRBase(LinearFeatures, SteppedLearner):
             )
             raise ValueError(msg)
         return chosen
+
+    def _check_terms(self, structure: str) -> None:
+        """Check that structure and scalings go with the terms of the kernel."""
+        count = len(sum_terms(make_kernel(self._mother_kernel)))
+        if self._scalings and structure != "diagonals":
+            msg = (
+                "expected one scaling: one for each term of a sum of kernels goes with "
+                "structure='diagonals' and criterion='evidence', 'loo' or 'logistic', got "
+                f"scaling={self.scaling!r}"
+            )
+            raise ValueError(msg)
+        if structure == "diagonals" and count == 1:
+            msg = (
+                "expected kernel to be a sum, as Matern52() + 0.2 * Matern32(0.3), with "
+                f"structure='diagonals', which learns one for each term, got {self.kernel!r}"
+            )
+            raise ValueError(msg)
+        if self._scalings and len(self._scalings) != count:
+            msg = (
+                f"expected {count} scalings, one for each term of the kernel, got {self.scaling!r}"
+            )
+            raise ValueError(msg)
 
     @property
     def _centers(self) -> Centers:
@@ -321,7 +355,9 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         coef = rescale_dual_coefficients(model.alpha, problem, intercept)
         check_finite_result(back(coef), intercept, B)
         self.lengthscale_, self.ridge_ = model.lengthscale, float(model.ridge)
-        self._keep_directions(problem.gradients(model).T, B)
+        count, gradients = problem.n_scalings, problem.gradients(model)
+        along = gradients.reshape(len(gradients), count, -1).sum(axis=1)
+        self._keep_directions(along.T, B)
         self.learned_ = fitted.learned
         self.jitter_ = model.jitter.size
         self._keep_belief(problem, fitted, back)
@@ -382,12 +418,32 @@ class HKRRBase(LinearFeatures, SteppedLearner):
     @property
     def B_(self) -> Array:  # noqa: N802
         """The learned map (n_components, n_features), as a matrix also where it is diagonal."""
-        return diagonal_map(self.map_)
+        return diagonal_map(self._map_of_features)
+
+    @property
+    def _map_of_features(self) -> Array:
+        """The map, or the diagonals (s, 1, n_features) of terms that have their own scalings."""
+        B, count = self.map_, self._n_scalings
+        return B if count == 1 else array_namespace(B).reshape(B, (count, 1, -1))
+
+    @property
+    def _n_scalings(self) -> int:
+        return 1 if self.scaling_ is None else len(self.scaling_.parts)
+
+    @property
+    def _projection(self) -> Array:
+        """What projects scaled rows: of several scalings of a feature on their mean."""
+        count = self._n_scalings
+        if count == 1:
+            return self.components_
+        xp = array_namespace(self.components_)
+        return xp.concat([self.components_ / count] * count, axis=1)
 
     @property
     def feature_matrix_(self) -> Array:
         """The matrix BᵀB (n_features, n_features), computed on access."""
-        return diagonal_map(self.map_**2) if self.map_.ndim == 1 else self.map_.T @ self.map_
+        B = self._map_of_features
+        return diagonal_map(B**2) if B.ndim == 1 else diagonal_map(B).T @ diagonal_map(B)
 
     @property
     def smallest_eigenvalue_(self) -> float:
@@ -441,9 +497,10 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         check_is_fitted(self)
         centers, B = to_host(self.centers_).astype(float), to_host(self.map_).astype(float)
         middle = centers.mean(axis=0)
-        directions = to_host(self.components_).astype(float)[:count]
-        along = (centers - middle) @ directions.T
+        projection = to_host(self._projection).astype(float)[:count]
+        along = (centers - middle) @ projection.T
         steps = np.linspace(along.min(axis=0), along.max(axis=0), points, axis=1)
+        directions = self._n_scalings * projection  # all scalings of a feature move alike
         X = middle + steps[:, :, None] * directions[:, None, :]
         K = self.kernel_(apply_map(X.reshape(-1, X.shape[-1]), B), apply_map(centers, B))
         fitted = truncate(K @ to_host(self.dual_coef_), to_host(self.bound_))
@@ -561,7 +618,10 @@ _PARAMETERS = (
         samples, systems of the centres, and the last fit are float64.
 """
     + SCALING
-    + """    verbose : int, default=0
+    + """        By "evidence", "loo" and "logistic" also a tuple of names, one for each term of a
+        sum of kernels, such as ``("standard", "quantile")``: each term sees all features by its
+        scaling, with a lengthscale for each, ``structure="diagonals"``.
+    verbose : int, default=0
         1 prints a line per iteration.
 """
 )
@@ -574,9 +634,11 @@ _ATTRIBUTES = (
         The learned map, of operator norm at most 1.
     map_ : array of shape (n_components, n_features), or (n_features,)
         The same as it is kept: of ``structure="diagonal"`` the diagonal alone; of "diagonals" those
-        of all terms, one below the other, ``n_terms * n_features`` rows.
+        of all terms, one below the other, ``n_terms * n_features`` rows; where each term has its
+        scaling, these diagonals one after the other, (n_terms * n_features,).
     centers_ : array of shape (n_centers, n_features)
-        Centres, on the scale of the standardised features.
+        Centres, on the scale of the standardised features; of several scalings side by side,
+        (n_centers, n_terms * n_features).
     dual_coef_ : array of shape (n_centers, n_targets)
         α.
     intercept_ : array of shape (n_targets,)
@@ -589,14 +651,15 @@ _ATTRIBUTES = (
         BᵀB: which directions of two samples tell them apart.
     feature_importances_ : array of shape (n_features,)
         Root mean squares of the derivatives of the function by scaled features at some samples,
-        summing to 1.
+        summing to 1. Several scalings of a feature move alike: their derivatives are added up.
     components_, n_effective_features_ : array of shape (n_effective_features_, n_features), int
         Orthonormal directions in which the function varies, eigenvectors of its average gradient
         outer product, most first; and the estimated dimension, the number of those whose root of
         an eigenvalue is at least a fifth of the largest.
 """
     + SCALING_ATTRIBUTE
-    + """    learned_ : bool
+    + """        Of several its `parts` are these, and it returns their columns side by side.
+    learned_ : bool
         Whether the map was optimised. Where the search for components or a ridge finds, on held-out
         samples, no gain over the best start of more than its standard error, that is kept.
     tuning_ : list of dict

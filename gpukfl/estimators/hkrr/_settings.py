@@ -97,7 +97,7 @@ class HKRRSettings:
     n_starts: int  # random maps among those to start from
     start: Array | None  # the only map to start from, if it is of as many features
     start_lengthscale: float | None  # of that
-    scaling: str | None
+    scaling: str | tuple[str, ...] | None  # several are of the terms of the kernel
     criterion: str = "hold_out"  # by which the map is learned, or "evidence", "loo", "logistic"
     structure: str = "full"  # of the map, or "low_rank", "diagonal", "diagonals"
 
