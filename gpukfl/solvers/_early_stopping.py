@@ -38,6 +38,8 @@ class EarlyStopping:
         At each check, from that of the first guess on.
     best : tuple or None
         Step, iterate and residual of the lowest error so far; None before the first check.
+    waited : int
+        Checks since the last gain.
 
     Raises
     ------
@@ -62,9 +64,9 @@ class EarlyStopping:
     deadline: float | None = None
     errors: list[float] = field(default_factory=list, init=False)
     best: tuple[int, Array, Array] | None = field(default=None, init=False)
+    waited: int = field(default=0, init=False)
     _lowest: float = field(default=math.inf, init=False)
     _at_gain: float = field(default=math.inf, init=False)
-    _waited: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
         if not self.tol >= 0.0:
@@ -82,10 +84,10 @@ class EarlyStopping:
             self.best = k, x, r
         self._lowest = min(self._lowest, error)  # which NaN is not
         if error < (1.0 - self.tol) * self._at_gain:
-            self._at_gain, self._waited = error, 0
+            self._at_gain, self.waited = error, 0
         elif not math.isnan(error):
-            self._waited += 1
-        if self.patience is not None and self._waited >= self.patience:
+            self.waited += 1
+        if self.patience is not None and self.waited >= self.patience:
             return Status.EARLY_STOPPED
         late = self.deadline is not None and time.perf_counter() >= self.deadline
         return Status.TIME_LIMIT if late else None

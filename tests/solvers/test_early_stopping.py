@@ -96,7 +96,7 @@ def test_the_best_is_kept_when_the_time_is_over_and_on_interruption(rng):
 
 def test_a_tolerance_that_is_reached_comes_first(rng):
     b = rng.standard_normal((N, 1))
-    rule = EarlyStopping(lambda x, _: 1.0, patience=1)
+    rule = EarlyStopping(lambda *_: 1.0, patience=1)
     solution = ConjugateGradient(check_every=1).solve(lambda V: V, b, stop=rule)
     assert (solution.status, solution.n_iter) == (Status.CONVERGED, 1)
 
@@ -104,4 +104,4 @@ def test_a_tolerance_that_is_reached_comes_first(rng):
 @pytest.mark.parametrize(("name", "value"), [("tol", -1.0), ("tol", math.nan), ("patience", 0)])
 def test_rules_that_cannot_be_are_errors(name, value):
     with pytest.raises(ValueError, match=f"expected {name} of at least"):
-        EarlyStopping(lambda x, _: 0.0, **{name: value})
+        EarlyStopping(lambda *_: 0.0, **{name: value})
