@@ -21,6 +21,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -56,6 +57,7 @@ _GAINED = 1e-3  # share by which squared errors must fall to be a gain
 # not, errors of a poor preconditioner rest or rise for a dozen products and then fall again
 _SMALL, _FEW_VAIN, _MANY_VAIN = 0.1, 4, 16
 _FIRST_SHARE = 0.7  # of the time, after which those with rows held out end
+_LOST = 1e4  # times the first residual, above which rounding has made directions of noise
 _SOLVED = 1e-7  # residual of a target below which rounding to float32 is all that is left
 _PASSES = 8  # of refinement, each of which leaves some thousandths
 _GAIN = 0.5  # of the residual that a pass must take, or rounding does not let it
@@ -99,9 +101,11 @@ class AllRowsSolution:
     centers_error: float | None = None
 
     @property
-    def held_out_error(self) -> float | None:
-        """The lowest of the `errors`, None without any."""
-        return min(self.errors, default=None)
+    def beats_centers(self) -> bool:
+        """Whether the lowest error on rows held out is below that of the centres alone."""
+        return self.centers_error is not None and min(self.errors, default=math.inf) < (
+            self.centers_error
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,6 +147,19 @@ class _System:
             return self.weigh(to_double(product)) + self.shift * V
 
         return apply
+
+    @cached_property
+    def mean_diagonal(self) -> float:
+        """Mean of the diagonal without the shift, 1 for 0."""
+        own = self.weigh(self.weigh(self.kernel.diagonal(self.X)[:, None]))
+        return float(array_namespace(own).mean(own)) or 1.0
+
+    @property
+    def rounding(self) -> float:
+        """By how much rounding to float32 moves eigenvalues."""
+        xp = array_namespace(self.X)
+        few = xp.zeros(0, **{**like(self.X), "dtype": xp.float32})
+        return _ROUNDING * epsilon(few) * math.sqrt(self.X.shape[0]) * self.mean_diagonal
 
     def weigh(self, V: Array, /) -> Array:
         """Multiply V (n, t) by the roots of the weights."""
@@ -288,7 +305,8 @@ def solve_by_early_stopping(
     Held-out rows are rows without coefficients, which the preconditioner leaves at 0: what the
     iteration calls their residual is then the error of its prediction, and costs nothing. From the
     iterate of the lowest error the iteration goes on with all rows, until their residual is no
-    larger, of each target and for each row, than that of the other rows was there.
+    larger, of each target and for each row, than that of the other rows was there. Where that is
+    not reached, the iterate of the smallest residual is taken.
 
     Parameters
     ----------
@@ -320,8 +338,9 @@ def solve_by_early_stopping(
     Notes
     -----
     A product takes n² kernel values of float32, which are kept between products where 8 n² bytes
-    are a quarter of the memory that may be used, and a preconditioner 2 n q of float64; the last
-    residual n² / 2 of float64. Nothing else of order n² is stored.
+    are a quarter of the memory that may be used, or n² / 2 of float64 where float32 cannot tell the
+    shift from rounding; a preconditioner 2 n q of float64, and the last residual n² / 2. Nothing
+    else of order n² is stored.
     """
     begun = time.perf_counter()
     system = _System.from_targets(kernel, X, Y, weights, shift)
@@ -329,7 +348,9 @@ def solve_by_early_stopping(
     ends = [None if max_time is None else begun + share * max_time for share in (_FIRST_SHARE, 1.0)]
     kept = min(_KEPT, _KEPT_ELEMENTS // math.prod(Y.shape))
     solver = replace(solver, rtol=0.0, atol=0.0, n_kept=kept)
-    apply, rule = system.in_half(), EarlyStopping(held.error, _GAINED, _MANY_VAIN, ends[0])
+    # A shift that float32 rounds away takes products of float64
+    apply = system.in_half() if shift > system.rounding else system.apply
+    rule = EarlyStopping(held.error, _GAINED, _MANY_VAIN, ends[0])
 
     def stop(k: int, x: Array, r: Array) -> Status | None:
         left, ended = _largest_norm(r[: held.first, :]), rule(k, x, r)
@@ -338,15 +359,13 @@ def solve_by_early_stopping(
         return ended or (Status.STALLED if left <= _SOLVED else None)
 
     found = _solve(solver, apply, system.right, held.precondition, rule, stop)
-    status = found.status
-    n_iter, x, r = rule.best or (found.n_iter, found.x, found.residual)
+    status, n_iter, x, r = found.status, found.n_iter, found.x, found.residual
     if status not in (Status.INTERRUPTED, Status.TIME_LIMIT):
         # Nothing is held out any more: what was its error is a residual now
         inverse = centers_preconditioner(centers, *factors, weights, shift=shift)
         unit = clip(held.scale * sample_norm(r[: held.first, :]), low=_SOLVED)
-        further = replace(solver, atol=1.0, max_iter=max(n_iter, 1))
         last = EarlyStopping(lambda _, r: _largest_norm(r), patience=None, deadline=ends[1])
-        found = _solve(further, apply, r / unit, inverse, last, last)
+        found = _solve(replace(solver, atol=1.0), apply, r / unit, inverse, last, last)
         n_iter, x, r = n_iter + found.n_iter, x + unit * found.x, unit * found.residual
         status = found.status if found.status is Status.INTERRUPTED else status
     if status is not Status.INTERRUPTED:
@@ -363,12 +382,21 @@ def _solve(
     rule: EarlyStopping,
     stop: Stop,
 ) -> Solution:
-    """Solve until `stop` ends it; return the best iterate of the rule after Ctrl-C."""
+    """Solve until `stop` ends it; return the best iterate of the rule if it has not converged."""
+    most = _LOST * _largest_norm(b)
+
+    def watch(k: int, x: Array, r: Array) -> Status | None:
+        lost = not _largest_norm(r) <= most
+        return stop(k, x, r) or (Status.STALLED if lost else None)
+
     try:
-        return solver.solve(apply, b, precondition=precondition, stop=stop)
+        found = solver.solve(apply, b, precondition=precondition, stop=watch)
     except KeyboardInterrupt:
-        k, x, r = rule.best or (0, 0.0 * b, b)
-        return Solution(x, Status.INTERRUPTED, k, r)
+        found = Solution(0.0 * b, Status.INTERRUPTED, 0, b)
+    if found.status is Status.CONVERGED or rule.best is None:
+        return found
+    k, x, r = rule.best
+    return Solution(x, found.status, k, r)
 
 
 def _largest_norm(r: Array) -> float:
@@ -502,8 +530,7 @@ def _factor_in_half(system: _System) -> tuple[CholeskyFactor, float]:
     X, shift = system.X, system.shift
     xp, n = array_namespace(X), X.shape[0]
     few = {**like(X), "dtype": xp.float32}
-    mean = float(xp.mean(system.weigh(system.weigh(system.kernel.diagonal(X)[:, None])))) or 1.0
-    least = _ROUNDING * epsilon(xp.zeros(0, **few)) * math.sqrt(n) * mean
+    mean, least = system.mean_diagonal, system.rounding
     jitter = max(least - shift, 0.0)
     while True:
         try:
