@@ -23,7 +23,7 @@ from gpukfl.core._array import (
     to_double,
     to_host,
 )
-from gpukfl.core._memory import available_memory
+from gpukfl.core._memory import MAX_ELEMENTS, available_memory
 from gpukfl.core._places import Place
 from gpukfl.core._random import draw_indices, remaining_indices
 from gpukfl.core._results import History, Status
@@ -93,8 +93,8 @@ _MOST_GRADIENTS = 1000  # of many features, at all targets: their directions tak
 ALL_CENTERS, REFIT_CENTERS = 6_000, 2_000
 # Rows up to which they are all centres in the end, on a host and on a GPU: a product with the
 # kernel of 20 000 rows in float32 takes .2 s of a core, and some 30 are needed; by a model one of
-# a million rows takes 1 s of an H100
-_ALL_ROWS, _ALL_ROWS_OF_GPU = 20_000, 1_000_000
+# 200 000 rows takes 1 s of an H100, and of a million 26 s: these must be asked for
+_ALL_ROWS, _ALL_ROWS_OF_GPU = 20_000, 200_000
 # Up to which their system is solved; of more, until the error on rows held out stops falling
 _SOLVED_ROWS, _SOLVED_ROWS_OF_GPU = 20_000, 100_000
 _HELD_OUT, _HELD_OUT_SHARE = 2_000, 0.05
@@ -624,7 +624,8 @@ class HyperKernelProblem(Data):
             *given, shift=shift, precondition=precondition, share=_SOLVER_SHARE
         )
         if found.status is not Status.CONVERGED:
-            if _BYTES_OF_FACTOR * self.n**2 > available_memory(X):
+            too_large = is_on_gpu(X) and self.n**2 > MAX_ELEMENTS
+            if too_large or _BYTES_OF_FACTOR * self.n**2 > available_memory(X):
                 return None
             found = solve_by_factor(*given, shift=shift, solver=_FEW_PRODUCTS)
         if found.status is not Status.CONVERGED:
