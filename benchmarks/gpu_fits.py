@@ -11,6 +11,7 @@ import numpy as np
 from bench_fits import Target
 from common import stopped_by_count, synchronizer, timed
 
+from gpukfl.core._array import to_host
 from gpukfl.solvers import LBFGS, ProjectedGradient, ProximalGradient
 
 D, M, ITERATIONS, KNOTS, N_TEST, N_WARM = 20, 50, 20, 2_000, 10_000, 1_200
@@ -105,6 +106,54 @@ def kernel_ridge(solver: str, n_centers: int | str) -> Callable[[str, int], Row]
             backend,
             n,
         )
+
+    return run
+
+
+def last_fit(*, with_all: bool) -> Callable[[str, int], Row]:
+    """Solve the last fit of a member at a fixed kernel, by 2000 centres or all rows."""
+
+    def run(backend: str, n: int) -> Row:
+        from gpukfl.core._places import resolve_place
+        from gpukfl.kernels import Matern32
+        from gpukfl.methods import NystromSystem, solve_by_early_stopping
+        from gpukfl.operators import KernelOperator
+        from gpukfl.partitioned._rows import Rows
+
+        kernel, shift, q = Matern32(3.5), 0.02, min(2_000, n // 2)
+        place = resolve_place(backend, np.empty(0), dtype="float64", work=n * n)
+        (host, y), (host_test, y_test) = Target().draw(n, 3), Target().draw(N_TEST, 4)
+        X, Y = place.put(host), place.put((y - y.mean())[:, None])
+        wait = synchronizer(place)
+
+        def solve() -> tuple[Any, Row]:
+            operator = KernelOperator(kernel, Rows(X, X[:0, 0]), X[:q, :], keep=True)
+            system = NystromSystem.from_rows(operator, Y, None)
+            if not with_all:
+                return (X[:q, :], system.solve(shift / n)[0]), {}
+            found = solve_by_early_stopping(
+                kernel,
+                X,
+                Y,
+                None,
+                shift=shift,
+                centers=operator,
+                factors=system.factors(shift / n),
+                n_held=min(2_000, n // 20),
+            )
+            ended = {"status": found.status.name, "iterations": found.n_iter}
+            return (X, found.alpha), {**ended, "residual": found.residual}
+
+        def timed_solve() -> tuple[Any, Row]:
+            found = solve()
+            wait()
+            return found
+
+        ((Z, alpha), ended), seconds, processor = _clocked(timed_solve)
+        at = place.put(host_test)
+        predicted = to_host(KernelOperator(kernel, Rows(at, at[:0, 0]), Z) @ alpha)[:, 0] + y.mean()
+        r2 = 1.0 - float(np.mean((predicted - y_test) ** 2) / np.var(y_test))
+        return {"seconds": seconds, "processor_seconds": processor, "r2": r2, **ended}
 
     return run
 
@@ -242,7 +291,7 @@ def tasks(smoke: bool) -> list[Task]:
     """Every row, the most telling first."""
     if smoke:
         sizes = {"bkernn": (400,), "operator": (2_000,), "direct": (300,), "large": (500,)}
-        sizes["searched"] = (300,)
+        sizes["searched"], sizes["last"] = (300,), (400,)
     else:
         sizes = {
             "bkernn": (10_000, 100_000, 1_000_000, 10_000_000),
@@ -250,6 +299,7 @@ def tasks(smoke: bool) -> list[Task]:
             "direct": (5_000, 20_000),
             "large": (100_000, 1_000_000),
             "searched": (10_000, 1_000_000),
+            "last": (10_000, 100_000, 1_000_000),
         }
     found = [Task("BKerNN", n, bkernn, 100.0) for n in sizes["bkernn"]]
     for form in ("exact", "binned"):
@@ -259,6 +309,9 @@ def tasks(smoke: bool) -> list[Task]:
     ]
     falkon = kernel_ridge("falkon", 100 if smoke else 2_000)
     found += [Task("kernel ridge, falkon", n, falkon) for n in sizes["large"][-1:]]
+    for name, with_all in (("last fit, 2000 centres", False), ("last fit, all rows", True)):
+        run = last_fit(with_all=with_all)
+        found += [Task(name, n, run) for n in sizes["last"]]
     methods = {"HKRR": hkrr, "RegFeaL": regfeal, "weighting": weighting, "selection": selection}
     found += [Task(name, n, run) for n in sizes["large"] for name, run in methods.items()]
     for method in ("hkrr",) if smoke else SEARCHED:

@@ -15,6 +15,7 @@ from tables import (
     cluster,
     first_fit,
     gpu,
+    gpu_all_rows,
     gpu_model,
     gpu_shares,
     hkrr,
@@ -46,6 +47,7 @@ FILES = {  # one for each method, and one for all
     "gpu_results.md": gpu.SECTIONS,
     "gpu_model_results.md": gpu_model.SECTIONS,
     "gpu_shares_results.md": gpu_shares.SECTIONS,
+    "gpu_all_rows_results.md": gpu_all_rows.SECTIONS,
     "inference_results.md": inference.SECTIONS,
     "cluster_results.md": cluster.SECTIONS,
 }

@@ -56,6 +56,7 @@ SCRIPTS = (
     "bench_classes.py",
     "bench_gpu.py",
     "gpu_model.py",
+    "gpu_all_rows.py",
     "gpu_shares.py",
     "bench_portfolio.py",
     "bench_encoding.py",

@@ -17,6 +17,7 @@ from gpukfl.methods._agop import (
 from gpukfl.methods._all_rows import (
     AllRowsSolution,
     centers_preconditioner,
+    solve_by_early_stopping,
     solve_by_factor,
     solve_by_products,
 )
@@ -285,6 +286,7 @@ __all__ = [
     "right_singular_vectors",
     "scored_rows",
     "solve_by_conjugate_gradients",
+    "solve_by_early_stopping",
     "solve_by_factor",
     "solve_by_products",
     "solve_with_intercept",

@@ -10,30 +10,55 @@ is, by a Cholesky factor, which takes n³ / 3 operations. Residuals are of float
 solve is of the last one, so that the solution is that of float64 (Carson and Higham, "Accelerating
 the solution of linear systems by iterative refinement in three precisions", SIAM J. Sci. Comput.
 40(2), 2018). Nothing of float64 and order n² is stored.
+
+Of very many samples some are held out, and products go on until their error stops falling; then
+all samples are solved for to the residual of that moment.
 """
 
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from gpukfl.core._array import Array, array_namespace, clip, epsilon, like, sample_norm, to_double
-from gpukfl.core._results import Status
+from gpukfl.core._array import (
+    Array,
+    array_namespace,
+    clip,
+    epsilon,
+    like,
+    sample_dot,
+    sample_norm,
+    to_double,
+)
+from gpukfl.core._results import Solution, Status
 from gpukfl.kernels import Kernel
 from gpukfl.linalg import CholeskyFactor, each_block
 from gpukfl.methods._nystrom import indefinite_error
 from gpukfl.operators import KernelOperator
 from gpukfl.partitioned._rows import Rows
-from gpukfl.solvers import ConjugateGradient
+from gpukfl.solvers import ConjugateGradient, EarlyStopping, Stop
 
 # A factor that is hardly rounded takes two or three products
 _BY_FACTOR = ConjugateGradient(1e-9, max_iter=100, check_every=1, n_kept=30)
 # Of more products a factor takes less time; float32 alone comes no further
 _BY_PRODUCTS = ConjugateGradient(3e-3, max_iter=150, check_every=5)
+# Of many rows a product takes longer than a look at the error of those that are held out
+_UNTIL_STOPPED = ConjugateGradient(0.0, max_iter=200, check_every=1)
+# Directions that are kept, and their elements at most: rounding then decides no step
+_KEPT, _KEPT_ELEMENTS = 50, 2**26
+_GAINED = 1e-3  # share by which squared errors must fall to be a gain
+# Products without a gain that end it: few where the residual of the targets is small; where it is
+# not, errors of a poor preconditioner rest or rise for a dozen products and then fall again
+_SMALL, _FEW_VAIN, _MANY_VAIN = 0.1, 4, 16
+_FIRST_SHARE = 0.7  # of the time, after which those with rows held out end
+_LOST = 1e4  # times the first residual, above which rounding has made directions of noise
+_SOLVED = 1e-7  # residual of a target below which rounding to float32 is all that is left
 _PASSES = 8  # of refinement, each of which leaves some thousandths
 _GAIN = 0.5  # of the residual that a pass must take, or rounding does not let it
 # Rounding moves eigenvalues of a kernel matrix by some epsilon √n of its mean diagonal: of a shift
@@ -60,6 +85,11 @@ class AllRowsSolution:
     jitter : float
         What was added to the diagonal of a factored matrix, in units of its mean. The solution is
         without it.
+    errors : tuple of float
+        Squared errors on rows that were held out, in units of those of 0: after each product
+        without these rows.
+    centers_error : float, optional
+        The same of the centres alone.
     """
 
     alpha: Array
@@ -67,6 +97,15 @@ class AllRowsSolution:
     n_iter: int
     residual: float
     jitter: float = 0.0
+    errors: tuple[float, ...] = ()
+    centers_error: float | None = None
+
+    @property
+    def beats_centers(self) -> bool:
+        """Whether the lowest error on rows held out is below that of the centres alone."""
+        return self.centers_error is not None and min(self.errors, default=math.inf) < (
+            self.centers_error
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +135,31 @@ class _System:
     def apply(self, V: Array, /) -> Array:
         """Multiply the matrix with V (n, t), in float64."""
         return self.weigh(multiply_symmetric(self.kernel, self.X, self.weigh(V))) + self.shift * V
+
+    def in_half(self) -> Apply:
+        """Return `apply` by kernel values of float32, which are kept where they fit."""
+        xp = array_namespace(self.X)
+        few = xp.astype(self.X, xp.float32)
+        rounded = KernelOperator(self.kernel, Rows(few, few[:0, 0]), few, keep=True)
+
+        def apply(V: Array) -> Array:
+            product = rounded @ xp.astype(self.weigh(V), xp.float32)
+            return self.weigh(to_double(product)) + self.shift * V
+
+        return apply
+
+    @cached_property
+    def mean_diagonal(self) -> float:
+        """Mean of the diagonal without the shift, 1 for 0."""
+        own = self.weigh(self.weigh(self.kernel.diagonal(self.X)[:, None]))
+        return float(array_namespace(own).mean(own)) or 1.0
+
+    @property
+    def rounding(self) -> float:
+        """By how much rounding to float32 moves eigenvalues."""
+        xp = array_namespace(self.X)
+        few = xp.zeros(0, **{**like(self.X), "dtype": xp.float32})
+        return _ROUNDING * epsilon(few) * math.sqrt(self.X.shape[0]) * self.mean_diagonal
 
     def weigh(self, V: Array, /) -> Array:
         """Multiply V (n, t) by the roots of the weights."""
@@ -204,14 +268,7 @@ def solve_by_products(
     are a quarter of the memory that may be used; each pass n² / 2 values of float64.
     """
     system = _System.from_targets(kernel, X, Y, weights, shift)
-    xp = array_namespace(system.X)
-    few = xp.astype(system.X, xp.float32)
-    rounded = KernelOperator(kernel, Rows(few, few[:0, 0]), few, keep=True)
-
-    def apply(V: Array) -> Array:
-        product = rounded @ xp.astype(system.weigh(V), xp.float32)
-        return system.weigh(to_double(product)) + shift * V
-
+    xp, apply = array_namespace(system.X), system.in_half()
     x, r, n_iter, left = xp.zeros_like(system.right), system.right, 0, 1.0
     for _ in range(_PASSES):
         unit = _sizes(r)
@@ -227,6 +284,178 @@ def solve_by_products(
             break
         left = solution.residual
     return replace(solution, status=Status.STALLED)
+
+
+def solve_by_early_stopping(
+    kernel: Kernel,
+    X: Array,
+    Y: Array,
+    weights: Array | None,
+    /,
+    *,
+    shift: float,
+    centers: KernelOperator,
+    factors: tuple[CholeskyFactor, CholeskyFactor],
+    n_held: int,
+    max_time: float | None = None,
+    solver: ConjugateGradient = _UNTIL_STOPPED,
+) -> AllRowsSolution:
+    r"""Solve by products until the error on the last rows, which are held out, stops falling.
+
+    Held-out rows are rows without coefficients, which the preconditioner leaves at 0: what the
+    iteration calls their residual is then the error of its prediction, and costs nothing. From the
+    iterate of the lowest error the iteration goes on with all rows, until their residual is no
+    larger, of each target and for each row, than that of the other rows was there. Where that is
+    not reached, the iterate of the smallest residual is taken.
+
+    Parameters
+    ----------
+    kernel, X, Y, weights, shift
+        As of `solve_by_factor`.
+    centers : KernelOperator
+        Kernel between all samples and q of them, in float64.
+    factors : tuple of CholeskyFactor
+        As of `NystromSystem.factors`, of all samples.
+    n_held : int
+        Rows that are held out at first, from 1 to n - 1: the last ones, none of them a centre.
+    max_time : float, optional
+        Seconds. The best iterate until then is kept.
+    solver : ConjugateGradient
+        Products at most, and how often the error is looked at. Nothing else of it is used.
+
+    Returns
+    -------
+    AllRowsSolution
+        `Status.EARLY_STOPPED` where the error stopped falling. Where there was no time, or Ctrl-C
+        ended it with `Status.INTERRUPTED`, rows that were held out may have coefficients of 0; an
+        interrupted one has the residual of the recursion.
+
+    Raises
+    ------
+    numpy.linalg.LinAlgError
+        If rounding makes the factor without the held-out rows indefinite.
+
+    Notes
+    -----
+    A product takes n² kernel values of float32, which are kept between products where 8 n² bytes
+    are a quarter of the memory that may be used, or n² / 2 of float64 where float32 cannot tell the
+    shift from rounding; a preconditioner 2 n q of float64, and the last residual n² / 2. Nothing
+    else of order n² is stored.
+    """
+    begun = time.perf_counter()
+    system = _System.from_targets(kernel, X, Y, weights, shift)
+    held = _HeldOut.from_rows(system, centers, factors, n_held)
+    ends = [None if max_time is None else begun + share * max_time for share in (_FIRST_SHARE, 1.0)]
+    kept = min(_KEPT, _KEPT_ELEMENTS // math.prod(Y.shape))
+    solver = replace(solver, rtol=0.0, atol=0.0, n_kept=kept)
+    # A shift that float32 rounds away takes products of float64
+    apply = system.in_half() if shift > system.rounding else system.apply
+    rule = EarlyStopping(held.error, _GAINED, _MANY_VAIN, ends[0])
+
+    def stop(k: int, x: Array, r: Array) -> Status | None:
+        left, ended = _largest_norm(r[: held.first, :]), rule(k, x, r)
+        if left <= _SMALL and rule.waited >= _FEW_VAIN:
+            return Status.EARLY_STOPPED
+        return ended or (Status.STALLED if left <= _SOLVED else None)
+
+    found = _solve(solver, apply, system.right, held.precondition, rule, stop)
+    status, n_iter, x, r = found.status, found.n_iter, found.x, found.residual
+    if status not in (Status.INTERRUPTED, Status.TIME_LIMIT):
+        # Nothing is held out any more: what was its error is a residual now
+        inverse = centers_preconditioner(centers, *factors, weights, shift=shift)
+        unit = clip(held.scale * sample_norm(r[: held.first, :]), low=_SOLVED)
+        last = EarlyStopping(lambda _, r: _largest_norm(r), patience=None, deadline=ends[1])
+        found = _solve(replace(solver, atol=1.0), apply, r / unit, inverse, last, last)
+        n_iter, x, r = n_iter + found.n_iter, x + unit * found.x, unit * found.residual
+        status = found.status if found.status is Status.INTERRUPTED else status
+    if status is not Status.INTERRUPTED:
+        r = system.right - system.apply(x)
+    solution = system.solution(x, status, n_iter, r)
+    return replace(solution, errors=tuple(rule.errors), centers_error=held.centers_error)
+
+
+def _solve(
+    solver: ConjugateGradient,
+    apply: Apply,
+    b: Array,
+    precondition: Apply,
+    rule: EarlyStopping,
+    stop: Stop,
+) -> Solution:
+    """Solve until `stop` ends it; return the best iterate of the rule if it has not converged."""
+    most = _LOST * _largest_norm(b)
+
+    def watch(k: int, x: Array, r: Array) -> Status | None:
+        lost = not _largest_norm(r) <= most
+        return stop(k, x, r) or (Status.STALLED if lost else None)
+
+    try:
+        found = solver.solve(apply, b, precondition=precondition, stop=watch)
+    except KeyboardInterrupt:
+        found = Solution(0.0 * b, Status.INTERRUPTED, 0, b)
+    if found.status is Status.CONVERGED or rule.best is None:
+        return found
+    k, x, r = rule.best
+    return Solution(x, found.status, k, r)
+
+
+def _largest_norm(r: Array) -> float:
+    """Return the largest norm of a column of r (n, t)."""
+    return float(array_namespace(r).max(sample_norm(r)))
+
+
+@dataclass(frozen=True, eq=False)
+class _HeldOut:
+    """The last rows of a system, without coefficients."""
+
+    first: int  # of the rows that are held out
+    scale: float  # of the norms of residuals of all rows, in units of those of the others
+    squares: float  # of the targets that are held out
+    precondition: Apply  # which leaves these rows at 0
+    centers_error: float  # squared, of the centres alone, in units of the targets
+
+    @classmethod
+    def from_rows(
+        cls,
+        system: _System,
+        centers: KernelOperator,
+        factors: tuple[CholeskyFactor, CholeskyFactor],
+        n_held: int,
+        /,
+    ) -> _HeldOut:
+        """Take the held-out rows out of the sums of the centres."""
+        (core, inner), n = factors, system.X.shape[0]
+        first, xp = n - n_held, array_namespace(system.right)
+        rows = centers.values(first, n)
+        if system.roots is not None:
+            rows = system.roots[first:, :] * rows
+        features = core.solve_lower(rows.T)  # (q, h)
+        inner = CholeskyFactor.factor(inner.L @ inner.L.T - features @ features.T, overwrite=True)
+        weights = None if system.roots is None else system.roots**2
+        inverse = centers_preconditioner(centers, core, inner, weights, shift=system.shift)
+        inside = xp.zeros_like(system.right[:, :1])
+        inside[:first, :] = 1.0
+        target = system.right[first:, :]
+        moment = core.solve_lower(centers.adjoint(system.weigh(inside * system.right)))
+        left = target - features.T @ inner.solve(moment)
+        squares = float(xp.sum(sample_dot(target, target)))
+        return cls(
+            first,
+            math.sqrt(n / first),
+            squares,
+            lambda r: inside * inverse(inside * r),
+            _share(left, squares),
+        )
+
+    def error(self, _: Array, r: Array) -> float:
+        """Return the squared error on the rows that are held out."""
+        return _share(r[self.first :, :], self.squares)
+
+
+def _share(left: Array, squares: float) -> float:
+    """Return the sum of the squares of (h, t) in units of others, NaN where these are 0."""
+    xp = array_namespace(left)
+    return float(xp.sum(sample_dot(left, left))) / squares if squares > 0 else math.nan
 
 
 def centers_preconditioner(
@@ -301,8 +530,7 @@ def _factor_in_half(system: _System) -> tuple[CholeskyFactor, float]:
     X, shift = system.X, system.shift
     xp, n = array_namespace(X), X.shape[0]
     few = {**like(X), "dtype": xp.float32}
-    mean = float(xp.mean(system.weigh(system.weigh(system.kernel.diagonal(X)[:, None])))) or 1.0
-    least = _ROUNDING * epsilon(xp.zeros(0, **few)) * math.sqrt(n) * mean
+    mean, least = system.mean_diagonal, system.rounding
     jitter = max(least - shift, 0.0)
     while True:
         try:

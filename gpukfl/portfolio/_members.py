@@ -105,12 +105,12 @@ class Member:
     def in_fold(self, n: int, /) -> Member:
         """Return the member as folds of n rows fit it.
 
-        By evidence the last fit has all of many rows for centres. Those of folds have some: they
-        weigh the member, and would take most of the time.
+        The last fit of HKRR has all of many rows for centres. Those of folds have some: they weigh
+        the member, and would take most of the time.
         """
         e = self.estimator
-        by_evidence = isinstance(e, (HKRRRegressor, HKRRClassifier)) and e.criterion == "evidence"
-        if not by_evidence or e.n_centers != "auto" or n <= ALL_CENTERS:
+        is_hkrr = isinstance(e, (HKRRRegressor, HKRRClassifier))
+        if not is_hkrr or e.n_centers != "auto" or n <= ALL_CENTERS:
             return self
         return replace(self, estimator=clone(e).set_params(n_centers=Centers(refit=REFIT_CENTERS)))
 

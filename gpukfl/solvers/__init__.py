@@ -2,6 +2,7 @@
 
 from gpukfl.solvers._cg import ConjugateGradient
 from gpukfl.solvers._cg_on_sums import ConjugateGradientOnSums
+from gpukfl.solvers._early_stopping import EarlyStopping, Stop
 from gpukfl.solvers._lasso import Lasso, LassoFit, largest_penalty
 from gpukfl.solvers._lbfgs import LBFGS, Descent
 from gpukfl.solvers._nystrom import NystromPreconditioner
@@ -26,6 +27,7 @@ __all__ = [
     "ConjugateGradient",
     "ConjugateGradientOnSums",
     "Descent",
+    "EarlyStopping",
     "Evaluation",
     "Lasso",
     "LassoFit",
@@ -33,6 +35,7 @@ __all__ = [
     "ProjectedDescent",
     "ProjectedGradient",
     "ProximalGradient",
+    "Stop",
     "Trace",
     "TwoBlockDescent",
     "TwoBlockFunction",

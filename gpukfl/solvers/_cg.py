@@ -24,6 +24,7 @@ from gpukfl.linalg import (
     conjugate_step,
     record,
 )
+from gpukfl.solvers._early_stopping import Stop
 
 _HARMLESS = 3  # steps after which rounding has not yet grown
 _BLOCK = 2**16  # elements of directions that are kept together, ...
@@ -100,6 +101,7 @@ class ConjugateGradient:
         precondition: Callable[[Array], Array] | None = None,
         measure: Measure | None = None,
         enough: Callable[[Array], bool] = lambda measured: False,  # noqa: ARG005
+        stop: Stop | None = None,
     ) -> Solution:
         r"""Solve ``A x = b``.
 
@@ -120,6 +122,10 @@ class ConjugateGradient:
         enough : callable
             ``enough(measured)`` is asked at every check, with a host array (t,), where there is
             something to `measure`; True stops with `Status.DECIDED`.
+        stop : callable, optional
+            ``stop(k, x, r)`` is asked at every check that the tolerance does not end, with the
+            iterate and the residual of the recursion; a status ends the iteration there. See
+            `EarlyStopping`. What it reads of them waits for the device, which `enough` does not.
 
         Returns
         -------
@@ -138,7 +144,7 @@ class ConjugateGradient:
         # Of what cannot be measured NaN, which no residual is below
         lost = (size == 0.0) & xp.any(b != 0.0, axis=0) | ~xp.isfinite(size)
         tol = xp.where(lost, xp.full_like(size, math.nan), clip(self.rtol * size, low=self.atol))
-        log = _Log(self.read_every, tol, measure, enough)
+        log = _Log(self.read_every, tol, measure, enough, stop)
         return replace(self._iterate(A, b, tol, start, precondition, log), size=size)
 
     def _iterate(
@@ -238,8 +244,9 @@ class _Log:
         tol: Array,
         measure: Measure | None,
         enough: Callable[[Array], bool],
+        stop: Stop | None,
     ) -> None:
-        self.length, self.measure, self.enough = length, measure, enough
+        self.length, self.measure, self.enough, self.stop = length, measure, enough, stop
         shape = (length + 1, 3, math.prod(tol.shape))
         self._numbers = array_namespace(tol).empty(shape, **double_like(tol))
         record(self._numbers, length, tol, tol, tol)
@@ -273,6 +280,8 @@ class _Log:
             total = float(squares.sum())
             if self._best is None or total < self._least:
                 self._best, self._least = state, total
+            if status is None and self.stop is not None:
+                status = self.stop(*state)
             if status is not None:
                 return status, *(self._best if status is Status.BREAKDOWN else state)
         return None

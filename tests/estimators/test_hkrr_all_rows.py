@@ -5,6 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 from brief import hkrr
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
@@ -13,8 +14,9 @@ from gpukfl import HKRRRegressor
 from gpukfl.core._results import Status
 from gpukfl.estimators.hkrr import Centers, _data
 from gpukfl.estimators.hkrr import _fit as _method
+from gpukfl.methods import _all_rows
 
-N, D, Q = 300, 3, 40
+N, D, Q, FEW = 300, 3, 40, 8
 RNG = np.random.default_rng(0)
 X, NEW = RNG.standard_normal((N, D)), RNG.standard_normal((100, D))
 Y = np.sin(2 * X[:, 0]) + X[:, 1] + 0.2 * RNG.standard_normal(N)
@@ -98,11 +100,71 @@ def test_where_all_rows_are_not_solved_centres_stay(monkeypatch, ended):
     again = HKRRRegressor(**BY_EVIDENCE()).fit(X, Y)  # by a factor
     assert again.centers_.shape == (N, D)
     monkeypatch.setattr(_data, "solve_by_factor", partial(failed, ended))
-    assert HKRRRegressor(**BY_EVIDENCE()).fit(X, Y).centers_.shape == (Q, D)
+    early = _data.solve_by_early_stopping
+    for error, centers in ((0.0, N), (9.0, Q)):  # on rows that are held out
+
+        def tell(*given, error=error, **more):
+            return _data.replace(early(*given, **more), errors=(error,))
+
+        monkeypatch.setattr(_data, "solve_by_early_stopping", tell)
+        assert HKRRRegressor(**BY_EVIDENCE()).fit(X, Y).centers_.shape == (centers, D)
 
 
 def failed(ended, kernel, X, Y, weights, /, **_):
     return _data.AllRowsSolution(0.0 * Y, ended, 12, 0.5)
+
+
+@pytest.fixture
+def very_many(monkeypatch):
+    """Let so many rows be more than are solved for, centres too few, and many held out."""
+    monkeypatch.setattr(_data, "_SOLVED_ROWS", 100)
+    monkeypatch.setattr(_data, "_HELD_OUT_SHARE", 0.3)
+    monkeypatch.setattr(_data, "REFIT_CENTERS", FEW)
+
+
+@pytest.mark.usefixtures("very_many")
+@pytest.mark.parametrize("weights", [None, WEIGHTS])
+@pytest.mark.parametrize("targets", [1, 2])
+def test_very_many_rows_are_solved_until_held_out_errors_stop(capsys, weights, targets):
+    y = np.stack([Y, np.cos(X[:, 1]) + Y - X[:, 1]], axis=1)[:, :targets]
+    settings = BY_EVIDENCE(scaling=None)
+    exact = HKRRRegressor(**settings, n_centers=Centers(refit=N)).fit(X, y, sample_weight=weights)
+    found = HKRRRegressor(**settings, verbose=1).fit(X, y, sample_weight=weights)
+    said = capsys.readouterr().err
+    assert f"all {N} rows as centres: the validation score stopped improving" in said
+    assert "times those by centres" in said
+    assert found.centers_.shape == (N, D)
+    changed = found.predict(NEW) - exact.predict(NEW)
+    assert np.sqrt(np.mean(changed**2, axis=0)).max() < exact.noise_.max()
+
+
+@pytest.mark.usefixtures("very_many")
+@pytest.mark.parametrize("optimizer", ["agop", "lbfgs"])
+def test_other_ways_to_a_map_go_on_to_very_many_rows(optimizer):
+    asked = hkrr(optimizer=optimizer, n_centers=Centers(20, refit="all"), random_state=0)
+    assert HKRRRegressor(**asked).fit(X, Y).centers_.shape == (N, D)
+    with gpukfl.memory_budget(2**20):
+        assert HKRRRegressor(**asked).fit(X, Y).centers_.shape == (N, D)
+
+
+@pytest.mark.usefixtures("very_many")
+@pytest.mark.parametrize(("at", "centers"), [(1, FEW), (12, N)])
+def test_ctrl_c_in_the_last_fit_keeps_the_better_model(monkeypatch, at, centers):
+    products = []
+
+    class Watched(_all_rows.KernelOperator):
+        def __matmul__(self, V):
+            products.append(V)
+            if len(products) == at:
+                raise KeyboardInterrupt
+            return super().__matmul__(V)
+
+    monkeypatch.setattr(_all_rows, "KernelOperator", Watched)
+    with pytest.warns(ConvergenceWarning, match="interrupted"):
+        model = HKRRRegressor(**BY_EVIDENCE()).fit(X, Y)
+    assert model.status_ == "INTERRUPTED"
+    assert model.centers_.shape == (centers, D)
+    assert np.isfinite(model.predict(NEW)).all()
 
 
 def test_where_there_is_no_time_or_memory_centres_stay():

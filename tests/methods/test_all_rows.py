@@ -1,5 +1,7 @@
 """All samples as centres: float32 with refinement solves as a dense factor of float64 does."""
 
+from dataclasses import replace
+
 import numpy as np
 import oracles
 import pytest
@@ -9,7 +11,9 @@ from gpukfl.core._results import Status
 from gpukfl.kernels import Gaussian, Matern32
 from gpukfl.methods import (
     NystromSystem,
+    _all_rows,
     centers_preconditioner,
+    solve_by_early_stopping,
     solve_by_factor,
     solve_by_products,
 )
@@ -20,7 +24,7 @@ from gpukfl.solvers import ConjugateGradient
 
 pytestmark = pytest.mark.entered
 weighted = pytest.mark.parametrize("weighted", [False, True])
-N, Q = 150, 30
+N, Q, HELD = 150, 30, 30
 
 
 class Data:
@@ -43,12 +47,34 @@ class Data:
         K = oracles.gaussian(self.X, self.X, 1.0)
         return s * np.linalg.solve(s * K * s.T + shift * np.eye(N), s * self.Y)
 
-    def preconditioner(self, shift):
+    def centers(self, shift, q=Q):
         kernel, X, Y, weights = self.given()
-        operator = KernelOperator(kernel, Rows(X, X[:0, 0]), X[:Q, :], keep=True)
+        operator = KernelOperator(kernel, Rows(X, X[:0, 0]), X[:q, :], keep=True)
         system = NystromSystem.from_rows(operator, Y, weights)
-        factors = system.factors(shift / system.weight)
-        return centers_preconditioner(operator, *factors, weights, shift=shift)
+        return operator, system.factors(shift / system.weight)
+
+    def preconditioner(self, shift):
+        operator, factors = self.centers(shift)
+        return centers_preconditioner(operator, *factors, self.weights, shift=shift)
+
+    def by_early_stopping(self, shift, q=Q, **more):
+        operator, factors = self.centers(shift, q)
+        given = self.given(), dict(shift=shift, centers=operator, factors=factors, n_held=HELD)
+        return solve_by_early_stopping(*given[0], **given[1], **more)
+
+    def error_without(self, shift, q=None):
+        """Squared error on the last rows of a solve with the others: by all, or q centres."""
+        m, D = N - HELD, self.D
+        K, s = oracles.gaussian(self.X, self.X, 1.0), np.sqrt(self.D[: N - HELD])
+        if q is None:
+            A = s * K[:m, :m] * s.T + shift * np.eye(m)
+            fitted = K[m:, :m] @ (s * np.linalg.solve(A, s * self.Y[:m]))
+        else:
+            S = K[:m, :q].T @ (D[:m] * K[:m, :q]) + shift * (K[:q, :q] + 1e-10 * np.eye(q))
+            fitted = K[m:, :q] @ np.linalg.solve(S, K[:m, :q].T @ (D[:m] * self.Y[:m]))
+        size = np.linalg.norm(np.sqrt(D) * self.Y, axis=0)  # targets count alike
+        left, target = (np.sqrt(D[m:]) * V / size for V in (self.Y[m:] - fitted, self.Y[m:]))
+        return np.sum(left**2) / np.sum(target**2)
 
     def by_products(self, shift, **more):
         inverse = self.preconditioner(shift)
@@ -114,6 +140,119 @@ def test_every_solve_says_how_it_ended(on_double):
     assert 1e-9 < near.residual <= 0.1 * left.max()
     # Float32 cannot tell this shift from rounding
     assert data.by_products(1e-13).status is not Status.CONVERGED
+
+
+@pytest.fixture
+def to_the_end(monkeypatch):
+    """Let held-out errors not end a solve before it has converged."""
+    for name in ("_FEW_VAIN", "_MANY_VAIN"):
+        monkeypatch.setattr(_all_rows, name, 25)
+
+
+@weighted
+@pytest.mark.parametrize("shift", [0.5, 1e-2])
+@pytest.mark.usefixtures("to_the_end")
+def test_held_out_errors_are_those_of_solves_without_the_rows(on_double, weighted, shift):
+    data = Data(on_double, weighted=weighted)
+    found = data.by_early_stopping(shift, q=10)
+    assert found.errors[0] == pytest.approx(1.0)  # of no product
+    assert found.centers_error == pytest.approx(data.error_without(shift, 10), rel=1e-4)
+    assert found.errors[-1] == pytest.approx(data.error_without(shift), rel=1e-3)
+    assert found.beats_centers == (min(found.errors) < found.centers_error)
+
+
+@weighted
+def test_early_stopping_predicts_as_the_exact_solve(on, weighted):
+    shift, data = 0.5, Data(on, weighted=weighted)
+    found = data.by_early_stopping(shift, q=10)
+    exact, alpha = data.expected(shift), on.host(found.alpha)
+    assert found.status is Status.EARLY_STOPPED
+    assert alpha[N - HELD :].all()  # every row is a centre
+    K, s = oracles.gaussian(data.X, data.X, 1.0), np.sqrt(data.D)
+    changed, left = K @ alpha - K @ exact, data.Y - K @ exact
+    assert np.linalg.norm(s * changed) <= 0.3 * np.linalg.norm(s * left)
+    missing = s * (data.Y - K @ alpha) - shift * alpha / s
+    relative = np.linalg.norm(missing, axis=0) / np.linalg.norm(s * data.Y, axis=0)
+    assert found.residual == pytest.approx(relative.max(), rel=1e-6)
+
+
+@weighted
+def test_a_run_to_the_end_is_the_exact_solve(on_double, weighted, monkeypatch):
+    monkeypatch.setattr(_all_rows, "_share", lambda *_: np.nan)  # nothing ends it before
+    data = Data(on_double, weighted=weighted)
+    found = data.by_early_stopping(0.1)
+    assert found.status is Status.STALLED
+    assert found.residual < 1e-5
+    data.check(replace(found, status=Status.CONVERGED), 0.1, near=1e-3)
+
+
+@pytest.mark.parametrize("q", [5, 20])
+def test_the_error_where_it_stops_is_near_that_of_a_long_run(on_double, request, q):
+    data, shifts = Data(on_double), (0.5, 1e-2, 1e-3)
+    stopped = [data.by_early_stopping(shift, q=q) for shift in shifts]
+    request.getfixturevalue("to_the_end")
+    for shift, found in zip(shifts, stopped, strict=True):
+        long = data.by_early_stopping(shift, q=q)
+        assert found.status is Status.EARLY_STOPPED
+        assert len(found.errors) < len(long.errors)
+        assert min(found.errors) <= 1.02 * min(long.errors)
+
+
+def test_early_stopping_knows_no_units_and_keeps_zeros(on_double):
+    for unit in (1e-60, 1.0, 1e60):
+        data = Data(on_double, unit=unit)
+        data.Y[:, 1] = 0.0
+        found = data.by_early_stopping(0.1)
+        alpha = on_double.host(found.alpha)
+        assert np.isfinite(alpha).all()
+        assert not alpha[:, 1].any()
+        np.testing.assert_allclose(
+            oracles.gaussian(data.X, data.X, 1.0) @ alpha / unit,
+            oracles.gaussian(data.X, data.X, 1.0) @ data.expected(0.1) / unit,
+            atol=0.1,
+        )
+
+
+def test_rows_of_weight_zero_that_are_held_out_say_nothing(on_double):
+    data = Data(on_double, weighted=True)
+    data.D[N - HELD :] = 0.0
+    data.weights = on_double.put(data.D, "float64")
+    found = data.by_early_stopping(0.1, solver=ConjugateGradient(max_iter=30, check_every=1))
+    assert np.isnan(found.errors).all()
+    data.check(replace(found, status=Status.CONVERGED), 0.1, near=1e-3)
+
+
+def test_without_time_and_on_interruption_the_best_iterate_is_kept(on_double, monkeypatch):
+    data = Data(on_double)
+    late = data.by_early_stopping(0.1, max_time=1e-9)
+    assert late.status is Status.TIME_LIMIT
+    assert late.n_iter == 0
+    ends = [interrupted(monkeypatch, data, at) for at in (1, 4, 10**9)]
+    (first, _), (some, _), (whole, count) = ends
+    assert [one.status for one, _ in ends] == [Status.INTERRUPTED] * 2 + [Status.EARLY_STOPPED]
+    assert (first.n_iter, not on_double.host(first.alpha).any()) == (0, True)
+    assert some.errors == whole.errors[:4]
+    for at in range(len(whole.errors) + 1, count + 1):  # with all rows
+        later, _ = interrupted(monkeypatch, data, at)
+        assert later.status is Status.INTERRUPTED
+        assert later.errors == whole.errors
+        assert later.residual < some.residual
+
+
+def interrupted(monkeypatch, data, at):
+    """Solve until Ctrl-C comes in a product; also return how many there were."""
+    products = []
+
+    class Watched(KernelOperator):
+        def __matmul__(self, V):
+            products.append(V)
+            if len(products) == at:
+                raise KeyboardInterrupt
+            return super().__matmul__(V)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(_all_rows, "KernelOperator", Watched)
+        return data.by_early_stopping(0.1, q=5), len(products)
 
 
 def test_a_matrix_that_is_not_definite_is_an_error(on_double):

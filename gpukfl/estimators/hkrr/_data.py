@@ -23,9 +23,9 @@ from gpukfl.core._array import (
     to_double,
     to_host,
 )
-from gpukfl.core._memory import available_memory
+from gpukfl.core._memory import MAX_ELEMENTS, available_memory
 from gpukfl.core._places import Place
-from gpukfl.core._random import remaining_indices
+from gpukfl.core._random import draw_indices, remaining_indices
 from gpukfl.core._results import History, Status
 from gpukfl.core._warnings import warn
 from gpukfl.estimators._data import Data, HeldOut, draw_weighted_rows, truncate
@@ -66,6 +66,7 @@ from gpukfl.methods import (
     prior_means,
     resized_map,
     right_singular_vectors,
+    solve_by_early_stopping,
     solve_by_factor,
     solve_by_products,
     total_weight,
@@ -90,9 +91,13 @@ _MOST_GRADIENTS = 1000  # of many features, at all targets: their directions tak
 # Of the last fit. With all of 6000 samples for centres it takes n³/3 operations, no more than with
 # 3000 of them; within training samples of four sets errors fell by up to 4 %
 ALL_CENTERS, REFIT_CENTERS = 6_000, 2_000
-# Rows up to which they are all centres in the end, by conjugate gradients: a product with the
-# kernel of 20 000 rows in float32 takes .2 s of a core, and some 30 are needed
+# Rows up to which they are all centres in the end, on a host and on a GPU: a product with the
+# kernel of 20 000 rows in float32 takes .2 s of a core, and some 30 are needed; by a model one of
+# 200 000 rows takes 1 s of an H100, and of a million 26 s: these must be asked for
 _ALL_ROWS, _ALL_ROWS_OF_GPU = 20_000, 200_000
+# Up to which their system is solved; of more, until the error on rows held out stops falling
+_SOLVED_ROWS, _SOLVED_ROWS_OF_GPU = 20_000, 100_000
+_HELD_OUT, _HELD_OUT_SHARE = 2_000, 0.05
 _BYTES_OF_PAIRS = 32  # for a pair of rows, so that a kernel of float32 is kept on a host
 _BYTES_OF_FACTOR = 8  # for a pair of rows, of a factor in float32 and what it is made of
 # Of what the fit leaves of the targets, that the solver may leave too: so errors on other rows
@@ -149,6 +154,12 @@ class AllRows:
     Z: Array  # (n, d), in the precision of the problem
     solution: AllRowsSolution
     squares: Array  # (t,), of the amplitudes of the functions in units of the shift
+
+    @classmethod
+    def from_solution(cls, Z: Array, Y: Array, solution: AllRowsSolution, /) -> Self:
+        """Return the fit to targets Y (n, t)."""
+        squares = array_namespace(Y).sum(Y * solution.alpha, axis=0) / Y.shape[0]
+        return cls(Z, solution, squares)
 
 
 @dataclass(frozen=True, eq=False)
@@ -383,7 +394,13 @@ class HyperKernelProblem(Data):
         alpha = objective.minimize_alpha(model.B / model.lengthscale)
         return replace(model, alpha=alpha, jitter=Jitter.from_factor(objective.factor))
 
-    def refit(self, model: SolvedModel, n_centers: int, tuned: TunedRefit | None) -> SolvedModel:
+    def refit(
+        self,
+        model: SolvedModel,
+        n_centers: int,
+        tuned: TunedRefit | None,
+        left: Callable[[], float | None] = lambda: None,
+    ) -> SolvedModel:
         """Solve with more centres at the learned map, and tune ridge and lengthscale again.
 
         As rows held out ask for that have `tuned` them (Appendix D.1). Without, rows are left out
@@ -401,7 +418,10 @@ class HyperKernelProblem(Data):
         ridge, lengthscale = tuned.path.largest_good(), tuned.stretch * model.lengthscale
         found = SolvedModel(model.B, lengthscale, model.Z, model.alpha, ridge, model.jitter, tuned)
         if n_centers >= self.n and self.rows.partitioning is None:
-            return self._solve_with_all(found)
+            return self._solve_with_all(found, left)
+        # Where there is no time for as many as are wanted, there is none for all
+        if self.takes_all_rows and n_centers >= min(self.n_refit_centers(), REFIT_CENTERS):
+            return self._solve_on(found, n_centers, left)
         return self._solve_with_some(found, self.center_index(n_centers, model.B))[0]
 
     def _solve_with_some(
@@ -413,17 +433,12 @@ class HyperKernelProblem(Data):
         alpha, factor = system.solve(model.ridge)
         return replace(model, Z=Z, alpha=alpha, jitter=Jitter.from_factor(factor)), system
 
-    def _solve_with_all(self, model: SolvedModel) -> SolvedModel:
+    def _solve_with_all(self, model: SolvedModel, left: Callable[[], float | None]) -> SolvedModel:
         """Solve with all rows as centres: few by a factor of float64, many from some of them."""
         if self.n > ALL_CENTERS:
-            index = self.center_index(REFIT_CENTERS, model.B)
-            some, system = self._solve_with_some(model, index)
-            B = to_double(model.B) / model.lengthscale
-            with contextlib.suppress(np.linalg.LinAlgError):  # of rounding
-                factors, shift = system.factors(model.ridge), self.weight * model.ridge
-                found = self.solve_from_centers(index, B, factors, shift)
-                if found is not None:
-                    return some.with_all_rows(found)
+            found = self._solve_on(model, REFIT_CENTERS, left)
+            if found.solution is not None or self.n > self.n_dense_rows:
+                return found
         Y, weights = self._wide_targets()
         X = array_namespace(Y).astype(self.rows.whole(), Y.dtype)
         B = to_double(model.B) / model.lengthscale
@@ -431,6 +446,22 @@ class HyperKernelProblem(Data):
         alpha, size, _ = DenseSystem.from_kernel(operator.dense(), Y, weights).solve(model.ridge)
         jitter = Jitter(size, size > 0)
         return replace(model, Z=self.rows.whole(), alpha=alpha, jitter=jitter)
+
+    def _solve_on(
+        self, model: SolvedModel, n_centers: int, left: Callable[[], float | None]
+    ) -> SolvedModel:
+        """Solve with some rows as centres, and from there with all, where that can be done."""
+        begun, index = time.perf_counter(), self.center_index(n_centers, model.B)
+        some, system = self._solve_with_some(model, index)
+        if is_late(left(), time.perf_counter() - begun):
+            return some
+        B = to_double(model.B) / model.lengthscale
+        with contextlib.suppress(np.linalg.LinAlgError):  # of rounding
+            factors, shift = system.factors(model.ridge), self.weight * model.ridge
+            found = self.solve_from_centers(index, B, factors, shift, left())
+            if found is not None:
+                return some.with_all_rows(found)
+        return some
 
     def _few(
         self, at_most: int, parts: Sequence[np.ndarray]
@@ -486,17 +517,23 @@ class HyperKernelProblem(Data):
             return self.n
         if wanted is not None and wanted != "auto":
             return min(int(wanted), self.n)
-        fitting = max(int(math.sqrt(available_memory(self.reference) / 64)), 100)
+        fitting = self.n_dense_rows
         if self.n <= min(ALL_CENTERS, fitting):
             return self.n
         return min(REFIT_CENTERS, fitting)
 
     @property
+    def n_dense_rows(self) -> int:
+        """Rows whose kernel matrix in float64, with what is made of it, fits in memory."""
+        return max(int(math.sqrt(available_memory(self.reference) / 64)), 100)
+
+    @property
     def takes_all_rows(self) -> bool:
-        """Whether the last fit goes on from some centres to all rows, by memory and time."""
-        gpu = is_on_gpu(self.reference)
-        asked = self.settings.centers.refit == "auto" and self.rows.partitioning is None
-        if not asked or self.n > (_ALL_ROWS_OF_GPU if gpu else _ALL_ROWS):
+        """Whether the last fit goes on from some centres to all rows, as asked or by memory."""
+        wanted, gpu = self.settings.centers.refit, is_on_gpu(self.reference)
+        if wanted != "auto" or self.rows.partitioning is not None:
+            return wanted == "all" and self.rows.partitioning is None
+        if self.n > (_ALL_ROWS_OF_GPU if gpu else _ALL_ROWS):
             return False
         return gpu or _BYTES_OF_PAIRS * self.n**2 <= available_memory(self.reference)
 
@@ -506,6 +543,7 @@ class HyperKernelProblem(Data):
         B: Array,
         factors: tuple[CholeskyFactor, CholeskyFactor],
         shift: float,
+        left: float | None = None,
     ) -> AllRows | None:
         """Solve with all rows as centres, the rows at `index` first, which are those of `factors`.
 
@@ -519,30 +557,85 @@ class HyperKernelProblem(Data):
             As of `NystromSystem.factors`.
         shift : float
             Of the weighted kernel matrix.
+        left : float, optional
+            Seconds, for very many rows.
 
         Returns
         -------
         AllRows or None
-            None where neither products nor a factor come to the tolerance.
+            None where nothing solves the system, or of very many rows, where all are not asked for,
+            the error on rows that are held out is no lower than by the centres.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            If Ctrl-C ends it before it is better than the centres.
         """
-        order = np.concatenate([index, remaining_indices(index, self.n)])
+        others = remaining_indices(index, self.n)
+        gpu = is_on_gpu(self.reference)
+        if self.n <= (_SOLVED_ROWS_OF_GPU if gpu else _SOLVED_ROWS):
+            found = self._solve_ordered(
+                np.concatenate([index, others]), len(index), B, factors, shift
+            )
+            if found is not None:
+                return found
+        count = max(min(_HELD_OUT, int(_HELD_OUT_SHARE * self.n)), 1)
+        if count >= len(others):
+            return None
+        held = np.sort(draw_indices(self.rng, len(others), count))
+        order = np.concatenate([index, np.delete(others, held), others[held]])
+        Z, X, Y, weights, operator = self._ordered(order, len(index), B)
+        solution = solve_by_early_stopping(
+            self.kernel,
+            X,
+            Y,
+            weights,
+            shift=shift,
+            centers=operator,
+            factors=factors,
+            n_held=count,
+            max_time=left,
+        )
+        asked = self.settings.centers.refit != "auto" and solution.n_iter > 0
+        if asked or solution.beats_centers:
+            return AllRows.from_solution(Z, Y, solution)
+        if solution.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
+        return None
+
+    def _ordered(
+        self, order: np.ndarray, q: int, B: Array
+    ) -> tuple[Array, Array, Array, Array | None, KernelOperator]:
+        """Return rows in an order, mapped ones, targets, weights, and the kernel of the first q."""
         rows, Y, weights = self.rows.take_with(order, *self._wide_targets())
         Z = rows.whole()
         X = apply_map(to_double(Z), to_double(B))
-        operator = KernelOperator(self.kernel, Rows(X, X[:0, 0]), X[: len(index), :], keep=True)
+        operator = KernelOperator(self.kernel, Rows(X, X[:0, 0]), X[:q, :], keep=True)
+        return Z, X, Y, weights, operator
+
+    def _solve_ordered(
+        self,
+        order: np.ndarray,
+        q: int,
+        B: Array,
+        factors: tuple[CholeskyFactor, CholeskyFactor],
+        shift: float,
+    ) -> AllRows | None:
+        """Solve by products, or by a factor where these do not suffice, to the tolerance."""
+        Z, X, Y, weights, operator = self._ordered(order, q, B)
         precondition = centers_preconditioner(operator, *factors, weights, shift=shift)
         given = self.kernel, X, Y, weights
         found = solve_by_products(
             *given, shift=shift, precondition=precondition, share=_SOLVER_SHARE
         )
         if found.status is not Status.CONVERGED:
-            if _BYTES_OF_FACTOR * self.n**2 > available_memory(X):
+            too_large = is_on_gpu(X) and self.n**2 > MAX_ELEMENTS
+            if too_large or _BYTES_OF_FACTOR * self.n**2 > available_memory(X):
                 return None
             found = solve_by_factor(*given, shift=shift, solver=_FEW_PRODUCTS)
         if found.status is not Status.CONVERGED:
             return None
-        xp = array_namespace(Y)
-        return AllRows(Z, found, xp.sum(Y * found.alpha, axis=0) / self.n)
+        return AllRows.from_solution(Z, Y, found)
 
 
 def _take_evenly(sample: Array, at_most: int) -> Array:
@@ -828,7 +921,7 @@ def solve_by_centers(
     """
     problem = problem.with_kernel(metric.kernel(problem.kernel))
     begun = time.perf_counter()
-    index = problem.center_index(count, metric.C)
+    index = problem.center_index(count if count < problem.n else REFIT_CENTERS, metric.C)
     criterion = bound_criterion(problem, problem.rows.gather(index))
     posterior, value = criterion.evaluate(metric.C, metric.ratio)
     jitter, taken = Jitter.from_factor(posterior.factor), replace(metric, ratio=posterior.ratio)
@@ -837,9 +930,14 @@ def solve_by_centers(
     if not problem.takes_all_rows or is_late(left(), time.perf_counter() - begun):
         return EvidenceModel(metric, model, belief)
     factors = posterior.factor.L, posterior.inner
-    found = problem.solve_from_centers(index, metric.C, factors, taken.ratio)
+    try:
+        found = problem.solve_from_centers(index, metric.C, factors, taken.ratio, left())
+    except KeyboardInterrupt:  # the model of the centres is there
+        return EvidenceModel(replace(metric, status=Status.INTERRUPTED), model, belief)
     if found is None:
         return EvidenceModel(metric, model, belief)
+    if found.solution.status is Status.INTERRUPTED:
+        metric = replace(metric, status=Status.INTERRUPTED)
     xp = array_namespace(found.squares)
     squares = xp.where(found.squares > 0, found.squares, xp.ones_like(found.squares))
     return EvidenceModel(metric, model.with_all_rows(found), replace(belief, squares=squares))

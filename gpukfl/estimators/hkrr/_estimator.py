@@ -576,8 +576,8 @@ _PARAMETERS = (
     n_centers : int, "auto" or Centers, default="auto"
         Nyström centres while the map is learned; "auto" is 500, and none by evidence.
         ``Centers(fit, refit, selection)`` of `gpukfl.estimators.hkrr` also says how many the last
-        fit has, by default all of at most 6000 samples, else 2000 or what memory allows, and
-        how they are drawn.
+        fit has, by default all of at most 20,000 samples, or 200,000 on a GPU, where memory and
+        time allow, else 2000, and how they are drawn.
     criterion : {"hold_out", "evidence", "loo", "logistic"} or HoldOut, default="hold_out"
         What the map, its lengthscale and the ridge are chosen by. "hold_out": the paper's, the
         training error with held-out rows to choose components, ridge and steps;

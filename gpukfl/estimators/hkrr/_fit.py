@@ -332,8 +332,9 @@ class HKRR(HKRRMethod):
                 elif refit == "auto":
                     n_centers = affordable_refit_centers(problem, model, run, n_centers)
                 tuned = None if stopped else tuned_settings(choice, problem.n)
-                model = problem.refit(model, n_centers, tuned)
+                model = problem.refit(model, n_centers, tuned, run.remaining_seconds)
                 note_all_rows(model, run)
+                stopped = stopped or is_interrupted(model)
             except KeyboardInterrupt:  # the model of the optimisation is there
                 stopped = True
         return HKRRFitted(fit, model, self._final_status(setting, fit, stopped=stopped), learned)
@@ -467,11 +468,21 @@ def tuned_settings(
 def note_all_rows(model: SolvedModel, run: Run, /) -> None:
     """Say how a last fit with all rows as centres ended."""
     found = model.solution
-    if found is not None:
-        run.note(
-            f"all {model.Z.shape[0]} rows as centres: {found.status.value}, residual "
-            f"{found.residual:.1e} after {found.n_iter} products"
-        )
+    if found is None:
+        return
+    told = (
+        f"all {model.Z.shape[0]} rows as centres: {found.status.value}, residual "
+        f"{found.residual:.1e} after {found.n_iter} products"
+    )
+    if found.errors and found.centers_error:
+        ratio = math.sqrt(min(found.errors) / found.centers_error)
+        told += f", errors on rows held out {ratio:.3f} times those by centres"
+    run.note(told)
+
+
+def is_interrupted(model: SolvedModel, /) -> bool:
+    """Return whether Ctrl-C ended the last fit with all rows as centres."""
+    return model.solution is not None and model.solution.status is Status.INTERRUPTED
 
 
 # ----------------------------------------------------------------------------- by evidence
@@ -551,7 +562,7 @@ class EvidenceHKRR(HKRRMethod):
             if problem.n <= EXACT_ROWS:
                 return solve_logistic(problem, metric)
             return solve_logistic_by_centers(problem, metric, min(LOGISTIC_CENTERS, count))
-        if together and problem.n <= max(EXACT_ROWS, count):
+        if together and problem.n <= max(EXACT_ROWS, min(count, problem.n_dense_rows)):
             return solve_exactly(problem, metric)
         found = solve_by_centers(problem, metric, count, run.remaining_seconds)
         note_all_rows(found.model, run)
@@ -782,6 +793,7 @@ class GradientHKRR(HKRRMethod):
         model = _solve_at_best(part, fit.best)
         try:
             model = self._refit(problem, part, model, choice.setting.tuned, run, stopped=stopped)
+            stopped = stopped or is_interrupted(model)
         except KeyboardInterrupt:  # the model of the best map is there
             stopped = True
         steps = HKRRFit(model.B, model.lengthscale, fit.status, fit.best.score, fit.history)
@@ -813,7 +825,7 @@ class GradientHKRR(HKRRMethod):
         if refit == "auto":
             wanted = affordable_refit_centers(problem, model, run, wanted)
         known = tuned is not None and tuned.serves(problem.n)
-        found = problem.refit(model, wanted, tuned if known else None)
+        found = problem.refit(model, wanted, tuned if known else None, run.remaining_seconds)
         note_all_rows(found, run)
         return found
 

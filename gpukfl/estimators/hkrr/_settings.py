@@ -34,9 +34,10 @@ class Centers:
         bound on up to 20,000 samples, where "auto" takes all pairs of at most 2500 of them.
     refit : int, "auto", "all" or None
         Centres of the last fit, at the learned map; ridge and lengthscale are tuned anew, in closed
-        form. "auto" is all of at most 6000 samples, else 2000, or what memory allows; by evidence
-        it goes on from these to all of at most 20,000 samples, or 200,000 on a GPU. None keeps the
-        model of the optimisation.
+        form. "auto" is all of at most 6000 samples, else 2000, or what memory allows; it goes on
+        from these to all of at most 20,000 samples, or 200,000 on a GPU. "all" takes all of any
+        number: of more than 20,000, or 100,000 on a GPU, until the error on 2000 that are held out
+        stops falling. None keeps the model of the optimisation.
     selection : {"uniform", "leverage", "pivoted"}
         Uniform draws, approximate ridge leverage scores, or randomly pivoted Cholesky.
     """
