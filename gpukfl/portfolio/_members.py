@@ -342,8 +342,7 @@ class MemberCandidate:
     suits : callable
         Whether it is tried for a task.
     like : str
-        The member before it without which it is of no use either, where rows are not few; none
-        where it is empty.
+        The member before it without which it is of no use either; none where it is empty.
     sees : str
         How it sees the rows of a table.
     at_once_from : int
@@ -567,19 +566,22 @@ CANDIDATES = (
     # Of eight sets of few rows these gained .1 % beside two scales, and of 800 rows of kin8nm 13 %:
     # directions are learned that no feature has alone
     MemberCandidate("bkernn", _bkernn(), at_once_from=_SHORT_STEPS),
+    # These take longer than BKerNN, most of it in the first fold: where that was behind, blends of
+    # 22 parts of sets of at most 800 rows lost .01 % without them
     MemberCandidate("hkrr", _hkrr(), like="bkernn"),
     # Of small regressions it took two fifths of the time, and gained nothing
     MemberCandidate(
         "rkhs_weighting",
         _method_maker(RKHSWeightingRegressor, RKHSWeightingClassifier),
         suits=lambda task: task.classes or not _has_few_rows(task),
+        like="bkernn",
     ),
     MemberCandidate(
         "regfeal",
         _method_maker(RegFeaLRegressor, RegFeaLClassifier, scaling="quantile"),
         lambda task: "thorough" if _takes_two_scales(task) else "normal",
         suits=lambda task: task.n <= _MOST and task.d <= _WIDE,
-        like="bkernn",  # which learns directions too, in a third of the time
+        like="bkernn",
     ),
     MemberCandidate("laplace", _kernel_ridge("laplace"), _thorough),
     MemberCandidate(
@@ -673,9 +675,9 @@ def make_constant_member(classes: bool, /) -> Member:
 
 def _make_member(row: MemberCandidate, task: Task, *, blended: bool = True) -> Member:
     sees = row.sees if task.has_levels or (task.of_table and row.sees == CODES) else NUMBERS
-    shown, like = row.name == TREES, row.like if task.n >= _MANY else ""
+    shown = row.name == TREES
     made, from_rows = row.make(task), row.at_once_from
-    return Member(row.name, made, row.power, blended, shown, sees, like, from_rows)
+    return Member(row.name, made, row.power, blended, shown, sees, row.like, from_rows)
 
 
 # ----------------------------------------------------------------------------- fewer steps

@@ -55,21 +55,18 @@ def test_a_member_is_left_by_many_rows_only(monkeypatch):
     assert told["memory"] == "left after 2 of 3 folds: clearly behind"
 
 
-@pytest.mark.parametrize("few", [False, True])
 @pytest.mark.parametrize("behind", ["left", "in the end", ""])
-def test_what_is_like_a_member_that_is_clearly_behind_is_not_begun(monkeypatch, behind, few):
+def test_what_is_like_a_member_that_is_clearly_behind_is_not_begun(monkeypatch, behind):
     model = Memory if behind else Nearly
     rows = [row for row in _candidates.CANDIDATES if row.name == "linear"]
     rows.append(MemberCandidate("first", lambda _: model(), lambda _: "quick"))
     rows.append(MemberCandidate("second", lambda _: model(), lambda _: "quick", like="first"))
     monkeypatch.setattr(_candidates, "CANDIDATES", rows)
-    monkeypatch.setattr(_candidates, "_MANY", N + few)
     monkeypatch.setattr(_train, "_JUDGES", 2 * N // 3 if behind == "left" else N)
     told = notes(regressor(members=None).fit(X, Y))
     left = "left after 2 of 3 folds: clearly behind" if behind == "left" else ""
     assert told["first"] == left
-    begun = not behind or few
-    assert told["second"] == (left if begun else "not begun: first is clearly behind")
+    assert told["second"] == ("not begun: first is clearly behind" if behind else "")
 
 
 def test_a_member_that_is_named_is_tried_to_the_end(monkeypatch):
