@@ -158,15 +158,16 @@ class Shared(Generic[Value]):
         self.value, self._path = value, path
 
     def __reduce__(self) -> tuple[Callable[[str], Shared[Any]], tuple[str]]:
+        if not self._path:
+            msg = "a value that no file has"
+            raise pickle.PicklingError(msg)
         return _read_shared, (self._path,)
 
 
 def _write_shared(value: object, path: str, /) -> None:
     """Write a value, with its arrays behind it."""
-    from joblib.externals.cloudpickle import dumps
-
     buffers: list[pickle.PickleBuffer] = []
-    text = dumps(value, protocol=5, buffer_callback=buffers.append)
+    text = pickle.dumps(value, protocol=5, buffer_callback=buffers.append)
     parts = [one.raw() for one in buffers]
     places, end = [], 0
     for part in parts:
@@ -222,10 +223,9 @@ def _greet(modules: Sequence[str], /) -> None:
         importlib.import_module(name)
 
 
-def _call_there(
-    fit: Callable[[Given], Found], given: Given, around: _Surroundings, /
-) -> Outcome[Found]:
-    """Make a call in another process, surrounded as in the one that asks."""
+def _call_there(text: bytes, /) -> Outcome[Any]:
+    """Make a pickled call in another process, surrounded as in the one that asks."""
+    fit, given, around = pickle.loads(text)
     os.environ["GPUKFL_NUM_THREADS"] = str(around.threads)
     with (
         config_context(**around.sklearn),
@@ -323,14 +323,15 @@ class _Processes:
                 self._serve(k, job)
 
     def _serve(self, k: int, job: _Job) -> None:
+        from joblib.externals.loky.backend.reduction import dumps
         from joblib.externals.loky.process_executor import BrokenProcessPool
 
         self._busy.add(k)
         while not self.is_broken and (number := job.take()) is not None:
             made = None
             try:
-                call = self._executor.submit(_call_there, job.fit, job.given[number], job.around)
-                made = call.result()
+                text = bytes(dumps((job.fit, job.given[number], job.around)))
+                made = self._executor.submit(_call_there, text).result()
             except BrokenProcessPool:
                 self.is_broken = True
             except BaseException:  # of pickling, perhaps: the call is made where it was asked for
@@ -421,7 +422,7 @@ class Workers:
         """
         path = ""
         if self._others is not None:
-            with contextlib.suppress(Exception):  # no room, or what cannot be pickled
+            with contextlib.suppress(OSError, pickle.PicklingError, TypeError, AttributeError):
                 self._folder = self._folder or _make_folder()
                 name = os.path.join(self._folder, str(self._n_shared))
                 _write_shared(value, name)
