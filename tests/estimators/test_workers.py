@@ -139,9 +139,9 @@ def test_an_error_is_raised_where_its_result_is_asked_for(count):
 
 @COUNTS
 def test_warnings_are_issued_with_the_result(count):
-    with Workers(count) as workers, pytest.warns(ConvergenceWarning, match="others of") as heard:
+    with Workers(count) as workers, collect_warnings() as notes:
         ready(workers)
-        with collect_warnings() as notes:
+        with pytest.warns(ConvergenceWarning, match="others of") as heard:
             assert results(workers.map(remarked, [1, 2, 3])) == [1, 2, 3]
     assert notes == ["ours of 1", "ours of 2", "ours of 3"]
     assert [str(one.message) for one in heard] == [f"others of {k}" for k in (1, 2, 3)]
@@ -197,7 +197,7 @@ def test_the_calls_of_a_process_that_dies_are_made_here():
 
 
 def test_all_is_made_here_until_others_have_begun(monkeypatch):
-    monkeypatch.setattr(_workers, "_start", lambda count: _Never())
+    monkeypatch.setattr(_workers, "_start", lambda _: _Never())
     with Workers(3) as workers:
         assert workers.n_at_once(limited=True) == 1
         assert workers.n_at_once(limited=False) == 3
@@ -224,7 +224,7 @@ def test_calls_here_report_their_steps():
 
 
 def _teller(told):
-    return lambda stage, step, history: told.append(step)
+    return lambda *step: told.append(step[1])
 
 
 def test_an_interruption_comes_through_at_once():
