@@ -33,6 +33,7 @@ from gpukfl.deployment._model_files import read, write
 from gpukfl.estimators._base import feature_names, task_text
 from gpukfl.estimators._dask import defer_for_dask
 from gpukfl.inspection import Description, Importances, Inferred, Shown, write_report
+from gpukfl.portfolio._fold_fits import usual_jobs
 from gpukfl.tables import Table
 from gpukfl.tables._reader import Reader, encode_training_data, read_new_rows
 from gpukfl.tables._schema import data_facts
@@ -225,10 +226,12 @@ class Model(Shown):
         begun = time.perf_counter()
         check_in_memory(X)
         data = read_training_data(X, y, sample_weight, task=self.task)
-        estimator = clone(self.estimator).set_params(**self._limit)
+        estimator = clone(self.estimator)
+        beside = self._limit | usual_jobs(estimator, len(data))
+        estimator.set_params(**beside)
         rows = encode_training_data(estimator, data, self.columns, self.impute)
         estimator._fit_read(rows.X, data.y, data.sample_weight)
-        self.estimator = estimator.set_params(**dict.fromkeys(self._limit))
+        self.estimator = estimator.set_params(**dict.fromkeys(beside))
         self.n_samples, self.reader = estimator._n_samples, rows.reader
         self.feature_names = rows.names or list(feature_names(estimator))
         self.target_name = data.target_name or self.target_name

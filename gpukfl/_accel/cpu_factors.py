@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from gpukfl._accel.blas import add_product, divide
-from gpukfl._accel.threads import free_threads, map_in_pool, run_in_chunks
+from gpukfl._accel.threads import map_in_pool, n_parts, run_in_chunks
 
 _LEAF = 512  # rows that LAPACK does at once
 _SHARES = 2  # of a triangle's rows for each thread: those of the last are the longest
@@ -21,8 +21,8 @@ _FEWEST, _MOST = 64, 256  # rows of such a share
 
 
 def is_worth_threads() -> bool:
-    """Return whether several threads can share the work."""
-    return free_threads() > 1
+    """Return whether several threads can share the work, though they may be busy now."""
+    return n_parts() > 1
 
 
 def factor(A: np.ndarray, /) -> None:
@@ -123,6 +123,6 @@ def _split_rows(A: np.ndarray, body: Callable[[int, int], None]) -> None:
 
 def _split_triangle(n: int, body: Callable[[int, int], None]) -> None:
     """Call ``body(start, stop)`` for parts of a triangle's n rows, the last ones first."""
-    rows = min(max(-(-n // (_SHARES * free_threads())), _FEWEST), _MOST)
+    rows = min(max(-(-n // (_SHARES * n_parts())), _FEWEST), _MOST)
     starts = list(range(0, n, rows))[::-1]
     map_in_pool(body, starts, [min(start + rows, n) for start in starts])

@@ -1,7 +1,8 @@
 """Threads for work on NumPy arrays.
 
 Compiled loops and NumPy release the GIL and run in Python threads: no OpenMP or TBB runtime that
-would break in forked workers, and the split is fixed by the number of threads, so results repeat.
+would break in forked workers. Work is split by the number of threads of the process, also where
+fewer are free for it: results are the same on all of them, on a share, and on one.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def _cores(process: int) -> int:  # noqa: ARG001
 def run_in_chunks(n_items: int, elements: int, body: Callable[[int, int, int], None], /) -> int:
     """Call ``body(chunk, start, stop)`` over a fixed split of the items; return how many chunks."""
     chunks = min(n_items, elements // _WORTH_A_THREAD)
-    if chunks <= 1 or (chunks := min(chunks, free_threads())) <= 1:  # asking takes its time
+    if chunks <= 1 or (chunks := min(chunks, n_parts())) <= 1:  # asking takes its time
         body(0, 0, n_items)
         return 1
     edges = np.linspace(0, n_items, chunks + 1).astype(int).tolist()
@@ -60,8 +61,13 @@ def run_in_chunks(n_items: int, elements: int, body: Callable[[int, int, int], N
     return chunks
 
 
+def n_parts() -> int:
+    """Return into how many parts work is split, however many threads are free for them."""
+    return getattr(_here, "parts", 0) or n_threads()
+
+
 def free_threads() -> int:
-    """Return how many threads work may be split over: one inside a thread of the pool."""
+    """Return how many threads work may take: one inside a thread of the pool."""
     return _share() or n_threads()
 
 
@@ -71,7 +77,8 @@ def _share() -> int:
 
 
 @contextlib.contextmanager
-def _share_threads(threads: int) -> Iterator[None]:
+def share_threads(threads: int, /) -> Iterator[None]:
+    """Work on so many threads."""
     before, _here.share = _share(), threads
     try:
         yield
@@ -81,15 +88,31 @@ def _share_threads(threads: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def use_one_thread() -> Iterator[None]:
-    """Work on one thread, so that sums do not depend on how many there are."""
-    with _share_threads(1), one_blas_thread():
-        yield
+    """Work on one thread and in one part, so that sums do not depend on how many there are."""
+    before, _here.parts = getattr(_here, "parts", 0), 1
+    try:
+        with share_threads(1), one_blas_thread():
+            yield
+    finally:
+        _here.parts = before
 
 
 def map_in_pool(body: Callable[..., Any], /, *arguments: Iterable[Any]) -> list[Any]:
-    """Map `body` over the arguments in the pool, with one BLAS thread each."""
+    """Map `body` over the arguments in as many threads as are free, with one BLAS thread each."""
+    share, threads = _share(), n_threads()
     with one_blas_thread():
-        return _pool(os.getpid()).map(n_threads(), body, *arguments)
+        if share == 1:
+            return [body(*given) for given in zip(*arguments, strict=True)]
+        if not share or share >= threads:
+            return _pool(os.getpid()).map(threads, body, *arguments)
+        calls = list(zip(*arguments, strict=True))
+        edges = np.linspace(0, len(calls), share + 1).astype(int).tolist()
+
+        def run_group(start: int, stop: int) -> list[Any]:
+            return [body(*given) for given in calls[start:stop]]
+
+        found = _pool(os.getpid()).map(threads, run_group, edges[:-1], edges[1:])
+        return [one for each in found for one in each]
 
 
 def map_in_shared_threads(body: Callable[..., Any], /, *arguments: Iterable[Any]) -> list[Any]:
@@ -104,7 +127,7 @@ def map_in_shared_threads(body: Callable[..., Any], /, *arguments: Iterable[Any]
     share = max(1, n_threads() // len(calls))
 
     def run_shared(given: tuple[Any, ...]) -> Any:
-        with _share_threads(share):
+        with share_threads(share):
             return body(*given)
 
     return _guides(os.getpid()).map(len(calls), run_shared, calls)

@@ -332,6 +332,7 @@ def _fit_model(
         random_state=options.random_state,
         columns=parse_kinds(options) or None,
         impute=options.impute,
+        n_jobs=options.jobs,
         **given,
     )
 

@@ -143,6 +143,12 @@ def _add_fit(fit_parser: argparse.ArgumentParser) -> None:
     add("more", nargs="*", metavar="FILE", help="more Parquet files; or data is a folder of them")
     add("--max-time", type=float, metavar="SECONDS", help="time for everything")
     add(
+        "--jobs",
+        type=int,
+        metavar="N",
+        help="processes that fit a blend, -1 for all cores (default: these, of 300 rows or more)",
+    )
+    add(
         "--test-fraction",
         type=float,
         default=0.2,

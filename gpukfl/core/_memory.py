@@ -68,6 +68,11 @@ def share_memory(among: int, /) -> Iterator[None]:
         _sharers.reset(before)
 
 
+def planned_budget() -> int | None:
+    """Return the budget that the user has set, or None."""
+    return _budget
+
+
 def available_memory(x: Array, /) -> int:
     """Return how many bytes temporaries beside `x` may take."""
     planned = int(_FRACTION * _free_memory(x)) if _budget is None else _budget

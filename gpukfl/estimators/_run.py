@@ -81,6 +81,9 @@ class Run:
         self._max_time, self._begun = max_time, time.perf_counter() if begun is None else begun
         self._verbose, self._report = verbose, _reports.get()
 
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"_report": None}  # which is told in the process that it began in
+
     @classmethod
     def from_settings(cls, settings: Any, /) -> Self:
         """Start a fit by an estimator's parameters, perhaps without `max_time` and `verbose`."""

@@ -55,7 +55,7 @@ def each_block(
 
         at_most = max(fewest, _CACHED // max(width, 1))
         if (worth := n * width // _WORTH_A_THREAD) > 1:
-            threads = min(pool.free_threads(), worth)
+            threads = min(pool.n_parts(), worth)
     size = block_size(
         reference,
         bytes_each=8 * _COPIES * width * threads,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import numbers
 from abc import abstractmethod
@@ -37,6 +38,7 @@ from gpukfl.estimators._learner import limit_threads
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._validation import validate_samples
+from gpukfl.estimators._workers import Workers, check_n_jobs
 from gpukfl.inspection import Description, Names
 from gpukfl.partitioned import Collections, check_places
 from gpukfl.portfolio._attributes import Blended, MemberTried, OutOfFold
@@ -49,7 +51,7 @@ from gpukfl.portfolio._description import (
 )
 from gpukfl.portfolio._distilled import Distilled, distil
 from gpukfl.portfolio._encodings import Encodings
-from gpukfl.portfolio._fold_fits import FoldFitter, is_limited
+from gpukfl.portfolio._fold_fits import FoldFitter, is_limited, start_workers
 from gpukfl.portfolio._folds import choose_n_folds, make_held_out_loss, split_folds
 from gpukfl.portfolio._members import (
     EFFORTS,
@@ -352,6 +354,7 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         max_time: float | None = None,
         random_state: Any = None,
         backend: str | Backend = "auto",
+        n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
         self.members = members
@@ -363,6 +366,7 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         self.max_time = max_time
         self.random_state = random_state
         self.backend = backend
+        self.n_jobs = n_jobs
         self.verbose = verbose
 
     # ------------------------------------------------------------------ fitting
@@ -381,6 +385,7 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         check_choice("impute", self.impute, IMPUTE)
         check_choice("target_transform", getattr(self, "target_transform", None), TRANSFORMS)
         check_number("max_time", self.max_time, low=0, low_allowed=False, also=(None,))
+        check_n_jobs(self.n_jobs)
 
     def _learn(self, X: Any, y: Any, sample_weight: Any) -> Self:
         if has_dask(X, y, sample_weight):
@@ -412,12 +417,13 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         run, backend = Run.from_settings(self), Backend.parse(self.backend)
         table = infer_schema(X, self.columns, whole)
         X = self._read(X, table)
-        with limit_threads(X, X.shape[0], backend.name):
+        with limit_threads(X, X.shape[0], backend.name), contextlib.ExitStack() as stack:
             samples = self._read_targets(y, X, sample_weight)
             place = resolve_place(
                 backend.name, X, dtype=backend.precision(X), work=_WORK * len(samples)
             )
             place = trusted_place(place, X)
+            workers = stack.enter_context(start_workers(self.n_jobs, samples.X, place.reference))
             self.encodings_ = (
                 None if table is None else Encodings.blindly(table, samples, self.impute)
             )
@@ -428,13 +434,15 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
             )
             self.place_ = f"{library_name(place.reference)} {place.reference.device}"
             weighted = sample_weight is not None or getattr(self, "class_weight", None) is not None
-            trainer = self._train_members(samples, run, once=whole is not None, weighted=weighted)
+            trainer = self._train_members(
+                samples, run, workers, once=whole is not None, weighted=weighted
+            )
             self._library, self._n_samples = library_name(X), len(samples)
             chosen = self._keep(trainer, samples, run)
             stopped = trainer.stopped
             how = "" if whole is not None else choose_refit(self.refit, trainer, len(samples), run)
             if how:
-                stopped = self._refit(chosen, samples, run, how)
+                stopped = self._refit(chosen, samples, run, workers, how)
             if whole is not None and not stopped:
                 try:
                     self.members_, self.whole_, stopped = fit_members_to_all(
@@ -461,7 +469,7 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         return X if self.encodings_ is None else self.encodings_.finite(to_host(X))
 
     def _train_members(
-        self, samples: Samples, run: Run, *, once: bool, weighted: bool
+        self, samples: Samples, run: Run, workers: Workers, *, once: bool, weighted: bool
     ) -> MemberTrainer:
         """Train the members, on one held-out part if `once`.
 
@@ -484,7 +492,7 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         reach = (
             None if count else prediction_limits(Y if transform is None else transform.forward(Y))
         )
-        fitter = FoldFitter(folds, judge, run, self.floor_, transform, reach)
+        fitter = FoldFitter(folds, judge, run, self.floor_, transform, reach, workers)
         trainer = MemberTrainer(fitter, run)
         members = self._members(samples, folds[0].inside.X.shape[1], run)
         trainer.train([replace(one, weighted=weighted) for one in members])
@@ -506,7 +514,12 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         return make_members(self.members, self.effort, task, limited=self.max_time is not None)
 
     def _refit(
-        self, chosen: Sequence[tuple[float, Any]], samples: Samples, run: Run, how: Refit
+        self,
+        chosen: Sequence[tuple[float, Any]],
+        samples: Samples,
+        run: Run,
+        workers: Workers,
+        how: Refit,
     ) -> bool:
         """Refit members to all rows, or keep the folds' models after an interruption.
 
@@ -515,7 +528,7 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         try:
             seed, beside = _draw_seed(run.again()), how == BESIDE
             with restore_interruptions():
-                found = refit_members(self, chosen, samples, run, seed, beside=beside)
+                found = refit_members(self, chosen, samples, run, seed, workers, beside=beside)
             if found is None and not isinstance(self.refit, str):
                 warn("max_time leaves no time to refit to all samples: the folds' models stay")
         except KeyboardInterrupt:

@@ -61,6 +61,10 @@ _PARAMETERS = """
     backend : {"auto", "numpy", "cupy", "torch"} or Backend, default="auto"
         Where our members compute. "auto" follows X, and moves large NumPy data to a usable GPU.
         Members of scikit-learn compute on the host.
+    n_jobs : int or None, default=None
+        Processes that fit members to folds, and to all samples, at the same time: None is 1, -1 all
+        cores. Results are the same to the last bit. More than one are of use from some hundred
+        samples on; beyond 20 000, or on a GPU, there is one.
     verbose : int, default=0
         Say what each member came to.
 """
@@ -182,6 +186,7 @@ class AutoRegressor(ArrayRegressor, AutoBase):
         max_time: float | None = None,
         random_state: Any = None,
         backend: str | Backend = "auto",
+        n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
         super().__init__(
@@ -194,6 +199,7 @@ class AutoRegressor(ArrayRegressor, AutoBase):
             max_time=max_time,
             random_state=random_state,
             backend=backend,
+            n_jobs=n_jobs,
             verbose=verbose,
         )
         self.target_transform = target_transform

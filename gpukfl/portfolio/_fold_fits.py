@@ -1,21 +1,29 @@
-"""Fits of one member to the folds: in parallel, with held-out predictions and their losses."""
+"""Fits of members to the folds: in parallel, with held-out predictions and their losses."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property, partial
 from typing import Any, TypeVar
 
 import numpy as np
 from sklearn import config_context, get_config
 
-from gpukfl._accel.threads import free_threads, map_in_shared_threads
-from gpukfl.core._array import is_host, to_host
+from gpukfl._accel.threads import free_threads, map_in_shared_threads, n_threads
+from gpukfl.core._array import Array, is_host, to_host
 from gpukfl.core._memory import share_memory
 from gpukfl.core._results import History, Status
 from gpukfl.estimators._learner import WarmStart
 from gpukfl.estimators._run import Report, Run, current_report, use_report
 from gpukfl.estimators._samples import Samples
+from gpukfl.estimators._workers import (
+    Outcome,
+    Shared,
+    Workers,
+    affordable_processes,
+    count_processes,
+)
 from gpukfl.portfolio._attributes import Blended
 from gpukfl.portfolio._blend import residual_quantiles
 from gpukfl.portfolio._folds import HeldOutLoss, LogLoss, MemberFold
@@ -34,6 +42,9 @@ from gpukfl.predictor import (
 
 _MOST_FITS = 4  # more of them wait for the interpreter; what they split fills other threads
 _MOST_ROWS, _MOST_ELEMENTS = 20_000, 10**7  # more fill all threads alone, and take memory
+_WORTH_PROCESSES = 300  # rows from which fits take longer than processes to begin
+_COPIES, _MOST_CENTERS = 4, 3_000  # of a kernel of all rows with so many that one fit holds
+_IMPORTED = "gpukfl.portfolio", "gpukfl._accel.cpu_distances", "gpukfl._accel.cpu_differences"
 
 Given = TypeVar("Given")
 Found = TypeVar("Found")
@@ -50,6 +61,31 @@ def n_parallel_fits(member: Member, samples: Samples, some: int | None = None, /
     n = n if some is None else min(n, some)
     apt = member.at_once_from <= n <= _MOST_ROWS and n * d <= _MOST_ELEMENTS
     return min(free_threads(), _MOST_FITS) if apt else 1
+
+
+def usual_jobs(estimator: Any, n: int, /) -> dict[str, int]:
+    """Return `n_jobs` for a fit to n rows, where an estimator has it and the user did not set it.
+
+    As many as there are threads, from so many rows on that it pays.
+    """
+    if getattr(estimator, "n_jobs", 0) is not None:
+        return {}
+    return {"n_jobs": n_threads() if n >= _WORTH_PROCESSES else 1}
+
+
+def start_workers(n_jobs: int | None, X: Array, reference: Array, /) -> Workers:
+    """Return the processes that fit members to rows (n, d).
+
+    One elsewhere than on the host, and where rows are so many that they would fill memory.
+    """
+    if isinstance(X, np.memmap) or not (is_host(X) and is_host(reference)):
+        return Workers()
+    n, d = X.shape
+    if n > _MOST_ROWS or n * d > _MOST_ELEMENTS:
+        return Workers()
+    kernels = _COPIES * n * (min(n, _MOST_CENTERS) + d) * X.dtype.itemsize
+    count = affordable_processes(count_processes(n_jobs), X, kernels)
+    return Workers(count, _IMPORTED)
 
 
 def fit_in_parallel(
@@ -213,6 +249,17 @@ class MemberResult:
 
 
 @dataclass(frozen=True, eq=False)
+class FoldTask:
+    """A fit of a member to a fold: the arguments of `FoldFitter.fit`."""
+
+    member: Member
+    k: int
+    rows: int | None
+    precedent: WarmStart[Any] | None
+    limit: float | None
+
+
+@dataclass(frozen=True, eq=False)
 class FoldFitter:
     """What fits a member to folds, and judges its held-out predictions.
 
@@ -230,6 +277,8 @@ class FoldFitter:
         Of the targets in the folds.
     reach : array, shape (2, t), or None
         Lowest and highest prediction of such targets; None of classes.
+    workers : Workers
+        Processes that fit folds, and members, at the same time.
     """
 
     folds: Sequence[MemberFold]
@@ -238,6 +287,7 @@ class FoldFitter:
     floor: float
     transform: TargetTransform | None = None
     reach: np.ndarray | None = None
+    workers: Workers = field(default_factory=Workers)
 
     def __len__(self) -> int:
         return len(self.folds)
@@ -254,7 +304,11 @@ class FoldFitter:
 
     def turns(self, member: Member, rows: int | None) -> list[range]:
         """Return the groups of folds to fit in parallel: the first one is alone."""
-        count, width = len(self), n_parallel_fits(member, self.folds[0].inside, rows)
+        count = len(self)
+        if self.workers.count > 1:
+            width = self.workers.n_at_once(limited=self.run.remaining_seconds() is not None)
+        else:
+            width = n_parallel_fits(member, self.folds[0].inside, rows)
         turns = [range(k, min(k + width, count)) for k in range(1, count, width)]
         return [range(1), *turns]
 
@@ -266,10 +320,26 @@ class FoldFitter:
         limit: float | None,
         report: Report,
     ) -> list[FoldFit]:
-        """Fit a member to some folds in parallel."""
-        return fit_in_parallel(
-            lambda k: self.fit(entry.member, k, rows, entry.precedent, limit), turn, report
-        )
+        """Fit a member to some folds in parallel; those after an interrupted one are left out."""
+        if self.workers.count == 1:
+            return fit_in_parallel(
+                lambda k: self.fit(entry.member, k, rows, entry.precedent, limit), turn, report
+            )
+        tasks = [FoldTask(entry.member, k, rows, entry.precedent, limit) for k in turn]
+        fits = []
+        for outcome in self.fit_tasks(tasks, report):
+            fits.append(outcome.result())
+            if fits[-1].is_interrupted:
+                break
+        return fits
+
+    def fit_tasks(self, tasks: Sequence[FoldTask], report: Report, /) -> Iterator[Outcome[FoldFit]]:
+        """Fit any members to any folds in all processes; yield the outcomes in their order."""
+        return self.workers.map(partial(_fit_task, self._shared), tasks, report)
+
+    @cached_property
+    def _shared(self) -> Shared[FoldFitter]:
+        return self.workers.share(self)
 
     def fit(
         self,
@@ -310,3 +380,7 @@ class FoldFitter:
             short = self.transform.forward(self.judge.truth[rows]) - np.concatenate(entry.predicted)
             entry.residuals = residual_quantiles(short, self.judge.weights[rows])
         entry.losses = self.judge.losses(entry.outputs, rows)
+
+
+def _fit_task(shared: Shared[FoldFitter], task: FoldTask) -> FoldFit:
+    return shared.value.fit(task.member, task.k, task.rows, task.precedent, task.limit)

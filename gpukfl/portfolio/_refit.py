@@ -17,8 +17,10 @@ from gpukfl.core._places import Backend
 from gpukfl.core._warnings import collect_warnings, warn
 from gpukfl.estimators._classifier import count_labels
 from gpukfl.estimators._dask import find_client
-from gpukfl.estimators._run import Run
+from gpukfl.estimators._learner import WarmStart
+from gpukfl.estimators._run import Run, current_report
 from gpukfl.estimators._samples import Samples
+from gpukfl.estimators._workers import Shared, Workers
 from gpukfl.partitioned import ClusterLostError, Collections, Parts, read_partitions
 from gpukfl.partitioned._rows import map_rows
 from gpukfl.portfolio._attributes import Blended
@@ -31,6 +33,7 @@ from gpukfl.portfolio._fold_fits import (
     n_parallel_fits,
 )
 from gpukfl.portfolio._folds import FEW, HALF_ENOUGH, MANY, MemberFold
+from gpukfl.portfolio._members import Member
 from gpukfl.portfolio._train import MemberTrainer
 
 # ----------------------------------------------------------------------------------- refit
@@ -80,6 +83,7 @@ def refit_members(
     samples: Samples,
     run: Run,
     seed: int,
+    workers: Workers,
     /,
     *,
     beside: bool,
@@ -95,7 +99,7 @@ def refit_members(
     encodings, whole = auto.encodings_, MemberFold(samples, samples)
     if encodings is not None:
         encodings, whole = encodings.learn_on_all(samples, seed, beside=beside)
-    models = _fit_all([entry for _, entry in chosen], whole, run, may_be_cut=beside)
+    models = _fit_all([entry for _, entry in chosen], whole, run, workers, may_be_cut=beside)
     if models is None:
         return None
     found = []
@@ -106,34 +110,47 @@ def refit_members(
 
 
 def _fit_all(
-    entries: Sequence[MemberResult], whole: MemberFold, run: Run, /, *, may_be_cut: bool
+    entries: Sequence[MemberResult],
+    whole: MemberFold,
+    run: Run,
+    workers: Workers,
+    /,
+    *,
+    may_be_cut: bool,
 ) -> list[Any] | None:
     """Fit each member to all rows; return None if time is too short.
 
     Raises KeyboardInterrupt if a fit was interrupted.
     """
     models: dict[MemberResult, Any] = {}
-    for turn in _fit_turns(entries, whole, run):
+    shared = workers.share(whole)
+    for turn in _fit_turns(entries, whole, run, workers):
         left = run.remaining_seconds()
-        late = turn[0].expected_seconds(len(whole.inside))
+        late = max(one.expected_seconds(len(whole.inside)) for one in turn)
         if left is not None and (run.is_over() or late > left):
             return None
+        tasks = [(one.member, one.precedent) for one in turn]
+        fit = partial(_fit_to_all, shared, left)
         with collect_warnings():
-            found = fit_in_parallel(partial(_fit_to_all, whole=whole, left=left), turn)
+            if workers.count == 1:
+                found = fit_in_parallel(fit, tasks)
+            else:
+                report = current_report()
+                found = [outcome.result() for outcome in workers.map(fit, tasks, report)]
         models |= zip(turn, found, strict=True)
-        if any(map(is_interrupted, found)):
-            raise KeyboardInterrupt
         if not may_be_cut and any(map(is_limited, found)):
             return None
     return [models[entry] for entry in entries]
 
 
 def _fit_turns(
-    entries: Sequence[MemberResult], whole: MemberFold, run: Run, /
+    entries: Sequence[MemberResult], whole: MemberFold, run: Run, workers: Workers, /
 ) -> list[list[MemberResult]]:
-    """Return groups of members to fit in parallel; single ones under a time limit."""
-    if run.remaining_seconds() is not None:
-        return [[one] for one in entries]
+    """Return groups of members to fit in parallel; under a time limit in processes alone."""
+    limited = run.remaining_seconds() is not None
+    if limited or workers.count > 1:
+        width = workers.n_at_once(limited=True) if limited else len(entries)
+        return [list(entries[k : k + width]) for k in range(0, len(entries), width)]
     widths = {
         one: n_parallel_fits(one.member, whole.member_view(one.member).inside) for one in entries
     }
@@ -142,9 +159,15 @@ def _fit_turns(
     return [*alone, *(several[k : k + width] for k in range(0, len(several), width))]
 
 
-def _fit_to_all(entry: MemberResult, whole: MemberFold, left: float | None) -> Any:
-    inside = whole.member_view(entry.member).inside
-    return entry.member.fit_clone(inside, entry.precedent, left)[0]
+def _fit_to_all(
+    whole: Shared[MemberFold], left: float | None, task: tuple[Member, WarmStart[Any] | None]
+) -> Any:
+    """Fit a member to all rows; KeyboardInterrupt if that was interrupted."""
+    member, precedent = task
+    model, _ = member.fit_clone(whole.value.member_view(member).inside, precedent, left)
+    if is_interrupted(model):
+        raise KeyboardInterrupt
+    return model
 
 
 # -------------------------------------------------------------------------------- in parts
