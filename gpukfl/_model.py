@@ -433,7 +433,7 @@ class Model(Shown):
 
     @property
     def feature_importances_(self) -> np.ndarray:
-        """Importance of each feature, summing to 1."""
+        """Importance of each feature, summing to 1; of a blend computed at the first look."""
         found = to_host(self.estimator.feature_importances_)
         return found.copy() if self.reader is None else self.reader.sum_by_column(found)
 
@@ -582,7 +582,8 @@ class Model(Shown):
             held out, and the predictions for them; the factors of HKRR's Gaussian process; and
             BKerNN's dual coefficients. Predictions and intervals need no record. Inference
             without X and y, `compress`, `distilled` and the report's held-out panels of a blend,
-            and standard deviations do.
+            and standard deviations do. Importances of a blend are in every file: `save` computes
+            them where no look at them has.
 
         Raises
         ------

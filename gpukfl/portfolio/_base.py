@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import numbers
+import sys
+import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -29,28 +31,37 @@ from gpukfl.core._frames import check_size, columns_to_numbers
 from gpukfl.core._interruption import restore_interruptions
 from gpukfl.core._places import Backend, resolve_place
 from gpukfl.core._results import STATUS_NAMES, Status
+from gpukfl.core._streams import try_write_line
 from gpukfl.core._warnings import record_warning, warn
 from gpukfl.estimators._base import HostStored, RenamedParameters, feature_names
-from gpukfl.estimators._dask import find_client, has_dask
-from gpukfl.estimators._fitted import held
+from gpukfl.estimators._dask import find_client, has_dask, run_on_data_device
+from gpukfl.estimators._fitted import computed, held
 from gpukfl.estimators._learner import limit_threads
+from gpukfl.estimators._progress import show_progress
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._validation import validate_samples
 from gpukfl.inspection import Description, Names
 from gpukfl.partitioned import Collections, check_places
-from gpukfl.portfolio._attributes import Blended, MemberTried, OutOfFold
+from gpukfl.portfolio._attributes import Blended, LaterImportances, MemberTried, OutOfFold
 from gpukfl.portfolio._blend import TRANSFORMS, choose_transform, rows_with_weight
 from gpukfl.portfolio._description import (
     describe,
     leaderboard_frame,
     leaderboard_rows,
-    permutation_importances,
 )
 from gpukfl.portfolio._distilled import Distilled, distil
 from gpukfl.portfolio._encodings import Encodings
 from gpukfl.portfolio._fold_fits import FoldFitter, is_limited
-from gpukfl.portfolio._folds import choose_n_folds, make_held_out_loss, split_folds
+from gpukfl.portfolio._folds import (
+    HeldOutLoss,
+    LogLoss,
+    SquaredError,
+    choose_n_folds,
+    make_held_out_loss,
+    split_folds,
+)
+from gpukfl.portfolio._importances import PermutationImportances, permutation_importances
 from gpukfl.portfolio._members import (
     EFFORTS,
     NAMES,
@@ -92,6 +103,7 @@ if TYPE_CHECKING:
 
 
 Found = TypeVar("Found")
+_IMPORTANCES = "feature_importances_", "feature_importances_error_", "feature_groups_"
 
 
 class HeldOutBlend:
@@ -101,9 +113,11 @@ class HeldOutBlend:
     tuning_: list[MemberTried]
     tuning_seconds_: float
     intercept_: Annotated[Array, Doubles("n_targets")]
-    feature_importances_: Annotated[Array, Doubles("n_features")]
-    feature_importances_error_: Annotated[Array, Doubles("n_features"), Sometimes()]
-    feature_groups_: list[list[Annotated[int, Count()]]]
+    feature_importances_: Annotated[Array, Doubles("n_features")] = computed("_complete_record")
+    feature_importances_error_: Annotated[Array, Doubles("n_features"), Sometimes()] = computed(
+        "_complete_record"
+    )
+    feature_groups_: list[list[Annotated[int, Count()]]] = computed("_complete_record")
     out_of_fold_: OutOfFold
     floor_: float = held("values.blending.floor")
     reach_: Array | None = held("values.blending.reach")
@@ -117,7 +131,12 @@ class HeldOutBlend:
     ]  # of each member, whose predictors the blend has
     _table: Table | None
     _blind: Annotated[Encoding | None, Recorded()]  # learned without targets
+    _later: LaterImportances  # until they are computed
+    _n_samples: Annotated[int, Count("n_samples")]
     impute: str
+    backend: str | Backend
+    max_time: float | None
+    verbose: int
     _fitted_predictor: Callable[[], Predictor]
 
     # ------------------------------------------------------------------ what predicts
@@ -260,27 +279,57 @@ class HeldOutBlend:
                 run.again(), 0.0 if over else run.remaining_seconds()
             ),
         )
-        importances, errors, self.feature_groups_ = _ask_in_time(
-            trainer,
-            lambda over: permutation_importances(
-                [one.source.outside for one in fitter.folds],
-                self._sources,
-                self.n_features_in_,
-                lambda k, X: to_host(self._outputs(X, k)),
-                fitter.judge,
-                run.again(),
-                lambda: 0.0 if over else _remaining_seconds(run),
-            ),
-        )
-        self.feature_importances_ = asarray_like(importances, there)
-        self.feature_importances_error_ = asarray_like(errors, there)
+        self._put_off_importances(fitter.judge, run)
         return chosen
 
+    # ------------------------------------------------------------------ importances
 
-def _remaining_seconds(run: Run) -> float:
-    """Return the remaining seconds, infinite without a limit."""
-    left = run.remaining_seconds()
-    return math.inf if left is None else 0.0 if run.is_over() else left
+    def _put_off_importances(self, judge: HeldOutLoss, run: Run) -> None:
+        """Drop importances of another fit, and keep what those of this one need."""
+        for name in _IMPORTANCES:
+            vars(self).pop(name, None)
+        scale = judge.scale if isinstance(judge, SquaredError) else None
+        self._later = LaterImportances(run.again().get_state(), scale, self.max_time)
+
+    def _complete_record(self) -> None:
+        """Compute importances, where no look at them has yet."""
+        later = vars(self).get("_later")
+        if later is None:
+            return
+        limit, begun = later.max_time, time.perf_counter()
+        end = math.inf if limit is None else begun + limit
+        with show_progress(None):
+            self._compute_importances(lambda: max(end - time.perf_counter(), 0.0))
+        if self.verbose:
+            try_write_line(f"importances: {time.perf_counter() - begun:.1f} s", sys.stderr)
+
+    def _compute_importances(self, left: Callable[[], float]) -> bool:
+        """Set importances within the seconds that are left; return whether it was interrupted."""
+        found = self._shuffle_held_out(self.out_of_fold_.rows, left)
+        there = double_reference(self.out_of_fold_.rows)
+        self.feature_importances_ = asarray_like(found.shares, there)
+        self.feature_importances_error_ = asarray_like(found.errors, there)
+        self.feature_groups_ = found.groups
+        del self._later
+        return found.is_interrupted
+
+    @run_on_data_device
+    def _shuffle_held_out(self, X: Array, left: Callable[[], float]) -> PermutationImportances:
+        """Shuffle the columns of the rows that were held out (m, d), fold by fold."""
+        kept, later = self.out_of_fold_, self._later
+        ends = np.cumsum(np.bincount(kept.fold)).tolist()
+        rows = [X[start:stop, :] for start, stop in zip([0, *ends], ends, strict=False)]
+        judge: HeldOutLoss = LogLoss(kept.truth, kept.weights)
+        if later.scale is not None:
+            judge = SquaredError(kept.truth, kept.weights, later.scale)
+        rng = np.random.RandomState(0)
+        rng.set_state(later.state)
+        with limit_threads(X, self._n_samples, Backend.parse(self.backend).name):
+            return permutation_importances(
+                *(rows, self._sources, self.n_features_in_),
+                lambda k, some: to_host(self._outputs(some, k)),
+                *(judge, rng, left),
+            )
 
 
 def _make_out_of_fold(trainer: MemberTrainer, samples: Samples) -> OutOfFold:
@@ -331,7 +380,6 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
     place_: str
     status_: Annotated[str, Choice(STATUS_NAMES)]
     tuning_cut_short_: bool
-    _n_samples: Annotated[int, Count("n_samples")]
     _values: ClassVar[tuple[type, ...]] = ()  # that parameters may be
     client: ClassVar[Any] = None  # of a Dask cluster; an instance may have its own
 
@@ -431,9 +479,11 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
             trainer = self._train_members(samples, run, once=whole is not None, weighted=weighted)
             self._library, self._n_samples = library_name(X), len(samples)
             chosen = self._keep(trainer, samples, run)
-            stopped = trainer.stopped
             how = "" if whole is not None else choose_refit(self.refit, trainer, len(samples), run)
-            if how:
+            if whole is not None or how == "instead":  # then the folds' models go
+                self._compute_importances_in(trainer)
+            stopped = trainer.stopped
+            if how and not stopped:
                 stopped = self._refit(chosen, samples, run, how)
             if whole is not None and not stopped:
                 try:
@@ -446,6 +496,19 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
                 self._n_samples = whole.n_rows if self.whole_ else len(samples)
             self._end(trainer, stopped=stopped)
         return self
+
+    def _compute_importances_in(self, trainer: MemberTrainer) -> None:
+        """Compute importances within the time of the fit."""
+        run = trainer.run
+
+        def compute(over: bool) -> bool:
+            def left() -> float:
+                there_is = run.remaining_seconds()
+                return math.inf if there_is is None else 0.0 if run.is_over() else there_is
+
+            return self._compute_importances((lambda: 0.0) if over else left)
+
+        trainer.stopped = _ask_in_time(trainer, compute) or trainer.stopped
 
     def _read(self, X: Any, table: Table | None) -> Array:
         """Validate rows, or encode a table."""
@@ -555,6 +618,7 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         self.predictor_ = Predictor(blend, n_features, one_target, labels)
 
     def without_record(self) -> Self:
+        self._complete_record()  # it takes the rows
         host: Self = self.to_host()
         kept, has_gaps = host.out_of_fold_, host.encodings_ is not None
         host.out_of_fold_ = kept.without_rows(has_gaps=has_gaps)

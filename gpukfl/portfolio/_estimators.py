@@ -82,7 +82,8 @@ _ATTRIBUTES = """
     feature_importances_, feature_importances_error_ : arrays of shape (n_features,)
         Share of the loss that shuffling a feature adds, on samples that models have not seen, with
         the standard error of these samples; features that are correlated by 0.9 or more are
-        shuffled together, and share equally.
+        shuffled together, and share equally. Computed at their first look, which takes at most
+        `max_time`: fewer samples, or Ctrl-C, make the errors larger. `save` computes them too.
     feature_groups_ : list of lists of int
         Features that were shuffled together.
     intercept_ : array of shape (n_targets,)
