@@ -98,7 +98,7 @@ class LaterImportances:
 
     Attributes
     ----------
-    state : tuple
+    state : object
         Of the random numbers at the beginning of the fit.
     scale : host array, shape (t,), or None
         Units of the targets' errors; None of classes.
@@ -106,6 +106,6 @@ class LaterImportances:
         Seconds that they may take: those of the fit.
     """
 
-    state: tuple[Any, ...]
+    state: Any
     scale: np.ndarray | None
     max_time: float | None
