@@ -32,6 +32,7 @@ from gpukfl.deployment._compression import (
 from gpukfl.deployment._model_files import read, write
 from gpukfl.estimators._base import feature_names, task_text
 from gpukfl.estimators._dask import defer_for_dask
+from gpukfl.estimators._run import count_time_from
 from gpukfl.inspection import Description, Importances, Inferred, Shown, write_report
 from gpukfl.tables import Table
 from gpukfl.tables._reader import Reader, encode_training_data, read_new_rows
@@ -227,7 +228,8 @@ class Model(Shown):
         data = read_training_data(X, y, sample_weight, task=self.task)
         estimator = clone(self.estimator).set_params(**self._limit)
         rows = encode_training_data(estimator, data, self.columns, self.impute)
-        estimator._fit_read(rows.X, data.y, data.sample_weight)
+        with count_time_from(begun):
+            estimator._fit_read(rows.X, data.y, data.sample_weight)
         self.estimator = estimator.set_params(**dict.fromkeys(self._limit))
         self.n_samples, self.reader = estimator._n_samples, rows.reader
         self.feature_names = rows.names or list(feature_names(estimator))
@@ -398,6 +400,16 @@ class Model(Shown):
             If the model is no blend.
         """
         return self._blend_method("leaderboard")()
+
+    def fit_times(self) -> Any:
+        """Return where the time of a blend's fit went, as a frame: see `AutoRegressor.fit_times`.
+
+        Raises
+        ------
+        TypeError
+            If the model is no blend.
+        """
+        return self._blend_method("fit_times")()
 
     def distilled(self, method: str = "bkernn") -> Any:
         """Fit one small model to the predictions of a blend: see `AutoRegressor`.

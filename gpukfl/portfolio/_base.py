@@ -38,7 +38,7 @@ from gpukfl.estimators._dask import find_client, has_dask, run_on_data_device
 from gpukfl.estimators._fitted import computed, held
 from gpukfl.estimators._learner import limit_threads
 from gpukfl.estimators._progress import show_progress
-from gpukfl.estimators._run import Run
+from gpukfl.estimators._run import FitTime, Run
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._validation import validate_samples
 from gpukfl.inspection import Description, Names
@@ -47,6 +47,7 @@ from gpukfl.portfolio._attributes import Blended, LaterImportances, MemberTried,
 from gpukfl.portfolio._blend import TRANSFORMS, choose_transform, rows_with_weight
 from gpukfl.portfolio._description import (
     describe,
+    fit_times_frame,
     leaderboard_frame,
     leaderboard_rows,
 )
@@ -103,6 +104,7 @@ if TYPE_CHECKING:
 
 
 Found = TypeVar("Found")
+_LOOK = "importances, after the fit"
 _IMPORTANCES = "feature_importances_", "feature_importances_error_", "feature_groups_"
 
 
@@ -112,6 +114,7 @@ class HeldOutBlend:
     n_features_in_: Annotated[int, Count("n_features")]
     tuning_: list[MemberTried]
     tuning_seconds_: float
+    fit_times_: Annotated[list[FitTime], Sometimes()]
     intercept_: Annotated[Array, Doubles("n_targets")]
     feature_importances_: Annotated[Array, Doubles("n_features")] = computed("_complete_record")
     feature_importances_error_: Annotated[Array, Doubles("n_features"), Sometimes()] = computed(
@@ -273,12 +276,14 @@ class HeldOutBlend:
         self.intercept_ = asarray_like(middle.astype(np.float64), there)
         rows, self.tuning_seconds_ = leaderboard_rows(standings, self.seen_rows_)
         self.tuning_ = cast("list[MemberTried]", rows)
+        run.lap("weights")
         _ask_in_time(
             trainer,
             lambda over: self._keep_uncertainty(
                 run.again(), 0.0 if over else run.remaining_seconds()
             ),
         )
+        run.lap("uncertainty")
         self._put_off_importances(fitter.judge, run)
         return chosen
 
@@ -300,8 +305,10 @@ class HeldOutBlend:
         end = math.inf if limit is None else begun + limit
         with show_progress(None):
             self._compute_importances(lambda: max(end - time.perf_counter(), 0.0))
+        took = time.perf_counter() - begun
+        self.fit_times_ = [*self.fit_times_, FitTime(part=_LOOK, member="", fits=0, seconds=took)]
         if self.verbose:
-            try_write_line(f"importances: {time.perf_counter() - begun:.1f} s", sys.stderr)
+            try_write_line(f"importances: {took:.1f} s", sys.stderr)
 
     def _compute_importances(self, left: Callable[[], float]) -> bool:
         """Set importances within the seconds that are left; return whether it was interrupted."""
@@ -466,14 +473,17 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
                 backend.name, X, dtype=backend.precision(X), work=_WORK * len(samples)
             )
             place = trusted_place(place, X)
+            run.lap("table")
             self.encodings_ = (
                 None if table is None else Encodings.blindly(table, samples, self.impute)
             )
+            run.lap("encodings")
             self.target_transform_ = choose_transform(
                 getattr(self, "target_transform", None),
                 replace(samples, X=self._finite(samples.X)),
                 run,
             )
+            run.lap("target transform")
             self.place_ = f"{library_name(place.reference)} {place.reference.device}"
             weighted = sample_weight is not None or getattr(self, "class_weight", None) is not None
             trainer = self._train_members(samples, run, once=whole is not None, weighted=weighted)
@@ -482,6 +492,7 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
             how = "" if whole is not None else choose_refit(self.refit, trainer, len(samples), run)
             if whole is not None or how == "instead":  # then the folds' models go
                 self._compute_importances_in(trainer)
+                run.lap("importances")
             stopped = trainer.stopped
             if how and not stopped:
                 stopped = self._refit(chosen, samples, run, how)
@@ -494,7 +505,10 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
                 except KeyboardInterrupt:  # while rows are read: those that are here have a blend
                     stopped = True
                 self._n_samples = whole.n_rows if self.whole_ else len(samples)
+                run.lap("last fit")
             self._end(trainer, stopped=stopped)
+            run.lap("other")
+            self.fit_times_ = run.times
         return self
 
     def _compute_importances_in(self, trainer: MemberTrainer) -> None:
@@ -550,6 +564,7 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         fitter = FoldFitter(folds, judge, run, self.floor_, transform, reach)
         trainer = MemberTrainer(fitter, run)
         members = self._members(samples, folds[0].inside.X.shape[1], run)
+        run.lap("encodings")
         trainer.train([replace(one, weighted=weighted) for one in members])
         return trainer
 
@@ -687,6 +702,24 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         return leaderboard_frame(
             cast("list[dict[str, Any]]", self.tuning_), classes=is_classifier(self)
         )
+
+    def fit_times(self) -> pd.DataFrame:
+        """Return where the time of the fit went, in the order in which its parts began.
+
+        Returns
+        -------
+        DataFrame
+            A row for each part: part; member, where it is of one; fits, how many models it
+            fitted; seconds; and share of the fit. Parts are "table", its reading, and imports;
+            "encodings", which make numbers of its columns; "target transform"; "compiled code",
+            where that is made ready; "folds", the fits of a member to the folds, also of members
+            that are left; "weights"; "uncertainty"; "last fit", a member's to all samples;
+            "importances"; and "other". Their sum is the time of the fit. Importances that were
+            computed at a later look come after these, and have no share. The frame is empty for a
+            model of an older file.
+        """
+        check_is_fitted(self)
+        return fit_times_frame(vars(self).get("fit_times_", []), later=_LOOK)
 
     def distilled(self, method: str = "bkernn") -> Distilled:
         """Fit one small model to the predictions of the blend, and measure its loss.

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import is_classifier
 
 from gpukfl.estimators._base import status_text
+from gpukfl.estimators._run import FitTime
 from gpukfl.inspection import (
     Compared,
     Comparison,
@@ -102,6 +104,17 @@ def leaderboard_frame(rows: list[dict[str, Any]], /, *, classes: bool) -> pd.Dat
     return frame.sort_values("score", ascending=False, kind="stable", ignore_index=True)
 
 
+def fit_times_frame(times: Sequence[FitTime], /, *, later: str) -> pd.DataFrame:
+    """Return the parts of a fit with their times as a frame; `later` ones have no share."""
+    import pandas as pd
+
+    columns = ["part", "member", "fits", "seconds"]
+    frame = pd.DataFrame(list(times), columns=columns).astype({"seconds": float, "fits": int})
+    inside = frame["seconds"].where(frame["part"] != later)
+    frame["share"] = inside / inside.sum()
+    return frame
+
+
 # ----------------------------------------------------------------------------- description
 
 # What a portfolio says of itself: whose the prediction is.
@@ -158,6 +171,7 @@ def describe(e: Any, names: Names, /) -> Description:
         facts=_blend_facts(e, names, leading),
         note=_NOTE,
         comparison=_make_comparison(e),
+        times=tuple(vars(e).get("fit_times_", ())),
         data=_describe_data(e, names),
         warnings=tuple(_member_warnings(e)),
         panels=tuple(panels),

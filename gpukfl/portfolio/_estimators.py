@@ -92,6 +92,8 @@ _ATTRIBUTES = """
         The leaderboard as plain values.
     tuning_seconds_ : float
         That the members took.
+    fit_times_ : list of dict
+        Where the time of the fit went: see `fit_times`.
     tuning_cut_short_ : bool
         Whether members were left out for want of time.
     predictor_ : Predictor

@@ -95,6 +95,7 @@ def refit_members(
     encodings, whole = auto.encodings_, MemberFold(samples, samples)
     if encodings is not None:
         encodings, whole = encodings.learn_on_all(samples, seed, beside=beside)
+    run.lap("encodings")
     models = _fit_all([entry for _, entry in chosen], whole, run, may_be_cut=beside)
     if models is None:
         return None
@@ -121,6 +122,7 @@ def _fit_all(
         with collect_warnings():
             found = fit_in_parallel(partial(_fit_to_all, whole=whole, left=left), turn)
         models |= zip(turn, found, strict=True)
+        run.lap("last fit", [one.member.name for one in turn], 1)
         if any(map(is_interrupted, found)):
             raise KeyboardInterrupt
         if not may_be_cut and any(map(is_limited, found)):
