@@ -32,6 +32,7 @@ from gpukfl.deployment._compression import (
 from gpukfl.deployment._model_files import read, write
 from gpukfl.estimators._base import feature_names, task_text
 from gpukfl.estimators._dask import defer_for_dask
+from gpukfl.estimators._run import count_time_from
 from gpukfl.inspection import Description, Importances, Inferred, Shown, write_report
 from gpukfl.portfolio._fold_fits import usual_jobs
 from gpukfl.tables import Table
@@ -230,7 +231,8 @@ class Model(Shown):
         beside = self._limit | usual_jobs(estimator, len(data))
         estimator.set_params(**beside)
         rows = encode_training_data(estimator, data, self.columns, self.impute)
-        estimator._fit_read(rows.X, data.y, data.sample_weight)
+        with count_time_from(begun):
+            estimator._fit_read(rows.X, data.y, data.sample_weight)
         self.estimator = estimator.set_params(**dict.fromkeys(beside))
         self.n_samples, self.reader = estimator._n_samples, rows.reader
         self.feature_names = rows.names or list(feature_names(estimator))
@@ -402,6 +404,16 @@ class Model(Shown):
         """
         return self._blend_method("leaderboard")()
 
+    def fit_times(self) -> Any:
+        """Return where the time of a blend's fit went, as a frame: see `AutoRegressor.fit_times`.
+
+        Raises
+        ------
+        TypeError
+            If the model is no blend.
+        """
+        return self._blend_method("fit_times")()
+
     def distilled(self, method: str = "bkernn") -> Any:
         """Fit one small model to the predictions of a blend: see `AutoRegressor`.
 
@@ -436,7 +448,7 @@ class Model(Shown):
 
     @property
     def feature_importances_(self) -> np.ndarray:
-        """Importance of each feature, summing to 1."""
+        """Importance of each feature, summing to 1; of a blend computed at the first look."""
         found = to_host(self.estimator.feature_importances_)
         return found.copy() if self.reader is None else self.reader.sum_by_column(found)
 
@@ -585,7 +597,8 @@ class Model(Shown):
             held out, and the predictions for them; the factors of HKRR's Gaussian process; and
             BKerNN's dual coefficients. Predictions and intervals need no record. Inference
             without X and y, `compress`, `distilled` and the report's held-out panels of a blend,
-            and standard deviations do.
+            and standard deviations do. Importances of a blend are in every file: `save` computes
+            them where no look at them has.
 
         Raises
         ------

@@ -210,6 +210,9 @@ def run_fit(options: argparse.Namespace) -> int:
     # What could not be written after the fit is found out before it
     check_writable("--out", options.out, source=options.data)
     check_writable("--report", options.report, source=options.data)
+    if options.inference_time <= 0:
+        msg = f"expected --inference-time of more than 0 seconds, got {options.inference_time}"
+        raise ValueError(msg)
     if options.inference and (options.report is None or is_many(options)):
         msg = "expected one table and --report FILE.html with --inference, which the report shows"
         raise ValueError(msg)
@@ -254,7 +257,7 @@ def _report(
     outcomes.append(try_to_write("report", options.report, lambda path: page()(path, None)))
     ended = 0
     if options.inference and not outcomes[-1][0]:
-        ended, outcome = _add_inference(options.report, model, rows["fitted_to"], page())
+        ended, outcome = _add_inference(options, model, rows["fitted_to"], page())
         outcomes.append(outcome)
     lines = [model.summary()]
     for name, score in scores.items():
@@ -265,18 +268,22 @@ def _report(
 
 
 def _add_inference(
-    path: str, model: Model, rows: tuple[Any, Any], write: Callable[[str, Any], None]
+    options: argparse.Namespace,
+    model: Model,
+    rows: tuple[Any, Any],
+    write: Callable[[str, Any], None],
 ) -> tuple[int, tuple[bool, str]]:
     """Write the report again with inference, complete or as far as it came.
 
     Returns the exit status of the stop, 0 without one, and how it ended as `try_to_write` does.
     """
+    path = options.report
     if getattr(model.estimator, "status_", "") == Status.INTERRUPTED.name:
         return INTERRUPTED, (True, f"the fit was interrupted: {path} has no inference")
     inference, failure = None, ""
     with interrupt_on_signals() as stop:
         try:
-            inference = model.inference(*rows)
+            inference = model.inference(*rows, max_time=options.inference_time)
         except (TypeError, ValueError) as error:  # which costs neither the model nor the report
             failure = f"no inference: {error}"
         except KeyboardInterrupt:
@@ -284,7 +291,7 @@ def _add_inference(
             failure = f"inference was interrupted before a part of it was done: {path} has none"
     if inference is None:
         return stop.status, (True, failure)
-    if not inference.is_complete:
+    if inference.is_interrupted:
         stop.status = stop.status or INTERRUPTED
     outcome = try_to_write("inference", path, lambda path: write(path, inference))
     if stop.status and not outcome[0]:

@@ -160,7 +160,14 @@ def _add_fit(fit_parser: argparse.ArgumentParser) -> None:
     add(
         "--inference",
         action="store_true",
-        help="let the report say what may be concluded, with bands of curves: takes much longer",
+        help="let the report say what may be concluded, with bands of curves",
+    )
+    add(
+        "--inference-time",
+        type=float,
+        default=30.0,
+        metavar="SECONDS",
+        help="about how long --inference takes: more rows and longer fits (default: %(default)s)",
     )
     fit_parser.set_defaults(run=run_fit)
 

@@ -97,6 +97,7 @@ def compress_estimator(
 def _ways(e: Any) -> tuple[str, int, Iterator[tuple[int, Any]]]:
     """Return the name and number of the parts to reduce, and smaller estimators."""
     if hasattr(e, "members_"):
+        e._complete_record()  # importances stay those of all members
         return "members", len(e.members_), _fewer_members(e)
     if hasattr(e, "shape_functions_"):
         return "knots", _n_knots(e.shape_functions_), _fewer_knots(e)

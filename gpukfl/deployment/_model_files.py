@@ -92,6 +92,7 @@ def write(path: str | Path, estimator: Any, about: dict[str, Any], /) -> None:
 
     Raises what `Model.save` does.
     """
+    estimator._complete_record()
     header, arrays = make_header(estimator, about)
     try:
         _check_keys(header)

@@ -53,6 +53,9 @@ class DescribedEstimator(Shown):
     warnings_: Annotated[list[str], Sometimes()] = []  # noqa: RUF012 - of no fit, and never changed
     to_host: Callable[[], Any]
 
+    def _complete_record(self) -> None:
+        """Compute the fitted attributes that are put off to their first look."""
+
     @abstractmethod
     def _describe(self, names: Names, /) -> Description:
         """Return the description of an estimator with NumPy arrays."""
@@ -166,6 +169,7 @@ class DescribedEstimator(Shown):
     def _describe_columns(self, features: Sequence[str] | None, target: str) -> Description:
         """Return a description with column names."""
         check_is_fitted(self)
+        self._complete_record()
         host = self.to_host()
         one_unit = is_classifier(host)
         names = Names(feature_names(self, features), target, output_names(host, target), one_unit)

@@ -65,6 +65,36 @@ def held(path: str, *, of: str = "predictor_", or_none: bool = False) -> Any:
     return Held(path, of, or_none=or_none)
 
 
+class Computed:
+    """A fitted attribute that is computed at its first look, and is an ordinary one from then on.
+
+    Attributes
+    ----------
+    compute : str
+        The method of the estimator that sets it.
+    """
+
+    def __init__(self, compute: str) -> None:
+        self.compute = compute
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, estimator: Any, owner: type | None = None) -> Any:
+        if estimator is None:
+            return self
+        getattr(estimator, self.compute)()
+        if self.name in vars(estimator):
+            return vars(estimator)[self.name]
+        msg = f"{type(estimator).__name__!r} object has no attribute {self.name!r}"
+        raise AttributeError(msg)
+
+
+def computed(compute: str, /) -> Any:
+    """Return the declaration of a fitted attribute that a method sets at its first look."""
+    return Computed(compute)
+
+
 def replace_part(value: Any, path: list[str], part: Any, /) -> Any:
     """Return a frozen value with another part, at the end of a path of fields."""
     first, *rest = path

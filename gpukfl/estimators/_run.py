@@ -6,13 +6,14 @@ import bisect
 import contextlib
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
-from typing import Any, Self
+from typing import Annotated, Any, Self, TypedDict
 
 import numpy as np
 from sklearn.utils import check_random_state
 
+from gpukfl.core._annotations import Count
 from gpukfl.core._random import preserve_rng_state
 from gpukfl.core._results import History
 from gpukfl.core._streams import try_write_line
@@ -64,6 +65,15 @@ def ignore_step(stage: str, k: int, history: History) -> None:
     """Ignore a step."""
 
 
+class FitTime(TypedDict):
+    """How long a part of a fit took."""
+
+    part: str
+    member: str
+    fits: Annotated[int, Count()]
+    seconds: float
+
+
 class Run:
     """The state that all parts of one fit share.
 
@@ -80,6 +90,7 @@ class Run:
         _beginnings.set(None)
         self._max_time, self._begun = max_time, time.perf_counter() if begun is None else begun
         self._verbose, self._report = verbose, _reports.get()
+        self._lap_begun, self._laps = self._begun, dict[tuple[str, str], FitTime]()
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"_report": None}  # which is told in the process that it began in
@@ -154,6 +165,24 @@ class Run:
             fits = bisect.bisect_right(range(1, wanted + 1), squares, key=cost)
             count = max(tried, fits)
         return min(wanted, count)
+
+    def lap(self, part: str, /, members: Sequence[str] = ("",), fits: int = 0) -> None:
+        """Count the time since the last lap, or the beginning, for a part of the fit.
+
+        Members that were fitted together share it, and have so many fits each.
+        """
+        now = time.perf_counter()
+        seconds, self._lap_begun = (now - self._lap_begun) / len(members), now
+        for member in members:
+            new = FitTime(part=part, member=member, fits=0, seconds=0.0)
+            one = self._laps.setdefault((part, member), new)
+            one["fits"] += fits
+            one["seconds"] += seconds
+
+    @property
+    def times(self) -> list[FitTime]:
+        """The parts with their times, in the order in which they began."""
+        return list(self._laps.values())
 
     def note(self, message: str) -> None:
         """Report a note on the fit, if fits are reported."""

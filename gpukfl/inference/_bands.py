@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
 
@@ -24,7 +24,12 @@ from gpukfl.inference._kernels import (
     make_scaler,
 )
 from gpukfl.inference._results import Band, Bands
-from gpukfl.inference._stepwise import map_all_or_nothing, map_with_progress
+from gpukfl.inference._stepwise import (
+    NO_LIMIT,
+    TimeLimit,
+    map_all_or_nothing,
+    map_with_progress,
+)
 from gpukfl.inspection import direction_name
 from gpukfl.linalg import host_eigh
 from gpukfl.tables._encoding import Category
@@ -66,6 +71,7 @@ class Curve:
     weights: np.ndarray  # (g, p), what of each makes the curve
     strata: np.ndarray | None = None
     labels: tuple[str, ...] = ()  # of the steps, where these are levels of a category
+    columns: tuple[int, ...] | None = None  # that alone tell points of the same row apart
 
     def evaluate(self, function: Callable[[np.ndarray], np.ndarray], /) -> np.ndarray:
         """Return the curve (..., g, q) of a function of rows with values (..., m, q)."""
@@ -75,6 +81,21 @@ class Curve:
             for begin in range(0, len(self.points), _AT_ONCE)
         )
         return sum(parts, np.zeros(()))
+
+    def evaluate_additive(self, kernel: LearnedKernel, X: np.ndarray, /) -> np.ndarray:
+        """Return the curve (g, n) of the additive kernel with rows X (n, d).
+
+        Where the curve is of differences, terms of columns that do not change cancel.
+        """
+        if self.columns is None:
+            return self.evaluate(lambda points: kernel.additive(points, X))
+        columns = list(self.columns)
+        _, first, which = np.unique(
+            self.points[:, columns], axis=0, return_index=True, return_inverse=True
+        )
+        weights = np.zeros((len(self.steps), len(first)))
+        np.add.at(weights.T, which.ravel(), self.weights.T)
+        return weights @ kernel.additive(self.points[first], X, columns)
 
     def covariance(self, values: np.ndarray, /) -> np.ndarray:
         """Covariance (g, g) of the curve over draws of its rows, by values (p,) of a function."""
@@ -101,7 +122,7 @@ def partial_dependence(
     steps = _grid_values(X[:, feature], points)
     rows, weights = _repeat_at_values(background, [feature], steps[:, None])
     alike = np.zeros(len(background), dtype=np.int64)
-    return Curve(name, steps, rows, weights, strata=alike)
+    return Curve(name, steps, rows, weights, strata=alike, columns=(feature,))
 
 
 def level_effects(X: np.ndarray, category: Category, /, *, background: np.ndarray) -> Curve:
@@ -112,7 +133,8 @@ def level_effects(X: np.ndarray, category: Category, /, *, background: np.ndarra
     examples, labels = category.examples(X)
     rows, weights = _repeat_at_values(background, category.columns, examples)
     alike, steps = np.zeros(len(background), dtype=np.int64), np.arange(float(len(labels)))
-    return Curve(category.name, steps, rows, weights, strata=alike, labels=labels)
+    found = Curve(category.name, steps, rows, weights, strata=alike, labels=labels)
+    return replace(found, columns=tuple(category.columns))
 
 
 def _repeat_at_values(
@@ -154,6 +176,7 @@ def accumulated_effects(
         np.concatenate([high, low]),
         np.concatenate([weights, -weights], axis=1),
         strata=interval,
+        columns=(feature,),
     )
 
 
@@ -215,7 +238,7 @@ _FOLDS = 10
 
 
 def estimate_by_folds(
-    subject: InferenceData, curves: Sequence[Curve], rng: Any, /
+    subject: InferenceData, curves: Sequence[Curve], rng: Any, limit: TimeLimit, /
 ) -> list[list[Estimate]]:
     r"""Return the model's curves, with the jackknife covariance over folds.
 
@@ -229,7 +252,8 @@ def estimate_by_folds(
         order = order[np.argsort(subject.y[order], kind="stable")]
 
     def refit_without(k: int) -> Any:
-        return subject.refit(np.sort(np.delete(order, np.s_[k::_FOLDS])))
+        rows = np.sort(np.delete(order, np.s_[k::_FOLDS]))
+        return subject.refit(rows, limit.share(_FIT_SHARE / (_FOLDS - k)))
 
     models = map_all_or_nothing("fits for bands", range(_FOLDS), refit_without)
 
@@ -245,7 +269,7 @@ def estimate_by_folds(
             for c in range(own.shape[1])
         ]
 
-    return map_with_progress("curves of bands", curves, estimate)
+    return map_with_progress("curves of bands", curves, estimate, limit)
 
 
 # ---------------------------------------------------------------------------- kernel bands
@@ -261,6 +285,7 @@ _WITHOUT_LENGTH = 0.5  # of the ridge, for kernels that have no lengthscale to s
 _MIXES = (0.0, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)  # of the additive kernel, in units of the learned
 _FREE_SHARE = 5  # one in so many rows may be spent on what is not penalised
 _LEAST = 1e-3  # probability of which noise of classes is made at least
+_FIT_SHARE = 0.6  # of the time, for fits
 
 
 @dataclass(frozen=True, eq=False)
@@ -282,6 +307,7 @@ def estimate_by_kernel(
     sample: np.ndarray,
     kernel: LearnedKernel | None,
     rng: Any,
+    limit: TimeLimit,
     /,
 ) -> list[list[Estimate]]:
     """Estimate curves from a sample of the rows, for each output.
@@ -289,7 +315,7 @@ def estimate_by_kernel(
     By a kernel that has not seen the rows; without one by those of fits to halves.
     """
     if kernel is None:
-        halves = _split_halves(subject, sample, rng)
+        halves = _split_halves(subject, sample, rng, limit)
     else:
         halves = [_undersmoothed_half(kernel, sample)]
     shared = [_Shared.build(subject, half, curves) for half in halves]
@@ -300,13 +326,15 @@ def estimate_by_kernel(
     return [[by_output[c][k] for c in outputs] for k in range(len(curves))]
 
 
-def _split_halves(subject: InferenceData, sample: np.ndarray, rng: Any) -> list[_Half]:
+def _split_halves(
+    subject: InferenceData, sample: np.ndarray, rng: Any, limit: TimeLimit
+) -> list[_Half]:
     """Split the rows in two halves, each smoothed with the kernel learned on the other."""
     side = _assign_halves(subject, sample, rng)
 
     def half(k: int) -> _Half:
         assert subject.kernel is not None
-        kernel = subject.learn_kernel(np.flatnonzero(side != k))
+        kernel = subject.learn_kernel(np.flatnonzero(side != k), limit.share(_FIT_SHARE / (2 - k)))
         rows = sample[side[sample] == k]
         # A half that finds nothing says nothing of what to compare: then the whole fit's kernel
         return _undersmoothed_half(subject.kernel if kernel is None else kernel, rows)
@@ -355,7 +383,7 @@ class _Shared:
         kernels = [
             (
                 curve.evaluate(lambda points: kernel(points, X)),
-                curve.evaluate(lambda points: kernel.additive(points, X)) * unit,
+                curve.evaluate_additive(kernel, X) * unit,
             )
             for curve in curves
         ]
@@ -441,6 +469,8 @@ def _estimate_curves(
 KINDS = ("partial_dependence", "accumulated_effects", "profiles")
 _FEATURES, _DIRECTIONS = 6, 3  # that are shown unless others are named
 _ASKED = 7_500  # points of a curve at most, each of them with every row: what bands cost
+_SQUARES = 1.5e7  # of rows times columns, that a second is enough for
+_PRODUCTS = 1e9  # of numbers, that a second is enough for
 _SHUFFLED = 300  # rows by which features are ordered
 _DRAWS = 4_000  # of the largest deviation
 _FEW = 100  # rows below which smoothers cannot bend as curves do
@@ -460,6 +490,7 @@ def bands(
     held_out: bool = False,
     points: int = 25,
     max_rows: int = 2_000,
+    max_time: float | None = None,
     sample_weight: Any = None,
     random_state: Any = 0,
     progress: bool | None = None,
@@ -496,6 +527,10 @@ def bands(
     max_rows : int
         Rows that are used at most, at least 40; of more a sample is drawn, and bands are wider
         than those of all rows.
+    max_time : float, optional
+        Seconds that it may take, about: fits are cut off, and rows and
+        those that curves are means over are fewer, which makes the bands wider. Curves that there
+        is no time for are left out.
     sample_weight : array of shape (n,), optional
         Weights; noise has variances that go with their inverses.
     random_state : int, RandomState or None
@@ -557,19 +592,22 @@ def bands(
     check_bool("held_out", held_out)
     check_number("points", points, kind=Integral, low=3)
     check_number("max_rows", max_rows, kind=Integral, low=FEWEST)
-    subject = InferenceData.from_model(model, X, y, sample_weight)
+    check_number("max_time", max_time, low=0, low_allowed=False, also=(None,))
+    subject, limit = InferenceData.from_model(model, X, y, sample_weight), TimeLimit(max_time)
     if len(subject) < FEWEST:
         msg = f"expected at least {FEWEST} rows for bands, got {len(subject)}"
         raise ValueError(msg)
     check_kind("progress", progress, (bool, type(None)))
     rng = check_random_state(random_state)
+    d = subject.X.shape[1]
+    subject = subject.draw(limit.affordable(_SQUARES / d, len(subject), least=100, power=2), rng)
 
     def make_bands(k: int) -> list[Band]:
         return _make_bands(subject, curves[k], estimates[k], coverage, rng)
 
     with show_progress(progress):
-        curves = choose_curves(subject, kind, features, points, rng)
-        estimates, said, remarks = _estimate_all(subject, curves, held_out, max_rows, rng)
+        curves = choose_curves(subject, kind, features, points, rng, limit)
+        estimates, said, remarks = _estimate_all(subject, curves, held_out, max_rows, rng, limit)
         # An interruption may have left fewer estimates than curves, and leaves fewer bands
         found = map_with_progress("bands", range(len(estimates)), make_bands)
     unfinished = tuple(curve.name for curve in curves[len(found) :])
@@ -596,13 +634,18 @@ def _make_bands(
 
 
 def _estimate_all(
-    subject: InferenceData, curves: list[Curve], held_out: bool, max_rows: int, rng: Any
+    subject: InferenceData,
+    curves: list[Curve],
+    held_out: bool,
+    max_rows: int,
+    rng: Any,
+    limit: TimeLimit,
 ) -> tuple[list[list[Estimate]], str, list[str]]:
     """Estimate curves by kernel or by folds; also return the method's name and remarks."""
     constant = subject.kernel is None and not np.ptp(subject.functions(subject.X), axis=0).any()
     if subject.kernel is None and not constant:
         shared = "bias that all fits share is not in the bands"
-        return estimate_by_folds(subject, curves, rng), "10 fits", [shared]
+        return estimate_by_folds(subject, curves, rng, limit), "10 fits", [shared]
     sample = np.arange(len(subject))
     if len(sample) > max_rows:
         sample = np.sort(rng.choice(sample, max_rows, replace=False))
@@ -612,7 +655,7 @@ def _estimate_all(
     kernel = subject.kernel if held_out else None
     if constant:
         kernel = default_kernel(subject.X, subject.Y.shape[1])
-    estimates = estimate_by_kernel(subject, curves, sample, kernel, rng)
+    estimates = estimate_by_kernel(subject, curves, sample, kernel, rng, limit)
     said = f"{'an additive' if constant else 'the learned'} kernel and {len(sample)} rows"
     return estimates, said, remarks
 
@@ -639,14 +682,23 @@ def largest_deviation(
 
 
 def choose_curves(
-    subject: InferenceData, kind: str, features: Sequence[int | str] | None, points: int, rng: Any
+    subject: InferenceData,
+    kind: str,
+    features: Sequence[int | str] | None,
+    points: int,
+    rng: Any,
+    limit: TimeLimit = NO_LIMIT,
 ) -> list[Curve]:
     """Return the requested curves."""
     if kind == "profiles":
         return _direction_profiles(subject, features, points)
     make = partial_dependence if kind == "partial_dependence" else accumulated_effects
     each = points if kind == "partial_dependence" else 2  # points of a row
-    X, count = subject.X, min(max(_ASKED // each, FEWEST), len(subject))
+    X, kernel = subject.X, subject.kernel
+    evaluations = 1 + (0 if kernel is None else 2 * len(kernel.directions))
+    work = each * _FEATURES * X.size * evaluations  # of a row that curves are means over
+    most = min(max(_ASKED // each, FEWEST), len(subject))
+    count = limit.affordable(_PRODUCTS / work, most, least=min(FEWEST, most))
     background = X[np.sort(rng.choice(len(X), count, replace=False))]
     return [
         level_effects(X, one, background=background)

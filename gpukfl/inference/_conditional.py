@@ -22,9 +22,14 @@ from gpukfl.core._checks import check_kind, check_number
 from gpukfl.core._warnings import collect_warnings
 from gpukfl.estimators import KernelRidgeClassifier, KernelRidgeRegressor
 from gpukfl.estimators._progress import show_progress
-from gpukfl.inference._evaluation import EvaluationData, Part, make_evaluation_data
+from gpukfl.inference._evaluation import (
+    EvaluationData,
+    Part,
+    known_importances,
+    make_evaluation_data,
+)
 from gpukfl.inference._groups import read_groups
-from gpukfl.inference._stepwise import map_with_progress
+from gpukfl.inference._stepwise import TimeLimit, map_with_progress
 from gpukfl.inference._test_results import ConditionalImportance
 from gpukfl.portfolio._folds import HeldOutLoss
 
@@ -294,6 +299,8 @@ def _scale_features(others: np.ndarray) -> np.ndarray:
 
 
 _TINY = 1e-300
+_CUBES = 3e7  # of rows of the regressions of one group, that a second is enough for
+_LEADING, _FEW_COPIES = 20, 10  # groups that a time limit is for, and residuals of a row then
 
 
 def conditional_importance(
@@ -306,6 +313,7 @@ def conditional_importance(
     n_copies: int = 20,
     max_rows: int = 1000,
     imputer: Imputer | None = None,
+    max_time: float | None = None,
     sample_weight: Any = None,
     random_state: Any = 0,
     progress: bool | None = None,
@@ -352,6 +360,9 @@ def conditional_importance(
     imputer : Imputer, optional
         What predicts columns from others: by default kernel ridge regression, and of columns of at
         most ten values the probabilities of these, from which they are then drawn.
+    max_time : float, optional
+        Seconds that it may take, about: rows and copies are fewer, groups
+        go from the most important one on, and those that there is no time for are left out.
     sample_weight : array of shape (n_samples,), optional
         Weights of the losses, at least 0.
     random_state : int, RandomState or None, default=0
@@ -406,20 +417,26 @@ def conditional_importance(
     check_number("n_copies", n_copies, kind=numbers.Integral, low=2)
     check_kind("imputer", imputer, (Imputer, type(None)))
     check_kind("progress", progress, (bool, type(None)))
-    asked = make_evaluation_data(model, X, y, sample_weight)
+    check_number("max_time", max_time, low=0, low_allowed=False, also=(None,))
+    limit, asked = TimeLimit(max_time), make_evaluation_data(model, X, y, sample_weight)
     if asked.judge.spread <= 0:
         msg = "expected targets that differ, got the same in every held-out row"
         raise ValueError(msg)
     features = read_groups(groups, asked.names, asked.sources, asked.rows)
-    rng = check_random_state(random_state)
-    n_held_out, asked = len(asked), asked.subsample(int(max_rows), rng)
+    if max_time is not None:
+        features = _most_important_first(features, known_importances(model, len(asked.names)))
+    rng, n_held_out = check_random_state(random_state), len(asked)
+    each = _CUBES / min(len(features), _LEADING)
+    some = limit.affordable(each, int(max_rows), least=100, power=3)
+    n_copies = n_copies if max_time is None else min(n_copies, _FEW_COPIES)
+    asked = asked.subsample(some, rng)
     copies = _Copies(asked, _split_blocks(asked.parts, int(n_copies), rng), imputer or Imputer())
 
     def test(group: Sequence[int]) -> tuple[float, float, float, float]:
         return _test_group(asked, copies.redraw(group, rng), int(n_permutations), rng)
 
     with show_progress(progress):
-        rows = map_with_progress("conditional importance", list(features.values()), test)
+        rows = map_with_progress("conditional importance", list(features.values()), test, limit)
     importances, errors, p_values, explained = np.array(rows).T
     names, done = tuple(features), list(features.values())[: len(rows)]
     return ConditionalImportance(
@@ -436,6 +453,15 @@ def conditional_importance(
         unit="R²" if asked.is_regression else "explained log loss",
         unfinished=names[len(rows) :],
     )
+
+
+def _most_important_first(
+    groups: dict[str, list[int]], importances: np.ndarray | None
+) -> dict[str, list[int]]:
+    """Return groups of features in the order of a model's importances, where it has any."""
+    if importances is None:
+        return groups
+    return dict(sorted(groups.items(), key=lambda one: -importances[one[1]].sum()))
 
 
 def _test_group(

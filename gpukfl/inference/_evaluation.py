@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from gpukfl.core._array import asarray_like, is_array, to_host
 from gpukfl.core._frames import is_frame, numeric_frame
 from gpukfl.core._results import Status
+from gpukfl.core._warnings import collect_warnings
 from gpukfl.estimators._base import feature_names
 from gpukfl.estimators._validation import validate_weights
 from gpukfl.inference._kernels import LearnedKernel, learned_kernel
@@ -302,8 +303,15 @@ class InferenceData:
         """The learned kernel, if there is one."""
         return learned_kernel(self.estimator)
 
-    def refit(self, rows: np.ndarray, /) -> Any:
-        """Fit a clone of the estimator to some rows.
+    def draw(self, count: int, rng: Any, /) -> InferenceData:
+        """Return the data of at most so many rows, drawn without replacement."""
+        if count >= len(self):
+            return self
+        some = np.sort(rng.choice(len(self), count, replace=False))
+        return replace(self, X=self.X[some], y=self.y[some], weights=self.weights[some])
+
+    def refit(self, rows: np.ndarray, max_time: float | None = None, /) -> Any:
+        """Fit a clone of the estimator to some rows, within a time limit if it takes one.
 
         Raises KeyboardInterrupt where the fit was interrupted, and ended with its best step so far.
         """
@@ -313,7 +321,12 @@ class InferenceData:
                 msg = f"expected an estimator that takes weights, got {type(new).__name__}"
                 raise TypeError(msg)
             given["sample_weight"] = self.weights[rows]
-        new.fit(self.X[rows], self.y[rows], **given)
+        limited = max_time is not None and "max_time" in new.get_params()
+        if not limited:
+            new.fit(self.X[rows], self.y[rows], **given)
+        else:
+            with collect_warnings():  # of the limit, which is known
+                new.set_params(max_time=max_time).fit(self.X[rows], self.y[rows], **given)
         if getattr(new, "status_", "") == Status.INTERRUPTED.name:  # no part of any result
             raise KeyboardInterrupt
         return new
@@ -325,9 +338,11 @@ class InferenceData:
             return np.asarray(to_host(e.predict(X)), dtype=np.float64).reshape(len(X), -1)
         return self._align_classes(np.asarray(to_host(e.predict_proba(X)), dtype=np.float64), e)
 
-    def learn_kernel(self, rows: np.ndarray, /) -> LearnedKernel | None:
+    def learn_kernel(
+        self, rows: np.ndarray, max_time: float | None = None, /
+    ) -> LearnedKernel | None:
         """Learn a kernel from some rows, with the functions of all classes."""
-        fit = self.refit(rows)
+        fit = self.refit(rows, max_time)
         kernel = learned_kernel(fit)
         if kernel is None or not self.classes:
             return kernel
@@ -497,3 +512,11 @@ def mean_squared_change(
     shuffled[:, columns] = X[rng.permutation(len(X))][:, columns]
     moves = np.sum((predict(shuffled) - predict(X)) ** 2, axis=1)
     return float(np.average(moves, weights=weights))
+
+
+def known_importances(model: Any, n_features: int, /) -> np.ndarray | None:
+    """Return a model's own importances of features (d,), or None if it has none of these."""
+    found = getattr(model, "feature_importances_", None)
+    if found is None or len(found) != n_features:
+        return None
+    return np.asarray(to_host(found), dtype=np.float64)

@@ -10,7 +10,7 @@ from scipy.stats import rankdata
 
 from gpukfl.core._array import is_array, to_host
 from gpukfl.core._checks import check_number
-from gpukfl.portfolio._description import group_columns
+from gpukfl.portfolio._importances import group_columns
 
 EACH = "columns"  # every feature by itself
 _NAMED = 3  # features of a group that its name has

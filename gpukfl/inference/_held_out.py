@@ -29,8 +29,8 @@ from gpukfl.inspection import (
 )
 from gpukfl.inspection._held_out import HELD_OUT
 from gpukfl.inspection._style import to_sentence
-from gpukfl.portfolio._description import joint_groups_text, permutation_importances
 from gpukfl.portfolio._folds import HeldOutLoss, LogLoss, SquaredError, target_scale
+from gpukfl.portfolio._importances import joint_groups_text, permutation_importances
 from gpukfl.portfolio._members import CANDIDATES, TREES, Member, Task
 from gpukfl.predictor import member_predictor
 from gpukfl.tables import TableEncoder
@@ -85,10 +85,9 @@ def _importance_panels(asked: EvaluationData) -> list[Panel]:
         return []
     rng = np.random.RandomState(0)
     asked = asked.subsample(_ROWS, rng)
-    rows = Samples(asked.rows, asked.judge.truth, None, labels=False)
     repeats = max(1, min(_REPEATS, _PASSES // count))
-    values, errors, groups = permutation_importances(
-        [rows],
+    found = permutation_importances(
+        [asked.rows],
         asked.sources,
         count,
         lambda _, X: asked.parts[0].predict(to_host(X)),
@@ -98,10 +97,11 @@ def _importance_panels(asked: EvaluationData) -> list[Panel]:
         repeats=repeats,
     )
     said = f"± one standard error of {len(asked)} held-out rows"
-    joined = joint_groups_text(groups, asked.names)
+    joined = joint_groups_text(found.groups, asked.names)
     remark = "; ".join(filter(None, [said, joined]))
     unit = "loss that shuffling adds to held-out rows"
-    return [HeldOutImportances(asked.names, values, unit, errors=errors, remark=remark)]
+    panel = HeldOutImportances(asked.names, found.shares, unit, errors=found.errors, remark=remark)
+    return [panel]
 
 
 def _band_panels(model: Any, new: Pair, fitted: Pair) -> tuple[list[Panel], str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sklearn.exceptions import ConvergenceWarning
 
-from gpukfl.core._checks import check_kind
+from gpukfl.core._checks import check_kind, check_number
 from gpukfl.core._warnings import warn
 from gpukfl.estimators._progress import show_progress
 from gpukfl.inference._bands import bands
@@ -17,6 +17,7 @@ from gpukfl.inference._evaluation import InferenceData
 from gpukfl.inference._interactions import interactions
 from gpukfl.inference._kernels import has_directions
 from gpukfl.inference._results import Bands, Result, Subspace
+from gpukfl.inference._stepwise import TimeLimit
 from gpukfl.inference._subspace import subspace
 from gpukfl.inference._test_results import ConditionalImportance, Interactions
 from gpukfl.inspection import Description, Shown, text_card
@@ -24,6 +25,11 @@ from gpukfl.tables._training import Dataset, drop_missing_targets, split_target
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+Part = Callable[[float | None], Any]  # of a time limit
+# Of the time that is left, beside those of the parts that follow
+_SHARES = {"bands": 4.0, "subspace": 3.0, "importance": 3.0, "interactions": 2.0}
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +43,7 @@ class Inference(Shown):
     n_samples : int
         Rows that were asked.
     bands : Bands or None
-        Partial dependence; None where it was interrupted before.
+        Partial dependence; None where it was stopped before.
     subspace : Subspace or None
         The learned directions; None of a model that learns none.
     importance : ConditionalImportance or None
@@ -46,7 +52,9 @@ class Inference(Shown):
         Of pairs of features; without p-values where the model has seen the rows, None where there
         is one feature.
     unfinished : tuple of str
-        Names of the parts that were left out, as it was interrupted before.
+        Names of the parts that were left out, as it was stopped before.
+    is_interrupted : bool
+        Whether the user stopped it, and not `max_time`.
     """
 
     name: str
@@ -57,10 +65,11 @@ class Inference(Shown):
     importance: ConditionalImportance | None = None
     interactions: Interactions | None = None
     unfinished: tuple[str, ...] = ()
+    is_interrupted: bool = False
 
     @property
     def is_complete(self) -> bool:
-        """Whether no part is missing because of an interruption."""
+        """Whether no part is missing because of an interruption or `max_time`."""
         cut = [one for one in self.parts.values() if getattr(one, "unfinished", ())]
         return not (self.unfinished or cut)
 
@@ -89,7 +98,8 @@ class Inference(Shown):
         said = [part.in_words() for part in self.parts.values()]
         if not self.is_complete:
             left = f", before {', '.join(self.unfinished)}" if self.unfinished else ""
-            said.insert(0, f"The inference was interrupted{left}: this is what was done.")
+            why = "was interrupted" if self.is_interrupted else "had no more time"
+            said.insert(0, f"The inference {why}{left}: this is what was done.")
         return " ".join(said)
 
     def frames(self) -> dict[str, pd.DataFrame]:
@@ -115,6 +125,7 @@ def infer(
     features: Sequence[int | str] | None = None,
     coverage: float = 0.95,
     held_out: bool = False,
+    max_time: float | None = None,
     sample_weight: Any = None,
     random_state: Any = 0,
     progress: bool | None = None,
@@ -135,6 +146,9 @@ def infer(
         Of the bands.
     held_out : bool
         Whether the model has not seen the rows: see `bands`.
+    max_time : float, optional
+        Seconds that it may take, about: each part has its share of what
+        is left, with fewer rows and shorter fits. Parts that there is no time for are left out.
     sample_weight : array of shape (n,), optional
         Weights of the rows.
     random_state : int, RandomState or None
@@ -158,54 +172,69 @@ def infer(
     Costs what `bands` and `subspace` cost: seven fits of the model, to half and to four fifths of
     the rows; and `interactions`, and with `held_out` also `conditional_importance`.
     """
-    options = {"sample_weight": sample_weight, "random_state": random_state}
+    options: dict[str, Any] = {"sample_weight": sample_weight, "random_state": random_state}
     check_kind("progress", progress, (bool, type(None)))
-    subject = InferenceData.from_model(model, X, y, sample_weight)
+    check_number("max_time", max_time, low=0, low_allowed=False, also=(None,))
+    limit, subject = TimeLimit(max_time), InferenceData.from_model(model, X, y, sample_weight)
     # Interactions of rows that the model has seen are asked for without the target
     rows, truth, named = split_target(X, y)
     data = drop_missing_targets(Dataset(rows, truth, sample_weight), named=True)
-    asked: dict[str, Callable[[], Any]] = {
-        "bands": lambda: bands(
-            model, X, y, features=features, coverage=coverage, held_out=held_out, **options
-        )
+    of_curves = {"features": features, "coverage": coverage, "held_out": held_out, **options}
+    asked: dict[str, Part] = {
+        "bands": lambda limit: bands(model, X, y, max_time=limit, **of_curves)
     }
     if has_directions(subject.estimator):
-        asked["subspace"] = lambda: subspace(model, X, y, **options)
+        asked["subspace"] = lambda limit: subspace(model, X, y, max_time=limit, **options)
     if held_out:
-        asked["importance"] = lambda: conditional_importance(model, X, y, **options)
+        asked["importance"] = lambda limit: conditional_importance(
+            model, X, y, max_time=limit, **options
+        )
     if len(subject.names) > 1:
-        options_of_pairs = {**options, "sample_weight": data.sample_weight}
-        asked["interactions"] = lambda: interactions(
-            model, data.X, data.y if held_out else None, **options_of_pairs
+        of_pairs = {**options, "sample_weight": data.sample_weight}
+        asked["interactions"] = lambda limit: interactions(
+            model, data.X, data.y if held_out else None, max_time=limit, **of_pairs
         )
     with show_progress(progress):
-        parts, unfinished = _run_parts(asked)
+        parts, unfinished, is_interrupted = _run_parts(asked, limit)
     return Inference(
         name=type(subject.estimator).__name__,
         target=named or str(getattr(model, "target_name", "y")),
         n_samples=len(subject),
         unfinished=unfinished,
+        is_interrupted=is_interrupted,
         **parts,
     )
 
 
 def _run_parts(
-    asked: dict[str, Callable[[], Any]],
-) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Return the finished parts, and the names of parts that an interruption left out.
+    asked: dict[str, Part], limit: TimeLimit
+) -> tuple[dict[str, Any], tuple[str, ...], bool]:
+    """Return the finished parts, the names of those left out, and whether it was interrupted.
 
     Raises KeyboardInterrupt where there is none.
     """
     parts: dict[str, Any] = {}
+    is_interrupted = False
     try:
-        for name, work in asked.items():
-            parts[name] = work()
-            if getattr(parts[name], "unfinished", ()):  # which has warned of it
+        for k, (name, work) in enumerate(asked.items()):
+            if parts and limit.is_over:
                 break
-        return parts, tuple(name for name in asked if name not in parts)
+            weights = [_SHARES[one] for one in [*asked][k:]]
+            own = TimeLimit(limit.share(weights[0] / sum(weights)))
+            parts[name] = work(own.seconds)
+            is_interrupted = bool(_unfinished(parts[name])) and not own.is_over
+            if is_interrupted:  # which has warned of it
+                break
     except KeyboardInterrupt:
         if not parts:
             raise
+        is_interrupted = True
     unfinished = tuple(name for name in asked if name not in parts)
-    warn(f"inference: interrupted before {', '.join(unfinished)}", ConvergenceWarning)
-    return parts, unfinished
+    if unfinished and not _unfinished(parts[[*parts][-1]]):
+        why = "interrupted" if is_interrupted else "max_time is over"
+        warn(f"inference: {why} before {', '.join(unfinished)}", ConvergenceWarning)
+    return parts, unfinished, is_interrupted
+
+
+def _unfinished(part: Any) -> Any:
+    return getattr(part, "unfinished", ())

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import math
 import numbers
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,9 +23,14 @@ from gpukfl.estimators.bkernn._estimator import BKerNNBase
 from gpukfl.estimators.hkrr._estimator import HKRRBase
 from gpukfl.estimators.kernel_ridge._estimator import KernelRidgeBase
 from gpukfl.estimators.selection._estimator import SelectionBase
-from gpukfl.inference._evaluation import EvaluationData, make_evaluation_data, mean_squared_change
+from gpukfl.inference._evaluation import (
+    EvaluationData,
+    known_importances,
+    make_evaluation_data,
+    mean_squared_change,
+)
 from gpukfl.inference._groups import feature_index
-from gpukfl.inference._stepwise import map_with_progress
+from gpukfl.inference._stepwise import TimeLimit, map_with_progress
 from gpukfl.inference._test_results import Interactions
 from gpukfl.methods import ProductExpansion, product_terms
 
@@ -305,6 +312,10 @@ def _agrees(closed: InClosedForm, predicted: np.ndarray, eps: float) -> bool:
 
 _FEATURES = {2: 10, 3: 6}  # that are looked at unless more are asked for
 _FLOOR = 1e-9  # of probabilities in log-odds: a higher one would make interactions of sums
+# Of a time limit: the share for predictions, rows by whose predictions it is divided, predictions
+# of a set for which one more feature is looked at, and rows for each row of the background
+_SHARE, _PROBED, _ENOUGH, _ROWS_EACH = 0.7, 200, 1_000, 5
+_LEAST_BACKGROUND, _LEAST_ROWS = 8, 40
 _ZERO = 1e-9  # of what a model's predictions vary by, below which an effect is none
 
 Sets = tuple[int, ...]
@@ -321,6 +332,7 @@ def interactions(
     n_permutations: int = 9999,
     n_background: int = 50,
     max_rows: int = 500,
+    max_time: float | None = None,
     sample_weight: Any = None,
     random_state: Any = 0,
     progress: bool | None = None,
@@ -361,6 +373,9 @@ def interactions(
         evaluated and tested. At most half of the rows.
     max_rows : int, default=500
         Where there are more, so many are drawn to evaluate at.
+    max_time : float, optional
+        Seconds that it may take, about: rows, background and features are
+        fewer, and sets that there is no time for are left out.
     sample_weight : array of shape (n_samples,), optional
         Weights of the rows in all averages, H and the test, at least 0; noise has variances that
         go with their inverses.
@@ -420,13 +435,19 @@ def interactions(
     if X is None:
         msg = "expected X, rows to average over and to evaluate at, got None"
         raise ValueError(msg)
+    check_number("max_time", max_time, low=0, low_allowed=False, also=(None,))
+    limit = TimeLimit(max_time)
     asked = make_evaluation_data(model, X, model.predict(X) if y is None else y, sample_weight)
     rng = check_random_state(random_state)
-    space = _Space.build(model, asked, int(n_background), int(max_rows), rng)
-    chosen = space.choose_features(features, int(n_features or _FEATURES[order]), order, rng)
+    sizes = _Sizes(int(n_features or _FEATURES[order]), int(n_background), int(max_rows))
+    known = None
+    if max_time is not None:
+        known, sizes = known_importances(model, len(asked.names)), sizes.shrink(asked, order, limit)
+    space = _Space.build(model, asked, sizes.n_background, sizes.n_rows, rng)
+    chosen = space.choose_features(features, sizes.n_features, order, rng, known)
     every = list(itertools.combinations(chosen, order))
     with show_progress(progress):
-        effects = space.effects(chosen, order)
+        effects = space.effects(chosen, order, limit)
     sets = [one for one in every if one in effects.effects]
     h, shares = zip(*(effects.sizes(one) for one in sets), strict=True)
     p_values = None if y is None else effects.p_values(sets, int(n_permutations), rng)
@@ -447,6 +468,32 @@ def interactions(
         exact=space.dependence.exact,
         unfinished=names_of(every[len(sets) :]),
     )
+
+
+@dataclass(frozen=True)
+class _Sizes:
+    """How many features are looked at, and rows of the background and to evaluate at."""
+
+    n_features: int
+    n_background: int
+    n_rows: int
+
+    def shrink(self, asked: EvaluationData, order: int, limit: TimeLimit) -> _Sizes:
+        """Return sizes that there is time for, by how long a few predictions take."""
+        some, predict = asked.rows[:_PROBED], asked.parts[0].predict
+        predict(some[:2])  # the first call also prepares the model
+        begun = time.perf_counter()
+        predict(some)
+        seconds = max(time.perf_counter() - begun, _TINY) / len(some)
+        budget = _SHARE * limit.remaining / seconds
+        for count in range(min(self.n_features, len(asked.names)), order - 1, -1):
+            n_sets = sum(math.comb(count, size) for size in range(order + 1))
+            if budget >= _ENOUGH * n_sets or count == order:
+                break
+        each = budget / n_sets
+        background = min(max(int((each / _ROWS_EACH) ** 0.5), _LEAST_BACKGROUND), self.n_background)
+        rows = min(max(int(each / background), _LEAST_ROWS), self.n_rows)
+        return _Sizes(min(self.n_features, max(count, order)), background, rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -487,16 +534,23 @@ class _Space:
         return cls(asked, estimator, rows, background, dependence)
 
     def choose_features(
-        self, features: Sequence[Any] | None, count: int, order: int, rng: np.random.RandomState
+        self,
+        features: Sequence[Any] | None,
+        count: int,
+        order: int,
+        rng: np.random.RandomState,
+        known: np.ndarray | None,
     ) -> list[int]:
-        """Return the numbers of the features to test, in their order."""
+        """Return the numbers of the features to test, in their order; by known importances."""
         names = self.asked.names
         if features is not None:
             found = sorted({feature_index(one, names) for one in features})
         else:
             found = self._candidate_features(order)
             if len(found) > count:
-                moves = np.array([self._prediction_change(k, rng) for k in found])
+                moves = np.array(
+                    [self._prediction_change(k, rng) if known is None else known[k] for k in found]
+                )
                 found = sorted(np.array(found)[np.argsort(-moves, kind="stable")[:count]].tolist())
         if len(found) < order:
             msg = f"expected at least {order} features to look at, got {len(found)}"
@@ -518,7 +572,7 @@ class _Space:
         X, weights = asked.rows[self.rows], asked.judge.weights[self.rows]
         return mean_squared_change(asked.parts[0].predict, X, columns, weights, rng)
 
-    def effects(self, features: Sequence[int], order: int) -> _Effects:
+    def effects(self, features: Sequence[int], order: int, limit: TimeLimit) -> _Effects:
         """Evaluate the effects of all sets of features up to a size."""
         columns = {k: self.asked.column_numbers([k]) for k in features}
         averages: dict[Sets, np.ndarray] = {
@@ -539,7 +593,8 @@ class _Space:
         for size in range(1, order):
             for one in itertools.combinations(features, size):
                 evaluate(one)
-        map_with_progress("interactions", list(itertools.combinations(features, order)), evaluate)
+        every = list(itertools.combinations(features, order))
+        map_with_progress("interactions", every, evaluate, limit)
         return _Effects(self.asked, self.rows, order, found, averages)
 
 

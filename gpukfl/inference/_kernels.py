@@ -66,9 +66,15 @@ class LearnedKernel:
         """Whether `shortened` changes more than the kernel's size."""
         return self.compare is not _mean_brownian_kernel
 
-    def additive(self, X: np.ndarray, Z: np.ndarray, /) -> np.ndarray:
-        """Evaluate the additive Brownian kernel of all features: (n, q)."""
-        return _mean_brownian_kernel(self.scale(X), self.scale(Z))
+    def additive(
+        self, X: np.ndarray, Z: np.ndarray, columns: list[int] | None = None, /
+    ) -> np.ndarray:
+        """Evaluate the additive Brownian kernel of all features, or its terms of some: (n, q)."""
+        U, V = self.scale(X), self.scale(Z)
+        if columns is None:
+            return _mean_brownian_kernel(U, V)
+        share = len(columns) / U.shape[1]
+        return share * _mean_brownian_kernel(U[:, columns], V[:, columns])
 
     def shorten(self, share: float, /) -> Self:
         """Return the kernel at a multiple of the lengthscale, or else of the size."""

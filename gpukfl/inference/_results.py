@@ -140,7 +140,7 @@ class Bands(Result):
     asked : str
         Whose own curves lie beside: "model", or "member of the blend".
     unfinished : tuple of str
-        Features or directions that were left out, as it was interrupted before.
+        Features or directions that were left out, as it was stopped before.
     """
 
     name: ClassVar[str] = "bands"
@@ -179,7 +179,7 @@ class Bands(Result):
             f"{one.width.mean():>14.3g}  {'may be flat' if one.may_be_flat else 'is not flat'}"
             for one in self.curves
         ]
-        cut = [f"interrupted before {', '.join(self.unfinished)}"] if self.unfinished else []
+        cut = [f"stopped before {', '.join(self.unfinished)}"] if self.unfinished else []
         return "\n".join([head, *rows, *(f"  {remark}" for remark in (*self.remarks, *cut))])
 
     def in_words(self) -> str:

@@ -21,13 +21,16 @@ from gpukfl.estimators._progress import show_progress
 from gpukfl.inference._evaluation import InferenceData
 from gpukfl.inference._kernels import Map, complete_directions, has_directions, make_scaler
 from gpukfl.inference._results import Subspace
-from gpukfl.inference._stepwise import map_all_or_nothing
+from gpukfl.inference._stepwise import TimeLimit, map_all_or_nothing
 
 if TYPE_CHECKING:
     pass
 
 
 _MOST = 5  # directions that are tried
+_FIT_SHARE = 0.7  # of the time, for fits
+_SQUARES = 3e6  # of rows times columns, that a second is enough for
+_CUBES = 5e6  # of rows of one of the other regressions
 
 
 def subspace(
@@ -37,6 +40,7 @@ def subspace(
     *,
     n_folds: int = 5,
     max_directions: int | None = None,
+    max_time: float | None = None,
     sample_weight: Any = None,
     random_state: Any = 0,
     progress: bool | None = None,
@@ -57,6 +61,9 @@ def subspace(
     max_directions : int, optional
         Directions that are tried, at least 1; by default one more than the model has, at most
         five.
+    max_time : float, optional
+        Seconds that it may take, about: fits are cut off, and of fewer
+        rows, which makes the angles wider.
     sample_weight : array of shape (n,), optional
         Weights of the rows.
     random_state : int, RandomState or None
@@ -96,7 +103,8 @@ def subspace(
     check_number("n_folds", n_folds, kind=Integral, low=2)
     check_number("max_directions", max_directions, kind=Integral, low=1, also=(None,))
     check_kind("progress", progress, (bool, type(None)))
-    subject = InferenceData.from_model(model, X, y, sample_weight)
+    check_number("max_time", max_time, low=0, low_allowed=False, also=(None,))
+    subject, limit = InferenceData.from_model(model, X, y, sample_weight), TimeLimit(max_time)
     if not has_directions(subject.estimator):
         kind = type(subject.estimator).__name__
         msg = f"expected a model with learned directions, got {kind}, which has learned none"
@@ -105,6 +113,8 @@ def subspace(
         msg = f"expected at least {4 * n_folds} rows for {n_folds} folds, got {len(subject)}"
         raise ValueError(msg)
     rng = check_random_state(random_state)
+    some = limit.affordable(_SQUARES / subject.X.shape[1], len(subject), least=100, power=2)
+    subject = subject.draw(some, rng)
     splitter = StratifiedKFold if subject.classes else KFold
     folds = list(splitter(n_folds, shuffle=True, random_state=rng).split(subject.X, subject.y))
     own = complete_directions(subject.estimator)
@@ -113,15 +123,17 @@ def subspace(
     most = min(most, subject.X.shape[1])
     losses = np.zeros((len(subject), most + 1))
 
-    def fold_basis(fold: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-        inside, outside = fold
-        fit = subject.refit(inside)
+    def fold_basis(k: int) -> np.ndarray:
+        inside, outside = folds[k]
+        fit = subject.refit(inside, limit.share(_FIT_SHARE / (n_folds - k)))
         basis = complete_directions(fit)
-        losses[outside] = _direction_losses(subject, make_scaler(fit), basis, most, inside, outside)
+        step = -(-len(inside) // limit.affordable(_CUBES, len(inside), least=100, power=3))
+        some = inside[::step]
+        losses[outside] = _direction_losses(subject, make_scaler(fit), basis, most, some, outside)
         return basis
 
     with show_progress(progress):
-        bases = map_all_or_nothing("directions", folds, fold_basis)
+        bases = map_all_or_nothing("directions", range(n_folds), fold_basis)
     angles = _principal_angles(bases, most)
     remarks = (subject.remark,) if subject.remark else ()
     return Subspace(

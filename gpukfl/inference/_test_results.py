@@ -164,7 +164,7 @@ class ConditionalImportance(Tested):
     unit : str
         What is lost.
     unfinished : tuple of str
-        Groups that were left out, as it was interrupted before. They are not among the p-values
+        Groups that were left out, as it was stopped before. They are not among the p-values
         that are adjusted.
     """
 
@@ -240,7 +240,7 @@ class ConditionalImportance(Tested):
         ]
         found = [f"  together: {names}" for names in joined]
         if self.unfinished:
-            found.append(f"  interrupted before {', '.join(self.unfinished)}")
+            found.append(f"  stopped before {', '.join(self.unfinished)}")
         if known:
             found.append(
                 f"  nothing can be said of {', '.join(known)}: constant, or known from the others"
@@ -402,7 +402,7 @@ class Interactions(Tested):
             lines.append(f"  and {len(table) - _LISTED_SETS} more")
         if self.unfinished:
             every = len(self.sets) + len(self.unfinished)
-            lines.append(f"  interrupted: {len(self.sets)} of {every} {what} are done")
+            lines.append(f"  stopped: {len(self.sets)} of {every} {what} are done")
         if self.p_values is None:
             lines.append("  without p-values: nothing says which of these are more than chance")
         return "\n".join(lines)

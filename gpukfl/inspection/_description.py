@@ -128,6 +128,8 @@ class Description:
         How others do on the same rows.
     data : DataFacts
         What the columns and the target are.
+    times : tuple of dict
+        Parts of the fit: "part", "member" where it is of one, number of "fits", and "seconds".
     warnings : tuple of str
         What else is to be known before the model is used, in sentences.
     call : str
@@ -154,6 +156,7 @@ class Description:
     tuning: Tuning | None = None
     comparison: Comparison | None = None
     data: DataFacts | None = None
+    times: tuple[Mapping[str, Any], ...] = ()
     warnings: tuple[str, ...] = ()
     call: str = ""
 

@@ -52,6 +52,7 @@ from gpukfl.inspection._tuning import Compared, Leaderboard, Tuning, trial_error
 
 _LISTED, _PARTS = 20, 5  # features, and what was made of each
 _TRIALS = 100  # that are listed
+_LEAST_SHOWN = 0.005  # of the longest part of a fit
 _HEADS = {
     "multiple": "times the paper's",
     "n_components": "components",
@@ -113,6 +114,29 @@ def _comparison_cells(row: Compared, more: list[str]) -> list[str]:
         _score_text({"score": row.score, "standard_error": row.error}),
         *(f"{row.more[key]:.4g}" if key in row.more else "–" for key in more),
     ]
+
+
+def times_html(d: Description, /) -> str:
+    """Return an HTML table of where the time of the fit went, the longest parts first."""
+    longest = sorted(d.times, key=lambda one: -one["seconds"])
+    scale = max((one["seconds"] for one in longest), default=0.0) or 1.0
+    shown = [one for one in longest if one["seconds"] >= _LEAST_SHOWN * scale]
+    rows = [
+        (
+            "",
+            [
+                name_html(" of ".join(filter(None, [one["part"], one["member"]]))),
+                str(one["fits"] or ""),
+                f"{one['seconds']:.1f}",
+                f'<span class="bars">{bar_html(one["seconds"] / scale)}</span>',
+            ],
+        )
+        for one in shown
+    ]
+    left = len(longest) - len(shown)
+    more = f"{left} quicker parts are not shown." if left else ""
+    made = table_html(["part of the fit", "fits", "seconds", ""], rows)
+    return section_html("Where the time went", made, note_html(more)) if rows else ""
 
 
 def features_html(d: Description, /) -> str:
@@ -498,6 +522,7 @@ def render_page(d: Description, scores: Mapping[str, float], inference: Inferred
         data_html(d),
         model_html(d, drawn.draw(Objective)),
         tuning_html(d, drawn.draw(Tuning)),
+        times_html(d),
         recipe_html(d),
     ]
     said = [*warning_texts(d, judged=bool(scores)), *([] if drawn.possible else [_ABSENT])]

@@ -90,3 +90,22 @@ class MemberTried(Tried):
     log_loss: Annotated[float, AnyValue()] | None
     brier: Annotated[float, AnyValue()] | None
     note: str
+
+
+@dataclass(frozen=True, eq=False)
+class LaterImportances:
+    """What importances need, beside the rows, that are computed at their first look.
+
+    Attributes
+    ----------
+    state : object
+        Of the random numbers at the beginning of the fit.
+    scale : host array, shape (t,), or None
+        Units of the targets' errors; None of classes.
+    max_time : float or None
+        Seconds that they may take: those of the fit.
+    """
+
+    state: Any
+    scale: np.ndarray | None
+    max_time: float | None

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import math
 import numbers
+import sys
+import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -30,29 +32,39 @@ from gpukfl.core._frames import check_size, columns_to_numbers
 from gpukfl.core._interruption import restore_interruptions
 from gpukfl.core._places import Backend, resolve_place
 from gpukfl.core._results import STATUS_NAMES, Status
+from gpukfl.core._streams import try_write_line
 from gpukfl.core._warnings import record_warning, warn
 from gpukfl.estimators._base import HostStored, RenamedParameters, feature_names
-from gpukfl.estimators._dask import find_client, has_dask
-from gpukfl.estimators._fitted import held
+from gpukfl.estimators._dask import find_client, has_dask, run_on_data_device
+from gpukfl.estimators._fitted import computed, held
 from gpukfl.estimators._learner import limit_threads
-from gpukfl.estimators._run import Run
+from gpukfl.estimators._progress import show_progress
+from gpukfl.estimators._run import FitTime, Run
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._validation import validate_samples
 from gpukfl.estimators._workers import Workers, check_n_jobs
 from gpukfl.inspection import Description, Names
 from gpukfl.partitioned import Collections, check_places
-from gpukfl.portfolio._attributes import Blended, MemberTried, OutOfFold
+from gpukfl.portfolio._attributes import Blended, LaterImportances, MemberTried, OutOfFold
 from gpukfl.portfolio._blend import TRANSFORMS, choose_transform, rows_with_weight
 from gpukfl.portfolio._description import (
     describe,
+    fit_times_frame,
     leaderboard_frame,
     leaderboard_rows,
-    permutation_importances,
 )
 from gpukfl.portfolio._distilled import Distilled, distil
 from gpukfl.portfolio._encodings import Encodings
 from gpukfl.portfolio._fold_fits import FoldFitter, is_limited, start_workers
-from gpukfl.portfolio._folds import choose_n_folds, make_held_out_loss, split_folds
+from gpukfl.portfolio._folds import (
+    HeldOutLoss,
+    LogLoss,
+    SquaredError,
+    choose_n_folds,
+    make_held_out_loss,
+    split_folds,
+)
+from gpukfl.portfolio._importances import PermutationImportances, permutation_importances
 from gpukfl.portfolio._members import (
     EFFORTS,
     NAMES,
@@ -94,6 +106,8 @@ if TYPE_CHECKING:
 
 
 Found = TypeVar("Found")
+_LOOK = "importances, after the fit"
+_IMPORTANCES = "feature_importances_", "feature_importances_error_", "feature_groups_"
 
 
 class HeldOutBlend:
@@ -102,10 +116,13 @@ class HeldOutBlend:
     n_features_in_: Annotated[int, Count("n_features")]
     tuning_: list[MemberTried]
     tuning_seconds_: float
+    fit_times_: Annotated[list[FitTime], Sometimes()]
     intercept_: Annotated[Array, Doubles("n_targets")]
-    feature_importances_: Annotated[Array, Doubles("n_features")]
-    feature_importances_error_: Annotated[Array, Doubles("n_features"), Sometimes()]
-    feature_groups_: list[list[Annotated[int, Count()]]]
+    feature_importances_: Annotated[Array, Doubles("n_features")] = computed("_complete_record")
+    feature_importances_error_: Annotated[Array, Doubles("n_features"), Sometimes()] = computed(
+        "_complete_record"
+    )
+    feature_groups_: list[list[Annotated[int, Count()]]] = computed("_complete_record")
     out_of_fold_: OutOfFold
     floor_: float = held("values.blending.floor")
     reach_: Array | None = held("values.blending.reach")
@@ -119,7 +136,12 @@ class HeldOutBlend:
     ]  # of each member, whose predictors the blend has
     _table: Table | None
     _blind: Annotated[Encoding | None, Recorded()]  # learned without targets
+    _later: LaterImportances  # until they are computed
+    _n_samples: Annotated[int, Count("n_samples")]
     impute: str
+    backend: str | Backend
+    max_time: float | None
+    verbose: int
     _fitted_predictor: Callable[[], Predictor]
 
     # ------------------------------------------------------------------ what predicts
@@ -256,33 +278,67 @@ class HeldOutBlend:
         self.intercept_ = asarray_like(middle.astype(np.float64), there)
         rows, self.tuning_seconds_ = leaderboard_rows(standings, self.seen_rows_)
         self.tuning_ = cast("list[MemberTried]", rows)
+        run.lap("weights")
         _ask_in_time(
             trainer,
             lambda over: self._keep_uncertainty(
                 run.again(), 0.0 if over else run.remaining_seconds()
             ),
         )
-        importances, errors, self.feature_groups_ = _ask_in_time(
-            trainer,
-            lambda over: permutation_importances(
-                [one.source.outside for one in fitter.folds],
-                self._sources,
-                self.n_features_in_,
-                lambda k, X: to_host(self._outputs(X, k)),
-                fitter.judge,
-                run.again(),
-                lambda: 0.0 if over else _remaining_seconds(run),
-            ),
-        )
-        self.feature_importances_ = asarray_like(importances, there)
-        self.feature_importances_error_ = asarray_like(errors, there)
+        run.lap("uncertainty")
+        self._put_off_importances(fitter.judge, run)
         return chosen
 
+    # ------------------------------------------------------------------ importances
 
-def _remaining_seconds(run: Run) -> float:
-    """Return the remaining seconds, infinite without a limit."""
-    left = run.remaining_seconds()
-    return math.inf if left is None else 0.0 if run.is_over() else left
+    def _put_off_importances(self, judge: HeldOutLoss, run: Run) -> None:
+        """Drop importances of another fit, and keep what those of this one need."""
+        for name in _IMPORTANCES:
+            vars(self).pop(name, None)
+        scale = judge.scale if isinstance(judge, SquaredError) else None
+        self._later = LaterImportances(run.again().get_state(), scale, self.max_time)
+
+    def _complete_record(self) -> None:
+        """Compute importances, where no look at them has yet."""
+        later = vars(self).get("_later")
+        if later is None:
+            return
+        limit, begun = later.max_time, time.perf_counter()
+        end = math.inf if limit is None else begun + limit
+        with show_progress(None):
+            self._compute_importances(lambda: max(end - time.perf_counter(), 0.0))
+        took = time.perf_counter() - begun
+        self.fit_times_ = [*self.fit_times_, FitTime(part=_LOOK, member="", fits=0, seconds=took)]
+        if self.verbose:
+            try_write_line(f"importances: {took:.1f} s", sys.stderr)
+
+    def _compute_importances(self, left: Callable[[], float]) -> bool:
+        """Set importances within the seconds that are left; return whether it was interrupted."""
+        found = self._shuffle_held_out(self.out_of_fold_.rows, left)
+        there = double_reference(self.out_of_fold_.rows)
+        self.feature_importances_ = asarray_like(found.shares, there)
+        self.feature_importances_error_ = asarray_like(found.errors, there)
+        self.feature_groups_ = found.groups
+        del self._later
+        return found.is_interrupted
+
+    @run_on_data_device
+    def _shuffle_held_out(self, X: Array, left: Callable[[], float]) -> PermutationImportances:
+        """Shuffle the columns of the rows that were held out (m, d), fold by fold."""
+        kept, later = self.out_of_fold_, self._later
+        ends = np.cumsum(np.bincount(kept.fold)).tolist()
+        rows = [X[start:stop, :] for start, stop in zip([0, *ends], ends, strict=False)]
+        judge: HeldOutLoss = LogLoss(kept.truth, kept.weights)
+        if later.scale is not None:
+            judge = SquaredError(kept.truth, kept.weights, later.scale)
+        rng = np.random.RandomState(0)
+        rng.set_state(later.state)
+        with limit_threads(X, self._n_samples, Backend.parse(self.backend).name):
+            return permutation_importances(
+                *(rows, self._sources, self.n_features_in_),
+                lambda k, some: to_host(self._outputs(some, k)),
+                *(judge, rng, left),
+            )
 
 
 def _make_out_of_fold(trainer: MemberTrainer, samples: Samples) -> OutOfFold:
@@ -333,7 +389,6 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
     place_: str
     status_: Annotated[str, Choice(STATUS_NAMES)]
     tuning_cut_short_: bool
-    _n_samples: Annotated[int, Count("n_samples")]
     _values: ClassVar[tuple[type, ...]] = ()  # that parameters may be
     client: ClassVar[Any] = None  # of a Dask cluster; an instance may have its own
 
@@ -424,14 +479,17 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
             )
             place = trusted_place(place, X)
             workers = stack.enter_context(start_workers(self.n_jobs, samples.X, place.reference))
+            run.lap("table")
             self.encodings_ = (
                 None if table is None else Encodings.blindly(table, samples, self.impute)
             )
+            run.lap("encodings")
             self.target_transform_ = choose_transform(
                 getattr(self, "target_transform", None),
                 replace(samples, X=self._finite(samples.X)),
                 run,
             )
+            run.lap("target transform")
             self.place_ = f"{library_name(place.reference)} {place.reference.device}"
             weighted = sample_weight is not None or getattr(self, "class_weight", None) is not None
             trainer = self._train_members(
@@ -439,9 +497,12 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
             )
             self._library, self._n_samples = library_name(X), len(samples)
             chosen = self._keep(trainer, samples, run)
-            stopped = trainer.stopped
             how = "" if whole is not None else choose_refit(self.refit, trainer, len(samples), run)
-            if how:
+            if whole is not None or how == "instead":  # then the folds' models go
+                self._compute_importances_in(trainer)
+                run.lap("importances")
+            stopped = trainer.stopped
+            if how and not stopped:
                 stopped = self._refit(chosen, samples, run, workers, how)
             if whole is not None and not stopped:
                 try:
@@ -452,8 +513,24 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
                 except KeyboardInterrupt:  # while rows are read: those that are here have a blend
                     stopped = True
                 self._n_samples = whole.n_rows if self.whole_ else len(samples)
+                run.lap("last fit")
             self._end(trainer, stopped=stopped)
+            run.lap("other")
+            self.fit_times_ = run.times
         return self
+
+    def _compute_importances_in(self, trainer: MemberTrainer) -> None:
+        """Compute importances within the time of the fit."""
+        run = trainer.run
+
+        def compute(over: bool) -> bool:
+            def left() -> float:
+                there_is = run.remaining_seconds()
+                return math.inf if there_is is None else 0.0 if run.is_over() else there_is
+
+            return self._compute_importances((lambda: 0.0) if over else left)
+
+        trainer.stopped = _ask_in_time(trainer, compute) or trainer.stopped
 
     def _read(self, X: Any, table: Table | None) -> Array:
         """Validate rows, or encode a table."""
@@ -495,6 +572,7 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         fitter = FoldFitter(folds, judge, run, self.floor_, transform, reach, workers)
         trainer = MemberTrainer(fitter, run)
         members = self._members(samples, folds[0].inside.X.shape[1], run)
+        run.lap("encodings")
         trainer.train([replace(one, weighted=weighted) for one in members])
         return trainer
 
@@ -569,6 +647,7 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         self.predictor_ = Predictor(blend, n_features, one_target, labels)
 
     def without_record(self) -> Self:
+        self._complete_record()  # it takes the rows
         host: Self = self.to_host()
         kept, has_gaps = host.out_of_fold_, host.encodings_ is not None
         host.out_of_fold_ = kept.without_rows(has_gaps=has_gaps)
@@ -637,6 +716,24 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         return leaderboard_frame(
             cast("list[dict[str, Any]]", self.tuning_), classes=is_classifier(self)
         )
+
+    def fit_times(self) -> pd.DataFrame:
+        """Return where the time of the fit went, in the order in which its parts began.
+
+        Returns
+        -------
+        DataFrame
+            A row for each part: part; member, where it is of one; fits, how many models it
+            fitted; seconds; and share of the fit. Parts are "table", its reading, and imports;
+            "encodings", which make numbers of its columns; "target transform"; "compiled code",
+            where that is made ready; "folds", the fits of a member to the folds, also of members
+            that are left; "weights"; "uncertainty"; "last fit", a member's to all samples;
+            "importances"; and "other". Their sum is the time of the fit. Importances that were
+            computed at a later look come after these, and have no share. The frame is empty for a
+            model of an older file.
+        """
+        check_is_fitted(self)
+        return fit_times_frame(vars(self).get("fit_times_", []), later=_LOOK)
 
     def distilled(self, method: str = "bkernn") -> Distilled:
         """Fit one small model to the predictions of the blend, and measure its loss.

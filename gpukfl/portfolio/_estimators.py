@@ -86,7 +86,8 @@ _ATTRIBUTES = """
     feature_importances_, feature_importances_error_ : arrays of shape (n_features,)
         Share of the loss that shuffling a feature adds, on samples that models have not seen, with
         the standard error of these samples; features that are correlated by 0.9 or more are
-        shuffled together, and share equally.
+        shuffled together, and share equally. Computed at their first look, which takes at most
+        `max_time`: fewer samples, or Ctrl-C, make the errors larger. `save` computes them too.
     feature_groups_ : list of lists of int
         Features that were shuffled together.
     intercept_ : array of shape (n_targets,)
@@ -95,6 +96,8 @@ _ATTRIBUTES = """
         The leaderboard as plain values.
     tuning_seconds_ : float
         That the members took.
+    fit_times_ : list of dict
+        Where the time of the fit went: see `fit_times`.
     tuning_cut_short_ : bool
         Whether members were left out for want of time.
     predictor_ : Predictor

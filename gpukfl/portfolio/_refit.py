@@ -99,6 +99,7 @@ def refit_members(
     encodings, whole = auto.encodings_, MemberFold(samples, samples)
     if encodings is not None:
         encodings, whole = encodings.learn_on_all(samples, seed, beside=beside)
+    run.lap("encodings")
     models = _fit_all([entry for _, entry in chosen], whole, run, workers, may_be_cut=beside)
     if models is None:
         return None
@@ -138,6 +139,7 @@ def _fit_all(
                 report = current_report()
                 found = [outcome.result() for outcome in workers.map(fit, tasks, report)]
         models |= zip(turn, found, strict=True)
+        run.lap("last fit", [one.member.name for one in turn], 1)
         if not may_be_cut and any(map(is_limited, found)):
             return None
     return [models[entry] for entry in entries]

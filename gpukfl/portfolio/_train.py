@@ -213,6 +213,7 @@ class MemberTrainer:
                     break
                 if (k or member.takes_any_library) and not self.budget.is_over:
                     prepare_compiled_code(self.fitter.folds[0].inside.X)
+                    self.run.lap("compiled code")
                 self._enter(member, self.budget.member_clock(len(members) - k))
                 self._continue_fits(_COMPARED)
             self._continue_fits(0)
@@ -241,15 +242,19 @@ class MemberTrainer:
             with restore_interruptions():
                 with collect_warnings() as entry.warnings:
                     self._compete(entry, clock)
+                self.run.lap("folds", [member.name], len(entry.models))
                 if not entry.note and member.blended:
                     weights = standings.weigh([*standings.finished, entry])
+                    self.run.lap("weights")
         except Exception as error:  # whatever a member does, the others go on
             entry.note = _error_text(error)
             warn(f"the member {member.name} is left out: {entry.note}")
         except KeyboardInterrupt:
             entry.note = "interrupted"
             standings.entries.append(entry)
+            self.run.lap("folds", [member.name])
             raise
+        self.run.lap("folds", [member.name])
         entry.seconds = time.perf_counter() - clock.begun
         if entry.note:
             entry.models.clear()
@@ -297,6 +302,7 @@ class MemberTrainer:
         better = not more.note and more.losses.sum() < few.losses.sum()
         stays = more if better else few
         stays.seconds = few.seconds + time.perf_counter() - clock.begun
+        self.run.lap("folds", [few.member.name], len(more.models))
         if better:
             self.standings.replace(few, more)
 

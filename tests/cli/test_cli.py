@@ -312,6 +312,7 @@ def test_a_random_state_repeats_the_run(capsys, csv):
         (["CSV", "--components", "3"], "--components with --method hkrr only, got --method auto"),
         (["CSV", "--max-time", "0"], "expected max_time to be"),
         (["CSV", "--inference"], "expected one table and --report"),
+        (["CSV", "--inference-time", "0"], "expected --inference-time of more than 0"),
         (["CSV", "--test-fraction", "1"], "expected --test-fraction"),
         (["CSV", "--test-fraction", "nan"], "expected --test-fraction .* got nan"),
         (

@@ -302,7 +302,7 @@ def test_folds_have_their_share_of_every_class(monkeypatch):
     seen, y = [], np.repeat(["a", "b"], [90, 10])
     subject_refitted = InferenceData.refit
 
-    def spied(self, rows):
+    def spied(self, rows, *limit):
         seen.append(np.count_nonzero(self.y[rows] == "b"))
         return subject_refitted(self, rows)
 

@@ -8,7 +8,7 @@ from gpukfl import BKerNNRegressor, HKRRRegressor, KernelFeatureSelector
 from gpukfl.estimators import KernelRidgeRegressor, RegFeaLRegressor, RKHSWeightingRegressor
 from gpukfl.inference import _bands as _curves
 from gpukfl.inference._bands import accumulated_effects, direction_profile, partial_dependence
-from gpukfl.inference._kernels import learned_kernel
+from gpukfl.inference._kernels import default_kernel, learned_kernel
 
 RNG = np.random.default_rng(1)
 X = RNG.uniform(-1.0, 1.0, (120, 3))
@@ -202,3 +202,12 @@ def test_a_profile_is_straight_in_scaled_features():
     assert np.abs(away - expected).max() < 0.02
     assert (curve.points >= X.min(axis=0)).all()
     assert (curve.points <= X.max(axis=0)).all()
+
+
+@pytest.mark.parametrize("make", [partial_dependence, accumulated_effects])
+def test_additive_curves_need_only_the_columns_that_change(rng, make):
+    rows = rng.standard_normal((60, 4))
+    kernel = default_kernel(rows, 1)
+    curve = make(rows, 2, "x2", points=7, background=rows[:30])
+    expected = curve.evaluate(lambda points: kernel.additive(points, rows))
+    np.testing.assert_allclose(curve.evaluate_additive(kernel, rows), expected, atol=1e-12)

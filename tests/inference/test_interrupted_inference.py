@@ -4,12 +4,13 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from fit_cases import Clock
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from interruption import interrupt
 from sklearn.exceptions import ConvergenceWarning
 
-from gpukfl import KernelRidgeRegressor
+from gpukfl import AutoRegressor, KernelRidgeRegressor
 from gpukfl.estimators._run import use_report
 from gpukfl.inference import (
     _conditional,
@@ -20,7 +21,7 @@ from gpukfl.inference import (
     infer,
     interactions,
 )
-from gpukfl.inference._stepwise import map_all_or_nothing, map_with_progress
+from gpukfl.inference._stepwise import TimeLimit, map_all_or_nothing, map_with_progress
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((120, 4))
@@ -77,7 +78,7 @@ def test_groups_before_an_interruption_are_those_of_the_whole(monkeypatch, after
     assert (found.groups, found.unfinished) == (whole.groups[:after], whole.groups[after:])
     for name in ("importances", "standard_errors", "p_values", "explained"):
         np.testing.assert_array_equal(getattr(found, name), getattr(whole, name)[:after])
-    assert f"interrupted before {whole.groups[after]}" in found.summary()
+    assert f"stopped before {whole.groups[after]}" in found.summary()
     assert len(found.frame()) == after
 
 
@@ -105,7 +106,7 @@ def test_pairs_before_an_interruption_are_those_of_the_whole(monkeypatch):
     assert (found.sets, found.unfinished) == (whole.sets[:2], whole.sets[2:])
     np.testing.assert_array_equal(found.h, whole.h[:2])
     assert len(found.p_values) == 2
-    assert "interrupted: 2 of 6 pairs are done" in found.summary()
+    assert "stopped: 2 of 6 pairs are done" in found.summary()
 
 
 def test_bands_before_an_interruption_are_kept(monkeypatch):
@@ -121,7 +122,7 @@ def test_bands_before_an_interruption_are_kept(monkeypatch):
         found = bands(MODEL, *NEW, held_out=True)
     assert len(found) == 2
     assert len(found.unfinished) == 2
-    assert f"interrupted before {found.unfinished[0]}" in found.summary()
+    assert f"stopped before {found.unfinished[0]}" in found.summary()
 
 
 @pytest.mark.usefixtures("no_pictures")
@@ -149,6 +150,89 @@ def test_a_part_that_is_cut_off_ends_the_inference(monkeypatch):
         found = infer(MODEL, *NEW, held_out=True)
     assert (list(found.parts), found.unfinished) == (["importance", "bands"], ("interactions",))
     assert not found.is_complete
+
+
+# ---------------------------------------------------------------------- time limits
+
+
+def test_a_limit_keeps_the_items_that_there_was_time_for(monkeypatch):
+    clock = Clock(0.0)
+    monkeypatch.setattr("time.perf_counter", clock)
+
+    def work(k):
+        clock.now += 1.0
+        return k
+
+    with pytest.warns(ConvergenceWarning, match="numbers: max_time is over, 3 of 5"):
+        assert map_with_progress("numbers", range(5), work, TimeLimit(2.5)) == [0, 1, 2]
+    assert map_with_progress("numbers", range(5), work, TimeLimit(9.0)) == [0, 1, 2, 3, 4]
+
+
+@given(st.floats(0.01, 1e4), st.sampled_from([1, 2, 3]))
+def test_items_that_there_is_time_for_grow_with_the_limit(seconds, power):
+    count = TimeLimit(seconds).affordable(7.0, 500, least=5, power=power)
+    assert 5 <= count <= 500
+    assert count == 500 or 7.0 * seconds < (count + 1) ** power
+    assert count == 5 or count**power <= 7.0 * seconds * (1 + 1e-12)
+    assert TimeLimit(None).affordable(7.0, 500, least=5, power=power) == 500
+
+
+def test_parts_that_there_is_no_time_for_are_left_out(monkeypatch):
+    clock = Clock(0.0)
+    monkeypatch.setattr("time.perf_counter", clock)
+
+    def slow(*_, max_time, **__):
+        limits.append(max_time)
+        clock.now += 20.0
+        return SimpleNamespace(name="bands", unfinished=(), in_words=lambda: "")
+
+    limits = []
+    monkeypatch.setattr(_infer, "bands", slow)
+    with pytest.warns(ConvergenceWarning, match="max_time is over before importance, interactions"):
+        found = infer(MODEL, *NEW, held_out=True, max_time=18.0)
+    assert limits == [pytest.approx(8.0)]  # 4 of 9 shares
+    assert found.unfinished == ("importance", "interactions")
+    assert not found.is_interrupted
+    assert "had no more time, before importance, interactions" in found.in_words()
+
+
+def test_a_limit_that_is_enough_asks_all():
+    found = infer(MODEL, *NEW, held_out=True, max_time=1e4)
+    whole = infer(MODEL, *NEW, held_out=True)
+    assert found.is_complete
+    np.testing.assert_array_equal(
+        [one.center for one in found.bands], [one.center for one in whole.bands]
+    )
+    assert set(found.importance.groups) == set(whole.importance.groups)
+
+
+def test_a_short_limit_takes_the_most_important_groups_first(monkeypatch):
+    rng = np.random.default_rng(1)
+    rows = rng.standard_normal((300, 5))
+    y = rows[:, 3] + 0.3 * rows[:, 1] + 0.1 * rng.standard_normal(300)
+    model = AutoRegressor(["linear"], n_folds=2, random_state=0).fit(rows[:150], y[:150])
+    with pytest.warns(ConvergenceWarning, match="max_time is over, 1 of 5"):
+        found = conditional_importance(model, rows[150:], y[150:], max_time=1e-3, **SMALL)
+    assert found.groups == ("x3",)
+    assert len(found.unfinished) == 4
+    assert found.n_rows < 150
+    few = interactions(model, rows[150:], max_time=0.5)
+    assert few.n_rows + few.n_background <= 150
+
+
+def test_bands_of_a_short_limit_are_there():
+    few = bands(MODEL, X, Y, max_time=0.5)
+    assert len(few) >= 1
+    assert all(np.isfinite(one.width).all() for one in few)
+
+
+@pytest.mark.parametrize("ask", [bands, infer, interactions, conditional_importance])
+def test_a_limit_is_a_positive_number(ask):
+    with pytest.raises(ValueError, match="max_time"):
+        ask(MODEL, *NEW, max_time=0)
+
+
+# ---------------------------------------------------------------------- progress
 
 
 def test_steps_are_shown_when_asked(capfd):

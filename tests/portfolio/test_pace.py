@@ -1,5 +1,7 @@
 """Members that nothing stops are begun by an estimate, and keep to the time."""
 
+import warnings
+
 import numpy as np
 import pytest
 from fit_cases import Clock
@@ -15,10 +17,9 @@ from sklearn.svm import SVR
 
 from gpukfl import BKerNNRegressor
 from gpukfl.estimators._pace import Pace, Size
-from gpukfl.estimators._samples import Samples
 from gpukfl.portfolio import Member
-from gpukfl.portfolio._description import permutation_importances
 from gpukfl.portfolio._folds import SquaredError
+from gpukfl.portfolio._importances import permutation_importances
 from gpukfl.portfolio._members import clone_with_steps, member_work, n_steps, takes_any_columns
 
 pytestmark = pytest.mark.filterwarnings(
@@ -152,23 +153,37 @@ def test_a_limit_that_leaves_time_for_all_changes_nothing(rng):
     np.testing.assert_array_equal(free.feature_importances_, limited.feature_importances_)
 
 
-@pytest.mark.parametrize(("seconds", "count"), [(1e3, 6), (3.5, 3), (0.0, 0)])
-def test_importances_are_of_as_many_columns_as_there_is_time_for(monkeypatch, rng, seconds, count):
+# A row takes 20 ms with one column shuffled; 20 rows are the fewest
+@pytest.mark.parametrize(
+    ("seconds", "count", "n_rows"),
+    [(1e3, 6, 50), (3.6, 6, 30), (1.3, 3, 20), (0.0, 0, 0)],
+)
+def test_importances_are_of_as_many_rows_or_columns_as_there_is_time_for(
+    monkeypatch, rng, seconds, count, n_rows
+):
     clock = Clock(0.0)
     monkeypatch.setattr("time.perf_counter", clock)
     X = rng.standard_normal((50, 6))
     X = np.linalg.qr(X - X.mean(axis=0))[0]
     truth = X @ 3.0 ** np.arange(6)[:, None]
-    part = Samples(X, truth, None, None)
+    asked = []
 
     def predict(k, rows):
         clock.now += len(rows) / 50
+        asked.append(len(rows))
         return rows @ 3.0 ** np.arange(6)[:, None]
 
+    def left():  # seconds from the first shuffle on, as two predictions come before it
+        return seconds - max(clock.now - 2.0, 0.0)
+
     judge = SquaredError(truth, np.ones(50), np.ones(1))
-    found, _, groups = permutation_importances(
-        [part], range(6), 6, predict, judge, np.random.RandomState(0), lambda: seconds
-    )
-    assert np.count_nonzero(found) == count
-    assert not found[: 6 - count].any()
-    assert len(groups) == 6
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        found = permutation_importances(
+            [X], range(6), 6, predict, judge, np.random.RandomState(0), left
+        )
+    assert np.count_nonzero(found.shares) == count
+    assert not found.shares[: 6 - count].any()
+    assert len(found.groups) == 6
+    assert sum(asked[2:]) == pytest.approx(count * n_rows, abs=6)
+    assert len(said) == (n_rows < 50) + (count == 3)

@@ -1,10 +1,13 @@
 """Portfolios as estimators: laws, the blend, classes, importances, and what is said and drawn."""
 
 import functools
+import pickle
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from interruption import interrupt
 from portfolio_cases import (
     THREE,
     TWO,
@@ -20,12 +23,14 @@ from portfolio_cases import (
     regressor,
     weights,
 )
+from sklearn.base import clone
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.metrics import log_loss, r2_score
 
 import gpukfl
 from gpukfl.inspection import Directions, Leaderboard
-from gpukfl.portfolio import Member, _train
+from gpukfl.portfolio import Member, _importances, _train
+from gpukfl.portfolio import _base as _kept
 from gpukfl.portfolio import _members as _candidates
 from gpukfl.portfolio._folds import SquaredError
 from gpukfl.portfolio._members import MemberCandidate
@@ -296,13 +301,80 @@ def test_correlated_features_share():
 
 
 def test_importances_that_there_is_no_time_for_are_said_to_be_missing(monkeypatch):
-    from gpukfl.portfolio import _description as _importances
-
     monkeypatch.setattr(_importances, "_MOMENT", 0.0)
-    monkeypatch.setattr(_train.Run, "is_over", lambda *_: True)
+    model = regressor(members=["linear"], max_time=100.0).fit(X, Y)
+    model._later = replace(model._later, max_time=0.0)
     with pytest.warns(UserWarning, match="no time is left for importances"):
-        model = regressor(members=["linear"]).fit(X, Y)
-    np.testing.assert_array_equal(model.feature_importances_, 0.0)
+        shares = model.feature_importances_
+    np.testing.assert_array_equal(shares, 0.0)
+
+
+def test_importances_wait_for_their_first_look(tmp_path, monkeypatch):
+    calls = []
+    real = _kept.permutation_importances
+    monkeypatch.setattr(
+        _kept, "permutation_importances", lambda *given: calls.append(1) or real(*given)
+    )
+    model = regressor().fit(X, Y)
+    copies = pickle.loads(pickle.dumps(model)), model.to_host(), clone(model).fit(X, Y)
+    assert calls == []
+    shares, errors = model.feature_importances_, model.feature_importances_error_
+    assert len(calls) == 1
+    model.describe()
+    model.save(tmp_path / "m", record=False)
+    assert len(calls) == 1  # and never again
+    for copy in copies:
+        np.testing.assert_array_equal(copy.feature_importances_, shares)
+        np.testing.assert_array_equal(copy.feature_importances_error_, errors)
+        assert copy.feature_groups_ == model.feature_groups_
+    loaded = gpukfl.load(tmp_path / "m").estimator
+    np.testing.assert_array_equal(loaded.feature_importances_, shares)
+
+
+@pytest.mark.parametrize("record", [True, False])
+def test_saving_computes_the_importances(tmp_path, record):
+    model = regressor(members=["linear"]).fit(X, Y)
+    model.save(tmp_path / "m", record=record)
+    assert "feature_importances_" in vars(model)
+    found = gpukfl.load(tmp_path / "m").estimator.feature_importances_
+    np.testing.assert_array_equal(found, model.feature_importances_)
+
+
+def test_a_second_fit_has_its_own_importances():
+    model = regressor(members=["linear"]).fit(X, Y)
+    before = model.feature_importances_
+    with pytest.raises(AttributeError, match="feature_importances_"):
+        _ = clone(model).feature_importances_
+    model.fit(X[:, ::-1], Y)
+    assert model.feature_importances_[0] == pytest.approx(before[2], abs=0.05)
+    assert model.feature_importances_[2] == pytest.approx(before[0], abs=0.05)
+
+
+def test_importances_of_replaced_models_are_those_of_the_folds():
+    ways = [regressor(members=["linear"], refit=how) for how in (False, True, "both")]
+    shares = [model.fit(X, Y).feature_importances_ for model in ways]
+    np.testing.assert_array_equal(shares[0], shares[1])
+    np.testing.assert_allclose(shares[0], shares[2], rtol=1e-12)
+
+
+def test_importances_that_are_interrupted_are_of_fewer_rows(monkeypatch):
+    model = regressor(members=["linear"]).fit(X, Y)
+    later, full = model.to_host(), model.feature_importances_error_
+    monkeypatch.setattr(_importances, "_ELEMENTS", 40 * X.shape[1] ** 2)  # a fold at once
+    interrupt(monkeypatch, _importances._Fold, "gains", 2)
+    with pytest.warns(UserWarning, match="of 60 of 90 rows, as they were interrupted"):
+        shares = later.feature_importances_
+    assert shares.sum() == pytest.approx(1.0)
+    assert later.feature_importances_error_[0] > full[0]
+
+
+def test_importances_that_are_interrupted_at_once_are_not_there(monkeypatch):
+    model = regressor(members=["linear"]).fit(X, Y)
+    with monkeypatch.context() as patch:
+        interrupt(patch, _importances._Fold, "gains", 0)
+        with pytest.raises(KeyboardInterrupt):
+            _ = model.feature_importances_
+    assert model.feature_importances_.sum() == pytest.approx(1.0)
 
 
 # ---------------------------------------------------------------------- what is said and drawn

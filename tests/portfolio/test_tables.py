@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 import gpukfl
 from gpukfl.estimators._samples import find_duplicates
 from gpukfl.portfolio import Encodings
-from gpukfl.portfolio._description import group_columns
+from gpukfl.portfolio._importances import group_columns
 from gpukfl.tables import Encoding, Table
 from gpukfl.tables._seen import with_gaps
 

@@ -17,9 +17,9 @@ from gpukfl.estimators import (
     RKHSWeightingRegressor,
 )
 from gpukfl.estimators._pace import Pace, Size, fit_work
-from gpukfl.portfolio import _description as _importances
+from gpukfl.portfolio import _importances
 from gpukfl.portfolio._budget import Budget
-from gpukfl.portfolio._description import group_columns
+from gpukfl.portfolio._importances import group_columns
 from gpukfl.portfolio._members import Task, _trees, make_members
 
 N, D = 40, 600

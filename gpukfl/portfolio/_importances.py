@@ -1,0 +1,329 @@
+"""Permutation importances: how much a blend loses where columns of held-out rows are shuffled."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+
+import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from gpukfl.core._array import Array, array_namespace, get_device, to_host
+from gpukfl.core._results import History
+from gpukfl.core._warnings import warn
+from gpukfl.estimators._run import current_report
+from gpukfl.portfolio._folds import HeldOutLoss
+
+_ALIKE = 0.9  # correlation from which columns are shuffled together
+_ROWS = 500  # of all folds, that are enough
+_MOMENT = 0.3  # seconds that importances may take when the time is over
+_TINY = 1e-9
+_PASSES = 100  # predictions of a fold's rows
+_NAMED = 10  # groups
+_ELEMENTS = 2**18  # of rows that are predicted at once
+_PAIRS = 2**22  # of correlations at once
+_FEWEST_ROWS = 20  # that tell something
+_WORK = 10**8  # of rows that are predicted in a fold, with its columns shuffled one by one
+_CONSTANT = 1e-13  # deviation, as a share of the largest value, that is rounding
+
+
+def group_columns(
+    X: np.ndarray,
+    sources: Sequence[int] | None = None,
+    /,
+    *,
+    alike: float = _ALIKE,
+    is_over: Callable[[], bool] = lambda: False,
+) -> list[list[int]]:
+    """Return groups of columns (n, d) linked by correlations of at least `alike`.
+
+    Those of one source in any case; missing values count as what is usual. O(n d²) time; of
+    thousands of columns the last ones are joined with none where it `is_over` before.
+    """
+    d = X.shape[1]
+    pairs = [np.zeros((2, 0), dtype=np.int64)]
+    step = max(1, _PAIRS // d)
+    U = np.zeros((0, d)) if step < d and is_over() else _standardise(X)
+    for start in range(0, d, step):  # never all d² of them
+        if step < d and is_over():
+            break
+        close = np.abs(U[:, start : start + step].T @ U) >= alike
+        here, there = np.nonzero(close)
+        pairs.append(np.stack([here + start, there])[:, there > here + start])
+    if sources is not None:
+        first = np.unique(sources, return_index=True, return_inverse=True)
+        pairs.append(np.stack([np.arange(d), first[1][first[2]]]))
+    here, there = np.concatenate(pairs, axis=1)
+    graph = coo_array((np.ones(len(here), dtype=bool), (here, there)), shape=(d, d))
+    labels = connected_components(graph, directed=False)[1]
+    found: dict[int, list[int]] = {}
+    for column, label in enumerate(labels.tolist()):
+        found.setdefault(label, []).append(column)
+    return sorted(found.values())
+
+
+def _standardise(X: np.ndarray) -> np.ndarray:
+    """Return columns of mean 0 and length 1, or 0 for constants; missing values are means."""
+    X = X.astype(np.float64)
+    X = np.where(np.isnan(X), np.nan_to_num(_known_means(X)), X)
+    largest = np.max(np.abs(X), axis=0)
+    X = X / np.where(largest > 0, largest, 1.0)
+    X -= X.mean(axis=0)
+    lengths = np.linalg.norm(X, axis=0)
+    varies = lengths > _CONSTANT * len(X) ** 0.5
+    return np.where(varies, X / np.where(varies, lengths, 1.0), 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class PermutationImportances:
+    """Permutation importances of features.
+
+    Attributes
+    ----------
+    shares, errors : arrays, shape (n_features,)
+        Of sum 1, or 0 where nothing matters; and their standard errors, as the rows are a sample,
+        given the sum.
+    groups : list of lists of int
+        Features that are shuffled together.
+    is_interrupted : bool
+        Whether the user stopped it, so that they are of fewer rows.
+    """
+
+    shares: np.ndarray
+    errors: np.ndarray
+    groups: list[list[int]]
+    is_interrupted: bool
+
+
+def permutation_importances(
+    held_out: Sequence[Array],
+    sources: Sequence[int],
+    n_features: int,
+    predict: Callable[[int, Array], np.ndarray],
+    judge: HeldOutLoss,
+    rng: np.random.RandomState,
+    left: Callable[[], float],
+    /,
+    *,
+    repeats: int = 1,
+) -> PermutationImportances:
+    """Return permutation importances of columns, and the groups that are shuffled together.
+
+    Those of a group have equal shares of its importance. Of thousands of columns those that are
+    hardly correlated with predictions are not shuffled: their importance is 0. Where time is short,
+    or the user interrupts, rows are fewer, which the errors show.
+
+    Parameters
+    ----------
+    held_out : sequence of arrays
+        Rows of each fold.
+    sources : sequence of int
+        Which feature each of their columns is made of.
+    n_features : int
+        How many there are.
+    predict : callable
+        Predictions for rows by the models of a fold, on the host.
+    judge : HeldOutLoss
+        Of all rows that are held out, in the order of the folds.
+    rng : RandomState
+        Draws rows, and shuffles.
+    left : callable
+        Seconds that are left, infinite without a limit. Where one prediction says that they are
+        not enough for a few rows, columns are fewer: those most correlated with predictions.
+    repeats : int
+        Shuffles of which the mean is taken.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        If it is interrupted before a few rows are done.
+    """
+    rows = [_draw_some(part.shape[0], -(-_ROWS // len(held_out)), rng) for part in held_out]
+    some = [_take_rows(part, index) for part, index in zip(held_out, rows, strict=True)]
+    seen = np.concatenate([to_host(part) for part in some])
+    joined = group_columns(seen, sources, is_over=lambda: left() <= _MOMENT)
+    predicted = predict(0, some[0])
+    groups = _leading_groups(joined, to_host(some[0]), predicted)
+    begins = np.concatenate([[0], np.cumsum([part.shape[0] for part in held_out])])
+    gains: list[np.ndarray] = []  # of each group and row, NaN where it is not done
+    n_folds, is_interrupted = max(1, min(len(some), _PASSES // len(groups))), False
+    n_rows = sum(map(len, rows[:n_folds]))
+    try:
+        for k in range(n_folds):
+            fold = _Fold(some[k], begins[k] + rows[k], partial(predict, k), judge, repeats)
+            if k == 0:
+                groups = _affordable_groups(groups, fold, predicted, left())
+            gains.append(np.full((len(groups), len(rows[k])), np.nan))
+            if not groups or not _shuffle_in_time(fold, groups, gains, rng, left):
+                break
+    except KeyboardInterrupt:
+        if _n_known(gains) < min(_FEWEST_ROWS, n_rows):
+            raise
+        is_interrupted = True
+    if groups and _n_known(gains) < n_rows:
+        why = "they were interrupted" if is_interrupted else "there was no time for more"
+        warn(f"importances of features are of {_n_known(gains)} of {n_rows} rows, as {why}")
+    shares, errors = _sum_gains(np.concatenate(gains, axis=1), groups, sources, n_features)
+    features = [sorted({sources[column] for column in columns}) for columns in joined]
+    return PermutationImportances(shares, errors, features, is_interrupted)
+
+
+@dataclass(frozen=True, eq=False)
+class _Fold:
+    """Rows of a fold, whose columns are shuffled."""
+
+    X: Array
+    numbers: np.ndarray  # among the rows that the judge knows
+    predict: Callable[[Array], np.ndarray]
+    judge: HeldOutLoss
+    repeats: int  # shuffles of which the mean is taken
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    @cached_property
+    def _plain(self) -> tuple[np.ndarray, float]:
+        """The losses, and the seconds that a row takes."""
+        begun = time.perf_counter()
+        alike = _shuffle_columns(self.X, self.X, [0])
+        losses = self.judge.losses(self.predict(alike), self.numbers)
+        return losses, max(time.perf_counter() - begun, _TINY) / len(self)
+
+    @property
+    def seconds(self) -> float:
+        """The seconds that a row takes with the columns of one group shuffled."""
+        return self.repeats * self._plain[1]
+
+    def draw_orders(self, n_groups: int, rng: np.random.RandomState) -> list[np.ndarray]:
+        """Draw the orders in which columns of each group are shuffled, for all repeats."""
+        return [rng.permutation(len(self)) for _ in range(n_groups * self.repeats)]
+
+    def gains(
+        self, rows: np.ndarray, groups: Sequence[Sequence[int]], orders: Sequence[np.ndarray]
+    ) -> np.ndarray:
+        """Return the losses that shuffling of each group adds at some rows (g, b)."""
+        xp, X = array_namespace(self.X), _take_rows(self.X, rows)
+        shuffled = [
+            _shuffle_columns(X, _take_rows(self.X, order[rows]), groups[k // self.repeats])
+            for k, order in enumerate(orders)
+        ]
+        predicted = np.split(self.predict(xp.concat(shuffled, axis=0)), len(orders))
+        losses = [self.judge.losses(found, self.numbers[rows]) for found in predicted]
+        by_group = np.reshape(losses, (len(groups), self.repeats, -1)).mean(axis=1)
+        return by_group - self._plain[0][rows]
+
+
+def _shuffle_in_time(
+    fold: _Fold,
+    groups: Sequence[Sequence[int]],
+    gains: list[np.ndarray],
+    rng: np.random.RandomState,
+    left: Callable[[], float],
+) -> bool:
+    """Set the last gains (g, m) by blocks of rows in random order; return whether all are done."""
+    orders = fold.draw_orders(len(groups), rng)
+    turn = np.random.RandomState(0).permutation(len(fold))
+    step = max(1, _ELEMENTS // (len(orders) * fold.X.shape[1]))
+    report, start = current_report(), 0
+    while start < len(fold):
+        count, known = min(step, len(fold) - start), _n_known(gains)
+        seconds, there_is = len(groups) * fold.seconds, left()
+        if there_is < seconds * count:
+            least = min(_FEWEST_ROWS, len(fold)) if known == 0 else 0
+            count = max(least, min(int(there_is / seconds), count))
+            if count == 0:
+                return False
+        report(f"importances, {known} rows", known, History())
+        rows = turn[start : start + count]
+        gains[-1][:, rows] = fold.gains(rows, groups, orders)
+        start += count
+    return True
+
+
+def _n_known(gains: Sequence[np.ndarray]) -> int:
+    """Return the number of rows that are done."""
+    return sum(int(np.sum(~np.isnan(part[:1]))) for part in gains)
+
+
+def _affordable_groups(
+    groups: list[list[int]], fold: _Fold, predicted: np.ndarray, left: float
+) -> list[list[int]]:
+    """Return the groups that there is time for with a few rows."""
+    few = min(_FEWEST_ROWS, len(fold)) * fold.seconds
+    there_is = max(left, _MOMENT)
+    if len(groups) * few <= there_is:
+        return groups
+    count = int(there_is / few)
+    if count == 0:
+        warn("no time is left for importances of features: they are 0")
+        return []
+    groups = _leading_groups(groups, to_host(fold.X), predicted, count)
+    warn(f"time is left for importances of {len(groups)} features: those of others are 0")
+    return groups
+
+
+def _sum_gains(
+    gains: np.ndarray, groups: Sequence[Sequence[int]], sources: Sequence[int], n_features: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the features' shares of gains (g, m), and their standard errors."""
+    importances, errors = np.zeros(n_features), np.zeros(n_features)
+    for row, columns in zip(gains, groups, strict=True):
+        own = sorted({sources[column] for column in columns})
+        gain = row[~np.isnan(row)]
+        importances[own] = max(float(gain.sum()), 0.0) / len(own)
+        errors[own] = math.sqrt(len(gain)) * (gain.std() if len(gain) else 0.0) / len(own)
+    total = importances.sum() or 1.0
+    return importances / total, errors / total
+
+
+def _draw_some(n: int, count: int, rng: np.random.RandomState) -> np.ndarray:
+    """Draw a random sample of n rows."""
+    return np.arange(n) if n <= count else np.sort(rng.permutation(n)[:count])
+
+
+def _leading_groups(
+    groups: list[list[int]], X: np.ndarray, predicted: np.ndarray, most: int | None = None
+) -> list[list[int]]:
+    """Return the groups to shuffle: at most a number, those most correlated with predictions.
+
+    To shuffle a column takes a prediction of rows of all columns.
+    """
+    count = max(1, _WORK // X.size) if most is None else most
+    if len(groups) <= count:
+        return groups
+    strengths = np.max(np.abs(_standardise(X).T @ _standardise(predicted)), axis=1)
+    strongest = [-max(strengths[column] for column in columns) for columns in groups]
+    return [groups[g] for g in sorted(np.argsort(strongest, kind="stable")[:count])]
+
+
+def joint_groups_text(groups: Sequence[Sequence[int]], names: Sequence[str], /) -> str:
+    """Return in words which features are shuffled together; empty where each is alone."""
+    joined = [group for group in groups if len(group) > 1]
+    named = ("{" + ", ".join(names[k] for k in group) + "}" for group in joined[:_NAMED])
+    left = len(joined) - _NAMED
+    more = f"; and {left} groups more" if left > 0 else ""
+    return f"shuffled together: {'; '.join(named)}{more}" if joined else ""
+
+
+def _known_means(X: np.ndarray) -> np.ndarray:
+    """Return the means (d,) of the known values of columns, NaN if there are none."""
+    there = ~np.isnan(X)
+    with np.errstate(invalid="ignore"):
+        return np.sum(X, axis=0, where=there) / np.sum(there, axis=0)
+
+
+def _take_rows(X: Array, rows: np.ndarray) -> Array:
+    """Return rows at host indices."""
+    xp = array_namespace(X)
+    return xp.take(X, xp.asarray(rows, dtype=xp.int64, device=get_device(X)), axis=0)
+
+
+def _shuffle_columns(X: Array, others: Array, columns: Sequence[int]) -> Array:
+    """Return rows with some columns of other rows."""
+    xp, device = array_namespace(X), get_device(X)
+    chosen = xp.asarray(np.isin(np.arange(X.shape[1]), columns), dtype=xp.bool, device=device)
+    return xp.where(chosen[None, :], others, X)
