@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from numbers import Integral
 from typing import Any
@@ -32,7 +32,7 @@ from gpukfl.estimators._dask import is_dask
 from gpukfl.estimators._progress import show_progress
 from gpukfl.estimators._run import current_report
 from gpukfl.estimators._validation import validate_samples
-from gpukfl.inspection import Explanation
+from gpukfl.inspection import Explanation, Waterfall
 from gpukfl.methods import (
     Estimate,
     Games,
@@ -55,6 +55,9 @@ _SUBSETS = 5  # players of which all subsets are taken
 _CHUNK = 2**20  # contributions that are computed at once
 _DRAWN = 1_000  # rows among which background rows are chosen
 _PREDICTED, _FARTHEST = 0.3, 3.0  # weight of predictions, and limit of deviations
+_BACKGROUND = 32  # rows
+_SHOWN, _SHOWN_WALKS, _FEWEST_SHOWN = 10_000, 32, 4  # evaluations and walks of a report
+_CANDIDATES = 500  # rows among which a report chooses
 _LEAST = np.finfo(np.float64).tiny
 
 # ------------------------------------------------------------------------------- functions
@@ -412,7 +415,7 @@ def _play(games: Games, orders: np.ndarray | None) -> np.ndarray:
 
 
 @dataclass(eq=False)
-class _Clock:
+class Clock:
     """The time that is left, by how long the last block took."""
 
     max_time: float | None
@@ -428,7 +431,7 @@ class _Clock:
 
 
 def _estimate(
-    blocks: Iterator[tuple[np.ndarray, np.ndarray]], found: Estimate, plan: Plan, clock: _Clock
+    blocks: Iterator[tuple[np.ndarray, np.ndarray]], found: Estimate, plan: Plan, clock: Clock
 ) -> None:
     """Add blocks to an estimate until time is over or the user stops it."""
     report, why = current_report(), ""
@@ -472,26 +475,73 @@ def explain(
 ) -> Explanation:
     """Return the contributions of columns to a model's predictions: see `gpukfl.Model.explain`."""
     _check_options(model, output, n_background, n_walks, max_time, progress)
-    clock = _Clock(max_time)
-    output = LOG_ODDS if output == "auto" else output
-    function = RowFunction(model, output)
-    names, owner = find_players(model.feature_names, groups)
     if is_dask(X):
         check_in_memory(X)
-    rng = check_random_state(random_state)
+    function = RowFunction(model, LOG_ODDS if output == "auto" else output)
+    players = find_players(model.feature_names, groups)
+    clock, rng = Clock(max_time), check_random_state(random_state)
     rows = function.rows(X)
     known = make_background(function, background, n_background, rng)
-    others = asarray_like(to_host(known.rows), rows) if rows.shape[0] else known.rows
-    known = Background(others, known.values)
-    columns = owner[function.sources]
-    used, players = np.unique(columns, return_inverse=True)
-    values = function(rows)
-    found = Estimate(known.values.mean(axis=0), len(known.values))
-    plan = make_plan(len(values), len(used), len(known.values), n_walks)
     with show_progress(progress):
-        blocks = _contributions(function, rows, values, known, players, plan, rng)
-        _estimate(blocks, found, plan, clock)
-    return _make_explanation(function, rows, values, found, names, used, owner, X)
+        found = explain_rows(function, rows, known, players, n_walks, clock, rng)
+    return replace(found, index=X.index if type(X).__module__.startswith("pandas") else None)
+
+
+def explain_rows(
+    function: RowFunction,
+    rows: Array,
+    background: Background,
+    players: tuple[tuple[str, ...], np.ndarray],
+    n_walks: int | str,
+    clock: Clock,
+    rng: np.random.RandomState,
+    /,
+) -> Explanation:
+    """Explain the predictions for validated rows, with players as `find_players` returns them."""
+    names, owner = players
+    used, of_column = np.unique(owner[function.sources], return_inverse=True)
+    others = asarray_like(to_host(background.rows), rows)
+    known, values = Background(others, background.values), function(rows)
+    plan = make_plan(len(values), len(used), len(known.values), n_walks)
+    found = Estimate(known.values.mean(axis=0), len(known.values))
+    blocks = _contributions(function, rows, values, known, of_column, plan, rng)
+    _estimate(blocks, found, plan, clock)
+    return _make_explanation(function, rows, values, found, names, used, owner)
+
+
+def explained_panels(model: Any, given: Any, fitted_to: Any, /) -> list[Waterfall]:
+    """Explain the rows with the median and the highest prediction, for a report.
+
+    They are of rows that are given, or that a blend has kept. Of several classes the most likely
+    one of each row is explained, of several targets the first.
+    """
+    kept = getattr(model.estimator, "out_of_fold_", None)
+    is_kept = kept is not None and kept.is_complete
+    others = None if is_kept else given if fitted_to is None else fitted_to
+    n_walks = min(_SHOWN_WALKS, _SHOWN // (4 * len(model.feature_names)))
+    one_class = len(getattr(model.estimator, "classes_", (0, 1))) < 2
+    if one_class or n_walks < _FEWEST_SHOWN or (others is None and not is_kept):
+        return []
+    function, rng = RowFunction(model, LOG_ODDS), check_random_state(0)
+    if given is not None or kept is None or not is_kept:
+        rows = function.rows(others if given is None else given)
+    else:
+        rows = kept.rows
+    rows = take_rows(rows, np.unique(np.linspace(0, rows.shape[0] - 1, _CANDIDATES).astype(int)))
+    values = function(rows)[:, : len(function.outputs)]
+    values = values if is_classifier(model.estimator) else values[:, :1]
+    order = np.argsort(values.max(axis=1), kind="stable")
+    chosen = order[[(len(order) - 1) // 2, -1]]
+    players = find_players(model.feature_names, None)
+    known = make_background(function, others, _BACKGROUND, rng)
+    rows = take_rows(rows, chosen)
+    found = explain_rows(function, rows, known, players, n_walks, Clock(None), rng)
+    texts = "the row of the median prediction", "the row of the highest prediction"
+    outputs = values[chosen].argmax(axis=1).tolist()
+    return [
+        replace(found.row(i).of(k), subject=text)
+        for i, (k, text) in enumerate(zip(outputs, texts, strict=True))
+    ]
 
 
 def _check_options(
@@ -517,7 +567,6 @@ def _make_explanation(
     names: tuple[str, ...],
     used: np.ndarray,
     owner: np.ndarray,
-    X: Any,
 ) -> Explanation:
     """Return the result, with what is remembered of rows of the fit in equal parts."""
     n, t = len(values), len(function.outputs)
@@ -550,5 +599,4 @@ def _make_explanation(
         values=texts,
         n_background=found.n_background,
         n_taken=found.count,
-        index=X.index if type(X).__module__.startswith("pandas") else None,
     )

@@ -18,6 +18,8 @@ _ROWS = 10  # columns in a picture; others are joined
 _POINTS = 1_000  # rows of a summary that are drawn
 _LAYERS = 24  # points beside each other in a summary
 _WIDTH = 6.4  # inches
+_FEWEST = 4  # columns for which there is room
+_ROOM = 0.2  # for numbers beside bars, as a share of what they span
 _LETTERS = 36  # of a column with its value
 
 
@@ -214,6 +216,10 @@ class _Contributions(OutputsPanel):
         of = f" of {self.outputs[0]}" if self.unit != self.outputs[0] else ""
         return shorten_label(f"{self.unit}{of}", _LETTERS)
 
+    @property
+    def _unit_of_several(self) -> str:
+        return f", {self.unit}" if len(self.outputs) > 1 else ""
+
     def _order(self, k: int) -> np.ndarray:
         """Return the columns, those with the largest mean absolute contributions first."""
         return np.argsort(-np.abs(self.contributions[:, :, k]).mean(axis=0), kind="stable")
@@ -224,65 +230,64 @@ class Waterfall(_Contributions):
     """The contributions to the prediction for one row."""
 
     name: ClassVar[str] = "explained_row"
-    title: str = "Contributions to one prediction"
+    subject: str = "one prediction"
+
+    @property
+    def title(self) -> str:  # type: ignore[override]
+        """What is drawn, with its unit where outputs do not name it."""
+        return f"Contributions to {self.subject}" + self._unit_of_several
 
     @property
     def words(self) -> str:
         """Return the prediction and the leading contributions in words."""
         first, order = self.contributions[0, :, 0], self._order(0)[:5]
         said = ", ".join(f"{self._column(j)} {_signed(first[j])}" for j in order)
-        of = _number(self.prediction[0, 0]), _number(self.baseline[0])
-        return f"{self.unit} {of[0]} from a mean of {of[1]}: {said}"
+        of = number_text(self.prediction[0, 0]), number_text(self.baseline[0])
+        return f"{self.subject}: {self._label} {of[0]} from a mean of {of[1]}: {said}"
 
     def _column(self, j: int) -> str:
         value = self.values[0, j]
-        return self.columns[j] if value is None else f"{self.columns[j]} = {_text(value)}"
+        return self.columns[j] if value is None else f"{self.columns[j]} = {_value_text(value)}"
 
     def _draw_output(self, ax: Any, k: int) -> None:
         """Draw bars from the baseline at the bottom to the prediction at the top."""
-        order, first = self._order(k), self.contributions[0, :, k]
-        errors = self.standard_error[0, :, k]
-        shown, rest = order[: _ROWS - (len(order) > _ROWS)], order[_ROWS - (len(order) > _ROWS) :]
-        rest = rest[first[rest] != 0.0] if len(rest) else rest
-        names, steps = [self._column(j) for j in shown], first[shown].tolist()
-        known = errors[shown].tolist()
-        if len(rest):
-            names.append(f"{len(rest)} other columns")
-            steps.append(float(first[rest].sum()))
-            known.append(float("nan"))
-        names, steps, known = names[::-1], np.array(steps[::-1]), known[::-1]
+        names, steps, errors = self._bars(k)
         ends = self.baseline[k] + np.cumsum(steps)
-        starts = np.concatenate([[self.baseline[k]], ends[:-1]])
-        y = np.arange(len(steps))
+        starts, y = ends - steps, np.arange(len(steps))
         colors = [ORANGE if step >= 0 else BLUE for step in steps]
-        ax.barh(y, steps, left=starts, color=colors, height=0.66)
-        ax.vlines(ends[:-1], y[:-1], y[1:], color=GREY, lw=0.8)
-        for at, end, error in zip(y, ends, known, strict=True):
-            if error > 0:
-                ax.errorbar(end, at, xerr=error, ecolor=GREY, capsize=2, lw=0.8)
-        low, high = min(starts.min(), ends.min()), max(starts.max(), ends.max())
-        room = 0.22 * (high - low) or 1.0
-        for at, start, end, step in zip(y, starts, ends, steps, strict=True):
-            right = step >= 0
-            ax.text(
-                max(start, end) + 0.02 * room if right else min(start, end) - 0.02 * room,
-                at,
-                f" {_signed(step)} ",
-                ha="left" if right else "right",
-                va="center",
-                fontsize=8,
-                color=ORANGE if right else BLUE,
-            )
         ax.axvline(self.baseline[k], color=PALE, lw=1.0, zorder=0)
         ax.axvline(self.prediction[0, k], color="black", lw=0.8, ls="--", zorder=0)
-        ax.set_xlim(low - room, high + room)
-        ax.set_ylim(-0.6, max(len(steps), 4) - 0.4)
+        ax.barh(y, steps, left=starts, color=colors, height=0.66)
+        ax.vlines(ends[:-1], y[:-1], y[1:], color=GREY, lw=0.8)
+        known = errors > 0
+        bars = {"fmt": "none", "ecolor": GREY, "capsize": 2, "lw": 0.8}
+        ax.errorbar(ends[known], y[known], xerr=errors[known], **bars)
+        low, high = np.minimum(starts, ends), np.maximum(starts, ends)
+        for at, step, left, right, color in zip(y, steps, low, high, colors, strict=True):
+            end, side = (right, "left") if step >= 0 else (left, "right")
+            text = {"ha": side, "va": "center", "fontsize": 8, "color": color}
+            ax.text(end, at, f"  {_signed(step)}  ", **text)
+        room = (_ROOM if len(self.outputs) == 1 else 2.0 * _ROOM) * (high.max() - low.min() or 1.0)
+        ax.set_xlim(low.min() - room, high.max() + room)
+        ax.set_ylim(-0.6, max(len(steps), _FEWEST) - 0.4)
         name_rows(ax, names, _LETTERS)
-        told = f"{_number(self.baseline[k])} on average, {_number(self.prediction[0, k])} here"
-        label = self._only(k)._label if len(self.outputs) > 1 else self._label
-        ax.set_xlabel(f"{label}: {told}")
+        ends_said = f"{number_text(self.baseline[k])} on average, "
+        ends_said += f"{number_text(self.prediction[0, k])} here"
+        ax.set_xlabel(ends_said if len(self.outputs) > 1 else f"{self._label}: {ends_said}")
         style_axes(ax)
         ax.grid(axis="y", visible=False)
+
+    def _bars(self, k: int) -> tuple[list[str], np.ndarray, np.ndarray]:
+        """Return names, contributions and errors of the bars, the smallest first."""
+        order, first = self._order(k), self.contributions[0, :, k]
+        order = order[(first[order] != 0.0) | (np.arange(len(order)) < _FEWEST)]
+        shown = order[: _ROWS if len(order) <= _ROWS else _ROWS - 1]
+        rest, names = order[len(shown) :], [self._column(j) for j in shown]
+        steps, errors = first[shown], self.standard_error[0, shown, k]
+        if len(rest):
+            names.append(f"{len(rest)} other columns")
+            steps, errors = np.append(steps, first[rest].sum()), np.append(errors, 0.0)
+        return names[::-1], steps[::-1], errors[::-1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -290,13 +295,17 @@ class Beeswarm(_Contributions):
     """The contributions to the predictions of many rows."""
 
     name: ClassVar[str] = "explained_rows"
-    title: str = "Contributions to predictions"
+
+    @property
+    def title(self) -> str:  # type: ignore[override]
+        """What is drawn, with its unit where outputs do not name it."""
+        return f"Contributions to predictions{self._unit_of_several}"
 
     @property
     def words(self) -> str:
         """Return the leading columns in words."""
         size = np.abs(self.contributions[:, :, 0]).mean(axis=0)
-        said = ", ".join(f"{self.columns[j]} {_number(size[j])}" for j in self._order(0)[:5])
+        said = ", ".join(f"{self.columns[j]} {number_text(size[j])}" for j in self._order(0)[:5])
         return f"mean absolute contributions to {len(self.values)} predictions: {said}"
 
     def _draw_output(self, ax: Any, k: int) -> None:
@@ -316,9 +325,9 @@ class Beeswarm(_Contributions):
             ax.scatter(x, y + _beside(x), c=painted, s=6, lw=0, alpha=0.8)
         ax.axvline(0.0, color="black", lw=0.8)
         name_rows(ax, [self.columns[j] for j in order])
-        ax.set_ylim(-0.6, max(len(order), 4) - 0.4)
-        label = self._only(k)._label if len(self.outputs) > 1 else self._label
-        ax.set_xlabel(f"contribution to {label}\ncolour: low (dark) to high (light) values")
+        ax.set_ylim(-0.6, max(len(order), _FEWEST) - 0.4)
+        what = "contribution" if len(self.outputs) > 1 else f"contribution to {self._label}"
+        ax.set_xlabel(f"{what}\ncolour: low (dark) to high (light) values")
         style_axes(ax)
         ax.grid(axis="y", visible=False)
 
@@ -328,7 +337,10 @@ def _draw(panel: _Contributions, output: int | str | None, ax: Any, figsize: Siz
     shown = panel if output is None else panel.of(output)
     rows = min(len(panel.columns), BARS if isinstance(panel, Beeswarm) else _ROWS)
     down, across = shown.shape
-    size = (_WIDTH * (1.0 if across == 1 else 0.8 * across), down * (1.4 + 0.3 * max(rows, 4)))
+    size = (
+        _WIDTH * (1.0 if across == 1 else 0.8 * across),
+        down * (1.4 + 0.3 * max(rows, _FEWEST)),
+    )
     return shown.draw(get_axes(ax, figsize, size))
 
 
@@ -358,19 +370,24 @@ def _ranks(values: np.ndarray) -> np.ndarray:
     )
 
 
-def _number(value: float) -> str:
-    """Write a number with four digits, as people do: 26 110, 0.0312."""
+def number_text(value: float, digits: int = 4, /) -> str:
+    """Write a number with some digits, as people do: 26 110, 0.0312, 24."""
     if not np.isfinite(value) or value == 0:
         return f"{value:g}"
     if abs(value) >= 1e7 or abs(value) < 1e-4:
-        return f"{value:.3g}"
-    digits = max(0, 3 - int(np.floor(np.log10(abs(value)))))
-    return f"{value:,.{digits}f}".replace(",", " ")
+        text = f"{value:.{digits - 1}g}"
+    else:
+        places = max(0, digits - 1 - int(np.floor(np.log10(abs(value)))))
+        text = f"{value:,.{places}f}".replace(",", " ")
+    return text.replace("-", "−")
 
 
 def _signed(value: float) -> str:
-    return _number(value) if value < 0 else f"+{_number(value)}"
+    return f"{'' if value < 0 else '+'}{number_text(value, 3)}"
 
 
-def _text(value: Any) -> str:
-    return _number(value) if isinstance(value, float) else str(value)
+def _value_text(value: Any) -> str:
+    if not isinstance(value, float):
+        return str(value)
+    text = number_text(value)
+    return text.rstrip("0").rstrip(".") if "." in text else text
