@@ -536,7 +536,7 @@ def explained_panels(model: Any, given: Any, fitted_to: Any, /) -> list[Waterfal
     known = make_background(function, others, _BACKGROUND, rng)
     rows = take_rows(rows, chosen)
     found = explain_rows(function, rows, known, players, n_walks, Clock(None), rng)
-    texts = "the row of the median prediction", "the row of the highest prediction"
+    texts = "Row of the median prediction", "Row of the highest prediction"
     outputs = values[chosen].argmax(axis=1).tolist()
     return [
         replace(found.row(i).of(k), subject=text)

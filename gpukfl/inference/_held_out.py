@@ -198,7 +198,7 @@ def evaluate_held_out(
     pairs = (None if rows is None else rows.pair(model) for rows in (new, known))
     d = add_error_panels(model, d, *pairs, with_bands=with_bands)
     rows = (None if one is None else one.X for one in (new, known))
-    return replace(d, panels=(*d.panels, *explained_panels(model, *rows)))
+    return replace(d, panels=(*explained_panels(model, *rows), *d.panels))
 
 
 def headline_scores(d: Description, held_out: Any, /) -> dict[str, float]:

@@ -105,8 +105,18 @@ class Explanation:
         if not -len(self) <= i < len(self):
             msg = f"expected i to be the number of one of {len(self)} rows, got {i!r}"
             raise IndexError(msg)
-        some = self._take([i % len(self)])
-        return Waterfall(some.columns, *some._arrays(), some.outputs, self.unit, some.values)
+        here = [i % len(self)]
+        first, errors, baseline, prediction = self._arrays()
+        return Waterfall(
+            self.columns,
+            first[here],
+            errors[here],
+            baseline,
+            prediction[here],
+            self.outputs,
+            self.unit,
+            self.values[here],
+        )
 
     def summary(self) -> Beeswarm:
         """Return the panel of all rows."""
@@ -182,10 +192,6 @@ class Explanation:
         first, second = both
         return first, second, np.atleast_1d(self.baseline), self.prediction.reshape(n, -1)
 
-    def _take(self, rows: Any) -> Self:
-        names = ("contributions", "standard_error", "prediction", "values")
-        return replace(self, **{name: getattr(self, name)[rows] for name in names}, spread=None)
-
 
 @dataclass(frozen=True, eq=False)
 class _Contributions(OutputsPanel):
@@ -230,12 +236,12 @@ class Waterfall(_Contributions):
     """The contributions to the prediction for one row."""
 
     name: ClassVar[str] = "explained_row"
-    subject: str = "one prediction"
+    subject: str = "Contributions to one prediction"
 
     @property
     def title(self) -> str:  # type: ignore[override]
         """What is drawn, with its unit where outputs do not name it."""
-        return f"Contributions to {self.subject}" + self._unit_of_several
+        return self.subject + self._unit_of_several
 
     @property
     def words(self) -> str:
@@ -266,7 +272,8 @@ class Waterfall(_Contributions):
         for at, step, left, right, color in zip(y, steps, low, high, colors, strict=True):
             end, side = (right, "left") if step >= 0 else (left, "right")
             text = {"ha": side, "va": "center", "fontsize": 8, "color": color}
-            ax.text(end, at, f"  {_signed(step)}  ", **text)
+            beside = {"xytext": (4 if step >= 0 else -4, 0), "textcoords": "offset points"}
+            ax.annotate(_signed(step), (end, at), **beside, **text)
         room = (_ROOM if len(self.outputs) == 1 else 2.0 * _ROOM) * (high.max() - low.min() or 1.0)
         ax.set_xlim(low.min() - room, high.max() + room)
         ax.set_ylim(-0.6, max(len(steps), _FEWEST) - 0.4)

@@ -220,6 +220,20 @@ def test_groups(table):
     assert found.values[0, 1] is None
 
 
+def test_reports_explain_two_rows(blend, wide, tmp_path):
+    blend.report(tmp_path / "one.html")
+    page = (tmp_path / "one.html").read_text(encoding="utf-8")
+    assert "Explained rows" in page
+    assert 'aria-label="Row of the highest prediction: y ' in page
+    found = _explain.explained_panels(blend, X[:40], None)
+    predicted = np.sort(blend.predict(X[:40]))
+    whole = [panel.prediction[0, 0] for panel in found]
+    np.testing.assert_allclose(whole, predicted[[19, -1]], atol=1e-9)
+    alone = gpukfl.Model.from_estimator(wide)
+    assert _explain.explained_panels(alone, None, None) == []
+    assert len(_explain.explained_panels(alone, None, WIDE)) == 2
+
+
 # ------------------------------------------------------------------------------- estimates
 
 
