@@ -33,7 +33,14 @@ from gpukfl.deployment._model_files import read, write
 from gpukfl.estimators._base import feature_names, task_text
 from gpukfl.estimators._dask import defer_for_dask
 from gpukfl.estimators._run import count_time_from
-from gpukfl.inspection import Description, Importances, Inferred, Shown, write_report
+from gpukfl.inspection import (
+    Description,
+    Explanation,
+    Importances,
+    Inferred,
+    Shown,
+    write_report,
+)
 from gpukfl.portfolio._fold_fits import usual_jobs
 from gpukfl.tables import Table
 from gpukfl.tables._reader import Reader, encode_training_data, read_new_rows
@@ -548,6 +555,100 @@ class Model(Shown):
         told = evaluate_held_out(self, self.describe(), held_out, fitted_to, with_bands=with_bands)
         known = headline_scores(told, held_out) | (scores or {})
         return lambda path, inference: write_report(told, path, scores=known, inference=inference)
+
+    def explain(
+        self,
+        X: Any,
+        *,
+        background: Any = None,
+        n_background: int = 32,
+        groups: Mapping[str, Sequence[str]] | None = None,
+        output: str = "auto",
+        n_walks: int | str = "auto",
+        max_time: float | None = None,
+        random_state: Any = 0,
+        progress: bool | None = None,
+    ) -> Explanation:
+        r"""Return what each column adds to the prediction for each row.
+
+        Contributions are Shapley values: with background rows b and v(S) the mean prediction where
+        the columns in S are the row's, and others those of b, a column is paid the mean of what it
+        adds to v over all orders of the columns. They sum to the prediction less the baseline, the
+        mean prediction for the background rows.
+
+        Parameters
+        ----------
+        X : array or frame of shape (n_samples, n_features)
+            Rows as for `predict`.
+        background : array or frame, optional
+            Rows to compare with, such as those of the fit. By default a blend takes those that its
+            folds held out, with their weights.
+        n_background : int, default=32
+            How many of these are chosen, at most: together they are like all, in the means and
+            variances of columns and in predictions.
+        groups : mapping of str to list of str, optional
+            Columns that change together, by the name of the group, such as
+            ``{"place": ["latitude", "longitude"]}``; each other column is alone.
+        output : {"auto", "log_odds", "probability"}, default="auto"
+            What is explained of classes: by default log odds, in which effects add up. Of two
+            classes it is that of the second, of more one for each. A regression has "auto" only.
+        n_walks : int or "auto", default="auto"
+            Pairs of orders for each row. More than there are background rows are divided among
+            these. By default 64, or at least 8 where the evaluations would be more than 300 000.
+        max_time : float, optional
+            Seconds, after which the estimates so far are returned; at least one background row is
+            taken.
+        random_state : int, RandomState or None, default=0
+            Draws background rows and orders.
+        progress : bool, optional
+            Whether progress is shown; by default on terminals and in notebooks.
+
+        Returns
+        -------
+        gpukfl.inspection.Explanation
+            Contributions with their standard errors and their spread over the models of the folds,
+            the baseline and the predictions; with `to_frame`, `plot_row` and `plot_summary`. On the
+            host in float64.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the rows, groups or an option are not as described; if a single method, or a model
+            from a file without the rows of its fit, is asked without `background`.
+
+        Notes
+        -----
+        Interventional Shapley values [1]_, by antithetic pairs of orders [2]_: 2 (p - 1)
+        predictions for each pair of p columns, fewer where the row and b share values. With at most
+        5 columns or groups they are exact. Each pair walks from one background row to the row; f at
+        background rows that were not taken is a control variate. A function that is a sum over
+        columns is explained exactly by any orders, up to the background rows that were taken.
+
+        Models explain new rows. Where a blend remembers a row of its fit, all columns share what it
+        remembers equally. Columns that are left out, such as identifiers, contribute 0.
+
+        References
+        ----------
+        .. [1] Lundberg and Lee, "A unified approach to interpreting model predictions", NeurIPS
+           2017; Janzing, Minorics and Blöbaum, "Feature relevance quantification in explainable AI:
+           a causal problem", AISTATS 2020.
+        .. [2] Mitchell, Cooper, Frank and Holmes, "Sampling permutations for Shapley value
+           estimation", JMLR 23, 2022, Section 4.
+        """
+        from gpukfl.inference import explain  # here, so that a fit does not wait for it
+
+        return explain(
+            self,
+            X,
+            background=background,
+            n_background=n_background,
+            groups=groups,
+            output=output,
+            n_walks=n_walks,
+            max_time=max_time,
+            random_state=random_state,
+            progress=progress,
+        )
 
     def inference(self, X: Any, y: Any, **options: Any) -> Any:
         """Return confidence bands, tests and errors: see `gpukfl.inference.infer`.

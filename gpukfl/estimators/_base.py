@@ -166,6 +166,31 @@ class DescribedEstimator(Shown):
         check_is_fitted(self)
         return infer(self, X, y, **options)
 
+    def explain(self, X: Any, **options: Any) -> Any:
+        """Return what each column adds to the prediction for each row: see `gpukfl.Model.explain`.
+
+        Parameters
+        ----------
+        X : array or frame of shape (n_samples, n_features)
+            Rows as for `predict`.
+        **options : object
+            Of `gpukfl.Model.explain`.
+
+        Returns
+        -------
+        gpukfl.inspection.Explanation
+            Contributions with their errors, and what they sum to.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the rows or an option are not as described.
+        """
+        from gpukfl._model import Model
+
+        check_is_fitted(self)
+        return Model.from_estimator(self).explain(X, **options)
+
     def _describe_columns(self, features: Sequence[str] | None, target: str) -> Description:
         """Return a description with column names."""
         check_is_fitted(self)

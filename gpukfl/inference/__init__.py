@@ -6,6 +6,7 @@ Functions of any fitted model and of rows; they give frozen results with `summar
 
 from gpukfl.inference._bands import bands
 from gpukfl.inference._conditional import Imputer, conditional_importance
+from gpukfl.inference._explain import explain
 from gpukfl.inference._groups import correlated_groups
 from gpukfl.inference._infer import Inference, infer
 from gpukfl.inference._interactions import interactions
@@ -24,6 +25,7 @@ __all__ = [
     "bands",
     "conditional_importance",
     "correlated_groups",
+    "explain",
     "infer",
     "interactions",
     "subspace",

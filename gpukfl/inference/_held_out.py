@@ -17,6 +17,7 @@ from gpukfl.core._warnings import collect_warnings
 from gpukfl.estimators._samples import Samples
 from gpukfl.inference._bands import FEWEST, bands
 from gpukfl.inference._evaluation import EvaluationData, InferenceData, make_evaluation_data
+from gpukfl.inference._explain import explained_panels
 from gpukfl.inspection import (
     Compared,
     Comparison,
@@ -195,7 +196,9 @@ def evaluate_held_out(
         panels = rest + tuple(_held_out_panels(model, d, new, predicted))
         d = replace(d, panels=panels, comparison=_compare_models(model, d, new, predicted, known))
     pairs = (None if rows is None else rows.pair(model) for rows in (new, known))
-    return add_error_panels(model, d, *pairs, with_bands=with_bands)
+    d = add_error_panels(model, d, *pairs, with_bands=with_bands)
+    rows = (None if one is None else one.X for one in (new, known))
+    return replace(d, panels=(*explained_panels(model, *rows), *d.panels))
 
 
 def headline_scores(d: Description, held_out: Any, /) -> dict[str, float]:

@@ -16,6 +16,7 @@ from gpukfl.inspection._description import (
     summarize,
 )
 from gpukfl.inspection._display import Shown, Told, card, text_card
+from gpukfl.inspection._explanation import Beeswarm, Explanation, Waterfall
 from gpukfl.inspection._figures import (
     plot_bound,
     plot_curves,
@@ -59,6 +60,7 @@ from gpukfl.inspection._scores import effective_rank, feature_score, leading_dir
 from gpukfl.inspection._tuning import Compared, Comparison, Leaderboard, Ridges, Tuning
 
 __all__ = [
+    "Beeswarm",
     "Bound",
     "ColumnFacts",
     "Compared",
@@ -69,6 +71,7 @@ __all__ = [
     "Description",
     "Directions",
     "Eta",
+    "Explanation",
     "HeldOutImportances",
     "Importances",
     "Inferred",
@@ -87,6 +90,7 @@ __all__ = [
     "StumpCurves",
     "Told",
     "Tuning",
+    "Waterfall",
     "card",
     "direction_name",
     "effective_rank",

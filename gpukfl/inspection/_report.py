@@ -27,6 +27,7 @@ from gpukfl.inspection._description import (
     hold_out_text,
     warning_texts,
 )
+from gpukfl.inspection._explanation import Waterfall
 from gpukfl.inspection._figures import draw_detached_figure
 from gpukfl.inspection._held_out import HELD_OUT
 from gpukfl.inspection._panels import Directions, Importances, Objective, Panel
@@ -511,6 +512,7 @@ def render_page(d: Description, scores: Mapping[str, float], inference: Inferred
         leaderboard_html(d, drawn.draw(Leaderboard)),
         comparison_html(d),
         section_html("Predictions of rows that were held out", drawn.draw(*HELD_OUT)),
+        section_html("Explained rows", drawn.draw(Waterfall), _explained_note(d)),
         section_html(
             "What was learned",
             drawn.rest(),
@@ -553,7 +555,7 @@ class _Drawn:
 
     def rest(self) -> str:
         """Draw the panels that have no section of their own."""
-        kinds = (*HELD_OUT, Leaderboard, Objective, Tuning)
+        kinds = (*HELD_OUT, Waterfall, Leaderboard, Objective, Tuning)
         return self.panels([p for p in self._d.panels if not isinstance(p, kinds)])
 
     def panels(self, some: Sequence[Panel], of: Description | None = None) -> str:
@@ -567,6 +569,16 @@ class _Drawn:
         self.colors |= {color for one in found for color in one.colors}
         inside = "".join(one.markup for one in found)
         return f'<div class="pictures">{inside}</div>\n' if inside else ""
+
+
+def _explained_note(d: Description) -> str:
+    """Return what pictures of explained rows show, or an empty string without any."""
+    if not any(isinstance(panel, Waterfall) for panel in d.panels):
+        return ""
+    return note_html(
+        "What each column adds to the prediction, from the mean of other rows at the bottom to the "
+        "prediction at the top (Shapley values; model.explain gives them for any row)."
+    )
 
 
 def _inference_html(of: Inferred, drawn: _Drawn) -> str:

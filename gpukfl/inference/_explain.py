@@ -1,0 +1,602 @@
+"""Shapley values of a fitted model's columns: what each adds to the prediction for a row."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from sklearn.base import is_classifier
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from gpukfl.core._array import (
+    Array,
+    array_namespace,
+    asarray_like,
+    index_like,
+    to_host,
+)
+from gpukfl.core._checks import check_choice, check_kind, check_number
+from gpukfl.core._frames import check_in_memory, listed
+from gpukfl.core._interruption import restore_interruptions
+from gpukfl.core._results import History
+from gpukfl.core._warnings import warn
+from gpukfl.estimators._dask import is_dask
+from gpukfl.estimators._progress import show_progress
+from gpukfl.estimators._run import current_report
+from gpukfl.estimators._validation import validate_samples
+from gpukfl.inspection import Explanation, Waterfall
+from gpukfl.methods import (
+    Estimate,
+    Games,
+    draw_orders,
+    order_contributions,
+    subset_contributions,
+)
+from gpukfl.portfolio._attributes import OutOfFold
+from gpukfl.portfolio._base import AutoBase
+from gpukfl.predictor import check_finite_prediction
+from gpukfl.tables._reader import read_new_rows
+from gpukfl.tables._table import Table
+from gpukfl.tables._target import target_names
+
+LOG_ODDS, PROBABILITY = "log_odds", "probability"
+_EVALUATIONS = 300_000  # rows that are evaluated by default, about
+_FEWEST, _MOST = 8, 64  # walks for each row, by default
+_AT_ONCE = 2**15  # evaluations between two looks at the clock
+_SUBSETS = 5  # players of which all subsets are taken
+_CHUNK = 2**20  # contributions that are computed at once
+_DRAWN = 1_000  # rows among which background rows are chosen
+_PREDICTED, _FARTHEST = 0.3, 3.0  # weight of predictions, and limit of deviations
+_BACKGROUND = 32  # rows
+_SHOWN, _SHOWN_WALKS, _FEWEST_SHOWN = 10_000, 32, 4  # evaluations and walks of a report
+_CANDIDATES = 500  # rows among which a report chooses
+_LEAST = np.finfo(np.float64).tiny
+
+# ------------------------------------------------------------------------------- functions
+
+# A fitted model as a function of rows, by the codes of its columns.
+
+
+@dataclass(frozen=True, eq=False)
+class RowFunction:
+    """A fitted model as a function of rows in codes, with what it says on some scale."""
+
+    model: Any
+    output: str
+
+    @property
+    def estimator(self) -> Any:
+        """What predicts."""
+        return self.model.estimator
+
+    @property
+    def _table(self) -> Table | None:
+        known: Table | None = self.model.table
+        return known
+
+    @cached_property
+    def sources(self) -> np.ndarray:
+        """The column of the user's table that each column of codes is made of."""
+        if self._table is None:
+            return np.arange(len(self.model.feature_names))
+        return np.array([one.source for one in self._table.coded], dtype=np.int64)
+
+    @property
+    def is_blend(self) -> bool:
+        """Whether the model is a blend."""
+        return isinstance(self.estimator, AutoBase)
+
+    @property
+    def n_folds(self) -> int:
+        """How many models of folds are evaluated besides."""
+        several = self.is_blend and self.estimator._has_folds
+        count = self.estimator._blend.n_folds if several else 0
+        return count if count > 1 else 0
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The names of what is explained: targets, or classes."""
+        if is_classifier(self.estimator):
+            labels = to_host(self.estimator.classes_).tolist()
+            return tuple(map(str, labels if len(labels) > 2 else labels[-1:]))
+        count = self.estimator.intercept_.shape[0]
+        return tuple(target_names(self.model.target_name, count))
+
+    @property
+    def unit(self) -> str:
+        """What contributions are parts of."""
+        if is_classifier(self.estimator):
+            return self.output.replace("_", " ")
+        return str(self.model.target_name)
+
+    def rows(self, X: Any, /) -> Array:
+        """Validate rows as `predict` does, and return them as codes."""
+        check_is_fitted(self.estimator)
+        known = self.model.reader
+        if known is not None:
+            return known.table.codes(X, besides=self.model.target_name)
+        X = read_new_rows(self.estimator, None, X, self.model.target_name)
+        if self.is_blend:
+            return self.estimator._new_rows(X, "explain")
+        return validate_samples(self.estimator, X, reset=False, method="explain")
+
+    def __call__(self, rows: Array, /) -> np.ndarray:
+        """Return values (m, (1 + K) t) on the host: of the model, and of each fold's models."""
+        with np.errstate(over="ignore", invalid="ignore"):  # reported just below
+            parts = self._parts(rows)
+        for one in parts:
+            check_finite_prediction(one, "prediction", one.dtype)
+        return np.concatenate([self._scale(to_host(one)) for one in parts], axis=1)
+
+    def _parts(self, rows: Array) -> list[Array]:
+        if self.is_blend:
+            blend = self.estimator._blend
+            if self.n_folds:
+                *folds, whole = blend.fold_outputs(rows)
+                return [whole, *folds]
+            return [blend.evaluate_in_double(rows)]
+        predictor, known = self.estimator._fitted_predictor(), self.model.reader
+        xp = array_namespace(rows)
+        if known is not None:
+            rows = known.encoding.transform(rows)
+        found = predictor.evaluate(xp.astype(rows, xp.float64, copy=False))
+        return [predictor.probabilities(found) if is_classifier(self.estimator) else found]
+
+    def _scale(self, found: np.ndarray) -> np.ndarray:
+        """Return predictions, or log odds or probabilities of the classes that are explained."""
+        found = found.astype(np.float64, copy=False)
+        if not is_classifier(self.estimator):
+            return found
+        if self.output == LOG_ODDS:
+            others = [np.delete(found, k, axis=1).sum(axis=1) for k in range(found.shape[1])]
+            found = np.log(np.maximum(found, _LEAST)) - np.log(
+                np.maximum(np.stack(others, axis=1), _LEAST)
+            )
+        return found if found.shape[1] > 2 else found[:, 1:]
+
+    def finite(self, rows: Array, /) -> np.ndarray:
+        """Return rows as numbers without missing values, on the host."""
+        if self.is_blend:
+            rows = self.estimator._finite(rows)
+        elif self.model.reader is not None:
+            rows = self.model.reader.encoding.transform(rows)
+        return to_host(rows).astype(np.float64)
+
+    def memory(self, rows: Array, values: np.ndarray, /) -> np.ndarray:
+        """Return what `predict` adds (n, t) where rows of the fit come again."""
+        seen = self.estimator.seen_rows_ if self.is_blend else None
+        if seen is None:
+            return np.zeros_like(values)
+        found = self.estimator._blend.evaluate_in_double(rows)
+        moved = self._scale(to_host(seen.move(rows, found))) - self._scale(to_host(found))
+        return np.asarray(moved)
+
+    def shown(self, codes: np.ndarray, /) -> np.ndarray:
+        """Return what columns hold (n, c), as objects: numbers, labels, or None."""
+        found = np.full((len(codes), len(self.model.feature_names)), None, dtype=object)
+        for k, at in zip(*np.unique(self.sources, return_index=True), strict=True):
+            column = None if self._table is None else self._table.columns[k]
+            found[:, k] = [_shown_value(column, value) for value in codes[:, at].tolist()]
+        return found
+
+
+def _shown_value(column: Any, value: float) -> Any:
+    """Return a code as what it is in the table, or None."""
+    if np.isnan(value) or (column is not None and column.kind in ("text", "duration")):
+        return None
+    if column is not None and column.kind in ("category", "ordered"):
+        levels = column.levels
+        return levels[int(value)] if value < len(levels) else "another"
+    if column is not None and column.kind == "date":
+        return str(np.datetime64(int(np.floor(column.start + value)), "D"))
+    if column is not None and column.kind == "boolean":
+        return bool(value)
+    return value
+
+
+# --------------------------------------------------------------------------------- players
+
+
+def find_players(
+    names: Sequence[str], groups: Mapping[str, Sequence[str]] | None, /
+) -> tuple[tuple[str, ...], np.ndarray]:
+    """Return the names of the players, and the player (c,) that each column belongs to.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If groups are no mapping of names to columns of the table, or a column is in two groups.
+    """
+    owner: dict[str, str] = {}
+    check_kind("groups", groups, (Mapping, type(None)))
+    for group, members in (groups or {}).items():
+        if isinstance(members, str) or not isinstance(members, Sequence):
+            msg = f"expected a list of columns for the group {group!r}, got {members!r}"
+            raise TypeError(msg)
+        if not members:
+            msg = f"expected at least one column in the group {group!r}, got none"
+            raise ValueError(msg)
+        for name in members:
+            if name not in names:
+                msg = f"expected columns of the table in groups, got {name!r}: it has "
+                raise ValueError(msg + listed(names))
+            if name in owner:
+                msg = f"expected each column in one group, got {name!r} in {owner[name]!r} and "
+                raise ValueError(msg + repr(group))
+            owner[name] = str(group)
+    alone = [name for name in names if name not in owner]
+    taken = [group for group in map(str, groups or {}) if group in alone]
+    if taken:
+        msg = f"expected names of groups that no other column has, got {taken[0]!r}"
+        raise ValueError(msg)
+    players = tuple(dict.fromkeys(owner.get(name, name) for name in names))
+    return players, np.array([players.index(owner.get(name, name)) for name in names])
+
+
+# ------------------------------------------------------------------------------ background
+
+
+@dataclass(frozen=True, eq=False)
+class Background:
+    """Background rows (B, d), and values there (B, t); all beginnings are like the whole."""
+
+    rows: Array
+    values: np.ndarray
+
+
+def make_background(
+    function: RowFunction, given: Any, count: int, rng: np.random.RandomState, /
+) -> Background:
+    """Choose background rows that are together like the rows that they are drawn from.
+
+    Raises
+    ------
+    ValueError
+        If none are given, and the model has kept no rows of its fit.
+    """
+    kept = _kept_rows(function) if given is None else None
+    rows = function.rows(given) if kept is None else kept.rows
+    weights = np.ones(rows.shape[0]) if kept is None else kept.weights
+    some = np.flatnonzero(weights > 0)
+    if len(some) > max(_DRAWN, count):
+        some = np.sort(rng.permutation(some)[: max(_DRAWN, count)])
+    rows, weights = take_rows(rows, some), weights[some]
+    predicted = function(rows) if kept is None else kept.predicted[some]
+    chosen = herd(_moments(function.finite(rows), predicted, weights), weights, count)
+    rows = take_rows(rows, chosen)
+    return Background(rows, function(rows))
+
+
+def _kept_rows(function: RowFunction) -> OutOfFold:
+    e = function.estimator
+    if not function.is_blend or not e.out_of_fold_.is_complete:
+        why = "comes from a file without the rows of its fit" if function.is_blend else "keeps none"
+        msg = f"expected background=, rows such as those of the fit: this model {why}"
+        raise ValueError(msg)
+    kept: OutOfFold = e.out_of_fold_
+    return kept
+
+
+def take_rows(X: Array, rows: np.ndarray, /) -> Array:
+    """Return some rows of an array."""
+    xp = array_namespace(X)
+    return xp.take(X, xp.asarray(rows, **index_like(X)), axis=0)
+
+
+def _moments(X: np.ndarray, predicted: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return standardised columns, their squares and predictions, whose means shall be right."""
+    X, Y = (_standardise(one, weights) for one in (X, predicted))
+    share = _PREDICTED * (X.shape[1] / max(Y.shape[1], 1)) ** 0.5
+    return np.concatenate([X, X**2 / 2.0**0.5, share * Y], axis=1)
+
+
+def _standardise(X: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return columns of mean 0 and deviation 1, with limits; constant ones are 0."""
+    gaps = X - np.average(X, axis=0, weights=weights)
+    size = np.sqrt(np.average(gaps**2, axis=0, weights=weights))
+    return np.clip(gaps / np.where(size > 0, size, 1.0), -_FARTHEST, _FARTHEST)
+
+
+def herd(Z: np.ndarray, weights: np.ndarray, count: int, /) -> np.ndarray:
+    """Choose rows whose first k have about the weighted mean of all, for every k.
+
+    Herding (Welling, "Herding dynamical weights to learn", ICML 2009): each row takes the mean of
+    those before as near to that of all as it can.
+
+    Parameters
+    ----------
+    Z : host array, shape (m, q)
+        What shall have the right mean.
+    weights : host array, shape (m,)
+        Positive. Where they differ, a row may be chosen again.
+    count : int
+        How many are wanted; there are at most m of equal weights.
+
+    Returns
+    -------
+    host array of int, shape (count,)
+    """
+    Z = Z - np.average(Z, axis=0, weights=weights)
+    size, total, equal = (Z**2).sum(axis=1), np.zeros(Z.shape[1]), np.ptp(weights) == 0
+    left, chosen = np.ones(len(Z), dtype=bool), list[int]()
+    for _ in range(min(count, len(Z)) if equal else count):
+        k = int(np.argmin(np.where(left, 2.0 * (Z @ total) + size, np.inf)))
+        chosen.append(k)
+        left[k], total = not equal, total + Z[k]
+    return np.array(chosen)
+
+
+# ------------------------------------------------------------------------------------ work
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Which background rows the rows are compared with, and by how many pairs of orders.
+
+    Attributes
+    ----------
+    pairs : tuple of int
+        Of each background row that is taken; none where all subsets of players are.
+    n_background : int
+        How many are taken.
+    evaluations : int
+        For one background row and pair, of all rows.
+    """
+
+    pairs: tuple[int, ...]
+    n_background: int
+    evaluations: int
+
+    def blocks(self) -> Iterator[tuple[np.ndarray, int]]:
+        """Yield numbers of background rows that are taken at once, and pairs of orders of each."""
+        start = 0
+        for pairs, alike in itertools.groupby(self.pairs or (0,) * self.n_background):
+            end = start + len(list(alike))
+            step = max(1, _AT_ONCE // (self.evaluations * max(pairs, 1)))
+            for first in range(start, end, step):
+                yield np.arange(first, min(first + step, end)), pairs
+            start = end
+
+
+def make_plan(n: int, p: int, n_background: int, n_walks: int | str, /) -> Plan:
+    """Choose the number of background rows and of orders for n rows of p players.
+
+    All subsets of few players are taken instead of orders. Where each background row has one pair
+    of orders, some have another, which says how much orders differ.
+    """
+    of_all = p <= _SUBSETS
+    cost = n * max(2**p - 2 if of_all else 2 * (p - 1), 1)
+    budget = int(np.clip(_EVALUATIONS // cost, _FEWEST, _MOST))
+    walks = budget if isinstance(n_walks, str) else int(n_walks)
+    taken, pairs = min(walks, n_background), max(1, walks // n_background)
+    twice = min(_FEWEST, taken) if walks >= n_background and pairs == 1 else 0
+    every = () if of_all else (2,) * twice + (pairs,) * (taken - twice)
+    return Plan(every, taken, cost)
+
+
+def _contributions(
+    function: RowFunction,
+    rows: Array,
+    values: np.ndarray,
+    background: Background,
+    players: np.ndarray,
+    plan: Plan,
+    rng: np.random.RandomState,
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield contributions (n, G, R, p, t) for some background rows after others, and f (G, t)."""
+    p = int(players.max()) + 1
+    for some, pairs in plan.blocks():
+        others, at = take_rows(background.rows, some), background.values[some]
+        orders = np.stack([draw_orders(p, pairs, rng) for _ in some]) if pairs else None
+        step = max(1, _CHUNK // (2 * max(pairs, 1) * p * len(some)))
+        parts = []
+        for first in range(0, len(values), step):
+            chunk = slice(first, min(first + step, len(values)))
+            games = Games(function, rows[chunk, :], others, values[chunk], at, players)
+            parts.append(_play(games, orders))
+        yield np.concatenate(parts), at
+
+
+def _play(games: Games, orders: np.ndarray | None) -> np.ndarray:
+    """Return contributions (n, G, R, p, t), by orders (G, R, 2, p) or by all subsets."""
+    if orders is None:
+        return subset_contributions(games)[:, :, None]
+    found = order_contributions(games, orders.reshape(len(orders), -1, orders.shape[-1]))
+    shape = *found.shape[:2], orders.shape[1], 2, *found.shape[3:]
+    return np.asarray(found.reshape(shape).mean(axis=3))
+
+
+@dataclass(eq=False)
+class Clock:
+    """The time that is left, by how long the last block took."""
+
+    max_time: float | None
+    begun: float = field(default_factory=time.monotonic)
+    last: float = 0.0
+    longest: float = 0.0
+
+    def is_over(self) -> bool:
+        """Whether another block would take too long."""
+        now = time.monotonic() - self.begun
+        self.longest, self.last = max(self.longest, now - self.last), now
+        return self.max_time is not None and now + self.longest > self.max_time
+
+
+def _estimate(
+    blocks: Iterator[tuple[np.ndarray, np.ndarray]], found: Estimate, plan: Plan, clock: Clock
+) -> None:
+    """Add blocks to an estimate until time is over or the user stops it."""
+    report, why = current_report(), ""
+    try:
+        with restore_interruptions():
+            for block in blocks:
+                found.add(*block, exact=not plan.pairs)
+                report(
+                    f"explained by {found.count} of {plan.n_background} background rows",
+                    found.count,
+                    History(),
+                )
+                if found.count < plan.n_background and clock.is_over():
+                    why = "max_time is over"
+                    break
+    except KeyboardInterrupt:
+        if not found.count:
+            raise
+        why = "interrupted"
+    if why:
+        msg = (
+            f"explain: {why} after {found.count} of {plan.n_background} background rows: "
+            "standard_error says what contributions are off by"
+        )
+        warn(msg, ConvergenceWarning)
+
+
+def explain(
+    model: Any,
+    X: Any,
+    /,
+    *,
+    background: Any = None,
+    n_background: int = 32,
+    groups: Mapping[str, Sequence[str]] | None = None,
+    output: str = "auto",
+    n_walks: int | str = "auto",
+    max_time: float | None = None,
+    random_state: Any = 0,
+    progress: bool | None = None,
+) -> Explanation:
+    """Return the contributions of columns to a model's predictions: see `gpukfl.Model.explain`."""
+    _check_options(model, output, n_background, n_walks, max_time, progress)
+    if is_dask(X):
+        check_in_memory(X)
+    function = RowFunction(model, LOG_ODDS if output == "auto" else output)
+    players = find_players(model.feature_names, groups)
+    clock, rng = Clock(max_time), check_random_state(random_state)
+    rows = function.rows(X)
+    known = make_background(function, background, n_background, rng)
+    with show_progress(progress):
+        found = explain_rows(function, rows, known, players, n_walks, clock, rng)
+    return replace(found, index=X.index if type(X).__module__.startswith("pandas") else None)
+
+
+def explain_rows(
+    function: RowFunction,
+    rows: Array,
+    background: Background,
+    players: tuple[tuple[str, ...], np.ndarray],
+    n_walks: int | str,
+    clock: Clock,
+    rng: np.random.RandomState,
+    /,
+) -> Explanation:
+    """Explain the predictions for validated rows, with players as `find_players` returns them."""
+    names, owner = players
+    used, of_column = np.unique(owner[function.sources], return_inverse=True)
+    others = asarray_like(to_host(background.rows), rows)
+    known, values = Background(others, background.values), function(rows)
+    plan = make_plan(len(values), len(used), len(known.values), n_walks)
+    found = Estimate(known.values.mean(axis=0), len(known.values))
+    blocks = _contributions(function, rows, values, known, of_column, plan, rng)
+    _estimate(blocks, found, plan, clock)
+    return _make_explanation(function, rows, values, found, names, used, owner)
+
+
+def explained_panels(model: Any, given: Any, fitted_to: Any, /) -> list[Waterfall]:
+    """Explain the rows with the median and the highest prediction, for a report.
+
+    They are of rows that are given, or that a blend has kept. Of several classes the most likely
+    one of each row is explained, of several targets the first.
+    """
+    kept = getattr(model.estimator, "out_of_fold_", None)
+    is_kept = kept is not None and kept.is_complete
+    others = None if is_kept else given if fitted_to is None else fitted_to
+    n_walks = min(_SHOWN_WALKS, _SHOWN // (4 * len(model.feature_names)))
+    one_class = len(getattr(model.estimator, "classes_", (0, 1))) < 2
+    if one_class or n_walks < _FEWEST_SHOWN or (others is None and not is_kept):
+        return []
+    function, rng = RowFunction(model, LOG_ODDS), check_random_state(0)
+    if given is not None or kept is None or not is_kept:
+        rows = function.rows(others if given is None else given)
+    else:
+        rows = kept.rows
+    rows = take_rows(rows, np.unique(np.linspace(0, rows.shape[0] - 1, _CANDIDATES).astype(int)))
+    values = function(rows)[:, : len(function.outputs)]
+    values = values if is_classifier(model.estimator) else values[:, :1]
+    order = np.argsort(values.max(axis=1), kind="stable")
+    chosen = order[[(len(order) - 1) // 2, -1]]
+    players = find_players(model.feature_names, None)
+    known = make_background(function, others, _BACKGROUND, rng)
+    rows = take_rows(rows, chosen)
+    found = explain_rows(function, rows, known, players, n_walks, Clock(None), rng)
+    texts = "Row of the median prediction", "Row of the highest prediction"
+    outputs = values[chosen].argmax(axis=1).tolist()
+    return [
+        replace(found.row(i).of(k), subject=text)
+        for i, (k, text) in enumerate(zip(outputs, texts, strict=True))
+    ]
+
+
+def _check_options(
+    model: Any, output: str, n_background: Any, n_walks: Any, max_time: Any, progress: Any
+) -> None:
+    check_is_fitted(model.estimator)
+    classes = is_classifier(model.estimator)
+    check_choice("output", output, ("auto", LOG_ODDS, PROBABILITY) if classes else ("auto",))
+    if classes and len(model.estimator.classes_) < 2:
+        msg = "expected a model of at least two classes, got one: nothing can be explained"
+        raise ValueError(msg)
+    check_number("n_background", n_background, kind=Integral, low=1)
+    check_number("n_walks", n_walks, kind=Integral, low=1, also=("auto",))
+    check_number("max_time", max_time, low=0, low_allowed=False, also=(None,))
+    check_kind("progress", progress, (bool, type(None)))
+
+
+def _make_explanation(
+    function: RowFunction,
+    rows: Array,
+    values: np.ndarray,
+    found: Estimate,
+    names: tuple[str, ...],
+    used: np.ndarray,
+    owner: np.ndarray,
+) -> Explanation:
+    """Return the result, with what is remembered of rows of the fit in equal parts."""
+    n, t = len(values), len(function.outputs)
+    memory = function.memory(rows, values[:, :t])
+    parts, errors = found.contributions(values), found.standard_errors()
+    if len(used):
+        parts[:, :, :t] += memory[:, None, :] / len(used)
+    by_fold = parts[:, :, t:].reshape(n, len(used), -1, t)
+    spread = by_fold.std(axis=2, ddof=1) if function.n_folds else None
+
+    def place(some: np.ndarray) -> np.ndarray:
+        full = np.zeros((n, len(names), t))
+        full[:, used] = some[:, :, :t]
+        return full[:, :, 0] if t == 1 else full
+
+    prediction, baseline = values[:, :t] + memory, found.baseline[:t]
+    shown, alone = function.shown(to_host(rows)), np.bincount(owner) == 1
+    at = [int(np.flatnonzero(owner == k)[0]) for k in range(len(names))]
+    texts = shown[:, at]
+    texts[:, ~alone] = None
+    return Explanation(
+        columns=names,
+        outputs=function.outputs,
+        unit=function.unit,
+        contributions=place(parts),
+        standard_error=place(errors),
+        spread=None if spread is None else place(spread),
+        baseline=float(baseline[0]) if t == 1 else baseline,
+        prediction=prediction[:, 0] if t == 1 else prediction,
+        values=texts,
+        n_background=found.n_background,
+        n_taken=found.count,
+    )

@@ -1,0 +1,400 @@
+"""Contributions of columns to the predictions of rows: numbers and pictures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+
+from gpukfl.inspection._figures import Size, get_axes
+from gpukfl.inspection._panels import BARS, OutputsPanel
+from gpukfl.inspection._style import BLUE, GREY, ORANGE, PALE, name_rows, shorten_label, style_axes
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_ROWS = 10  # columns in a picture; others are joined
+_POINTS = 1_000  # rows of a summary that are drawn
+_LAYERS = 24  # points beside each other in a summary
+_WIDTH = 6.4  # inches
+_FEWEST = 4  # columns for which there is room
+_ROOM = 0.2  # for numbers beside bars, as a share of what they span
+_LETTERS = 36  # of a column with its value
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """The contributions of columns to the predictions of rows.
+
+    Of one output arrays have no last axis t. ``prediction`` is the sum of ``baseline`` and the
+    contributions of a row.
+
+    Attributes
+    ----------
+    columns : tuple of str (p,)
+        Columns of the table, or names of groups.
+    outputs : tuple of str (t,)
+        Targets or classes; of two classes the second.
+    unit : str
+        What contributions are parts of: the target's name, "log odds" or "probability".
+    contributions : array (n, p) or (n, p, t)
+        Shapley values.
+    standard_error : array, like `contributions`
+        What they are off by, as not all orders of columns were taken; 0 where they are exact, NaN
+        where nothing is known.
+    spread : array, like `contributions`, or None
+        Standard deviation over the models of the folds; None of a model without these.
+    baseline : float, or array (t,)
+        Mean prediction for the background rows.
+    prediction : array (n,) or (n, t)
+        In the same unit.
+    values : array of object (n, p)
+        The rows' values: numbers, labels, or None where missing or not to be shown.
+    n_background, n_taken : int
+        Background rows, and how many of them the rows were compared with.
+    index : sequence, optional
+        The index of the rows, if they were a pandas frame.
+    """
+
+    columns: tuple[str, ...]
+    outputs: tuple[str, ...]
+    unit: str
+    contributions: np.ndarray
+    standard_error: np.ndarray
+    spread: np.ndarray | None
+    baseline: Any
+    prediction: np.ndarray
+    values: np.ndarray
+    n_background: int
+    n_taken: int
+    index: Any = None
+
+    def __len__(self) -> int:
+        return len(self.contributions)
+
+    def __repr__(self) -> str:
+        of = f", {len(self.outputs)} outputs" if len(self.outputs) > 1 else ""
+        return f"Explanation({len(self)} rows, {len(self.columns)} columns{of})"
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the contributions as a frame.
+
+        Returns
+        -------
+        DataFrame
+            A row for each row; a column for each column, or for each pair of output and column.
+        """
+        import pandas as pd
+
+        index = None if self.index is None else self.index
+        if self.contributions.ndim == 2:
+            return pd.DataFrame(self.contributions, columns=list(self.columns), index=index)
+        pairs = pd.MultiIndex.from_product([self.outputs, self.columns], names=["output", "column"])
+        flat = np.moveaxis(self.contributions, 2, 1).reshape(len(self), -1)
+        return pd.DataFrame(flat, columns=pairs, index=index)
+
+    def row(self, i: int, /) -> Waterfall:
+        """Return the panel of row `i`, counted from 0.
+
+        Raises
+        ------
+        IndexError
+            If there is no such row.
+        """
+        if not -len(self) <= i < len(self):
+            msg = f"expected i to be the number of one of {len(self)} rows, got {i!r}"
+            raise IndexError(msg)
+        here = [i % len(self)]
+        first, errors, baseline, prediction = self._arrays()
+        return Waterfall(
+            self.columns,
+            first[here],
+            errors[here],
+            baseline,
+            prediction[here],
+            self.outputs,
+            self.unit,
+            self.values[here],
+        )
+
+    def summary(self) -> Beeswarm:
+        """Return the panel of all rows."""
+        return Beeswarm(self.columns, *self._arrays(), self.outputs, self.unit, self.values)
+
+    def plot_row(
+        self,
+        i: int = 0,
+        *,
+        output: int | str | None = None,
+        ax: Any = None,
+        figsize: Size = None,
+    ) -> Any:
+        """Draw how contributions lead from the baseline to the prediction for row `i`.
+
+        Parameters
+        ----------
+        i : int, default=0
+            Number of the row.
+        output : int or str, optional
+            One class or target only. By default all up to six, in small pictures.
+        ax : matplotlib.axes.Axes, optional
+            Where to draw; by default a new figure of pyplot.
+        figsize : tuple of float, optional
+            Width and height in inches of a new figure.
+
+        Returns
+        -------
+        matplotlib.axes.Axes or array of these
+            What was drawn on.
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not installed.
+        IndexError, ValueError
+            If there is no such row or output.
+        """
+        return _draw(self.row(i), output, ax, figsize)
+
+    def plot_summary(
+        self, *, output: int | str | None = None, ax: Any = None, figsize: Size = None
+    ) -> Any:
+        """Draw the contributions to all rows, a line of points for each leading column.
+
+        Parameters
+        ----------
+        output : int or str, optional
+            One class or target only. By default all up to six, in small pictures.
+        ax : matplotlib.axes.Axes, optional
+            Where to draw; by default a new figure of pyplot.
+        figsize : tuple of float, optional
+            Width and height in inches of a new figure.
+
+        Returns
+        -------
+        matplotlib.axes.Axes or array of these
+            What was drawn on.
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not installed.
+        ValueError
+            If there is no such output.
+        """
+        return _draw(self.summary(), output, ax, figsize)
+
+    def _arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Return contributions and errors (n, p, t), the baseline (t,) and predictions (n, t)."""
+        n, p = self.contributions.shape[:2]
+        both = (one.reshape(n, p, -1) for one in (self.contributions, self.standard_error))
+        first, second = both
+        return first, second, np.atleast_1d(self.baseline), self.prediction.reshape(n, -1)
+
+
+@dataclass(frozen=True, eq=False)
+class _Contributions(OutputsPanel):
+    """Contributions and their errors (n, p, t), with what they sum to."""
+
+    columns: tuple[str, ...]
+    contributions: np.ndarray
+    standard_error: np.ndarray
+    baseline: np.ndarray
+    prediction: np.ndarray
+    outputs: tuple[str, ...]
+    unit: str
+    values: np.ndarray
+
+    def _only(self, k: int) -> Self:
+        return replace(
+            self,
+            contributions=self.contributions[:, :, [k]],
+            standard_error=self.standard_error[:, :, [k]],
+            baseline=self.baseline[[k]],
+            prediction=self.prediction[:, [k]],
+            outputs=(self.outputs[k],),
+        )
+
+    @property
+    def _label(self) -> str:
+        """The label of the axis of contributions."""
+        of = f" of {self.outputs[0]}" if self.unit != self.outputs[0] else ""
+        return shorten_label(f"{self.unit}{of}", _LETTERS)
+
+    @property
+    def _unit_of_several(self) -> str:
+        return f", {self.unit}" if len(self.outputs) > 1 else ""
+
+    def _order(self, k: int) -> np.ndarray:
+        """Return the columns, those with the largest mean absolute contributions first."""
+        return np.argsort(-np.abs(self.contributions[:, :, k]).mean(axis=0), kind="stable")
+
+
+@dataclass(frozen=True, eq=False)
+class Waterfall(_Contributions):
+    """The contributions to the prediction for one row."""
+
+    name: ClassVar[str] = "explained_row"
+    subject: str = "Contributions to one prediction"
+
+    @property
+    def title(self) -> str:  # type: ignore[override]
+        """What is drawn, with its unit where outputs do not name it."""
+        return self.subject + self._unit_of_several
+
+    @property
+    def words(self) -> str:
+        """Return the prediction and the leading contributions in words."""
+        first, order = self.contributions[0, :, 0], self._order(0)[:5]
+        said = ", ".join(f"{self._column(j)} {_signed(first[j])}" for j in order)
+        of = number_text(self.prediction[0, 0]), number_text(self.baseline[0])
+        return f"{self.subject}: {self._label} {of[0]} from a mean of {of[1]}: {said}"
+
+    def _column(self, j: int) -> str:
+        value = self.values[0, j]
+        return self.columns[j] if value is None else f"{self.columns[j]} = {_value_text(value)}"
+
+    def _draw_output(self, ax: Any, k: int) -> None:
+        """Draw bars from the baseline at the bottom to the prediction at the top."""
+        names, steps, errors = self._bars(k)
+        ends = self.baseline[k] + np.cumsum(steps)
+        starts, y = ends - steps, np.arange(len(steps))
+        colors = [ORANGE if step >= 0 else BLUE for step in steps]
+        ax.axvline(self.baseline[k], color=PALE, lw=1.0, zorder=0)
+        ax.axvline(self.prediction[0, k], color="black", lw=0.8, ls="--", zorder=0)
+        ax.barh(y, steps, left=starts, color=colors, height=0.66)
+        ax.vlines(ends[:-1], y[:-1], y[1:], color=GREY, lw=0.8)
+        known = errors > 0
+        bars = {"fmt": "none", "ecolor": GREY, "capsize": 2, "lw": 0.8}
+        ax.errorbar(ends[known], y[known], xerr=errors[known], **bars)
+        low, high = np.minimum(starts, ends), np.maximum(starts, ends)
+        for at, step, left, right, color in zip(y, steps, low, high, colors, strict=True):
+            end, side = (right, "left") if step >= 0 else (left, "right")
+            text = {"ha": side, "va": "center", "fontsize": 8, "color": color}
+            beside = {"xytext": (4 if step >= 0 else -4, 0), "textcoords": "offset points"}
+            ax.annotate(_signed(step), (end, at), **beside, **text)
+        room = (_ROOM if len(self.outputs) == 1 else 2.0 * _ROOM) * (high.max() - low.min() or 1.0)
+        ax.set_xlim(low.min() - room, high.max() + room)
+        ax.set_ylim(-0.6, max(len(steps), _FEWEST) - 0.4)
+        name_rows(ax, names, _LETTERS)
+        ends_said = f"{number_text(self.baseline[k])} on average, "
+        ends_said += f"{number_text(self.prediction[0, k])} here"
+        ax.set_xlabel(ends_said if len(self.outputs) > 1 else f"{self._label}: {ends_said}")
+        style_axes(ax)
+        ax.grid(axis="y", visible=False)
+
+    def _bars(self, k: int) -> tuple[list[str], np.ndarray, np.ndarray]:
+        """Return names, contributions and errors of the bars, the smallest first."""
+        order, first = self._order(k), self.contributions[0, :, k]
+        order = order[(first[order] != 0.0) | (np.arange(len(order)) < _FEWEST)]
+        shown = order[: _ROWS if len(order) <= _ROWS else _ROWS - 1]
+        rest, names = order[len(shown) :], [self._column(j) for j in shown]
+        steps, errors = first[shown], self.standard_error[0, shown, k]
+        if len(rest):
+            names.append(f"{len(rest)} other columns")
+            steps, errors = np.append(steps, first[rest].sum()), np.append(errors, 0.0)
+        return names[::-1], steps[::-1], errors[::-1]
+
+
+@dataclass(frozen=True, eq=False)
+class Beeswarm(_Contributions):
+    """The contributions to the predictions of many rows."""
+
+    name: ClassVar[str] = "explained_rows"
+
+    @property
+    def title(self) -> str:  # type: ignore[override]
+        """What is drawn, with its unit where outputs do not name it."""
+        return f"Contributions to predictions{self._unit_of_several}"
+
+    @property
+    def words(self) -> str:
+        """Return the leading columns in words."""
+        size = np.abs(self.contributions[:, :, 0]).mean(axis=0)
+        said = ", ".join(f"{self.columns[j]} {number_text(size[j])}" for j in self._order(0)[:5])
+        return f"mean absolute contributions to {len(self.values)} predictions: {said}"
+
+    def _draw_output(self, ax: Any, k: int) -> None:
+        """Draw a line of points for each leading column, coloured by its value."""
+        from matplotlib import colormaps
+
+        order = self._order(k)[:BARS][::-1]
+        rows = np.arange(len(self.values))
+        if len(rows) > _POINTS:
+            rows = np.linspace(0, len(rows) - 1, _POINTS).astype(int)
+        for y, j in enumerate(order):
+            x = self.contributions[rows, j, k]
+            shade = _ranks(self.values[rows, j])
+            colors = np.where(np.isnan(shade), 0.5, shade)
+            painted = colormaps["viridis"](0.9 * colors)
+            painted[np.isnan(shade)] = (0.6, 0.6, 0.6, 1.0)
+            ax.scatter(x, y + _beside(x), c=painted, s=6, lw=0, alpha=0.8)
+        ax.axvline(0.0, color="black", lw=0.8)
+        name_rows(ax, [self.columns[j] for j in order])
+        ax.set_ylim(-0.6, max(len(order), _FEWEST) - 0.4)
+        what = "contribution" if len(self.outputs) > 1 else f"contribution to {self._label}"
+        ax.set_xlabel(f"{what}\ncolour: low (dark) to high (light) values")
+        style_axes(ax)
+        ax.grid(axis="y", visible=False)
+
+
+def _draw(panel: _Contributions, output: int | str | None, ax: Any, figsize: Size) -> Any:
+    """Draw a panel, of which every output has its own scale."""
+    shown = panel if output is None else panel.of(output)
+    rows = min(len(panel.columns), BARS if isinstance(panel, Beeswarm) else _ROWS)
+    down, across = shown.shape
+    size = (
+        _WIDTH * (1.0 if across == 1 else 0.8 * across),
+        down * (1.4 + 0.3 * max(rows, _FEWEST)),
+    )
+    return shown.draw(get_axes(ax, figsize, size))
+
+
+def _beside(x: np.ndarray) -> np.ndarray:
+    """Return offsets in (-0.4, 0.4) that keep points at equal places apart."""
+    span = float(np.ptp(x)) or 1.0
+    bins = np.floor((x - x.min()) / span * 60).astype(np.int64)
+    offset = np.zeros(len(x))
+    for one in np.unique(bins):
+        here = np.flatnonzero(bins == one)
+        at = np.arange(len(here)) % _LAYERS
+        offset[here] = np.where(at % 2 == 0, at, -at - 1) // 2
+    most = max(np.abs(offset).max(), 6.0)
+    return 0.38 * offset / most
+
+
+def _ranks(values: np.ndarray) -> np.ndarray:
+    """Return ranks from 0 to 1 of numbers; NaN of anything else."""
+    numbers = np.array(
+        [float(one) if isinstance(one, (int, float)) else np.nan for one in values], dtype=float
+    )
+    known = np.unique(numbers[np.isfinite(numbers)])
+    if len(known) < 2:
+        return np.full(len(numbers), np.nan if not len(known) else 0.5)
+    return np.where(
+        np.isfinite(numbers), np.searchsorted(known, numbers) / (len(known) - 1), np.nan
+    )
+
+
+def number_text(value: float, digits: int = 4, /) -> str:
+    """Write a number with some digits, as people do: 26 110, 0.0312, 24."""
+    if not np.isfinite(value) or value == 0:
+        return f"{value:g}"
+    if abs(value) >= 1e7 or abs(value) < 1e-4:
+        text = f"{value:.{digits - 1}g}"
+    else:
+        places = max(0, digits - 1 - int(np.floor(np.log10(abs(value)))))
+        text = f"{value:,.{places}f}".replace(",", " ")
+    return text.replace("-", "−")
+
+
+def _signed(value: float) -> str:
+    return f"{'' if value < 0 else '+'}{number_text(value, 3)}"
+
+
+def _value_text(value: Any) -> str:
+    if not isinstance(value, float):
+        return str(value)
+    text = number_text(value)
+    return text.rstrip("0").rstrip(".") if "." in text else text
