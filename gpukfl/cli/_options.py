@@ -143,6 +143,21 @@ def _add_fit(fit_parser: argparse.ArgumentParser) -> None:
     add("more", nargs="*", metavar="FILE", help="more Parquet files; or data is a folder of them")
     add("--max-time", type=float, metavar="SECONDS", help="time for everything")
     add(
+        "--groups",
+        metavar="COLUMN",
+        help="what rows belong to, such as patients: scores are those of new groups",
+    )
+    add(
+        "--time",
+        metavar="COLUMN",
+        help="numbers or dates of the rows: scores are those of later rows",
+    )
+    add(
+        "--gap",
+        metavar="TIME",
+        help="of --time, that is left out before held-out rows: a number, or of dates '7 days', say",
+    )
+    add(
         "--test-fraction",
         type=float,
         default=0.2,

@@ -28,6 +28,7 @@ from gpukfl.core._frames import (
 )
 from gpukfl.core._warnings import warn
 from gpukfl.partitioned import Collections, is_dask
+from gpukfl.tables._near_copies import warn_near_copies
 from gpukfl.tables._relations import (
     NOTHING_GIVEN,
     GivenRelations,
@@ -100,9 +101,14 @@ class Dataset:
         )
 
     def checked(self) -> Dataset:
-        """Return the data set, of which rows can be held out as they hang together."""
+        """Return the data set, of which rows can be held out as they hang together.
+
+        Where nothing is known of that, it warns of clusters of nearly equal rows.
+        """
         if self.relations is not None:
             self.relations.check()
+        elif self.everything is None:
+            warn_near_copies(self.X)
         return self
 
 
