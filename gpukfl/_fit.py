@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import time as clock
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +39,10 @@ def fit(
     max_time: float | None = None,
     random_state: int | None = 0,
     sample_weight: Any = None,
+    groups: Any = None,
+    time: Any = None,
+    gap: Any = None,
+    cv: Any = None,
     columns: Mapping[str, str] | None = None,
     impute: str = "median",
     n_jobs: int | None = None,
@@ -115,6 +119,21 @@ def fit(
     sample_weight : array of shape (n_samples,), optional
         Weights, at least 0. A common factor changes nothing; copies of a row count as weight, and
         rows of weight 0 change nothing.
+    groups : array of shape (n_samples,), or str, optional
+        What rows belong to, such as patients or stations; or the name of the column of X that says
+        so, which is then no feature. Scores, choices, blends, probabilities and intervals are those
+        of new groups: all rows of a group are held out together. At least two groups.
+    time : array of shape (n_samples,), or str, optional
+        Numbers or dates; or the name of their column, which is then no feature: give the array to
+        keep it among them. Rows that are held out come after those that are fitted; the first half
+        is never held out, unless one part of the last fifth is. Rows of equal times are on one
+        side. With `groups` both hold.
+    gap : float or timedelta, optional
+        How long before rows that are held out none is fitted: in units of `time`, of dates a
+        timedelta or text such as "7 days".
+    cv : splitter of scikit-learn, or pairs of indices, optional
+        Which rows are fitted and held out, in place of folds drawn by lot; searches inside a fold
+        use what is left of them there. Not with `time`.
     columns : dict of str: str, optional
         What columns of a frame are to be taken for, by name, where the guess is wrong: for example
         ``{"zip": "category"}``. Kinds are those of `gpukfl.tables`.
@@ -147,6 +166,11 @@ def fit(
     Tunes on 5 folds of few samples, below 2000 for "bkernn" and below 1000 for the others, else on
     one held-out fifth, of at most 20 000 samples. For "bkernn" of at most 10 000, and on no more
     of the folds than hold out 600.
+
+    Where `groups` or `time` are given, choices in closed form leave out whole groups or blocks of
+    times in place of single rows; the evidence of a Gaussian process leaves out nothing. Rows must
+    be in memory, in one place.
+
     Ctrl-C ends the fit with the best model so far and a warning.
 
     Examples
@@ -158,16 +182,18 @@ def fit(
     >>> bool(model.score(X, y) > 0.5)
     True
     """
-    begun = time.perf_counter()
+    begun = clock.perf_counter()
     from gpukfl._model import Model
     from gpukfl.estimators._base import feature_names
     from gpukfl.portfolio._fold_fits import usual_jobs
+    from gpukfl.tables._relations import GivenRelations
     from gpukfl.tables._target_checks import warn_target_leakage
     from gpukfl.tables._training import read_training_data
 
     _check(method, task, ridge, scaling, penalty, max_time)
     _check_arguments(columns, impute, progress, sample_weight)
-    data = read_training_data(X, y, sample_weight, task=task, random_state=random_state)
+    related = GivenRelations(groups, time, gap, cv)
+    data = read_training_data(X, y, sample_weight, related, task=task, random_state=random_state)
     warn_target_leakage(data.X, data.y, classes=data.task == "classification")
     given = {"random_state": random_state, "backend": backend, "max_time": max_time, **options}
     given |= _chosen_options(
@@ -197,12 +223,13 @@ def fit(
         target_name=data.target_name or "y",
         target_kind=data.kind,
         tuning=estimator.tuning_,
-        seconds=time.perf_counter() - begun,
+        seconds=clock.perf_counter() - begun,
         max_time=max_time,
         reader=rows.reader,
         columns=columns,
         impute=impute,
         weighted=sample_weight is not None,
+        related=related.words,
     )
 
 
@@ -248,7 +275,7 @@ def _fit_estimator(
         rows = encode_training_data(estimator, data, columns, impute)
         with restore_interruptions(), count_time_from(begun):
             if data.everything is None:
-                estimator._fit_read(rows.X, data.y, data.sample_weight)
+                estimator._fit_read(rows.X, data)
             else:
                 estimator.fit_collections(data.everything, read=rows.of_partition)
     return rows

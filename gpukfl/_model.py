@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import inspect
-import time
+import time as clock
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from numbers import Integral
@@ -44,6 +44,7 @@ from gpukfl.inspection import (
 from gpukfl.portfolio._fold_fits import usual_jobs
 from gpukfl.tables import Table
 from gpukfl.tables._reader import Reader, encode_training_data, read_new_rows
+from gpukfl.tables._relations import GivenRelations
 from gpukfl.tables._schema import data_facts
 from gpukfl.tables._target import host_target, order_targets
 from gpukfl.tables._training import read_test_data, read_training_data, split_target, take_rows
@@ -72,6 +73,7 @@ def call_text(model: Any, /) -> str:
         if value not in (None, default):
             given[name] = dict(value) if name == "columns" else value
     weights = ["sample_weight=sample_weight"] if model.weighted else []
+    weights += [f"{name}={words}" for name, words in model.related.items()]
     arguments = ["X", "y", *weights, *(f"{name}={value!r}" for name, value in given.items())]
     line, needed = f"model = gpukfl.fit({', '.join(arguments)})", import_lines(given.values())
     if len(line) <= _WIDE:
@@ -99,7 +101,7 @@ def _given_options(model: Any) -> dict[str, Any]:
 # A fitted model as `gpukfl.fit` returns it: predictions, a summary, pictures, a file.
 
 
-_NOT_SAVED = ("estimator", "max_time", "columns", "impute", "compression", "weighted")
+_NOT_SAVED = ("estimator", "max_time", "columns", "impute", "compression", "weighted", "related")
 
 
 @dataclass(eq=False, repr=False)
@@ -142,6 +144,8 @@ class Model(Shown):
         What the fit warned of, each once, at most 20.
     weighted : bool
         Whether the fit was given sample weights; not kept in files.
+    related : dict of str: str
+        How its call named groups, times and splits; not kept in files.
     """
 
     estimator: Any
@@ -160,6 +164,7 @@ class Model(Shown):
     compression: Compression | None = None
     warnings_: list[str] = field(default_factory=list)
     weighted: bool = False
+    related: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.tuning = [
@@ -208,7 +213,17 @@ class Model(Shown):
     # ------------------------------------------------------------------ as an estimator
 
     @keep_warnings
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        groups: Any = None,
+        time: Any = None,
+        gap: Any = None,
+        cv: Any = None,
+    ) -> Self:
         """Fit to other data with the same options of `gpukfl.fit`, and tune again.
 
         Parameters
@@ -220,6 +235,8 @@ class Model(Shown):
             target are left out, with a warning.
         sample_weight : array of shape (n_samples,), optional
             Weights, at least 0.
+        groups, time, gap, cv : optional
+            How rows hang together, as for `gpukfl.fit`.
 
         Returns
         -------
@@ -231,21 +248,22 @@ class Model(Shown):
         TypeError, ValueError
             If the data are not as described.
         """
-        begun = time.perf_counter()
+        begun, given = clock.perf_counter(), GivenRelations(groups, time, gap, cv)
         check_in_memory(X)
-        data = read_training_data(X, y, sample_weight, task=self.task)
+        data = read_training_data(X, y, sample_weight, given, task=self.task)
         estimator = clone(self.estimator)
         beside = self._limit | usual_jobs(estimator, len(data))
         estimator.set_params(**beside)
         rows = encode_training_data(estimator, data, self.columns, self.impute)
         with count_time_from(begun):
-            estimator._fit_read(rows.X, data.y, data.sample_weight)
+            estimator._fit_read(rows.X, data)
         self.estimator = estimator.set_params(**dict.fromkeys(beside))
         self.n_samples, self.reader = estimator._n_samples, rows.reader
         self.feature_names = rows.names or list(feature_names(estimator))
         self.target_name = data.target_name or self.target_name
         self.target_kind, self.weighted = data.kind, sample_weight is not None
-        self.tuning, self.seconds = estimator.tuning_, time.perf_counter() - begun
+        self.related = given.words
+        self.tuning, self.seconds = estimator.tuning_, clock.perf_counter() - begun
         self.__post_init__()
         return self
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from gpukfl._model import Model
     from gpukfl.datasets import LoadedTable
     from gpukfl.tables import Column
+    from gpukfl.tables._relations import Relations
     from gpukfl.tables._target import Target
 
 
@@ -40,6 +41,46 @@ if TYPE_CHECKING:
 
 
 _FEWEST = 2  # different rows that a fit takes
+
+
+def read_relations(options: argparse.Namespace, X: Any, /) -> Relations | None:
+    """Read how the rows of a table hang together, as options say; None where they say nothing."""
+    from gpukfl.tables._relations import GivenRelations, Relations, split_relation_columns
+
+    names = {"groups": options.groups, "time": options.time}
+    for name, column in names.items():
+        if column is not None:
+            check_columns([column], X.columns, f"--{name} to be one of {join_names(X)}, got ")
+    given = GivenRelations(**names, gap=_parse_gap(options.gap))
+    found = Relations.read(split_relation_columns(X, given)[1], X, None, len(X))
+    if found is not None:
+        found.check()
+    return found
+
+
+def _parse_gap(text: str | None) -> float | str | None:
+    """Return a number where the text is one: others are durations of dates."""
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        return text
+
+
+def split_related_rows(
+    relations: Relations, target: Target, fraction: float, seed: int, /
+) -> tuple[np.ndarray, np.ndarray]:
+    """Split rows for training and test as they hang together: new groups, or later rows."""
+    rows = np.arange(len(target.y))
+    if not fraction:
+        return rows, rows[:0]
+    classes = None
+    if target.task == "classification":
+        classes = np.unique(target.y, return_inverse=True)[1].reshape(-1)
+    found = relations.split(np.random.RandomState(seed), 1, fraction, classes)
+    if not found:
+        msg = f"expected --test-fraction that leaves rows to fit, got {fraction}"
+        raise ValueError(msg)
+    return found[0]
 
 
 def split_rows(X: Any, target: Target, fraction: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -310,7 +351,12 @@ def _fit_table(
         msg = f"expected a target in {options.data}: give --target"
         raise ValueError(msg)
     X, target = table.X, read_target(table.y, options.task)  # judged by all rows
-    inside, outside = split_rows(X, target, options.test_fraction, options.random_state)
+    relations, how = read_relations(options, X), (options.test_fraction, options.random_state)
+    inside, outside = (
+        split_rows(X, target, *how)
+        if relations is None
+        else split_related_rows(relations, target, *how)
+    )
     model = _fit_model(options, X.iloc[inside], target.y[inside], target.task, given)
     model.target_name = table.target or "y"
     rows = {"fitted_to": (X.iloc[inside], target.y[inside])}
@@ -337,6 +383,9 @@ def _fit_model(
         penalty=options.penalty,
         max_time=options.max_time,
         random_state=options.random_state,
+        groups=options.groups,
+        time=options.time,
+        gap=_parse_gap(options.gap),
         columns=parse_kinds(options) or None,
         impute=options.impute,
         n_jobs=options.jobs,

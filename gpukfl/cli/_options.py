@@ -149,6 +149,21 @@ def _add_fit(fit_parser: argparse.ArgumentParser) -> None:
         help="processes that fit a blend, -1 for all cores (default: these, of 300 rows or more)",
     )
     add(
+        "--groups",
+        metavar="COLUMN",
+        help="what rows belong to, such as patients: scores are those of new groups",
+    )
+    add(
+        "--time",
+        metavar="COLUMN",
+        help="numbers or dates of the rows: scores are those of later rows",
+    )
+    add(
+        "--gap",
+        metavar="TIME",
+        help="time that is left out before held-out rows: a number, or of dates '7 days', say",
+    )
+    add(
         "--test-fraction",
         type=float,
         default=0.2,

@@ -9,7 +9,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 import numpy as np
 from sklearn import get_config
@@ -32,7 +32,11 @@ from gpukfl.estimators.scaling import AnyScaling
 from gpukfl.inspection import Description, Names, Shown, Tuning, card
 from gpukfl.partitioned._rows import Rows
 from gpukfl.predictor import Classes, Constant, Predictor, check_finite_prediction
+from gpukfl.tables._relations import GivenRelations, Relations
 from gpukfl.tables._target import target_names
+
+if TYPE_CHECKING:
+    from gpukfl.tables._training import Dataset
 
 # ------------------------------------------------------------------------------- described
 
@@ -363,14 +367,24 @@ class ArrayRegressor(RegressorMixin):
 
     _fitted_predictor: Callable[[], Predictor]
     _start: Callable[..., None]
-    _learn: Callable[[Any, Any, Any], Self]
+    _learn: Callable[[Any, Any, Any, GivenRelations], Self]
     _predict: Callable[[Any, str], Array]
     _one_target: bool = held("one_target")
 
     @restore_on_error
     @keep_warnings
     @run_on_data_device
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        groups: Any = None,
+        time: Any = None,
+        gap: Any = None,
+        cv: Any = None,
+    ) -> Self:
         """Fit to one or many targets.
 
         Parameters
@@ -382,6 +396,16 @@ class ArrayRegressor(RegressorMixin):
         sample_weight : array of shape (n_samples,), optional
             Weights, at least 0; a common factor changes nothing, and an integer weight counts as
             so many copies of the sample, which are held out together.
+        groups : array of shape (n_samples,), or str, optional
+            Groups of samples, or the name of the column of a frame that holds them. All samples of
+            a group are held out together, wherever some are.
+        time : array of shape (n_samples,), or str, optional
+            Numbers or dates, or the name of their column. Held-out samples come after those that
+            are fitted.
+        gap : float or timedelta, optional
+            How long before held-out samples none is fitted, in units of `time`.
+        cv : splitter of scikit-learn, or pairs of indices, optional
+            Which samples are fitted and held out, in place of folds drawn by lot.
 
         Returns
         -------
@@ -395,12 +419,14 @@ class ArrayRegressor(RegressorMixin):
         RuntimeError
             If the backend is not available.
         """
-        return self._learn(X, y, sample_weight)
+        return self._learn(X, y, sample_weight, GivenRelations(groups, time, gap, cv))
 
-    def _read_targets(self, y: Any, X: Array, sample_weight: Any) -> Samples:
+    def _read_targets(
+        self, y: Any, X: Array, sample_weight: Any, relations: Relations | None = None
+    ) -> Samples:
         y = validate_targets(y, X)
         self._start(X.shape[1], one_target=y.ndim == 1)
-        return Samples.validate(X, as_columns(y), sample_weight, labels=False)
+        return Samples.validate(X, as_columns(y), sample_weight, labels=False, relations=relations)
 
     @run_on_data_device
     def predict(self, X: Any) -> Array:
@@ -437,6 +463,7 @@ class HostStored(DescribedEstimator, BaseEstimator):
     _for_inference: ClassVar[tuple[str, ...]] = ()  # attributes that may be None
     _library: Annotated[str, Choice(("numpy",))]  # after `to_host`
     feature_names_in_: Annotated[np.ndarray, Texts("n_features"), Sometimes()]
+    beside_: Annotated[list[str], Sometimes()]
     _sklearn_output_config: Annotated[dict[str, str], Sometimes()]
 
     def _start(
@@ -507,15 +534,26 @@ class HostStored(DescribedEstimator, BaseEstimator):
         return host
 
     @abstractmethod
-    def _fit_rows(self, X: Any, y: Any, sample_weight: Any) -> Self:
+    def _fit_rows(
+        self, X: Any, y: Any, sample_weight: Any, relations: Relations | None = None
+    ) -> Self:
         """Fit to validated rows."""
+
+    def _keep_beside(self, names: Sequence[str]) -> None:
+        """Set which columns of frames are no features, if there are any."""
+        if "beside_" in vars(self):
+            del self.beside_
+        if names:
+            self.beside_ = list(names)
 
     @restore_on_error
     @keep_warnings
     @run_on_data_device
-    def _fit_read(self, X: Any, y: Any, sample_weight: Any) -> Self:
-        """Fit to rows and targets that `gpukfl.tables` has read."""
-        return self._fit_rows(X, y, sample_weight)
+    def _fit_read(self, X: Any, data: Dataset) -> Self:
+        """Fit to rows `X` and targets that `gpukfl.tables` has read."""
+        self._fit_rows(X, data.y, data.sample_weight, data.relations)
+        self._keep_beside(data.beside)
+        return self
 
     def to_host(self) -> Any:
         """Return a copy that works on NumPy arrays."""

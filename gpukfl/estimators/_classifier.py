@@ -31,6 +31,7 @@ from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._validation import plain_labels, validate_labels, validate_weights
 from gpukfl.partitioned._rows import map_rows, reduce_rows
 from gpukfl.predictor import Classes, Predictor
+from gpukfl.tables._relations import GivenRelations, Relations
 
 CLASS_WEIGHT = """    class_weight : dict, "balanced" or None, default=None
         Weights of the classes, which multiply those of the samples; "balanced" gives all classes
@@ -51,14 +52,24 @@ class LabelClassifier(ClassifierMixin):
     _start: Callable[..., None]
     _fitted_predictor: Callable[[], Predictor]
     classes_: np.ndarray = held("labels")
-    _learn: Callable[[Any, Any, Any], Self]
+    _learn: Callable[[Any, Any, Any, GivenRelations], Self]
     predict: Callable[[Any], Array]
     _more: ClassVar[tuple[str, ...]] = ("class_weight",)
 
     @restore_on_error
     @keep_warnings
     @run_on_data_device
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        groups: Any = None,
+        time: Any = None,
+        gap: Any = None,
+        cv: Any = None,
+    ) -> Self:
         """Fit to class labels.
 
         Parameters
@@ -71,6 +82,16 @@ class LabelClassifier(ClassifierMixin):
             Weights, at least 0; a common factor changes nothing, and an integer weight counts as
             so many copies of the sample, which are held out together. Multiplied by those of
             `class_weight`.
+        groups : array of shape (n_samples,), or str, optional
+            Groups of samples, or the name of the column of a frame that holds them. All samples of
+            a group are held out together, wherever some are.
+        time : array of shape (n_samples,), or str, optional
+            Numbers or dates, or the name of their column. Held-out samples come after those that
+            are fitted.
+        gap : float or timedelta, optional
+            How long before held-out samples none is fitted, in units of `time`.
+        cv : splitter of scikit-learn, or pairs of indices, optional
+            Which samples are fitted and held out, in place of folds drawn by lot.
 
         Returns
         -------
@@ -84,9 +105,11 @@ class LabelClassifier(ClassifierMixin):
         RuntimeError
             If the backend is not available.
         """
-        return self._learn(X, y, sample_weight)
+        return self._learn(X, y, sample_weight, GivenRelations(groups, time, gap, cv))
 
-    def _read_targets(self, y: Any, X: Array, sample_weight: Any) -> Samples:
+    def _read_targets(
+        self, y: Any, X: Array, sample_weight: Any, relations: Relations | None = None
+    ) -> Samples:
         labels = validate_labels(y, X)
         classes, counts = count_labels(labels)
         asked = classes if len(classes) > 2 else classes[-1:]
@@ -101,7 +124,7 @@ class LabelClassifier(ClassifierMixin):
             weights = validate_weights(sample_weight, X)
             of_classes = _class_weights(self.class_weight, labels, classes, counts)
             sample_weight = of_classes if weights is None else weights * of_classes
-        return Samples.validate(X, one_hot, sample_weight, labels=True)
+        return Samples.validate(X, one_hot, sample_weight, labels=True, relations=relations)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the share of samples that are classified correctly."""

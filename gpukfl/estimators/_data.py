@@ -30,6 +30,7 @@ from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._validation import weighted_mean_scale
 from gpukfl.estimators.scaling import AnyScaling, learn_scaling
+from gpukfl.methods import FOLDS_BELOW, N_FOLDS
 from gpukfl.operators import center
 from gpukfl.partitioned._rows import Rows, move_if_fits, recompute, reduce_rows
 
@@ -128,6 +129,7 @@ class Data:
         clip: float | None = None,
     ) -> None:
         self.settings, self.rng, self.reference = settings, run.rng, place.reference
+        self.relations = samples.relations
         self.rows = replace(scale_rows(settings, samples, self.reference), clip=clip)
         self.n, self.d = self.rows.shape
         xp = array_namespace(self.reference)
@@ -184,8 +186,19 @@ class Data:
             index, self.Y, self.weights, self.root_weights
         )
         some.n = len(index)
+        some.relations = None if self.relations is None else self.relations.take(index)
         vars(some).pop("kept_rows", None)
         return some
+
+    def blocks_left_out(self) -> list[np.ndarray] | None:
+        """Return host indices of rows that are left out together; None where each is alone."""
+        if self.relations is None:
+            return None
+        blocks = self.relations.blocks(self.rng, N_FOLDS)
+        if blocks is None:
+            return None
+        parts = [np.flatnonzero(blocks == k) for k in range(int(blocks.max()) + 1)]
+        return parts if self.n < FOLDS_BELOW else parts[:1]
 
     def sample(self) -> tuple[Array, np.ndarray | None]:
         """Draw some rows with their weights, for statistics of pairs."""

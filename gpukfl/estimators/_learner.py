@@ -65,7 +65,8 @@ from gpukfl.partitioned import (
 )
 from gpukfl.predictor import Function
 from gpukfl.selftest import trusted_place
-from gpukfl.tables._training import drop_outliers_of_parts, read_arrays
+from gpukfl.tables._relations import GivenRelations, Relations
+from gpukfl.tables._training import check_not_related, drop_outliers_of_parts, read_arrays
 
 # ---------------------------------------------------------------------------- several gpus
 
@@ -405,7 +406,9 @@ class Learner(RenamedParameters, HostPickled):
         self.predictor_ = self.predictor_.map_arrays(_with_rows_together)
 
     @abstractmethod
-    def _read_targets(self, y: Any, X: Array, sample_weight: Any) -> Samples:
+    def _read_targets(
+        self, y: Any, X: Array, sample_weight: Any, relations: Relations | None
+    ) -> Samples:
         """Validate targets and weights, and set the attributes about them."""
 
     def _predict(self, X: Any, method: str) -> Array:
@@ -424,28 +427,36 @@ class Learner(RenamedParameters, HostPickled):
     def _check_scaling(self) -> None:
         check_choice("scaling", self.scaling, WORDS)
 
-    def _learn(self, X: Any, y: Any, sample_weight: Any) -> Self:
+    def _learn(self, X: Any, y: Any, sample_weight: Any, given: GivenRelations) -> Self:
         """Fit a regressor or a classifier."""
         if has_dask(X, y, sample_weight):
             self._check_parameters()  # before anything is read
+            check_not_related(given, "in Dask collections")
             everything = Collections.from_inputs(X, y, sample_weight)
             if not is_classifier(self):
                 everything = drop_outliers_of_parts(everything)
             return self.fit_collections(everything)
-        data = read_arrays(X, y, sample_weight, classes=is_classifier(self))
-        return self._fit_rows(data.X, data.y, data.sample_weight)
+        data = read_arrays(X, y, sample_weight, given, classes=is_classifier(self))
+        self._fit_rows(data.X, data.y, data.sample_weight, data.relations)
+        self._keep_beside(data.beside)
+        return self
 
-    def _fit_rows(self, X: Any, y: Any, sample_weight: Any) -> Self:
+    def _fit_rows(
+        self, X: Any, y: Any, sample_weight: Any, relations: Relations | None = None
+    ) -> Self:
         devices = Backend.parse(self.backend).devices
         if devices is not None:
             self._check_parameters()
+            check_not_related(relations, "divided among devices")
             fit_on_devices(self, X, y, sample_weight, devices, self._fit_plainly)
         else:
-            self._fit_plainly(X, y, sample_weight)
+            self._fit_plainly(X, y, sample_weight, relations)
         return self
 
-    def _fit_plainly(self, X: Any, y: Any, sample_weight: Any) -> None:
-        self.fit_like(X, y, sample_weight, None, paced=True)
+    def _fit_plainly(
+        self, X: Any, y: Any, sample_weight: Any, relations: Relations | None = None
+    ) -> None:
+        self.fit_like(X, y, sample_weight, None, relations=relations, paced=True)
 
     def fit_collections(self, given: Collections, /, *, read: Read | None = None) -> Self:
         """Fit to Dask collections; `read` encodes partitions that are not numeric arrays."""
@@ -461,13 +472,15 @@ class Learner(RenamedParameters, HostPickled):
         like: WarmStart[Any] | None,
         /,
         *,
+        relations: Relations | None = None,
         deviations: bool = True,
         paced: bool = False,
     ) -> WarmStart[Any]:
         """Fit with the setting of another fit, or search for one; return the setting.
 
         `fit` is this without a precedent; on an error it leaves the estimator as it was besides.
-        Without `deviations` what only `return_std` needs is not computed. A fit that is `paced`
+        Rows that hang together by `relations` stay so in the folds of the search. Without
+        `deviations` what only `return_std` needs is not computed. A fit that is `paced`
         takes as many samples as there is time for.
         """
         method, run, backend = (
@@ -477,7 +490,7 @@ class Learner(RenamedParameters, HostPickled):
         )
         X = validate_samples(self, X, reset=True, min_samples=2)
         with limit_threads(X, X.shape[0], backend.name):
-            samples = everyone = self._read_targets(y, X, sample_weight)
+            samples = everyone = self._read_targets(y, X, sample_weight, relations)
             if paced:
                 samples = self._affordable(everyone, run)
             X, dtype = samples.X, backend.precision(X)

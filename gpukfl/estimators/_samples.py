@@ -25,6 +25,7 @@ from gpukfl.estimators._validation import validate_weights
 from gpukfl.linalg import each_block
 from gpukfl.methods import FOLDS_BELOW, N_FOLDS
 from gpukfl.partitioned._rows import Rows, map_rows, take_together
+from gpukfl.tables._relations import Relations
 
 # ---------------------------------------------------------------------------------- copies
 
@@ -198,6 +199,8 @@ class Samples:
     copies : host array, shape (n,), or None
         How many of the given rows each sample stands for, by Kish's number of their weights; None
         where it is one of each.
+    relations : Relations or None
+        How they hang together, so that splits keep groups on one side and times in order.
     """
 
     X: Array
@@ -205,9 +208,19 @@ class Samples:
     weights: np.ndarray | None
     labels: bool = False
     copies: np.ndarray | None = None
+    relations: Relations | None = None
 
     @classmethod
-    def validate(cls, X: Array, Y: Array, sample_weight: Any, /, *, labels: bool) -> Self:
+    def validate(
+        cls,
+        X: Array,
+        Y: Array,
+        sample_weight: Any,
+        /,
+        *,
+        labels: bool,
+        relations: Relations | None = None,
+    ) -> Self:
         """Validate weights, drop samples of weight 0, and merge duplicates.
 
         Not of a memory map, of which this would be a copy: there they stay in. A common factor of
@@ -222,13 +235,16 @@ class Samples:
         if weights is not None and np.any(weights == 0) and not isinstance(X, np.memmap):
             rows = np.flatnonzero(weights)
             X, Y, weights = take_rows(X, rows), take_rows(Y, rows), weights[rows]
-        found, copies = find_duplicates(X, to_host(Y)), None
+            relations = None if relations is None else relations.take(rows)
+        alike = to_host(Y) if relations is None else np.column_stack([to_host(Y), relations.keys])
+        found, copies = find_duplicates(X, alike), None
         if found is not None:
             firsts, group = found
             X, Y = take_rows(X, firsts), take_rows(Y, firsts)
+            relations = None if relations is None else relations.take(firsts)
             copies = _effective_counts(group, weights)
             weights = np.bincount(group, weights=weights).astype(np.float64)
-        return cls(X, Y, relative_weights(weights), labels, copies)
+        return cls(X, Y, relative_weights(weights), labels, copies, relations)
 
     def __len__(self) -> int:
         return int(self.X.shape[0])
@@ -254,8 +270,10 @@ class Samples:
     def take(self, rows: np.ndarray | slice, /) -> Samples:
         """Return the samples at host indices, or in a slice of a memory map."""
         X, Y, weights = take_together(rows, self.X, self.Y, self.weights)
+        weights = None if weights is None else to_host(weights)
         copies = None if self.copies is None else self.copies[rows]
-        return Samples(X, Y, None if weights is None else to_host(weights), self.labels, copies)
+        relations = None if self.relations is None else self.relations.take(rows)
+        return Samples(X, Y, weights, self.labels, copies, relations)
 
     def draw(self, count: int, rng: np.random.RandomState, /) -> Samples:
         """Draw some samples in their order, at least two of each class if possible."""
@@ -274,8 +292,8 @@ class Samples:
         """Return pairs of training samples and held-out samples.
 
         Folds where they are few, else one held-out share; of every class its share, where it has
-        a sample for each fold. Of copies in a memory map, where they are not yet one sample, one
-        is drawn.
+        a sample for each fold. As samples hang together, where that leaves any. Of copies in a
+        memory map, where they are not yet one sample, one is drawn.
         """
         if lies_in_parts(self.X):  # all at once
             n, few = len(self), how.at_most
@@ -294,22 +312,32 @@ class Samples:
         Y = to_host(take_rows(self.Y, rows))
         rows = drop_duplicates(self.X, Y, rows)
         classes = None if not self.labels else _decode_classes(to_host(take_rows(self.Y, rows)))
-        k = min(how.n_folds, len(rows))
-        sizes = np.zeros(1) if classes is None else np.unique(classes, return_counts=True)[1]
-        if len(rows) < how.folds_below:
-            folds = StratifiedKFold if sizes.min() >= k else KFold
-            splitter = folds(k, shuffle=True, random_state=rng)
-        else:
-            held_out = math.ceil(how.share * len(rows))
-            both = min(held_out, len(rows) - held_out) >= len(sizes)
-            once = StratifiedShuffleSplit if both and sizes.min() >= max(k, 2) else ShuffleSplit
-            splitter = once(1, test_size=how.share, random_state=rng)
-        splits = list(
-            splitter.split(rows, None if classes is None else number_by_appearance(classes))
-        )
+        splits: list[tuple[np.ndarray, np.ndarray]] = []
+        if self.relations is not None:
+            share = None if len(rows) < how.folds_below else how.share
+            splits = self.relations.take(rows).split(rng, how.n_folds, share, classes)
+        splits = splits or _split_plainly(len(rows), classes, rng, how)
         if how.judges is not None:
             splits = splits[: math.ceil(how.judges / len(splits[0][1]))]
         return [(rows[np.sort(inside)], rows[np.sort(outside)]) for inside, outside in splits]
+
+
+def _split_plainly(
+    n: int, classes: np.ndarray | None, rng: np.random.RandomState, how: Splits
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return folds or one held-out share of n rows that do not hang together."""
+    k = min(how.n_folds, n)
+    sizes = np.zeros(1) if classes is None else np.unique(classes, return_counts=True)[1]
+    if n < how.folds_below:
+        folds = StratifiedKFold if sizes.min() >= k else KFold
+        splitter = folds(k, shuffle=True, random_state=rng)
+    else:
+        held_out = math.ceil(how.share * n)
+        both = min(held_out, n - held_out) >= len(sizes)
+        once = StratifiedShuffleSplit if both and sizes.min() >= max(k, 2) else ShuffleSplit
+        splitter = once(1, test_size=how.share, random_state=rng)
+    labels = None if classes is None else number_by_appearance(classes)
+    return list(splitter.split(np.arange(n), labels))
 
 
 def _effective_counts(group: np.ndarray, weights: np.ndarray | None) -> np.ndarray:

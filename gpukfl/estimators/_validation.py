@@ -46,6 +46,7 @@ from gpukfl.core._frames import (
     not_finite,
     plain_numbers,
 )
+from gpukfl.tables._relations import drop_columns
 
 _FLOATS = ("float32", "float64")
 _NO_NUMBERS = ("could not convert", "float() argument", "setting an array element")  # NumPy's words
@@ -89,6 +90,8 @@ def validate_samples(
         return X
     if lies_in_parts(X):
         return _validate_parts(estimator, X, min_samples)
+    if not reset:
+        X = drop_columns(X, getattr(estimator, "beside_", ()))
     check_container("X", X)
     given = library_name(X) if is_array(X) else "numpy"  # lists and frames become NumPy arrays
     if not reset and given != estimator._library:

@@ -27,6 +27,7 @@ from gpukfl.linalg import CholeskyFactor, add_to_diagonal
 from gpukfl.methods._evidence import LOG_2PI, Slopes, pull_terms
 from gpukfl.methods._kernel_ridge import DenseSystem
 from gpukfl.methods._nystrom import NystromFactor, NystromSystem
+from gpukfl.methods._ridge_path import Fold
 from gpukfl.operators import KernelOperator, map_gradient
 from gpukfl.partitioned._rows import Rows
 
@@ -49,6 +50,7 @@ def leave_one_out_lengthscale(
     *,
     typical: float,
     ridges: Sequence[float],
+    left_out: Sequence[Fold] | None = None,
 ) -> float:
     """Choose a lengthscale by leave-one-out, with the best ridge at each.
 
@@ -64,6 +66,8 @@ def leave_one_out_lengthscale(
         A typical distance; powers of two times it are tried, from a quarter to eight.
     ridges : sequence of float
         Among which to choose.
+    left_out : sequence of host arrays, optional
+        Samples that are left out together; None is each alone.
 
     Returns
     -------
@@ -77,7 +81,10 @@ def leave_one_out_lengthscale(
 
     def error(stretch: float) -> float:
         K = kernel.stretched(stretch * typical)._evaluate(X, X)
-        return DenseSystem.from_kernel(K, Y, weights).near_spectrum().leave_one_out(ridges).lowest
+        system = DenseSystem.from_kernel(K, Y, weights).near_spectrum()
+        if left_out is not None:
+            return system.held_out(left_out, ridges).lowest
+        return system.leave_one_out(ridges).lowest
 
     return typical * lowest_nearby(error, STRETCHES, _START)
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 
@@ -317,6 +318,8 @@ _PATH_CENTERS = 1_000  # centres on which it is chosen otherwise
 _GRAM_UP_TO = 2_000  # centres up to which their normal equations are formed
 _SOLVED = 1e-3  # share of the targets up to which what a factor leaves of them is rounding
 
+System = TypeVar("System", DenseSystem, NystromSystem)
+
 
 @dataclass(frozen=True)
 class KernelRidge:
@@ -339,6 +342,8 @@ class KernelRidge:
     cautious : bool
         Of the ridges that n errors can hardly tell apart take the largest: the smallest are as
         good among the samples and wild outside.
+    left_out : sequence of host arrays, optional
+        Samples that are left out together where a ridge is chosen; None is each alone.
     """
 
     kernel: Kernel
@@ -348,6 +353,7 @@ class KernelRidge:
     center_selection: str = "uniform"
     conjugate_gradient: ConjugateGradient = _CONJUGATE_GRADIENT
     cautious: bool = False
+    left_out: Sequence[Fold] | None = None
 
     def fit(
         self, rows: Rows, Y: Array, weights: Array | None, rng: np.random.RandomState, /
@@ -447,22 +453,36 @@ class _Problem:
             # Below this the precision cannot tell a ridge from rounding
             return max(wanted, 0.0 if self._is_dense else 1e-14)
         if self.n <= _PATH_DENSE and (self.solver == "cg" or self._takes_all):
-            _, self.path = best_path(
-                [self._dense],
+            self.path = self._make_path(
+                self._dense,
                 lambda system: system.leave_one_out(RIDGES),
-                lambda system: system.held_out(folds(self.n, self.rng), RIDGES),
+                lambda system, held: system.held_out(held, RIDGES),
             )
         else:
             given = self.Y, self.weights
-            _, self.path = best_path(
-                [self._system(min(self.n_centers, _PATH_CENTERS))],
+            self.path = self._make_path(
+                self._system(min(self.n_centers, _PATH_CENTERS)),
                 lambda system: leave_one_out_path(system, *given, RIDGES),
-                lambda system: system.held_out(*given, folds(self.n, self.rng), RIDGES),
+                lambda system, held: system.held_out(*given, held, RIDGES),
             )
         tolerance = self.n**-0.5
         if self.method.cautious:
             return self.path.largest_good(tolerance)
         return self.path.best_inside(tolerance)
+
+    def _make_path(
+        self,
+        system: System,
+        each_alone: Callable[[System], RidgePath],
+        held_out: Callable[[System, Sequence[Fold]], RidgePath],
+    ) -> RidgePath:
+        """Return the errors along the ridges: of samples that are left out alone, or together."""
+        parts = self.method.left_out
+        if parts is not None:
+            return held_out(system, parts)
+        return best_path([system], each_alone, lambda one: held_out(one, folds(self.n, self.rng)))[
+            1
+        ]
 
     @property
     def _is_dense(self) -> bool:

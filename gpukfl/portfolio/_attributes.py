@@ -59,6 +59,8 @@ class OutOfFold:
         The fold that holds each row out: the number of the models that have not seen it.
     is_complete : bool
         False where a file left the rows out; then each fold has one row of medians.
+    groups : host array of int, shape (m,), or None
+        The group of each row, where groups are known.
     """
 
     rows: Annotated[Array, Floats("n_kept", "n_columns", any_value=True)]
@@ -67,6 +69,7 @@ class OutOfFold:
     weights: Annotated[np.ndarray, Doubles("n_kept")]
     fold: Annotated[np.ndarray, Integers("n_kept")]
     is_complete: bool = True
+    groups: Annotated[np.ndarray, Integers("n_kept")] | None = None
 
     def without_rows(self, *, has_gaps: bool) -> OutOfFold:
         """Return one row a fold, of medians, or of gaps where rows may have them."""

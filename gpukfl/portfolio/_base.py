@@ -61,6 +61,7 @@ from gpukfl.portfolio._folds import (
     LogLoss,
     SquaredError,
     choose_n_folds,
+    count_related_folds,
     make_held_out_loss,
     split_folds,
 )
@@ -91,10 +92,18 @@ from gpukfl.predictor import (
 )
 from gpukfl.selftest import trusted_place
 from gpukfl.tables import IMPUTE, Encoding, Table
+from gpukfl.tables._relations import GivenRelations, Relations, drop_columns
 from gpukfl.tables._schema import infer_schema
 from gpukfl.tables._seen import VIEWS, replace_gaps
 from gpukfl.tables._target_checks import Range
-from gpukfl.tables._training import FEWEST, SAMPLE, Dataset, drop_outliers, read_arrays
+from gpukfl.tables._training import (
+    FEWEST,
+    SAMPLE,
+    Dataset,
+    check_not_related,
+    drop_outliers,
+    read_arrays,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -346,7 +355,12 @@ def _make_out_of_fold(trainer: MemberTrainer, samples: Samples) -> OutOfFold:
     sizes = [len(fold.outside) for fold in folds]
     fold = np.repeat(np.arange(len(sizes)), sizes)
     rows = xp.concat([xp.asarray(one.source.outside.X) for one in folds], axis=0)
-    return OutOfFold(rows, trainer.standings.final_blend, judge.truth, judge.weights, fold)
+    parts = [one.source.outside.relations for one in folds]
+    groups = [one.groups for one in parts if one is not None and one.groups is not None]
+    return OutOfFold(
+        *(rows, trainer.standings.final_blend, judge.truth, judge.weights, fold),
+        groups=np.concatenate(groups) if groups else None,
+    )
 
 
 def _ask_in_time(trainer: MemberTrainer, ask: Callable[[bool], Found]) -> Found:
@@ -427,7 +441,9 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
     # ------------------------------------------------------------------ fitting
 
     @abstractmethod
-    def _read_targets(self, y: Any, X: Array, sample_weight: Any) -> Samples:
+    def _read_targets(
+        self, y: Any, X: Array, sample_weight: Any, relations: Relations | None = None
+    ) -> Samples:
         """Validate targets and weights, and set the attributes about them."""
 
     def _check_parameters(self) -> None:
@@ -442,15 +458,20 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         check_number("max_time", self.max_time, low=0, low_allowed=False, also=(None,))
         check_n_jobs(self.n_jobs)
 
-    def _learn(self, X: Any, y: Any, sample_weight: Any) -> Self:
+    def _learn(self, X: Any, y: Any, sample_weight: Any, given: GivenRelations) -> Self:
         if has_dask(X, y, sample_weight):
             self._check_parameters()  # before anything is read
+            check_not_related(given, "in Dask collections")
             return self.fit_collections(Collections.from_inputs(X, y, sample_weight))
-        data = read_arrays(X, y, sample_weight, classes=is_classifier(self), named=True)
-        return self._fit_rows(data.X, data.y, data.sample_weight)
+        data = read_arrays(X, y, sample_weight, given, classes=is_classifier(self), named=True)
+        self._fit_rows(data.X, data.y, data.sample_weight, data.relations)
+        self._keep_beside(data.beside)
+        return self
 
-    def _fit_rows(self, X: Any, y: Any, sample_weight: Any) -> Self:
-        return self._learn_blend(X, y, sample_weight, None)
+    def _fit_rows(
+        self, X: Any, y: Any, sample_weight: Any, relations: Relations | None = None
+    ) -> Self:
+        return self._learn_blend(X, y, sample_weight, None, relations)
 
     def fit_collections(self, given: Collections, /, *, read: None = None) -> Self:  # noqa: ARG002
         """Fit to Dask collections: choose members on a sample, and fit them to all rows."""
@@ -466,14 +487,21 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
             rows = data.X, data.y, data.sample_weight
         return self._learn_blend(*rows, None if is_all else given)
 
-    def _learn_blend(self, X: Any, y: Any, sample_weight: Any, whole: Collections | None) -> Self:
+    def _learn_blend(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        whole: Collections | None,
+        relations: Relations | None = None,
+    ) -> Self:
         """Fit to rows in memory, which may be a sample of `whole`."""
         self._check_parameters()
         run, backend = Run.from_settings(self), Backend.parse(self.backend)
         table = infer_schema(X, self.columns, whole)
         X = self._read(X, table)
         with limit_threads(X, X.shape[0], backend.name), contextlib.ExitStack() as stack:
-            samples = self._read_targets(y, X, sample_weight)
+            samples = self._read_targets(y, X, sample_weight, relations)
             place = resolve_place(
                 backend.name, X, dtype=backend.precision(X), work=_WORK * len(samples)
             )
@@ -557,6 +585,8 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         if isinstance(asked, str):
             asked = choose_n_folds(n, samples.X.shape[1], self.max_time, quick=quick)
         n_folds = 1 if once else int(asked)
+        if samples.relations is not None:
+            n_folds = count_related_folds(samples.relations, n_folds, self.n_folds)
         folds = split_folds(samples, run.rng, n_folds)
         self.floor_ = 0.5 / (n + max(count, 1))
         judge, transform = make_held_out_loss(folds, samples, count), self.target_transform_
@@ -670,6 +700,7 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
     def _new_rows(self, X: Any, method: str) -> Array:
         """Validate new rows as in the fit, or encode a table."""
         self._fitted_predictor()  # before data are looked at
+        X = drop_columns(X, getattr(self, "beside_", ()))
         if self.encodings_ is None:
             return self._new_numbers(X, method)
         codes = self.encodings_.table.codes(X)

@@ -249,7 +249,10 @@ def _kernel_ridge_error(transform: TargetTransform | None, samples: Samples) -> 
         # Of the quick members it is the best: a weak one gains by ranks where the others lose
         model = KernelRidgeRegressor("manhattan_laplace", backend="numpy", random_state=0)
         with collect_warnings():  # what it warns of is not of a fit that stays
-            precedent = model.fit_like(fold.inside.X, Y, fold.inside.weights, precedent)
+            precedent = model.fit_like(
+                *(fold.inside.X, Y, fold.inside.weights, precedent),
+                relations=fold.inside.relations,
+            )
         found.append(to_host(model.predict(fold.outside.X)).reshape(len(fold.outside), -1))
         truth.append(to_host(fold.outside.Y))
         w = fold.outside.weights

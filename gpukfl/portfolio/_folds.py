@@ -15,6 +15,7 @@ from gpukfl.estimators._samples import Samples, Splits, effective_number, find_e
 from gpukfl.estimators._search import explained_share, standard_error
 from gpukfl.portfolio._members import Member
 from gpukfl.predictor import pool_probabilities
+from gpukfl.tables._relations import Relations
 
 # ---------------------------------------------------------------------------------- judges
 
@@ -246,11 +247,24 @@ def choose_n_folds(
     return _QUICK_FOLDS if quick else _MOST_FOLDS
 
 
+def count_related_folds(relations: Relations, n_folds: int, asked: int | str, /) -> int:
+    """Return the number of folds of rows that hang together: all splits that the user gave.
+
+    Of times no more than five, unless the user asks for more: each fold has fewer rows to fit.
+    """
+    if relations.n_given:
+        return relations.n_given
+    in_order = relations.times is not None and isinstance(asked, str)
+    return min(n_folds, _FEW_FOLDS) if in_order else n_folds
+
+
 def split_folds(samples: Samples, rng: np.random.RandomState, n_folds: int, /) -> list[MemberFold]:
     """Split samples into folds, or hold out one part of at most 20 000 rows.
 
     Every class has its share in each part, where it has a row for each. Copies are on one side,
-    also those whose targets differ. Raises ValueError if there is one row only.
+    also those whose targets differ. Rows that are known to hang together are split by that alone:
+    by whole groups, before and after, or as the user says. Raises ValueError if there is one row
+    only.
     """
     n = len(samples)
     if n < FEWEST:
@@ -262,7 +276,8 @@ def split_folds(samples: Samples, rng: np.random.RandomState, n_folds: int, /) -
         share=min(_SHARE, _MOST_HELD_OUT / n),
         n_folds=n_folds,
     )
-    found = None if lies_in_parts(samples.X) else find_equal_rows(samples.X)
+    plain = samples.relations is None and not lies_in_parts(samples.X)
+    found = find_equal_rows(samples.X) if plain else None
     if found is None or len(found[0]) < max(n_folds, FEWEST):
         return [MemberFold(inside, outside) for inside, outside in samples.splits(rng, how)]
     firsts, group = found

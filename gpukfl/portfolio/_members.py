@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -36,7 +37,7 @@ from gpukfl.estimators import (
 )
 from gpukfl.estimators._learner import Learner, WarmStart
 from gpukfl.estimators._pace import Size
-from gpukfl.estimators._samples import Samples
+from gpukfl.estimators._samples import Samples, Splits
 from gpukfl.estimators.hkrr import Centers
 from gpukfl.estimators.hkrr._data import ALL_CENTERS, REFIT_CENTERS
 from gpukfl.inspection._tuning import BLEND
@@ -51,6 +52,7 @@ from gpukfl.tables._seen import CODES, LEVELS, NUMBERS
 
 
 _BEYOND = 0.1  # of the targets' range
+_STOPPED_FROM = 10_000  # rows above which scikit-learn's trees are stopped early by themselves
 _MOST_COPIES = 1_000  # of the row that has the fewest, beside which others are whole numbers
 _FEWEST_KNOWN = 5  # values of a column that trees may split: they leave so many rows on each side
 
@@ -141,8 +143,11 @@ class Member:
         if isinstance(model, Learner):
             if self.keeps_time:
                 model.set_params(max_time=max_time)
-            weights = samples.weights
-            found = model.fit_like(samples.X, y, weights, precedent, deviations=False)
+            found = model.fit_like(
+                *(samples.X, y, samples.weights, precedent),
+                relations=samples.relations,
+                deviations=False,
+            )
             if self.keeps_time:
                 model.set_params(max_time=None)
             return model, found
@@ -151,8 +156,13 @@ class Member:
         if self.sees == CODES:
             X = _fill_scarce_columns(X, samples.weights)
         # Weights are passed by the names of steps, whatever requests a user routes elsewhere
-        with few_threads(len(X)), config_context(enable_metadata_routing=False):
-            _fit(model, X, y, samples.weights, may_repeat=not self.weighted)
+        with (
+            few_threads(len(X)),
+            config_context(enable_metadata_routing=False),
+            _own_splits(model, samples),
+        ):
+            if not _fit_watched(model, X, y, samples):
+                _fit(model, X, y, samples.weights, may_repeat=not self.weighted)
         return model, precedent
 
     @property
@@ -185,6 +195,51 @@ def _fit(
     else:
         times = _integer_weights(weights)
         model.fit(np.repeat(X, times, axis=0), np.repeat(y, times, axis=0))
+
+
+@contextlib.contextmanager
+def _own_splits(model: Any, samples: Samples) -> Iterator[None]:
+    """Let a model of another library choose its settings by splits of rows as they hang together.
+
+    Where it has its own parameter `cv`, which the user did not set to a splitter.
+    """
+    last = _last_step(model)
+    given = getattr(last, "cv", "")
+    if (
+        samples.relations is None
+        or not isinstance(given, (int, type(None)))
+        or not (samples.weights is None or _takes_weights(last)[0])
+    ):
+        yield
+        return
+    how = Splits(at_most=len(samples), folds_below=len(samples) + 1)
+    last.set_params(cv=samples.split_rows(np.random.RandomState(0), how))
+    try:
+        yield
+    finally:
+        last.set_params(cv=given)
+
+
+def _fit_watched(model: Any, X: np.ndarray, y: np.ndarray, samples: Samples) -> bool:
+    """Fit trees that are stopped early by rows as they hang together; return whether it did.
+
+    Where nothing hangs together, or the trees cannot be told, scikit-learn draws these rows.
+    """
+    known, stops = samples.relations, getattr(model, "early_stopping", False)
+    stops = len(X) > _STOPPED_FROM if stops == "auto" else stops
+    if known is None or not stops or "X_val" not in inspect.signature(model.fit).parameters:
+        return False
+    share = float(model.validation_fraction)
+    found = known.split(np.random.RandomState(0), 1, share, samples.classes)
+    if not found:
+        return False
+    inside, outside = found[0]
+    if samples.classes is not None and len(np.unique(y[inside])) < len(np.unique(y)):
+        return False
+    w = samples.weights
+    weights = {"sample_weight": w[inside], "sample_weight_val": w[outside]} if w is not None else {}
+    model.fit(X[inside], y[inside], X_val=X[outside], y_val=y[outside], **weights)
+    return True
 
 
 def _last_step(model: Any) -> Any:

@@ -52,17 +52,18 @@ def choose_refit(asked: bool | str, trainer: MemberTrainer, n: int, run: Run, /)
 
     It pays where folds lack a fifth of the rows, or half: a blend of their models alone errs by
     more. Where there are few rows, of which they lack an eighth, fits to all of them err in their
-    own ways by as much.
+    own ways by as much. Where some rows are never held out, as the first of all times, folds have
+    seen too little.
     """
     if trainer.stopped:
         return ""
     if n < FEW or not isinstance(asked, str):
         return "instead" if n < FEW or asked else ""
-    if asked == BESIDE:
-        return BESIDE
     folds, standings = trainer.fitter.folds, trainer.standings
-    lacking = len(folds[0].outside) / n
-    several = len(folds) > 1
+    several, lacking = len(folds) > 1, len(folds[0].outside) / n
+    related = several and folds[0].source.inside.relations is not None
+    if asked == BESIDE or (related and sum(len(fold.outside) for fold in folds) < n):
+        return BESIDE if asked == BESIDE else "instead"
     if several:
         pays = n >= MANY or (n >= HALF_ENOUGH and lacking > _SOME_HELD_OUT)
     else:

@@ -151,10 +151,13 @@ def learn_seen_rows(
     Returns
     -------
     SeenRows or None
-        None where no row has copies or hardly anything repeats, where rows are cells of a table,
+        None where no row has copies or hardly anything repeats, where rows hang together by more
+        than copies, where they are cells of a table,
         which all members see on both sides of the folds, and where they lie in parts, in a memory
         map, or are too many for a table. O(n (d + log n)).
     """
+    if samples.relations is not None:
+        return None  # what is predicted holds for rows of other groups, or later ones
     if lies_in_parts(samples.X) or np.prod(samples.X.shape) > _ELEMENTS:
         return None
     Y = to_host(samples.Y).astype(np.float64)

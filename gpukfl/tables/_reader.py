@@ -28,6 +28,7 @@ from gpukfl.inspection import Description, Importances
 from gpukfl.partitioned import Collections, Read, name_partition_in_errors
 from gpukfl.tables._encoding import Encoding, fits
 from gpukfl.tables._lookups import FOLDS, LevelSums, look_up_rows, make_lookup
+from gpukfl.tables._relations import drop_columns
 from gpukfl.tables._schema import columns_text, infer_schema, sum_partitions
 from gpukfl.tables._table import Table
 from gpukfl.tables._training import SAMPLE, Dataset
@@ -274,13 +275,15 @@ def read_new_rows(estimator: Any, reader: Reader | None, X: Any, target: str, /)
     Raises ValueError if columns are missing, or hold what those of the fit did not.
     """
     check_rows(X)
+    X = drop_columns(X, getattr(estimator, "beside_", ()))
     if reader is not None:
         return reader(X, target)
     check_no_series(X)
     encodings = getattr(estimator, "encodings_", None)
     # A row as services ask for it is read without pandas
     if encodings is not None and isinstance(X, list) and len(X) == 1 and isinstance(X[0], dict):
-        left_out = parts_of_name(target).difference(estimator.feature_names_in_)
+        beside = getattr(estimator, "beside_", ())
+        left_out = (parts_of_name(target) | {*beside}).difference(estimator.feature_names_in_)
         return [{name: value for name, value in X[0].items() if name not in left_out}]
     X = frame_from_dicts(X)
     if not is_frame(X):

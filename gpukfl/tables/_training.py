@@ -29,6 +29,13 @@ from gpukfl.core._frames import (
 )
 from gpukfl.core._warnings import warn
 from gpukfl.partitioned import Collections, is_dask
+from gpukfl.tables._near_copies import warn_near_copies
+from gpukfl.tables._relations import (
+    NOTHING_GIVEN,
+    GivenRelations,
+    Relations,
+    split_relation_columns,
+)
 from gpukfl.tables._target import order_targets, read_target, target_name, warn_rounded_targets
 from gpukfl.tables._target_checks import Range, find_outliers, outliers_text
 
@@ -62,6 +69,10 @@ class Dataset:
         How many rows were left out, by the reason.
     everything : Collections or None
         All rows, where these are some of those of Dask collections.
+    relations : Relations or None
+        How the rows hang together.
+    beside : tuple of str
+        Columns of the frame that were named for that, and are no features.
     """
 
     X: Any
@@ -72,6 +83,8 @@ class Dataset:
     kind: str = ""
     n_dropped: Mapping[str, int] = field(default_factory=dict)
     everything: Collections | None = None
+    relations: Relations | None = None
+    beside: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return _length(self.X)
@@ -83,11 +96,41 @@ class Dataset:
             weights = take_rows(weights, rows)
         X, y = take_rows(self.X, rows), take_rows(self.y, rows)
         dropped = {**self.n_dropped, why: n - len(rows)}
-        return replace(self, X=X, y=y, sample_weight=weights, n_dropped=dropped)
+        relations = None if self.relations is None else self.relations.take(rows)
+        return replace(
+            self, X=X, y=y, sample_weight=weights, n_dropped=dropped, relations=relations
+        )
+
+    def checked(self) -> Dataset:
+        """Return the data set, of which rows can be held out as they hang together.
+
+        Where nothing is known of that, it warns of clusters of nearly equal rows.
+        """
+        if self.relations is not None:
+            self.relations.check()
+        elif self.everything is None:
+            warn_near_copies(self.X)
+        return self
+
+
+def check_not_related(given: GivenRelations | Relations | None, where: str, /) -> None:
+    """Raise TypeError if rows that are not together shall hang together."""
+    if given is not None and not (isinstance(given, GivenRelations) and given.is_empty):
+        msg = (
+            f"expected neither groups, time nor cv of rows {where}: folds look at all rows at once"
+        )
+        raise TypeError(msg)
 
 
 def read_training_data(
-    X: Any, y: Any, sample_weight: Any = None, /, *, task: str = "auto", random_state: Any = None
+    X: Any,
+    y: Any,
+    sample_weight: Any = None,
+    given: GivenRelations = NOTHING_GIVEN,
+    /,
+    *,
+    task: str = "auto",
+    random_state: Any = None,
 ) -> Dataset:
     """Read the training data of a model.
 
@@ -99,6 +142,8 @@ def read_training_data(
         Targets, or names of their columns in `X`.
     sample_weight : array, optional
         Weights. Rows of weight 0 decide nothing: neither kinds of columns nor classes.
+    given : GivenRelations
+        How the rows hang together.
     task : {"auto", "regression", "classification"}, default="auto"
         What to take the target for.
     random_state : int, RandomState or None
@@ -122,27 +167,44 @@ def read_training_data(
     """
     X, y, name = split_target(X, y)
     if any(map(is_dask, (X, y, sample_weight))):
+        check_not_related(given, "in Dask collections")
         everything = Collections.from_inputs(X, y, sample_weight)
         some = everything.sample(check_random_state(random_state), max(SAMPLE, FEWEST))
         data = Dataset(*some, everything=everything)  # which say what the columns are
     else:
         _check_lengths(X, y, sample_weight)
-        data = drop_missing_targets(pair_rows(Dataset(X, y, sample_weight)), named=True)
+        data = drop_missing_targets(pair_rows(_relate(X, y, sample_weight, given)), named=True)
     if data.everything is None and not is_frame(data.X):
         warn_rounded_columns(data.X)
     name = name or target_name(data.y)
     labels, target = find_index(data.y, data.X), read_target(data.y, task, name=name or "y")
     data = replace(data, y=target.y, target_name=name, task=target.task, kind=target.kind)
     if target.task == "classification":
-        return data
-    data = drop_outliers(data, labels)
+        return data.checked()
+    data = drop_outliers(data, labels).checked()
     if data.everything is not None and len(data.y) < len(target.y):
         return replace(data, everything=data.everything.only(Range.from_targets(data.y)))
     return data
 
 
+def _relate(X: Any, y: Any, sample_weight: Any, given: GivenRelations) -> Dataset:
+    """Return the data as given, with how their rows hang together."""
+    if given.is_empty:
+        return Dataset(X, y, sample_weight)
+    X, given, beside = split_relation_columns(X, given)
+    relations = Relations.read(given, X, y, _length(X))
+    return Dataset(X, y, sample_weight, relations=relations, beside=beside)
+
+
 def read_arrays(
-    X: Any, y: Any, sample_weight: Any = None, /, *, classes: bool, named: bool = False
+    X: Any,
+    y: Any,
+    sample_weight: Any = None,
+    given: GivenRelations = NOTHING_GIVEN,
+    /,
+    *,
+    classes: bool,
+    named: bool = False,
 ) -> Dataset:
     """Read the training data of an estimator: numbers X, and targets or labels.
 
@@ -150,13 +212,15 @@ def read_arrays(
     number is left to the checks of the estimator. Rows with gaps or text become a frame where
     columns are to be `named`, as of `name_columns`.
     """
-    data = pair_rows(Dataset(X, y, sample_weight))
+    if not given.is_empty:
+        _check_lengths(X, y, sample_weight)
+    data = pair_rows(_relate(X, y, sample_weight, given))
     if not (named and is_frame(data.X)):  # of which the table tells
         warn_rounded_columns(data.X)
     if not classes:
         warn_rounded_targets(data.y)
         data = drop_outliers(data)
-    return replace(data, X=name_columns(data.X)) if named else data
+    return replace(data.checked(), X=name_columns(data.X)) if named else data.checked()
 
 
 def read_test_data(

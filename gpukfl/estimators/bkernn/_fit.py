@@ -257,7 +257,10 @@ class BKerNNProblem(Data):
 
 
 def _hold_out(samples: Samples, share: float, run: Run) -> tuple[Samples, Samples | None]:
-    """Hold out a share of the samples: random ones, or the last ones of a memory map."""
+    """Hold out a share of the samples: random ones, or the last ones of a memory map.
+
+    As they hang together, where they do.
+    """
     if not share:
         return samples, None
     n = len(samples)
@@ -272,6 +275,11 @@ def _hold_out(samples: Samples, share: float, run: Run) -> tuple[Samples, Sample
         return _hold_out_in_parts(samples, n_out, run)
     if isinstance(samples.X, np.memmap):  # a shuffled split would copy them
         return samples.take(slice(n - n_out)), samples.take(slice(n - n_out, None))
+    if samples.relations is not None:
+        found = samples.relations.split(run.again(), 1, share, samples.classes)
+        if found:
+            inside, outside = found[0]
+            return samples.take(inside), samples.take(outside)
     inside, outside = np.split(run.again().permutation(n), [n - n_out])
     return samples.take(inside), samples.take(outside)
 

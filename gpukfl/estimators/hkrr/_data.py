@@ -406,7 +406,7 @@ class HyperKernelProblem(Data):
         As rows held out ask for that have `tuned` them (Appendix D.1). Without, rows are left out
         with fewer centres, although the map has seen them.
         """
-        parts = folds(self.n, self.rng)
+        parts = self._parts_left_out()
         if tuned is None:
             few, judging = self._few(_STRETCH_ROWS, parts)
             at_most = min(n_centers, _STRETCH_CENTERS)
@@ -468,7 +468,11 @@ class HyperKernelProblem(Data):
     ) -> tuple[HyperKernelProblem, Sequence[np.ndarray]]:
         """Return a sample of rows with folds to leave out, or the problem itself with `parts`."""
         few = self if self.n <= at_most else self.part(at_most)
-        return few, parts if few is self else folds(few.n, few.rng)
+        return few, parts if few is self else few._parts_left_out()
+
+    def _parts_left_out(self) -> Sequence[np.ndarray]:
+        """Return folds of rows, as these hang together."""
+        return self.blocks_left_out() or folds(self.n, self.rng)
 
     def _system_at_stretch(self, model: SolvedModel, stretch: float, Z: Array) -> NystromSystem:
         """Set up the normal equations at a multiple of a model's lengthscale."""
@@ -494,7 +498,7 @@ class HyperKernelProblem(Data):
                 Y, weights, parts, FINE_RIDGES
             )
 
-        return best_path(stretches, left_out, held_out)
+        return best_path(stretches, left_out if self.relations is None else held_out, held_out)
 
     @property
     def stretches(self) -> tuple[float, ...]:

@@ -67,7 +67,10 @@ class KernelRidgeProblem(Data):
         if given == "median" or self.constant or len(index) < settings.splits.fewest:
             return typical
         ridges = RIDGES if settings.method.ridge is None else [settings.method.ridge]
-        return leave_one_out_lengthscale(kernel, X, Y, D, typical=typical, ridges=ridges)
+        parts = None if self.relations is None else self.take(index).blocks_left_out()
+        return leave_one_out_lengthscale(
+            kernel, X, Y, D, typical=typical, ridges=ridges, left_out=parts
+        )
 
 
 @dataclass(frozen=True)
@@ -123,7 +126,8 @@ class KernelRidgeSettings:
         """Choose the solver and the open settings, and solve."""
         known = setting.lengthscale
         kernel = problem.kernel.stretched(problem.lengthscale if known is None else known)
-        method = replace(self.method, kernel=kernel, ridge=setting.ridge)
+        parts = problem.blocks_left_out() if setting.ridge is None else None
+        method = replace(self.method, kernel=kernel, ridge=setting.ridge, left_out=parts)
         s = problem.root_weights
         weights = None if s is None else to_double(s) ** 2
         return method.fit(problem.rows, problem.Y, weights, problem.rng)

@@ -191,8 +191,13 @@ class WeightingProblem(Data):
     def drawn_folds(self) -> Array:
         """Fold of each row (n,), on the host or where the rows lie; every class spread evenly.
 
-        Drawn once: what is compared is scored on the same ones.
+        As rows hang together, where they do. Drawn once: what is compared is scored on the same
+        ones.
         """
+        blocks = None if self.relations is None else self.relations.blocks(self.rng, N_FOLDS)
+        if blocks is not None:
+            dealt = blocks.astype(np.int8)
+            return self._map_folds(lambda start, stop: dealt[start:stop])
         if self.n > _DEALT:
             seed = self.rng.randint(2**31)
             return self._map_folds(lambda start, stop: hash_folds(start, stop, N_FOLDS, seed))

@@ -1,0 +1,353 @@
+"""Folds respect how rows hang together: groups on one side, training before test, given splits."""
+
+import warnings
+from datetime import timedelta
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.linear_model import RidgeCV
+from sklearn.model_selection import GroupKFold, KFold, PredefinedSplit, TimeSeriesSplit
+
+import gpukfl
+from gpukfl import AutoClassifier, AutoRegressor
+from gpukfl.estimators import (
+    BKerNNRegressor,
+    HKRRRegressor,
+    KernelFeatureSelector,
+    KernelRidgeClassifier,
+    KernelRidgeRegressor,
+    RegFeaLRegressor,
+    RKHSWeightingRegressor,
+)
+from gpukfl.estimators._samples import Samples
+
+N, SIZE = 80, 8
+GROUPS = np.repeat(np.arange(N // SIZE), SIZE)
+TIMES = np.random.default_rng(3).permutation(np.repeat(np.arange(N // 2), 2))
+
+
+def draw(n=N, seed=0):
+    """Return rows whose first column is their number, and targets."""
+    rng = np.random.default_rng(seed)
+    X = np.column_stack([np.arange(n), rng.normal(size=(n, 2))])
+    return X, X[:, 1] + 0.3 * rng.normal(size=n)
+
+
+X, Y = draw()
+LABELS = np.where(Y > 0, "b", "a")
+
+
+class Recorder(RegressorMixin, BaseEstimator):
+    """A member that records the numbers of the rows that it fits and predicts."""
+
+    fitted: list = []  # noqa: RUF012 - shared by clones
+    predicted: list = []  # noqa: RUF012
+
+    def fit(self, X, y, sample_weight=None):
+        self.mean_ = float(np.mean(y))
+        Recorder.fitted.append(np.sort(X[:, 0].astype(int)))
+        return self
+
+    def predict(self, X):
+        Recorder.predicted.append(np.sort(X[:, 0].astype(int)))
+        return np.full(len(X), self.mean_)
+
+
+@pytest.fixture
+def recorded():
+    """Return pairs of rows that a member was fitted to, and first asked about."""
+    Recorder.fitted, Recorder.predicted = [], []
+    return lambda: list(zip(Recorder.fitted, Recorder.predicted, strict=False))
+
+
+@pytest.fixture
+def searched(monkeypatch):
+    """Return pairs of rows of all splits that searches have made."""
+    pairs, own = [], Samples.splits
+
+    def splits(self, rng, how):
+        found = own(self, rng, how)
+        for parts in found:
+            pairs.append(tuple(np.sort(part.X[:, 0].astype(int)) for part in parts))
+        return found
+
+    monkeypatch.setattr(Samples, "splits", splits)
+    return pairs
+
+
+def blend(kind=AutoRegressor, **options):
+    given = {"members": [("recorder", Recorder()), "linear"], "random_state": 0, "refit": False}
+    return kind(**{**given, **options})
+
+
+def assert_apart(pairs, groups=GROUPS):
+    assert pairs
+    for inside, outside in pairs:
+        assert not set(groups[inside]) & set(groups[outside])
+
+
+def assert_before(pairs, gap=0.0, times=TIMES):
+    assert pairs
+    for inside, outside in pairs:
+        assert times[inside].max() < times[outside].min() - gap
+
+
+# ------------------------------------------------------------------------------------ laws
+
+
+@pytest.mark.parametrize("n_folds", [1, 3, 8])
+def test_no_group_is_on_both_sides_of_a_blend(recorded, n_folds):
+    model = blend(n_folds=n_folds).fit(X, Y, groups=GROUPS)
+    assert_apart(recorded()[:n_folds])
+    assert model.out_of_fold_.n_folds == n_folds
+    held_out = np.sort(model.out_of_fold_.rows[:, 0])
+    assert n_folds == 1 or np.array_equal(held_out, np.arange(N))  # each row once
+
+
+def test_there_are_never_more_folds_than_groups():
+    groups = np.arange(N) % 3
+    assert blend().fit(X, Y, groups=groups).out_of_fold_.n_folds == 3
+
+
+@pytest.mark.parametrize("gap", [0, 4])
+@pytest.mark.parametrize("n_folds", [1, "auto"])
+def test_training_comes_before_test(recorded, gap, n_folds):
+    model = blend(n_folds=n_folds).fit(X, Y, time=TIMES, gap=gap)
+    assert_before(recorded()[: model.out_of_fold_.n_folds], gap)
+    assert model.out_of_fold_.rows[:, 0].size < N  # the first ones are never held out
+
+
+def test_a_blend_of_times_ends_with_one_model_of_all_rows(recorded):
+    model = blend(members=[Recorder()], refit="auto").fit(X, Y, time=TIMES)
+    assert model.whole_
+    assert len(Recorder.fitted[-1]) == N
+    assert all(len(member.models) == 1 for member in model.members_)
+
+
+def test_groups_and_times_hold_together(recorded):
+    groups = TIMES // 10
+    model = blend().fit(X, Y, groups=groups, time=TIMES)
+    pairs = recorded()[: model.out_of_fold_.n_folds]
+    assert_before(pairs)
+    assert_apart(pairs, groups)
+
+
+SEARCHING = [
+    BKerNNRegressor(ridge="tune", random_state=0),
+    HKRRRegressor(random_state=0),
+    KernelFeatureSelector(ridge="auto", random_state=0),
+    RegFeaLRegressor(random_state=0),
+]
+
+
+@pytest.mark.parametrize("estimator", SEARCHING, ids=lambda one: type(one).__name__)
+def test_searches_of_single_methods_keep_groups_and_times(searched, estimator):
+    clone(estimator).fit(X, Y, groups=GROUPS)
+    assert_apart(searched)
+    searched.clear()
+    clone(estimator).fit(X, Y, time=TIMES, gap=1)
+    assert_before(searched, 1)
+
+
+def test_searches_inside_the_folds_of_a_blend_keep_them_too(searched):
+    members = [BKerNNRegressor(ridge="tune", random_state=0)]
+    blend(members=members, n_folds=3).fit(X, Y, groups=GROUPS)
+    assert len(searched) > 3  # the folds, and those of the search
+    assert_apart(searched)
+    searched.clear()
+    blend(members=members).fit(X, Y, time=TIMES)
+    assert_before(searched)
+
+
+def test_calibration_holds_groups_out(searched):
+    KernelRidgeClassifier(random_state=0).fit(X, LABELS, groups=GROUPS)
+    assert_apart(searched)
+
+
+def test_with_one_group_left_a_search_takes_ordinary_folds(searched):
+    members = [BKerNNRegressor(ridge="tune", random_state=0)]
+    blend(members=members, n_folds=2).fit(X, Y, groups=np.arange(N) % 2)
+    assert len(searched) > 2
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_folds_of_classes_have_each_its_share(seed):
+    rng = np.random.default_rng(seed)
+    groups = rng.integers(0, 30, 400)
+    classes = (groups % 3 == 0) & (rng.uniform(size=400) < 0.9)
+    rows, _ = draw(400)
+    model = blend(AutoClassifier, members=["linear"], n_folds=5).fit(rows, classes, groups=groups)
+    kept = model.out_of_fold_
+    shares = [kept.truth[kept.fold == k, 1].mean() for k in range(5)]
+    assert max(shares) - min(shares) < 0.12
+
+
+def test_members_of_scikit_learn_choose_by_the_same_groups():
+    seen = []
+
+    class Watched(RidgeCV):
+        def fit(self, X, y, sample_weight=None):
+            seen.extend(
+                (X[inside, 0].astype(int), X[outside, 0].astype(int)) for inside, outside in self.cv
+            )
+            return super().fit(X, y, sample_weight)
+
+    model = blend(members=[Watched()]).fit(X, Y, groups=GROUPS)
+    assert_apart(seen)
+    assert model.members_[0].models[0].cv is None  # as it was given
+
+
+def test_ridges_are_chosen_by_whole_groups():
+    """Near-copies make leaving out one row pointless, and groups do not."""
+    rng = np.random.default_rng(0)
+    rows = np.repeat(rng.normal(size=(20, 4)), 10, axis=0) + 1e-3 * rng.normal(size=(200, 4))
+    groups = np.repeat(np.arange(20), 10)
+    y = rng.normal(size=20)[groups] + 0.05 * rng.normal(size=200)
+    fits = [
+        KernelRidgeRegressor("laplace", random_state=0).fit(rows, y, groups=g).ridge_
+        for g in (None, groups)
+    ]
+    assert fits[1] > 100 * fits[0]
+    weighting = RKHSWeightingRegressor(random_state=0).fit(rows, y, groups=groups)
+    assert max(one["score"] for one in weighting.tuning_) < 0.2
+
+
+# ------------------------------------------------------------------------------ given splits
+
+
+def test_splits_of_a_splitter_are_those_of_the_blend(recorded):
+    cv = KFold(4)
+    blend().fit(X, Y, cv=cv)
+    wanted = list(cv.split(X))
+    for (inside, outside), (fitted, held_out) in zip(recorded(), wanted, strict=False):
+        assert np.array_equal(inside, fitted)
+        assert np.array_equal(outside, held_out)
+
+
+@pytest.mark.parametrize(
+    "cv",
+    [
+        TimeSeriesSplit(4),
+        PredefinedSplit(np.arange(N) % 3),
+        [(np.arange(40), np.arange(40, N))],
+        GroupKFold(4),
+    ],
+    ids=["times", "predefined", "pairs", "groups"],
+)
+def test_every_splitter_of_scikit_learn_will_do(cv):
+    for estimator in (blend(refit="auto"), BKerNNRegressor(random_state=0)):
+        found = estimator.fit(X, Y, groups=GROUPS if isinstance(cv, GroupKFold) else None, cv=cv)
+        assert np.isfinite(found.predict(X)).all()
+
+
+# ----------------------------------------------------------------------------------- frames
+
+
+def frame():
+    days = pd.Timestamp("2024-01-01") + pd.to_timedelta(TIMES, unit="D")
+    return pd.DataFrame(X, columns=["number", "a", "b"]).assign(
+        subject=[f"s{g}" for g in GROUPS], day=days, y=Y
+    )
+
+
+def test_named_columns_are_no_features(recorded):
+    members = [("recorder", Recorder()), "linear"]
+    kinds = {"number": "numeric"}
+    model = gpukfl.fit(frame(), "y", groups="subject", members=members, refit=False, columns=kinds)
+    assert model.feature_names == ["number", "a", "b", "day"]
+    assert_apart(recorded()[: model.estimator.out_of_fold_.n_folds])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(model.predict(frame())) == N
+
+
+@pytest.mark.parametrize("text", [False, True])
+def test_dates_are_times_and_gaps_are_timedeltas(recorded, text):
+    table = frame().drop(columns=["subject", "y"])
+    if text:
+        table["day"] = table["day"].dt.strftime("%d.%m.%Y")
+    model = blend().fit(table, Y, time="day", gap=timedelta(days=3))
+    assert_before(recorded()[: model.out_of_fold_.n_folds], 3)
+    assert model.n_features_in_ == 3
+    assert len(model.predict(table)) == N
+
+
+def test_single_methods_take_names_and_new_frames_with_them():
+    table = frame()[["a", "b", "subject"]]
+    model = HKRRRegressor(random_state=0).fit(table, Y, groups="subject")
+    assert list(model.feature_names_in_) == ["a", "b"]
+    assert np.array_equal(model.predict(table), model.predict(table[["a", "b"]]))
+
+
+def test_names_of_groups_change_nothing():
+    fits = [blend().fit(X, Y, groups=g) for g in (GROUPS, [f"g{9 - g}" for g in GROUPS])]
+    assert np.array_equal(*(one.predict(X) for one in fits))
+
+
+def test_rows_without_a_target_or_weight_take_their_group_along(recorded):
+    y, w, members = Y.copy(), np.ones(N), [("recorder", Recorder()), "linear"]
+    y[::7], w[::5] = np.nan, 0.0
+    with pytest.warns(UserWarning, match="y is missing"):
+        gpukfl.fit(X, y, groups=GROUPS, sample_weight=w, members=members, refit=False)
+    assert_apart(recorded()[:8])
+    assert not set(Recorder.fitted[0]) & {*range(0, N, 7), *range(0, N, 5)}
+
+
+def test_copies_are_merged_within_a_group_only():
+    rows, y = np.concatenate([X, X]), np.concatenate([Y, Y])
+    same = BKerNNRegressor(random_state=0, ridge="auto").fit(rows, y, groups=np.tile(GROUPS, 2))
+    other = BKerNNRegressor(random_state=0, ridge="auto").fit(rows, y, groups=np.arange(2 * N) // 8)
+    assert (same._n_samples, other._n_samples) == (N, 2 * N)
+
+
+# -------------------------------------------------------------------------------- bad input
+
+
+BAD = [
+    ({"groups": GROUPS[:-1]}, "groups of 80 rows"),
+    ({"groups": np.zeros(N)}, "at least 2 groups"),
+    ({"groups": np.where(GROUPS == 2, np.nan, GROUPS)}, "groups of all rows, got missing"),
+    ({"groups": "subject"}, "frame with a column 'subject' for groups"),
+    ({"groups": np.zeros((N, 2))}, "groups of 80 rows"),
+    ({"time": np.where(TIMES > 30, np.nan, TIMES)}, "time of all rows, got missing values in 18"),
+    ({"time": np.zeros(N)}, "at least 2 times"),
+    ({"time": ["now"] * N}, "numbers or dates"),
+    ({"time": TIMES, "gap": 39}, "a gap that leaves 2 rows"),
+    ({"time": TIMES, "gap": -1}, "gap"),
+    ({"time": TIMES, "gap": timedelta(days=1)}, "gap"),
+    ({"gap": 1}, "time= beside gap"),
+    ({"time": TIMES, "cv": KFold(3)}, "time or cv"),
+    ({"cv": 5}, "splitter"),
+    ({"cv": [([0, 1, N], [3])]}, "indices from 0 to 79"),
+    ({"cv": [([0, 1, 2], [2])]}, "on one side"),
+    ({"cv": [([0, 1, 2], [])]}, "one held out"),
+    ({"cv": []}, "at least one split"),
+]
+
+
+@pytest.mark.parametrize(("given", "said"), BAD, ids=[said for _, said in BAD])
+@pytest.mark.parametrize(
+    "fit",
+    [
+        lambda **given: gpukfl.fit(X, Y, members=[Recorder()], **given),
+        lambda **given: blend(members=[Recorder()]).fit(X, Y, **given),
+        lambda **given: BKerNNRegressor().fit(X, Y, **given),
+    ],
+    ids=["fit", "blend", "single"],
+)
+def test_bad_input_is_one_error_before_anything_is_fitted(recorded, fit, given, said):
+    with pytest.raises((TypeError, ValueError), match=said):
+        fit(**given)
+    assert not Recorder.fitted
+
+
+def test_a_missing_column_is_named():
+    with pytest.raises(ValueError, match="groups to name one column of X, got 'nobody'"):
+        blend().fit(frame().drop(columns="y"), Y, groups="nobody")
+
+
+def test_dates_take_no_number_for_a_gap():
+    with pytest.raises(TypeError, match="gap as a timedelta"):
+        blend().fit(frame().drop(columns="y"), Y, time="day", gap=3)
