@@ -129,7 +129,7 @@ def measure(n: int, n_centers: int) -> list[dict[str, Any]]:
 
 def judge(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     found = []
-    for n in SIZES:
+    for n in sorted({row["n"] for row in rows}):
         some, products, early, *factors = (row for row in rows if row["n"] == n)
         near = max(abs(row["rmse"] / products["rmse"] - 1.0) for row in (early, *factors))
         text = f"n = {n:,}: with all rows every way has the same error within .5 %"
@@ -151,7 +151,7 @@ def main() -> None:
         f"function's variance, {CENTERS} uniform centres; 20 features of which 3 rotated ones "
         f"matter; error on {N_TEST} noisy samples; processor time",
         "rows": rows,
-        "criteria": [] if args.smoke or len(sizes) < len(SIZES) else judge(rows),
+        "criteria": [] if args.smoke else judge(rows),
     }
     write_json(args, "bench_all_rows", result)
 
