@@ -188,7 +188,9 @@ def test_of_many_rows_folds_lack_too_much(rng, n, n_folds, whole):
 
 @pytest.mark.parametrize(("left", "how"), [(None, "both"), (2.6, "both"), (2.4, "")])
 def test_a_whole_model_is_begun_where_there_is_time(left, how):
-    entry, fold = SimpleNamespace(seconds=10.0), SimpleNamespace(outside=range(400))
+    fold = SimpleNamespace(outside=range(400))
+    fold.source = SimpleNamespace(inside=SimpleNamespace(relations=None))
+    entry = SimpleNamespace(seconds=10.0)
     trainer = SimpleNamespace(
         stopped=False,
         cut_short=False,
