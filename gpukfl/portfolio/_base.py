@@ -581,9 +581,9 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         Those that take no weights are left out where samples are `weighted` by the user.
         """
         n, count = len(samples), self._n_classes
-        asked, quick = self.n_folds, self.effort == "quick"
+        asked = self.n_folds
         if isinstance(asked, str):
-            asked = choose_n_folds(n, samples.X.shape[1], self.max_time, quick=quick)
+            asked = choose_n_folds(n, samples.X.shape[1], self.max_time, effort=self.effort)
         n_folds = 1 if once else int(asked)
         if samples.relations is not None:
             n_folds = count_related_folds(samples.relations, n_folds, self.n_folds)

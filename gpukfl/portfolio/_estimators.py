@@ -39,15 +39,14 @@ _PARAMETERS = """
         How many members are tried, where they are not given.
     n_folds : int or "auto", default="auto"
         Folds that all members share; 1 holds out a fifth of the samples once, at most 20 000.
-        "auto" is 8 below 2000 samples, 5 below 20 000, and 1 beyond; where it is quick 4 below 1000
-        and 2 below 20 000; where `max_time` is less than 5 ms a sample 1 from 2000 samples on, or
-        less than 10 ms 3 below.
+        "auto" is 8 below 200 samples, 5 below 20 000, and 1 beyond; where it is quick 4 below 200,
+        3 below 1000, and 2 below 20 000; where it is thorough 8 below 2000; where `max_time` is
+        less than 5 ms a sample 1 from 2000 samples on, or less than 10 ms 3 below.
     refit : bool, "both" or "auto", default="auto"
         Fit one model a member to all samples, in place of the mean of the folds' models; "both" is
         the mean of that model and of theirs. "auto" is "both" for folds of 2000 samples and more,
-        and of 1000 where they are fewer than seven, and True where one part was held out that has
-        more than a tenth of the samples, if time is left. Two and three samples are fitted so in
-        any case.
+        for less than ten folds of 200, and True where one part was held out that has more than
+        a tenth of the samples, if time is left. Two and three samples are fitted so in any case.
     columns : dict of str: str, optional
         What columns of a frame are to be taken for, by name, where `Table.learn` shall not guess.
     impute : {"median", "model"}, default="median"

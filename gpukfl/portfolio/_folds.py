@@ -178,9 +178,9 @@ def target_scale(Y: np.ndarray, weights: np.ndarray | None, /) -> np.ndarray:
 
 
 MANY, _FOLDS_BELOW = 2_000, 20_000
-_MOST_FOLDS, _FEW_FOLDS, _HASTY_FOLDS = 8, 5, 3
-_QUICK_FOLDS, _FEW_QUICK_FOLDS = 4, 2
-HALF_ENOUGH = 1_000  # rows from which half of them are enough to fit, where it is quick
+_MOST_FOLDS, _FOLDS, _MOST_QUICK_FOLDS, _QUICK_FOLDS, _FEW_QUICK_FOLDS = 8, 5, 4, 3, 2
+REFITTED = 200  # rows from which fits to all of them make up for what fewer folds lack
+_HALF_ENOUGH = 1_000  # rows from which half of them are enough to fit, where it is quick
 _WIDE = 300  # columns up to which a row takes a member about as long
 _HASTE = 5e-3  # seconds a row below which many rows have no time for folds
 _SHARE, _MOST_HELD_OUT = 0.2, 20_000  # of the rows, that are held out once
@@ -225,7 +225,7 @@ def to_host_samples(samples: Samples, /) -> Samples:
 
 
 def choose_n_folds(
-    n: int, d: int = 1, /, max_time: float | None = None, *, quick: bool = False
+    n: int, d: int = 1, /, max_time: float | None = None, *, effort: str = "normal"
 ) -> int:
     """Return the number of folds; 1 means one held-out part.
 
@@ -236,15 +236,17 @@ def choose_n_folds(
     each = math.inf if max_time is None else max_time / n / max(d / _WIDE, 1.0)
     if n >= _FOLDS_BELOW or (n >= MANY and each < _HASTE):
         return 1
-    if quick and n >= HALF_ENOUGH:
+    if effort == "quick" and n >= _HALF_ENOUGH:
         return _FEW_QUICK_FOLDS
     if n >= MANY:
-        return _FEW_FOLDS
+        return _FOLDS
     if d > _WIDE and each < _HASTE / 4.0:
         return _FEW_QUICK_FOLDS
     if each < 2.0 * _HASTE:
-        return _HASTY_FOLDS
-    return _QUICK_FOLDS if quick else _MOST_FOLDS
+        return _QUICK_FOLDS
+    quick = effort == "quick"
+    most, fewer = (_MOST_QUICK_FOLDS, _QUICK_FOLDS) if quick else (_MOST_FOLDS, _FOLDS)
+    return most if n < REFITTED or effort == "thorough" else fewer
 
 
 def count_related_folds(relations: Relations, n_folds: int, asked: int | str, /) -> int:

@@ -616,7 +616,10 @@ CANDIDATES = (
         sees=CODES,
     ),
     MemberCandidate(
-        "agop_quantile", _hkrr(optimizer="agop", scaling="quantile"), suits=_has_few_rows
+        "agop_quantile",
+        _hkrr(optimizer="agop", scaling="quantile"),
+        _thorough,
+        suits=_has_few_rows,
     ),
     # Of eight sets of few rows these gained .1 % beside two scales, and of 800 rows of kin8nm 13 %:
     # directions are learned that no feature has alone

@@ -32,7 +32,7 @@ from gpukfl.portfolio._fold_fits import (
     is_limited,
     n_parallel_fits,
 )
-from gpukfl.portfolio._folds import FEW, HALF_ENOUGH, MANY, MemberFold
+from gpukfl.portfolio._folds import FEW, MANY, REFITTED, MemberFold
 from gpukfl.portfolio._members import Member
 from gpukfl.portfolio._train import MemberTrainer
 
@@ -44,16 +44,14 @@ from gpukfl.portfolio._train import MemberTrainer
 BESIDE: Literal["both"] = "both"
 Refit = Literal["", "both", "instead"]  # none; one to all rows beside the folds' models; it alone
 _FEW_HELD_OUT = 0.1  # of the samples: without these a fit is as good
-_SOME_HELD_OUT = 0.15  # without these several fits are
 
 
 def choose_refit(asked: bool | str, trainer: MemberTrainer, n: int, run: Run, /) -> Refit:
     """Return whether members are refitted to all rows, as chosen or if time allows.
 
-    It pays where folds lack a fifth of the rows, or half: a blend of their models alone errs by
-    more. Where there are few rows, of which they lack an eighth, fits to all of them err in their
-    own ways by as much. Where some rows are never held out, as the first of all times, folds have
-    seen too little.
+    It pays where folds lack an eighth of the rows, or half: a blend of their models alone errs by
+    more. Fits to all of very few rows err in their own ways by as much. Where some rows are never
+    held out, as the first of all times, folds have seen too little.
     """
     if trainer.stopped:
         return ""
@@ -64,10 +62,9 @@ def choose_refit(asked: bool | str, trainer: MemberTrainer, n: int, run: Run, /)
     related = several and folds[0].source.inside.relations is not None
     if asked == BESIDE or (related and sum(len(fold.outside) for fold in folds) < n):
         return BESIDE if asked == BESIDE else "instead"
+    pays = lacking > _FEW_HELD_OUT
     if several:
-        pays = n >= MANY or (n >= HALF_ENOUGH and lacking > _SOME_HELD_OUT)
-    else:
-        pays = lacking > _FEW_HELD_OUT
+        pays = n >= MANY or (n >= REFITTED and pays)
     if trainer.cut_short or not pays:
         return ""
     pairs = zip(standings.weights.tolist(), standings.finished, strict=True)

@@ -33,7 +33,7 @@ from gpukfl.predictor import apply_temperature
 # What the members have come to so far, and who is of no use to their blend.
 
 
-_JUDGES = 200  # rows that must have judged a member before it is left: fewer often are wrong
+_JUDGES = 150  # rows that must have judged a member before it is left: fewer often are wrong
 _SHARES = (0.05, 0.15, 0.3, 0.5)  # of a blend, with one of which a member should help
 
 

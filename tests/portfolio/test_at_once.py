@@ -108,7 +108,7 @@ def test_all_folds_go_on_from_the_first_however_many_are_fitted_at_once(rows, ta
 
 def test_the_first_fold_is_alone_and_the_others_are_at_once(rows, target, threads, widths):
     threads(3)
-    model = regressor(n_folds=6).fit(rows, target)
+    model = regressor(n_folds=6, refit=False).fit(rows, target)
     assert widths[:3] == [1, 3, 2]  # 6 = 1 + 3 + 2
     assert all(len(member.models) == 6 for member in model.members_)
 
@@ -214,7 +214,7 @@ def test_an_interruption_of_fits_at_once_keeps_the_members_that_are_done(
     threads(2)
     calls = interrupt(monkeypatch, Member, "fit_clone", 12)  # of the second of three, 8 folds each
     with pytest.warns(ConvergenceWarning, match="blended of manhattan_laplace"):
-        model = regressor().fit(rows, target)
+        model = regressor(n_folds=8).fit(rows, target)
     assert model.status_ == "INTERRUPTED"
     assert notes(model)["agop"] == "interrupted"
     assert calls[0] > 12
@@ -278,7 +278,7 @@ def test_a_member_is_left_by_the_folds_in_their_order(rows, target, threads, mon
     found = []
     for count in (1, 4):
         threads(count)
-        model = AutoRegressor(random_state=0).fit(rows, target)
+        model = AutoRegressor(n_folds=8, random_state=0).fit(rows, target)
         found.append(notes(model)["manhattan_laplace"])
     assert found == ["left after 2 of 8 folds: clearly behind"] * 2
 
@@ -287,7 +287,7 @@ def test_progress_tells_which_folds_are_at_once(rows, target, threads):
     threads(2)
     said = []
     with use_report(lambda stage, *_: said.append(stage)):
-        AutoRegressor(members=["agop"], random_state=0).fit(rows, target)
+        AutoRegressor(members=["agop"], n_folds=8, random_state=0).fit(rows, target)
     for folds in ("fold 1", "folds 2 to 3", "folds 4 to 5", "folds 6 to 7", "fold 8"):
         assert any(f"agop, {folds} of 8: " in stage for stage in said)
 

@@ -112,7 +112,7 @@ def test_members_see_levels_as_their_models_were_fitted(model):
 def test_what_differs_by_level_is_learned(model, classes):
     assert model.score(FRAME[OUTSIDE], Y[OUTSIDE]) > 0.9
     blind = fit(members=["evidence_quantile"])
-    assert blind.score(FRAME[OUTSIDE], Y[OUTSIDE]) < 0.6
+    assert blind.score(FRAME[OUTSIDE], Y[OUTSIDE]) < 0.75
     assert classes.score(FRAME[OUTSIDE], np.where(Y > 0, "up", "down")[OUTSIDE]) > 0.85
 
 

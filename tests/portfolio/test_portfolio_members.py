@@ -222,7 +222,7 @@ def test_of_many_rows_some_are_fitted_where_time_is_short(monkeypatch):
 @pytest.mark.parametrize(
     ("n", "max_time", "n_folds"),
     [
-        *[(400, None, 8), (400, 4.1, 8), (400, 3.9, 3), (1_999, 19.9, 3)],
+        *[(199, None, 8), (200, None, 5), (400, 4.1, 5), (400, 3.9, 3), (1_999, 19.9, 3)],
         *[(2_000, None, 5), (2_000, 10.1, 5), (2_000, 9.9, 1), (20_000, None, 1)],
     ],
 )
@@ -232,7 +232,7 @@ def test_folds_are_fewer_where_time_is_short(n, max_time, n_folds):
 
 @pytest.mark.parametrize(
     ("n", "d", "max_time", "n_folds"),
-    [(400, 3_000, None, 8), (400, 3_000, 41.0, 8), (400, 3_000, 10.0, 3), (400, 3_000, 3.0, 2)],
+    [(400, 3_000, None, 5), (400, 3_000, 41.0, 5), (400, 3_000, 10.0, 3), (400, 3_000, 3.0, 2)],
 )
 def test_rows_of_many_columns_have_fewer_folds(n, d, max_time, n_folds):
     assert choose_n_folds(n, d, max_time) == n_folds
@@ -240,10 +240,18 @@ def test_rows_of_many_columns_have_fewer_folds(n, d, max_time, n_folds):
 
 @pytest.mark.parametrize(
     ("n", "max_time", "n_folds"),
-    [(400, None, 4), (999, None, 4), (1_000, None, 2), (20_000, None, 1), (400, 3.9, 3)],
+    [
+        *[(199, None, 4), (200, None, 3), (999, None, 3), (400, 3.9, 3)],
+        *[(1_000, None, 2), (20_000, None, 1)],
+    ],
 )
 def test_folds_are_fewer_where_it_is_quick(n, max_time, n_folds):
-    assert choose_n_folds(n, 1, max_time, quick=True) == n_folds
+    assert choose_n_folds(n, 1, max_time, effort="quick") == n_folds
+
+
+@pytest.mark.parametrize(("n", "n_folds"), [(400, 8), (1_999, 8), (2_000, 5), (20_000, 1)])
+def test_folds_are_more_where_it_is_thorough(n, n_folds):
+    assert choose_n_folds(n, effort="thorough") == n_folds
 
 
 def test_members_that_time_cuts_off_are_said(monkeypatch):
