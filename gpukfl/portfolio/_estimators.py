@@ -202,7 +202,10 @@ class AutoRegressor(ArrayRegressor, AutoBase):
         kept = self.out_of_fold_
         X = to_host(self._finite(kept.rows)).astype(np.float64)
         self.uncertainty_ = Uncertainty.fit(
-            X, kept.truth, kept.predicted, kept.fold, kept.weights, rng=rng, max_time=max_time
+            *(X, kept.truth, kept.predicted, kept.fold, kept.weights),
+            rng=rng,
+            max_time=max_time,
+            together=kept.groups,
         )
 
     @run_on_data_device
