@@ -130,6 +130,11 @@ _NOTES = """
     many samples after a fit to few, and no share of it would help; and not begun where those before
     leave nothing to explain.
 
+    With `groups`, `time` or `cv` of `fit` folds keep to these; splits that are given take the place
+    of `n_folds`. Where some rows are never held out, as the first ones of all times, "auto" of
+    `refit` fits one model a member to all samples in the end, and rows that come again are
+    predicted like new ones.
+
     Copies of a row are held out together: scores, weights and intervals are those of new rows.
     Where a row of the fit comes again, its prediction moves from what models say that have not seen
     it to its targets' mean, by the share that residuals of copies have in common, shrunk by their
