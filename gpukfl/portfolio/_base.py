@@ -464,7 +464,12 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
             self._library, self._n_samples = library_name(X), len(samples)
             chosen = self._keep(trainer, samples, run)
             stopped = trainer.stopped
-            how = "" if whole is not None else choose_refit(self.refit, trainer, len(samples), run)
+            related = samples.relations is not None
+            how = (
+                ""
+                if whole is not None
+                else choose_refit(self.refit, trainer, len(samples), run, related=related)
+            )
             if how:
                 stopped = self._refit(chosen, samples, run, how)
             if whole is not None and not stopped:
