@@ -460,3 +460,15 @@ def test_scores_of_near_copies_are_honest_with_groups():
     with pytest.warns(UserWarning, match="nearly equal rows"):
         plain = blend(members=members, n_folds=4).fit(rows, y)
     assert plain.leaderboard()["score"].max() > 0.9
+
+
+def test_levels_are_told_by_targets_of_other_groups():
+    """A level of one group alone says as much of its rows as a level that nobody has seen."""
+    rng = np.random.default_rng(0)
+    groups = np.repeat(np.arange(40), 5)
+    y = 3.0 * rng.normal(size=40)[groups] + 0.1 * rng.normal(size=200)
+    table = pd.DataFrame({"city": [f"c{g}" for g in groups], "x": rng.normal(size=200)})
+    single = gpukfl.fit(table, y, method="hkrr", groups=groups)
+    assert max(one["score"] for one in single.tuning) < 0.2
+    blended = gpukfl.fit(table, y, members=["linear", "laplace"], groups=groups, n_folds=4)
+    assert blended.leaderboard()["score"].max() < 0.2
