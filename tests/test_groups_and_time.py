@@ -22,6 +22,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 import gpukfl
 from gpukfl import AutoClassifier, AutoRegressor
+from gpukfl.core._array import to_host
 from gpukfl.estimators import (
     BKerNNRegressor,
     HKRRRegressor,
@@ -86,7 +87,7 @@ def searched(monkeypatch):
     def splits(self, rng, how):
         found = own(self, rng, how)
         for parts in found:
-            numbers = (np.asarray(part.X[:, 0]).astype(int) for part in parts)
+            numbers = (to_host(part.X)[:, 0].astype(int) for part in parts)
             pairs.append(tuple(map(np.sort, numbers)))
         return found
 
@@ -385,15 +386,18 @@ def test_metadata_is_routed_through_pipelines_and_searches(recorded):
         assert search.fit(X, Y, groups=GROUPS).best_score_ <= 1.0
 
 
-def test_fits_in_float32_and_on_torch_keep_groups(searched):
-    torch = pytest.importorskip("torch")
-    for rows, y in (
-        (X.astype(np.float32), Y.astype(np.float32)),
-        (torch.asarray(X), torch.asarray(Y)),
-    ):
-        BKerNNRegressor(ridge="tune", random_state=0).fit(rows, y, groups=GROUPS)
-        assert_apart(searched)
-        searched.clear()
+def test_fits_in_float32_keep_groups(searched):
+    rows, y = X.astype(np.float32), Y.astype(np.float32)
+    HKRRRegressor(random_state=0).fit(rows, y, groups=GROUPS)
+    assert_apart(searched)
+
+
+def test_fits_on_every_library_keep_groups(searched, on_double):
+    rows, y = on_double.put(X), on_double.put(Y)
+    HKRRRegressor(random_state=0).fit(rows, y, groups=on_double.put(GROUPS))
+    assert_apart(searched)
+    searched.clear()
+    KernelRidgeRegressor("laplace", random_state=0).fit(rows, y, time=on_double.put(TIMES))
 
 
 def test_a_model_fits_again_and_tells_its_call(tmp_path):

@@ -22,6 +22,7 @@ from gpukfl.portfolio._base import AutoBase
 from gpukfl.portfolio._folds import HeldOutLoss, LogLoss, SquaredError, squared_error
 from gpukfl.predictor import floor_probabilities
 from gpukfl.tables._encoding import Category, Encoding, find_categories
+from gpukfl.tables._relations import GivenRelations, deal_groups
 from gpukfl.tables._seen import NUMBERS
 from gpukfl.tables._target import encode_truth, host_target, target_names
 from gpukfl.tables._training import read_test_data
@@ -277,6 +278,7 @@ class InferenceData:
     outputs: tuple[str, ...]  # of the fitted functions
     remark: str = ""  # what is to be known of it
     categories: tuple[Category, ...] = ()  # features that stand for a category together
+    groups: np.ndarray | None = None  # (n,), codes of the groups that rows belong to
 
     def __len__(self) -> int:
         return len(self.X)
@@ -285,6 +287,13 @@ class InferenceData:
     def classes(self) -> bool:
         """Whether the task is a classification."""
         return is_classifier(self.estimator)
+
+    def deal_groups(self, n_folds: int, rng: np.random.RandomState, /) -> np.ndarray | None:
+        """Return the fold (n,) of each row, of whole groups; None where there are no groups."""
+        if self.groups is None:
+            return None
+        codes = np.unique(self.y, return_inverse=True)[1].reshape(-1) if self.classes else None
+        return deal_groups(self.groups, min(n_folds, len(np.unique(self.groups))), rng, codes)
 
     @cached_property
     def Y(self) -> np.ndarray:  # noqa: N802
@@ -311,6 +320,9 @@ class InferenceData:
                 msg = f"expected an estimator that takes weights, got {type(new).__name__}"
                 raise TypeError(msg)
             given["sample_weight"] = self.weights[rows]
+        if self.groups is not None and has_fit_parameter(new, "groups"):
+            own = self.groups[rows]
+            given |= {"groups": own} if len(np.unique(own)) > 1 else {}
         new.fit(self.X[rows], self.y[rows], **given)
         if getattr(new, "status_", "") == Status.INTERRUPTED.name:  # no part of any result
             raise KeyboardInterrupt
@@ -342,14 +354,17 @@ class InferenceData:
         return placed[:, -1:] if len(labels) <= 2 else placed
 
     @classmethod
-    def from_model(cls, model: Any, X: Any, y: Any, sample_weight: Any = None, /) -> InferenceData:
+    def from_model(
+        cls, model: Any, X: Any, y: Any, sample_weight: Any = None, row_groups: Any = None, /
+    ) -> InferenceData:
         """Make the data of a model and rows."""
         estimator = _fitted_estimator(model)
         if y is None:
             msg = "expected targets y, or the name of their column in X, got None"
             raise ValueError(msg)
         name = str(getattr(model, "target_name", "y"))
-        data = read_test_data(X, y, sample_weight, target=name)
+        given = GivenRelations(groups=row_groups)
+        data = read_test_data(X, y, sample_weight, given, target=name).with_splits()
         name = data.target_name or name
         rows = _read_rows(model, estimator, data.X)
         y = _check_targets(estimator, host_target(data.y), len(rows.X))
@@ -360,7 +375,10 @@ class InferenceData:
             y, outputs = _member_targets(estimator, rows.asked, y, outputs)
         kept = weights > 0
         X, y, weights = (values[kept] for values in (rows.X, y, weights))
-        return cls(rows.asked, X, y, weights, rows.names, outputs, rows.remark, rows.categories)
+        groups = None if data.relations is None else data.relations.take(kept).groups
+        return cls(
+            *(rows.asked, X, y, weights, rows.names, outputs, rows.remark, rows.categories, groups)
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -116,6 +116,7 @@ def infer(
     coverage: float = 0.95,
     held_out: bool = False,
     sample_weight: Any = None,
+    row_groups: Any = None,
     random_state: Any = 0,
     progress: bool | None = None,
 ) -> Inference:
@@ -137,6 +138,9 @@ def infer(
         Whether the model has not seen the rows: see `bands`.
     sample_weight : array of shape (n,), optional
         Weights of the rows.
+    row_groups : array of shape (n,), or str, optional
+        Groups of rows that are alike, or the name of their column in X, for bands and directions:
+        each is in one fold. Importances and interactions take rows as they are.
     random_state : int, RandomState or None
         Draws all that is drawn, on the host.
     progress : bool, optional
@@ -160,17 +164,18 @@ def infer(
     """
     options = {"sample_weight": sample_weight, "random_state": random_state}
     check_kind("progress", progress, (bool, type(None)))
-    subject = InferenceData.from_model(model, X, y, sample_weight)
+    related = {**options, "row_groups": row_groups}
+    subject = InferenceData.from_model(model, X, y, sample_weight, row_groups)
     # Interactions of rows that the model has seen are asked for without the target
     rows, truth, named = split_target(X, y)
     data = drop_missing_targets(Dataset(rows, truth, sample_weight), named=True)
     asked: dict[str, Callable[[], Any]] = {
         "bands": lambda: bands(
-            model, X, y, features=features, coverage=coverage, held_out=held_out, **options
+            model, X, y, features=features, coverage=coverage, held_out=held_out, **related
         )
     }
     if has_directions(subject.estimator):
-        asked["subspace"] = lambda: subspace(model, X, y, **options)
+        asked["subspace"] = lambda: subspace(model, X, y, **related)
     if held_out:
         asked["importance"] = lambda: conditional_importance(model, X, y, **options)
     if len(subject.names) > 1:

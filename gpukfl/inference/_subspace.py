@@ -38,6 +38,7 @@ def subspace(
     n_folds: int = 5,
     max_directions: int | None = None,
     sample_weight: Any = None,
+    row_groups: Any = None,
     random_state: Any = 0,
     progress: bool | None = None,
 ) -> Subspace:
@@ -59,6 +60,9 @@ def subspace(
         five.
     sample_weight : array of shape (n,), optional
         Weights of the rows.
+    row_groups : array of shape (n,), or str, optional
+        Groups of rows that are alike, or the name of their column in X: each is in one fold, of
+        which there are no more than groups.
     random_state : int, RandomState or None
         Draws the folds, on the host.
     progress : bool, optional
@@ -96,7 +100,7 @@ def subspace(
     check_number("n_folds", n_folds, kind=Integral, low=2)
     check_number("max_directions", max_directions, kind=Integral, low=1, also=(None,))
     check_kind("progress", progress, (bool, type(None)))
-    subject = InferenceData.from_model(model, X, y, sample_weight)
+    subject = InferenceData.from_model(model, X, y, sample_weight, row_groups)
     if not has_directions(subject.estimator):
         kind = type(subject.estimator).__name__
         msg = f"expected a model with learned directions, got {kind}, which has learned none"
@@ -105,8 +109,13 @@ def subspace(
         msg = f"expected at least {4 * n_folds} rows for {n_folds} folds, got {len(subject)}"
         raise ValueError(msg)
     rng = check_random_state(random_state)
-    splitter = StratifiedKFold if subject.classes else KFold
-    folds = list(splitter(n_folds, shuffle=True, random_state=rng).split(subject.X, subject.y))
+    fold = subject.deal_groups(n_folds, rng)
+    if fold is None:
+        splitter = StratifiedKFold if subject.classes else KFold
+        folds = list(splitter(n_folds, shuffle=True, random_state=rng).split(subject.X, subject.y))
+    else:
+        n_folds = int(fold.max()) + 1
+        folds = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(n_folds)]
     own = complete_directions(subject.estimator)
     known = int(subject.estimator.n_effective_features_)
     most = min(known + 1, _MOST) if max_directions is None else max_directions
