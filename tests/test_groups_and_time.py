@@ -6,12 +6,23 @@ from datetime import timedelta
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn import config_context
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.linear_model import RidgeCV
-from sklearn.model_selection import GroupKFold, KFold, PredefinedSplit, TimeSeriesSplit
+from sklearn.model_selection import (
+    GridSearchCV,
+    GroupKFold,
+    KFold,
+    PredefinedSplit,
+    TimeSeriesSplit,
+    cross_validate,
+)
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import FunctionTransformer
 
 import gpukfl
 from gpukfl import AutoClassifier, AutoRegressor
+from gpukfl.core._array import to_host
 from gpukfl.estimators import (
     BKerNNRegressor,
     HKRRRegressor,
@@ -22,10 +33,16 @@ from gpukfl.estimators import (
     RKHSWeightingRegressor,
 )
 from gpukfl.estimators._samples import Samples
+from gpukfl.portfolio._uncertainty import Uncertainty
+from gpukfl.tables._relations import deal_groups
 
 N, SIZE = 80, 8
 GROUPS = np.repeat(np.arange(N // SIZE), SIZE)
 TIMES = np.random.default_rng(3).permutation(np.repeat(np.arange(N // 2), 2))
+
+
+def rng_of(seed):
+    return np.random.RandomState(seed)
 
 
 def draw(n=N, seed=0):
@@ -70,7 +87,8 @@ def searched(monkeypatch):
     def splits(self, rng, how):
         found = own(self, rng, how)
         for parts in found:
-            pairs.append(tuple(np.sort(part.X[:, 0].astype(int)) for part in parts))
+            numbers = (to_host(part.X)[:, 0].astype(int) for part in parts)
+            pairs.append(tuple(map(np.sort, numbers)))
         return found
 
     monkeypatch.setattr(Samples, "splits", splits)
@@ -205,11 +223,10 @@ def test_ridges_are_chosen_by_whole_groups():
     rows = np.repeat(rng.normal(size=(20, 4)), 10, axis=0) + 1e-3 * rng.normal(size=(200, 4))
     groups = np.repeat(np.arange(20), 10)
     y = rng.normal(size=20)[groups] + 0.05 * rng.normal(size=200)
-    fits = [
-        KernelRidgeRegressor("laplace", random_state=0).fit(rows, y, groups=g).ridge_
-        for g in (None, groups)
-    ]
-    assert fits[1] > 100 * fits[0]
+    with pytest.warns(UserWarning, match="nearly equal rows"):
+        plain = KernelRidgeRegressor("laplace", random_state=0).fit(rows, y)
+    related = KernelRidgeRegressor("laplace", random_state=0).fit(rows, y, groups=groups)
+    assert related.ridge_ > 100 * plain.ridge_
     weighting = RKHSWeightingRegressor(random_state=0).fit(rows, y, groups=groups)
     assert max(one["score"] for one in weighting.tuning_) < 0.2
 
@@ -351,3 +368,111 @@ def test_a_missing_column_is_named():
 def test_dates_take_no_number_for_a_gap():
     with pytest.raises(TypeError, match="gap as a timedelta"):
         blend().fit(frame().drop(columns="y"), Y, time="day", gap=3)
+
+
+# ------------------------------------------------------------------------------- surroundings
+
+
+def test_metadata_is_routed_through_pipelines_and_searches(recorded):
+    with config_context(enable_metadata_routing=True):
+        model = blend(n_folds=2).set_fit_request(groups=True)
+        steps = Pipeline([("same", FunctionTransformer()), ("blend", model)])
+        steps.fit(X, Y, groups=GROUPS)
+        assert_apart(recorded()[:2])
+        Recorder.fitted, Recorder.predicted = [], []
+        cross_validate(steps, X, Y, cv=GroupKFold(2), params={"groups": GROUPS})
+        assert_apart([pair for pair in recorded() if set(pair[0]) != set(pair[1])][:2])
+        search = GridSearchCV(steps, {"blend__n_folds": [2, 3]}, cv=GroupKFold(2))
+        assert search.fit(X, Y, groups=GROUPS).best_score_ <= 1.0
+
+
+def test_fits_in_float32_keep_groups(searched):
+    rows, y = X.astype(np.float32), Y.astype(np.float32)
+    HKRRRegressor(random_state=0).fit(rows, y, groups=GROUPS)
+    assert_apart(searched)
+
+
+def test_fits_on_every_library_keep_groups(searched, on_double):
+    rows, y = on_double.put(X), on_double.put(Y)
+    HKRRRegressor(random_state=0).fit(rows, y, groups=on_double.put(GROUPS))
+    assert_apart(searched)
+    searched.clear()
+    KernelRidgeRegressor("laplace", random_state=0).fit(rows, y, time=on_double.put(TIMES))
+
+
+def test_a_model_fits_again_and_tells_its_call(tmp_path):
+    table = frame()[["a", "b", "subject", "y"]]
+    model = gpukfl.fit(table, "y", groups="subject", members=["linear"])
+    assert "groups='subject'" in model.summary() + gpukfl._model.call_text(model)
+    again = clone(model).fit(table, "y", groups="subject")
+    assert np.array_equal(again.predict(table), model.predict(table))
+    model.save(tmp_path / "m.gpukfl")
+    loaded = gpukfl.load(tmp_path / "m.gpukfl")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert np.array_equal(loaded.predict(table), model.predict(table))
+    assert np.array_equal(loaded.estimator.out_of_fold_.groups, model.estimator.out_of_fold_.groups)
+
+
+def test_rows_of_dask_are_refused():
+    dask = pytest.importorskip("dask.array")
+    rows, y = dask.from_array(X), dask.from_array(Y)
+    for fit in (
+        lambda **given: gpukfl.fit(rows, y, **given),
+        lambda **given: blend().fit(rows, y, **given),
+        lambda **given: BKerNNRegressor().fit(rows, y, **given),
+    ):
+        with pytest.raises(TypeError, match="neither groups, time nor cv of rows in Dask"):
+            fit(groups=GROUPS)
+
+
+# ---------------------------------------------------------------------------------- intervals
+
+
+@pytest.mark.parametrize(("count", "size", "effect"), [(20, 20, 3.0), (40, 5, 1.0), (30, 10, 0.0)])
+def test_intervals_hold_new_groups(count, size, effect):
+    """As `AutoRegressor` makes them: out-of-fold residuals of a linear model."""
+    held = []
+    for seed in range(150):
+        rng = np.random.default_rng(seed)
+        groups = np.repeat(np.arange(count), size)
+        rows = np.column_stack([np.ones(count * size), rng.normal(size=count * size)])
+        y = rows[:, 1] + effect * rng.normal(size=count)[groups] + rng.normal(size=len(rows))
+        folds, predicted, fits = deal_groups(groups, 5, rng_of(seed)), np.empty(len(rows)), []
+        for k in range(5):
+            inside = folds != k
+            fits.append(np.linalg.lstsq(rows[inside], y[inside])[0])
+            predicted[~inside] = rows[~inside] @ fits[-1]
+        known = Uncertainty.fit(
+            rows, y, predicted, folds, rng=rng_of(seed), max_time=0.0, together=groups
+        )
+        new = np.column_stack([np.ones(100), rng.normal(size=100)])
+        truth = new[:, 1] + np.hypot(effect, 1.0) * rng.normal(size=100)
+        ends = known.interval(new, np.stack([new @ fit for fit in fits]), coverage=0.9)
+        held.append(np.mean((ends[:, 0] <= truth) & (truth <= ends[:, 1])))
+    assert 0.88 < np.mean(held) < 0.93
+
+
+def test_scores_of_near_copies_are_honest_with_groups():
+    rng = np.random.default_rng(0)
+    groups = np.repeat(np.arange(20), 20)
+    rows = rng.normal(size=(20, 5))[groups] + 0.01 * rng.normal(size=(400, 5))
+    y = rng.normal(size=20)[groups] + 0.1 * rng.normal(size=400)
+    members = ["linear", "laplace"]
+    fit = blend(members=members, n_folds=4).fit(rows, y, groups=groups)
+    assert fit.leaderboard()["score"].max() < 0.2
+    with pytest.warns(UserWarning, match="nearly equal rows"):
+        plain = blend(members=members, n_folds=4).fit(rows, y)
+    assert plain.leaderboard()["score"].max() > 0.9
+
+
+def test_levels_are_told_by_targets_of_other_groups():
+    """A level of one group alone says as much of its rows as a level that nobody has seen."""
+    rng = np.random.default_rng(0)
+    groups = np.repeat(np.arange(40), 5)
+    y = 3.0 * rng.normal(size=40)[groups] + 0.1 * rng.normal(size=200)
+    table = pd.DataFrame({"city": [f"c{g}" for g in groups], "x": rng.normal(size=200)})
+    single = gpukfl.fit(table, y, method="hkrr", groups=groups)
+    assert max(one["score"] for one in single.tuning) < 0.2
+    blended = gpukfl.fit(table, y, members=["linear", "laplace"], groups=groups, n_folds=4)
+    assert blended.leaderboard()["score"].max() < 0.2

@@ -161,7 +161,7 @@ def _add_fit(fit_parser: argparse.ArgumentParser) -> None:
     add(
         "--gap",
         metavar="TIME",
-        help="time that is left out before held-out rows: a number, or of dates '7 days', say",
+        help="of --time, that is left out before held-out rows: a number, or such as '7 days'",
     )
     add(
         "--test-fraction",

@@ -246,16 +246,21 @@ def estimate_by_folds(
 
     of K - 1 degrees of freedom.
     """
-    # Rows of one class after the other, so that each fold takes its share of every class
-    order = rng.permutation(len(subject))
-    if subject.classes:
-        order = order[np.argsort(subject.y[order], kind="stable")]
+    fold = subject.deal_groups(_FOLDS, rng)
+    if fold is None:
+        # Rows of one class after the other, so that each fold takes its share of every class
+        order = rng.permutation(len(subject))
+        if subject.classes:
+            order = order[np.argsort(subject.y[order], kind="stable")]
+        fold = np.empty(len(subject), dtype=np.int64)
+        fold[order] = np.arange(len(subject)) % _FOLDS
+    count = int(fold.max()) + 1
 
     def refit_without(k: int) -> Any:
-        rows = np.sort(np.delete(order, np.s_[k::_FOLDS]))
-        return subject.refit(rows, limit.share(_FIT_SHARE / (_FOLDS - k)))
+        share = limit.share(_FIT_SHARE / (count - k))
+        return subject.refit(np.flatnonzero(fold != k), share)
 
-    models = map_all_or_nothing("fits for bands", range(_FOLDS), refit_without)
+    models = map_all_or_nothing("fits for bands", range(count), refit_without)
 
     def estimate(curve: Curve) -> list[Estimate]:
         own = curve.weights @ subject.functions(curve.points)
@@ -263,9 +268,9 @@ def estimate_by_folds(
             [curve.weights @ subject.functions(curve.points, one) for one in models]
         )  # (K, g, t)
         away = by_fold - by_fold.mean(axis=0)
-        share = (_FOLDS - 1.0) / _FOLDS
+        share = (count - 1.0) / count
         return [
-            Estimate(own[:, c], share * away[..., c].T @ away[..., c], _FOLDS - 1.0)
+            Estimate(own[:, c], share * away[..., c].T @ away[..., c], count - 1.0)
             for c in range(own.shape[1])
         ]
 
@@ -492,6 +497,7 @@ def bands(
     max_rows: int = 2_000,
     max_time: float | None = None,
     sample_weight: Any = None,
+    row_groups: Any = None,
     random_state: Any = 0,
     progress: bool | None = None,
 ) -> Bands:
@@ -533,6 +539,9 @@ def bands(
         is no time for are left out.
     sample_weight : array of shape (n,), optional
         Weights; noise has variances that go with their inverses.
+    row_groups : array of shape (n,), or str, optional
+        Groups of rows that are alike, or the name of their column in X: then the model, whatever
+        it is, is fitted without each tenth of the groups.
     random_state : int, RandomState or None
         Draws halves, the rows that curves are means over, and the largest deviation, on the host.
     progress : bool, optional
@@ -573,7 +582,8 @@ def bands(
     `max_rows`.
 
     Other models are fitted ten times, each time without a tenth of the rows, and the bands say
-    how far these curves vary: such bands know nothing of the bias that all share.
+    how far these curves vary: such bands know nothing of the bias that all share. So it is of rows
+    in groups, where errors are not independent as the closed form takes them to be.
 
     References
     ----------
@@ -593,7 +603,8 @@ def bands(
     check_number("points", points, kind=Integral, low=3)
     check_number("max_rows", max_rows, kind=Integral, low=FEWEST)
     check_number("max_time", max_time, low=0, low_allowed=False, also=(None,))
-    subject, limit = InferenceData.from_model(model, X, y, sample_weight), TimeLimit(max_time)
+    limit = TimeLimit(max_time)
+    subject = InferenceData.from_model(model, X, y, sample_weight, row_groups)
     if len(subject) < FEWEST:
         msg = f"expected at least {FEWEST} rows for bands, got {len(subject)}"
         raise ValueError(msg)
@@ -643,9 +654,10 @@ def _estimate_all(
 ) -> tuple[list[list[Estimate]], str, list[str]]:
     """Estimate curves by kernel or by folds; also return the method's name and remarks."""
     constant = subject.kernel is None and not np.ptp(subject.functions(subject.X), axis=0).any()
-    if subject.kernel is None and not constant:
+    if subject.groups is not None or (subject.kernel is None and not constant):
         shared = "bias that all fits share is not in the bands"
-        return estimate_by_folds(subject, curves, rng, limit), "10 fits", [shared]
+        count = _FOLDS if subject.groups is None else min(_FOLDS, len(np.unique(subject.groups)))
+        return estimate_by_folds(subject, curves, rng, limit), f"{count} fits", [shared]
     sample = np.arange(len(subject))
     if len(sample) > max_rows:
         sample = np.sort(rng.choice(sample, max_rows, replace=False))

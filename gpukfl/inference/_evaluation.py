@@ -23,6 +23,7 @@ from gpukfl.portfolio._base import AutoBase
 from gpukfl.portfolio._folds import HeldOutLoss, LogLoss, SquaredError, squared_error
 from gpukfl.predictor import floor_probabilities
 from gpukfl.tables._encoding import Category, Encoding, find_categories
+from gpukfl.tables._relations import GivenRelations, deal_groups
 from gpukfl.tables._seen import NUMBERS
 from gpukfl.tables._target import encode_truth, host_target, target_names
 from gpukfl.tables._training import read_test_data
@@ -280,6 +281,7 @@ class InferenceData:
     outputs: tuple[str, ...]  # of the fitted functions
     remark: str = ""  # what is to be known of it
     categories: tuple[Category, ...] = ()  # features that stand for a category together
+    groups: np.ndarray | None = None  # (n,), codes of the groups that rows belong to
 
     def __len__(self) -> int:
         return len(self.X)
@@ -288,6 +290,13 @@ class InferenceData:
     def classes(self) -> bool:
         """Whether the task is a classification."""
         return is_classifier(self.estimator)
+
+    def deal_groups(self, n_folds: int, rng: np.random.RandomState, /) -> np.ndarray | None:
+        """Return the fold (n,) of each row, of whole groups; None where there are no groups."""
+        if self.groups is None:
+            return None
+        codes = np.unique(self.y, return_inverse=True)[1].reshape(-1) if self.classes else None
+        return deal_groups(self.groups, min(n_folds, len(np.unique(self.groups))), rng, codes)
 
     @cached_property
     def Y(self) -> np.ndarray:  # noqa: N802
@@ -308,7 +317,9 @@ class InferenceData:
         if count >= len(self):
             return self
         some = np.sort(rng.choice(len(self), count, replace=False))
-        return replace(self, X=self.X[some], y=self.y[some], weights=self.weights[some])
+        groups = None if self.groups is None else self.groups[some]
+        own = {"X": self.X[some], "y": self.y[some], "weights": self.weights[some]}
+        return replace(self, groups=groups, **own)
 
     def refit(self, rows: np.ndarray, max_time: float | None = None, /) -> Any:
         """Fit a clone of the estimator to some rows, within a time limit if it takes one.
@@ -321,6 +332,9 @@ class InferenceData:
                 msg = f"expected an estimator that takes weights, got {type(new).__name__}"
                 raise TypeError(msg)
             given["sample_weight"] = self.weights[rows]
+        if self.groups is not None and has_fit_parameter(new, "groups"):
+            own = self.groups[rows]
+            given |= {"groups": own} if len(np.unique(own)) > 1 else {}
         limited = max_time is not None and "max_time" in new.get_params()
         if not limited:
             new.fit(self.X[rows], self.y[rows], **given)
@@ -359,14 +373,17 @@ class InferenceData:
         return placed[:, -1:] if len(labels) <= 2 else placed
 
     @classmethod
-    def from_model(cls, model: Any, X: Any, y: Any, sample_weight: Any = None, /) -> InferenceData:
+    def from_model(
+        cls, model: Any, X: Any, y: Any, sample_weight: Any = None, row_groups: Any = None, /
+    ) -> InferenceData:
         """Make the data of a model and rows."""
         estimator = _fitted_estimator(model)
         if y is None:
             msg = "expected targets y, or the name of their column in X, got None"
             raise ValueError(msg)
         name = str(getattr(model, "target_name", "y"))
-        data = read_test_data(X, y, sample_weight, target=name)
+        given = GivenRelations(groups=row_groups)
+        data = read_test_data(X, y, sample_weight, given, target=name).with_splits()
         name = data.target_name or name
         rows = _read_rows(model, estimator, data.X)
         y = _check_targets(estimator, host_target(data.y), len(rows.X))
@@ -377,7 +394,10 @@ class InferenceData:
             y, outputs = _member_targets(estimator, rows.asked, y, outputs)
         kept = weights > 0
         X, y, weights = (values[kept] for values in (rows.X, y, weights))
-        return cls(rows.asked, X, y, weights, rows.names, outputs, rows.remark, rows.categories)
+        groups = None if data.relations is None else data.relations.take(kept).groups
+        return cls(
+            *(rows.asked, X, y, weights, rows.names, outputs, rows.remark, rows.categories, groups)
+        )
 
 
 @dataclass(frozen=True, eq=False)

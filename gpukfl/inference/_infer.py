@@ -127,6 +127,7 @@ def infer(
     held_out: bool = False,
     max_time: float | None = None,
     sample_weight: Any = None,
+    row_groups: Any = None,
     random_state: Any = 0,
     progress: bool | None = None,
 ) -> Inference:
@@ -151,6 +152,9 @@ def infer(
         is left, with fewer rows and shorter fits. Parts that there is no time for are left out.
     sample_weight : array of shape (n,), optional
         Weights of the rows.
+    row_groups : array of shape (n,), or str, optional
+        Groups of rows that are alike, or the name of their column in X, for bands and directions:
+        each is in one fold. Importances and interactions take rows as they are.
     random_state : int, RandomState or None
         Draws all that is drawn, on the host.
     progress : bool, optional
@@ -175,16 +179,18 @@ def infer(
     options: dict[str, Any] = {"sample_weight": sample_weight, "random_state": random_state}
     check_kind("progress", progress, (bool, type(None)))
     check_number("max_time", max_time, low=0, low_allowed=False, also=(None,))
-    limit, subject = TimeLimit(max_time), InferenceData.from_model(model, X, y, sample_weight)
+    limit = TimeLimit(max_time)
+    subject = InferenceData.from_model(model, X, y, sample_weight, row_groups)
+    related = {**options, "row_groups": row_groups}
     # Interactions of rows that the model has seen are asked for without the target
     rows, truth, named = split_target(X, y)
     data = drop_missing_targets(Dataset(rows, truth, sample_weight), named=True)
-    of_curves = {"features": features, "coverage": coverage, "held_out": held_out, **options}
+    of_curves = {"features": features, "coverage": coverage, "held_out": held_out, **related}
     asked: dict[str, Part] = {
         "bands": lambda limit: bands(model, X, y, max_time=limit, **of_curves)
     }
     if has_directions(subject.estimator):
-        asked["subspace"] = lambda limit: subspace(model, X, y, max_time=limit, **options)
+        asked["subspace"] = lambda limit: subspace(model, X, y, max_time=limit, **related)
     if held_out:
         asked["importance"] = lambda limit: conditional_importance(
             model, X, y, max_time=limit, **options

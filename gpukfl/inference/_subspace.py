@@ -42,6 +42,7 @@ def subspace(
     max_directions: int | None = None,
     max_time: float | None = None,
     sample_weight: Any = None,
+    row_groups: Any = None,
     random_state: Any = 0,
     progress: bool | None = None,
 ) -> Subspace:
@@ -66,6 +67,9 @@ def subspace(
         rows, which makes the angles wider.
     sample_weight : array of shape (n,), optional
         Weights of the rows.
+    row_groups : array of shape (n,), or str, optional
+        Groups of rows that are alike, or the name of their column in X: each is in one fold, of
+        which there are no more than groups.
     random_state : int, RandomState or None
         Draws the folds, on the host.
     progress : bool, optional
@@ -104,7 +108,8 @@ def subspace(
     check_number("max_directions", max_directions, kind=Integral, low=1, also=(None,))
     check_kind("progress", progress, (bool, type(None)))
     check_number("max_time", max_time, low=0, low_allowed=False, also=(None,))
-    subject, limit = InferenceData.from_model(model, X, y, sample_weight), TimeLimit(max_time)
+    limit = TimeLimit(max_time)
+    subject = InferenceData.from_model(model, X, y, sample_weight, row_groups)
     if not has_directions(subject.estimator):
         kind = type(subject.estimator).__name__
         msg = f"expected a model with learned directions, got {kind}, which has learned none"
@@ -115,8 +120,13 @@ def subspace(
     rng = check_random_state(random_state)
     some = limit.affordable(_SQUARES / subject.X.shape[1], len(subject), least=100, power=2)
     subject = subject.draw(some, rng)
-    splitter = StratifiedKFold if subject.classes else KFold
-    folds = list(splitter(n_folds, shuffle=True, random_state=rng).split(subject.X, subject.y))
+    fold = subject.deal_groups(n_folds, rng)
+    if fold is None:
+        splitter = StratifiedKFold if subject.classes else KFold
+        folds = list(splitter(n_folds, shuffle=True, random_state=rng).split(subject.X, subject.y))
+    else:
+        n_folds = int(fold.max()) + 1
+        folds = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(n_folds)]
     own = complete_directions(subject.estimator)
     known = int(subject.estimator.n_effective_features_)
     most = min(known + 1, _MOST) if max_directions is None else max_directions

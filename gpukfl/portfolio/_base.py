@@ -525,7 +525,12 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
             )
             self._library, self._n_samples = library_name(X), len(samples)
             chosen = self._keep(trainer, samples, run)
-            how = "" if whole is not None else choose_refit(self.refit, trainer, len(samples), run)
+            related = samples.relations is not None
+            how = (
+                ""
+                if whole is not None
+                else choose_refit(self.refit, trainer, len(samples), run, related=related)
+            )
             if whole is not None or how == "instead":  # then the folds' models go
                 self._compute_importances_in(trainer)
                 run.lap("importances")

@@ -100,7 +100,7 @@ class Encodings:
 
     def _learn_encoding(self, samples: Samples, seed: int) -> tuple[Encoding, Samples]:
         """Learn an encoding from samples of codes, and return them encoded."""
-        classes = samples.classes
+        classes, related = samples.classes, samples.relations
         encoding, X = Encoding.learn(
             to_host(samples.X),
             self.table.coded,
@@ -109,6 +109,7 @@ class Encodings:
             impute=self.impute,
             weights=samples.weights,
             random_state=seed,
+            blocks=None if related is None else related.cross_fit_blocks(seed),
         )
         return encoding, replace(samples, X=X)
 

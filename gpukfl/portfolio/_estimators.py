@@ -136,6 +136,11 @@ _NOTES = """
     many samples after a fit to few, and no share of it would help; and not begun where those before
     leave nothing to explain.
 
+    With `groups`, `time` or `cv` of `fit` folds keep to these; splits that are given take the place
+    of `n_folds`. Where some rows are never held out, as the first ones of all times, "auto" of
+    `refit` fits one model a member to all samples in the end, and rows that come again are
+    predicted like new ones.
+
     Copies of a row are held out together: scores, weights and intervals are those of new rows.
     Where a row of the fit comes again, its prediction moves from what models say that have not seen
     it to its targets' mean, by the share that residuals of copies have in common, shrunk by their
@@ -210,7 +215,10 @@ class AutoRegressor(ArrayRegressor, AutoBase):
         kept = self.out_of_fold_
         X = to_host(self._finite(kept.rows)).astype(np.float64)
         self.uncertainty_ = Uncertainty.fit(
-            X, kept.truth, kept.predicted, kept.fold, kept.weights, rng=rng, max_time=max_time
+            *(X, kept.truth, kept.predicted, kept.fold, kept.weights),
+            rng=rng,
+            max_time=max_time,
+            together=kept.groups,
         )
 
     @run_on_data_device

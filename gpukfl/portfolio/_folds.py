@@ -257,7 +257,7 @@ def count_related_folds(relations: Relations, n_folds: int, asked: int | str, /)
     if relations.n_given:
         return relations.n_given
     in_order = relations.times is not None and isinstance(asked, str)
-    return min(n_folds, _FEW_FOLDS) if in_order else n_folds
+    return min(n_folds, _FOLDS) if in_order else n_folds
 
 
 def split_folds(samples: Samples, rng: np.random.RandomState, n_folds: int, /) -> list[MemberFold]:

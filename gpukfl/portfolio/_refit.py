@@ -46,12 +46,14 @@ Refit = Literal["", "both", "instead"]  # none; one to all rows beside the folds
 _FEW_HELD_OUT = 0.1  # of the samples: without these a fit is as good
 
 
-def choose_refit(asked: bool | str, trainer: MemberTrainer, n: int, run: Run, /) -> Refit:
+def choose_refit(
+    asked: bool | str, trainer: MemberTrainer, n: int, run: Run, /, *, related: bool = False
+) -> Refit:
     """Return whether members are refitted to all rows, as chosen or if time allows.
 
     It pays where folds lack an eighth of the rows, or half: a blend of their models alone errs by
-    more. Fits to all of very few rows err in their own ways by as much. Where some rows are never
-    held out, as the first of all times, folds have seen too little.
+    more. Fits to all of very few rows err in their own ways by as much. Where rows are `related`
+    and some are never held out, as the first of all times, folds have seen too little.
     """
     if trainer.stopped:
         return ""
@@ -59,8 +61,8 @@ def choose_refit(asked: bool | str, trainer: MemberTrainer, n: int, run: Run, /)
         return "instead" if n < FEW or asked else ""
     folds, standings = trainer.fitter.folds, trainer.standings
     several, lacking = len(folds) > 1, len(folds[0].outside) / n
-    related = several and folds[0].source.inside.relations is not None
-    if asked == BESIDE or (related and sum(len(fold.outside) for fold in folds) < n):
+    related = related and several and sum(len(fold.outside) for fold in folds) < n
+    if asked == BESIDE or related:
         return BESIDE if asked == BESIDE else "instead"
     pays = lacking > _FEW_HELD_OUT
     if several:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 import numpy as np
@@ -25,6 +25,7 @@ from gpukfl.methods import (
     weighted_quantile,
 )
 from gpukfl.partitioned._rows import Rows
+from gpukfl.tables._relations import deal_groups
 
 # ------------------------------------------------------------------------------- quantiles
 
@@ -205,6 +206,16 @@ class Residuals:
         check_target_values(residuals, spreads)
         scores = residuals / spreads
         return cls(scores, groups, int(groups.max()) + 1, unit_weights(weights, len(scores)))
+
+    def count_less(self, together: np.ndarray | None, /) -> Residuals:
+        r"""Return the residuals with weights that sum to how many rows they are worth.
+
+        Of m rows of a group whose sizes of residuals are correlated by :math:`\rho`, a mean is as
+        certain as of :math:`m / (1 + (m - 1) \rho)` (Kish, "Survey Sampling", 1965, 5.4).
+        """
+        if together is None:
+            return self
+        return replace(self, weights=self.weights * _worth(np.abs(self.scores), together))
 
     @property
     def is_sound(self) -> bool:
@@ -506,6 +517,7 @@ class Uncertainty:
         *,
         rng: np.random.RandomState,
         max_time: float | None = None,
+        together: np.ndarray | None = None,
     ) -> Uncertainty:
         """Fit spreads to out-of-fold residuals, and standardise these.
 
@@ -525,6 +537,9 @@ class Uncertainty:
         max_time : float, optional
             Seconds for spreads. Where the first ones say that all take longer, or it is 0, the
             spread is 1, which takes no time; below 20 rows it is in any case.
+        together : host array of int, shape (n,), optional
+            Groups of rows whose residuals are alike: quantiles count them as fewer rows, and of one
+            hold-out the parts are whole groups.
 
         Returns
         -------
@@ -544,7 +559,7 @@ class Uncertainty:
         left = Y - predicted
         check_target_values(left, np.ones(1))
         n_models = int(np.max(folds)) + 1
-        groups, models = _spread_groups(folds, n_models, rng)
+        groups, models = _spread_groups(folds, n_models, rng, together)
         Z, used = np.concatenate([X, predicted], axis=1), unit_weights(weights, len(Y))
         seen = (used > 0) & (groups != np.arange(len(models))[:, None])
         n_centers = min(CENTERS, int(seen.sum(axis=1).min()) // _ROWS_TO_A_CENTER)
@@ -567,12 +582,12 @@ class Uncertainty:
         )
         if not spreads:
             plain = Residuals.standardize(left, folds, weights=weights)
-            return cls(plain, np.ones_like(left), [], np.arange(n_models))
+            return cls(plain.count_less(together), np.ones_like(left), [], np.arange(n_models))
         sizes = np.empty_like(left)
         for g, spread in enumerate(spreads):
             sizes[groups == g] = spread(Z[groups == g])
         scaled = Residuals.standardize(left, groups, spreads=sizes, weights=weights)
-        return cls(scaled, sizes, spreads, models)
+        return cls(scaled.count_less(together), sizes, spreads, models)
 
     def is_sound(self, n_features: int, n_models: int, /) -> bool:
         """Whether it is valid for so many columns and fold models."""
@@ -735,13 +750,35 @@ def _learn_spreads(
 
 
 def _spread_groups(
-    folds: np.ndarray, n_models: int, rng: np.random.RandomState
+    folds: np.ndarray, n_models: int, rng: np.random.RandomState, together: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the groups for spreads, and the model of each."""
     if n_models > 1:
         return np.asarray(folds), np.arange(n_models)
+    if together is not None and len(np.unique(together)) >= _PARTS:
+        return deal_groups(together, _PARTS, rng), np.zeros(_PARTS, dtype=np.int64)
     parts = rng.permutation(len(folds)) % _PARTS
     return parts, np.zeros(_PARTS, dtype=np.int64)
+
+
+def _worth(sizes: np.ndarray, together: np.ndarray) -> float:
+    """Return how many independent rows a row is worth, by the ranks of sizes (n, t) in groups."""
+    _, codes, counts = np.unique(together, return_inverse=True, return_counts=True)
+    codes, n, n_groups = codes.reshape(-1), len(together), len(counts)
+    if n_groups in (1, n):
+        return 1.0 / n if n_groups == 1 else 1.0
+    mean_size = float(np.sum(counts.astype(np.float64) ** 2)) / n
+    usual = (n - mean_size) / (n_groups - 1.0)
+    worth = 1.0
+    for column in sizes.T:
+        ranks = np.argsort(np.argsort(column)) / n - 0.5
+        means = np.bincount(codes, weights=ranks) / counts
+        between = float(counts @ (means - ranks.mean()) ** 2) / (n_groups - 1.0)
+        within = float(np.sum((ranks - means[codes]) ** 2)) / (n - n_groups)
+        total = between + (usual - 1.0) * within
+        shared = max((between - within) / total, 0.0) if total > 0 else 0.0
+        worth = min(worth, 1.0 / (1.0 + (mean_size - 1.0) * shared))
+    return worth
 
 
 def _as_2d(Y: np.ndarray) -> np.ndarray:

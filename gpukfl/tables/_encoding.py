@@ -281,6 +281,7 @@ class Encoding(Listed):
         impute: str = "median",
         weights: np.ndarray | None = None,
         random_state: int = 0,
+        blocks: np.ndarray | None = None,
     ) -> tuple[Self, np.ndarray]:
         """Learn from rows, and encode them.
 
@@ -302,6 +303,8 @@ class Encoding(Listed):
             Of the rows; medians are of rows alike.
         random_state : int, default=0
             Draws the folds of the cross-fit, and rows of models of missing numbers.
+        blocks : array of int, shape (n,), optional
+            Folds 0, 1, ... of the cross-fit, in place of those that are drawn.
 
         Returns
         -------
@@ -326,6 +329,7 @@ class Encoding(Listed):
             impute=impute,
             weights=weights,
             random_state=random_state,
+            blocks=blocks,
         )
 
     @classmethod
@@ -341,6 +345,7 @@ class Encoding(Listed):
         impute: str = "median",
         weights: np.ndarray | None = None,
         random_state: int = 0,
+        blocks: np.ndarray | None = None,
         dtype: Any = np.float64,
     ) -> tuple[Self, np.ndarray]:
         """Learn as `learn` does, from codes that come column by column.
@@ -351,7 +356,7 @@ class Encoding(Listed):
         ----------
         columns : iterable of arrays, shape (n,)
             Of `Table.code_columns`.
-        coded, y, n_classes, impute, weights, random_state
+        coded, y, n_classes, impute, weights, random_state, blocks
             As of `learn`.
         n : int
             Rows.
@@ -380,7 +385,7 @@ class Encoding(Listed):
         for j, codes, one in one_by_one(columns, coded):
             own = None
             if one.levels:
-                learned, own = learn_lookup(codes, one, Y, weights, random_state)
+                learned, own = learn_lookup(codes, one, Y, weights, random_state, blocks)
                 known.append(learned)
             else:
                 known.append(_median(codes, one))

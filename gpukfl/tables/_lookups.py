@@ -130,16 +130,21 @@ def learn_lookup(
     Y: np.ndarray | None,
     weights: np.ndarray | None,
     random_state: int,
+    blocks: np.ndarray | None = None,
     /,
 ) -> tuple[Lookup, np.ndarray | None]:
     """Learn the lookup of a column's levels, and cross-fitted means (n, t) of training rows.
 
-    These are means by rows of other folds, of levels that are told by them.
+    These are means by rows of other folds, of levels that are told by them. Folds are `blocks` (n,)
+    of rows that hang together, or drawn.
     """
     n = len(codes)
     cross = coded.levels > FEW and Y is not None
-    fold = _folds(n, random_state) if cross else np.zeros(n, dtype=np.int8)
-    n_folds = min(FOLDS, n) if cross else 1
+    fold, n_folds = np.zeros(n, dtype=np.int8), 1
+    if cross and blocks is not None:
+        fold, n_folds = blocks, int(blocks.max()) + 1
+    elif cross:
+        fold, n_folds = _folds(n, random_state), min(FOLDS, n)
     levels = look_up_rows(codes, coded.levels + 2)
     sums = LevelSums.from_rows(
         levels, coded.levels + 2, Y if cross else None, weights, fold, n_folds

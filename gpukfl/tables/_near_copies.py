@@ -1,4 +1,4 @@
-"""Rows that come in clusters of nearly equal ones, of which ordinary folds see some on both sides."""
+"""Rows that come in clusters of nearly equal ones, which ordinary folds have on both sides."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def warn_near_copies(X: Any, /) -> None:
     """
     if has_near_copies(X):
         warn(
-            "most rows come in clusters of nearly equal rows: if these are repeated measurements of "
-            "the same subjects, scores and intervals hold for known subjects alone; "
+            "most rows come in clusters of nearly equal rows: where these are measurements of the "
+            "same subjects, scores and intervals hold for known subjects alone; "
             "groups=<which subject each row is of> makes them those of new ones"
         )
 
@@ -90,7 +90,7 @@ def _look_at_rows(X: Any) -> np.ndarray | None:
 
 def _numbers(X: Any) -> np.ndarray | None:
     """Return an array of numbers on the host in float64; None of other values."""
-    some = X[:, :_COLUMNS]
+    some = X[:, : min(_COLUMNS, X.shape[1])]
     host = to_host(take_rows(some, np.arange(X.shape[0])))
     return host.astype(np.float64) if host.dtype.kind in "fiu" else None
 

@@ -28,7 +28,7 @@ from gpukfl.inspection import Description, Importances
 from gpukfl.partitioned import Collections, Read, name_partition_in_errors
 from gpukfl.tables._encoding import Encoding, fits
 from gpukfl.tables._lookups import FOLDS, LevelSums, look_up_rows, make_lookup
-from gpukfl.tables._relations import drop_columns
+from gpukfl.tables._relations import Relations, drop_columns
 from gpukfl.tables._schema import columns_text, infer_schema, sum_partitions
 from gpukfl.tables._table import Table
 from gpukfl.tables._training import SAMPLE, Dataset
@@ -63,6 +63,7 @@ class Reader:
         classes: bool,
         impute: str,
         seed: int,
+        relations: Relations | None = None,
     ) -> tuple[Self, np.ndarray]:
         """Learn from training rows with targets or labels; also return the encoded rows."""
         n_classes = 0
@@ -79,6 +80,7 @@ class Reader:
             impute=impute,
             weights=weights,
             random_state=seed,
+            blocks=None if relations is None else relations.cross_fit_blocks(seed),
         )
         return cls(table, encoding), rows
 
@@ -180,6 +182,7 @@ def encode_training_data(
         classes=classes,
         impute=impute,
         seed=int(rng.randint(2**31 - 1)),
+        relations=data.relations,
     )
     if many is None:
         return Encoded(rows, reader.names, reader, reader)

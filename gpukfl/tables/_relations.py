@@ -36,6 +36,7 @@ _FEWEST = 2  # rows of a fit
 _FIRST = 0.5  # share of the rows, the earliest, that no fold of times holds out
 _LATEST = 0.2  # share of the rows, the last ones, that are held out once
 _NAMED = ("groups", "time")  # what may be the name of a column
+_CROSS_FIT = 5  # blocks
 _MICROSECOND = np.timedelta64(1, "us")
 
 # ----------------------------------------------------------------------------------- given
@@ -267,6 +268,10 @@ class Relations:
         if found or self.sides is None or self.groups is None:
             return found
         return replace(self, sides=None)._own_splits(rng, n_folds, share, classes)
+
+    def cross_fit_blocks(self, seed: int, /) -> np.ndarray | None:
+        """Return blocks (n,) by which means of targets are learned from the others."""
+        return self.blocks(np.random.RandomState(seed), _CROSS_FIT)
 
     def blocks(self, rng: np.random.RandomState, count: int, /) -> np.ndarray | None:
         """Return blocks (n,) of rows of which each is left out of a fit to all others.

@@ -101,16 +101,20 @@ class Dataset:
             self, X=X, y=y, sample_weight=weights, n_dropped=dropped, relations=relations
         )
 
+    def with_splits(self) -> Dataset:
+        """Return the data set, of which rows can be held out as they hang together."""
+        if self.relations is not None:
+            self.relations.check()
+        return self
+
     def checked(self) -> Dataset:
         """Return the data set, of which rows can be held out as they hang together.
 
         Where nothing is known of that, it warns of clusters of nearly equal rows.
         """
-        if self.relations is not None:
-            self.relations.check()
-        elif self.everything is None:
+        if self.relations is None and self.everything is None:
             warn_near_copies(self.X)
-        return self
+        return self.with_splits()
 
 
 def check_not_related(given: GivenRelations | Relations | None, where: str, /) -> None:
@@ -224,7 +228,14 @@ def read_arrays(
 
 
 def read_test_data(
-    X: Any, y: Any, sample_weight: Any = None, /, *, target: str, named: bool = True
+    X: Any,
+    y: Any,
+    sample_weight: Any = None,
+    given: GivenRelations = NOTHING_GIVEN,
+    /,
+    *,
+    target: str,
+    named: bool = True,
 ) -> Dataset:
     """Read rows with targets by which a fitted model is judged, as `read_training_data` does.
 
@@ -233,7 +244,8 @@ def read_test_data(
     a frame where columns are to be `named`.
     """
     X, y, name = split_target(X, y)
-    data = pair_rows(Dataset(X, order_targets(y, name or target), sample_weight, name))
+    related = _relate(X, order_targets(y, name or target), sample_weight, given)
+    data = pair_rows(replace(related, target_name=name))
     return drop_missing_targets(data, named=named)
 
 
