@@ -27,7 +27,7 @@ Evaluate = Callable[[Array], np.ndarray]  # rows (m, d) -> host values (m, t)
 
 
 @dataclass(frozen=True, eq=False)
-class Games:
+class ShapleyGames:
     """The games of n rows x against G background rows b.
 
     Attributes
@@ -85,7 +85,7 @@ class Games:
         return np.concatenate(parts)
 
 
-def _mix(games: Games, row: np.ndarray, other: np.ndarray, mask: np.ndarray) -> Array:
+def _mix(games: ShapleyGames, row: np.ndarray, other: np.ndarray, mask: np.ndarray) -> Array:
     X, B = games.X, games.background
     if is_host(X):
         return np.where(mask, to_host(X)[row], to_host(B)[other])
@@ -116,12 +116,12 @@ def subset_weights(p: int, /) -> np.ndarray:
     return np.where(inside.T, with_j, -without)
 
 
-def subset_contributions(games: Games, /) -> np.ndarray:
+def subset_contributions(games: ShapleyGames, /) -> np.ndarray:
     """Return exact Shapley values of every x against every b.
 
     Parameters
     ----------
-    games : Games
+    games : ShapleyGames
         Of at most 12 players.
 
     Returns
@@ -167,12 +167,12 @@ def draw_orders(p: int, count: int, rng: np.random.RandomState, /) -> np.ndarray
     return np.stack([orders, orders[:, ::-1]], axis=1)
 
 
-def order_contributions(games: Games, orders: np.ndarray, /) -> np.ndarray:
+def order_contributions(games: ShapleyGames, orders: np.ndarray, /) -> np.ndarray:
     """Return what players add to f as they change from b to x one after another.
 
     Parameters
     ----------
-    games : Games
+    games : ShapleyGames
         n rows, G background rows.
     orders : host array of int, shape (G, W, p)
         Orders of the players, for each background row.
@@ -203,7 +203,7 @@ def order_contributions(games: Games, orders: np.ndarray, /) -> np.ndarray:
 
 
 @dataclass(eq=False)
-class Estimate:
+class ShapleyEstimate:
     """The mean over background rows, of which some may not have been taken yet.
 
     Attributes

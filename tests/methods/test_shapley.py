@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpukfl.methods import (
-    Estimate,
-    Games,
+    ShapleyEstimate,
+    ShapleyGames,
     draw_orders,
     order_contributions,
     subset_contributions,
@@ -29,7 +29,7 @@ def curved(X):
 
 
 def make_games(f, X, B, players=PLAYERS):
-    return Games(f, X, B, f(X), f(B), players)
+    return ShapleyGames(f, X, B, f(X), f(B), players)
 
 
 def draw(n=3, g=4, d=5):
@@ -153,7 +153,7 @@ def test_rows_are_mixed_where_they_live(on):
         kinds.append(rows)
         return curved(on.host(rows))
 
-    games = Games(f, on.put(X), on.put(B), curved(X), curved(B), PLAYERS)
+    games = ShapleyGames(f, on.put(X), on.put(B), curved(X), curved(B), PLAYERS)
     found = subset_contributions(games)
     on.assert_lives_here(kinds[0])
     np.testing.assert_allclose(found, subset_contributions(make_games(curved, X, B)), atol=1e-12)
@@ -176,7 +176,9 @@ def test_too_many_players_for_all_subsets():
 
 
 def estimate(found, at, baseline=None, n_background=None, **how):
-    made = Estimate(at.mean(axis=0) if baseline is None else baseline, n_background or len(at))
+    made = ShapleyEstimate(
+        at.mean(axis=0) if baseline is None else baseline, n_background or len(at)
+    )
     made.add(found, at, **how)
     return made
 
