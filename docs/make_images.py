@@ -210,7 +210,8 @@ def portfolio() -> Figure:
 
 def explained() -> Figure:
     """Draw what columns add to the predictions for all people, and for one of them."""
-    X, y = diabetes()
+    X, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
+    X = X.rename(columns=MEASURED)
     model = gpukfl.fit(X, y, effort="quick", backend="numpy", random_state=0)
     found = model.explain(X[:200])
     figure = Figure(figsize=(11.0, 4.4), layout="constrained")

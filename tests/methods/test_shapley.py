@@ -125,6 +125,18 @@ def test_sums_over_columns_are_exact_by_any_order():
     np.testing.assert_allclose(found[:, :, 0], subset_contributions(games), atol=1e-13)
 
 
+def test_sums_of_functions_of_two_columns_are_exact_by_an_order_and_its_reverse():
+    X, B = draw()
+
+    def pairwise(rows):
+        found = np.sin(rows[:, 0] * rows[:, 4]) + rows[:, 2] * rows[:, 4] ** 2 + rows[:, 0]
+        return found[:, None]
+
+    games = make_games(pairwise, X, B)
+    found = order_contributions(games, draw_orders(4, len(B), np.random.RandomState(0)))
+    np.testing.assert_allclose(found.mean(axis=2), subset_contributions(games), atol=1e-13)
+
+
 def test_equal_columns_are_not_evaluated():
     X, B = RNG.standard_normal((1, 5)), np.empty((1, 5))
     X[0, 4], B[0] = 2.0, X[0]
