@@ -216,8 +216,12 @@ class ShapleyEstimate:
 
     baseline: np.ndarray
     n_background: int
-    count: int = 0
     _sums: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def count(self) -> int:
+        """How many background rows were taken."""
+        return int(self._sums.get("count", 0))
 
     def add(self, found: np.ndarray, at_background: np.ndarray, /, *, exact: bool = False) -> None:
         """Add contributions (n, G, R, p, t) of R draws against each of G rows, with f (G, t).
@@ -234,13 +238,13 @@ class ShapleyEstimate:
             "gap": gap.sum(axis=1),
             "gap_square": (gap**2).sum(axis=1),
             "share": n_rows / n_draws,
+            "count": n_rows,
         }
         if exact or n_draws > 1:
             variance = 0.0 * mean if exact else found.var(axis=2, ddof=1)
             parts |= {"variance": variance.sum(axis=1), "n_variances": n_rows}
-        for name, part in parts.items():
-            self._sums[name] = self._sums.get(name, 0.0) + part
-        self.count += n_rows
+        # At once, so that an interruption leaves the sums of whole blocks
+        self._sums = self._sums | {k: self._sums.get(k, 0.0) + one for k, one in parts.items()}
 
     def contributions(self, at_rows: np.ndarray, /) -> np.ndarray:
         """Return estimates (n, p, t) of sum f(x) - baseline, for f (n, t) at the rows.

@@ -214,6 +214,20 @@ def test_they_sum_to_the_prediction_whatever_was_taken(taken):
     assert np.isnan(made.standard_errors()).all() == (taken < 3)
 
 
+def test_what_is_linear_in_the_background_values_needs_two_rows():
+    """Contributions that f there tells are exact, whichever rows were taken."""
+    players = np.arange(2)
+    X, B = np.array([[5.0, -1.0]]), np.repeat(RNG.standard_normal((9, 1)), 2, axis=1) + [0.0, 3.0]
+
+    def f(rows):
+        return rows.sum(axis=1, keepdims=True)
+
+    found = subset_contributions(make_games(f, X, B, players))
+    made = estimate(found[:, :2, None], f(B)[:2], f(B).mean(axis=0), len(B))
+    exact = (X - B.mean(axis=0))[:, :, None]
+    np.testing.assert_allclose(made.contributions(f(X)), exact, atol=1e-12)
+
+
 def test_errors_are_those_of_orders():
     """Of many draws the deviation is what is stated."""
     X, B = RNG.standard_normal((2, 5)), RNG.standard_normal((6, 5))
