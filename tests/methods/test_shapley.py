@@ -217,7 +217,7 @@ def test_they_sum_to_the_prediction_whatever_was_taken(taken):
 def test_what_is_linear_in_the_background_values_needs_two_rows():
     """Contributions that f there tells are exact, whichever rows were taken."""
     players = np.arange(2)
-    X, B = np.array([[5.0, -1.0]]), np.repeat(RNG.standard_normal((9, 1)), 2, axis=1) + [0.0, 3.0]
+    X, B = np.array([[5.0, -1.0]]), np.array([0.0, 3.0]) + RNG.standard_normal((9, 1))
 
     def f(rows):
         return rows.sum(axis=1, keepdims=True)
