@@ -208,6 +208,19 @@ def portfolio() -> Figure:
     return figure
 
 
+def explained() -> Figure:
+    """Draw what columns add to the predictions for all people, and for one of them."""
+    X, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
+    X = X.rename(columns=MEASURED)
+    model = gpukfl.fit(X, y, effort="quick", backend="numpy", random_state=0)
+    found = model.explain(X[:200])
+    figure = Figure(figsize=(11.0, 4.4), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    found.plot_summary(ax=left)
+    found.plot_row(int(np.argmax(found.prediction)), ax=right)
+    return figure
+
+
 def which_method() -> Figure:
     """Draw mean accuracy over the benchmark's sets against the time of a fit."""
     rows = pd.DataFrame(json.loads((RESULTS / "bench_portfolio_sets.json").read_text())["rows"])
@@ -248,6 +261,7 @@ PICTURES: dict[str, Callable[[], Figure]] = {
         regfeal,
         kernel_ridge,
         portfolio,
+        explained,
         which_method,
     )
 }

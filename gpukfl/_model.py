@@ -639,8 +639,8 @@ class Model(Shown):
         Interventional Shapley values [1]_, by antithetic pairs of orders [2]_: 2 (p - 1)
         predictions for each pair of p columns, fewer where the row and b share values. With at most
         5 columns or groups they are exact. Each pair walks from one background row to the row; f at
-        background rows that were not taken is a control variate. A function that is a sum over
-        columns is explained exactly by any orders, up to the background rows that were taken.
+        background rows that were not taken is a control variate. A sum of functions of at most two
+        columns each is explained exactly by any pair, against each background row that is taken.
 
         Models explain new rows. Where a blend remembers a row of its fit, all columns share what it
         remembers equally. Columns that are left out, such as identifiers, contribute 0.

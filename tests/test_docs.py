@@ -10,7 +10,16 @@ import sys
 import pytest
 
 ROOT = pathlib.Path(__file__).parents[1]
-GUIDES = ("groups_and_time", "uncertainty", "inference", "report", "tables", "cluster", "deploy")
+GUIDES = (
+    "groups_and_time",
+    "uncertainty",
+    "inference",
+    "report",
+    "explain",
+    "tables",
+    "cluster",
+    "deploy",
+)
 PAGES = (
     "README.md",
     pytest.param("docs/quickstart.md", marks=pytest.mark.slow),

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from gpukfl._version import __version__
+from gpukfl.cli._explain import run_explain
 from gpukfl.cli._files import check_writable, try_to_write, write_whole
 from gpukfl.cli._fit import run_describe, run_fit
 from gpukfl.cli._predict import run_predict
@@ -123,6 +124,8 @@ def make_parser() -> argparse.ArgumentParser:
     commands = made.add_subparsers(required=True, metavar="COMMAND")
     _add_fit(commands.add_parser("fit", help="train on a table, score on held-out rows, report"))
     _add_predict(commands.add_parser("predict", help="predict with a saved model"))
+    explain = commands.add_parser("explain", help="what each column adds to predictions of rows")
+    _add_explain(explain)
     describe = commands.add_parser("describe", help="say what each column of a table is")
     _add_table(describe, "none: all are described alike")
     describe.set_defaults(run=run_describe)
@@ -242,6 +245,40 @@ def _add_predict(predict_parser: argparse.ArgumentParser) -> None:
         help="write here: .csv, .csv.gz or .parquet (default: standard output, as CSV)",
     )
     predict_parser.set_defaults(run=run_predict)
+
+
+def _add_explain(explain_parser: argparse.ArgumentParser) -> None:
+    add = explain_parser.add_argument
+    add("model", help="file that `gpukfl fit --out` wrote")
+    add("data", help=f"table with the model's columns: {_TABLE}; or a folder of tables")
+    add("more", nargs="*", metavar="FILE", help="more tables, whose rows follow")
+    _add_reading(explain_parser)
+    add(
+        "--background",
+        metavar="FILE",
+        help="rows to compare with, such as those of the fit (default: those that a blend kept)",
+    )
+    add(
+        "--group",
+        metavar="NAME=COLUMN,COLUMN",
+        action="append",
+        default=[],
+        help="columns that are explained together; may be repeated",
+    )
+    add(
+        "--output",
+        default="auto",
+        choices=("auto", "log_odds", "probability"),
+        help="of classes: log odds (default) or probabilities",
+    )
+    add("--max-time", type=float, metavar="SECONDS", help="time for everything")
+    add("--random-state", type=int, default=0)
+    add(
+        "--out",
+        metavar="FILE",
+        help="write here: .csv, .csv.gz or .parquet (default: standard output, as CSV)",
+    )
+    explain_parser.set_defaults(run=run_explain)
 
 
 def _add_selftest(selftest_parser: argparse.ArgumentParser) -> None:

@@ -34,10 +34,10 @@ def run_predict(options: argparse.Namespace) -> int:
     files = expand_files([options.data, *options.more], TABLES, what="tables")
     for file in files:
         check_writable("--out", options.out, source=file)
-    write = _make_writer(options.out)
+    write = make_writer(options.out)
     model = _model.load(options.model)
     wanted = {"probabilities": options.probabilities, "interval": options.interval}
-    rows = (_read_rows(model, file, options.decimal, options.na) for file in files)
+    rows = (read_rows(model, file, options.decimal, options.na) for file in files)
     found = pd.concat([_prediction_frame(model, one, **wanted) for one in rows])
     failed, said = try_to_write("predictions", options.out, lambda _: write(found))
     if failed:
@@ -47,7 +47,7 @@ def run_predict(options: argparse.Namespace) -> int:
     return 0
 
 
-def _read_rows(model: Model, file: str, decimal: str | None, na: list[str] | None) -> Any:
+def read_rows(model: Model, file: str, /, decimal: str | None, na: list[str] | None) -> Any:
     """Read the columns of a table that the model takes."""
     from gpukfl.datasets import load_frame
 
@@ -86,7 +86,7 @@ def _as_2d(of_rows: Any) -> np.ndarray:
     return host.reshape(len(host), -1)
 
 
-def _make_writer(path: str | None) -> Callable[[Any], None]:
+def make_writer(path: str | None) -> Callable[[Any], None]:
     """Return a function that writes a frame as Parquet or CSV, by the file's suffix."""
     if path is None:
         if sys.stdout is None:

@@ -34,8 +34,8 @@ from gpukfl.estimators._run import current_report
 from gpukfl.estimators._validation import validate_samples
 from gpukfl.inspection import Explanation, Waterfall
 from gpukfl.methods import (
-    Estimate,
-    Games,
+    ShapleyEstimate,
+    ShapleyGames,
     draw_orders,
     order_contributions,
     subset_contributions,
@@ -400,12 +400,12 @@ def _contributions(
         parts = []
         for first in range(0, len(values), step):
             chunk = slice(first, min(first + step, len(values)))
-            games = Games(function, rows[chunk, :], others, values[chunk], at, players)
+            games = ShapleyGames(function, rows[chunk, :], others, values[chunk], at, players)
             parts.append(_play(games, orders))
         yield np.concatenate(parts), at
 
 
-def _play(games: Games, orders: np.ndarray | None) -> np.ndarray:
+def _play(games: ShapleyGames, orders: np.ndarray | None) -> np.ndarray:
     """Return contributions (n, G, R, p, t), by orders (G, R, 2, p) or by all subsets."""
     if orders is None:
         return subset_contributions(games)[:, :, None]
@@ -431,7 +431,10 @@ class Clock:
 
 
 def _estimate(
-    blocks: Iterator[tuple[np.ndarray, np.ndarray]], found: Estimate, plan: Plan, clock: Clock
+    blocks: Iterator[tuple[np.ndarray, np.ndarray]],
+    found: ShapleyEstimate,
+    plan: Plan,
+    clock: Clock,
 ) -> None:
     """Add blocks to an estimate until time is over or the user stops it."""
     report, why = current_report(), ""
@@ -503,7 +506,7 @@ def explain_rows(
     others = asarray_like(to_host(background.rows), rows)
     known, values = Background(others, background.values), function(rows)
     plan = make_plan(len(values), len(used), len(known.values), n_walks)
-    found = Estimate(known.values.mean(axis=0), len(known.values))
+    found = ShapleyEstimate(known.values.mean(axis=0), len(known.values))
     blocks = _contributions(function, rows, values, known, of_column, plan, rng)
     _estimate(blocks, found, plan, clock)
     return _make_explanation(function, rows, values, found, names, used, owner)
@@ -563,7 +566,7 @@ def _make_explanation(
     function: RowFunction,
     rows: Array,
     values: np.ndarray,
-    found: Estimate,
+    found: ShapleyEstimate,
     names: tuple[str, ...],
     used: np.ndarray,
     owner: np.ndarray,

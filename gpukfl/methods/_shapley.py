@@ -27,7 +27,7 @@ Evaluate = Callable[[Array], np.ndarray]  # rows (m, d) -> host values (m, t)
 
 
 @dataclass(frozen=True, eq=False)
-class Games:
+class ShapleyGames:
     """The games of n rows x against G background rows b.
 
     Attributes
@@ -85,7 +85,7 @@ class Games:
         return np.concatenate(parts)
 
 
-def _mix(games: Games, row: np.ndarray, other: np.ndarray, mask: np.ndarray) -> Array:
+def _mix(games: ShapleyGames, row: np.ndarray, other: np.ndarray, mask: np.ndarray) -> Array:
     X, B = games.X, games.background
     if is_host(X):
         return np.where(mask, to_host(X)[row], to_host(B)[other])
@@ -116,12 +116,12 @@ def subset_weights(p: int, /) -> np.ndarray:
     return np.where(inside.T, with_j, -without)
 
 
-def subset_contributions(games: Games, /) -> np.ndarray:
+def subset_contributions(games: ShapleyGames, /) -> np.ndarray:
     """Return exact Shapley values of every x against every b.
 
     Parameters
     ----------
-    games : Games
+    games : ShapleyGames
         Of at most 12 players.
 
     Returns
@@ -167,12 +167,12 @@ def draw_orders(p: int, count: int, rng: np.random.RandomState, /) -> np.ndarray
     return np.stack([orders, orders[:, ::-1]], axis=1)
 
 
-def order_contributions(games: Games, orders: np.ndarray, /) -> np.ndarray:
+def order_contributions(games: ShapleyGames, orders: np.ndarray, /) -> np.ndarray:
     """Return what players add to f as they change from b to x one after another.
 
     Parameters
     ----------
-    games : Games
+    games : ShapleyGames
         n rows, G background rows.
     orders : host array of int, shape (G, W, p)
         Orders of the players, for each background row.
@@ -203,7 +203,7 @@ def order_contributions(games: Games, orders: np.ndarray, /) -> np.ndarray:
 
 
 @dataclass(eq=False)
-class Estimate:
+class ShapleyEstimate:
     """The mean over background rows, of which some may not have been taken yet.
 
     Attributes
@@ -216,8 +216,12 @@ class Estimate:
 
     baseline: np.ndarray
     n_background: int
-    count: int = 0
     _sums: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def count(self) -> int:
+        """How many background rows were taken."""
+        return int(self._sums.get("count", 0))
 
     def add(self, found: np.ndarray, at_background: np.ndarray, /, *, exact: bool = False) -> None:
         """Add contributions (n, G, R, p, t) of R draws against each of G rows, with f (G, t).
@@ -234,13 +238,13 @@ class Estimate:
             "gap": gap.sum(axis=1),
             "gap_square": (gap**2).sum(axis=1),
             "share": n_rows / n_draws,
+            "count": n_rows,
         }
         if exact or n_draws > 1:
             variance = 0.0 * mean if exact else found.var(axis=2, ddof=1)
             parts |= {"variance": variance.sum(axis=1), "n_variances": n_rows}
-        for name, part in parts.items():
-            self._sums[name] = self._sums.get(name, 0.0) + part
-        self.count += n_rows
+        # At once, so that an interruption leaves the sums of whole blocks
+        self._sums = self._sums | {k: self._sums.get(k, 0.0) + one for k, one in parts.items()}
 
     def contributions(self, at_rows: np.ndarray, /) -> np.ndarray:
         """Return estimates (n, p, t) of sum f(x) - baseline, for f (n, t) at the rows.

@@ -186,6 +186,25 @@ def test_a_sum_over_columns_is_exact(on):
     assert np.corrcoef(own.contributions.ravel(), exact.ravel())[0, 1] > 0.98
 
 
+def test_a_single_method_where_its_rows_live(on):
+    rows = on.put(X)
+    model = KernelRidgeRegressor(ridge=0.01, lengthscale=2.0, random_state=0).fit(rows, on.put(Y))
+    found = model.explain(rows[:4, :], background=rows)
+    assert found.contributions.dtype == found.prediction.dtype == np.float64
+    predicted = on.host(model.predict(rows[:4, :]))
+    np.testing.assert_allclose(found.prediction, predicted, atol=1e-4)
+    check_sums(found, found.prediction)
+    plain = KernelRidgeRegressor(ridge=0.01, lengthscale=2.0, random_state=0)
+    expected = plain.fit(on.rounded(X), on.rounded(Y)).explain(X[:4], background=X)
+    np.testing.assert_allclose(found.contributions, expected.contributions, atol=1e-3)
+
+
+def test_rows_of_dask_are_loaded_first(blend):
+    array = pytest.importorskip("dask.array")
+    with pytest.raises(TypeError, match="expected data in memory"):
+        blend.explain(array.from_array(X))
+
+
 def test_weights_draw_the_background():
     """Rows of no weight are not in the background."""
     weights = np.where(X[:, 0] > 0.0, 1.0, 0.0)
@@ -300,7 +319,7 @@ def test_first_rows_of_a_background_are_like_all():
 
 def test_an_interruption_keeps_what_is_done(wide, monkeypatch):
     monkeypatch.setattr(_explain, "_AT_ONCE", 1)  # one background row at a time
-    interrupt(monkeypatch, _explain.Estimate, "add", 5)
+    interrupt(monkeypatch, _explain.ShapleyEstimate, "add", 5)
     with pytest.warns(ConvergenceWarning, match="interrupted after 5 of 32 background rows"):
         found = wide.explain(WIDE[:3], background=WIDE)
     assert found.n_taken == 5
@@ -309,7 +328,7 @@ def test_an_interruption_keeps_what_is_done(wide, monkeypatch):
 
 
 def test_an_interruption_before_anything_is_done(wide, monkeypatch):
-    interrupt(monkeypatch, _explain.Estimate, "add", 0)
+    interrupt(monkeypatch, _explain.ShapleyEstimate, "add", 0)
     with pytest.raises(KeyboardInterrupt):
         wide.explain(WIDE[:3], background=WIDE)
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpukfl.methods import (
-    Estimate,
-    Games,
+    ShapleyEstimate,
+    ShapleyGames,
     draw_orders,
     order_contributions,
     subset_contributions,
@@ -29,7 +29,7 @@ def curved(X):
 
 
 def make_games(f, X, B, players=PLAYERS):
-    return Games(f, X, B, f(X), f(B), players)
+    return ShapleyGames(f, X, B, f(X), f(B), players)
 
 
 def draw(n=3, g=4, d=5):
@@ -125,6 +125,18 @@ def test_sums_over_columns_are_exact_by_any_order():
     np.testing.assert_allclose(found[:, :, 0], subset_contributions(games), atol=1e-13)
 
 
+def test_sums_of_functions_of_two_columns_are_exact_by_an_order_and_its_reverse():
+    X, B = draw()
+
+    def pairwise(rows):
+        found = np.sin(rows[:, 0] * rows[:, 4]) + rows[:, 2] * rows[:, 4] ** 2 + rows[:, 0]
+        return found[:, None]
+
+    games = make_games(pairwise, X, B)
+    found = order_contributions(games, draw_orders(4, len(B), np.random.RandomState(0)))
+    np.testing.assert_allclose(found.mean(axis=2), subset_contributions(games), atol=1e-13)
+
+
 def test_equal_columns_are_not_evaluated():
     X, B = RNG.standard_normal((1, 5)), np.empty((1, 5))
     X[0, 4], B[0] = 2.0, X[0]
@@ -153,7 +165,7 @@ def test_rows_are_mixed_where_they_live(on):
         kinds.append(rows)
         return curved(on.host(rows))
 
-    games = Games(f, on.put(X), on.put(B), curved(X), curved(B), PLAYERS)
+    games = ShapleyGames(f, on.put(X), on.put(B), curved(X), curved(B), PLAYERS)
     found = subset_contributions(games)
     on.assert_lives_here(kinds[0])
     np.testing.assert_allclose(found, subset_contributions(make_games(curved, X, B)), atol=1e-12)
@@ -176,7 +188,9 @@ def test_too_many_players_for_all_subsets():
 
 
 def estimate(found, at, baseline=None, n_background=None, **how):
-    made = Estimate(at.mean(axis=0) if baseline is None else baseline, n_background or len(at))
+    made = ShapleyEstimate(
+        at.mean(axis=0) if baseline is None else baseline, n_background or len(at)
+    )
     made.add(found, at, **how)
     return made
 
@@ -198,6 +212,20 @@ def test_they_sum_to_the_prediction_whatever_was_taken(taken):
     gaps = curved(X) - whole
     np.testing.assert_allclose(made.contributions(curved(X)).sum(axis=1), gaps, atol=1e-12)
     assert np.isnan(made.standard_errors()).all() == (taken < 3)
+
+
+def test_what_is_linear_in_the_background_values_needs_two_rows():
+    """Contributions that f there tells are exact, whichever rows were taken."""
+    players = np.arange(2)
+    X, B = np.array([[5.0, -1.0]]), np.array([0.0, 3.0]) + RNG.standard_normal((9, 1))
+
+    def f(rows):
+        return rows.sum(axis=1, keepdims=True)
+
+    found = subset_contributions(make_games(f, X, B, players))
+    made = estimate(found[:, :2, None], f(B)[:2], f(B).mean(axis=0), len(B))
+    exact = (X - B.mean(axis=0))[:, :, None]
+    np.testing.assert_allclose(made.contributions(f(X)), exact, atol=1e-12)
 
 
 def test_errors_are_those_of_orders():

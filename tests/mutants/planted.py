@@ -434,6 +434,20 @@ PLACES = [
         "tests/parity/test_nystrom_parity.py",
     ),
     Mutant(
+        "orders without their reverse",
+        "methods/_shapley.py",
+        "return np.stack([orders, orders[:, ::-1]], axis=1)",
+        "return np.stack([orders, orders], axis=1)",
+        "tests/methods/test_shapley.py",
+    ),
+    Mutant(
+        "a control variate of the wrong sign",
+        "methods/_shapley.py",
+        "return mean - slope * gap, np.maximum(square, 0.0)",
+        "return mean + slope * gap, np.maximum(square, 0.0)",
+        "tests/methods/test_shapley.py",
+    ),
+    Mutant(
         "host solves with the factor for its transpose",
         "linalg/_factor.py",
         "return solve_triangular(L, b, lower=True, trans=int(transposed), check_finite=False)",
