@@ -17,6 +17,7 @@ from gpukfl.core._places import Backend
 from gpukfl.core._warnings import collect_warnings, warn
 from gpukfl.estimators._classifier import count_labels
 from gpukfl.estimators._dask import find_client
+from gpukfl.estimators._learner import mean_start
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
 from gpukfl.partitioned import ClusterLostError, Collections, Parts, read_partitions
@@ -146,7 +147,8 @@ def _fit_turns(
 
 def _fit_to_all(entry: MemberResult, whole: MemberFold, left: float | None) -> Any:
     inside = whole.member_view(entry.member).inside
-    return entry.member.fit_clone(inside, entry.precedent, left)[0]
+    start = mean_start(entry.starts) or entry.precedent
+    return entry.member.fit_clone(inside, start, left)[0]
 
 
 # -------------------------------------------------------------------------------- in parts
