@@ -223,6 +223,17 @@ class WarmStart(Generic[Setting]):
     calibration: Calibration | SoftmaxCalibration | None
 
 
+def mean_start(starts: Sequence[WarmStart[Any]], /) -> WarmStart[Any] | None:
+    """Return the mean of several fits' results where settings have one, or the first; else None."""
+    if not starts:
+        return None
+    first, *others = starts
+    mean = getattr(first.setting, "mean_with", None)
+    if mean is None or not others:
+        return first
+    return replace(first, setting=mean([one.setting for one in others]))
+
+
 class Method(FoldMethod[Problem, Setting, Learned], Protocol[Problem, Setting, Learned, Fitted_co]):
     """A published method with its settings, as a frozen value without an estimator."""
 

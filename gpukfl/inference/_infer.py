@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sklearn.exceptions import ConvergenceWarning
 
+from gpukfl._accel.limits import one_blas_thread
 from gpukfl.core._checks import check_kind, check_number
 from gpukfl.core._warnings import warn
 from gpukfl.estimators._progress import show_progress
@@ -200,7 +201,7 @@ def infer(
         asked["interactions"] = lambda limit: interactions(
             model, data.X, data.y if held_out else None, max_time=limit, **of_pairs
         )
-    with show_progress(progress):
+    with show_progress(progress), one_blas_thread():
         parts, unfinished, is_interrupted = _run_parts(asked, limit)
     return Inference(
         name=type(subject.estimator).__name__,

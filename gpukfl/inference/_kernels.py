@@ -268,7 +268,8 @@ class Smoother:
 
 def reml_noise_ratio(K: np.ndarray, H: np.ndarray, y: np.ndarray, /) -> float:
     """Return the noise ratio of highest restricted likelihood, for K (n, n) and H (n, p)."""
-    return _maximise_reml(K, H, y)[0]
+    Q = _complement(H)
+    return _maximise_reml(Q.T @ K @ Q, Q.T @ y)[0]
 
 
 def best_kernel_share(
@@ -286,18 +287,26 @@ def best_kernel_share(
     share that is chosen freely follows the noise, of which its smoother's variance knows nothing.
     """
     columns = _independent_columns(roots[:, None] * H)
-    H, outer = roots[:, None] * H[:, columns], np.outer(roots, roots)
-    losses = [_maximise_reml(outer * (K + share * other), H, roots * y)[1] for share in shares]
+    Q, outer = _complement(roots[:, None] * H[:, columns]), np.outer(roots, roots)
+    first, second, z = Q.T @ (outer * K) @ Q, Q.T @ (outer * other) @ Q, Q.T @ (roots * y)
+    losses = [_maximise_reml(first + share * second, z)[1] for share in shares]
     best = int(np.argmin(losses))
     return shares[best if losses[0] - losses[best] > np.log(len(y)) else 0]
 
 
-def _maximise_reml(K: np.ndarray, H: np.ndarray, y: np.ndarray) -> tuple[float, float]:
-    """Return the noise ratio of highest restricted likelihood, and its shifted -2 log."""
-    Q = np.linalg.qr(H, mode="complete")[0][:, H.shape[1] :]
-    values, vectors = host_eigh(Q.T @ K @ Q)
+def _complement(H: np.ndarray) -> np.ndarray:
+    """Return an orthonormal basis (n, n - p) of what is orthogonal to features (n, p)."""
+    return np.linalg.qr(H, mode="complete")[0][:, H.shape[1] :]
+
+
+def _maximise_reml(K: np.ndarray, y: np.ndarray) -> tuple[float, float]:
+    """Return the noise ratio of highest restricted likelihood, and its shifted -2 log.
+
+    Of a kernel (m, m) and targets (m,) without the features.
+    """
+    values, vectors = host_eigh(K)
     values = np.clip(values, 0.0, None)
-    squares = (vectors.T @ (Q.T @ y)) ** 2
+    squares = (vectors.T @ y) ** 2
     scale = float(values.mean())
     if not squares.any():
         return 1.0, 0.0

@@ -8,7 +8,7 @@ import operator
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 
@@ -457,6 +457,18 @@ class MetricFit:
     status: Status
     history: History
     terms: KernelTerms | None = None  # of the kernel, where they were learned
+    n_fits: int = 1  # whose mean it is
+
+    def mean_with(self, others: Sequence[Any], /) -> MetricFit:
+        """Return the geometric mean of diagonal metrics, or this one where any is another map."""
+        every = [self, *others]
+        alike = all(isinstance(one, MetricFit) and one.C.shape == self.C.shape for one in every)
+        if not alike or self.C.ndim == 2:
+            return self
+        xp = array_namespace(self.C)
+        C = xp.exp(xp.mean(xp.stack([xp.log(one.C) for one in every]), axis=0))
+        ratio = float(np.exp(np.mean([np.log(one.ratio) for one in every])))
+        return replace(self, C=C, ratio=ratio, n_fits=len(every))
 
     def kernel(self, given: Kernel, /) -> Kernel:
         """Return the kernel that goes with the map, where one was given."""

@@ -172,6 +172,8 @@ class MemberResult:
         Of these rows.
     precedent : WarmStart or None
         What its first fit came to.
+    starts : list of WarmStart
+        What each of its fits came to.
     seconds : float
         That it took.
     rows : int
@@ -201,6 +203,7 @@ class MemberResult:
     predicted: list[np.ndarray] = field(default_factory=list)
     losses: np.ndarray = field(default_factory=lambda: np.zeros(0))
     precedent: WarmStart[Any] | None = None
+    starts: list[WarmStart[Any]] = field(default_factory=list)
     seconds: float = 0.0
     rows: int = 1
     steps: int | None = None
@@ -220,6 +223,8 @@ class MemberResult:
         """Add the result of a fold."""
         self.models.append(fit.model)
         self.predicted.append(fit.predicted)
+        if fit.precedent is not None:
+            self.starts.append(fit.precedent)
         if self.precedent is None:  # the same for all others, whatever is fitted at once
             self.precedent = fit.precedent
 

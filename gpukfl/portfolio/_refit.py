@@ -17,7 +17,7 @@ from gpukfl.core._places import Backend
 from gpukfl.core._warnings import collect_warnings, warn
 from gpukfl.estimators._classifier import count_labels
 from gpukfl.estimators._dask import find_client
-from gpukfl.estimators._learner import WarmStart
+from gpukfl.estimators._learner import WarmStart, mean_start
 from gpukfl.estimators._run import Run, current_report
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._workers import Shared, Workers
@@ -130,7 +130,7 @@ def _fit_all(
         late = max(one.expected_seconds(len(whole.inside)) for one in turn)
         if left is not None and (run.is_over() or late > left):
             return None
-        tasks = [(one.member, one.precedent) for one in turn]
+        tasks = [(one.member, mean_start(one.starts) or one.precedent) for one in turn]
         fit = partial(_fit_to_all, shared, left)
         with collect_warnings():
             if workers.count == 1:

@@ -12,7 +12,7 @@ from scipy.stats import multivariate_normal
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
-from gpukfl.core._results import Status
+from gpukfl.core._results import History, Status
 from gpukfl.kernels import Gaussian, Matern32, Matern52
 from gpukfl.linalg import CholeskyFactor
 from gpukfl.methods import (
@@ -23,7 +23,7 @@ from gpukfl.methods import (
     fit_metric,
     variances,
 )
-from gpukfl.methods._evidence import _Descent
+from gpukfl.methods._evidence import MetricFit, _Descent
 from gpukfl.operators import diagonal_map
 from gpukfl.partitioned._rows import Rows
 from gpukfl.solvers import LBFGS
@@ -459,3 +459,27 @@ def test_a_noise_ratio_nearby_is_the_best_of_its_neighbours(on_double, rng, weig
     assert value[1] >= criterion.evaluate(C, start)[1]
     power = math.log(found / start, 4)
     assert power == pytest.approx(round(power), abs=1e-9)
+
+
+def test_the_mean_of_metrics_is_geometric(on, rng):
+    shapes = [(4,), (2, 1, 4), (3, 4), (4,)]
+    metrics = [
+        MetricFit(
+            on.put(np.exp(rng.standard_normal(shape)), "float64"),
+            0.1 * (k + 1),
+            0.0,
+            Status.CONVERGED,
+            History(),
+        )
+        for k, shape in enumerate(shapes)
+    ]
+    alone, several, full, other = metrics
+    both = alone.mean_with([other])
+    np.testing.assert_allclose(on.host(both.C) ** 2, on.host(alone.C) * on.host(other.C))
+    assert both.ratio**2 == pytest.approx(0.1 * 0.4)
+    assert (alone.n_fits, both.n_fits) == (1, 2)
+    same = several.mean_with([several, several])
+    np.testing.assert_allclose(on.host(same.C), on.host(several.C))
+    assert alone.mean_with([several]) is alone  # of other kernels
+    assert full.mean_with([full]) is full  # no diagonal
+    assert alone.mean_with([None]) is alone

@@ -28,6 +28,7 @@ from sklearn.ensemble import RandomForestRegressor
 from sklearn.metrics import log_loss, r2_score
 
 import gpukfl
+from gpukfl import HKRRRegressor
 from gpukfl.inspection import Directions, Leaderboard
 from gpukfl.portfolio import Member, _importances, _train
 from gpukfl.portfolio import _base as _kept
@@ -142,6 +143,19 @@ def test_refitted_members_have_one_model_each():
     model = regressor(refit=True).fit(X, Y)
     assert {len(member.models) for member in model.members_} == {1}
     assert model.score(X, Y) > 0.9
+
+
+def test_the_last_fit_begins_from_the_mean_of_the_folds(monkeypatch):
+    starts, real = [], HKRRRegressor.fit_like
+
+    def noted(self, rows, y, weights, like, **options):
+        starts.append(like)
+        return real(self, rows, y, weights, like, **options)
+
+    monkeypatch.setattr(HKRRRegressor, "fit_like", noted)
+    regressor(members=["scales_standard"], refit="both").fit(X, Y)
+    assert [start is None for start in starts] == [True, False, False, False]
+    assert [start.setting.n_fits for start in starts[1:]] == [1, 1, 3]
 
 
 def test_what_was_held_out_once_is_fitted_in_the_end():

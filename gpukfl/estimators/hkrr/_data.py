@@ -699,6 +699,7 @@ class MetricSearch:
     n_centers: int = 500  # of the bound, where rows are too many for all pairs
     left: Callable[[], float | None] = lambda: None  # seconds, None without a limit
     watch: Watch = lambda *_: None  # of `fit_metric`
+    n_steps: int = _STEPS  # at most
 
     def diagonal(
         self, problem: HyperKernelProblem, at_most: int, at: MetricFit | None = None, /
@@ -764,7 +765,7 @@ class MetricSearch:
             prior=make_metric_prior(part),
             terms=initial_terms(part) if terms is None else terms,
             learn_ratio=self.ratio is None,
-            optimizer=LBFGS(max_iter=_STEPS, max_time=self.left()),
+            optimizer=LBFGS(max_iter=self.n_steps, max_time=self.left()),
             watch=self.watch,
         )
 
