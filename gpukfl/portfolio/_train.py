@@ -206,6 +206,7 @@ class MemberTrainer:
         RuntimeError
             If none was left.
         """
+        self.fitter.first.expected = list(members)
         try:
             for k, member in enumerate(members):
                 if self.stopped:
@@ -249,7 +250,7 @@ class MemberTrainer:
             entry.note = "interrupted"
             standings.entries.append(entry)
             raise
-        entry.seconds = time.perf_counter() - clock.begun
+        entry.seconds += time.perf_counter() - clock.begun
         if entry.note:
             entry.models.clear()
         standings.add(entry, weights)
