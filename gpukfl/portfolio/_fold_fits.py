@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, TypeVar
 
@@ -264,6 +265,40 @@ class FoldTask:
     limit: float | None
 
 
+@dataclass(eq=False)
+class FirstFits:
+    """Fits of members to the first fold, beside that of the member before them.
+
+    Attributes
+    ----------
+    expected : list of Member
+        Who will be fitted, in this order, unless there is a reason against it.
+    names : list of str
+        Whose fits have been asked for.
+    outcomes : iterator of Outcome
+        Of these, in their order.
+    """
+
+    expected: list[Member] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    outcomes: Iterator[Outcome[FoldFit]] = field(default_factory=lambda: iter(()))
+
+    def choose(self, member: Member, count: int, /) -> list[Member]:
+        """Return a member and those after it, up to a count, whose fits need no other's."""
+        names = [one.name for one in self.expected]
+        place = names.index(member.name) + 1 if member.name in names else len(names)
+        after = [one for one in self.expected[place : place + count - 1] if not one.like]
+        return [member, *after]
+
+    def find(self, name: str, /) -> Outcome[FoldFit] | None:
+        """Return the outcome of a member whose fit was asked for, or None."""
+        while self.names:
+            known, outcome = self.names.pop(0), next(self.outcomes)
+            if known == name:
+                return outcome
+        return None
+
+
 @dataclass(frozen=True, eq=False)
 class FoldFitter:
     """What fits a member to folds, and judges its held-out predictions.
@@ -284,6 +319,8 @@ class FoldFitter:
         Lowest and highest prediction of such targets; None of classes.
     workers : Workers
         Processes that fit folds, and members, at the same time.
+    first : FirstFits
+        Of the next members.
     """
 
     folds: Sequence[MemberFold]
@@ -293,6 +330,7 @@ class FoldFitter:
     transform: TargetTransform | None = None
     reach: np.ndarray | None = None
     workers: Workers = field(default_factory=Workers)
+    first: FirstFits = field(default_factory=FirstFits)
 
     def __len__(self) -> int:
         return len(self.folds)
@@ -330,6 +368,8 @@ class FoldFitter:
             return fit_in_parallel(
                 lambda k: self.fit(entry.member, k, rows, entry.precedent, limit), turn, report
             )
+        if turn == range(1) and rows is None and limit is None:
+            return [self._fit_first(entry, report)]
         tasks = [FoldTask(entry.member, k, rows, entry.precedent, limit) for k in turn]
         fits = []
         for outcome in self.fit_tasks(tasks, report):
@@ -338,13 +378,29 @@ class FoldFitter:
                 break
         return fits
 
+    def _fit_first(self, entry: MemberResult, report: Report) -> FoldFit:
+        """Fit a member to the first fold, while other processes do so with the next members.
+
+        Where another process has fitted it already, its seconds are those that it took there.
+        """
+        begun, name, first = time.perf_counter(), entry.member.name, self.first
+        outcome = first.find(name) if name in first.names else None
+        if outcome is not None:
+            entry.seconds += outcome.seconds - (time.perf_counter() - begun)
+            return outcome.result()
+        members = first.choose(entry.member, self.workers.count)
+        tasks = [FoldTask(one, 0, None, None, None) for one in members]
+        first.outcomes = self.fit_tasks(tasks, report)
+        first.names = [one.name for one in members[1:]]
+        return next(first.outcomes).result()
+
     def fit_tasks(self, tasks: Sequence[FoldTask], report: Report, /) -> Iterator[Outcome[FoldFit]]:
         """Fit any members to any folds in all processes; yield the outcomes in their order."""
         return self.workers.map(partial(_fit_task, self._shared), tasks, report)
 
     @cached_property
     def _shared(self) -> Shared[FoldFitter]:
-        return self.workers.share(self)
+        return self.workers.share(replace(self, first=FirstFits()))
 
     def fit(
         self,

@@ -207,6 +207,7 @@ class MemberTrainer:
         RuntimeError
             If none was left.
         """
+        self.fitter.first.expected = list(members)
         try:
             for k, member in enumerate(members):
                 if self.stopped:
@@ -255,7 +256,7 @@ class MemberTrainer:
             self.run.lap("folds", [member.name])
             raise
         self.run.lap("folds", [member.name])
-        entry.seconds = time.perf_counter() - clock.begun
+        entry.seconds += time.perf_counter() - clock.begun
         if entry.note:
             entry.models.clear()
         standings.add(entry, weights)
