@@ -40,7 +40,9 @@ def parts(monkeypatch):
 
 
 def fit(capsys, table, *options):
-    return run(capsys, "fit", table, "--method", "bkernn", "--particles", "10", "--ridge", "0.01", *options)
+    return run(
+        capsys, "fit", table, "--method", "bkernn", "--particles", "10", "--ridge", "0.01", *options
+    )
 
 
 def test_new_groups_are_scored(capsys, table, parts, tmp_path):
