@@ -42,7 +42,7 @@ _ROLE = re.compile(r"\{[\w:-]+\}(?=`)")
 _CODE = re.compile(r"`[^`]*`")
 _BLOCK = re.compile(r"\n\s*\n|\n(?=\s*(?:[-*+]|\d+\.)\s)|\n(?=#)")
 _LEFT_OUT = re.compile(r"^\s*(\||#|\(\w[\w-]*\)=|>>>|\[\d+\]:)")
-_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9\"'(`])")
+_END = re.compile(r"(?<=[.!?])\*{0,2}\s+(?=[A-Z0-9\"'(`])")
 _ABBREVIATION = re.compile(r"\b(e\.g|i\.e|et al|vs|no|fig|eq|cf)\.", re.IGNORECASE)
 
 
