@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.base import clone, is_classifier
 
-from gpukfl.core._array import Array, to_host
+from gpukfl.core._array import Array, is_host, to_host
 from gpukfl.core._interruption import restore_interruptions
 from gpukfl.core._places import Backend
 from gpukfl.core._warnings import collect_warnings, warn
@@ -31,6 +31,7 @@ from gpukfl.portfolio._fold_fits import (
     is_interrupted,
     is_limited,
     n_parallel_fits,
+    uses_gpu,
 )
 from gpukfl.portfolio._folds import FEW, MANY, REFITTED, MemberFold
 from gpukfl.portfolio._members import Member
@@ -87,11 +88,17 @@ def refit_members(
     /,
     *,
     beside: bool,
+    on_gpu: bool,
 ) -> tuple[list[Blended], Encodings | None] | None:
     """Refit each member of a blend to all rows, with its encoding, if there is time.
 
     So it is also where a fit that stands alone would be cut off, or one is known to take longer.
-    Raises KeyboardInterrupt if it is interrupted, or a member was.
+    Where members of ours may compute on a GPU, other processes fit those that do not beside them.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        If it is interrupted, or a member was.
     """
     transform = auto.target_transform_
     if transform is not None:
@@ -100,7 +107,9 @@ def refit_members(
     if encodings is not None:
         encodings, whole = encodings.learn_on_all(samples, seed, beside=beside)
     run.lap("encodings")
-    models = _fit_all([entry for _, entry in chosen], whole, run, workers, may_be_cut=beside)
+    entries = [entry for _, entry in chosen]
+    fit_all = _fit_all_beside_gpu if on_gpu and workers.count > 1 else _fit_all
+    models = fit_all(entries, whole, run, workers, may_be_cut=beside)
     if models is None:
         return None
     found = []
@@ -145,6 +154,42 @@ def _fit_all(
     return [models[entry] for entry in entries]
 
 
+def _fit_all_beside_gpu(
+    entries: Sequence[MemberResult],
+    whole: MemberFold,
+    run: Run,
+    workers: Workers,
+    /,
+    *,
+    may_be_cut: bool,
+) -> list[Any] | None:
+    """Fit as `_fit_all` does: other processes the members that do not compute on a GPU."""
+    n, left = len(whole.inside), run.remaining_seconds()
+    here = [one for one in entries if uses_gpu(one.member, whole.inside, n)]
+    others = [one for one in entries if one not in here]
+    on_host = whole if is_host(whole.inside.X) else whole.host_fold
+    fit = partial(_fit_to_all, workers.share(on_host) if others else Shared(on_host, ""), left)
+    begun = workers.begin(fit, [(one.member, one.precedent) for one in others])
+    try:
+        found = _fit_all(here, whole, run, Workers(), may_be_cut=may_be_cut)
+        if found is None:
+            return None
+        models = dict(zip(here, found, strict=True))
+        for number, one in enumerate(others):
+            left = run.remaining_seconds()
+            late = left is not None and (run.is_over() or one.expected_seconds(n) > left)
+            if late and not begun.is_made(number):
+                return None
+            with collect_warnings():
+                models[one] = begun.outcome(number).result()
+            run.lap("last fit", [one.member.name], 1)
+            if not may_be_cut and is_limited(models[one]):
+                return None
+    finally:
+        begun.drop()
+    return [models[entry] for entry in entries]
+
+
 def _fit_turns(
     entries: Sequence[MemberResult], whole: MemberFold, run: Run, workers: Workers, /
 ) -> list[list[MemberResult]]:
@@ -156,7 +201,8 @@ def _fit_turns(
     widths = {
         one: n_parallel_fits(one.member, whole.member_view(one.member).inside) for one in entries
     }
-    several, width = [one for one in entries if widths[one] > 1], max(widths.values())
+    several = [one for one in entries if widths[one] > 1]
+    width = max(widths.values(), default=1)
     alone = [[one] for one in entries if widths[one] == 1]
     return [*alone, *(several[k : k + width] for k in range(0, len(several), width))]
 
