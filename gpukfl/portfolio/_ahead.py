@@ -61,13 +61,15 @@ class Ahead:
 
     def begin(self, members: Sequence[Member], /) -> None:
         """Begin fits in other processes, unless time is limited: then it says what is fitted."""
-        fitter = self._fitter
-        others = [one for one in members if not one.takes_any_library and fitter.is_sent(one)]
-        if not (fitter.on_gpu and others) or self._run.remaining_seconds() is not None:
+        fitter, limited = self._fitter, self._run.remaining_seconds() is not None
+        others = [one for one in members if not one.takes_any_library]
+        if fitter.workers.count == 1 or limited or not others:
+            return
+        self._waiting = [one for one in members if fitter.uses_gpu(one)]
+        if not self._waiting:
             return
         tasks = [FoldTask(one, k, None, None, None) for one in others for k in range(len(fitter))]
         self._numbers = {(task.member.name, task.k): k for k, task in enumerate(tasks)}
-        self._waiting = [one for one in members if not fitter.is_sent(one)]
         self._begun = fitter.begin_tasks(tasks)
 
     def end(self) -> None:

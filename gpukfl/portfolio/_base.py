@@ -24,7 +24,6 @@ from gpukfl.core._array import (
     array_namespace,
     asarray_like,
     double_reference,
-    is_on_gpu,
     library_name,
     to_host,
 )
@@ -522,10 +521,7 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
             self.place_ = f"{library_name(place.reference)} {place.reference.device}"
             weighted = sample_weight is not None or getattr(self, "class_weight", None) is not None
             trainer = self._train_members(
-                *(samples, run, workers),
-                once=whole is not None,
-                weighted=weighted,
-                on_gpu=is_on_gpu(place.reference),
+                samples, run, workers, once=whole is not None, weighted=weighted
             )
             self._library, self._n_samples = library_name(X), len(samples)
             chosen = self._keep(trainer, samples, run)
@@ -583,14 +579,7 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         return X if self.encodings_ is None else self.encodings_.finite(to_host(X))
 
     def _train_members(
-        self,
-        samples: Samples,
-        run: Run,
-        workers: Workers,
-        *,
-        once: bool,
-        weighted: bool,
-        on_gpu: bool,
+        self, samples: Samples, run: Run, workers: Workers, *, once: bool, weighted: bool
     ) -> MemberTrainer:
         """Train the members, on one held-out part if `once`.
 
@@ -615,7 +604,7 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         reach = (
             None if count else prediction_limits(Y if transform is None else transform.forward(Y))
         )
-        fitter = FoldFitter(folds, judge, run, self.floor_, transform, reach, workers, on_gpu)
+        fitter = FoldFitter(folds, judge, run, self.floor_, transform, reach, workers)
         trainer = MemberTrainer(fitter, run)
         members = self._members(samples, folds[0].inside.X.shape[1], run)
         run.lap("encodings")
@@ -648,15 +637,11 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
 
         So they do where time is over, or a member fails. Says whether it was interrupted.
         """
-        run, fitter = trainer.run, trainer.fitter
+        run, workers = trainer.run, trainer.fitter.workers
         try:
             seed, beside = _draw_seed(run.again()), how == BESIDE
             with restore_interruptions():
-                found = refit_members(
-                    *(self, chosen, samples, run, seed, fitter.workers),
-                    beside=beside,
-                    on_gpu=fitter.on_gpu,
-                )
+                found = refit_members(self, chosen, samples, run, seed, workers, beside=beside)
             if found is None and not isinstance(self.refit, str):
                 warn("max_time leaves no time to refit to all samples: the folds' models stay")
         except KeyboardInterrupt:

@@ -70,7 +70,12 @@ def n_parallel_fits(member: Member, samples: Samples, some: int | None = None, /
 
 def uses_gpu(member: Member, samples: Samples, n: int, /) -> bool:
     """Return whether a fit of a member to n of the samples computes on a GPU."""
-    return member.takes_any_library and bool(member.estimator.fits_on_gpu(samples.X, n))
+    if not member.takes_any_library:
+        return False
+    try:
+        return bool(member.estimator.fits_on_gpu(samples.X, n))
+    except (TypeError, ValueError, RuntimeError):  # its fit will say so
+        return False
 
 
 def usual_jobs(estimator: Any, n: int, /) -> dict[str, int]:
@@ -334,8 +339,6 @@ class FoldFitter:
         Processes that fit folds, and members, at the same time.
     first : FirstFits
         Of the next members.
-    on_gpu : bool
-        Whether members of ours may compute on a GPU: processes fit those that do not.
     """
 
     folds: Sequence[MemberFold]
@@ -346,7 +349,6 @@ class FoldFitter:
     reach: np.ndarray | None = None
     workers: Workers = field(default_factory=Workers)
     first: FirstFits = field(default_factory=FirstFits)
-    on_gpu: bool = False
 
     def __len__(self) -> int:
         return len(self.folds)
@@ -419,11 +421,13 @@ class FoldFitter:
         return self.workers.begin(partial(_fit_task, self._shared), tasks)
 
     def is_sent(self, member: Member, /) -> bool:
-        """Whether processes fit a member."""
-        if self.workers.count == 1 or not self.on_gpu:
-            return self.workers.count > 1
+        """Whether processes fit a member: none that computes on a GPU, which all would share."""
+        return self.workers.count > 1 and not self.uses_gpu(member)
+
+    def uses_gpu(self, member: Member, /) -> bool:
+        """Whether fits of a member to folds compute on a GPU."""
         most = max(len(fold.inside) for fold in self.folds)
-        return not uses_gpu(member, self.folds[0].inside, most)
+        return uses_gpu(member, self.folds[0].inside, most)
 
     @cached_property
     def _shared(self) -> Shared[FoldFitter]:

@@ -88,12 +88,11 @@ def refit_members(
     /,
     *,
     beside: bool,
-    on_gpu: bool,
 ) -> tuple[list[Blended], Encodings | None] | None:
     """Refit each member of a blend to all rows, with its encoding, if there is time.
 
     So it is also where a fit that stands alone would be cut off, or one is known to take longer.
-    Where members of ours may compute on a GPU, other processes fit those that do not beside them.
+    Where some compute on a GPU, other processes fit the others beside them.
 
     Raises
     ------
@@ -107,9 +106,7 @@ def refit_members(
     if encodings is not None:
         encodings, whole = encodings.learn_on_all(samples, seed, beside=beside)
     run.lap("encodings")
-    entries = [entry for _, entry in chosen]
-    fit_all = _fit_all_beside_gpu if on_gpu and workers.count > 1 else _fit_all
-    models = fit_all(entries, whole, run, workers, may_be_cut=beside)
+    models = _fit_all([entry for _, entry in chosen], whole, run, workers, may_be_cut=beside)
     if models is None:
         return None
     found = []
@@ -132,11 +129,15 @@ def _fit_all(
 
     Raises KeyboardInterrupt if a fit was interrupted.
     """
+    n = len(whole.inside)
+    on_gpu = [one for one in entries if uses_gpu(one.member, whole.inside, n)]
+    if on_gpu and workers.count > 1:
+        return _fit_beside_gpu(on_gpu, entries, whole, run, workers, may_be_cut=may_be_cut)
     models: dict[MemberResult, Any] = {}
     shared = workers.share(whole)
     for turn in _fit_turns(entries, whole, run, workers):
         left = run.remaining_seconds()
-        late = max(one.expected_seconds(len(whole.inside)) for one in turn)
+        late = max(one.expected_seconds(n) for one in turn)
         if left is not None and (run.is_over() or late > left):
             return None
         tasks = [(one.member, mean_start(one.starts) or one.precedent) for one in turn]
@@ -154,7 +155,8 @@ def _fit_all(
     return [models[entry] for entry in entries]
 
 
-def _fit_all_beside_gpu(
+def _fit_beside_gpu(
+    on_gpu: Sequence[MemberResult],
     entries: Sequence[MemberResult],
     whole: MemberFold,
     run: Run,
@@ -165,16 +167,15 @@ def _fit_all_beside_gpu(
 ) -> list[Any] | None:
     """Fit as `_fit_all` does: other processes the members that do not compute on a GPU."""
     n, left = len(whole.inside), run.remaining_seconds()
-    here = [one for one in entries if uses_gpu(one.member, whole.inside, n)]
-    others = [one for one in entries if one not in here]
+    others = [one for one in entries if one not in on_gpu]
     on_host = whole if is_host(whole.inside.X) else whole.host_fold
     fit = partial(_fit_to_all, workers.share(on_host) if others else Shared(on_host, ""), left)
     begun = workers.begin(fit, [(one.member, one.precedent) for one in others])
     try:
-        found = _fit_all(here, whole, run, Workers(), may_be_cut=may_be_cut)
+        found = _fit_all(on_gpu, whole, run, Workers(), may_be_cut=may_be_cut)
         if found is None:
             return None
-        models = dict(zip(here, found, strict=True))
+        models = dict(zip(on_gpu, found, strict=True))
         for number, one in enumerate(others):
             left = run.remaining_seconds()
             late = left is not None and (run.is_over() or one.expected_seconds(n) > left)
