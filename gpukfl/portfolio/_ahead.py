@@ -59,18 +59,22 @@ class Ahead:
         self._made: dict[tuple[str, int], Outcome[FoldFit]] = {}
         self.seconds: defaultdict[str, float] = defaultdict(float)
 
-    def begin(self, members: Sequence[Member], /) -> None:
-        """Begin fits in other processes, unless time is limited: then it says what is fitted."""
+    def begin(self, members: Sequence[Member], /) -> list[Member]:
+        """Begin fits in other processes; return the members that these fit in their turn.
+
+        Under a time limit nothing is begun: then the time says what is fitted.
+        """
         fitter, limited = self._fitter, self._run.remaining_seconds() is not None
-        others = [one for one in members if not one.takes_any_library]
-        if fitter.workers.count == 1 or limited or not others:
-            return
-        self._waiting = [one for one in members if fitter.uses_gpu(one)]
-        if not self._waiting:
-            return
+        sent = [one for one in members if fitter.is_sent(one)]
+        others = [one for one in sent if not one.takes_any_library]
+        waiting = [one for one in members if fitter.uses_gpu(one)]
+        if limited or not (others and waiting):
+            return sent
         tasks = [FoldTask(one, k, None, None, None) for one in others for k in range(len(fitter))]
         self._numbers = {(task.member.name, task.k): k for k, task in enumerate(tasks)}
+        self._waiting = waiting
         self._begun = fitter.begin_tasks(tasks)
+        return [one for one in sent if one.takes_any_library]
 
     def end(self) -> None:
         """Drop what is not asked for any more."""

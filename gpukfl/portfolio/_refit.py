@@ -140,7 +140,7 @@ def _fit_all(
         late = max(one.expected_seconds(n) for one in turn)
         if left is not None and (run.is_over() or late > left):
             return None
-        tasks = [(one.member, mean_start(one.starts) or one.precedent) for one in turn]
+        tasks = [_refit_task(one) for one in turn]
         fit = partial(_fit_to_all, shared, left)
         with collect_warnings():
             if workers.count == 1:
@@ -153,6 +153,11 @@ def _fit_all(
         if not may_be_cut and any(map(is_limited, found)):
             return None
     return [models[entry] for entry in entries]
+
+
+def _refit_task(entry: MemberResult) -> tuple[Member, WarmStart[Any] | None]:
+    """Return a member, and what its last fit begins from."""
+    return entry.member, mean_start(entry.starts) or entry.precedent
 
 
 def _fit_beside_gpu(
@@ -170,7 +175,7 @@ def _fit_beside_gpu(
     others = [one for one in entries if one not in on_gpu]
     on_host = whole if is_host(whole.inside.X) else whole.host_fold
     fit = partial(_fit_to_all, workers.share(on_host) if others else Shared(on_host, ""), left)
-    begun = workers.begin(fit, [(one.member, one.precedent) for one in others])
+    begun = workers.begin(fit, [_refit_task(one) for one in others])
     try:
         found = _fit_all(on_gpu, whole, run, Workers(), may_be_cut=may_be_cut)
         if found is None:

@@ -212,9 +212,8 @@ class MemberTrainer:
         RuntimeError
             If none was left.
         """
-        self.fitter.first.expected = list(members)
         try:
-            self.ahead.begin(members)
+            self.fitter.first.expected = self.ahead.begin(members)
             for k, member in enumerate(members):
                 if self.stopped:
                     break
