@@ -36,7 +36,12 @@ def one_openmp_thread() -> Iterator[None]:
 
 def one_sklearn_openmp_thread() -> contextlib.AbstractContextManager[object]:
     """Limit scikit-learn's OpenMP to one thread in the calling thread."""
-    return _openmp().limit(limits=1)
+    return limit_sklearn_openmp(1)
+
+
+def limit_sklearn_openmp(threads: int, /) -> contextlib.AbstractContextManager[object]:
+    """Let scikit-learn's OpenMP have so many threads in the calling thread."""
+    return _openmp().limit(limits=threads)
 
 
 class _Limit:

@@ -435,6 +435,12 @@ class Learner(RenamedParameters, HostPickled):
         self._check_scaling()
         return self._method()
 
+    def fits_on_gpu(self, X: Array, n: int, /) -> bool:
+        """Return whether a fit to n rows like `X` computes on a GPU."""
+        backend, method = Backend.parse(self.backend).name, self._check_parameters()
+        place = resolve_place(backend, X, dtype="float64", work=method.work(n, X.shape[1]))
+        return is_on_gpu(place.reference)
+
     def _check_scaling(self) -> None:
         check_choice("scaling", self.scaling, WORDS)
 

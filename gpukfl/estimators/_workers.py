@@ -31,7 +31,7 @@ from typing import Any, Generic, Self, TypeVar
 import numpy as np
 from sklearn import config_context, get_config
 
-from gpukfl._accel.limits import one_blas_thread, one_sklearn_openmp_thread
+from gpukfl._accel.limits import limit_sklearn_openmp, one_blas_thread
 from gpukfl._accel.threads import n_threads, share_threads
 from gpukfl.core._array import Array
 from gpukfl.core._checks import check_number
@@ -128,7 +128,7 @@ def _call(fit: Callable[[Given], Found], given: Given, processes: int, /) -> Out
             limits.enter_context(share_memory(processes))
             limits.enter_context(share_threads(share))
             limits.enter_context(one_blas_thread())
-            limits.enter_context(one_sklearn_openmp_thread())
+            limits.enter_context(limit_sklearn_openmp(share))
             limits.enter_context(parallel_config("sequential"))
         try:
             found = fit(given)
@@ -263,6 +263,14 @@ class _Job:
             return self.left.popleft()
         except IndexError:
             return None
+
+    def take_number(self, number: int) -> bool:
+        """Take a call by its number; return whether nobody has."""
+        try:
+            self.left.remove(number)
+        except ValueError:
+            return False
+        return True
 
 
 class _Processes:
@@ -469,6 +477,58 @@ class Workers:
                 yield made.pop(number)
         finally:
             job.left.clear()
+
+    def begin(
+        self, fit: Callable[[Given], Found], given: Sequence[Given], /
+    ) -> BegunCalls[Given, Found]:
+        """Begin calls in the other processes, in their order, and return them.
+
+        Without other processes all of them are made here, as they are asked for.
+        """
+        job = _Job(fit, given, self.count)
+        job.left.extend(range(len(given)))
+        if self._others is not None and len(given):
+            self._others.offer(job)
+        return BegunCalls(job)
+
+
+class BegunCalls(Generic[Given, Found]):
+    """Calls that other processes make, whose outcomes are asked for by number, each once."""
+
+    def __init__(self, job: _Job, /) -> None:
+        self._job = job
+        self._made: dict[int, Outcome[Found]] = {}
+        self._own: deque[int] = deque()
+
+    def is_made(self, number: int, /) -> bool:
+        """Whether an outcome is there."""
+        _collect(self._job, self._made, self._own, wait=False)
+        return number in self._made
+
+    def outcome(self, number: int, report: Report = ignore_step, /) -> Outcome[Found]:
+        """Return an outcome; a call that nobody has begun, or that came back, is made here.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            On Ctrl-C, or from a call in this process.
+        """
+        while not self.is_made(number):
+            if number in self._own or self._job.take_number(number):
+                with use_report(report):
+                    return _call(self._job.fit, self._job.given[number], self._job.around.processes)
+            _collect(self._job, self._made, self._own, wait=True)
+        return self._made.pop(number)
+
+    def drop(self) -> None:
+        """Leave out the calls that nobody has begun."""
+        self._job.left.clear()
+
+
+def call_here(fit: Callable[[Given], Found], given: Given, report: Report, /) -> Outcome[Found]:
+    """Make a call in this process, and return its outcome."""
+    with use_report(report):
+        return _call(fit, given, 1)
 
 
 def _collect(job: _Job, made: dict[int, Outcome[Any]], own: deque[int], *, wait: bool) -> None:

@@ -536,7 +536,7 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
                 run.lap("importances")
             stopped = trainer.stopped
             if how and not stopped:
-                stopped = self._refit(chosen, samples, run, workers, how)
+                stopped = self._refit(chosen, samples, trainer, how)
             if whole is not None and not stopped:
                 try:
                     self.members_, self.whole_, stopped = fit_members_to_all(
@@ -630,14 +630,14 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         self,
         chosen: Sequence[tuple[float, Any]],
         samples: Samples,
-        run: Run,
-        workers: Workers,
+        trainer: MemberTrainer,
         how: Refit,
     ) -> bool:
         """Refit members to all rows, or keep the folds' models after an interruption.
 
         So they do where time is over, or a member fails. Says whether it was interrupted.
         """
+        run, workers = trainer.run, trainer.fitter.workers
         try:
             seed, beside = _draw_seed(run.again()), how == BESIDE
             with restore_interruptions():

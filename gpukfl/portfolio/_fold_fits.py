@@ -12,13 +12,14 @@ import numpy as np
 from sklearn import config_context, get_config
 
 from gpukfl._accel.threads import free_threads, map_in_shared_threads, n_threads
-from gpukfl.core._array import Array, is_host, to_host
+from gpukfl.core._array import Array, is_host, is_on_gpu, to_host
 from gpukfl.core._memory import share_memory
 from gpukfl.core._results import History, Status
 from gpukfl.estimators._learner import WarmStart
 from gpukfl.estimators._run import Report, Run, current_report, use_report
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._workers import (
+    BegunCalls,
     Outcome,
     Shared,
     Workers,
@@ -54,14 +55,27 @@ Found = TypeVar("Found")
 def n_parallel_fits(member: Member, samples: Samples, some: int | None = None, /) -> int:
     """Return how many fits of a member run in parallel.
 
-    One on a GPU, which they would share, and of members of others, which threads may not suit.
+    One on a GPU, whose launches take turns with the interpreter, and of members of others, which
+    threads may not suit.
     """
     if not member.takes_any_library or not is_host(samples.X):
         return 1
     n, d = samples.X.shape
     n = n if some is None else min(n, some)
+    if uses_gpu(member, samples, n):
+        return 1
     apt = member.at_once_from <= n <= _MOST_ROWS and n * d <= _MOST_ELEMENTS
     return min(free_threads(), _MOST_FITS) if apt else 1
+
+
+def uses_gpu(member: Member, samples: Samples, n: int, /) -> bool:
+    """Return whether a fit of a member to n of the samples computes on a GPU."""
+    if not member.takes_any_library:
+        return False
+    try:
+        return bool(member.estimator.fits_on_gpu(samples.X, n))
+    except (TypeError, ValueError, RuntimeError):  # its fit will say so
+        return False
 
 
 def usual_jobs(estimator: Any, n: int, /) -> dict[str, int]:
@@ -77,16 +91,20 @@ def usual_jobs(estimator: Any, n: int, /) -> dict[str, int]:
 def start_workers(n_jobs: int | None, X: Array, reference: Array, /) -> Workers:
     """Return the processes that fit members to rows (n, d).
 
-    One elsewhere than on the host, and where rows are so many that they would fill memory.
+    One where rows are so many that they would fill memory. Beside a GPU the others fit what does
+    not compute there; where rows are many, one process does, with threads.
     """
-    if isinstance(X, np.memmap) or not (is_host(X) and is_host(reference)):
+    on_gpu, (n, d) = is_on_gpu(reference), X.shape
+    if isinstance(X, np.memmap) or not (on_gpu or (is_host(X) and is_host(reference))):
         return Workers()
-    n, d = X.shape
-    if n > _MOST_ROWS or n * d > _MOST_ELEMENTS:
-        return Workers()
-    kernels = _COPIES * n * (min(n, _MOST_CENTERS) + d) * X.dtype.itemsize
-    count = affordable_processes(count_processes(n_jobs), X, kernels)
-    return Workers(count, _IMPORTED)
+    count, many = count_processes(n_jobs), n > _MOST_ROWS or n * d > _MOST_ELEMENTS
+    if many:
+        if not on_gpu:
+            return Workers()
+        count = min(count, 2)
+    centers = 0 if many else min(n, _MOST_CENTERS)
+    kernels = _COPIES * n * (centers + d) * np.dtype(np.float64).itemsize
+    return Workers(affordable_processes(count, np.empty(0), kernels), _IMPORTED)
 
 
 def fit_in_parallel(
@@ -348,7 +366,7 @@ class FoldFitter:
     def turns(self, member: Member, rows: int | None) -> list[range]:
         """Return the groups of folds to fit in parallel: the first one is alone."""
         count = len(self)
-        if self.workers.count > 1:
+        if self.is_sent(member):
             width = self.workers.n_at_once(limited=self.run.remaining_seconds() is not None)
         else:
             width = n_parallel_fits(member, self.folds[0].inside, rows)
@@ -364,7 +382,7 @@ class FoldFitter:
         report: Report,
     ) -> list[FoldFit]:
         """Fit a member to some folds in parallel; those after an interrupted one are left out."""
-        if self.workers.count == 1:
+        if not self.is_sent(entry.member):
             return fit_in_parallel(
                 lambda k: self.fit(entry.member, k, rows, entry.precedent, limit), turn, report
             )
@@ -398,9 +416,25 @@ class FoldFitter:
         """Fit any members to any folds in all processes; yield the outcomes in their order."""
         return self.workers.map(partial(_fit_task, self._shared), tasks, report)
 
+    def begin_tasks(self, tasks: Sequence[FoldTask], /) -> BegunCalls[FoldTask, FoldFit]:
+        """Begin fits in the other processes, of members that are sent to them."""
+        return self.workers.begin(partial(_fit_task, self._shared), tasks)
+
+    def is_sent(self, member: Member, /) -> bool:
+        """Whether processes fit a member: none that computes on a GPU, which all would share."""
+        return self.workers.count > 1 and not self.uses_gpu(member)
+
+    def uses_gpu(self, member: Member, /) -> bool:
+        """Whether fits of a member to folds compute on a GPU."""
+        most = max(len(fold.inside) for fold in self.folds)
+        return uses_gpu(member, self.folds[0].inside, most)
+
     @cached_property
     def _shared(self) -> Shared[FoldFitter]:
-        return self.workers.share(replace(self, first=FirstFits()))
+        folds = self.folds
+        if not is_host(folds[0].inside.X):  # tables are on the host
+            folds = [fold.host_fold for fold in folds]
+        return self.workers.share(replace(self, folds=folds, first=FirstFits()))
 
     def fit(
         self,

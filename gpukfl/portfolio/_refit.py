@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.base import clone, is_classifier
 
-from gpukfl.core._array import Array, to_host
+from gpukfl.core._array import Array, is_host, to_host
 from gpukfl.core._interruption import restore_interruptions
 from gpukfl.core._places import Backend
 from gpukfl.core._warnings import collect_warnings, warn
@@ -31,6 +31,7 @@ from gpukfl.portfolio._fold_fits import (
     is_interrupted,
     is_limited,
     n_parallel_fits,
+    uses_gpu,
 )
 from gpukfl.portfolio._folds import FEW, MANY, REFITTED, MemberFold
 from gpukfl.portfolio._members import Member
@@ -91,7 +92,12 @@ def refit_members(
     """Refit each member of a blend to all rows, with its encoding, if there is time.
 
     So it is also where a fit that stands alone would be cut off, or one is known to take longer.
-    Raises KeyboardInterrupt if it is interrupted, or a member was.
+    Where some compute on a GPU, other processes fit the others beside them.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        If it is interrupted, or a member was.
     """
     transform = auto.target_transform_
     if transform is not None:
@@ -123,14 +129,18 @@ def _fit_all(
 
     Raises KeyboardInterrupt if a fit was interrupted.
     """
+    n = len(whole.inside)
+    on_gpu = [one for one in entries if uses_gpu(one.member, whole.inside, n)]
+    if on_gpu and workers.count > 1:
+        return _fit_beside_gpu(on_gpu, entries, whole, run, workers, may_be_cut=may_be_cut)
     models: dict[MemberResult, Any] = {}
     shared = workers.share(whole)
     for turn in _fit_turns(entries, whole, run, workers):
         left = run.remaining_seconds()
-        late = max(one.expected_seconds(len(whole.inside)) for one in turn)
+        late = max(one.expected_seconds(n) for one in turn)
         if left is not None and (run.is_over() or late > left):
             return None
-        tasks = [(one.member, mean_start(one.starts) or one.precedent) for one in turn]
+        tasks = [_refit_task(one) for one in turn]
         fit = partial(_fit_to_all, shared, left)
         with collect_warnings():
             if workers.count == 1:
@@ -145,6 +155,47 @@ def _fit_all(
     return [models[entry] for entry in entries]
 
 
+def _refit_task(entry: MemberResult) -> tuple[Member, WarmStart[Any] | None]:
+    """Return a member, and what its last fit begins from."""
+    return entry.member, mean_start(entry.starts) or entry.precedent
+
+
+def _fit_beside_gpu(
+    on_gpu: Sequence[MemberResult],
+    entries: Sequence[MemberResult],
+    whole: MemberFold,
+    run: Run,
+    workers: Workers,
+    /,
+    *,
+    may_be_cut: bool,
+) -> list[Any] | None:
+    """Fit as `_fit_all` does: other processes the members that do not compute on a GPU."""
+    n, left = len(whole.inside), run.remaining_seconds()
+    others = [one for one in entries if one not in on_gpu]
+    on_host = whole if is_host(whole.inside.X) else whole.host_fold
+    fit = partial(_fit_to_all, workers.share(on_host) if others else Shared(on_host, ""), left)
+    begun = workers.begin(fit, [_refit_task(one) for one in others])
+    try:
+        found = _fit_all(on_gpu, whole, run, Workers(), may_be_cut=may_be_cut)
+        if found is None:
+            return None
+        models = dict(zip(on_gpu, found, strict=True))
+        for number, one in enumerate(others):
+            left = run.remaining_seconds()
+            late = left is not None and (run.is_over() or one.expected_seconds(n) > left)
+            if late and not begun.is_made(number):
+                return None
+            with collect_warnings():
+                models[one] = begun.outcome(number).result()
+            run.lap("last fit", [one.member.name], 1)
+            if not may_be_cut and is_limited(models[one]):
+                return None
+    finally:
+        begun.drop()
+    return [models[entry] for entry in entries]
+
+
 def _fit_turns(
     entries: Sequence[MemberResult], whole: MemberFold, run: Run, workers: Workers, /
 ) -> list[list[MemberResult]]:
@@ -156,7 +207,8 @@ def _fit_turns(
     widths = {
         one: n_parallel_fits(one.member, whole.member_view(one.member).inside) for one in entries
     }
-    several, width = [one for one in entries if widths[one] > 1], max(widths.values())
+    several = [one for one in entries if widths[one] > 1]
+    width = max(widths.values(), default=1)
     alone = [[one] for one in entries if widths[one] == 1]
     return [*alone, *(several[k : k + width] for k in range(0, len(several), width))]
 

@@ -21,6 +21,7 @@ from gpukfl.core._warnings import collect_warnings, warn
 from gpukfl.estimators._run import Report, Run, current_report
 from gpukfl.estimators._search import is_clearly_worse
 from gpukfl.estimators.scaling import SCALINGS
+from gpukfl.portfolio._ahead import Ahead
 from gpukfl.portfolio._blend import blend_weights, choose_temperature
 from gpukfl.portfolio._budget import FURTHER, Affordable, Budget, Clock
 from gpukfl.portfolio._fold_fits import FoldFit, FoldFitter, MemberResult
@@ -177,6 +178,8 @@ class MemberTrainer:
         What the members have come to.
     budget : Budget
         How many rows and steps there is time for.
+    ahead : Ahead
+        Fits before their turn, beside a GPU.
     stopped : bool
         Whether the user stopped a fit.
     cut_short : bool
@@ -189,6 +192,7 @@ class MemberTrainer:
     run: Run
     standings: Standings = field(init=False)
     budget: Budget = field(init=False)
+    ahead: Ahead = field(init=False)
     stopped: bool = False
     cut_short: bool = False
     went_on: bool = False
@@ -196,6 +200,7 @@ class MemberTrainer:
     def __post_init__(self) -> None:
         self.standings = Standings(self.fitter.judge)
         self.budget = Budget(self.fitter, self.run)
+        self.ahead = Ahead(self.fitter, self.run, self._may_go_on, self._report)
 
     def train(self, members: Sequence[Member], /) -> None:
         """Fit the members until the time is spent or the user interrupts.
@@ -207,8 +212,8 @@ class MemberTrainer:
         RuntimeError
             If none was left.
         """
-        self.fitter.first.expected = list(members)
         try:
+            self.fitter.first.expected = self.ahead.begin(members)
             for k, member in enumerate(members):
                 if self.stopped:
                     break
@@ -223,6 +228,8 @@ class MemberTrainer:
             self.stopped = True
             if not self.standings.finished:
                 raise
+        finally:
+            self.ahead.end()
         if not self.standings.finished:
             failed = [one for one in self.standings.entries if one.note]  # trees may only be shown
             notes = "; ".join(f"{one.member.name}: {one.note}" for one in failed)
@@ -232,6 +239,7 @@ class MemberTrainer:
     def _enter(self, member: Member, clock: Clock) -> None:
         """Fit a member to the folds, and add what it has come to."""
         standings = self.standings
+        self.ahead.enter(member)
         why_not = self._skip_reason(member)
         if why_not:
             standings.entries.append(MemberResult(member, note=why_not))
@@ -256,7 +264,7 @@ class MemberTrainer:
             self.run.lap("folds", [member.name])
             raise
         self.run.lap("folds", [member.name])
-        entry.seconds += time.perf_counter() - clock.begun
+        entry.seconds += time.perf_counter() - clock.begun + self.ahead.seconds[member.name]
         if entry.note:
             entry.models.clear()
         standings.add(entry, weights)
@@ -380,7 +388,7 @@ class MemberTrainer:
         self, entry: MemberResult, turn: range, rows: int | None, limit: float | None
     ) -> list[FoldFit]:
         """Fit a member to some folds, and report the progress of the first."""
-        return self.fitter.fit_turn(entry, turn, rows, limit, self._report(entry.member, turn))
+        return self.ahead.fit_turn(entry, turn, rows, limit)
 
     def _subsample_reason(self, member: Member, clock: Clock) -> str:
         """Return why a member is left after a fit to few rows, or an empty string."""
@@ -408,6 +416,14 @@ class MemberTrainer:
             return ""
         self.cut_short = True
         return f"{done}: too slow for the time left"
+
+    def _may_go_on(self, trial: MemberResult) -> bool:
+        """Whether a member would have its next turn, if this were it."""
+        if not self.standings.finished:
+            return False
+        if not trial.models:
+            return not self._skip_reason(trial.member)
+        return not (self._may_leave(trial.member) and self.standings.is_behind(trial))
 
     def _may_leave(self, member: Member) -> bool:
         """Whether a member need not be tried to the end."""
