@@ -15,6 +15,7 @@ from gpukfl.linalg._bins import (
     pair_sums,
     part_sums,
 )
+from gpukfl.linalg._block_factor import BlockCholeskyFactor
 from gpukfl.linalg._blocks import each_block
 from gpukfl.linalg._decay import decay
 from gpukfl.linalg._difference_sums import (
@@ -62,6 +63,7 @@ from gpukfl.linalg._steps import (
 
 __all__ = [
     "MAX_KNOTS",
+    "BlockCholeskyFactor",
     "CholeskyFactor",
     "Positions",
     "SortedColumns",

@@ -21,8 +21,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -31,6 +30,7 @@ from gpukfl.core._array import (
     array_namespace,
     clip,
     epsilon,
+    is_host,
     like,
     sample_dot,
     sample_norm,
@@ -38,7 +38,7 @@ from gpukfl.core._array import (
 )
 from gpukfl.core._results import Solution, Status
 from gpukfl.kernels import Kernel
-from gpukfl.linalg import CholeskyFactor, each_block
+from gpukfl.linalg import BlockCholeskyFactor, CholeskyFactor, each_block
 from gpukfl.methods._nystrom import indefinite_error
 from gpukfl.operators import KernelOperator
 from gpukfl.partitioned._rows import Rows
@@ -59,6 +59,9 @@ _SMALL, _FEW_VAIN, _MANY_VAIN = 0.1, 4, 16
 _FIRST_SHARE = 0.7  # of the time, after which those with rows held out end
 _LOST = 1e4  # times the first residual, above which rounding has made directions of noise
 _SOLVED = 1e-7  # residual of a target below which rounding to float32 is all that is left
+# Columns of a block of the factor: a host factors all at once, in its threads. On a GPU a product
+# of so many runs at full speed, and takes .3 GB of float32
+_WIDTH = 8192
 _PASSES = 8  # of refinement, each of which leaves some thousandths
 _GAIN = 0.5  # of the residual that a pass must take, or rounding does not let it
 # Rounding moves eigenvalues of a kernel matrix by some epsilon √n of its mean diagonal: of a shift
@@ -211,7 +214,8 @@ def solve_by_factor(
 
     Notes
     -----
-    n³ / 3 operations and 4 n² bytes of float32, and n² / 2 kernel values of float64 a product.
+    n³ / 3 operations of float32, and n² / 2 kernel values of float64 a product. The factor takes
+    4 n² bytes on a host; elsewhere it is made of block columns, and takes 2 n².
     """
     system = _System.from_targets(kernel, X, Y, weights, shift)
     factor, jitter = _factor_in_half(system)
@@ -219,7 +223,7 @@ def solve_by_factor(
     def precondition(r: Array) -> Array:
         # Of small residuals no digit falls below the smallest number of float32
         unit, xp = _sizes(r), array_namespace(r)
-        return unit * to_double(factor.solve(xp.astype(r / unit, factor.L.dtype)))
+        return unit * to_double(factor.solve(xp.astype(r / unit, xp.float32)))
 
     found = solver.solve(system.apply, system.right, precondition=precondition)
     solution = system.solution(found.x, found.status, found.n_iter, found.residual)
@@ -511,47 +515,55 @@ def multiply_symmetric(kernel: Kernel, X: Array, V: Array, /) -> Array:
         product[start:stop, :] += K @ V[:stop, :]
         product[:start, :] += K[:, :start].T @ V[start:stop, :]
 
-    _each_lower_block(kernel, X, add)
+    _each_lower_block(kernel, X, (0, X.shape[0]), add)
     return product
 
 
-def _each_lower_block(kernel: Kernel, X: Array, take: Callable[[int, int, Array], None]) -> None:
-    """Pass the rows of a kernel matrix, each block up to the end of its diagonal."""
-    n, reference = X.shape[0], X[:0, 0]
+def _each_lower_block(
+    kernel: Kernel, X: Array, columns: tuple[int, int], take: Callable[[int, int, Array], None]
+) -> None:
+    """Pass rows of some columns of a kernel matrix, from the first of these on.
+
+    Each block ends at the last column, or where its diagonal does.
+    """
+    n, (first, last) = X.shape[0], columns
 
     def compute(start: int, stop: int) -> Array:
-        return kernel._evaluate(X[start:stop, :], X[:stop, :])
+        return kernel._evaluate(X[start:stop, :], X[first : min(stop, last), :])
 
-    each_block(reference, (0, n), n, compute, take)
+    each_block(X[:0, 0], (first, n), last - first, compute, take)
 
 
-def _factor_in_half(system: _System) -> tuple[CholeskyFactor, float]:
+def _factor_in_half(system: _System) -> tuple[BlockCholeskyFactor, float]:
     """Factor the matrix in float32, with as little added to its diagonal as that needs."""
-    X, shift = system.X, system.shift
-    xp, n = array_namespace(X), X.shape[0]
-    few = {**like(X), "dtype": xp.float32}
+    n, shift = system.X.shape[0], system.shift
+    width = n if is_host(system.X) else _WIDTH
     mean, least = system.mean_diagonal, system.rounding
     jitter = max(least - shift, 0.0)
     while True:
+        form = partial(_form_columns, system, shift + jitter)
         try:
-            return _factor_with_shift(system, shift + jitter, few), jitter / mean
+            return BlockCholeskyFactor.factor(n, width, form), jitter / mean
         except np.linalg.LinAlgError as error:
             if jitter >= _LARGEST * mean:
                 raise indefinite_error(n, jitter / mean) from error
             jitter = min(max(jitter, least) * _RAISE, _LARGEST * mean)
 
 
-def _factor_with_shift(system: _System, shift: float, few: dict[str, Any]) -> CholeskyFactor:
-    """Form and factor the lower triangle of the matrix in float32."""
+def _form_columns(system: _System, shift: float, first: int, last: int) -> Array:
+    """Return the lower part of columns of the matrix with a shift, in float32."""
     s, n = system.roots, system.X.shape[0]
     xp = array_namespace(system.X)
-    A = xp.zeros((n, n), **few)
+    few = {**like(system.X), "dtype": xp.float32}
+    A = xp.zeros((n - first, last - first), **few)
 
     def take(start: int, stop: int, K: Array) -> None:
         if s is not None:
-            K = s[start:stop, :] * K * s[:stop, :].T
-        A[start:stop, :stop] = xp.astype(K, xp.float32)
-        A[start:stop, start:stop] += xp.asarray(shift, **few) * xp.eye(stop - start, **few)
+            K = s[start:stop, :] * K * s[first : first + K.shape[1], :].T
+        a, b = start - first, K.shape[1]
+        A[a : stop - first, :b] = xp.astype(K, xp.float32)
+        if a < b:
+            A[a:b, a:b] += xp.asarray(shift, **few) * xp.eye(b - a, **few)
 
-    _each_lower_block(system.kernel, system.X, take)
-    return CholeskyFactor.factor(A, overwrite=True)
+    _each_lower_block(system.kernel, system.X, (first, last), take)
+    return A

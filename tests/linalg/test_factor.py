@@ -7,6 +7,7 @@ import pytest
 from array_api_compat import array_namespace
 
 from gpukfl.linalg import (
+    BlockCholeskyFactor,
     CholeskyFactor,
     _factor,
     add_to_diagonal,
@@ -280,3 +281,42 @@ def test_eigenvalues_that_divide_and_conquer_does_not_find_are_found(monkeypatch
     s, Q = eigh(A)
     np.testing.assert_allclose(s, expected, rtol=0, atol=1e-13)
     np.testing.assert_allclose(Q * s @ Q.T, A, rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize(("n", "width"), [(1, 1), (7, 3), (30, 8), (30, 30), (30, 64)])
+def test_a_factor_by_block_columns_is_the_whole_one(on, rng, n, width):
+    A, b = on.rounded(positive_definite(rng, n)), on.rounded(rng.standard_normal((n, 3)))
+    formed = []
+
+    def form(start, stop):
+        formed.append((start, stop))
+        rest = A.copy()
+        rest[np.triu_indices(n, 1)] = 7.0  # which is not read
+        return on.xp.asarray(on.put(rest[start:, start:stop]), copy=True)
+
+    factor = BlockCholeskyFactor.factor(n, width, form)
+    assert [stop for _, stop in formed[:-1]] == [start for start, _ in formed[1:]]
+    expected = np.linalg.cholesky(A)
+    for (start, stop), column in zip(formed, factor.columns, strict=True):
+        on.assert_close(column, expected[start:, start:stop], ulps=10 * n)
+    elements = sum(column.shape[0] * column.shape[1] for column in factor.columns)
+    assert elements <= n * (n + min(width, n)) / 2  # of n²
+    given = on.put(b)
+    whole = CholeskyFactor.factor(on.put(A))
+    on.assert_close(factor.solve_lower(given), on.host(whole.solve_lower(given)), ulps=10 * n)
+    on.assert_close(factor.solve_upper(given), on.host(whole.solve_upper(given)), ulps=10 * n)
+    on.assert_close(factor.solve(given), np.linalg.solve(A, b), ulps=100 * n)
+    on.assert_close(given, b, ulps=0)
+
+
+@pytest.mark.parametrize("at", [0, 5, 9])  # in the first block, between, and the last
+@pytest.mark.parametrize("value", [-1.0, np.nan])
+def test_block_columns_that_cannot_be_factored_raise(on, rng, at, value):
+    A = on.rounded(positive_definite(rng, 10))
+    A[at, at] = value
+
+    def form(start, stop):
+        return on.xp.asarray(on.put(A[start:, start:stop]), copy=True)
+
+    with pytest.raises(np.linalg.LinAlgError):
+        BlockCholeskyFactor.factor(10, 4, form)

@@ -269,3 +269,24 @@ def test_products_by_blocks_are_those_of_the_matrix(on):
     with memory_budget(2**16):
         found = multiply_symmetric(kernel, X, Y)
     np.testing.assert_allclose(on.host(found), K @ data.Y, atol=1e-11)
+
+
+@weighted
+@pytest.mark.parametrize("width", [40, N])
+def test_a_factor_of_block_columns_is_that_of_the_whole_matrix(on, weighted, width, monkeypatch):
+    data = Data(on, weighted=weighted)
+    kernel, X, Y, D = data.given()
+    system = _all_rows._System.from_targets(kernel, X, Y, D, 0.1)
+    monkeypatch.setattr(_all_rows, "is_host", lambda _: False)
+    monkeypatch.setattr(_all_rows, "_WIDTH", width)
+    factor, _ = _all_rows._factor_in_half(system)
+    s = np.sqrt(data.D)
+    A = s * oracles.gaussian(data.X, data.X, 1.0) * s.T + 0.1 * np.eye(N)
+    L = np.linalg.cholesky(A)
+    for start, column in zip(range(0, N, width), factor.columns, strict=True):
+        assert column.shape == (N - start, min(width, N - start))
+        np.testing.assert_allclose(
+            on.host(column), L[start:, start : start + width], atol=2e-4 * abs(L).max()
+        )
+    with memory_budget(2**16):
+        data.check(solve_by_factor(*data.given(), shift=0.1), 0.1)

@@ -23,7 +23,7 @@ from gpukfl.core._array import (
     to_double,
     to_host,
 )
-from gpukfl.core._memory import MAX_ELEMENTS, available_memory
+from gpukfl.core._memory import available_memory
 from gpukfl.core._places import Place
 from gpukfl.core._random import draw_indices, remaining_indices
 from gpukfl.core._results import History, Status
@@ -99,7 +99,9 @@ _ALL_ROWS, _ALL_ROWS_OF_GPU = 20_000, 200_000
 _SOLVED_ROWS, _SOLVED_ROWS_OF_GPU = 20_000, 100_000
 _HELD_OUT, _HELD_OUT_SHARE = 2_000, 0.05
 _BYTES_OF_PAIRS = 32  # for a pair of rows, so that a kernel of float32 is kept on a host
-_BYTES_OF_FACTOR = 8  # for a pair of rows, of a factor in float32 and what it is made of
+# For a pair of rows, of a factor in float32 and what it is made of: block columns of a GPU are made
+# one at a time, so that 100 000 rows fit on one of 80 GB, of which half is planned for
+_BYTES_OF_FACTOR, _BYTES_OF_FACTOR_OF_GPU = 8, 3
 # Of what the fit leaves of the targets, that the solver may leave too: so errors on other rows
 # changed by 2e-4 of themselves (13 760 rows)
 _SOLVER_SHARE = 0.02
@@ -633,8 +635,8 @@ class HyperKernelProblem(Data):
             *given, shift=shift, precondition=precondition, share=_SOLVER_SHARE
         )
         if found.status is not Status.CONVERGED:
-            too_large = is_on_gpu(X) and self.n**2 > MAX_ELEMENTS
-            if too_large or _BYTES_OF_FACTOR * self.n**2 > available_memory(X):
+            bytes_each = _BYTES_OF_FACTOR_OF_GPU if is_on_gpu(X) else _BYTES_OF_FACTOR
+            if bytes_each * self.n**2 > available_memory(X):
                 return None
             found = solve_by_factor(*given, shift=shift, solver=_FEW_PRODUCTS)
         if found.status is not Status.CONVERGED:
