@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 
@@ -93,6 +94,8 @@ class AllRowsSolution:
         without these rows.
     centers_error : float, optional
         The same of the centres alone.
+    by_factor : bool
+        Whether the matrix was factored.
     """
 
     alpha: Array
@@ -102,6 +105,7 @@ class AllRowsSolution:
     jitter: float = 0.0
     errors: tuple[float, ...] = ()
     centers_error: float | None = None
+    by_factor: bool = False
 
     @property
     def beats_centers(self) -> bool:
@@ -227,7 +231,7 @@ def solve_by_factor(
 
     found = solver.solve(system.apply, system.right, precondition=precondition)
     solution = system.solution(found.x, found.status, found.n_iter, found.residual)
-    return replace(solution, jitter=jitter)
+    return replace(solution, jitter=jitter, by_factor=True)
 
 
 def solve_by_products(
@@ -554,7 +558,7 @@ def _form_columns(system: _System, shift: float, first: int, last: int) -> Array
     """Return the lower part of columns of the matrix with a shift, in float32."""
     s, n = system.roots, system.X.shape[0]
     xp = array_namespace(system.X)
-    few = {**like(system.X), "dtype": xp.float32}
+    few: dict[str, Any] = {**like(system.X), "dtype": xp.float32}
     A = xp.zeros((n - first, last - first), **few)
 
     def take(start: int, stop: int, K: Array) -> None:

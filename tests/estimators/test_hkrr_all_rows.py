@@ -180,6 +180,39 @@ def test_a_fit_says_how_the_solve_ended(capsys):
     assert f"all {N} rows as centres: the tolerance was reached" in capsys.readouterr().err
 
 
+def test_a_fit_keeps_how_the_solve_ended(monkeypatch, tmp_path):
+    model = gpukfl.fit(X, Y, method="hkrr", progress=False, **BY_EVIDENCE())
+    known = model.estimator.last_fit_
+    assert (known["way"], known["rows"], known["error"]) == ("products", N, None)
+    assert known["products"] > 0
+    assert 0 < known["residual"] < 0.1
+    told = f"all {N} rows by {known['products']} products to a residual of "
+    assert told in " ".join(model.summary().split())
+    path = tmp_path / "model.gpukfl"
+    model.save(path)
+    assert gpukfl.load(path).estimator.last_fit_ == known
+    del model.estimator.last_fit_  # as of an older fit
+    model.save(path)
+    older = gpukfl.load(path)
+    assert not hasattr(older.estimator, "last_fit_")
+    assert told not in " ".join(older.summary().split())
+
+    def stall(*given, solve=_data.solve_by_products, **more):
+        return _data.replace(solve(*given, **more), status=Status.STALLED)
+
+    monkeypatch.setattr(_data, "solve_by_products", stall)
+    assert HKRRRegressor(**BY_EVIDENCE()).fit(X, Y).last_fit_["way"] == "factor"
+    some = HKRRRegressor(**BY_EVIDENCE(n_centers=Centers(refit=30))).fit(X, Y).last_fit_
+    assert some == dict.fromkeys(known) | {"way": "centers", "rows": N, "products": 0}
+
+
+@pytest.mark.usefixtures("very_many")
+def test_a_fit_keeps_errors_on_rows_that_were_held_out():
+    known = HKRRRegressor(**BY_EVIDENCE()).fit(X, Y).last_fit_
+    assert known["way"] == "products"
+    assert 0 < known["error"] < known["centers_error"] < 1
+
+
 @pytest.mark.torch
 def test_tensors_are_solved_alike(torch):
     own = HKRRRegressor(**BY_EVIDENCE()).fit(X, Y)

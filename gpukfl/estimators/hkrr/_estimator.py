@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import numbers
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, TypedDict
 
 import numpy as np
 from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from gpukfl.core._annotations import Count, Doubles, Floats
+from gpukfl.core._annotations import AnyValue, Choice, Count, Doubles, Floats, Sometimes
 from gpukfl.core._array import (
     Array,
     array_namespace,
@@ -34,7 +35,7 @@ from gpukfl.estimators._features import LinearFeatures, profile_curves
 from gpukfl.estimators._fitted import Tried, held
 from gpukfl.estimators._learner import SearchResult, SteppedLearner
 from gpukfl.estimators._validation import check_finite_result, validate_samples
-from gpukfl.estimators.hkrr._data import KEPT_ROWS, HyperKernelProblem
+from gpukfl.estimators.hkrr._data import KEPT_ROWS, HyperKernelProblem, SolvedModel
 from gpukfl.estimators.hkrr._fit import HKRR, EvidenceHKRR, GradientHKRR, HKRRFitted
 from gpukfl.estimators.hkrr._settings import LOGISTIC, Centers, GradientSetting, HoldOut, Optimizer
 from gpukfl.estimators.scaling import SCALING, SCALING_ATTRIBUTE, SCALINGS
@@ -57,6 +58,40 @@ class HKRRTried(Tried):
     learned: bool
 
 
+class LastFit(TypedDict):
+    """How the last fit of a map's coefficients ended."""
+
+    way: Annotated[str, Choice(("factor", "products", "centers"))]
+    rows: Annotated[int, Count()]
+    products: Annotated[int, Count()]
+    residual: Annotated[float, AnyValue()] | None
+    error: Annotated[float, AnyValue()] | None
+    centers_error: Annotated[float, AnyValue()] | None
+
+
+def describe_last_fit(model: SolvedModel, n: int, /) -> LastFit:
+    """Return how the last fit to n rows ended."""
+    found = model.solution
+    if found is None:
+        return LastFit(
+            way="factor" if model.Z.shape[0] == n else "centers",
+            rows=n,
+            products=0,
+            residual=None,
+            error=None,
+            centers_error=None,
+        )
+    held = found.centers_error
+    return LastFit(
+        way="factor" if found.by_factor else "products",
+        rows=n,
+        products=found.n_iter,
+        residual=found.residual,
+        error=math.sqrt(min(found.errors)) if found.errors else None,
+        centers_error=None if held is None else math.sqrt(held),
+    )
+
+
 # ----------------------------------------------------------------------------- description
 
 _FEW = 3  # targets whose noise is said
@@ -77,6 +112,7 @@ def describe(e: Any, names: Names, /) -> Description:
         text=(
             f"{kernel} kernel of {e.map_.shape[0]} components{start}, "
             f"{e.centers_.shape[0]} centres, ridge {e.ridge_:.3g}"
+            + "".join(f", {value}" for value in _last_fit_facts(e).values())
             + "".join(f", {name} {value}" for name, value in _posterior_facts(e).items())
         ),
         products="by blocks",
@@ -88,6 +124,7 @@ def describe(e: Any, names: Names, /) -> Description:
             "ridge": f"{e.ridge_:.4g}",
             "lengthscale": f"{e.lengthscale_:.4g}",
             "jitter": f"{e.jitter_:.1e}",
+            **_last_fit_facts(e),
             **_posterior_facts(e),
         },
         note=(
@@ -101,6 +138,23 @@ def describe(e: Any, names: Names, /) -> Description:
             Objective(tuple(e.history_.objective)),
         ),
     )
+
+
+def _last_fit_facts(e: Any) -> dict[str, str]:
+    """Return how a last fit with all rows as centres ended; files of older fits do not say."""
+    found: LastFit | None = getattr(e, "last_fit_", None)
+    if found is None or found["residual"] is None:
+        return {}
+    told = (
+        f"all {found['rows']} rows by {'a factor and ' * (found['way'] == 'factor')}"
+        f"{found['products']} products to a residual of {found['residual']:.1e}"
+    )
+    if found["error"] is not None and found["centers_error"] is not None:
+        told += (
+            f" (error on rows held out {found['error']:.3g}, by centres "
+            f"{found['centers_error']:.3g})"
+        )
+    return {"last fit": told}
 
 
 def _posterior_facts(e: Any) -> dict[str, str]:
@@ -168,6 +222,7 @@ class HKRRBase(LinearFeatures, SteppedLearner):
     factor_: Annotated[Array, Doubles("n_known", "n_known")] | None
     inner_factor_: Annotated[Array, Doubles("n_known", "n_known")] | None
     tuning_: list[HKRRTried]
+    last_fit_: Annotated[LastFit, Sometimes()]  # files of older fits have none
     _for_inference = ("factor_", "inner_factor_")
     _values = (Centers, HoldOut, ArmijoSearch, *_ALL_OPTIMIZERS.values())
     _renamed: ClassVar[dict[str, str]] = {
@@ -360,6 +415,7 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         self._keep_directions(along.T, B)
         self.learned_ = fitted.learned
         self.jitter_ = model.jitter.size
+        self.last_fit_ = describe_last_fit(model, problem.n)
         self._keep_belief(problem, fitted, back)
         self._keep_steps(fitted.steps.history, fitted.status, _QUIET)
         self._warn(problem, fitted)
@@ -684,6 +740,12 @@ _ATTRIBUTES = (
     jitter_, smallest_eigenvalue_ : float, float
         What was added to the diagonal of the centres' kernel matrix, relative to its mean, and
         that matrix's smallest eigenvalue: Theorem 4 asks that it stays away from 0.
+    last_fit_ : dict
+        How the last fit ended: its ``way``, "factor" or "products" with all rows as centres, or
+        "centers"; ``rows``; ``products`` with the kernel matrix; and the largest ``residual`` of a
+        target, relative to it. Where rows were held out, their ``error`` and ``centers_error``, by
+        all other rows and by the centres alone, are roots in units of their targets. What was not
+        computed is None. Files of older fits have none.
 """
 )
 
