@@ -94,7 +94,9 @@ def predict(n: int, products: int, of_pairs: dict[str, tuple[float, float]]) -> 
     values = Work(moved=2 * of_pairs["product"][0] * n * q, flops64=OPERATIONS * n * q, calls=20)
     centers = values + Work(flops64=2 * n * q**2 + q**3, calls=50)
     step = again + Work(moved=4 * 8.0 * n * q, flops64=4.0 * n * q, calls=60, waits=5)
+    factor = last + Work(flops32=float(n) ** 3 / 3.0)
     return {
+        "predicted_seconds_of_a_factor": on.seconds(factor),
         "predicted_seconds_of_centres": on.seconds(centers),
         "predicted_seconds_of_a_product": on.seconds(again),
         "predicted_seconds": on.seconds(centers)
@@ -141,7 +143,8 @@ def main() -> None:
             f"n {row['n']:9,d} on {row['card']} PREDICTED: {CENTERS} centres "
             f"{row['predicted_seconds_of_centres']:.3f} s, all rows by {row['products']} products "
             f"{row['predicted_seconds']:.2f} s, by {MOST_PRODUCTS} at most "
-            f"{row['predicted_seconds_at_most']:.1f} s"
+            f"{row['predicted_seconds_at_most']:.1f} s; a factor alone "
+            f"{row['predicted_seconds_of_a_factor']:.2f} s"
         )
     for row in PUBLISHED:
         say(f"published: {row['what']}, n {row['n']:,}: {row['seconds']:,.0f} s on {row['on']}")
