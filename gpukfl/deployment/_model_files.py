@@ -48,6 +48,7 @@ from gpukfl.predictor._skops import dump_estimator, load_estimator
 from gpukfl.runtime._reading import KINDS, RowReading, decode_predictor, open_model
 from gpukfl.tables._reader import Reader
 
+_LATER = {"n_jobs"}  # parameters that files of before do not have
 _KEYS = ("format", "version", "gpukfl", "model", "parameters", "predictor", "reading", "record")
 _ABOUT: dict[str, Any] = {  # beside the tuning
     "method": str,
@@ -359,8 +360,9 @@ def _is_computed(attribute: Any) -> bool:
 
 
 def _make_estimator(kind: type, parameters: dict[str, Any]) -> Any:
-    names = kind._get_param_names()  # type: ignore[attr-defined]
-    if set(parameters) != set(names):
+    names = set(kind._get_param_names())  # type: ignore[attr-defined]
+    given = set(parameters)
+    if not given <= names <= given | _LATER:
         msg = f"whose parameters are not those of {kind.__name__}"
         raise RefusedError(msg)
     estimator = kind(**parameters)

@@ -76,6 +76,8 @@ def _look_at_rows(X: Any) -> np.ndarray | None:
         return None
     gaps = ~np.isfinite(host)
     host = np.where(gaps, 0.0, host)
+    largest = np.abs(host).max(axis=0)
+    host = host / np.where(largest > 0, largest, 1.0)  # whose squares do not overflow
     means = host.sum(axis=0) / np.maximum(np.count_nonzero(~gaps, axis=0), 1)
     host = np.where(gaps, means, host)
     if len(host) <= _LOOKED_AT:

@@ -270,9 +270,9 @@ def test_of_many_rows_lengthscale_and_ridge_of_another_last_fit_are_kept(optimiz
     monkeypatch.setattr("gpukfl.estimators.hkrr._estimator.KEPT_ROWS", 100)
     chosen, left_out = [], HyperKernelProblem.refit
 
-    def refit(problem, model, n_centers, tuned):
+    def refit(problem, model, n_centers, tuned, left):
         chosen.append(tuned)
-        return left_out(problem, model, n_centers, tuned)
+        return left_out(problem, model, n_centers, tuned, left)
 
     monkeypatch.setattr(HyperKernelProblem, "refit", refit)
     rng = np.random.default_rng(0)

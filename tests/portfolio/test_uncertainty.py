@@ -268,6 +268,7 @@ WRONG = {
 @pytest.mark.parametrize("wrong", WRONG)
 def test_what_no_fit_makes_is_neither_written_nor_read(tmp_path, wrong):
     model = regressor().fit(X, NOISY)
+    assert len(model.feature_importances_) == X.shape[1]  # computed before anything is wrong
     WRONG[wrong](model.uncertainty_)
     said = r"does not have (residuals|models) of its folds|is not finite"
     with pytest.raises(ValueError, match=said):
@@ -279,6 +280,7 @@ def test_what_no_fit_makes_is_neither_written_nor_read(tmp_path, wrong):
 
 def test_files_of_wrong_scores_are_refused(tmp_path):
     model = classifier().fit(X, THREE)
+    assert len(model.feature_importances_) == X.shape[1]  # computed before anything is wrong
     model.class_scores_.scores[3] = np.nan
     write_unchecked(gpukfl.Model.from_estimator(model), tmp_path / "m")
     with pytest.raises(ValueError, match="does not have scores of classes"):
