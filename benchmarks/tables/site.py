@@ -88,25 +88,67 @@ def compared(read: Read) -> str:
     )
 
 
+def arena(read: Read) -> str:
+    """Return the tables of TabArena's sets: errors by set, and seconds of a fit."""
+    record = read("bench_tabarena")
+    means, frame = _arena_errors(record), _frame(record)
+    of_ours = frame[frame["model"] == OURS]
+    sizes = of_ours.groupby("set")["n"].sum() // (of_ours["fold"].nunique() - 1)
+    rows = [
+        [title, str(sizes[title]), *(number(_known(x), ".4g") for x in means.loc[title])]
+        for title in means.index
+    ]
+    costs = frame.pivot_table(
+        index="set", columns="model", values="processor_seconds", sort=False
+    ).reindex(columns=means.columns)
+    seconds = [
+        [title, *(number(_known(x), ".1f") for x in costs.loc[title])] for title in costs.index
+    ]
+    return "\n\n".join(
+        (
+            f"{len(means)} sets of TabArena, {record['settings']}. Errors are root mean squared "
+            "errors, one minus the area under the ROC curve of two classes, and log losses of "
+            "more. TabFM's figures were published for TabArena's own folds:",
+            table(["error", "rows", *map(_shown, means.columns)], rows),
+            "Seconds of the processor for a fit. AutoGluon's good preset had the seconds of "
+            "gpukfl.fit as its limit:",
+            table(["seconds", *map(_shown, costs.columns)], seconds),
+        )
+    )
+
+
+def _arena_errors(record: dict[str, Any]) -> pd.DataFrame:
+    """Means over folds by set, a row each, and model; published figures last."""
+    means = _scores(record, "error")
+    published = pd.DataFrame(record["published"]).reindex(means.index)
+    return means.assign(**{f"{name}, published": published[name] for name in published})
+
+
+def _known(x: float) -> float | None:
+    return None if np.isnan(x) else x
+
+
 def first_look(read: Read) -> str:
-    """Return the table of the README: errors, seconds of a fit, milliseconds of a row."""
-    others, drawn, arena = map(read, _FIRST_LOOK_IN)
+    """Return the table of the README: errors, seconds of a fit, milliseconds of a row.
+
+    Of TabArena's sets those that every model was fitted to.
+    """
+    others, drawn, of_arena = map(read, _FIRST_LOOK_IN)
     kinds = [errors(of["rows"], classes=c) for of in (others, drawn) for c in (False, True)]
     # A small run has no classes
     logs = [np.log(one) for one in kinds if len(one)]
     ours = pd.concat([one.sub(one[OURS], axis=0) for one in logs])
-    frame = _frame(arena)
-    means = frame.pivot_table(index="set", columns="model", values="error", sort=False)
-    published = pd.DataFrame(arena["published"]).reindex(means.index)
-    means = means.assign(**{f"{name}, published": published[name] for name in published})
-    times = np.exp(np.log(means).sub(np.log(means[OURS]), axis=0).mean())
+    means, frame = _arena_errors(of_arena), _frame(of_arena)
+    means = means[means[frame["model"].unique()].notna().all(axis=1)]
+    ratios = np.log(means).sub(np.log(means[OURS]), axis=0)
+    frame = frame[frame["set"].isin(means.index)]
     costs = frame.groupby(["model", "set"])[["processor_seconds", "one_row_ms"]].mean()
     costs = costs.groupby("model").mean()
     rows = [
         [
             _shown(str(model)),
             _over(ours[model]) if model in ours else "–",
-            number(times[model], ".2f"),
+            _over(ratios[model]),
             *(
                 number(costs[key][model] if model in costs.index else None, form)
                 for key, form in (("processor_seconds", ".1f"), ("one_row_ms", ".1f"))
@@ -303,6 +345,7 @@ def functions(read: Read) -> str:  # noqa: ARG001
 PAGES: dict[str, tuple[Callable[[Read], str], tuple[str, ...]]] = {
     "compared.md": (compared, _COMPARED_IN),
     "first_look.md": (first_look, _FIRST_LOOK_IN),
+    "arena.md": (arena, ("bench_tabarena",)),
     "single_methods.md": (single, ("bench_portfolio_sets",)),
     "first_times.md": (times, ("bench_first_fit",)),
     "functions.md": (functions, ()),
