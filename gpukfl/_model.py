@@ -236,7 +236,8 @@ class Model(Shown):
         sample_weight : array of shape (n_samples,), optional
             Weights, at least 0.
         groups, time, gap, cv : optional
-            How rows hang together, as for `gpukfl.fit`.
+            How rows hang together, as for `gpukfl.fit`; by default the columns that were named
+            there. Arrays have to be passed again, or a warning says so.
 
         Returns
         -------
@@ -250,6 +251,7 @@ class Model(Shown):
         """
         begun, given = clock.perf_counter(), GivenRelations(groups, time, gap, cv)
         check_in_memory(X)
+        given = given.or_else(self.related, X)
         data = read_training_data(X, y, sample_weight, given, task=self.task)
         estimator = clone(self.estimator)
         beside = self._limit | usual_jobs(estimator, len(data))

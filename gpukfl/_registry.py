@@ -63,6 +63,7 @@ class MethodInfo:
 
 
 TASKS = ("regression", "classification")
+BESIDE = ("sample_weight", "groups", "time", "gap", "cv")  # of the data, for every method
 METHODS = {
     "auto": MethodInfo(AutoRegressor, AutoClassifier, single=False),
     "bkernn": MethodInfo(BKerNNRegressor, BKerNNClassifier, size="particles", penalised=True),
@@ -92,8 +93,9 @@ def check_options(method: str, task: str, names: Iterable[str], /) -> None:
         if name in known or kind.has_old_name(name):
             continue
         said = f"method {method!r} has no option {name!r} for a {task}"
-        hint = _owner_text(method, name) or suggest(name, known) or "."
-        msg = f"{said}{hint} Its options are {', '.join(known)}"
+        every = sorted({*known, *BESIDE})
+        hint = _owner_text(method, name) or suggest(name, every) or "."
+        msg = f"{said}{hint} Its options are {', '.join(every)}"
         raise TypeError(msg)
 
 

@@ -361,7 +361,7 @@ def test_bad_input_is_one_error_before_anything_is_fitted(recorded, fit, given, 
 
 
 def test_a_missing_column_is_named():
-    with pytest.raises(ValueError, match="groups to name one column of X, got 'nobody'"):
+    with pytest.raises(ValueError, match="X has no column 'nobody' for groups"):
         blend().fit(frame().drop(columns="y"), Y, groups="nobody")
 
 
@@ -412,6 +412,16 @@ def test_a_model_fits_again_and_tells_its_call(tmp_path):
         warnings.simplefilter("error")
         assert np.array_equal(loaded.predict(table), model.predict(table))
     assert np.array_equal(loaded.estimator.out_of_fold_.groups, model.estimator.out_of_fold_.groups)
+
+
+def test_a_model_fits_again_with_the_columns_that_it_was_given():
+    table = frame()[["a", "b", "subject", "y"]]
+    model = gpukfl.fit(table, "y", groups="subject", members=["linear"])
+    again = clone(model).fit(table, "y")
+    assert np.array_equal(again.predict(table), model.predict(table))
+    by_array = gpukfl.fit(table, "y", groups=table["subject"].to_numpy(), members=["linear"])
+    with pytest.warns(UserWarning, match="fitted with groups: without them"):
+        by_array.fit(table, "y")
 
 
 def test_rows_of_dask_are_refused():

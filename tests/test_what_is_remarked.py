@@ -276,6 +276,8 @@ def test_a_name_is_no_weight():
     ("call", "words"),
     [
         (lambda: gpukfl.fit(FRAME, "c", effrt="quick"), r"'effrt' .* Did you mean 'effort'\?"),
+        (lambda: gpukfl.fit(FRAME, "c", group="a"), r"'group' .* Did you mean 'groups'\?"),
+        (lambda: gpukfl.fit(FRAME, "c", groups="Aa"), r"X has no column 'Aa' for groups"),
         (lambda: gpukfl.fit(FRAME, "c", effort="qick"), r"got 'qick'. Did you mean 'quick'\?"),
         (lambda: gpukfl.fit(FRAME, "c", method="bkern"), r"Did you mean 'bkernn'\?"),
         (lambda: gpukfl.fit(FRAME.rename(columns={"c": "Cost"}), "cost"), r"mean 'Cost'\?"),

@@ -355,12 +355,16 @@ class Plan:
     n_background: int
     evaluations: int
 
-    def blocks(self) -> Iterator[tuple[np.ndarray, int]]:
-        """Yield numbers of background rows that are taken at once, and pairs of orders of each."""
+    def blocks(self, *, one_by_one: bool = False) -> Iterator[tuple[np.ndarray, int]]:
+        """Yield numbers of background rows that are taken at once, and pairs of orders of each.
+
+        Where time is limited they are taken `one_by_one`: it is looked at after each.
+        """
         start = 0
         for pairs, alike in itertools.groupby(self.pairs or (0,) * self.n_background):
             end = start + len(list(alike))
             step = max(1, _AT_ONCE // (self.evaluations * max(pairs, 1)))
+            step = 1 if one_by_one else step
             for first in range(start, end, step):
                 yield np.arange(first, min(first + step, end)), pairs
             start = end
@@ -390,10 +394,12 @@ def _contributions(
     players: np.ndarray,
     plan: Plan,
     rng: np.random.RandomState,
+    *,
+    one_by_one: bool,
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield contributions (n, G, R, p, t) for some background rows after others, and f (G, t)."""
     p = int(players.max()) + 1
-    for some, pairs in plan.blocks():
+    for some, pairs in plan.blocks(one_by_one=one_by_one):
         others, at = take_rows(background.rows, some), background.values[some]
         orders = np.stack([draw_orders(p, pairs, rng) for _ in some]) if pairs else None
         step = max(1, _CHUNK // (2 * max(pairs, 1) * p * len(some)))
@@ -507,7 +513,8 @@ def explain_rows(
     known, values = Background(others, background.values), function(rows)
     plan = make_plan(len(values), len(used), len(known.values), n_walks)
     found = ShapleyEstimate(known.values.mean(axis=0), len(known.values))
-    blocks = _contributions(function, rows, values, known, of_column, plan, rng)
+    limited = clock.max_time is not None
+    blocks = _contributions(function, rows, values, known, of_column, plan, rng, one_by_one=limited)
     _estimate(blocks, found, plan, clock)
     return _make_explanation(function, rows, values, found, names, used, owner)
 

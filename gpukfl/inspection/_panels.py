@@ -308,7 +308,7 @@ class OutputsPanel(Panel):
         return -(-count // across), across
 
     def of(self, output: int | str, /) -> Self:
-        """Return the panel of one class or target, by its number or its name.
+        """Return the panel of one class or target, by its name or else its number.
 
         Raises
         ------
@@ -316,11 +316,12 @@ class OutputsPanel(Panel):
             If there is no such output.
         """
         names = self.outputs
-        known = output in names if isinstance(output, str) else -len(names) <= output < len(names)
-        if not known:
+        if str(output) in names:  # labels may be numbers, too
+            return self._only(names.index(str(output)))
+        if isinstance(output, str) or not -len(names) <= output < len(names):
             msg = f"expected output to be one of {', '.join(names)}, or its number, got {output!r}"
             raise ValueError(msg)
-        return self._only(names.index(output) if isinstance(output, str) else output % len(names))
+        return self._only(output % len(names))
 
     def apart(self) -> list[tuple[str, Panel]]:
         """Return a panel for each of the outputs that are drawn."""

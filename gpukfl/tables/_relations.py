@@ -6,8 +6,9 @@ come after those of the fit. What is fitted last, is fitted to all rows.
 
 from __future__ import annotations
 
+import ast
 import heapq
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, NamedTuple
@@ -15,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpukfl.core._array import is_array, to_host
-from gpukfl.core._checks import check_number
+from gpukfl.core._checks import check_number, suggest
 from gpukfl.core._frames import (
     as_frame,
     column_names,
@@ -54,6 +55,32 @@ class GivenRelations(NamedTuple):
     def is_empty(self) -> bool:
         """Whether nothing was said."""
         return all(one is None for one in self)
+
+    def or_else(self, words: Mapping[str, str], X: Any, /) -> GivenRelations:
+        """Return this, or where nothing was said the columns and the gap that `words` name.
+
+        `words` are those of another fit.
+
+        Warns
+        -----
+        UserWarning
+            Of arrays and splitters of that fit, which are not known any more, and of columns that
+            `X` does not have.
+        """
+        if not self.is_empty or not words:
+            return self
+        known = {part: word for part, word in words.items() if word != part}
+        found = {part: ast.literal_eval(word) for part, word in known.items()}
+        columns = column_names(X) if is_frame(X) else []
+        named = [name for part, name in found.items() if part in _NAMED]
+        if len(known) == len(words) and all(name in columns for name in named):
+            return GivenRelations(**found)
+        given = ", ".join(words)
+        warn(
+            f"this model was fitted with {given}: without them this fit takes rows as independent, "
+            f"and its scores may be too good. Pass {given} to fit"
+        )
+        return self
 
     @property
     def words(self) -> dict[str, str]:
@@ -98,10 +125,10 @@ def split_relation_columns(
     columns, names = column_names(X), tuple(dict.fromkeys(named.values()))
     for part, name in named.items():
         if columns.count(name) != 1:
-            msg = (
-                f"expected {part} to name one column of X, got {name!r}: {columns.count(name)} of "
-                f"{listed(columns)}"
-            )
+            count = columns.count(name)
+            msg = f"X has {count or 'no'} column{'s' * (count > 1)} {name!r} for {part}"
+            hint = suggest(name, columns) or "."
+            msg = f"{msg}{'.' if count else hint} Its columns are {listed(columns)}"
             raise ValueError(msg)
     if len(names) == len(columns):
         msg = f"expected columns beside {listed(names)}, got none that is left"

@@ -110,3 +110,9 @@ def test_frames_of_one_output_and_of_several():
 )  # fmt: skip
 def test_numbers_are_written_as_people_do(value, text):
     assert number_text(value) == text
+
+
+@pytest.mark.parametrize(("output", "name"), [(2, "2"), ("2", "2"), (-1, "3"), (0, "1")])
+def test_a_label_that_is_a_number_is_the_label(output, name):
+    of = replace(make(t=3), outputs=("1", "2", "3"))
+    assert of.row(0).of(output).outputs[0] == name
