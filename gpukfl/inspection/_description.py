@@ -379,5 +379,6 @@ def hold_out_text(tuning: Tuning, seconds: float | None, /) -> str:
     one = "best" if chosen["score"] == best and tuning.of == "setting" else "chosen"
     text = f"{tuning.score} {tuning.shown_score}, {one} of {count_text(tuning.count, tuning.of)}"
     if tuning.seconds is not None and seconds:
-        text += f", {min(tuning.seconds / seconds, 1.0):.0%} of the time".replace("%", " %")
+        share = f"{min(tuning.seconds / seconds, 1.0):.0%}".replace("%", " %")
+        text += f"; the search took {share} of the seconds"
     return text

@@ -70,7 +70,8 @@ def conformal_weight(coverage: float, n_effective: float, /) -> float:
         needed = math.ceil((coverage - _SLACK) / (1.0 - coverage))
         msg = (
             f"expected at least {needed} rows that were held out for a coverage of {coverage:g}, "
-            f"got {n_effective:.10g}: take a smaller coverage or more rows"
+            f"got {n_effective:.3g}: take a smaller coverage or more rows (those of one group, or "
+            "of small weights, count as fewer)"
         )
         raise ValueError(msg)
     return (coverage - _SLACK) * (n_effective + 1.0)

@@ -246,8 +246,9 @@ def _member_warnings(e: Any) -> list[str]:
     left = [t for t in left if not any(t["note"] in one for one in e.warnings_)]  # told by them
     found = [f"The member {trial['member']}: {trial['note']}." for trial in left]
     if not is_classifier(e) and not e.uncertainty_.can_cover(_COVERAGE):
-        n = len(e.uncertainty_.residuals.weights)
-        found.append(f"{n} rows were held out: too few for intervals of {_COVERAGE:.0%}.")
+        n, grouped = len(e.uncertainty_.residuals.weights), e.out_of_fold_.groups is not None
+        what = f"groups of {n} rows" if grouped else f"{n} rows"
+        found.append(f"{what} were held out: too few for intervals of {_COVERAGE:.0%}.")
     return found
 
 
