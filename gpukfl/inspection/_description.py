@@ -380,5 +380,5 @@ def hold_out_text(tuning: Tuning, seconds: float | None, /) -> str:
     text = f"{tuning.score} {tuning.shown_score}, {one} of {count_text(tuning.count, tuning.of)}"
     if tuning.seconds is not None and seconds:
         share = f"{min(tuning.seconds / seconds, 1.0):.0%}".replace("%", " %")
-        text += f"; the search took {share} of the seconds"
+        text += f", found in {share} of the time"
     return text

@@ -272,7 +272,7 @@ def test_a_score_has_its_error_and_its_share_of_the_time():
     )
     told = Description(name="Mine", tuning=Tuning(trials), seconds=10.0)
     expected = (
-        "hold-out    R² 0.431 ± 0.020, best of 2 settings; the search took 62 % of the seconds"
+        "hold-out    R² 0.431 ± 0.020, best of 2 settings, found in 62 % of the time"
     )
     assert expected in summarize(told)
     errors = plot_tuning(told).collections
@@ -310,7 +310,7 @@ def test_the_report_shows_errors_and_seconds(tmp_path):
     assert "".join(f'<th scope="col">{one}</th>' for one in head) in page
     assert "<td>0.1</td><td>0.4310 ± 0.0200</td><td>4</td>" in page
     assert "<td>1</td><td>stopped</td><td>2</td>" in page
-    assert "the search took 75 % of the seconds; cut short by max_time." in page
+    assert "found in 75 % of the time; cut short by max_time." in page
     assert ">standard_error" not in page
 
 
