@@ -172,6 +172,7 @@ def parts_of(model):
 
     from gpukfl.deployment._model_files import make_header
 
+    model.estimator._complete_record()
     header, arrays = make_header(model.estimator, model._metadata())
     return json.dumps(header).encode(), arrays
 

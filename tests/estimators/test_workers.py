@@ -144,7 +144,8 @@ def test_warnings_are_issued_with_the_result(count):
         with pytest.warns(ConvergenceWarning, match="others of") as heard:
             assert results(workers.map(remarked, [1, 2, 3])) == [1, 2, 3]
     assert notes == ["ours of 1", "ours of 2", "ours of 3"]
-    assert [str(one.message) for one in heard] == [f"others of {k}" for k in (1, 2, 3)]
+    # Those of other libraries are heard at once from calls made here, else with the result
+    assert {str(one.message) for one in heard} == {f"others of {k}" for k in (1, 2, 3)}
 
 
 @pytest.mark.slow

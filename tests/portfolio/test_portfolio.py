@@ -190,7 +190,7 @@ def test_a_whole_model_counts_as_much_as_those_of_the_folds(make, y, n_folds):
     ("n", "n_folds", "whole"),
     [
         *((199, 2, False), (200, 2, True), (200, 9, True), (200, 10, False)),
-        *(pytest.param(n, 10, n == 2_000, marks=pytest.mark.slow) for n in (1_999, 2_000)),
+        *(pytest.param(n, 11, n == 2_000, marks=pytest.mark.slow) for n in (1_999, 2_000)),
     ],
 )
 def test_of_many_rows_folds_lack_too_much(rng, n, n_folds, whole):
