@@ -92,8 +92,11 @@ def _look_at_rows(X: Any) -> np.ndarray | None:
 
 def _numbers(X: Any) -> np.ndarray | None:
     """Return an array of numbers on the host in float64; None of other values."""
-    some = X[:, : min(_COLUMNS, X.shape[1])]
-    host = to_host(take_rows(some, np.arange(X.shape[0])))
+    try:
+        some = X[:, : min(_COLUMNS, X.shape[1])]
+        host = to_host(take_rows(some, np.arange(X.shape[0])))
+    except (RuntimeError, TypeError, ValueError):  # the checks of the fit tell what is wrong
+        return None
     return host.astype(np.float64) if host.dtype.kind in "fiu" else None
 
 
