@@ -288,9 +288,9 @@ def test_rows_that_fill_memory_are_fitted_by_one_process(shape, several):
     assert start_workers(None, rows, np.empty(0)).count == 1
 
 
-def test_rows_elsewhere_than_on_the_host_are_fitted_by_one_process(on):
+def test_rows_elsewhere_than_on_the_host_have_processes_beside_a_gpu_alone(on):
     rows = on.put(np.zeros((400, 3)))
-    expected = 2 if on.package == "numpy" else 1
+    expected = 2 if on.package in ("numpy", "cupy") else 1
     assert start_workers(2, rows, rows[:0, ...]).count == expected
 
 
