@@ -12,7 +12,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 import gpukfl
 from gpukfl import HKRRRegressor
 from gpukfl.core._results import Status
-from gpukfl.estimators.hkrr import Centers, _data
+from gpukfl.estimators.hkrr import Centers, _data, _metric
 from gpukfl.estimators.hkrr import _fit as _method
 from gpukfl.methods import _all_rows
 
@@ -27,11 +27,12 @@ BY_EVIDENCE = partial(hkrr, criterion="evidence", random_state=0)
 @pytest.fixture(autouse=True)
 def few_rows_are_many(monkeypatch):
     """Let some rows be so many that all of them are centres only by products."""
-    for module in (_data, _method):
+    for module in (_metric, _method):
         monkeypatch.setattr(module, "EXACT_ROWS", 100)
         monkeypatch.setattr(module, "FIRST_ROWS", 100)
     monkeypatch.setattr(_data, "ALL_CENTERS", 50)
     monkeypatch.setattr(_data, "REFIT_CENTERS", Q)
+    monkeypatch.setattr(_metric, "REFIT_CENTERS", Q)
 
 
 def theirs(model, X, y, weights=None):

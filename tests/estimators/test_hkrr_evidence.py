@@ -14,8 +14,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteK
 import gpukfl
 from gpukfl import HKRRClassifier, HKRRRegressor
 from gpukfl.core._results import History, Status
-from gpukfl.estimators.hkrr import Centers, HoldOut
-from gpukfl.estimators.hkrr import _data as _metric
+from gpukfl.estimators.hkrr import Centers, HoldOut, _metric
 from gpukfl.estimators.hkrr import _fit as _by_evidence
 from gpukfl.methods import N_FOLDS, BoundCriterion, ExactCriterion, MetricFit
 

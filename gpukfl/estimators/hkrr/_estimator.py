@@ -35,8 +35,9 @@ from gpukfl.estimators._features import LinearFeatures, profile_curves
 from gpukfl.estimators._fitted import Tried, held
 from gpukfl.estimators._learner import SearchResult, SteppedLearner
 from gpukfl.estimators._validation import check_finite_result, validate_samples
-from gpukfl.estimators.hkrr._data import KEPT_ROWS, HyperKernelProblem, SolvedModel
+from gpukfl.estimators.hkrr._data import HyperKernelProblem, SolvedModel
 from gpukfl.estimators.hkrr._fit import HKRR, EvidenceHKRR, GradientHKRR, HKRRFitted
+from gpukfl.estimators.hkrr._metric import KEPT_ROWS
 from gpukfl.estimators.hkrr._settings import LOGISTIC, Centers, GradientSetting, HoldOut, Optimizer
 from gpukfl.estimators.scaling import SCALING, SCALING_ATTRIBUTE, SCALINGS
 from gpukfl.inspection import Description, Directions, Importances, Names, Objective
