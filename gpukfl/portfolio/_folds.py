@@ -184,6 +184,8 @@ _HALF_ENOUGH = 1_000  # rows from which half of them are enough to fit, where it
 _WIDE = 300  # columns up to which a row takes a member about as long
 _HASTE = 5e-3  # seconds a row below which many rows have no time for folds
 _SHARE, _MOST_HELD_OUT = 0.2, 20_000  # of the rows, that are held out once
+# Of so many rows half of that: it judges as well, and a fit to all rows would add nothing
+_ENOUGH, _SMALL_SHARE = 50_000, 0.1
 FEWEST = 2  # rows that are split at all
 FEW = 4  # rows below which a fold leaves too few to fit
 
@@ -275,7 +277,7 @@ def split_folds(samples: Samples, rng: np.random.RandomState, n_folds: int, /) -
     how = Splits(
         at_most=n,
         folds_below=n + 1 if n_folds > 1 else 0,
-        share=min(_SHARE, _MOST_HELD_OUT / n),
+        share=min(_SMALL_SHARE if n >= _ENOUGH else _SHARE, _MOST_HELD_OUT / n),
         n_folds=n_folds,
     )
     plain = samples.relations is None and not lies_in_parts(samples.X)

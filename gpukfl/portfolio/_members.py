@@ -551,14 +551,6 @@ CANDIDATES = (
         SHALLOW_TREES, _shallow_trees, _quick, suits=lambda task: task.of_table, sees=CODES
     ),
     MemberCandidate("manhattan_laplace", _kernel_ridge("manhattan_laplace"), _quick, sees=LEVELS),
-    MemberCandidate("agop", _hkrr(optimizer="agop"), _quick),
-    # Far ahead of all others where a rough target depends on few directions; of classes, or of
-    # many rows, it gained nothing
-    MemberCandidate(
-        "agop_full",
-        _hkrr(optimizer=_TURNED, scaling="standard"),
-        suits=lambda task: not task.classes and task.n < _MANY and task.d <= _WIDE,
-    ),
     # A long and a short scale for each feature take the place of one: on training rows of eight
     # regressions the blend's errors were 2.2 % smaller, in two thirds of the time, as BKerNN, HKRR
     # and RegFeaL had hardly a use beside them. Of two sets of classes two scales gained nothing
@@ -572,6 +564,14 @@ CANDIDATES = (
         "scales_standard",
         _two_scales("standard"),
         suits=_takes_more_of_two_scales,
+    ),
+    MemberCandidate("agop", _hkrr(optimizer="agop"), _quick),
+    # Far ahead of all others where a rough target depends on few directions; of classes, or of
+    # many rows, it gained nothing
+    MemberCandidate(
+        "agop_full",
+        _hkrr(optimizer=_TURNED, scaling="standard"),
+        suits=lambda task: not task.classes and task.n < _MANY and task.d <= _WIDE,
     ),
     MemberCandidate(
         "evidence_quantile",

@@ -36,6 +36,8 @@ from gpukfl.predictor import apply_temperature
 
 _JUDGES = 150  # rows that must have judged a member before it is left: fewer often are wrong
 _SHARES = (0.05, 0.15, 0.3, 0.5)  # of a blend, with one of which a member should help
+# So many rows tell whether a member helps by as much as its further folds are worth
+_MANY_JUDGES, _WORTH = 1_000, 1e-3  # of the blend's loss
 
 
 @dataclass(eq=False)
@@ -109,15 +111,19 @@ class Standings:
         return bool(left) or any(map(self.is_behind, own))
 
     def is_behind(self, entry: MemberResult, /) -> bool:
-        """Whether a member is significantly worse than the best, and does not help the blend."""
-        if len(entry.losses) < _JUDGES:
+        """Whether a member is significantly worse than the best, and does not help the blend.
+
+        Where many rows have judged it, whether it helps so little that it is not worth its time.
+        """
+        n_judges = len(entry.losses)
+        if n_judges < _JUDGES:
             return False
-        seen = slice(0, len(entry.losses))
+        seen, many = slice(0, n_judges), n_judges >= _MANY_JUDGES
         best = min((one.losses[seen] for one in self.finished), key=np.sum)
-        if not is_clearly_worse(entry.losses, best):
+        if not (many or is_clearly_worse(entry.losses, best)):
             return False
         blend, own = (self.judge.part(one, seen) for one in (self.blend[seen], entry.outputs))
-        least = self.judge.row_losses(blend, seen).sum()
+        least = self.judge.row_losses(blend, seen).sum() * (1.0 - _WORTH if many else 1.0)
         mixes = ((1.0 - share) * blend + share * own for share in _SHARES)
         return all(self.judge.row_losses(mix, seen).sum() >= least for mix in mixes)
 
@@ -159,9 +165,11 @@ _TOO_LATE = "not begun: no time is left"
 UNTRIED = _TOO_SLOW, _TOO_LATE  # notes of members that there was no time to try
 _COMPARED = 2  # members of ours that have finished, before the best of all goes on
 _GOING_ON, _WORTH_IT = 0.8, 2  # share of the time that is left then; times as many rows
-# So few of so many rows are fitted first: where these lose twice as much as the best, more rows of
-# what is clearly behind, and no help, would gain nothing
-_TRIED, _TRIED_FROM, _HOPELESS = 20_000, 400_000, 2.0
+# A twentieth of so many rows is fitted first. More rows of what is behind, and no help, would gain
+# nothing where these lose twice as much as the best of all rows, or more than the best of these
+_TRIED, _TRIED_FROM = 20_000, 40_000
+_TRIED_SHARE, _FEWEST_TRIED = 0.05, 4_000
+_HOPELESS, _BEATEN = 2.0, 1.3
 
 
 @dataclass(eq=False)
@@ -186,6 +194,8 @@ class MemberTrainer:
         Whether time was too short for something.
     went_on : bool
         Whether the best of the first members had its turn to go on.
+    least_tried : float
+        The smallest loss of a fit to few rows, of those that came before.
     """
 
     fitter: FoldFitter
@@ -196,6 +206,7 @@ class MemberTrainer:
     stopped: bool = False
     cut_short: bool = False
     went_on: bool = False
+    least_tried: float = np.inf
 
     def __post_init__(self) -> None:
         self.standings = Standings(self.fitter.judge)
@@ -392,19 +403,23 @@ class MemberTrainer:
 
     def _subsample_reason(self, member: Member, clock: Clock) -> str:
         """Return why a member is left after a fit to few rows, or an empty string."""
-        if self.fitter.n_rows < _TRIED_FROM or not self._may_leave(member):
+        n = self.fitter.n_rows
+        if n < _TRIED_FROM or not self._may_leave(member):
             return ""
+        rows = min(max(int(_TRIED_SHARE * n), _FEWEST_TRIED), _TRIED)
         trial = MemberResult(member, transform=self.fitter.transform)
         with collect_warnings():  # what it warns of is not of the fit that stays
-            fit = self.fitter.fit(member, 0, _TRIED, None, clock.limit)
+            fit = self.fitter.fit(member, 0, rows, None, clock.limit)
         if fit.is_interrupted:
             raise KeyboardInterrupt
         self.fitter.add_fit(trial, fit)
         finished = self.standings.finished
         least = min(one.losses[: len(trial.losses)].sum() for one in finished)
-        if trial.losses.sum() < _HOPELESS * least or not self.standings.is_behind(trial):
+        lost, bound = trial.losses.sum(), min(_HOPELESS * least, _BEATEN * self.least_tried)
+        self.least_tried = min(self.least_tried, lost)
+        if lost < bound or not self.standings.is_behind(trial):
             return ""
-        return f"left after a fit to {_TRIED} rows: clearly behind"
+        return f"left after a fit to {rows} rows: clearly behind"
 
     def _stop_reason(self, entry: MemberResult, turns: int) -> str:
         """Return why a member stops before so many turns are done, or an empty string."""

@@ -25,6 +25,7 @@ from portfolio_cases import (
 )
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestRegressor
+from sklearn.linear_model import Ridge
 from sklearn.metrics import log_loss, r2_score
 
 import gpukfl
@@ -59,6 +60,19 @@ def test_a_member_is_left_by_many_rows_only(monkeypatch):
     monkeypatch.setattr(_train, "_JUDGES", 2 * N // 3)
     told = notes(regressor(members=None).fit(X, Y))
     assert told["memory"] == "left after 2 of 3 folds: clearly behind"
+
+
+def test_of_many_judges_a_member_as_good_as_the_blend_is_left(monkeypatch):
+    rows = [row for row in _candidates.CANDIDATES if row.name == "linear"]
+    for name in ("first", "second"):
+        rows.append(MemberCandidate(name, lambda _: Ridge(1e-9), lambda _: "quick"))
+    monkeypatch.setattr(_candidates, "CANDIDATES", rows)
+    monkeypatch.setattr(_train, "_JUDGES", N // 3)
+    assert notes(regressor(members=None).fit(X, Y))["second"] == ""
+    monkeypatch.setattr(_train, "_MANY_JUDGES", N // 3)
+    monkeypatch.setattr(_train, "_WORTH", 0.05)
+    told = notes(regressor(members=None).fit(X, Y))
+    assert told["second"] == "left after 1 of 3 folds: clearly behind"
 
 
 @pytest.mark.parametrize("behind", ["left", "in the end", ""])

@@ -58,6 +58,20 @@ def test_what_may_be_of_use_is_fitted_to_all_rows(monkeypatch, kind):
     assert sizes[:2] == [FEW, INSIDE]
 
 
+def test_what_another_member_beats_on_as_few_rows_goes_no_further(monkeypatch):
+    monkeypatch.setattr(_train, "_TRIED_FROM", INSIDE)
+    monkeypatch.setattr(_train, "_HOPELESS", 1e9)
+    rows = [row for row in _candidates.CANDIDATES if row.name == "linear"]
+    for name, kind in {"first": Nearly, "second": Memory}.items():
+        rows.append(MemberCandidate(name, lambda _, kind=kind: kind(), lambda _: "quick"))
+    monkeypatch.setattr(_candidates, "CANDIDATES", rows)
+    monkeypatch.setattr(_train, "_JUDGES", 10)
+    monkeypatch.setattr(_train, "_TRIED", FEW)
+    told = notes(regressor(members=None).fit(X, Y))
+    assert told["first"] == ""
+    assert told["second"] == f"left after a fit to {FEW} rows: clearly behind"
+
+
 def test_what_a_trial_warns_of_is_not_said(monkeypatch):
     class Outspoken(Nearly):
         def fit(self, X, y):
