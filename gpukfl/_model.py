@@ -16,6 +16,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
+from gpukfl._refit import refit_estimator
 from gpukfl._registry import METHODS, known_methods
 from gpukfl.core._array import Array, to_host
 from gpukfl.core._checks import check_number
@@ -268,6 +269,76 @@ class Model(Shown):
         self.tuning, self.seconds = estimator.tuning_, clock.perf_counter() - begun
         self.__post_init__()
         return self
+
+    @keep_warnings
+    def refit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        groups: Any = None,
+        time: Any = None,
+        gap: Any = None,
+        cv: Any = None,
+    ) -> Self:
+        """Return a model of other rows with the members and settings of this one, without a search.
+
+        Each member starts from what its fits came to here, such as its metric. Weights of the
+        blend, calibration and intervals come from the new rows alone, held out as in a fit. This
+        model stays as it is.
+
+        Parameters
+        ----------
+        X : array or frame of shape (n_samples, n_features)
+            Rows with the columns of the fit, in any order where they have names. Levels that it
+            did not know are handled as by `predict`. Other columns are ignored, with a warning.
+        y : str, or array, series or frame of shape (n_samples,) or (n_samples, n_targets)
+            As many targets as those of the fit, or the name of their column in X. Classes are
+            those of the new rows.
+        sample_weight : array of shape (n_samples,), optional
+            Weights, at least 0.
+        groups, time, gap, cv : optional
+            How rows hang together, as for `fit`.
+
+        Returns
+        -------
+        Model
+            A new one, which `fit` would tune again with the same options.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the data are not as described, or a column is missing.
+
+        Notes
+        -----
+        Mostly a fifth to a third of the time of a fit. Members that are not in the blend are not
+        tried: fit again where the new rows may ask for others. Of a file, members that the user
+        brought, of which it keeps only arrays, are left out with a warning.
+        """
+        check_is_fitted(self.estimator)
+        begun, given = clock.perf_counter(), GivenRelations(groups, time, gap, cv)
+        check_in_memory(X)
+        given = given.or_else(self.related, X)
+        data = read_training_data(X, y, sample_weight, given, task=self.task)
+        options: dict[str, Any] = {"target": self.target_name, "impute": self.impute}
+        estimator, rows = refit_estimator(
+            self.estimator, self.reader, data, max_time=self.max_time, **options
+        )
+        return replace(
+            self,
+            estimator=estimator,
+            n_samples=estimator._n_samples,
+            tuning=estimator.tuning_,
+            seconds=clock.perf_counter() - begun,
+            target_name=data.target_name or self.target_name,
+            target_kind=data.kind,
+            reader=rows.reader,
+            compression=None,
+            weighted=sample_weight is not None,
+            related=given.words,
+        )
 
     @property
     def _limit(self) -> dict[str, float | None]:
