@@ -1,11 +1,11 @@
-"""``gpukfl refit``: a model and later rows in, the same members fitted to these rows out."""
+"""``gpukfl refit`` and ``drift``: a model and later rows, to which it is fitted or compared."""
 
 from __future__ import annotations
 
 import argparse
 
 from gpukfl.cli._files import check_writable, try_to_write
-from gpukfl.cli._predict import read_rows
+from gpukfl.cli._predict import make_writer, read_rows
 from gpukfl.core._frames import parts_of_name
 from gpukfl.core._streams import print_output
 from gpukfl.tables._files import check_columns, join_names
@@ -33,4 +33,20 @@ def run_refit(options: argparse.Namespace) -> int:
     if failed:
         raise OSError(said)
     print_output(f"{found.summary()}\n{said}")
+    return 0
+
+
+def run_drift(options: argparse.Namespace) -> int:
+    """Run ``gpukfl drift``: compare the columns of a table with those of a model's fit."""
+    from gpukfl import _model
+
+    check_writable("--out", options.out, source=options.data)
+    write = make_writer(options.out)
+    model = _model.load(options.model)
+    found = model.drift(read_rows(model, options.data, decimal=options.decimal, na=options.na))
+    failed, said = try_to_write("drift", options.out, lambda _: write(found))
+    if failed:
+        raise OSError(said)
+    if options.out is None:
+        write(found)
     return 0

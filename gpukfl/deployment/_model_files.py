@@ -48,6 +48,7 @@ from gpukfl.predictor._codec import PLAIN, Decoder, Encoder, MisfitError
 from gpukfl.predictor._skops import dump_estimator, load_estimator
 from gpukfl.runtime._reading import KINDS, RowReading, decode_predictor, open_model
 from gpukfl.tables._reader import Reader
+from gpukfl.tables._reference import Reference
 
 _LATER = {"n_jobs"}  # parameters that files of before do not have
 _KEYS = ("format", "version", "gpukfl", "model", "parameters", "predictor", "reading", "record")
@@ -60,6 +61,7 @@ _ABOUT: dict[str, Any] = {  # beside the tuning
     "target_kind": str,
     "seconds": float,
     "warnings_": list[str],
+    "reference": Reference | None,
 }
 
 
@@ -252,7 +254,7 @@ def _decode_about(
 ) -> dict[str, Any]:
     """Decode the fields of the model beside its estimator."""
     hints = _ABOUT | {"tuning": record_hints(kind)["tuning_"]}
-    nodes = {"warnings_": [], **nodes}  # older files say nothing of them
+    nodes = {"warnings_": [], "reference": None, **nodes}  # older files say nothing of them
     if set(nodes) != set(hints):
         msg = f"whose model is not of {', '.join(sorted(hints))}"
         raise RefusedError(msg)

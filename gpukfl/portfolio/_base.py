@@ -76,7 +76,7 @@ from gpukfl.portfolio._members import (
     make_members,
     prediction_limits,
 )
-from gpukfl.portfolio._precedent import Precedent
+from gpukfl.portfolio._precedent import KNOWN_FOLDS, Precedent
 from gpukfl.portfolio._refit import BESIDE, Refit, choose_refit, fit_members_to_all, refit_members
 from gpukfl.portfolio._repeats import learn_seen_rows
 from gpukfl.portfolio._train import MemberTrainer
@@ -543,11 +543,13 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
             )
             self._library, self._n_samples = library_name(X), len(samples)
             chosen = self._keep(trainer, samples, run)
-            related = samples.relations is not None
+            related, refit = samples.relations is not None, self.refit
+            if known is not None:
+                refit = known.choose_refit(refit, len(trainer.fitter))
             how = (
                 ""
                 if whole is not None
-                else choose_refit(self.refit, trainer, len(samples), run, related=related)
+                else choose_refit(refit, trainer, len(samples), run, related=related)
             )
             if whole is not None or how == "instead":  # then the folds' models go
                 self._compute_importances_in(trainer)
@@ -614,6 +616,7 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         asked = self.n_folds
         if isinstance(asked, str):
             asked = choose_n_folds(n, samples.X.shape[1], self.max_time, effort=self.effort)
+            asked = asked if known is None else min(asked, KNOWN_FOLDS)
         n_folds = 1 if once else int(asked)
         if samples.relations is not None:
             n_folds = count_related_folds(samples.relations, n_folds, self.n_folds)

@@ -14,10 +14,12 @@ from gpukfl.estimators._learner import Learner, WarmStart, mean_start
 from gpukfl.portfolio._attributes import Blended
 from gpukfl.portfolio._encodings import Encodings
 from gpukfl.portfolio._members import NAMES, Member, Task, make_members
+from gpukfl.portfolio._refit import BESIDE
 from gpukfl.predictor import LogTransform, RankTransform
 from gpukfl.tables import Table
 
 _WORDS = {LogTransform: "log", RankTransform: "rank"}  # of `target_transform`
+KNOWN_FOLDS = 3  # at most: they weigh members that were chosen before, where "auto" is more
 CONSTANT = "constant"  # the member of a target that does not vary
 
 
@@ -57,6 +59,10 @@ class Precedent:
     def is_constant(self) -> bool:
         """Whether its target did not vary, so that nothing was chosen."""
         return [one.name for one in self.blended] == [CONSTANT]
+
+    def choose_refit(self, asked: bool | str, n_folds: int, /) -> bool | str:
+        """Return what is asked of the last fit: "auto" makes up for what few folds lack."""
+        return BESIDE if asked == "auto" and n_folds > 1 else asked
 
     def keep_levels(self, encodings: Encodings | None, /) -> Encodings | None:
         """Return new encodings, of which members see the levels of the same columns."""

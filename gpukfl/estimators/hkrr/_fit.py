@@ -402,9 +402,7 @@ class HKRR(HKRRMethod):
         return Status.CONVERGED if done or not setting.steps else fit.status
 
 
-def known_start(
-    problem: HyperKernelProblem, setting: HyperKernelSetting, /
-) -> LearnedMap | None:
+def known_start(problem: HyperKernelProblem, setting: HyperKernelSetting, /) -> LearnedMap | None:
     """Return the map of an earlier fit to other rows, where a setting has one."""
     if setting.map is None:
         return None
