@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from gpukfl._refit import refit_estimator
 from gpukfl._registry import METHODS, known_methods
 from gpukfl.core._array import Array, to_host
-from gpukfl.core._checks import check_number
+from gpukfl.core._checks import check_choice, check_number
 from gpukfl.core._frames import check_in_memory
 from gpukfl.core._lazy import OldName
 from gpukfl.core._source import import_lines
@@ -44,11 +44,12 @@ from gpukfl.inspection import (
 )
 from gpukfl.portfolio._fold_fits import usual_jobs
 from gpukfl.tables import Table
+from gpukfl.tables._labelled import AUTO, OUTPUTS, frame_library, label_rows
 from gpukfl.tables._reader import Reader, encode_training_data, read_new_rows
 from gpukfl.tables._reference import Reference
 from gpukfl.tables._relations import GivenRelations
 from gpukfl.tables._schema import data_facts
-from gpukfl.tables._target import host_target, order_targets
+from gpukfl.tables._target import host_target, order_targets, target_names
 from gpukfl.tables._training import read_test_data, read_training_data, split_target, take_rows
 
 if TYPE_CHECKING:
@@ -106,7 +107,16 @@ def _given_options(model: Any) -> dict[str, Any]:
 # A fitted model as `gpukfl.fit` returns it: predictions, a summary, pictures, a file.
 
 
-_NOT_SAVED = ("estimator", "max_time", "columns", "impute", "compression", "weighted", "related")
+_NOT_SAVED = (
+    "estimator",
+    "max_time",
+    "columns",
+    "impute",
+    "compression",
+    "weighted",
+    "related",
+    "output",
+)
 
 
 @dataclass(eq=False, repr=False)
@@ -153,6 +163,8 @@ class Model(Shown):
         How its call named groups, times and splits; not kept in files.
     reference : Reference, optional
         A sample of the rows of the fit, with which `drift` compares others.
+    output : str
+        What predictions are, as of `set_output`; not kept in files.
     """
 
     estimator: Any
@@ -173,6 +185,7 @@ class Model(Shown):
     weighted: bool = False
     related: Mapping[str, str] = field(default_factory=dict)
     reference: Reference | None = None
+    output: str = AUTO
 
     def __post_init__(self) -> None:
         self.tuning = [
@@ -420,24 +433,78 @@ class Model(Shown):
         check_is_fitted(self.estimator)
         return read_new_rows(self.estimator, self.reader, X, self.target_name)
 
-    @defer_for_dask
-    def predict(self, X: Any) -> Array:
-        """Predict the target at `X`, of the library that was used in `fit`."""
-        return self.estimator.predict(self._rows(X))
+    def set_output(self, *, predict: str | None = None, transform: str | None = None) -> Self:
+        """Set what predictions are.
+
+        Parameters
+        ----------
+        predict : {"auto", "default", "pandas", "polars"}, optional
+            "auto", where nothing is set: for a frame of pandas or polars a series of that library
+            from `predict`, and frames from `predict_interval`, `predict_quantiles` and
+            `predict_set`. Probabilities are arrays, as scikit-learn's tools index them. "default"
+            is arrays from all, "pandas" and "polars" are series and frames from all, also of
+            probabilities and whatever the rows are.
+        transform : {"default", "pandas", "polars"}, optional
+            Of `transform`, as of scikit-learn.
+
+        Returns
+        -------
+        self
+            Files do not keep it.
+
+        Raises
+        ------
+        ValueError
+            If it is another word.
+        """
+        if predict is not None:
+            check_choice("predict", predict, OUTPUTS)
+            self.output = predict
+        if transform is not None and hasattr(self.estimator, "set_output"):
+            self.estimator.set_output(transform=transform)
+        return self
+
+    def predict(self, X: Any) -> Any:
+        """Predict the target at `X`.
+
+        Of a frame of pandas or polars it returns a series with its index and the target's name, or
+        a frame of several targets; else an array of the library that was used in `fit`:
+        see `set_output`.
+        """
+        return self._label(self._predict(X), X, self._target_names)
 
     @defer_for_dask
-    def predict_proba(self, X: Any) -> Array:
-        """Estimate the classes' probabilities at `X`.
+    def _predict(self, X: Any) -> Array:
+        return self.estimator.predict(self._rows(X))
+
+    @property
+    def _target_names(self) -> Sequence[str]:
+        if is_classifier(self.estimator):
+            return (self.target_name,)
+        return target_names(self.target_name, int(self.estimator.intercept_.shape[0]))
+
+    def _label(self, found: Any, X: Any, names: Sequence[Any], parts: Sequence[Any] = (), /) -> Any:
+        """Return values of the rows `X` as `set_output` says."""
+        library = frame_library(X, self.output)
+        return label_rows(found, X, library, names, parts) if library else found
+
+    def _label_probabilities(self, found: Any, X: Any) -> Any:
+        """Return probabilities, which are arrays unless `set_output` says otherwise."""
+        if self.output == AUTO:
+            return found
+        return self._label(found, X, to_host(self.classes_).tolist())
+
+    def predict_proba(self, X: Any) -> Any:
+        """Estimate the classes' probabilities at `X`, in the order of `classes_`.
 
         Raises
         ------
         TypeError
             If the model is a regression.
         """
-        return self._classifier_method("predict_proba")(self._rows(X))
+        return self._label_probabilities(self._estimate(X, "predict_proba"), X)
 
-    @defer_for_dask
-    def predict_log_proba(self, X: Any) -> Array:
+    def predict_log_proba(self, X: Any) -> Any:
         """Estimate the logarithms of the classes' probabilities at `X`.
 
         Raises
@@ -445,7 +512,11 @@ class Model(Shown):
         TypeError
             If the model is a regression.
         """
-        return self._classifier_method("predict_log_proba")(self._rows(X))
+        return self._label_probabilities(self._estimate(X, "predict_log_proba"), X)
+
+    @defer_for_dask
+    def _estimate(self, X: Any, method: str) -> Array:
+        return self._classifier_method(method)(self._rows(X))
 
     def _classifier_method(self, name: str) -> Any:
         if not is_classifier(self.estimator):
@@ -453,42 +524,50 @@ class Model(Shown):
             raise TypeError(msg)
         return getattr(self.estimator, name)
 
-    @defer_for_dask
-    def predict_interval(self, X: Any, coverage: float = 0.9) -> Array:
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> Any:
         """Return intervals that hold the target with a probability of about `coverage`.
 
-        See `AutoRegressor.predict_interval`.
+        Of a frame it returns one with the columns low and high, for each of several targets. See
+        `AutoRegressor.predict_interval`, and `set_output`.
 
         Raises
         ------
         TypeError
             If the model is no blend, or a classification.
         """
-        return self._blend_method("predict_interval")(self._rows(X), coverage)
+        found = self._ask_blend(X, "predict_interval", coverage)
+        return self._label(found, X, self._target_names, ("low", "high"))
 
-    @defer_for_dask
-    def predict_quantiles(self, X: Any, levels: Sequence[float] = (0.05, 0.5, 0.95)) -> Array:
+    def predict_quantiles(self, X: Any, levels: Sequence[float] = (0.05, 0.5, 0.95)) -> Any:
         """Estimate quantiles of the target: see `AutoRegressor.predict_quantiles`.
 
+        Of a frame it returns one with a column for each level: see `set_output`.
+
         Raises
         ------
         TypeError
             If the model is no blend, or a classification.
         """
-        return self._blend_method("predict_quantiles")(self._rows(X), levels)
+        found = self._ask_blend(X, "predict_quantiles", levels)
+        return self._label(found, X, self._target_names, tuple(levels))
 
-    @defer_for_dask
-    def predict_set(self, X: Any, coverage: float = 0.9) -> Array:
+    def predict_set(self, X: Any, coverage: float = 0.9) -> Any:
         """Return the classes that hold the true one with a probability of about `coverage`.
 
-        See `AutoClassifier.predict_set`.
+        Of a frame it returns one with a column for each class. See `AutoClassifier.predict_set`,
+        and `set_output`.
 
         Raises
         ------
         TypeError
             If the model is no blend, or a regression.
         """
-        return self._blend_method("predict_set")(self._rows(X), coverage)
+        found = self._ask_blend(X, "predict_set", coverage)
+        return self._label(found, X, to_host(self.classes_).tolist())
+
+    @defer_for_dask
+    def _ask_blend(self, X: Any, method: str, given: Any) -> Array:
+        return self._blend_method(method)(self._rows(X), given)
 
     @defer_for_dask
     def transform(self, X: Any) -> Array:
@@ -848,11 +927,11 @@ class Model(Shown):
             The file; an older one is replaced when the new one is complete.
         record : bool, default=True
             Whether the file holds what only inference needs: the rows that the folds of a blend
-            held out, and the predictions for them; a sample of rows for `drift`; the factors of HKRR's Gaussian process; and
-            BKerNN's dual coefficients. Predictions and intervals need no record. Inference
-            without X and y, `compress`, `distilled` and the report's held-out panels of a blend,
-            and standard deviations do. Importances of a blend are in every file: `save` computes
-            them where no look at them has.
+            held out, and the predictions for them; a sample of rows for `drift`; the factors of
+            HKRR's Gaussian process; and BKerNN's dual coefficients. Predictions and intervals need
+            no record. Inference without X and y, `compress`, `distilled` and the report's held-out
+            panels of a blend, and standard deviations do. Importances of a blend are in every
+            file: `save` computes them where no look at them has.
 
         Raises
         ------

@@ -93,11 +93,13 @@ def test_classes_and_calibration_are_those_of_the_new_rows():
     np.testing.assert_allclose(found.predict_proba(NUMBERS).sum(axis=1), 1.0)
 
 
-def test_estimators_are_fitted_again_by_their_model_and_in_torch():
+def test_estimators_are_fitted_again_by_their_model():
     auto = AutoRegressor(["linear"], n_folds=2, random_state=0).fit(NUMBERS, WAVE)
     found = Model.from_estimator(auto).refit(NUMBERS, 3.0 * WAVE).estimator
     np.testing.assert_allclose(found.predict(NUMBERS), 3.0 * auto.predict(NUMBERS), rtol=1e-6)
-    torch = pytest.importorskip("torch")
+
+
+def test_tensors_are_fitted_again(torch):
     X, y = torch.tensor(NUMBERS), torch.tensor(WAVE)
     model = gpukfl.fit(X, y, method="hkrr", criterion="evidence")
     again = model.refit(X, y)

@@ -525,13 +525,11 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
             self.encodings_ = (
                 None if table is None else Encodings.blindly(table, samples, self.impute)
             )
-            asked = getattr(self, "target_transform", None)
             if known is not None:
-                asked = known.target_transform
                 self.encodings_ = known.keep_levels(self.encodings_)
             run.lap("encodings")
             self.target_transform_ = choose_transform(
-                asked,
+                known.target_transform if known else getattr(self, "target_transform", None),
                 replace(samples, X=self._finite(samples.X)),
                 run,
             )
@@ -543,14 +541,7 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
             )
             self._library, self._n_samples = library_name(X), len(samples)
             chosen = self._keep(trainer, samples, run)
-            related, refit = samples.relations is not None, self.refit
-            if known is not None:
-                refit = known.choose_refit(refit, len(trainer.fitter))
-            how = (
-                ""
-                if whole is not None
-                else choose_refit(refit, trainer, len(samples), run, related=related)
-            )
+            how = self._choose_last_fit(trainer, samples, whole, known)
             if whole is not None or how == "instead":  # then the folds' models go
                 self._compute_importances_in(trainer)
                 run.lap("importances")
@@ -571,6 +562,21 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
             run.lap("other")
             self.fit_times_ = run.times
         return self
+
+    def _choose_last_fit(
+        self,
+        trainer: MemberTrainer,
+        samples: Samples,
+        whole: Collections | None,
+        known: Precedent | None,
+    ) -> Refit:
+        """Return whether members are fitted to all of these rows in the end."""
+        if whole is not None:
+            return ""
+        asked, related = self.refit, samples.relations is not None
+        if known is not None:
+            asked = known.choose_refit(asked, len(trainer.fitter))
+        return choose_refit(asked, trainer, len(samples), trainer.run, related=related)
 
     def _compute_importances_in(self, trainer: MemberTrainer) -> None:
         """Compute importances within the time of the fit."""

@@ -193,7 +193,7 @@ def encode_training_data(
 def encode_again(
     estimator: Any, reader: Reader | None, data: Dataset, impute: str, target: str, /
 ) -> Encoded:
-    """Encode other training rows by the schema of a fitted estimator, whose encoding is learned anew.
+    """Encode other training rows by the schema of a fitted estimator, and learn levels anew.
 
     Raises ValueError if columns are missing or too many, as `read_new_rows`.
     """
