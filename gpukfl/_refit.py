@@ -7,6 +7,7 @@ from typing import Any
 
 from sklearn.base import clone
 
+from gpukfl.estimators._base import ordered_classes
 from gpukfl.estimators._run import count_time_from
 from gpukfl.portfolio._base import AutoBase
 from gpukfl.portfolio._fold_fits import usual_jobs
@@ -40,7 +41,7 @@ def refit_estimator(
     if max_time is not None and hasattr(new, "max_time"):
         beside |= {"max_time": max_time}
     new.set_params(**beside)
-    with count_time_from(begun):
+    with count_time_from(begun), ordered_classes(new, data.class_order):
         if isinstance(old, AutoBase):
             _refit_blend(new, Precedent.from_blend(old), rows.X, data)
         else:
