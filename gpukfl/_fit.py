@@ -186,6 +186,7 @@ def fit(
     from gpukfl._model import Model
     from gpukfl.estimators._base import feature_names
     from gpukfl.portfolio._fold_fits import usual_jobs
+    from gpukfl.tables._reference import Reference
     from gpukfl.tables._relations import GivenRelations
     from gpukfl.tables._target_checks import warn_target_leakage
     from gpukfl.tables._training import read_training_data
@@ -214,7 +215,7 @@ def fit(
     estimator.set_params(**usual)
     rows = _fit_estimator(estimator, data, columns, impute, progress, begun)
     estimator.set_params(max_time=None, **dict.fromkeys(usual))
-    return Model(
+    found = Model(
         estimator=estimator,
         method=method,
         task=data.task,
@@ -231,6 +232,8 @@ def fit(
         weighted=sample_weight is not None,
         related=related.words,
     )
+    found.reference = Reference.draw(data.X, found.table, found.feature_names)
+    return found
 
 
 def _chosen_options(**named: Any) -> dict[str, Any]:

@@ -36,6 +36,7 @@ tables._encoding tables._reader
 portfolio
 runtime inference datasets _registry
 deployment
+_refit
 _model
 _fit
 cli

@@ -16,6 +16,7 @@ from gpukfl._version import __version__
 from gpukfl.cli._explain import run_explain
 from gpukfl.cli._files import check_writable, try_to_write, write_whole
 from gpukfl.cli._fit import run_describe, run_fit
+from gpukfl.cli._later import run_drift, run_refit
 from gpukfl.cli._predict import run_predict
 from gpukfl.core._cuda import (
     cuda_devices,
@@ -124,6 +125,10 @@ def make_parser() -> argparse.ArgumentParser:
     commands = made.add_subparsers(required=True, metavar="COMMAND")
     _add_fit(commands.add_parser("fit", help="train on a table, score on held-out rows, report"))
     _add_predict(commands.add_parser("predict", help="predict with a saved model"))
+    refit = commands.add_parser("refit", help="fit a saved model's members to later rows")
+    _add_refit(refit)
+    drift = commands.add_parser("drift", help="which columns are unlike those of a model's fit")
+    _add_drift(drift)
     explain = commands.add_parser("explain", help="what each column adds to predictions of rows")
     _add_explain(explain)
     describe = commands.add_parser("describe", help="say what each column of a table is")
@@ -245,6 +250,31 @@ def _add_predict(predict_parser: argparse.ArgumentParser) -> None:
         help="write here: .csv, .csv.gz or .parquet (default: standard output, as CSV)",
     )
     predict_parser.set_defaults(run=run_predict)
+
+
+def _add_refit(refit_parser: argparse.ArgumentParser) -> None:
+    add = refit_parser.add_argument
+    add("model", help="file that `gpukfl fit --out` wrote")
+    add("data", help=f"table with the model's columns and target: {_TABLE}")
+    add("--target", help="column to predict (default: the model's)")
+    add("--groups", metavar="COLUMN", help="as of `gpukfl fit`")
+    add("--time", metavar="COLUMN", help="as of `gpukfl fit`")
+    add("--out", metavar="FILE", required=True, help="write the model here")
+    _add_reading(refit_parser)
+    refit_parser.set_defaults(run=run_refit)
+
+
+def _add_drift(drift_parser: argparse.ArgumentParser) -> None:
+    add = drift_parser.add_argument
+    add("model", help="file that `gpukfl fit --out` wrote")
+    add("data", help=f"table with the model's columns: {_TABLE}")
+    add(
+        "--out",
+        metavar="FILE",
+        help="write here: .csv, .csv.gz or .parquet (default: standard output, as CSV)",
+    )
+    _add_reading(drift_parser)
+    drift_parser.set_defaults(run=run_drift)
 
 
 def _add_explain(explain_parser: argparse.ArgumentParser) -> None:

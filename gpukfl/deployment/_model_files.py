@@ -33,6 +33,7 @@ from gpukfl.estimators._base import HostStored
 from gpukfl.estimators._fitted import record_hints
 from gpukfl.instantiations import Instantiation
 from gpukfl.kernels import Kernel
+from gpukfl.penalties import PENALTIES, Penalty
 from gpukfl.portfolio._base import AutoBase
 from gpukfl.predictor import (
     ArrayModel,
@@ -47,6 +48,7 @@ from gpukfl.predictor._codec import PLAIN, Decoder, Encoder, MisfitError
 from gpukfl.predictor._skops import dump_estimator, load_estimator
 from gpukfl.runtime._reading import KINDS, RowReading, decode_predictor, open_model
 from gpukfl.tables._reader import Reader
+from gpukfl.tables._reference import Reference
 
 _LATER = {"n_jobs"}  # parameters that files of before do not have
 _KEYS = ("format", "version", "gpukfl", "model", "parameters", "predictor", "reading", "record")
@@ -59,6 +61,7 @@ _ABOUT: dict[str, Any] = {  # beside the tuning
     "target_kind": str,
     "seconds": float,
     "warnings_": list[str],
+    "reference": Reference | None,
 }
 
 
@@ -73,7 +76,8 @@ def _kinds() -> dict[Any, tuple[type, ...]]:
     own = tuple(value for kind in _estimators().values() for value in kind._values)
     functions = tuple(value for value in own if issubclass(value, Function))
     parameters = (*KINDS[Kernel], *KINDS[Instantiation], Backend, *own)
-    return {**KINDS, Valued: (*KINDS[Valued], *functions), Any: parameters}
+    functions = (*KINDS[Valued], *functions)
+    return {**KINDS, Valued: functions, Penalty: tuple(PENALTIES.values()), Any: parameters}
 
 
 # ---------------------------------------------------------------------- writing
@@ -250,7 +254,7 @@ def _decode_about(
 ) -> dict[str, Any]:
     """Decode the fields of the model beside its estimator."""
     hints = _ABOUT | {"tuning": record_hints(kind)["tuning_"]}
-    nodes = {"warnings_": [], **nodes}  # older files say nothing of them
+    nodes = {"warnings_": [], "reference": None, **nodes}  # older files say nothing of them
     if set(nodes) != set(hints):
         msg = f"whose model is not of {', '.join(sorted(hints))}"
         raise RefusedError(msg)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import inspect
@@ -21,6 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from gpukfl.core._annotations import Choice, Count, Sometimes, Texts
 from gpukfl.core._array import Array, array_namespace, as_columns, is_array, to_host
+from gpukfl.core._frames import listed
 from gpukfl.core._results import Status
 from gpukfl.core._source import import_lines
 from gpukfl.core._warnings import keep_warnings
@@ -278,6 +280,9 @@ def task_text(estimator: Any, kind: str = "", /) -> str:
     if is_classifier(estimator):
         count = len(estimator.classes_)
         task = f"classification of {count} class{'es' if count > 1 else ''}"
+        labels = to_host(estimator.classes_)
+        if not np.array_equal(np.sort(labels), labels):
+            task += f", in the order {listed(map(str, labels.tolist()))}"
     return task + (f" ({kind})" if kind else "")
 
 
@@ -340,6 +345,19 @@ def evaluate_finite(estimator: Any, evaluate: Callable[[], Array], /) -> Array:
     bits = array_namespace(predicted).finfo
     precision = min(predicted.dtype, estimator.intercept_.dtype, key=lambda t: bits(t).bits)
     return check_finite_prediction(predicted, "prediction", precision)
+
+
+@contextlib.contextmanager
+def ordered_classes(estimator: Any, order: tuple[str, ...], /) -> Iterator[None]:
+    """Let a fit of a classifier put its classes in an order, by their texts."""
+    if not order:
+        yield
+        return
+    estimator._order = order
+    try:
+        yield
+    finally:
+        vars(estimator).pop("_order", None)
 
 
 def restore_on_error(fit: Any, /) -> Any:
@@ -551,7 +569,8 @@ class HostStored(DescribedEstimator, BaseEstimator):
     @run_on_data_device
     def _fit_read(self, X: Any, data: Dataset) -> Self:
         """Fit to rows `X` and targets that `gpukfl.tables` has read."""
-        self._fit_rows(X, data.y, data.sample_weight, data.relations)
+        with ordered_classes(self, data.class_order):
+            self._fit_rows(X, data.y, data.sample_weight, data.relations)
         self._keep_beside(data.beside)
         return self
 

@@ -20,18 +20,20 @@ from gpukfl.core._array import (
     like,
     to_host,
 )
-from gpukfl.core._frames import check_label_kinds
+from gpukfl.core._frames import check_label_kinds, listed
 from gpukfl.core._results import Status
 from gpukfl.core._warnings import keep_warnings, warn
-from gpukfl.estimators._base import predict_finite, restore_on_error
+from gpukfl.estimators._base import ordered_classes, predict_finite, restore_on_error
 from gpukfl.estimators._calibration import Calibration, HeldOutScores, SoftmaxCalibration
 from gpukfl.estimators._dask import run_on_data_device
 from gpukfl.estimators._fitted import held
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._validation import plain_labels, validate_labels, validate_weights
+from gpukfl.partitioned import is_dask
 from gpukfl.partitioned._rows import map_rows, reduce_rows
 from gpukfl.predictor import Classes, Predictor
 from gpukfl.tables._relations import GivenRelations, Relations
+from gpukfl.tables._target import class_order, label_places, order_labels
 
 CLASS_WEIGHT = """    class_weight : dict, "balanced" or None, default=None
         Weights of the classes, which multiply those of the samples; "balanced" gives all classes
@@ -55,6 +57,7 @@ class LabelClassifier(ClassifierMixin):
     _learn: Callable[[Any, Any, Any, GivenRelations], Self]
     predict: Callable[[Any], Array]
     _more: ClassVar[tuple[str, ...]] = ("class_weight",)
+    _order: ClassVar[tuple[str, ...]] = ()  # of the classes, while a fit reads its targets
 
     @restore_on_error
     @keep_warnings
@@ -77,7 +80,8 @@ class LabelClassifier(ClassifierMixin):
         X : array of shape (n_samples, n_features)
             Finite real data: NumPy, CuPy, torch, a frame, or a NumPy memory map.
         y : array of shape (n_samples,)
-            Labels of any type that sorts.
+            Labels of any type that sorts. Ordered categories of pandas keep their order in
+            `classes_`.
         sample_weight : array of shape (n_samples,), optional
             Weights, at least 0; a common factor changes nothing, and an integer weight counts as
             so many copies of the sample, which are held out together. Multiplied by those of
@@ -105,13 +109,22 @@ class LabelClassifier(ClassifierMixin):
         RuntimeError
             If the backend is not available.
         """
-        return self._learn(X, y, sample_weight, GivenRelations(groups, time, gap, cv))
+        with ordered_classes(self, () if is_dask(y) else class_order(y)):
+            return self._learn(X, y, sample_weight, GivenRelations(groups, time, gap, cv))
 
     def _read_targets(
         self, y: Any, X: Array, sample_weight: Any, relations: Relations | None = None
     ) -> Samples:
         labels = validate_labels(y, X)
         classes, counts = count_labels(labels)
+        places = order_labels(classes, self._order)
+        if not np.array_equal(places, np.arange(len(places))):
+            classes, counts = classes[places], counts[places]
+            warn(
+                f"classes keep the order of their categories, {listed(map(str, classes.tolist()))}:"
+                " scikit-learn's scorers of probabilities take them for sorted ones, unless they "
+                "are given labels"
+            )
         asked = classes if len(classes) > 2 else classes[-1:]
         one_hot = map_rows(
             labels,
@@ -168,7 +181,7 @@ def _class_weights(how: Any, labels: Any, classes: np.ndarray, counts: np.ndarra
         of_classes = compute_class_weight(how, classes=classes, y=classes)
 
     def part(start: int, stop: int) -> Array:
-        return of_classes[np.searchsorted(classes, labels[start:stop])]
+        return of_classes[label_places(classes, labels[start:stop])]
 
     return map_rows(labels, part, columns=(), dtype=np.float64)
 

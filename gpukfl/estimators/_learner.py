@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from gpukfl._accel.limits import one_blas_thread, one_openmp_thread
 from gpukfl._accel.trust import prepare_compiled_code
-from gpukfl.core._annotations import Choice, Count
+from gpukfl.core._annotations import Choice, Count, Recorded, Sometimes
 from gpukfl.core._array import (
     Array,
     is_array,
@@ -391,6 +391,7 @@ class Learner(RenamedParameters, HostPickled):
     tuning_seconds_: float
     tuning_cut_short_: bool
     _n_samples: Annotated[int, Count("n_samples")]
+    _setting: Annotated[Any, Recorded(), Sometimes()]  # of the fit, as files hold it
     _values: ClassVar[tuple[type, ...]] = ()  # frozen values that parameters and attributes may be
     client: ClassVar[Any] = None  # of a Dask cluster; an instance may have its own
     _finds_nothing: ClassVar[str] = "learns no features"  # of a constant target
@@ -535,6 +536,7 @@ class Learner(RenamedParameters, HostPickled):
                 self._keep_deviations(fitted, make_mover(X, dtype))
             self._keep_rows_together()
             choice = replace(choice, setting=self._warm_setting(choice, fitted))
+            self._setting = self._stored_setting(choice.setting)
             if like is None or like.calibration is None:
                 self._calibrate(
                     lambda: predict_held_out(method, problem, samples, place, run, choice)
@@ -611,6 +613,22 @@ class Learner(RenamedParameters, HostPickled):
     def _warm_setting(self, choice: SearchResult[Any, Any], fitted: Any) -> Any:  # noqa: ARG002
         """Return the setting from which a fit to similar rows starts."""
         return choice.setting
+
+    def _stored_setting(self, setting: Any, /) -> Any:
+        """Return the setting in the form that files hold."""
+        return setting
+
+    def _restored_setting(self) -> Any:
+        """Return the setting that is kept, in the form that a fit takes."""
+        return self._setting
+
+    def to_warm_start(self) -> WarmStart[Any] | None:
+        """Return what a fit to similar rows may start from; None of a model of an older file.
+
+        Probabilities are calibrated anew.
+        """
+        known = "_setting" in vars(self)
+        return WarmStart(self._restored_setting(), None) if known else None
 
     def _calibrate(self, held_out: Callable[[], HeldOutScores | None]) -> None:
         """Set the calibration of probabilities; a regression has none."""

@@ -25,7 +25,7 @@ from gpukfl.predictor import floor_probabilities
 from gpukfl.tables._encoding import Category, Encoding, find_categories
 from gpukfl.tables._relations import GivenRelations, deal_groups
 from gpukfl.tables._seen import NUMBERS
-from gpukfl.tables._target import encode_truth, host_target, target_names
+from gpukfl.tables._target import encode_truth, host_target, label_places, target_names
 from gpukfl.tables._training import read_test_data
 
 # ----------------------------------------------------------------------------------- asked
@@ -369,7 +369,7 @@ class InferenceData:
         if found.shape[1] < len(own):  # of two classes the second's alone
             found = np.concatenate([-found, found], axis=1)
         placed = np.zeros((len(found), len(labels)))
-        placed[:, np.searchsorted(labels, own)] = found
+        placed[:, label_places(labels, own)] = found
         return placed[:, -1:] if len(labels) <= 2 else placed
 
     @classmethod
@@ -488,7 +488,7 @@ def _member_targets(
     """
     if is_classifier(blend):
         labels = to_host(blend.classes_)
-        return np.searchsorted(labels, y), _class_output_names(labels[to_host(member.classes_)])
+        return label_places(labels, y), _class_output_names(labels[to_host(member.classes_)])
     transform = blend.target_transform_
     if transform is None:
         return y, outputs

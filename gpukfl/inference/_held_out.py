@@ -234,7 +234,8 @@ def _held_out_panels(
     known = getattr(model.estimator, "uncertainty_", None)
     if known is None or not known.can_cover(_COVERAGE):
         return [Predictions(new.Y, predicted, names), residuals]
-    ends = to_host(model.predict_interval(new.X, _COVERAGE)).astype(np.float64)
+    rows = model._rows(new.X)
+    ends = to_host(model.estimator.predict_interval(rows, _COVERAGE)).astype(np.float64)
     ends = ends.reshape(len(new), -1, 2)
     return [Predictions(new.Y, predicted, names, ends, _COVERAGE), residuals]
 

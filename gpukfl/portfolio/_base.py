@@ -76,6 +76,7 @@ from gpukfl.portfolio._members import (
     make_members,
     prediction_limits,
 )
+from gpukfl.portfolio._precedent import KNOWN_FOLDS, Precedent
 from gpukfl.portfolio._refit import BESIDE, Refit, choose_refit, fit_members_to_all, refit_members
 from gpukfl.portfolio._repeats import learn_seen_rows
 from gpukfl.portfolio._train import MemberTrainer
@@ -473,6 +474,18 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
     ) -> Self:
         return self._learn_blend(X, y, sample_weight, None, relations)
 
+    def refit_rows(
+        self,
+        known: Precedent,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        relations: Relations | None = None,
+        /,
+    ) -> Self:
+        """Fit the members of an earlier blend to other rows, without trying others."""
+        return self._learn_blend(X, y, sample_weight, None, relations, known)
+
     def fit_collections(self, given: Collections, /, *, read: None = None) -> Self:  # noqa: ARG002
         """Fit to Dask collections: choose members on a sample, and fit them to all rows."""
         self._check_parameters()
@@ -494,12 +507,13 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         sample_weight: Any,
         whole: Collections | None,
         relations: Relations | None = None,
+        known: Precedent | None = None,
     ) -> Self:
-        """Fit to rows in memory, which may be a sample of `whole`."""
+        """Fit to rows in memory, which may be a sample of `whole`, perhaps as was `known`."""
         self._check_parameters()
         run, backend = Run.from_settings(self), Backend.parse(self.backend)
-        table = infer_schema(X, self.columns, whole)
-        X = self._read(X, table)
+        table = infer_schema(X, self.columns, whole) if known is None else known.table
+        X = self._read(X, table, seen=known is None)
         with limit_threads(X, X.shape[0], backend.name), contextlib.ExitStack() as stack:
             samples = self._read_targets(y, X, sample_weight, relations)
             place = resolve_place(
@@ -511,9 +525,11 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
             self.encodings_ = (
                 None if table is None else Encodings.blindly(table, samples, self.impute)
             )
+            if known is not None:
+                self.encodings_ = known.keep_levels(self.encodings_)
             run.lap("encodings")
             self.target_transform_ = choose_transform(
-                getattr(self, "target_transform", None),
+                known.target_transform if known else getattr(self, "target_transform", None),
                 replace(samples, X=self._finite(samples.X)),
                 run,
             )
@@ -521,16 +537,11 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
             self.place_ = f"{library_name(place.reference)} {place.reference.device}"
             weighted = sample_weight is not None or getattr(self, "class_weight", None) is not None
             trainer = self._train_members(
-                samples, run, workers, once=whole is not None, weighted=weighted
+                samples, run, workers, once=whole is not None, weighted=weighted, known=known
             )
             self._library, self._n_samples = library_name(X), len(samples)
             chosen = self._keep(trainer, samples, run)
-            related = samples.relations is not None
-            how = (
-                ""
-                if whole is not None
-                else choose_refit(self.refit, trainer, len(samples), run, related=related)
-            )
+            how = self._choose_last_fit(trainer, samples, whole, known)
             if whole is not None or how == "instead":  # then the folds' models go
                 self._compute_importances_in(trainer)
                 run.lap("importances")
@@ -552,6 +563,21 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
             self.fit_times_ = run.times
         return self
 
+    def _choose_last_fit(
+        self,
+        trainer: MemberTrainer,
+        samples: Samples,
+        whole: Collections | None,
+        known: Precedent | None,
+    ) -> Refit:
+        """Return whether members are fitted to all of these rows in the end."""
+        if whole is not None:
+            return ""
+        asked, related = self.refit, samples.relations is not None
+        if known is not None:
+            asked = known.choose_refit(asked, len(trainer.fitter))
+        return choose_refit(asked, trainer, len(samples), trainer.run, related=related)
+
     def _compute_importances_in(self, trainer: MemberTrainer) -> None:
         """Compute importances within the time of the fit."""
         run = trainer.run
@@ -565,21 +591,28 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
 
         trainer.stopped = _ask_in_time(trainer, compute) or trainer.stopped
 
-    def _read(self, X: Any, table: Table | None) -> Array:
-        """Validate rows, or encode a table."""
+    def _read(self, X: Any, table: Table | None, *, seen: bool) -> Array:
+        """Validate rows, or encode a table, which may have been learned from them."""
         if table is None:
             return validate_samples(self, X, reset=True, min_samples=2)
         names = [column.name for column in table.columns]
         self.n_features_in_ = len(names)
         self.feature_names_in_ = np.array(names, dtype=object)
-        return table.codes(X, seen=True)
+        return table.codes(X, seen=seen)
 
     def _finite(self, X: Array) -> Array:
         """Return rows without missing values, made without the targets."""
         return X if self.encodings_ is None else self.encodings_.finite(to_host(X))
 
     def _train_members(
-        self, samples: Samples, run: Run, workers: Workers, *, once: bool, weighted: bool
+        self,
+        samples: Samples,
+        run: Run,
+        workers: Workers,
+        *,
+        once: bool,
+        weighted: bool,
+        known: Precedent | None,
     ) -> MemberTrainer:
         """Train the members, on one held-out part if `once`.
 
@@ -589,6 +622,7 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         asked = self.n_folds
         if isinstance(asked, str):
             asked = choose_n_folds(n, samples.X.shape[1], self.max_time, effort=self.effort)
+            asked = asked if known is None else min(asked, KNOWN_FOLDS)
         n_folds = 1 if once else int(asked)
         if samples.relations is not None:
             n_folds = count_related_folds(samples.relations, n_folds, self.n_folds)
@@ -606,12 +640,14 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         )
         fitter = FoldFitter(folds, judge, run, self.floor_, transform, reach, workers)
         trainer = MemberTrainer(fitter, run)
-        members = self._members(samples, folds[0].inside.X.shape[1], run)
+        members = self._members(samples, folds[0].inside.X.shape[1], run, known)
         run.lap("encodings")
         trainer.train([replace(one, weighted=weighted) for one in members])
         return trainer
 
-    def _members(self, samples: Samples, d: int, run: Run) -> Sequence[Member]:
+    def _members(
+        self, samples: Samples, d: int, run: Run, precedent: Precedent | None
+    ) -> Sequence[Member]:
         if not np.ptp(to_host(samples.Y), axis=0).any():
             warn("y is constant: the model predicts that constant and learns nothing")
             return [make_constant_member(is_classifier(self))]
@@ -624,6 +660,8 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
             of_table=known is not None,
             has_levels=known is not None and len(known.some) > 0,
         )
+        if precedent is not None:
+            return precedent.members(task, known)
         return make_members(self.members, self.effort, task, limited=self.max_time is not None)
 
     def _refit(

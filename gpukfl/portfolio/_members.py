@@ -82,6 +82,8 @@ class Member:
     weighted : bool
         Whether weights were given. Without them, a row's weight is the number of its copies, and
         what takes no weights has the copies.
+    start : WarmStart or None
+        What an earlier fit to other rows came to, from which a fit without a precedent starts.
     """
 
     name: str
@@ -93,6 +95,7 @@ class Member:
     like: str = ""
     at_once_from: float = math.inf
     weighted: bool = False
+    start: WarmStart[Any] | None = None
 
     @property
     def takes_any_library(self) -> bool:
@@ -144,7 +147,7 @@ class Member:
             if self.keeps_time:
                 model.set_params(max_time=max_time)
             found = model.fit_like(
-                *(samples.X, y, samples.weights, precedent),
+                *(samples.X, y, samples.weights, precedent or self.start),
                 relations=samples.relations,
                 deviations=False,
             )

@@ -36,6 +36,7 @@ from gpukfl.portfolio._fold_fits import (
 from gpukfl.portfolio._folds import FEW, MANY, REFITTED, MemberFold
 from gpukfl.portfolio._members import Member
 from gpukfl.portfolio._train import MemberTrainer
+from gpukfl.tables._target import label_places
 
 # ----------------------------------------------------------------------------------- refit
 
@@ -337,7 +338,7 @@ def _member_targets(auto: Any, parts: Parts) -> Array:
         classes = auto.classes_
         return map_rows(
             y,
-            lambda start, stop: np.searchsorted(classes, y[start:stop]),
+            lambda start, stop: label_places(classes, y[start:stop]),
             columns=(),
             dtype=np.int64,
         )

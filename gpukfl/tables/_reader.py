@@ -190,6 +190,34 @@ def encode_training_data(
     return Encoded(rows, reader.names, reader, of_partition)
 
 
+def encode_again(
+    estimator: Any, reader: Reader | None, data: Dataset, impute: str, target: str, /
+) -> Encoded:
+    """Encode other training rows by the schema of a fitted estimator, and learn levels anew.
+
+    Raises ValueError if columns are missing or too many, as `read_new_rows`.
+    """
+    if reader is None:
+        X = read_new_rows(estimator, None, data.X, target)
+        names, count = None, estimator.n_features_in_
+        if is_frame(X):
+            names = [str(name) for name in estimator.feature_names_in_]
+        elif getattr(X, "ndim", 0) == 2 and X.shape[1] != count:
+            msg = f"expected the {count} columns of the model's fit, got {X.shape[1]}"
+            raise ValueError(msg)
+        return Encoded(X, names)
+    rng = check_random_state(estimator.random_state)
+    frame = _drop_target(data.X, target, reader.names) if is_frame(data.X) else data.X
+    reader, rows = Reader.learn(
+        *(reader.table, frame, to_host(data.y), validate_weights(data.sample_weight, data.X)),
+        classes=data.task == "classification",
+        impute=impute,
+        seed=int(rng.randint(2**31 - 1)),
+        relations=data.relations,
+    )
+    return Encoded(rows, reader.names, reader)
+
+
 @dataclass(frozen=True, eq=False)
 class PartsReader:
     """The encoding of partitions for a fit.

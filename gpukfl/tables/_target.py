@@ -107,6 +107,41 @@ def read_target(y: Any, task: str = "auto", /, *, name: str = "y") -> Target:
     return Target(y, task, kind)
 
 
+def class_order(y: Any, /) -> tuple[str, ...]:
+    """Return the labels of ordered categories of pandas in their order, as text; else nothing."""
+    if is_array(y):
+        return ()
+    frame = as_frame(y)
+    if hasattr(frame, "columns") and frame.shape[1] == 1:
+        frame = frame.iloc[:, 0]
+    kind = getattr(frame, "dtype", None)
+    if type(kind).__name__ != "CategoricalDtype" or not kind.ordered:
+        return ()
+    values = np.asarray(frame, dtype=object)
+    known = set(values.tolist())
+    present = np.array([one for one in kind.categories if one in known], dtype=object)
+    return tuple(map(str, _categories(present, False).tolist()))
+
+
+def order_labels(labels: np.ndarray, order: tuple[str, ...], /) -> np.ndarray:
+    """Return the places (k,) that put sorted labels in the order of their texts.
+
+    They stay sorted where the order does not know one of them.
+    """
+    place = {text: k for k, text in enumerate(order)}
+    named = [str(label) for label in labels.tolist()]
+    if not order or not set(named) <= place.keys():
+        return np.arange(len(named))
+    return np.argsort([place[name] for name in named], kind="stable")
+
+
+def label_places(labels: np.ndarray, y: np.ndarray, /) -> np.ndarray:
+    """Return the places (n,) of known values among labels in any order."""
+    order = np.argsort(labels, kind="stable")
+    found: np.ndarray = order[np.searchsorted(labels, y, sorter=order)]
+    return found
+
+
 def warn_rounded_targets(y: Any, name: str = "y", /) -> None:
     """Warn of integers in numeric targets that float64 rounds; nothing else is said of them."""
     try:

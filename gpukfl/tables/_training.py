@@ -36,7 +36,13 @@ from gpukfl.tables._relations import (
     Relations,
     split_relation_columns,
 )
-from gpukfl.tables._target import order_targets, read_target, target_name, warn_rounded_targets
+from gpukfl.tables._target import (
+    class_order,
+    order_targets,
+    read_target,
+    target_name,
+    warn_rounded_targets,
+)
 from gpukfl.tables._target_checks import Range, find_outliers, outliers_text
 
 SAMPLE = 50_000  # rows of collections that come here, at most: so many are fitted here
@@ -73,6 +79,8 @@ class Dataset:
         How the rows hang together.
     beside : tuple of str
         Columns of the frame that were named for that, and are no features.
+    class_order : tuple of str
+        Labels of ordered categories, in their order; empty of others, which are sorted.
     """
 
     X: Any
@@ -85,6 +93,7 @@ class Dataset:
     everything: Collections | None = None
     relations: Relations | None = None
     beside: tuple[str, ...] = ()
+    class_order: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return _length(self.X)
@@ -182,7 +191,9 @@ def read_training_data(
         warn_rounded_columns(data.X)
     name = name or target_name(data.y)
     labels, target = find_index(data.y, data.X), read_target(data.y, task, name=name or "y")
+    order = class_order(data.y) if target.task == "classification" else ()
     data = replace(data, y=target.y, target_name=name, task=target.task, kind=target.kind)
+    data = replace(data, class_order=order)
     if target.task == "classification":
         return data.checked()
     data = drop_outliers(data, labels).checked()

@@ -158,7 +158,7 @@ class BKerNNBase(LinearFeatures, SteppedLearner):
     _for_inference = ("dual_coef_",)
     W_: Array = held("values.W")
     _describe = describe
-    _values = (ProximalGradient, Knots, *PENALTIES.values())
+    _values = (ProximalGradient, Knots, BKerNNSetting, *PENALTIES.values())
     _renamed: ClassVar[dict[str, str]] = {
         "concavity": "give penalty=ConcaveFeature(concavity)",
         "max_iter": "give optimizer=ProximalGradient(max_iter=...)",

@@ -38,12 +38,21 @@ from gpukfl.estimators._validation import check_finite_result, validate_samples
 from gpukfl.estimators.hkrr._data import HyperKernelProblem, SolvedModel
 from gpukfl.estimators.hkrr._fit import HKRR, EvidenceHKRR, GradientHKRR, HKRRFitted
 from gpukfl.estimators.hkrr._metric import KEPT_ROWS
-from gpukfl.estimators.hkrr._settings import LOGISTIC, Centers, GradientSetting, HoldOut, Optimizer
+from gpukfl.estimators.hkrr._settings import (
+    LOGISTIC,
+    Centers,
+    GradientSetting,
+    HoldOut,
+    HyperKernelSetting,
+    KnownMetric,
+    Optimizer,
+    TunedRefit,
+)
 from gpukfl.estimators.scaling import SCALING, SCALING_ATTRIBUTE, SCALINGS
 from gpukfl.inspection import Description, Directions, Importances, Names, Objective
 from gpukfl.kernels import ColumnBlock, Kernel, KernelTerms, make_kernel, sum_terms
 from gpukfl.linalg import eigvalsh
-from gpukfl.methods import CRITERIA, AverageGradientOuterProduct, variances
+from gpukfl.methods import CRITERIA, AverageGradientOuterProduct, MetricFit, variances
 from gpukfl.operators import KernelOperator, apply_map, diagonal_map
 from gpukfl.predictor import KernelSum
 from gpukfl.solvers import LBFGS, AlternatingGradient, ArmijoSearch, VariableProjection
@@ -225,7 +234,10 @@ class HKRRBase(LinearFeatures, SteppedLearner):
     tuning_: list[HKRRTried]
     last_fit_: Annotated[LastFit, Sometimes()]  # files of older fits have none
     _for_inference = ("factor_", "inner_factor_")
-    _values = (Centers, HoldOut, ArmijoSearch, *_ALL_OPTIMIZERS.values())
+    _values = (
+        *(Centers, HoldOut, ArmijoSearch, *_ALL_OPTIMIZERS.values()),
+        *(HyperKernelSetting, GradientSetting, KnownMetric, TunedRefit),
+    )
     _renamed: ClassVar[dict[str, str]] = {
         "learn_lengthscale": "give lengthscale='auto' to learn it, or a number to keep",
         "center_selection": "give n_centers=Centers(selection=...)",
@@ -439,6 +451,17 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         elif few:
             return found
         return replace(found, tuned=fitted.model.tuned)
+
+    def _stored_setting(self, setting: Any, /) -> Any:
+        if isinstance(setting, HyperKernelSetting):  # the map is what predicts
+            return replace(setting, map=None)
+        return KnownMetric.from_fit(setting) if isinstance(setting, MetricFit) else setting
+
+    def _restored_setting(self) -> Any:
+        known = self._setting
+        if isinstance(known, HyperKernelSetting):
+            return replace(known, map=self.map_, lengthscale=float(self.lengthscale_))
+        return known.to_fit() if isinstance(known, KnownMetric) else known
 
     def _keep_belief(
         self,

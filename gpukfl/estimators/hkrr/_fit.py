@@ -261,6 +261,8 @@ class HKRR(HKRRMethod):
         """Take some steps from a start, by default the fold's best one."""
         problem, share = fold.problem, TUNE_SHARE
         if start is None:
+            start = known_start(problem, setting)
+        if start is None:
             start, share = best_starts(fold, run)[0], 1.0  # of no search: whatever time is left
         name = f"tune {setting.components} components, ridge {setting.ridge:.0e}"
         B = resized_map(start.B, setting.components, rng=problem.rng)
@@ -355,6 +357,8 @@ class HKRR(HKRRMethod):
         elif known:
             start = known[0][0]
             setting = replace(fixed_start_setting(known[0]), steps=setting.steps)
+        elif (earlier := known_start(problem, setting)) is not None:
+            start = earlier
         else:
             k, sample = setting.components, problem.sample()
             B = problem.axes(sample[0], k) if choice.stopped else problem.starts(k)[-1]
@@ -396,6 +400,13 @@ class HKRR(HKRRMethod):
             return Status.INTERRUPTED
         done = fit.status is Status.MAX_ITER and setting.steps < self.optimizer.max_iter
         return Status.CONVERGED if done or not setting.steps else fit.status
+
+
+def known_start(problem: HyperKernelProblem, setting: HyperKernelSetting, /) -> LearnedMap | None:
+    """Return the map of an earlier fit to other rows, where a setting has one."""
+    if setting.map is None:
+        return None
+    return LearnedMap(place_map(setting.map, problem), setting.lengthscale)
 
 
 def fixed_start_setting(starts: Sequence[LearnedMap], k: int = 0, /) -> HyperKernelSetting:

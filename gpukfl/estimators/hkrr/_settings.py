@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from numbers import Integral
+from typing import Self
 
 from gpukfl.core._array import Array
 from gpukfl.core._checks import check_bool, check_choice, check_number
 from gpukfl.core._lazy import OldName
-from gpukfl.kernels import Kernel
-from gpukfl.methods import SELECTIONS, AverageGradientOuterProduct, RidgePath
+from gpukfl.core._results import History, Status
+from gpukfl.kernels import Kernel, KernelTerms
+from gpukfl.methods import SELECTIONS, AverageGradientOuterProduct, MetricFit, RidgePath
 from gpukfl.solvers import LBFGS, AlternatingGradient, VariableProjection
 
 Optimizer = LBFGS | VariableProjection | AlternatingGradient | AverageGradientOuterProduct
@@ -135,6 +137,8 @@ class HyperKernelSetting:
     steps: int = 0
     start: int = 0  # which of the starts it goes on from
     tuned: TunedRefit | None = field(default=None, compare=False)  # of a fit to about the same rows
+    map: Array | None = field(default=None, compare=False)  # of an earlier fit, to start from
+    lengthscale: float = field(default=1.0, compare=False)  # of that
 
 
 def largest_n_components(d: int, /) -> int:
@@ -163,3 +167,21 @@ class GradientSetting:
     ridges: tuple[float, ...] | None = None  # of the fits on the way to the best map
     map: Array | None = None
     tuned: TunedRefit | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, eq=False)
+class KnownMetric:
+    """A metric that the evidence gave, as files hold it: without the record of its fit."""
+
+    C: Array
+    ratio: float
+    terms: KernelTerms | None = None
+
+    @classmethod
+    def from_fit(cls, fit: MetricFit, /) -> Self:
+        """Return the metric of a fit."""
+        return cls(fit.C, float(fit.ratio), fit.terms)
+
+    def to_fit(self) -> MetricFit:
+        """Return the metric as a fit from which another one starts."""
+        return MetricFit(self.C, self.ratio, 0.0, Status.CONVERGED, History(), self.terms)

@@ -110,7 +110,7 @@ class KernelRidgeBase(BoundedPredictions, Learner):
     jitter_: float
     condition_: float | None
     tuning_: list[Tried]
-    _values = (RidgePath,)
+    _values = (RidgePath, KernelRidgeSetting)
     centers_: Array = held("values.centers")
     dual_coef_: Array = held("values.coef")
     kernel_: Kernel = held("values.kernel")

@@ -43,7 +43,12 @@ from gpukfl.estimators.regfeal._fit import (
     Retrained,
     leading_columns,
 )
-from gpukfl.estimators.regfeal._settings import RegFeaLSetting, check_retrain, farthest
+from gpukfl.estimators.regfeal._settings import (
+    Coordinates,
+    RegFeaLSetting,
+    check_retrain,
+    farthest,
+)
 from gpukfl.estimators.scaling import SCALING, SCALING_ATTRIBUTE
 from gpukfl.inspection import Degrees, Description, Directions, Eta, Importances, Names, Objective
 from gpukfl.kernels import Kernel
@@ -172,7 +177,7 @@ class RegFeaLBase(DirectionProfiles, BoundedPredictions, SteppedLearner):
     """The base of regressor and classifier: parameters, fitted attributes and predictions."""
 
     _describe = describe
-    _values = (DegreeLaw, Reweighting)
+    _values = (DegreeLaw, Reweighting, RegFeaLSetting, Coordinates)
     # Of a fit of which another function predicts
     _hermite: Annotated[HermiteSum | None, Recorded()]
     R_: Annotated[Array, Floats("n_features", "n_features")]

@@ -225,6 +225,7 @@ class SelectionBase(DescribedMethod, SelectorMixin, BoundedPredictions, SteppedL
         Weights,
         ProjectedGradient,
         ArmijoSearch,
+        SelectionSetting,
     )
     _unit_free = True  # the anchor takes it up
     _finds_nothing = "selects no variable"

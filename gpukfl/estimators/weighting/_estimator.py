@@ -249,7 +249,7 @@ class WeightingBase(DirectionProfiles, SteppedLearner):
     expectation_error_: float
     pruning_: list[PruningStep] | None
     tuning_: list[WeightingTried]
-    _values = (Descent, Pruning)
+    _values = (Descent, Pruning, WeightingSetting)
     _renamed: ClassVar[dict[str, str]] = {
         "radius": "give learner=Descent(radius=...)",
         "batch_size": "give learner=Descent(batch_size=...)",

@@ -1,0 +1,72 @@
+"""Predictions as series and frames, with the index of the rows and the names of what is told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gpukfl.core._array import is_array, to_host
+from gpukfl.core._frames import is_frame
+from gpukfl.partitioned import is_dask
+
+AUTO, DEFAULT, PANDAS, POLARS = "auto", "default", "pandas", "polars"
+OUTPUTS = (AUTO, DEFAULT, PANDAS, POLARS)
+
+
+def frame_library(X: Any, output: str, /) -> str:
+    """Return the library of what is told of rows `X`; "" where that is an array, as ever."""
+    if output == DEFAULT or is_dask(X):
+        return ""
+    if output in (PANDAS, POLARS):
+        return output
+    kind = type(X).__module__.split(".")[0]
+    return kind if kind in (PANDAS, POLARS) and is_frame(X) else ""
+
+
+def label_rows(
+    found: Any, X: Any, library: str, names: Sequence[Any], parts: Sequence[Any] = (), /
+) -> Any:
+    """Return values of rows as a series or a frame.
+
+    Parameters
+    ----------
+    found : array of shape (n,), (n, c), or (n, t, c)
+        Values.
+    X : object
+        The rows, whose index they get where they have one.
+    library : {"pandas", "polars"}
+        Of the result.
+    names : sequence
+        Of a series, one name; of a frame those of its columns, or of the t targets.
+    parts : sequence
+        Names of the c values of each target; none where there are no such.
+    """
+    values = to_host(found) if is_array(found) else np.asarray(found)
+    if library == POLARS:
+        return _label_in_polars(values, names, parts)
+    import pandas as pd
+
+    index = getattr(X, "index", None)
+    index = index if isinstance(index, pd.Index) else None
+    if values.ndim == 1:
+        return pd.Series(values, index=index, name=names[0])
+    columns: Any = pd.Index(list(parts or names))
+    if values.ndim == 3:
+        columns = pd.MultiIndex.from_product([names, parts])
+    return pd.DataFrame(values.reshape(len(values), -1), index=index, columns=columns)
+
+
+def _label_in_polars(values: np.ndarray, names: Sequence[Any], parts: Sequence[Any]) -> Any:
+    """Return a series or a frame of polars, whose names are text."""
+    import polars as pl
+
+    values = values if values.dtype.kind != "O" else np.array(values.tolist())
+    if values.ndim == 1:
+        return pl.Series(str(names[0]), values)
+    told = [str(one) for one in (parts or names)]
+    if values.ndim == 3:
+        told = [f"{name} {part}" for name in names for part in parts]
+    flat = values.reshape(len(values), -1)
+    return pl.DataFrame({name: flat[:, k] for k, name in enumerate(told)})
