@@ -45,8 +45,8 @@ _KINDS = {
 }
 _SAY = "say task='regression' to agree, task='classification' if they are classes"
 _ONE_EACH = (
-    "labels of several kinds are a model each, as of sklearn.multioutput.MultiOutputClassifier; "
-    "columns that mark the classes of one kind are one, y.argmax(axis=1)"
+    "gpukfl.fit(..., task='classification') fits a model to each column of 0 and 1, of rows with "
+    "several labels; columns that mark the classes of one kind are one, y.argmax(axis=1)"
 )
 
 
