@@ -22,9 +22,9 @@ from gpukfl.tables._reference import (
     Reference,
     draw_rows,
     read_samples,
+    take_some,
 )
 from gpukfl.tables._relations import drop_columns
-from gpukfl.tables._training import take_rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,8 +49,8 @@ def measure_drift(model: Any, X: Any, /) -> pd.DataFrame:
         X = order_numbers(X, names)
     elif is_frame(X := frame_from_dicts(X)):
         X = stringify_names(X)
-    n = int(X.shape[0]) if hasattr(X, "shape") else len(X)
-    X = take_rows(X, draw_rows(n, _NEW_ROWS))
+    n = int(X.shape[0]) if getattr(X, "shape", ()) else len(X)
+    X = take_some(X, draw_rows(n, _NEW_ROWS))
     now = list(read_samples(X, model.table, names, known=known, target=model.target_name))
     pairs = [
         _Pair.from_samples(a, b, _levels_of_fit(model, k))
