@@ -59,6 +59,8 @@ def test_targets_by_name_arrays_and_what_is_no_several_labels():
     with pytest.warns(UserWarning, match="fits a model to each column"):
         as_numbers = gpukfl.fit(FRAME, Y, **OPTIONS)
     assert as_numbers.task == "regression"
+    with pytest.raises(ValueError, match="takes a column of 0 and 1 for each of several labels"):
+        gpukfl.AutoClassifier(["linear"]).fit(numbers, Y)
     with pytest.raises(ValueError, match="a column for each of 2 labels"):
         found.score(numbers, Y.to_numpy()[:, :1])
 

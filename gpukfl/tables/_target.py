@@ -114,12 +114,14 @@ def class_order(y: Any, /) -> tuple[str, ...]:
     frame = as_frame(y)
     if hasattr(frame, "columns") and frame.shape[1] == 1:
         frame = frame.iloc[:, 0]
-    kind = getattr(frame, "dtype", None)
+    kind: Any = getattr(frame, "dtype", None)
     if type(kind).__name__ != "CategoricalDtype" or not kind.ordered:
         return ()
     values = np.asarray(frame, dtype=object)
     known = set(values.tolist())
-    present = np.array([one for one in kind.categories if one in known], dtype=object)
+    listed = [one for one in kind.categories if one in known]
+    present = np.empty(len(listed), dtype=object)
+    present[:] = listed
     return tuple(map(str, _categories(present, False).tolist()))
 
 
