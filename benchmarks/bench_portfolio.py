@@ -276,7 +276,7 @@ def run_intervals(args: argparse.Namespace) -> None:
         ends: dict[str, np.ndarray] = {}
         if PORTFOLIO in models:
             model, _ = fitted(PORTFOLIO, models[PORTFOLIO], args, split, classes=False)
-            ends[PORTFOLIO] = model.predict_interval(split[2], coverage=COVERAGE)
+            ends[PORTFOLIO] = np.asarray(model.predict_interval(split[2], coverage=COVERAGE))
         if "LightGBM" in models:
             ends["LightGBM"] = conformal_quantiles(*split[:3], COVERAGE, args.threads)
         rows += [interval_row(model, name, found, split[3]) for model, found in ends.items()]

@@ -89,7 +89,7 @@ def first_look() -> Figure:
     left, middle, right = figure.subplots(1, 3, width_ratios=(1.1, 0.9, 1.0))
 
     predicted, intervals = model.predict(X_test), model.predict_interval(X_test)
-    low, high = intervals.T
+    low, high = intervals.to_numpy().T
     inside = (low <= y_test) & (y_test <= high)
     left.vlines(predicted, low, high, color=BLUE, alpha=0.25, lw=1)
     left.scatter(predicted, y_test, s=9, c=np.where(inside, BLUE, ORANGE), zorder=3)

@@ -13,7 +13,8 @@ from gpukfl.core._memory import memory_budget
 
 if TYPE_CHECKING:
     from gpukfl._fit import fit
-    from gpukfl._model import Model, load
+    from gpukfl._model import Model
+    from gpukfl._multilabel import MultiLabelModel, load
     from gpukfl.core._places import Backend
     from gpukfl.estimators import (
         BKerNNClassifier,
@@ -38,8 +39,9 @@ _HOMES = {
     "AutoRegressor": "portfolio",
     "Backend": "core._places",
     "Model": "_model",
+    "MultiLabelModel": "_multilabel",
     "fit": "_fit",
-    "load": "_model",
+    "load": "_multilabel",
     "BKerNNClassifier": "estimators",
     "BKerNNRegressor": "estimators",
     "BrownianKernelRidge": "estimators",
@@ -88,6 +90,7 @@ __all__ = [
     "KernelRidgeClassifier",
     "KernelRidgeRegressor",
     "Model",
+    "MultiLabelModel",
     "RKHSWeightingClassifier",
     "RKHSWeightingRegressor",
     "RegFeaLClassifier",

@@ -11,6 +11,7 @@ from gpukfl.core._warnings import keep_warnings
 # Functions import what they use: it takes seconds, which count in `max_time`
 if TYPE_CHECKING:
     from gpukfl._model import Model
+    from gpukfl._multilabel import Indicators
     from gpukfl.core._places import Backend
     from gpukfl.penalties import Penalty
     from gpukfl.tables._reader import Encoded
@@ -60,7 +61,9 @@ def fit(
     y : str, or array, series or frame of shape (n_samples,) or (n_samples, n_targets)
         Numbers, or labels: text, categories, booleans or integers; or the name of the column of X
         that is the target, or a list of several. Rows without a target are left out, with a
-        warning.
+        warning. Ordered categories of pandas keep their order in `classes_`. Columns of 0 and 1, or
+        booleans, are several labels a row with ``task="classification"``: rows may have any number
+        of them.
     method : {"auto", "bkernn", "hkrr", "selection", "rkhs_weighting", "regfeal"}, default="auto"
         What to fit: a blend of all methods that suit the data, with a linear model and
         gradient-boosted trees beside them (`AutoRegressor`, `AutoClassifier`), a Brownian kernel
@@ -152,7 +155,8 @@ def fit(
     Returns
     -------
     Model
-        With `predict`, `score`, `transform`, `summary`, `plot`, `report` and `save`.
+        With `predict`, `score`, `transform`, `summary`, `plot`, `report` and `save`. Of several
+        labels a row a `MultiLabelModel`, with a model of two classes for each.
 
     Raises
     ------
@@ -182,8 +186,9 @@ def fit(
     >>> bool(model.score(X, y) > 0.5)
     True
     """
-    begun = clock.perf_counter()
+    begun, arguments = clock.perf_counter(), dict(locals())
     from gpukfl._model import Model
+    from gpukfl._multilabel import read_indicators
     from gpukfl.estimators._base import feature_names
     from gpukfl.portfolio._fold_fits import usual_jobs
     from gpukfl.tables._reference import Reference
@@ -193,6 +198,10 @@ def fit(
 
     _check(method, task, ridge, scaling, penalty, max_time)
     _check_arguments(columns, impute, progress, sample_weight)
+    if task == "classification":
+        several = read_indicators(X, y)
+        if several is not None:
+            return _fit_labels(several, arguments)
     related = GivenRelations(groups, time, gap, cv)
     data = read_training_data(X, y, sample_weight, related, task=task, random_state=random_state)
     warn_target_leakage(data.X, data.y, classes=data.task == "classification")
@@ -234,6 +243,17 @@ def fit(
     )
     found.reference = Reference.draw(data.X, found.table, found.feature_names)
     return found
+
+
+def _fit_labels(given: Indicators, arguments: dict[str, Any]) -> Any:
+    """Fit a model to each of several labels a row, which share the time."""
+    from gpukfl._multilabel import MultiLabelModel
+
+    asked = {name: value for name, value in arguments.items() if name not in ("X", "y", "options")}
+    asked |= arguments["options"]
+    if asked["max_time"] is not None:
+        asked["max_time"] /= len(given.labels)
+    return MultiLabelModel.from_fits(given, lambda X, y: fit(X, y, **asked))
 
 
 def _chosen_options(**named: Any) -> dict[str, Any]:

@@ -439,10 +439,10 @@ class Model(Shown):
         Parameters
         ----------
         predict : {"auto", "default", "pandas", "polars"}, optional
-            "auto", where nothing is set: for a frame of pandas or polars a series of that library
-            from `predict`, and frames from `predict_interval`, `predict_quantiles` and
-            `predict_set`. Probabilities are arrays, as scikit-learn's tools index them. "default"
-            is arrays from all, "pandas" and "polars" are series and frames from all, also of
+            "auto", where nothing is set: for a frame of pandas a series from `predict`, and frames
+            from `predict_interval`, `predict_quantiles` and `predict_set`. Probabilities are
+            arrays, as scikit-learn's tools index them; so is all for other rows. "default" is
+            arrays from all, "pandas" and "polars" are series and frames from all, also of
             probabilities and whatever the rows are.
         transform : {"default", "pandas", "polars"}, optional
             Of `transform`, as of scikit-learn.
@@ -467,7 +467,7 @@ class Model(Shown):
     def predict(self, X: Any) -> Any:
         """Predict the target at `X`.
 
-        Of a frame of pandas or polars it returns a series with its index and the target's name, or
+        Of a frame of pandas it returns a series with its index and the target's name, or
         a frame of several targets; else an array of the library that was used in `fit`:
         see `set_output`.
         """

@@ -37,7 +37,7 @@ def refit_estimator(
     _check_targets(old, data, target)
     rows = encode_again(old, reader, data, impute, target)
     new = clone(old)
-    beside = usual_jobs(new, len(data))
+    beside: dict[str, Any] = dict(usual_jobs(new, len(data)))
     if max_time is not None and hasattr(new, "max_time"):
         beside |= {"max_time": max_time}
     new.set_params(**beside)
@@ -65,7 +65,7 @@ def _have_equal_columns(old: Reader, new: Reader | None) -> bool:
 
 def _check_targets(old: Any, data: Dataset, target: str) -> None:
     """Raise ValueError unless there are as many targets as the model has."""
-    shape = getattr(data.y, "shape", (len(data.y),))
+    shape: tuple[int, ...] = tuple(getattr(data.y, "shape", ())) or (len(data.y),)
     given = 1 if len(shape) == 1 else int(shape[1])
     count = 1 if hasattr(old, "classes_") else int(old.intercept_.shape[0])
     if given != count:

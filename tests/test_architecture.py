@@ -38,6 +38,7 @@ runtime inference datasets _registry
 deployment
 _refit
 _model
+_multilabel
 _fit
 cli
 __init__ __main__

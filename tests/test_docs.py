@@ -19,6 +19,7 @@ GUIDES = (
     "tables",
     "cluster",
     "deploy",
+    "later_rows",
 )
 PAGES = (
     "README.md",

@@ -110,6 +110,9 @@ def test_arrays_files_and_errors(tmp_path, model):
         gpukfl.load(tmp_path / "bare").drift(NEW)
     with pytest.raises(ValueError, match="town"):
         model.drift(NEW.drop(columns="town"))
+    named = gpukfl.fit(pd.DataFrame(X, columns=list("abc")), X[:, 0], method="bkernn", ridge="auto")
+    gaps = pd.DataFrame(X, columns=list("abc")).mask(X > 0.5)[["c", "b", "a"]]
+    assert (named.drift(gaps)["missing_now"] > 0.1).all()
     auto = gpukfl.AutoRegressor(["linear"], n_folds=2).fit(X, X[:, 0])
     assert gpukfl.Model.from_estimator(auto).drift(X)["p_value"].min() == 1.0
 

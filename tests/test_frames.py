@@ -40,12 +40,12 @@ def expected():
 
 
 @makers
-def test_a_frame_gives_names_and_numpy_predictions(make, expected):
+def test_a_frame_gives_names_and_equal_predictions(make, expected):
     frame = make(COLUMNS)
     model = fit(frame, Y, **QUICK)
     assert model.feature_names == list(FRAME)
     predictions = model.predict(frame)
-    assert type(predictions) is np.ndarray
+    assert isinstance(predictions, pd.Series if isinstance(frame, pd.DataFrame) else np.ndarray)
     np.testing.assert_array_equal(predictions, expected.predict(FRAME))
     np.testing.assert_array_equal(model.transform(frame), expected.transform(FRAME))
     assert model.score(frame, Y) == expected.score(FRAME, Y)

@@ -1,6 +1,7 @@
 """Predictions for frames are series and frames, and scikit-learn's tools take the model still."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -70,13 +71,15 @@ def test_probabilities_are_arrays_until_frames_are_asked_for(classifier):
         classifier.set_output(predict="auto")
 
 
-def test_polars_in_polars_out(model, classifier):
+def test_polars_where_it_is_asked_for(model, classifier):
     polars = pytest.importorskip("polars")
     rows = polars.from_pandas(FRAME[:4])
+    assert isinstance(model.predict(rows), np.ndarray)
+    model, classifier = (replace(one, output="polars") for one in (model, classifier))
     found = model.predict(rows)
     assert isinstance(found, polars.Series)
     assert found.name == "price"
-    np.testing.assert_array_equal(found.to_numpy(), model.predict(FRAME[:4]))
+    np.testing.assert_array_equal(found.to_numpy(), model.estimator.predict(FRAME[:4]))
     assert model.predict_interval(rows).columns == ["low", "high"]
     assert classifier.predict_set(rows).columns == ["x", "y", "z"]
     assert classifier.predict(rows).to_list() == classifier.predict(FRAME[:4]).to_list()

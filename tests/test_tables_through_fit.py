@@ -135,7 +135,7 @@ def test_several_targets_and_weights(fit):
 
 
 def test_intervals_quantiles_and_sets_take_rows_as_they_come(blend):
-    ends = blend.predict_interval(ROWS, 0.8)
+    ends = np.asarray(blend.predict_interval(ROWS, 0.8))
     assert ((ends[:, 0] <= PRICE) & (ends[:, 1] >= PRICE)).mean() > 0.75
     assert blend.predict_quantiles(ROWS, [0.5]).shape == (N, 1)
     sets = auto(ROWS, np.where(PRICE > 2, "dear", "cheap")).predict_set(ROWS, 0.8)

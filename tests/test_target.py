@@ -338,7 +338,7 @@ def test_targets_have_names_of_any_kind(name, several):
     y = [name] if several and isinstance(name, tuple) else name
     model, expected = gpukfl.fit(whole, y, **options), gpukfl.fit(frame, Y, **options)
     assert model.target_name == str(name)
-    np.testing.assert_array_equal(model.predict(whole).ravel(), expected.predict(frame))
+    np.testing.assert_array_equal(np.ravel(model.predict(whole)), expected.predict(frame))
 
 
 # ---------------------------------------------------------------------- integers beyond 2**53

@@ -23,8 +23,8 @@ print(model.summary())
 # large stone may be wrong by more dollars than a small one.
 
 price = test["price"].to_numpy()
-said = model.predict(test)
-low, high = model.predict_interval(test, coverage=0.9).T
+said = model.predict(test).to_numpy()
+low, high = model.predict_interval(test, coverage=0.9).to_numpy().T
 inside = (low <= price) & (price <= high)
 error = np.sqrt(inside.mean() * (1 - inside.mean()) / len(test))
 print(f"{inside.mean():.1%} ± {error:.1%} of the {len(test)} prices are inside")

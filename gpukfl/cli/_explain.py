@@ -21,13 +21,13 @@ def run_explain(options: argparse.Namespace) -> int:
     """
     import pandas as pd
 
-    from gpukfl import _model
+    from gpukfl import _multilabel
 
     files = expand_files([options.data, *options.more], TABLES, what="tables")
     for file in files:
         check_writable("--out", options.out, source=file)
     write = make_writer(options.out)
-    model = _model.load(options.model)
+    model = _multilabel.load(options.model)
     reading = {"decimal": options.decimal, "na": options.na}
     parts = [read_rows(model, file, **reading) for file in files]
     rows = pd.concat(parts) if hasattr(parts[0], "columns") else np.concatenate(parts)

@@ -13,12 +13,12 @@ from gpukfl.tables._files import check_columns, join_names
 
 def run_refit(options: argparse.Namespace) -> int:
     """Run ``gpukfl refit``: fit the members of a model to a table with the same columns."""
-    from gpukfl import _model
+    from gpukfl import _multilabel
     from gpukfl.datasets import load_frame
 
     check_writable("--out", options.out, source=options.data)
     reading = {"decimal": options.decimal, "na": options.na}
-    model = _model.load(options.model)
+    model = _multilabel.load(options.model)
     every = load_frame(options.data, decimal=options.decimal, na_values=options.na)
     named = [options.target] if options.target else sorted(parts_of_name(model.target_name))
     known = f"the target in {options.data} (--target names it), one of {join_names(every)}, got "
@@ -38,11 +38,11 @@ def run_refit(options: argparse.Namespace) -> int:
 
 def run_drift(options: argparse.Namespace) -> int:
     """Run ``gpukfl drift``: compare the columns of a table with those of a model's fit."""
-    from gpukfl import _model
+    from gpukfl import _multilabel
 
     check_writable("--out", options.out, source=options.data)
     write = make_writer(options.out)
-    model = _model.load(options.model)
+    model = _multilabel.load(options.model)
     found = model.drift(read_rows(model, options.data, decimal=options.decimal, na=options.na))
     failed, said = try_to_write("drift", options.out, lambda _: write(found))
     if failed:

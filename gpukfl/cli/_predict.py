@@ -29,13 +29,13 @@ def run_predict(options: argparse.Namespace) -> int:
     """Run ``gpukfl predict``: predict for the rows of tables, with columns in any order."""
     import pandas as pd
 
-    from gpukfl import _model
+    from gpukfl import _multilabel
 
     files = expand_files([options.data, *options.more], TABLES, what="tables")
     for file in files:
         check_writable("--out", options.out, source=file)
     write = make_writer(options.out)
-    model = _model.load(options.model)
+    model = _multilabel.load(options.model)
     wanted = {"probabilities": options.probabilities, "interval": options.interval}
     rows = (read_rows(model, file, options.decimal, options.na) for file in files)
     found = pd.concat([_prediction_frame(model, one, **wanted) for one in rows])

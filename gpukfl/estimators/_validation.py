@@ -299,6 +299,14 @@ def validate_labels(y: Any, X: Array, /) -> np.ndarray:
     with sklearn_lock(), _name_bad_argument("y"):
         given = to_host(detach(y)) if is_array(y) else y
         given = column_array(given) if isinstance(given, (list, tuple)) else given
+        shape = tuple(getattr(given, "shape", ()))
+        if len(shape) == 2 and shape[1] > 1:
+            msg = (
+                f"y should be a 1d array, got an array of shape {shape} instead: "
+                "gpukfl.fit(X, y, task='classification') takes a column of 0 and 1 for each of "
+                "several labels, as sklearn.multioutput.MultiOutputClassifier does"
+            )
+            raise ValueError(msg)
         labels = column_or_1d(given, warn=True)
     labels = plain_labels(labels)
     if labels.dtype.kind in "fc" and not np.all(np.isfinite(labels)):

@@ -12,7 +12,14 @@ from scipy import sparse
 from scipy.stats import ks_2samp
 
 from gpukfl.core._array import is_array
-from gpukfl.core._frames import check_rows, frame_from_dicts, is_frame, listed, stringify_names
+from gpukfl.core._frames import (
+    check_in_memory,
+    check_rows,
+    frame_from_dicts,
+    is_frame,
+    listed,
+    stringify_names,
+)
 from gpukfl.tables._reader import order_numbers
 from gpukfl.tables._reference import (
     DATE,
@@ -22,9 +29,9 @@ from gpukfl.tables._reference import (
     Reference,
     draw_rows,
     read_samples,
+    take_some,
 )
 from gpukfl.tables._relations import drop_columns
-from gpukfl.tables._training import take_rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,14 +50,15 @@ def measure_drift(model: Any, X: Any, /) -> pd.DataFrame:
 
     known = _reference(model)
     names = list(model.feature_names)
+    check_in_memory(X)
     check_rows(X)
     X = drop_columns(X, getattr(model.estimator, "beside_", ()))
     if model.table is None and not is_array(X):
-        X = order_numbers(X, names)
+        X = order_numbers(X, names, gaps=True)
     elif is_frame(X := frame_from_dicts(X)):
         X = stringify_names(X)
-    n = int(X.shape[0]) if hasattr(X, "shape") else len(X)
-    X = take_rows(X, draw_rows(n, _NEW_ROWS))
+    n = int(X.shape[0]) if getattr(X, "shape", ()) else len(X)
+    X = take_some(X, draw_rows(n, _NEW_ROWS))
     now = list(read_samples(X, model.table, names, known=known, target=model.target_name))
     pairs = [
         _Pair.from_samples(a, b, _levels_of_fit(model, k))
@@ -191,12 +199,12 @@ def _p_values(pairs: Sequence[_Pair]) -> np.ndarray:
         moved = np.stack([rng.permutation(is_now) for _ in range(size)])
         for k, before in list(left.items()):
             far = pairs[k].distances(moved) >= pairs[k].statistic - _TOL
-            count = before + np.cumsum(far)
-            if count[-1] >= _ENOUGH:
-                p[k] = _ENOUGH / (drawn + int(np.argmax(count >= _ENOUGH)) + 1)
+            counts = before + np.cumsum(far)
+            if counts[-1] >= _ENOUGH:
+                p[k] = _ENOUGH / (drawn + int(np.argmax(counts >= _ENOUGH)) + 1)
                 del left[k]
             else:
-                left[k] = int(count[-1])
+                left[k] = int(counts[-1])
         drawn += size
     for k, count in left.items():
         p[k] = (count + 1) / (drawn + 1)

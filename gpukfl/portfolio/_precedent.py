@@ -18,7 +18,7 @@ from gpukfl.portfolio._refit import BESIDE
 from gpukfl.predictor import LogTransform, RankTransform
 from gpukfl.tables import Table
 
-_WORDS = {LogTransform: "log", RankTransform: "rank"}  # of `target_transform`
+_WORDS: dict[type, str] = {LogTransform: "log", RankTransform: "rank"}  # of `target_transform`
 KNOWN_FOLDS = 3  # at most: they weigh members that were chosen before, where "auto" is more
 CONSTANT = "constant"  # the member of a target that does not vary
 
@@ -97,8 +97,8 @@ class Precedent:
             if member is None:
                 warn(f"the member {one.name} is left out: its file keeps only what predicts")
                 continue
-            kept = {"blended": True, "reference": True, "like": "", "sees": one.sees}
-            yield replace(member, **kept, start=self._start(one, encodings))
+            start = self._start(one, encodings)
+            yield replace(member, blended=True, reference=True, like="", sees=one.sees, start=start)
 
     def _start(self, member: Blended, encodings: Encodings | None) -> WarmStart[Any] | None:
         """Return the mean of what the fits of a member came to, if columns are the same."""
@@ -107,7 +107,7 @@ class Precedent:
             if names[0] != names[1]:
                 return None
         models = [one for one in member.models if isinstance(one, Learner)]
-        starts = [found for one in models if (found := one.to_warm_start()) is not None]
+        starts = [start for one in models if (start := one.to_warm_start()) is not None]
         found: WarmStart[Any] | None = copy_to_host(mean_start(starts))
         return found
 

@@ -21,8 +21,9 @@ def frame_library(X: Any, output: str, /) -> str:
         return ""
     if output in (PANDAS, POLARS):
         return output
-    kind = type(X).__module__.split(".")[0]
-    return kind if kind in (PANDAS, POLARS) and is_frame(X) else ""
+    # Functions of NumPy take no series of polars, so that these come where they are asked for
+    is_pandas = type(X).__module__.split(".")[0] == PANDAS
+    return PANDAS if is_pandas and is_frame(X) else ""
 
 
 def label_rows(

@@ -327,15 +327,15 @@ def read_new_rows(estimator: Any, reader: Reader | None, X: Any, target: str, /)
     return numeric_frame(_order_columns(X, known), gaps=takes_gaps(estimator))
 
 
-def order_numbers(X: Any, names: Sequence[str], /) -> Any:
+def order_numbers(X: Any, names: Sequence[str], /, *, gaps: bool = False) -> Any:
     """Return the columns of a frame of numbers in the order of names; other rows as they are.
 
-    Raises ValueError if columns are missing.
+    Raises ValueError if columns are missing, or values are where there may be no `gaps`.
     """
     X = frame_from_dicts(X)
     if not is_frame(X):
         return X
-    return numeric_frame(_order_columns(stringify_names(X), names)).to_numpy()
+    return numeric_frame(_order_columns(stringify_names(X), names), gaps=gaps).to_numpy()
 
 
 def takes_gaps(estimator: Any, /) -> bool:

@@ -100,7 +100,7 @@ class Reference:
         """
         n = len(X) if not hasattr(X, "shape") else int(X.shape[0])
         rows = draw_rows(n, max(min(_ROWS, _NUMBERS // max(len(names), 1)), _FEWEST))
-        return cls(tuple(read_samples(take_rows(X, rows), table, names)), n)
+        return cls(tuple(read_samples(take_some(X, rows), table, names)), n)
 
 
 def draw_rows(n: int, at_most: int, /) -> np.ndarray:
@@ -108,6 +108,11 @@ def draw_rows(n: int, at_most: int, /) -> np.ndarray:
     if n <= at_most:
         return np.arange(n)
     return np.sort(np.random.RandomState(0).choice(n, at_most, replace=False))
+
+
+def take_some(X: Any, rows: np.ndarray, /) -> Any:
+    """Return some rows of data of any kind, also of pyarrow."""
+    return X.take(rows) if type(X).__module__.startswith("pyarrow") else take_rows(X, rows)
 
 
 def read_samples(

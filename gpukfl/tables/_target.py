@@ -45,8 +45,8 @@ _KINDS = {
 }
 _SAY = "say task='regression' to agree, task='classification' if they are classes"
 _ONE_EACH = (
-    "labels of several kinds are a model each, as of sklearn.multioutput.MultiOutputClassifier; "
-    "columns that mark the classes of one kind are one, y.argmax(axis=1)"
+    "gpukfl.fit(..., task='classification') fits a model to each column of 0 and 1, of rows with "
+    "several labels; columns that mark the classes of one kind are one, y.argmax(axis=1)"
 )
 
 
@@ -114,12 +114,14 @@ def class_order(y: Any, /) -> tuple[str, ...]:
     frame = as_frame(y)
     if hasattr(frame, "columns") and frame.shape[1] == 1:
         frame = frame.iloc[:, 0]
-    kind = getattr(frame, "dtype", None)
+    kind: Any = getattr(frame, "dtype", None)
     if type(kind).__name__ != "CategoricalDtype" or not kind.ordered:
         return ()
     values = np.asarray(frame, dtype=object)
     known = set(values.tolist())
-    present = np.array([one for one in kind.categories if one in known], dtype=object)
+    listed = [one for one in kind.categories if one in known]
+    present = np.empty(len(listed), dtype=object)
+    present[:] = listed
     return tuple(map(str, _categories(present, False).tolist()))
 
 

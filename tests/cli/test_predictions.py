@@ -103,8 +103,8 @@ def test_intervals_of_several_targets_have_their_names(capsys, folder, tmp_path)
     assert status == 0
     table, expected = _read(out), model.predict_interval(TABLE[["a", "kind"]][:40], 0.9)
     assert list(table) == ["y", "b", "y_lower", "y_upper", "b_lower", "b_upper"]
-    np.testing.assert_allclose(table[["y_lower", "y_upper"]], expected[:, 0], rtol=1e-12)
-    np.testing.assert_allclose(table[["b_lower", "b_upper"]], expected[:, 1], rtol=1e-12)
+    np.testing.assert_allclose(table[["y_lower", "y_upper"]], expected["y"], rtol=1e-12)
+    np.testing.assert_allclose(table[["b_lower", "b_upper"]], expected["b"], rtol=1e-12)
 
 
 BAD = {

@@ -1,0 +1,418 @@
+"""Several labels a row: a model of two classes for each label, as one model and one file."""
+
+from __future__ import annotations
+
+import html
+import json
+import tempfile
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.metrics import accuracy_score
+
+from gpukfl import _model
+from gpukfl._model import Model
+from gpukfl.core._array import array_namespace, is_array, to_host
+from gpukfl.core._checks import check_choice
+from gpukfl.core._files import atomic_write
+from gpukfl.core._frames import as_frame, is_frame
+from gpukfl.core._warnings import keep_warnings
+from gpukfl.partitioned import is_dask
+from gpukfl.tables import Table
+from gpukfl.tables._labelled import AUTO, OUTPUTS, frame_library, label_rows
+from gpukfl.tables._target import target_name, target_names
+from gpukfl.tables._training import split_target
+
+_INDEX, _FORMAT = "labels.json", "gpukfl-labels"
+_LARGEST_INDEX = 2**24  # bytes
+
+
+# ------------------------------------------------------------------------------- indicators
+
+
+@dataclass(frozen=True, eq=False)
+class Indicators:
+    """Rows, and which labels each of them has.
+
+    Attributes
+    ----------
+    X : object
+        Rows (n, d), without the columns of the labels.
+    values : host array of bool, shape (n, k)
+        Whether a row has a label.
+    labels : tuple of str
+        Their names.
+    """
+
+    X: Any
+    values: np.ndarray
+    labels: tuple[str, ...]
+
+
+def read_indicators(X: Any, y: Any, /) -> Indicators | None:
+    """Return several labels a row, or None of any other target.
+
+    Columns of which each row has exactly one are classes of one kind, and no several labels.
+    """
+    if any(map(is_dask, (X, y))):
+        return None
+    X, y, _ = split_target(X, y)
+    values = _host_matrix(y)
+    if values is None or values.shape[1] < 2 or not len(values):
+        return None
+    known = values.dtype.kind in "biuf" and np.isin(values, (0, 1)).all()
+    if not known or (values.sum(axis=1, dtype=np.int64) == 1).all():
+        return None
+    name = target_name(y) or "y"
+    return Indicators(X, values.astype(bool), target_names(name, values.shape[1]))
+
+
+def _host_matrix(y: Any) -> np.ndarray | None:
+    if is_array(y):
+        values = to_host(y)
+    elif is_frame(y) or isinstance(y, (list, tuple)):
+        try:
+            values = np.asarray(as_frame(y) if is_frame(y) else y)
+        except ValueError:  # of rows of different lengths
+            return None
+        if values.dtype == object:
+            values = np.array(values.tolist())
+    else:
+        return None
+    return values if values.ndim == 2 else None
+
+
+# ------------------------------------------------------------------------------------ model
+
+
+@dataclass(eq=False, repr=False)
+class MultiLabelModel:
+    """Models of two classes each, of rows that may have several labels or none.
+
+    `gpukfl.fit` returns it for a matrix of 0 and 1 with ``task="classification"``. As a
+    `OneVsRestClassifier` of scikit-learn it predicts such a matrix.
+
+    Attributes
+    ----------
+    models : list of Model
+        One for each label, of the classes False and True.
+    output : str
+        What predictions are, as of `set_output`; not kept in files.
+    warnings_ : list of str
+        What the fit warned of.
+    """
+
+    models: list[Model]
+    output: str = AUTO
+    warnings_: list[str] = field(default_factory=list)
+
+    @classmethod
+    def from_fits(cls, given: Indicators, fit: Callable[[Any, np.ndarray], Model], /) -> Self:
+        """Fit a model to each label by ``fit(X, y)``."""
+        models = []
+        for label, one in zip(given.labels, given.values.T, strict=True):
+            model = fit(given.X, one)
+            model.target_name = label
+            models.append(model)
+        return cls(models)
+
+    @property
+    def classes_(self) -> np.ndarray:
+        """Names of the labels (k,)."""
+        return np.array([one.target_name for one in self.models], dtype=object)
+
+    @property
+    def labels(self) -> list[str]:
+        """Names of the labels."""
+        return [one.target_name for one in self.models]
+
+    @property
+    def target_name(self) -> str:
+        """Names of all labels, with commas between them."""
+        return ", ".join(self.labels)
+
+    @property
+    def feature_names(self) -> list[str]:
+        """Names of the features."""
+        return self.models[0].feature_names
+
+    @property
+    def table(self) -> Table | None:
+        """What the columns are; None of complete numbers."""
+        return self.models[0].table
+
+    @property
+    def estimator(self) -> Any:
+        """What predicts the first label."""
+        return self.models[0].estimator
+
+    @property
+    def task(self) -> str:
+        """The task, "classification"."""
+        return "classification"
+
+    # ------------------------------------------------------------------ as an estimator
+
+    @keep_warnings
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, **related: Any) -> Self:
+        """Fit to other rows with the same options, and tune again: see `Model.fit`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If y is no matrix of 0 and 1 of as many labels, or the rows are not as described.
+        """
+        return self._change(
+            lambda one, rows, y: clone(one).fit(rows, y, sample_weight, **related), X, y
+        )
+
+    @keep_warnings
+    def refit(self, X: Any, y: Any, sample_weight: Any = None, **related: Any) -> Self:
+        """Return a model of other rows with the members and settings: see `Model.refit`."""
+        models = self._fits(lambda one, rows, y: one.refit(rows, y, sample_weight, **related), X, y)
+        return replace(self, models=models)
+
+    def _change(self, fit: Callable[[Model, Any, Any], Model], X: Any, y: Any) -> Self:
+        self.models = self._fits(fit, X, y)
+        return self
+
+    def _fits(self, fit: Callable[[Model, Any, Any], Model], X: Any, y: Any) -> list[Model]:
+        X, values, labels = self._read(X, y)
+        found = []
+        for one, label, column in zip(self.models, labels, values.T, strict=True):
+            model = fit(one, X, column)
+            model.target_name = label
+            found.append(model)
+        return found
+
+    def _read(self, X: Any, y: Any) -> tuple[Any, np.ndarray, tuple[str, ...]]:
+        """Return rows, indicators (n, k), and names of the labels in the order of the model."""
+        X, y, _ = split_target(X, y)
+        values, k = _host_matrix(y), len(self.models)
+        if values is None or values.shape[1] != k or not np.isin(values, (0, 1)).all():
+            got = "no matrix of 0 and 1" if values is None else f"values of shape {values.shape}"
+            msg = f"expected y of 0 and 1, a column for each of {k} labels, got {got}"
+            raise ValueError(msg)
+        name = target_name(y)
+        labels = target_names(name, k) if name else tuple(self.labels)
+        if name and set(labels) == set(self.labels):
+            values = values[:, [labels.index(one) for one in self.labels]]
+            labels = tuple(self.labels)
+        return X, values.astype(bool), labels
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters of the first label's estimator."""
+        return self.models[0].get_params(deep=deep)
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters of all labels for the next `fit`."""
+        for one in self.models:
+            one.set_params(**params)
+        return self
+
+    def __sklearn_clone__(self) -> Self:
+        return replace(self, models=[clone(one) for one in self.models], warnings_=[])
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return all(one.__sklearn_is_fitted__() for one in self.models)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = self.models[0].__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        tags.target_tags.multi_output = True
+        return tags
+
+    # ------------------------------------------------------------------ predictions
+
+    def set_output(self, *, predict: str) -> Self:
+        """Set what predictions are: see `Model.set_output`.
+
+        Raises
+        ------
+        ValueError
+            If it is another word.
+        """
+        check_choice("predict", predict, OUTPUTS)
+        self.output = predict
+        return self
+
+    def _label(self, found: Any, X: Any, *, shares: bool = False) -> Any:
+        library = "" if shares and self.output == AUTO else frame_library(X, self.output)
+        return label_rows(found, X, library, self.labels) if library else found
+
+    def predict(self, X: Any) -> Any:
+        """Predict which labels each row has.
+
+        Parameters
+        ----------
+        X : array or frame of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        array or frame of int, shape (n_samples, n_labels)
+            0 and 1: 1 where a label is more likely than not. A frame of a frame, of the library of
+            the rows else.
+        """
+        found = self._probabilities(X)
+        xp = array_namespace(found)
+        return self._label(xp.astype(found > 0.5, xp.int64), X)
+
+    def predict_proba(self, X: Any) -> Any:
+        """Estimate the probability that a row has each label.
+
+        Returns
+        -------
+        array of shape (n_samples, n_labels)
+            Of each label by itself: rows need not sum to 1. In `set_output` frames are asked for.
+        """
+        return self._label(self._probabilities(X), X, shares=True)
+
+    def _probabilities(self, X: Any) -> Any:
+        columns = []
+        for one in self.models:
+            found = one._estimate(X, "predict_proba")
+            labels = to_host(one.classes_).tolist()
+            # A label that all rows of the fit have, or none, is one class
+            columns.append(found[:, labels.index(True)] if True in labels else 0.0 * found[:, 0])
+        xp = array_namespace(columns[0])
+        return xp.stack(columns, axis=1)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the share of rows of which all labels are predicted right, as scikit-learn."""
+        X, values, _ = self._read(X, y)
+        predicted = to_host(self._probabilities(X)) > 0.5
+        return float(accuracy_score(values, predicted, sample_weight=sample_weight))
+
+    # ------------------------------------------------------------------ shown and saved
+
+    def drift(self, X: Any) -> Any:
+        """Return which columns are unlike those of the fit: see `Model.drift`."""
+        return self.models[0].drift(X)
+
+    def summary(self) -> str:
+        """Return the summaries of all labels."""
+        told = (f"label {one.target_name}\n{one.summary()}" for one in self.models)
+        return "\n\n".join(told)
+
+    def report(self, path: str | Path, **options: Any) -> None:
+        """Write a page that lists the labels, and one for each label beside it.
+
+        Parameters
+        ----------
+        path : str or Path
+            The first page; that of the second label of "page.html" is "page_2.html".
+        **options : object
+            Of `Model.report`; ``held_out`` and ``fitted_to`` have the indicators of all labels.
+
+        Raises
+        ------
+        TypeError, ValueError, OSError
+            As `Model.report`.
+        """
+        path, items = Path(path), []
+        for k, one in enumerate(self.models):
+            own = dict(options)
+            for name in ("held_out", "fitted_to"):
+                if own.get(name) is not None:
+                    X, values, _ = self._read(*own[name])
+                    own[name] = X, values[:, k]
+            page = path.with_name(f"{path.stem}_{k + 1}{path.suffix}")
+            one.report(page, **own)
+            name, link = html.escape(one.target_name), html.escape(page.name, quote=True)
+            items.append(f'<li><a href="{link}">{name}</a></li>')
+        title = f"{len(self.models)} labels"
+        text = (
+            f'<!DOCTYPE html><html lang="en"><meta charset="utf-8"><title>{title}</title>'
+            f"<h1>{title}</h1><ol>{''.join(items)}</ol><pre>{html.escape(self.summary())}</pre>"
+            "</html>"
+        )
+        with atomic_write(path) as file:
+            file.write(text.encode())
+
+    def save(self, path: str | Path, *, record: bool = True) -> None:
+        """Write the models of all labels to one file that `gpukfl.load` reads.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file; an older one is replaced when the new one is complete.
+        record : bool, default=True
+            As of `Model.save`.
+
+        Raises
+        ------
+        TypeError, ValueError, OSError
+            As `Model.save`.
+        """
+        with tempfile.TemporaryDirectory() as folder:
+            parts = [Path(folder) / f"{k}.gpukfl" for k in range(len(self.models))]
+            for part, one in zip(parts, self.models, strict=True):
+                one.save(part, record=record)
+            with atomic_write(path) as file, zipfile.ZipFile(file, "w") as archive:
+                archive.writestr(_INDEX, json.dumps({"format": _FORMAT, "count": len(parts)}))
+                for part in parts:
+                    archive.write(part, part.name)
+
+    def __repr__(self) -> str:
+        return f"MultiLabelModel({len(self.models)} labels: {', '.join(self.labels)})"
+
+
+# ------------------------------------------------------------------------------------ files
+
+
+def load(path: str | Path, /) -> Any:
+    """Read a model that `Model.save` or an estimator wrote; it predicts on any machine.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+
+    Returns
+    -------
+    Model or MultiLabelModel
+        Ready to predict; the second of a file of several labels. Nothing in the file is executed.
+
+    Raises
+    ------
+    ValueError
+        If the file is truncated, damaged, not a gpukfl model, or of another version.
+    OSError
+        If it cannot be read.
+    """
+    count = _count_labels(path)
+    if not count:
+        return _model.load(path)
+    with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(path) as archive:
+        try:
+            parts = [archive.extract(f"{k}.gpukfl", folder) for k in range(count)]
+        except (KeyError, RuntimeError, zipfile.BadZipFile) as error:
+            msg = f"expected a gpukfl model file, got {path}, of whose labels one is missing"
+            raise ValueError(msg) from error
+        return MultiLabelModel([_model.load(part) for part in parts])
+
+
+def _count_labels(path: str | Path) -> int:
+    """Return how many labels a file holds; 0 of any file that is not of several."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            every = archive.infolist()
+            first = every[0] if every else None
+            stored = all(one.compress_type == zipfile.ZIP_STORED for one in every)
+            if first is None or first.filename != _INDEX or first.file_size > _LARGEST_INDEX:
+                return 0
+            index = json.loads(archive.read(_INDEX))
+    except (zipfile.BadZipFile, ValueError, NotImplementedError, EOFError):
+        return 0
+    known = isinstance(index, dict) and index.get("format") == _FORMAT
+    count = index.get("count") if known else None
+    if not stored or not isinstance(count, int) or not 0 < count < len(every):
+        msg = f"expected a gpukfl model file, got {path}, whose labels cannot be read"
+        raise ValueError(msg)
+    return count

@@ -1,0 +1,108 @@
+"""Several labels a row: a model of two classes for each, as one model and one file."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import cross_val_score
+
+import gpukfl
+from gpukfl import MultiLabelModel
+from gpukfl.cli import main
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+N = 160
+RNG = np.random.default_rng(5)
+FRAME = pd.DataFrame(RNG.normal(size=(N, 2)), columns=["a", "b"])
+FRAME["town"] = RNG.choice(["u", "v"], N)
+Y = pd.DataFrame(
+    {"warm": FRAME["a"] > 0.0, "wet": (FRAME["town"] == "u") | (FRAME["b"] > 1.0)}
+).astype(int)
+OPTIONS = {"members": ["linear", "matern52"], "n_folds": 2, "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def model():
+    return gpukfl.fit(FRAME, Y, task="classification", **OPTIONS)
+
+
+def test_each_label_is_a_problem_of_two_classes(model):
+    assert isinstance(model, MultiLabelModel)
+    assert model.labels == ["warm", "wet"]
+    assert model.score(FRAME, Y) > 0.85
+    found, proba = model.predict(FRAME), model.predict_proba(FRAME)
+    assert list(found.columns) == ["warm", "wet"]
+    assert found.index.equals(FRAME.index)
+    assert proba.shape == (N, 2)
+    np.testing.assert_array_equal(found, proba > 0.5)
+    alone = gpukfl.fit(FRAME, Y["wet"] == 1, **OPTIONS)
+    np.testing.assert_array_equal(proba[:, 1], alone.predict_proba(FRAME)[:, 1])
+    assert model.score(FRAME, Y[["wet", "warm"]]) == model.score(FRAME, Y)
+    assert "label wet" in model.summary()
+    assert list(model.set_output(predict="pandas").predict_proba(FRAME).columns) == model.labels
+    model.set_output(predict="auto")
+
+
+def test_targets_by_name_arrays_and_what_is_no_several_labels():
+    both = FRAME.join(Y.astype(bool))
+    named = gpukfl.fit(both, ["warm", "wet"], task="classification", **OPTIONS)
+    assert named.labels == ["warm", "wet"]
+    numbers = FRAME[["a", "b"]].to_numpy()
+    found = gpukfl.fit(numbers, Y.to_numpy(), task="classification", **OPTIONS)
+    assert found.labels == ["y 0", "y 1"]
+    assert isinstance(found.predict(numbers), np.ndarray)
+    one_kind = np.stack([Y["warm"], 1 - Y["warm"]], axis=1)
+    with pytest.raises(ValueError, match="argmax"):
+        gpukfl.fit(FRAME, one_kind, task="classification", **OPTIONS)
+    with pytest.raises(ValueError, match="expected one target of classes"):
+        gpukfl.fit(FRAME, Y + 1, task="classification", **OPTIONS)
+    with pytest.warns(UserWarning, match="fits a model to each column"):
+        as_numbers = gpukfl.fit(FRAME, Y, **OPTIONS)
+    assert as_numbers.task == "regression"
+    with pytest.raises(ValueError, match="takes a column of 0 and 1 for each of several labels"):
+        gpukfl.AutoClassifier(["linear"]).fit(numbers, Y)
+    with pytest.raises(ValueError, match="a column for each of 2 labels"):
+        found.score(numbers, Y.to_numpy()[:, :1])
+
+
+def test_a_label_that_no_row_has_is_never_predicted():
+    y = np.stack([Y["warm"], np.zeros(N), np.ones(N)], axis=1).astype(int)
+    found = gpukfl.fit(FRAME, y, task="classification", **OPTIONS)
+    assert found.predict_proba(FRAME)[:, 1].max() == 0.0
+    assert found.predict_proba(FRAME)[:, 2].min() == 1.0
+
+
+def test_files_reports_and_the_command_line(tmp_path, model, capsys):
+    model.save(tmp_path / "model")
+    again = gpukfl.load(tmp_path / "model")
+    assert again.labels == model.labels
+    np.testing.assert_allclose(again.predict_proba(FRAME), model.predict_proba(FRAME), atol=1e-12)
+    data = (tmp_path / "model").read_bytes()
+    (tmp_path / "cut").write_bytes(data[: len(data) // 2])
+    with pytest.raises(ValueError, match="gpukfl model file"):
+        gpukfl.load(tmp_path / "cut")
+    FRAME.to_csv(tmp_path / "rows.csv", index=False)
+    assert main(["predict", str(tmp_path / "model"), str(tmp_path / "rows.csv")]) == 0
+    assert capsys.readouterr().out.splitlines()[0] == "warm,wet"
+    assert model.refit(FRAME, 1 - Y).score(FRAME, 1 - Y) > 0.85
+    assert model.drift(FRAME)["p_value"].min() == 1.0
+
+
+@pytest.mark.slow
+def test_reports_and_scikit_learn_take_it(tmp_path, model):
+    model.report(tmp_path / "page.html", held_out=(FRAME, Y))
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "page_2.html" in page
+    assert (tmp_path / "page_2.html").exists()
+    assert cross_val_score(model, FRAME, Y, cv=2).min() > 0.7
+    blank = clone(model)
+    assert not blank.__sklearn_is_fitted__()
+    assert blank.fit(FRAME, Y).score(FRAME, Y) > 0.85
+
+
+def test_tensors_are_predicted_as_tensors(torch):
+    X = torch.tensor(FRAME[["a", "b"]].to_numpy())
+    y = torch.tensor(Y.to_numpy())
+    model = gpukfl.fit(X, y, task="classification", method="hkrr", criterion="evidence")
+    assert isinstance(model.predict(X), torch.Tensor)
+    assert model.score(X, y) > 0.6
