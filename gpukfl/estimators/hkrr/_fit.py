@@ -716,7 +716,8 @@ class GradientHKRR(HKRRMethod):
         xp = array_namespace(part.reference)
         weights = xp.ones_like(part.Y[:, :1]) if part.weights is None else part.weights
         wide = [xp.astype(values, xp.float64) for values in (part.Y, weights)]
-        fold = Fold(part, HeldOut(part.rows.whole(), *wide))
+        groups = None if part.relations is None else part.relations.groups
+        fold = Fold(part, HeldOut(part.rows.whole(), *wide, groups))
         return Search(self, [fold], GradientTuner(self.stretches), run, TUNE_SHARE)
 
     def maps(
