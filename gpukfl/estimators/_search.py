@@ -174,9 +174,7 @@ def explained_share(error: float, spread: float, /) -> float:
     return score if math.isfinite(score) else -math.inf
 
 
-def standard_error(
-    losses: np.ndarray, spread: float, groups: np.ndarray | None = None, /
-) -> float:
+def standard_error(losses: np.ndarray, spread: float, groups: np.ndarray | None = None, /) -> float:
     """Return the standard error of R²: that of the mean loss, of independent rows or groups."""
     deviation = deviation_of_sum(losses, groups)
     return deviation / spread if spread > 0 else deviation
