@@ -68,28 +68,29 @@ class Score:
     ) -> Score:
         """Project a basis (n, q) out of an effect (n, t) and of residuals (n, t).
 
-        Errors of groups (n,) are those by fits without the group.
+        Errors of groups (n,) have the variance that the projection takes of them given back.
         """
         axes, sizes, _ = np.linalg.svd(basis, full_matrices=False)
         axes = axes[:, sizes > _ROUNDING * sizes[0]]
         effect, left = (values - axes @ (axes.T @ values) for values in (effect, left))
         if row_groups is not None:
-            return cls(effect, left, _errors_without_group(axes, left, row_groups))
+            return cls(effect, left, _unshrink_errors(axes, left, row_groups))
         kept = np.maximum(1.0 - np.sum(axes**2, axis=1, keepdims=True), _ROUNDING)
         return cls(effect, left, left / np.sqrt(kept))
 
 
-def _errors_without_group(axes: np.ndarray, left: np.ndarray, groups: np.ndarray) -> np.ndarray:
-    """Return residuals (n, t) of each group by the projection of the others: (I - P_gg)^-1 r_g.
+def _unshrink_errors(axes: np.ndarray, left: np.ndarray, groups: np.ndarray) -> np.ndarray:
+    """Return (I - P_gg)^(-1/2) r_g for residuals (n, t) of each group and a projection P.
 
-    Directions in which a group stands alone have no error of their own.
+    Bell and McCaffrey, "Bias reduction in standard errors for linear regression with multi-stage
+    samples", 2002. Directions in which a group stands alone have no error of their own.
     """
     found = np.empty_like(left)
     for number in np.unique(groups):
         own = np.flatnonzero(groups == number)
         vectors, sizes, _ = np.linalg.svd(axes[own], full_matrices=False)
         free = np.maximum(1.0 - sizes**2, 0.0)
-        factors = np.where(free > _ALONE, 1.0 / np.maximum(free, _ALONE), 0.0)
+        factors = np.where(free > _ALONE, 1.0 / np.sqrt(np.maximum(free, _ALONE)), 0.0)
         parts = vectors.T @ left[own]
         found[own] = left[own] + vectors @ ((factors - 1.0)[:, None] * parts)
     return found
