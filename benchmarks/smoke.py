@@ -30,6 +30,7 @@ SCRIPTS = (
     "bench_hkrr.py",
     "bench_evidence.py",
     "bench_inference_importance.py",
+    "bench_row_groups.py",
     "hkrr_figure1.py",
     "hkrr_figure2.py",
     "hkrr_figure2.py --paper-time",

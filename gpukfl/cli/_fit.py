@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 
 _FEWEST = 2  # different rows that a fit takes
+_FEWEST_TESTED, _FEWEST_GROUPS = 20, 2  # held-out rows, and groups of these, that tests take
 
 
 def read_relations(options: argparse.Namespace, X: Any, /) -> Relations | None:
@@ -298,7 +299,7 @@ def _report(
     outcomes.append(try_to_write("report", options.report, lambda path: page()(path, None)))
     ended = 0
     if options.inference and not outcomes[-1][0]:
-        ended, outcome = _add_inference(options, model, rows["fitted_to"], page())
+        ended, outcome = _add_inference(options, model, rows, page())
         outcomes.append(outcome)
     lines = [model.summary()]
     for name, score in scores.items():
@@ -311,11 +312,12 @@ def _report(
 def _add_inference(
     options: argparse.Namespace,
     model: Model,
-    rows: tuple[Any, Any],
+    rows: dict[str, Any],
     write: Callable[[str, Any], None],
 ) -> tuple[int, tuple[bool, str]]:
     """Write the report again with inference, complete or as far as it came.
 
+    Importances and interactions are tested on the rows that were held out for the score.
     Returns the exit status of the stop, 0 without one, and how it ended as `try_to_write` does.
     """
     path = options.report
@@ -324,7 +326,11 @@ def _add_inference(
     inference, failure = None, ""
     with interrupt_on_signals() as stop:
         try:
-            inference = model.inference(*rows, max_time=options.inference_time)
+            inference = model.inference(
+                *rows["fitted_to"],
+                unseen=_testable_rows(options, model, rows.get("held_out")),
+                max_time=options.inference_time,
+            )
         except (TypeError, ValueError) as error:  # which costs neither the model nor the report
             failure = f"no inference: {error}"
         except KeyboardInterrupt:
@@ -338,6 +344,21 @@ def _add_inference(
     if stop.status and not outcome[0]:
         outcome = (True, f"inference was interrupted: {path} has the parts that were done")
     return stop.status, outcome
+
+
+def _testable_rows(
+    options: argparse.Namespace, model: Model, held_out: tuple[Any, Any] | None
+) -> tuple[Any, Any] | None:
+    """Return the held-out rows of known classes, or None where too little can be tested."""
+    if held_out is None:
+        return None
+    X, y = held_out
+    if model.task == "classification":
+        known = np.isin(y, model.classes_)
+        X, y = X[known], y[known]
+    n_groups = _FEWEST_GROUPS if options.groups is None else X[options.groups].nunique()
+    enough = len(y) >= _FEWEST_TESTED and n_groups >= _FEWEST_GROUPS
+    return (X, y) if enough and len(np.unique(y)) > 1 else None
 
 
 def _fit_table(

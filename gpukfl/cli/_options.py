@@ -183,7 +183,8 @@ def _add_fit(fit_parser: argparse.ArgumentParser) -> None:
     add(
         "--inference",
         action="store_true",
-        help="let the report say what may be concluded, with bands of curves",
+        help="let the report say what may be concluded: bands of curves by the rows of the fit, "
+        "p-values of columns and their pairs by the rows that are held out",
     )
     add(
         "--inference-time",

@@ -289,13 +289,14 @@ class HeldOut:
     X: Array
     Y: Array  # float64
     weights: Array  # (n, 1), float64
+    groups: np.ndarray | None = None  # (n,), where rows of one depend on each other
 
     @classmethod
     def from_samples(cls, problem: Data, samples: Samples, /) -> Self:
         """Place and scale samples like the problem's."""
         placed, targets = problem.scale_samples(samples)
         w = np.ones(len(samples)) if samples.weights is None else samples.weights
-        return cls(placed, targets, asarray_like(w[:, None], targets))
+        return cls(placed, targets, asarray_like(w[:, None], targets), samples.groups)
 
     def losses(self, predicted: Array, /) -> np.ndarray:
         """Return the weighted squared errors (n,) of predictions (n, t), on the host."""

@@ -267,6 +267,11 @@ class Samples:
         )
         return to_host(take_rows(there, np.arange(len(self))))
 
+    @property
+    def groups(self) -> np.ndarray | None:
+        """The groups (n,) of the samples, where they are known."""
+        return None if self.relations is None else self.relations.groups
+
     def take(self, rows: np.ndarray | slice, /) -> Samples:
         """Return the samples at host indices, or in a slice of a memory map."""
         X, Y, weights = take_together(rows, self.X, self.Y, self.weights)

@@ -14,6 +14,7 @@ import numpy as np
 from gpukfl.core._array import Array, to_host
 from gpukfl.estimators._data import Data, HeldOut
 from gpukfl.estimators._run import Run
+from gpukfl.tables._clusters import deviation_of_sum, join_groups
 
 Problem = TypeVar("Problem", bound=Data)
 Setting = TypeVar("Setting")  # a frozen value
@@ -129,7 +130,8 @@ class Search(Generic[Setting, Learned]):
                     break
             trial.score = self._score(trial, len(losses))
             spread = held_out_spread(self.folds[: len(losses)])
-            trial.standard_error = standard_error(trial.losses, spread)
+            groups = join_groups([fold.held_out.groups for fold in self.folds[: len(losses)]])
+            trial.standard_error = standard_error(trial.losses, spread, groups)
         except FloatingPointError:
             trial.learned.clear()
         trial.seconds = time.perf_counter() - begun
@@ -172,9 +174,9 @@ def explained_share(error: float, spread: float, /) -> float:
     return score if math.isfinite(score) else -math.inf
 
 
-def standard_error(losses: np.ndarray, spread: float, /) -> float:
-    """Return the standard error of R²: that of the mean loss."""
-    deviation = math.sqrt(len(losses)) * float(losses.std())
+def standard_error(losses: np.ndarray, spread: float, groups: np.ndarray | None = None, /) -> float:
+    """Return the standard error of R²: that of the mean loss, of independent rows or groups."""
+    deviation = deviation_of_sum(losses, groups)
     return deviation / spread if spread > 0 else deviation
 
 

@@ -24,6 +24,7 @@ from gpukfl.inference._kernels import (
     make_scaler,
 )
 from gpukfl.inference._results import Band, Bands
+from gpukfl.inference._row_groups import find_row_groups
 from gpukfl.inference._stepwise import (
     NO_LIMIT,
     TimeLimit,
@@ -541,7 +542,8 @@ def bands(
         Weights; noise has variances that go with their inverses.
     row_groups : array of shape (n,), or str, optional
         Groups of rows that are alike, or the name of their column in X: then the model, whatever
-        it is, is fitted without each tenth of the groups.
+        it is, is fitted without each tenth of the groups. By default the column that the fit
+        named.
     random_state : int, RandomState or None
         Draws halves, the rows that curves are means over, and the largest deviation, on the host.
     progress : bool, optional
@@ -604,6 +606,7 @@ def bands(
     check_number("max_rows", max_rows, kind=Integral, low=FEWEST)
     check_number("max_time", max_time, low=0, low_allowed=False, also=(None,))
     limit = TimeLimit(max_time)
+    row_groups = find_row_groups(model, X, row_groups)
     subject = InferenceData.from_model(model, X, y, sample_weight, row_groups)
     if len(subject) < FEWEST:
         msg = f"expected at least {FEWEST} rows for bands, got {len(subject)}"

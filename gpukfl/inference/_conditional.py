@@ -13,10 +13,16 @@ from sklearn.base import clone
 from sklearn.covariance import LedoitWolf
 from sklearn.linear_model import LogisticRegression, PoissonRegressor
 from sklearn.metrics import mean_poisson_deviance
-from sklearn.model_selection import KFold, StratifiedKFold, cross_val_predict
+from sklearn.model_selection import (
+    KFold,
+    PredefinedSplit,
+    StratifiedKFold,
+    cross_val_predict,
+)
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import has_fit_parameter
 
 from gpukfl.core._checks import check_kind, check_number
 from gpukfl.core._warnings import collect_warnings
@@ -29,15 +35,19 @@ from gpukfl.inference._evaluation import (
     make_evaluation_data,
 )
 from gpukfl.inference._groups import read_groups
+from gpukfl.inference._row_groups import find_row_groups
 from gpukfl.inference._stepwise import TimeLimit, map_with_progress
 from gpukfl.inference._test_results import ConditionalImportance
 from gpukfl.portfolio._folds import HeldOutLoss
+from gpukfl.tables._clusters import deviation_of_sum, group_sums, number_groups
+from gpukfl.tables._relations import deal_groups
 
 # ------------------------------------------------------------------------------ imputation
 
 # What the other columns say of some: a prediction and residuals, or probabilities of levels.
 
 
+RowGroups = np.ndarray | None  # numbers (n,) of the groups of rows that depend on each other
 _FOLDS = 3
 _RARE = 1e-3  # probability below which a kernel's are alike
 _STEPS = 1_000
@@ -85,49 +95,79 @@ class Imputer:
         level = level.ravel()
         return level if level.max() < min(self.max_levels, max(len(values) // _EACH, 1)) else None
 
-    def means(self, others: np.ndarray, values: np.ndarray, seed: int, /) -> np.ndarray:
-        """Predict columns (n, g), some values of which may be missing, from others (n, q)."""
+    def means(
+        self, others: np.ndarray, values: np.ndarray, seed: int, row_groups: RowGroups = None, /
+    ) -> np.ndarray:
+        """Predict columns (n, g), some values of which may be missing, from others (n, q).
+
+        A model that takes groups of rows chooses its settings by whole ones.
+        """
         default = KernelRidgeRegressor(random_state=seed)
         model = default if self.regressor is None else self.regressor
-        return np.stack([_predict_column(model, others, column) for column in values.T], axis=1)
+        found = [_predict_column(model, others, column, row_groups) for column in values.T]
+        return np.stack(found, axis=1)
 
-    def probabilities(self, others: np.ndarray, levels: np.ndarray, seed: int, /) -> np.ndarray:
+    def probabilities(
+        self, others: np.ndarray, levels: np.ndarray, seed: int, row_groups: RowGroups = None, /
+    ) -> np.ndarray:
         """Estimate the probabilities (n, v) of levels 0, ..., v - 1 from others (n, q)."""
         counts = np.bincount(levels)
         if others.shape[1] == 0 or len(counts) == 1:
             return np.tile(counts / len(levels), (len(levels), 1))
         if self.classifier is None:
-            return _estimate_probabilities(others, levels, seed)
+            return _estimate_probabilities(others, levels, seed, row_groups)
         model = clone(self.classifier)
         with collect_warnings():
             return np.asarray(model.fit(others, levels).predict_proba(others), dtype=np.float64)
 
 
-def _estimate_probabilities(others: np.ndarray, levels: np.ndarray, seed: int) -> np.ndarray:
+def _estimate_probabilities(
+    others: np.ndarray, levels: np.ndarray, seed: int, row_groups: RowGroups
+) -> np.ndarray:
     """Estimate probabilities (n, v) by a logistic regression on the others and a kernel's scores.
 
     Where levels are drawn by probabilities, errors of these that go along with a column would be
     taken for effects; of maximum likelihood there are none on the rows that it is fitted to. Scores
     are those of rows that were held out, so that they say no more of these rows than of new ones.
     """
-    if np.bincount(levels).min() >= _FOLDS:
-        folds = StratifiedKFold(_FOLDS, shuffle=True, random_state=seed)
+    enough = row_groups is None or len(np.unique(row_groups)) >= _FOLDS
+    if enough and np.bincount(levels).min() >= _FOLDS:
+        folds: Any = StratifiedKFold(_FOLDS, shuffle=True, random_state=seed)
+        related = {}
+        if row_groups is not None:
+            folds = _group_folds(row_groups, _FOLDS, seed, levels)
+            related["params"] = {"groups": row_groups}
         kernel = KernelRidgeClassifier(random_state=seed)
+        how = {"cv": folds, "method": "predict_proba", **related}
         with collect_warnings():
-            shares = cross_val_predict(kernel, others, levels, cv=folds, method="predict_proba")
+            shares = cross_val_predict(kernel, others, levels, **how)
         others = np.concatenate([others, np.log(np.maximum(shares[:, 1:], _RARE))], axis=1)
     model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=_STEPS))
     return np.asarray(model.fit(others, levels).predict_proba(others), dtype=np.float64)
 
 
-def _predict_column(model: Any, others: np.ndarray, column: np.ndarray) -> np.ndarray:
+def _group_folds(
+    row_groups: np.ndarray, n_folds: int, seed: int, levels: np.ndarray | None = None
+) -> PredefinedSplit:
+    """Return folds of whole groups of rows, of which there are no fewer than two."""
+    count, rng = min(n_folds, len(np.unique(row_groups))), np.random.RandomState(seed)
+    return PredefinedSplit(deal_groups(row_groups, count, rng, levels))
+
+
+def _predict_column(
+    model: Any, others: np.ndarray, column: np.ndarray, row_groups: RowGroups
+) -> np.ndarray:
     """Predict one column (n,), or return its mean if the others do not explain it."""
     there = np.flatnonzero(~np.isnan(column))
     known = column[there]
     if others.shape[1] == 0 or len(there) < 2 or np.ptp(known) == 0:
         return np.full(len(column), known.mean() if len(there) else 0.0)
+    related = {}
+    if row_groups is not None and has_fit_parameter(model, "groups"):
+        own = row_groups[there]
+        related = {"groups": own} if np.ptp(own) > 0 else {}
     with collect_warnings():
-        fitted = clone(model).fit(others[there], known)
+        fitted = clone(model).fit(others[there], known, **related)
         return np.asarray(fitted.predict(others), dtype=np.float64).reshape(len(column))
 
 
@@ -218,6 +258,88 @@ class Permuted(Redrawn):
 
 
 @dataclass(frozen=True, eq=False)
+class GroupBlocks:
+    """Rows whose groups are in blocks of v, and those that they may change places with."""
+
+    rows: np.ndarray  # (n,), group by group
+    sources: np.ndarray  # (n, v), of each group of the block the row at the same place in it
+    own: np.ndarray  # (n,), which of these is the row itself
+    numbers: np.ndarray  # (n,), of the groups
+
+    @classmethod
+    def pair_rows(cls, groups: Sequence[np.ndarray], blocks: np.ndarray, /) -> GroupBlocks:
+        """Pair the rows of each group with those of others, by blocks (b, v) of group numbers.
+
+        Of groups that are larger or smaller, rows are left out or come again evenly.
+        """
+        sources, own = [], []
+        for block in blocks:
+            for k, number in enumerate(block):
+                count = len(groups[number])
+                ranks = [np.arange(count) * len(groups[other]) // count for other in block]
+                pairs = zip(block, ranks, strict=True)
+                sources.append(np.stack([groups[other][rank] for other, rank in pairs], axis=1))
+                own.append(np.full(count, k))
+        sizes = [len(part) for part in sources]
+        every, place = np.concatenate(sources), np.concatenate(own)
+        rows = every[np.arange(len(every)), place]
+        return cls(rows, every, place, np.repeat(np.arange(len(sizes)), sizes))
+
+
+@dataclass(frozen=True, eq=False)
+class PermutedGroups(Permuted):
+    """Rows with what is left of rows in other groups, which change places as whole groups.
+
+    So rows of a group may depend on each other in any way.
+    """
+
+    numbers: np.ndarray  # (n,), of the groups
+
+    @classmethod
+    def from_groups(
+        cls, values: np.ndarray, means: np.ndarray, scales: np.ndarray, blocks: GroupBlocks, /
+    ) -> PermutedGroups:
+        """Exchange the residuals (m, g) of values, in units of the scales (m, g), by groups."""
+        residuals = ((values - means) / scales)[blocks.sources]
+        copies = means[blocks.rows][:, None, :] + scales[blocks.rows][:, None, :] * residuals
+        return cls._place(values, copies, blocks)
+
+    @classmethod
+    def from_levels(
+        cls,
+        values: np.ndarray,
+        levels: np.ndarray,
+        shares: np.ndarray,
+        blocks: GroupBlocks,
+        rng: np.random.RandomState,
+        /,
+    ) -> PermutedGroups:
+        """Exchange the ranks of levels (m,) with probabilities (m, v) by groups.
+
+        A rank is uniform between the cumulative probabilities that enclose a level: the randomized
+        quantile residual of Dunn and Smyth (1996). Rows of a group draw the same number for it.
+        """
+        known = values[np.unique(levels, return_index=True)[1]]
+        ends = np.cumsum(shares, axis=1)
+        own = shares[np.arange(len(levels)), levels]
+        drawn = np.zeros(len(levels))
+        drawn[blocks.rows] = rng.random_sample(int(blocks.numbers.max()) + 1)[blocks.numbers]
+        ranks = ends[np.arange(len(levels)), levels] - own * (1.0 - drawn)
+        steps = ends[blocks.rows][:, None, :-1]
+        found = np.sum(ranks[blocks.sources][:, :, None] >= steps, axis=2)
+        return cls._place(values, known[found], blocks)
+
+    @classmethod
+    def _place(cls, values: np.ndarray, copies: np.ndarray, blocks: GroupBlocks) -> PermutedGroups:
+        copies[np.arange(len(copies)), blocks.own] = values[blocks.rows]  # to the last bit
+        return cls(blocks.rows, copies, blocks.own, blocks.numbers)
+
+    def sums(self, table: np.ndarray, count: int, rng: np.random.RandomState, /) -> np.ndarray:
+        """Permute the groups of every block, and sum a table: (count,)."""
+        return super().sums(group_sums(table, self.numbers), count, rng)
+
+
+@dataclass(frozen=True, eq=False)
 class DrawnLevels(Redrawn):
     """Rows with each of v levels, which have probabilities (n, v)."""
 
@@ -262,26 +384,36 @@ _WIDEST = 10.0  # times the mean size, and as far below
 _NEAR = 0.2  # of squared distances from the middle: rows nearer than that are alike
 
 
-def estimate_residual_scales(others: np.ndarray, residuals: np.ndarray, seed: int, /) -> np.ndarray:
+def estimate_residual_scales(
+    others: np.ndarray, residuals: np.ndarray, seed: int, row_groups: RowGroups = None, /
+) -> np.ndarray:
     r"""Estimate scales (n, g) of residuals (n, g), NaN where unknown, given others (n, q).
 
     The mean of :math:`|r|` is the exponential of a linear function of the others, of their absolute
     values, and of how far out a row is, estimated by quasi-likelihood. Each row's is predicted by a
-    fit that has not seen it; all are 1 where this says no more of the sizes than their mean.
+    fit that has not seen it, nor its group; all are 1 where this says no more of the sizes than
+    their mean.
     """
-    return np.stack([_estimate_scales(others, column, seed) for column in residuals.T], axis=1)
+    found = [_estimate_scales(others, column, seed, row_groups) for column in residuals.T]
+    return np.stack(found, axis=1)
 
 
-def _estimate_scales(others: np.ndarray, residuals: np.ndarray, seed: int) -> np.ndarray:
+def _estimate_scales(
+    others: np.ndarray, residuals: np.ndarray, seed: int, row_groups: RowGroups
+) -> np.ndarray:
     """Return the scales (n,) of one column, or ones if data are too few."""
     found = np.ones(len(residuals))
     there = np.flatnonzero(~np.isnan(residuals))
     size = np.abs(residuals[there])
     if others.shape[1] == 0 or len(there) < _FEWEST or size.mean() <= 0:
         return found
+    if row_groups is not None and np.ptp(row_groups[there]) == 0:
+        return found
     size = size / size.mean()
     model = make_pipeline(StandardScaler(), PoissonRegressor(alpha=_PENALTY, max_iter=_SCALE_STEPS))
-    folds = KFold(_SCALE_FOLDS, shuffle=True, random_state=seed)
+    folds: Any = KFold(_SCALE_FOLDS, shuffle=True, random_state=seed)
+    if row_groups is not None:
+        folds = _group_folds(row_groups[there], _SCALE_FOLDS, seed)
     with collect_warnings():
         means = cross_val_predict(model, _scale_features(others[there]), size, cv=folds)
     means = np.clip(means, 1.0 / _WIDEST, _WIDEST)
@@ -315,6 +447,7 @@ def conditional_importance(
     imputer: Imputer | None = None,
     max_time: float | None = None,
     sample_weight: Any = None,
+    row_groups: Any = None,
     random_state: Any = 0,
     progress: bool | None = None,
 ) -> ConditionalImportance:
@@ -365,6 +498,10 @@ def conditional_importance(
         go from the most important one on, and those that there is no time for are left out.
     sample_weight : array of shape (n_samples,), optional
         Weights of the losses, at least 0.
+    row_groups : array of shape (n_samples,), or str, optional
+        Groups of rows that depend on each other, such as visits of a patient, or the name of their
+        column in X: residuals change places by whole groups, and errors are of groups. By default
+        the column that the fit named; of the rows of folds the groups of the fit.
     random_state : int, RandomState or None, default=0
         Draws rows, blocks and permutations.
     progress : bool, optional
@@ -418,7 +555,8 @@ def conditional_importance(
     check_kind("imputer", imputer, (Imputer, type(None)))
     check_kind("progress", progress, (bool, type(None)))
     check_number("max_time", max_time, low=0, low_allowed=False, also=(None,))
-    limit, asked = TimeLimit(max_time), make_evaluation_data(model, X, y, sample_weight)
+    limit, row_groups = TimeLimit(max_time), find_row_groups(model, X, row_groups)
+    asked = make_evaluation_data(model, X, y, sample_weight, row_groups)
     if asked.judge.spread <= 0:
         msg = "expected targets that differ, got the same in every held-out row"
         raise ValueError(msg)
@@ -430,7 +568,8 @@ def conditional_importance(
     some = limit.affordable(each, int(max_rows), least=100, power=3)
     n_copies = n_copies if max_time is None else min(n_copies, _FEW_COPIES)
     asked = asked.subsample(some, rng)
-    copies = _Copies(asked, _split_blocks(asked.parts, int(n_copies), rng), imputer or Imputer())
+    blocks = [_split_blocks(part.rows, int(n_copies), rng, asked.groups) for part in asked.parts]
+    copies = _Copies(asked, blocks, imputer or Imputer())
 
     def test(group: Sequence[int]) -> tuple[float, float, float, float]:
         return _test_group(asked, copies.redraw(group, rng), int(n_permutations), rng)
@@ -452,6 +591,7 @@ def conditional_importance(
         n_permutations=int(n_permutations),
         unit="R²" if asked.is_regression else "explained log loss",
         unfinished=names[len(rows) :],
+        n_row_groups=0 if asked.groups is None else len(np.unique(asked.groups)),
     )
 
 
@@ -469,6 +609,8 @@ def _test_group(
 ) -> tuple[float, float, float, float]:
     """Return importance, standard error, p-value, and the share explained by other columns."""
     gains, p_values, begin = [], [], 0
+    rows = np.concatenate([one.rows for one in group.redrawn])
+    row_groups = None if asked.groups is None else asked.groups[rows]
     for one, predicted in zip(group.redrawn, group.predicted, strict=True):
         losses = _redrawn_losses(asked.judge, one, predicted)
         gains.append(one.expectation(losses) - one.actual(losses))
@@ -479,6 +621,8 @@ def _test_group(
     gain, unit = np.concatenate(gains), asked.judge.spread / len(asked)
     p = p_values[0] if len(p_values) == 1 else min(1.0, 2.0 * float(np.median(p_values)))
     error = float(gain.std()) / np.sqrt(len(gain))
+    if row_groups is not None:
+        error = deviation_of_sum(gain, row_groups) / len(gain)
     return float(gain.mean()) / unit, error / unit, p, group.explained
 
 
@@ -489,15 +633,21 @@ def _redrawn_losses(judge: HeldOutLoss, redrawn: Redrawn, predicted: np.ndarray)
     return judge.losses(predicted.reshape(n * count, t), rows).reshape(n, count)
 
 
-def _split_blocks(parts: Sequence[Part], size: int, rng: np.random.RandomState) -> list[np.ndarray]:
-    """Divide the rows of each part into blocks (b, s) of equal size; drop a few rows."""
-    found = []
-    for part in parts:
-        order = rng.permutation(part.rows)
-        count = max(1, len(order) // size)
-        whole = len(order) // count
-        found.append(order[: count * whole].reshape(count, whole))
-    return found
+def _split_blocks(
+    rows: np.ndarray, size: int, rng: np.random.RandomState, row_groups: RowGroups
+) -> np.ndarray | GroupBlocks:
+    """Divide rows, or their groups, into blocks (b, s) of equal size; drop a few of them."""
+    if row_groups is None:
+        return _equal_blocks(rng.permutation(rows), size)
+    codes, count = number_groups(row_groups[rows])
+    groups = [rows[codes == k] for k in range(count)]
+    return GroupBlocks.pair_rows(groups, _equal_blocks(rng.permutation(count), size))
+
+
+def _equal_blocks(order: np.ndarray, size: int) -> np.ndarray:
+    count = max(1, len(order) // size)
+    whole = len(order) // count
+    return order[: count * whole].reshape(count, whole)
 
 
 @dataclass(frozen=True, eq=False)
@@ -520,25 +670,31 @@ class _Copies:
     """Rows with redrawn values in some columns, and their losses."""
 
     asked: EvaluationData
-    blocks: Sequence[np.ndarray]  # (b, s), rows of each part
+    blocks: Sequence[np.ndarray | GroupBlocks]  # of each part: of rows (b, s), or of groups
     imputer: Imputer
 
     def redraw(self, features: Sequence[int], rng: np.random.RandomState) -> _Group:
         """Redraw the columns of some features."""
         columns, others = self.asked.column_numbers(features), self.asked.others(features)
         values, seed = self.asked.rows[:, columns], int(rng.randint(2**31 - 1))
-        levels = self.imputer.levels(values)
+        levels, related = self.imputer.levels(values), self.asked.groups
+        redrawn: list[Redrawn]
         if levels is None:
-            means = self.imputer.means(others, values, seed)
-            scales = estimate_residual_scales(others, values - means, seed)
-            redrawn: list[Redrawn] = [
-                Permuted.from_residuals(values, means, scales, one) for one in self.blocks
+            means = self.imputer.means(others, values, seed, related)
+            scales = estimate_residual_scales(others, values - means, seed, related)
+            redrawn = [
+                PermutedGroups.from_groups(values, means, scales, one)
+                if isinstance(one, GroupBlocks)
+                else Permuted.from_residuals(values, means, scales, one)
+                for one in self.blocks
             ]
             explained = _explained_variance(values, means)
         else:
-            shares = self.imputer.probabilities(others, levels, seed)
+            shares = self.imputer.probabilities(others, levels, seed, related)
             redrawn = [
-                DrawnLevels.from_probabilities(values, levels, shares, one.ravel())
+                PermutedGroups.from_levels(values, levels, shares, one, rng)
+                if isinstance(one, GroupBlocks)
+                else DrawnLevels.from_probabilities(values, levels, shares, one.ravel())
                 for one in self.blocks
             ]
             explained = _explained_log_loss(levels, shares)
@@ -548,7 +704,8 @@ class _Copies:
         ]
         rows = np.concatenate([one.rows for one in redrawn])
         mean = np.concatenate([one.middle(F) for one, F in zip(redrawn, predicted, strict=True)])
-        left = self.imputer.means(others[rows], self.asked.judge.truth[rows] - mean, seed)
+        own = None if related is None else related[rows]
+        left = self.imputer.means(others[rows], self.asked.judge.truth[rows] - mean, seed, own)
         return _Group(redrawn, predicted, left, explained)
 
     def _predictions(self, part: Part, columns: np.ndarray, redrawn: Redrawn) -> np.ndarray:

@@ -73,6 +73,11 @@ class EvaluationData:
             return judge
         return squared_error(judge.truth, judge.weights)
 
+    @property
+    def groups(self) -> np.ndarray | None:
+        """The groups (n,) of the rows, where they are known."""
+        return self.judge.groups
+
     def column_numbers(self, features: Sequence[int], /) -> np.ndarray:
         """Return the numbers of the columns that come from some features."""
         return np.flatnonzero(np.isin(self.sources, features))
@@ -96,19 +101,27 @@ class EvaluationData:
         parts = tuple(
             replace(part, rows=np.arange(*ends[k : k + 2])) for k, part in enumerate(self.parts)
         )
-        judge = replace(self.judge, truth=self.judge.truth[kept], weights=self.judge.weights[kept])
+        groups = None if self.groups is None else self.groups[kept]
+        own = {"truth": self.judge.truth[kept], "weights": self.judge.weights[kept]}
+        judge = replace(self.judge, groups=groups, **own)
         return replace(self, rows=self.rows[kept], judge=judge, parts=parts)
 
 
 def make_evaluation_data(
-    model: Any, X: Any, y: Any, sample_weight: Any = None, /
+    model: Any, X: Any, y: Any, sample_weight: Any = None, row_groups: Any = None, /
 ) -> EvaluationData:
-    """Read rows that a fitted model has not seen, or without X those that its folds held out."""
+    """Read rows that a fitted model has not seen, or without X those that its folds held out.
+
+    Groups of these are those of the fit.
+    """
     estimator = _fitted_estimator(model)
     if X is None or y is None:
+        if row_groups is not None:
+            msg = "expected row_groups of rows X and y, got none of these: the fit knows its own"
+            raise ValueError(msg)
         found = _data_from_folds(model, estimator, X, y)
     else:
-        found = _data_from_rows(model, estimator, X, y, sample_weight)
+        found = _data_from_rows(model, estimator, X, y, sample_weight, row_groups)
     if len(found) < _FEWEST:
         msg = f"expected at least {_FEWEST} rows that were held out, got {len(found)}"
         raise ValueError(msg)
@@ -129,10 +142,11 @@ def _fitted_estimator(model: Any) -> Any:
 
 
 def _data_from_rows(
-    model: Any, estimator: Any, X: Any, y: Any, sample_weight: Any
+    model: Any, estimator: Any, X: Any, y: Any, sample_weight: Any, row_groups: Any
 ) -> EvaluationData:
     name = str(getattr(model, "target_name", "y"))
-    data = read_test_data(X, y, sample_weight, target=name)
+    given = GivenRelations(groups=row_groups)
+    data = read_test_data(X, y, sample_weight, given, target=name).with_splits()
     X = model._rows(data.X) if hasattr(model, "reader") else data.X
     predict, rows, names = _prediction_inputs(estimator, X)
     n_columns = rows.shape[1]
@@ -150,7 +164,9 @@ def _data_from_rows(
     weights = np.ones(len(rows)) if weights is None else weights
     kept = np.flatnonzero(weights > 0)
     parts = (Part(np.arange(len(kept)), predict),)
-    return _make_data(estimator, rows[kept], names, sources, truth[kept], weights[kept], parts)
+    groups = None if data.relations is None else data.relations.take(kept).groups
+    own = (rows[kept], names, sources, truth[kept], weights[kept])
+    return _make_data(estimator, *own, parts, groups)
 
 
 def _make_data(
@@ -161,12 +177,13 @@ def _make_data(
     truth: np.ndarray,
     weights: np.ndarray,
     parts: tuple[Part, ...],
+    groups: np.ndarray | None,
 ) -> EvaluationData:
     """Add what judges predictions, and the imputation that does not see targets."""
     if is_classifier(estimator):
-        judge: HeldOutLoss = FlooredLogLoss(truth, weights)
+        judge: HeldOutLoss = FlooredLogLoss(truth, weights, groups=groups)
     else:
-        judge = squared_error(truth, weights)
+        judge = replace(squared_error(truth, weights), groups=groups)
     encodings = getattr(estimator, "encodings_", None)
     finite: Predict = (lambda X: X) if encodings is None else encodings.finite
     finite_sources = tuple(sources if encodings is None else encodings.blind.sources)
@@ -254,7 +271,8 @@ def _data_from_folds(model: Any, estimator: Any, X: Any, y: Any) -> EvaluationDa
     )
     names = feature_names(estimator, getattr(model, "feature_names", None))
     rows, sources = _to_float64(kept.rows), estimator._sources
-    return _make_data(estimator, rows, names, sources, kept.truth, kept.weights, parts)
+    own = (rows, names, sources, kept.truth, kept.weights)
+    return _make_data(estimator, *own, parts, kept.groups)
 
 
 # ---------------------------------------------------------------------- arrays

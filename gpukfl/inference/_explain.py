@@ -559,6 +559,12 @@ def _check_options(
 ) -> None:
     check_is_fitted(model.estimator)
     classes = is_classifier(model.estimator)
+    if not classes and output in (LOG_ODDS, PROBABILITY):
+        msg = (
+            f"expected output='auto' for a regression, whose one output is its prediction, got "
+            f"{output!r}, which classes have"
+        )
+        raise ValueError(msg)
     check_choice("output", output, ("auto", LOG_ODDS, PROBABILITY) if classes else ("auto",))
     if classes and len(model.estimator.classes_) < 2:
         msg = "expected a model of at least two classes, got one: nothing can be explained"

@@ -18,6 +18,7 @@ from gpukfl.estimators._samples import Samples
 from gpukfl.inference._bands import FEWEST, bands
 from gpukfl.inference._evaluation import EvaluationData, InferenceData, make_evaluation_data
 from gpukfl.inference._explain import explained_panels
+from gpukfl.inference._row_groups import named_groups, read_named_groups
 from gpukfl.inspection import (
     Compared,
     Comparison,
@@ -51,6 +52,10 @@ _NO_KERNEL = (
     "Curves have no bands here: this model has learned no kernel of its own, so that they take "
     "other fits; model.inference gives them."
 )
+_GROUPED = (
+    "Curves have no bands here: rows come in groups, so that they take other fits; model.inference "
+    "gives them."
+)
 _BY_HALVES = "the halves of the fit's rows, each smoothed with the kernel of a fit to the other"
 _BY_HELD_OUT = "the held-out rows, smoothed with the kernel that was learned without them"
 
@@ -72,7 +77,8 @@ def add_error_panels(
     panels: list[Panel] = []
     said = ""
     if held_out is not None:
-        panels += _importance_panels(make_evaluation_data(model, *held_out))
+        groups = named_groups(model, held_out[0])
+        panels += _importance_panels(make_evaluation_data(model, *held_out, None, groups))
     if with_bands:
         found, said = _band_panels(model, held_out, fitted_to)
         panels += found
@@ -111,6 +117,8 @@ def _band_panels(model: Any, new: Pair, fitted: Pair) -> tuple[list[Panel], str]
     rows = fitted if few else new
     if rows is None or len(rows[1]) < FEWEST:
         return [], ""
+    if named_groups(model, rows[0]) is not None:
+        return [], _GROUPED
     if InferenceData.from_model(model, *rows).kernel is None:
         return [], _NO_KERNEL
     limit = _HALVED if few else _ROWS
@@ -249,7 +257,10 @@ def _compare_models(
     """Return the scores of the model and of simple baselines on the same rows."""
     classes = is_classifier(model.estimator)
     weights, scale = np.ones(len(new)), target_scale(new.Y, None)
-    judge = LogLoss(new.Y, weights) if classes else SquaredError(new.Y, weights, scale)
+    groups = read_named_groups(model, new.X)
+    judge: HeldOutLoss = LogLoss(new.Y, weights, groups=groups)
+    if not classes:
+        judge = SquaredError(new.Y, weights, scale, groups=groups)
     rows = [Compared("the shares of the classes" if classes else "the mean", 0.0)]
     remarks = [f"On {len(new):,} rows that no model has seen."]
     if new.n_unknown:

@@ -18,6 +18,7 @@ from gpukfl.inference._evaluation import InferenceData
 from gpukfl.inference._interactions import interactions
 from gpukfl.inference._kernels import has_directions
 from gpukfl.inference._results import Bands, Result, Subspace
+from gpukfl.inference._row_groups import UNRELATED, find_row_groups
 from gpukfl.inference._stepwise import TimeLimit
 from gpukfl.inference._subspace import subspace
 from gpukfl.inference._test_results import ConditionalImportance, Interactions
@@ -126,6 +127,7 @@ def infer(
     features: Sequence[int | str] | None = None,
     coverage: float = 0.95,
     held_out: bool = False,
+    unseen: tuple[Any, Any] | None = None,
     max_time: float | None = None,
     sample_weight: Any = None,
     row_groups: Any = None,
@@ -148,14 +150,18 @@ def infer(
         Of the bands.
     held_out : bool
         Whether the model has not seen the rows: see `bands`.
+    unseen : tuple of X and y, optional
+        Rows and targets that the model has not seen, beside X and y, which it has: importances and
+        interactions are tested on them. Of X and y are then the bands and directions, with
+        `sample_weight` and `row_groups`.
     max_time : float, optional
         Seconds that it may take, about: each part has its share of what
         is left, with fewer rows and shorter fits. Parts that there is no time for are left out.
     sample_weight : array of shape (n,), optional
         Weights of the rows.
     row_groups : array of shape (n,), or str, optional
-        Groups of rows that are alike, or the name of their column in X, for bands and directions:
-        each is in one fold. Importances and interactions take rows as they are.
+        Groups of rows that depend on each other, or the name of their column in X: each is in one
+        fold, and errors and p-values are of whole groups. By default the column that the fit named.
     random_state : int, RandomState or None
         Draws all that is drawn, on the host.
     progress : bool, optional
@@ -175,32 +181,33 @@ def infer(
     Notes
     -----
     Costs what `bands` and `subspace` cost: seven fits of the model, to half and to four fifths of
-    the rows; and `interactions`, and with `held_out` also `conditional_importance`.
+    the rows; and `interactions`, and with `held_out` or `unseen` also `conditional_importance`.
     """
     options: dict[str, Any] = {"sample_weight": sample_weight, "random_state": random_state}
     check_kind("progress", progress, (bool, type(None)))
     check_number("max_time", max_time, low=0, low_allowed=False, also=(None,))
     limit = TimeLimit(max_time)
-    subject = InferenceData.from_model(model, X, y, sample_weight, row_groups)
-    related = {**options, "row_groups": row_groups}
-    # Interactions of rows that the model has seen are asked for without the target
-    rows, truth, named = split_target(X, y)
-    data = drop_missing_targets(Dataset(rows, truth, sample_weight), named=True)
+    if held_out and unseen is not None:
+        msg = "expected held_out or unseen, got both: the model has seen X and y, or it has not"
+        raise ValueError(msg)
+    known = find_row_groups(model, X, row_groups)  # which warns once, for all parts
+    related = {**options, "row_groups": UNRELATED if known is None else known}
+    new = {"X": X, "y": y, **related} if held_out else None
+    if unseen is not None:
+        new = _unseen_rows(model, unseen, options)
+    subject = InferenceData.from_model(model, X, y, sample_weight, known)
+    named = split_target(X, y)[2]
     of_curves = {"features": features, "coverage": coverage, "held_out": held_out, **related}
     asked: dict[str, Part] = {
         "bands": lambda limit: bands(model, X, y, max_time=limit, **of_curves)
     }
     if has_directions(subject.estimator):
         asked["subspace"] = lambda limit: subspace(model, X, y, max_time=limit, **related)
-    if held_out:
-        asked["importance"] = lambda limit: conditional_importance(
-            model, X, y, max_time=limit, **options
-        )
+    if new is not None:
+        asked["importance"] = lambda limit: conditional_importance(model, max_time=limit, **new)
     if len(subject.names) > 1:
-        of_pairs = {**options, "sample_weight": data.sample_weight}
-        asked["interactions"] = lambda limit: interactions(
-            model, data.X, data.y if held_out else None, max_time=limit, **of_pairs
-        )
+        of_pairs = _without_targets(X, y, options) if new is None else new
+        asked["interactions"] = lambda limit: interactions(model, max_time=limit, **of_pairs)
     with show_progress(progress), one_blas_thread():
         parts, unfinished, is_interrupted = _run_parts(asked, limit)
     return Inference(
@@ -211,6 +218,23 @@ def infer(
         is_interrupted=is_interrupted,
         **parts,
     )
+
+
+def _unseen_rows(model: Any, unseen: Any, options: dict[str, Any]) -> dict[str, Any]:
+    """Return rows that the model has not seen, with their targets and options."""
+    if not isinstance(unseen, (tuple, list)) or len(unseen) != 2:
+        msg = f"expected unseen to be a pair (X, y), got {type(unseen).__name__}"
+        raise TypeError(msg)
+    known = find_row_groups(model, unseen[0], None)
+    related = {"sample_weight": None, "row_groups": UNRELATED if known is None else known}
+    return {**options, "X": unseen[0], "y": unseen[1], **related}
+
+
+def _without_targets(X: Any, y: Any, options: dict[str, Any]) -> dict[str, Any]:
+    """Return rows that the model has seen: interactions of them are asked for without a target."""
+    rows, truth, _ = split_target(X, y)
+    data = drop_missing_targets(Dataset(rows, truth, options["sample_weight"]), named=True)
+    return {**options, "X": data.X, "sample_weight": data.sample_weight}
 
 
 def _run_parts(

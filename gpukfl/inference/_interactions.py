@@ -30,9 +30,11 @@ from gpukfl.inference._evaluation import (
     mean_squared_change,
 )
 from gpukfl.inference._groups import feature_index
+from gpukfl.inference._row_groups import find_row_groups
 from gpukfl.inference._stepwise import TimeLimit, map_with_progress
 from gpukfl.inference._test_results import Interactions
 from gpukfl.methods import ProductExpansion, product_terms
+from gpukfl.tables._clusters import group_sums
 
 # ------------------------------------------------------------------------------ score test
 
@@ -44,6 +46,7 @@ _LEVELS = 8  # different values that are classes of their own
 _FREE = 4  # rows for each function of two features that is taken out
 _AT_ONCE = 2_000_000  # numbers that are drawn
 _ROUNDING = 1e-9
+_ALONE = 1e-6  # share of a direction that other groups have, below which a group has it alone
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,29 +58,71 @@ class Score:
     errors: np.ndarray  # `left`, as large as its errors, of which fitted functions take a part
 
     @classmethod
-    def residualize(cls, basis: np.ndarray, effect: np.ndarray, left: np.ndarray, /) -> Score:
-        """Project a basis (n, q) out of an effect (n, t) and of residuals (n, t)."""
+    def residualize(
+        cls,
+        basis: np.ndarray,
+        effect: np.ndarray,
+        left: np.ndarray,
+        row_groups: np.ndarray | None = None,
+        /,
+    ) -> Score:
+        """Project a basis (n, q) out of an effect (n, t) and of residuals (n, t).
+
+        Errors of groups (n,) have the variance that the projection takes of them given back.
+        """
         axes, sizes, _ = np.linalg.svd(basis, full_matrices=False)
         axes = axes[:, sizes > _ROUNDING * sizes[0]]
         effect, left = (values - axes @ (axes.T @ values) for values in (effect, left))
+        if row_groups is not None:
+            return cls(effect, left, _unshrink_errors(axes, left, row_groups))
         kept = np.maximum(1.0 - np.sum(axes**2, axis=1, keepdims=True), _ROUNDING)
         return cls(effect, left, left / np.sqrt(kept))
 
 
-def additive_basis(features: Sequence[np.ndarray], /) -> np.ndarray:
+def _unshrink_errors(axes: np.ndarray, left: np.ndarray, groups: np.ndarray) -> np.ndarray:
+    """Return (I - P_gg)^(-1/2) r_g for residuals (n, t) of each group and a projection P.
+
+    Bell and McCaffrey, "Bias reduction in standard errors for linear regression with multi-stage
+    samples", 2002. Directions in which a group stands alone have no error of their own.
+    """
+    found = np.empty_like(left)
+    for number in np.unique(groups):
+        own = np.flatnonzero(groups == number)
+        vectors, sizes, _ = np.linalg.svd(axes[own], full_matrices=False)
+        free = np.maximum(1.0 - sizes**2, 0.0)
+        factors = np.where(free > _ALONE, 1.0 / np.sqrt(np.maximum(free, _ALONE)), 0.0)
+        parts = vectors.T @ left[own]
+        found[own] = left[own] + vectors @ ((factors - 1.0)[:, None] * parts)
+    return found
+
+
+def additive_basis(
+    features: Sequence[np.ndarray], row_groups: np.ndarray | None = None, /
+) -> np.ndarray:
     """Return basis functions (n, q) of one feature each: splines, or indicators.
 
-    A feature may have several columns (n, g); gaps are as the median.
+    A feature may have several columns (n, g); gaps are as the median. Of rows in groups (n,)
+    splines have as many knots as leave four groups for each function, or two knots.
     """
-    return _add_constant([_feature_basis(feature, _KNOTS[0]) for feature in features])
+    count = len(features[0]) if row_groups is None else len(np.unique(row_groups))
+    for knots in _KNOTS:
+        whole = _add_constant([_feature_basis(feature, knots) for feature in features])
+        if row_groups is None or _FREE * whole.shape[1] <= count:
+            break
+    return whole
 
 
-def pairwise_basis(features: Sequence[np.ndarray], /) -> np.ndarray:
+def pairwise_basis(
+    features: Sequence[np.ndarray], row_groups: np.ndarray | None = None, /
+) -> np.ndarray:
     """Return basis functions (n, q) of one or two features each: products of `additive_basis`.
 
-    Splines have as many knots as leave four rows for each function.
+    Splines have as many knots as leave four rows, or groups of rows, for each function.
     """
-    n = len(features[0])
+    n = free = len(features[0])
+    what = "rows beside the background"
+    if row_groups is not None:
+        free, what = len(np.unique(row_groups)), "groups of rows beside the background"
     for knots in _KNOTS:
         parts = [_feature_basis(feature, knots) for feature in features]
         products = [
@@ -86,12 +131,12 @@ def pairwise_basis(features: Sequence[np.ndarray], /) -> np.ndarray:
         ]
         whole = _add_constant([*parts, *products])
         count = whole.shape[1]
-        if _FREE * count <= n:
+        if _FREE * count <= free:
             return whole
     msg = (
-        f"expected at least {_FREE * count} rows beside the background to test three features "
-        f"without {count} functions of two of them, got {n}: give more (max_rows), or no y for H "
-        "alone"
+        f"expected at least {_FREE * count} {what} to test three features "
+        f"without {count} functions of two of them, got {free}: give more (max_rows), or no y for "
+        "H alone"
     )
     raise ValueError(msg)
 
@@ -126,6 +171,27 @@ def score_p_values(
         for k, one in enumerate(scores):
             drawn = _row_products(one.effect, one.errors[orders])
             above[k] += np.count_nonzero(_studentise(drawn, drawn) >= actual[k] - _ROUNDING)
+    return (1 + above) / (1 + count)
+
+
+def score_p_values_of_groups(
+    scores: Sequence[Score], row_groups: np.ndarray, count: int, rng: np.random.RandomState, /
+) -> np.ndarray:
+    """Return the p-values of correlations between effects and residuals of rows in groups (n,).
+
+    One-sided, by the same signs of the errors of whole groups for all: the wild bootstrap of the
+    score (Kline and Santos, "A score based approach to wild bootstrap inference", Journal of
+    Econometric Methods, 2012). Rows of a group may depend on each other in any way.
+    """
+    parts = [group_sums(_row_products(one.effect, one.errors), row_groups) for one in scores]
+    actual = [float(np.sum(one.effect * one.left)) for one in scores]
+    above, n = np.zeros(len(scores)), len(parts[0])
+    step = max(1, _AT_ONCE // n)
+    for begin in range(0, count, step):
+        signs = rng.choice([-1.0, 1.0], (min(step, count - begin), n))
+        for k, part in enumerate(parts):
+            least = actual[k] - _ROUNDING * float(np.linalg.norm(part))
+            above[k] += np.count_nonzero(signs @ part >= least)
     return (1 + above) / (1 + count)
 
 
@@ -334,6 +400,7 @@ def interactions(
     max_rows: int = 500,
     max_time: float | None = None,
     sample_weight: Any = None,
+    row_groups: Any = None,
     random_state: Any = 0,
     progress: bool | None = None,
 ) -> Interactions:
@@ -379,6 +446,10 @@ def interactions(
     sample_weight : array of shape (n_samples,), optional
         Weights of the rows in all averages, H and the test, at least 0; noise has variances that
         go with their inverses.
+    row_groups : array of shape (n_samples,), or str, optional
+        Groups of rows that depend on each other, such as visits of a patient, or the name of their
+        column in X. Then p-values are those of random signs of the scores of whole groups, in
+        place of permuted rows. By default the column that the fit named.
     random_state : int, RandomState or None, default=0
         Draws rows, and permutations.
     progress : bool, optional
@@ -437,7 +508,9 @@ def interactions(
         raise ValueError(msg)
     check_number("max_time", max_time, low=0, low_allowed=False, also=(None,))
     limit = TimeLimit(max_time)
-    asked = make_evaluation_data(model, X, model.predict(X) if y is None else y, sample_weight)
+    row_groups = None if y is None else find_row_groups(model, X, row_groups)
+    truth = model.predict(X) if y is None else y
+    asked = make_evaluation_data(model, X, truth, sample_weight, row_groups)
     rng = check_random_state(random_state)
     sizes = _Sizes(int(n_features or _FEATURES[order]), int(n_background), int(max_rows))
     known = None
@@ -465,6 +538,7 @@ def interactions(
         n_rows=len(space.rows),
         n_background=len(space.background),
         n_permutations=int(n_permutations),
+        n_row_groups=0 if asked.groups is None else len(np.unique(asked.groups[space.rows])),
         exact=space.dependence.exact,
         unfinished=names_of(every[len(sets) :]),
     )
@@ -613,6 +687,11 @@ class _Effects:
         """Weights of the rows (n, 1)."""
         return self.asked.judge.weights[self.rows, None]
 
+    @property
+    def row_groups(self) -> np.ndarray | None:
+        """The groups (n,) of the rows, where they are known."""
+        return None if self.asked.groups is None else self.asked.groups[self.rows]
+
     def sizes(self, one: Sets) -> tuple[float, float]:
         """Return H of a set, and its share of the variance of all effects."""
         effect = _centered_sum_of_squares(self.effects[one], self.weights)
@@ -629,7 +708,13 @@ class _Effects:
         some = [k for k, one in enumerate(sets) if self.sizes(one)[0] > 0]
         found = np.ones(len(sets))
         if some:
-            found[some] = score_p_values([self._alone(sets[k]) for k in some], count, rng)
+            scores = [self._alone(sets[k]) for k in some]
+            groups = self.row_groups
+            found[some] = (
+                score_p_values(scores, count, rng)
+                if groups is None
+                else score_p_values_of_groups(scores, groups, count, rng)
+            )
         return found
 
     def _alone(self, one: Sets) -> Score:
@@ -640,14 +725,16 @@ class _Effects:
         X = self.asked.rows[self.rows]
         # Means over a background err by functions of fewer features, of any shape
         fewer = additive_basis if self.order == 2 else pairwise_basis
-        basis = [fewer([X[:, self.asked.column_numbers([k])] for k in one])]
+        groups = self.row_groups
+        basis = [fewer([X[:, self.asked.column_numbers([k])] for k in one], groups)]
         basis += [self.effects[part] for part in _proper_subsets(one) if len(part) > 1]
         truth, effect = self.asked.judge.truth[self.rows], self.effects[one]
         rest = {part: f for part, f in self.effects.items() if part != one}
         others, roots = np.sum(list(rest.values()), axis=0), np.sqrt(self.weights)
         if self.asked.is_regression:
             left = roots * (truth - others) / self.asked.squares.scale**2
-            return Score.residualize(roots * np.concatenate(basis, axis=1), roots * effect, left)
+            whole = roots * np.concatenate(basis, axis=1)
+            return Score.residualize(whole, roots * effect, left, groups)
         # The efficient score: to first order it does not matter how wrong the other effects are
         shares = softmax(others, axis=1)
         whole = np.concatenate([*basis, *rest.values()], axis=1)

@@ -26,6 +26,7 @@ from gpukfl.inspection._style import (
     style_axes,
     use_integer_ticks,
 )
+from gpukfl.tables._clusters import group_sums
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -359,6 +360,8 @@ class Subspace(Result):
         Directions that the model says it has.
     remarks : tuple of str
         What is to be known of it.
+    groups : array, shape (n,), or None
+        Groups of rows that depend on each other: errors are of whole ones.
     """
 
     name: ClassVar[str] = "subspace"
@@ -370,6 +373,7 @@ class Subspace(Result):
     n_folds: int
     n_learned: int
     remarks: tuple[str, ...] = ()
+    groups: np.ndarray | None = None
 
     @property
     def losses(self) -> np.ndarray:
@@ -425,10 +429,16 @@ class Subspace(Result):
 
     @property
     def _effective(self) -> float:
+        if self.groups is not None:
+            return float(len(np.unique(self.groups)))
         return float(self.weights.sum() ** 2 / (self.weights @ self.weights))
 
     def _errors(self, losses: np.ndarray) -> np.ndarray:
         away = losses - np.average(losses, axis=0, weights=self.weights)
+        if self.groups is not None:
+            sums = group_sums(self.weights[:, None] * away, self.groups) / self.weights.sum()
+            count = len(sums)
+            return np.sqrt(count / max(count - 1.0, 1.0) * np.sum(sums**2, axis=0))
         variance = np.average(away**2, axis=0, weights=self.weights)
         return np.sqrt(variance / max(self._effective - 1.0, 1.0))
 

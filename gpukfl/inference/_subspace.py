@@ -21,6 +21,7 @@ from gpukfl.estimators._progress import show_progress
 from gpukfl.inference._evaluation import InferenceData
 from gpukfl.inference._kernels import Map, complete_directions, has_directions, make_scaler
 from gpukfl.inference._results import Subspace
+from gpukfl.inference._row_groups import find_row_groups
 from gpukfl.inference._stepwise import TimeLimit, map_all_or_nothing
 
 if TYPE_CHECKING:
@@ -69,7 +70,8 @@ def subspace(
         Weights of the rows.
     row_groups : array of shape (n,), or str, optional
         Groups of rows that are alike, or the name of their column in X: each is in one fold, of
-        which there are no more than groups.
+        which there are no more than groups, and errors and tests are of groups. By default the
+        column that the fit named.
     random_state : int, RandomState or None
         Draws the folds, on the host.
     progress : bool, optional
@@ -109,7 +111,9 @@ def subspace(
     check_kind("progress", progress, (bool, type(None)))
     check_number("max_time", max_time, low=0, low_allowed=False, also=(None,))
     limit = TimeLimit(max_time)
-    subject = InferenceData.from_model(model, X, y, sample_weight, row_groups)
+    subject = InferenceData.from_model(
+        model, X, y, sample_weight, find_row_groups(model, X, row_groups)
+    )
     if not has_directions(subject.estimator):
         kind = type(subject.estimator).__name__
         msg = f"expected a model with learned directions, got {kind}, which has learned none"
@@ -147,7 +151,8 @@ def subspace(
     angles = _principal_angles(bases, most)
     remarks = (subject.remark,) if subject.remark else ()
     return Subspace(
-        own[:most], subject.names, angles, losses, subject.weights, n_folds, known, remarks
+        *(own[:most], subject.names, angles, losses, subject.weights, n_folds, known, remarks),
+        groups=subject.groups,
     )
 
 

@@ -166,6 +166,9 @@ class ConditionalImportance(Tested):
     unfinished : tuple of str
         Groups that were left out, as it was stopped before. They are not among the p-values
         that are adjusted.
+    n_row_groups : int
+        Groups of rows that change places as a whole, and whose errors are independent; 0 where
+        rows are.
     """
 
     name: ClassVar[str] = "importance"
@@ -182,6 +185,7 @@ class ConditionalImportance(Tested):
     n_permutations: int
     unit: str
     unfinished: tuple[str, ...] = ()
+    n_row_groups: int = 0
 
     @property
     def _names(self) -> tuple[str, ...]:
@@ -216,6 +220,7 @@ class ConditionalImportance(Tested):
         """Return a plain-text summary of the findings and their meaning."""
         how = f"{self.n_rows} of {self.n_held_out} held-out rows"
         how += f" in {self.n_folds} folds" if self.n_folds > 1 else ""
+        how += f" of {self.n_row_groups} groups" if self.n_row_groups else ""
         lines = [
             f"Conditional importance: what is lost of the {self.unit} without what a group says",
             f"beyond all others; {how}, {self.n_permutations} permutations",
@@ -322,6 +327,8 @@ class Interactions(Tested):
         Whether averages are in closed form, and not by predictions; both are of the same rows.
     unfinished : tuple of tuples of str
         Sets that were left out, as it was interrupted before.
+    n_row_groups : int
+        Groups of rows whose errors are independent; 0 where those of rows are.
     """
 
     name: ClassVar[str] = "interactions"
@@ -337,6 +344,7 @@ class Interactions(Tested):
     n_permutations: int
     exact: bool
     unfinished: tuple[tuple[str, ...], ...] = ()
+    n_row_groups: int = 0
 
     @property
     def _names(self) -> tuple[str, ...]:
@@ -387,8 +395,10 @@ class Interactions(Tested):
         """Return a plain-text summary of the findings."""
         how = "in closed form" if self.exact else "by predictions"
         what = "pairs" if self.order == 2 else "triples"
+        of_groups = f" of {self.n_row_groups} groups" if self.n_row_groups else ""
         lines = [
-            f"Interactions of {what}: Friedman's H at {self.n_rows} rows, averaged {how} over "
+            f"Interactions of {what}: Friedman's H at {self.n_rows} rows{of_groups}, averaged "
+            f"{how} over "
             f"{self.n_background} others",
             f"  {'':<28} {'H':>7} {'share':>8} {'p-value':>9} {'adjusted':>9}",
         ]

@@ -338,9 +338,9 @@ class HeldOutBlend:
         kept, later = self.out_of_fold_, self._later
         ends = np.cumsum(np.bincount(kept.fold)).tolist()
         rows = [X[start:stop, :] for start, stop in zip([0, *ends], ends, strict=False)]
-        judge: HeldOutLoss = LogLoss(kept.truth, kept.weights)
+        judge: HeldOutLoss = LogLoss(kept.truth, kept.weights, groups=kept.groups)
         if later.scale is not None:
-            judge = SquaredError(kept.truth, kept.weights, later.scale)
+            judge = SquaredError(kept.truth, kept.weights, later.scale, groups=kept.groups)
         rng = np.random.RandomState(0)
         rng.set_state(later.state)
         with limit_threads(X, self._n_samples, Backend.parse(self.backend).name):
@@ -356,12 +356,8 @@ def _make_out_of_fold(trainer: MemberTrainer, samples: Samples) -> OutOfFold:
     sizes = [len(fold.outside) for fold in folds]
     fold = np.repeat(np.arange(len(sizes)), sizes)
     rows = xp.concat([xp.asarray(one.source.outside.X) for one in folds], axis=0)
-    parts = [one.source.outside.relations for one in folds]
-    groups = [one.groups for one in parts if one is not None and one.groups is not None]
-    return OutOfFold(
-        *(rows, trainer.standings.final_blend, judge.truth, judge.weights, fold),
-        groups=np.concatenate(groups) if groups else None,
-    )
+    final = trainer.standings.final_blend
+    return OutOfFold(rows, final, judge.truth, judge.weights, fold, groups=judge.groups)
 
 
 def _ask_in_time(trainer: MemberTrainer, ask: Callable[[bool], Found]) -> Found:

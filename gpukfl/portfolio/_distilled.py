@@ -8,13 +8,16 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone, is_classifier
 from sklearn.dummy import DummyClassifier
+from sklearn.utils.validation import has_fit_parameter
 
 from gpukfl.core._array import Array, array_namespace, get_device, take_rows, to_host
 from gpukfl.estimators._run import Run
+from gpukfl.portfolio._attributes import OutOfFold
 from gpukfl.portfolio._folds import held_out_loss
 from gpukfl.portfolio._members import CANDIDATES, NAMES, Member, Task
 from gpukfl.predictor import floor_probabilities, member_predictor
 from gpukfl.tables._reader import Reader, order_numbers
+from gpukfl.tables._relations import deal_groups
 
 _SHARE = 5  # a fifth of the rows judges, where there is one fold
 _FEWEST = 4  # rows, of which some judge
@@ -72,14 +75,16 @@ def distil(blend: Any, name: str, /) -> Distilled:
     classes, t = is_classifier(blend), kept.truth.shape[1]
     seed, rarest = int(run.rng.randint(2**31 - 1)), 0 if classes else n  # what will be predicted
     several = kept.n_folds > 1 and blend._has_folds
-    judging = kept.fold == 0 if several else _draw_test_rows(n, run.rng)
+    judging = kept.fold == 0 if several else _draw_test_rows(kept, run.rng)
     # of models that were fitted to all rows nothing is asked of rows that they have seen
     predicted = to_host(blend._outputs(kept.rows, 0)) if several else kept.predicted
     inside, outside = np.flatnonzero(~judging), np.flatnonzero(judging)
     task = Task(classes, n, kept.rows.shape[1], t, rarest, blend.backend, seed)
     member = Member(name, CANDIDATES[NAMES.index(name)].make(task))
     labels = np.arange(t)
-    student = _fit_to_blend(blend, member, take_rows(kept.rows, inside), predicted[inside], labels)
+    groups = kept.groups
+    known, own = take_rows(kept.rows, inside), None if groups is None else groups[inside]
+    student = _fit_to_blend(blend, member, known, predicted[inside], labels, own)
     rows = take_rows(kept.rows, outside)
     judge = held_out_loss(kept.truth[outside], kept.weights[outside], classes=classes)
     outputs = member_predictor(student).outputs_by_blocks
@@ -87,31 +92,41 @@ def distil(blend: Any, name: str, /) -> Distilled:
     if classes:
         labels, found = to_host(blend.classes_), to_host(floor_probabilities(found, blend.floor_))
     score, score_of_blend = (judge.score(judge.losses(one)) for one in (found, predicted[outside]))
-    known = blend.encodings_
-    reader = None if known is None else Reader(known.table, known.blind)
+    encodings = blend.encodings_
+    reader = None if encodings is None else Reader(encodings.table, encodings.blind)
     everything = to_host(blend._outputs(kept.rows))
-    model = _fit_to_blend(blend, member, kept.rows, everything, labels)
+    model = _fit_to_blend(blend, member, kept.rows, everything, labels, groups)
     names = getattr(blend, "feature_names_in_", None)
     named = None if names is None else tuple(map(str, names))
     return Distilled(model, score, score_of_blend, reader, named)
 
 
-def _draw_test_rows(n: int, rng: np.random.RandomState) -> np.ndarray:
-    """Draw the test rows (n,) at random."""
+def _draw_test_rows(kept: OutOfFold, rng: np.random.RandomState) -> np.ndarray:
+    """Draw the test rows (n,) at random: whole groups where there are several."""
+    n, groups = len(kept.fold), kept.groups
+    if groups is not None and np.ptp(groups) > 0:
+        return deal_groups(groups, min(_SHARE, len(np.unique(groups))), rng) == 0
     found = np.zeros(n, dtype=bool)
     found[rng.permutation(n)[: max(n // _SHARE, 1)]] = True
     return found
 
 
 def _fit_to_blend(
-    blend: Any, member: Member, rows: Array, predicted: np.ndarray, labels: np.ndarray
+    blend: Any,
+    member: Member,
+    rows: Array,
+    predicted: np.ndarray,
+    labels: np.ndarray,
+    groups: np.ndarray | None,
 ) -> Any:
-    """Fit a clone to the predictions or labels of a blend."""
+    """Fit a clone to the predictions or labels of a blend, which is tuned by whole groups."""
     estimator, X = clone(member.estimator), blend._finite(rows)
+    several = groups is not None and np.ptp(groups) > 0
+    related = {"groups": groups} if several and has_fit_parameter(estimator, "groups") else {}
     X = X if member.takes_any_library else to_host(X)
     if is_classifier(blend):
         y = labels[predicted.argmax(axis=1)]
         alone = len(np.unique(y)) == 1
-        return DummyClassifier().fit(to_host(X), y) if alone else estimator.fit(X, y)
+        return DummyClassifier().fit(to_host(X), y) if alone else estimator.fit(X, y, **related)
     y = predicted[:, 0] if predicted.shape[1] == 1 else predicted
-    return estimator.fit(X, array_namespace(X).asarray(y, device=get_device(X)))
+    return estimator.fit(X, array_namespace(X).asarray(y, device=get_device(X)), **related)

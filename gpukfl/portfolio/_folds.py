@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -15,6 +15,7 @@ from gpukfl.estimators._samples import Samples, Splits, effective_number, find_e
 from gpukfl.estimators._search import explained_share, standard_error
 from gpukfl.portfolio._members import Member
 from gpukfl.predictor import pool_probabilities
+from gpukfl.tables._clusters import join_groups
 from gpukfl.tables._relations import Relations
 
 # ---------------------------------------------------------------------------------- judges
@@ -38,10 +39,13 @@ class HeldOutLoss(ABC):
         Targets, or indicators of all classes.
     weights : array, shape (n,)
         Of the rows.
+    groups : array, shape (n,), or None
+        Where rows of one group depend on each other.
     """
 
     truth: np.ndarray
     weights: np.ndarray
+    groups: np.ndarray | None = field(default=None, kw_only=True)
 
     def losses(self, predicted: np.ndarray, rows: Chosen = slice(None), /) -> np.ndarray:
         """Return the weighted loss (m,) of some rows of predictions (m, t)."""
@@ -84,8 +88,8 @@ class HeldOutLoss(ABC):
         return explained_share(float(losses.sum()), self.spread)
 
     def standard_error(self, losses: np.ndarray, /) -> float:
-        """Return the standard error of the score."""
-        return standard_error(losses, self.spread)
+        """Return the standard error of the score, as groups are a sample, or else rows."""
+        return standard_error(losses, self.spread, self.groups)
 
 
 @dataclass(frozen=True, eq=False)
@@ -300,9 +304,10 @@ def make_held_out_loss(
     w = np.concatenate(
         [np.ones(m) if one is None else one for one, m in zip(weights, sizes, strict=True)]
     )
+    groups = join_groups([fold.outside.groups for fold in folds])
     if n_classes:
         if truth.shape[1] == 1 and n_classes == 2:
             truth = np.concatenate([1.0 - truth, truth], axis=1)
-        return LogLoss(truth, w)
+        return LogLoss(truth, w, groups=groups)
     Y = to_host(samples.Y).astype(np.float64)
-    return SquaredError(truth, w, target_scale(Y, samples.weights))
+    return SquaredError(truth, w, target_scale(Y, samples.weights), groups=groups)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from gpukfl.core._results import History
 from gpukfl.core._warnings import warn
 from gpukfl.estimators._run import current_report
 from gpukfl.portfolio._folds import HeldOutLoss
+from gpukfl.tables._clusters import deviation_of_sum
 
 _ALIKE = 0.9  # correlation from which columns are shuffled together
 _ROWS = 500  # of all folds, that are enough
@@ -167,7 +167,10 @@ def permutation_importances(
     if groups and _n_known(gains) < n_rows:
         why = "they were interrupted" if is_interrupted else "there was no time for more"
         warn(f"importances of features are of {_n_known(gains)} of {n_rows} rows, as {why}")
-    shares, errors = _sum_gains(np.concatenate(gains, axis=1), groups, sources, n_features)
+    done = np.concatenate([begins[k] + rows[k] for k in range(len(gains))])
+    together = None if judge.groups is None else judge.groups[done]
+    whole = np.concatenate(gains, axis=1)
+    shares, errors = _sum_gains(whole, groups, sources, n_features, together)
     features = [sorted({sources[column] for column in columns}) for columns in joined]
     return PermutationImportances(shares, errors, features, is_interrupted)
 
@@ -267,15 +270,23 @@ def _affordable_groups(
 
 
 def _sum_gains(
-    gains: np.ndarray, groups: Sequence[Sequence[int]], sources: Sequence[int], n_features: int
+    gains: np.ndarray,
+    groups: Sequence[Sequence[int]],
+    sources: Sequence[int],
+    n_features: int,
+    together: np.ndarray | None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the features' shares of gains (g, m), and their standard errors."""
+    """Return the features' shares of gains (g, m), and their standard errors.
+
+    Rows are independent, or else the groups (m,) of rows that they are `together` in.
+    """
     importances, errors = np.zeros(n_features), np.zeros(n_features)
     for row, columns in zip(gains, groups, strict=True):
         own = sorted({sources[column] for column in columns})
-        gain = row[~np.isnan(row)]
+        known = ~np.isnan(row)
+        gain, own_groups = row[known], None if together is None else together[known]
         importances[own] = max(float(gain.sum()), 0.0) / len(own)
-        errors[own] = math.sqrt(len(gain)) * (gain.std() if len(gain) else 0.0) / len(own)
+        errors[own] = (deviation_of_sum(gain, own_groups) if len(gain) else 0.0) / len(own)
     total = importances.sum() or 1.0
     return importances / total, errors / total
 

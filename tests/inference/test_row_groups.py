@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.linear_model import LinearRegression
 
+import gpukfl
 from gpukfl.estimators import HKRRRegressor
-from gpukfl.inference import bands, subspace
+from gpukfl.inference import bands, conditional_importance, infer, interactions, subspace
 
 GROUPS = np.repeat(np.arange(20), 6)
 RNG = np.random.default_rng(0)
@@ -45,3 +47,83 @@ def test_directions_have_no_more_folds_than_groups():
 def test_bad_groups_are_one_error():
     with pytest.raises(ValueError, match="groups of 120 rows"):
         bands(Recorder().fit(X, Y), X, Y, row_groups=GROUPS[:-1])
+
+
+class Product(RegressorMixin, BaseEstimator):
+    """A model that makes something of a pair that says nothing."""
+
+    def fit(self, X, y):
+        self.n_features_in_ = X.shape[1]
+        return self
+
+    def predict(self, X):
+        return X[:, 0] + 0.5 * X[:, 0] * X[:, 1]
+
+
+def draw_groups(seed, n_groups=20, size=20):
+    """Draw groups of nearly equal rows, and targets whose errors their rows share."""
+    rng = np.random.default_rng(seed)
+    groups = np.repeat(np.arange(n_groups), size)
+    rows = rng.normal(size=(n_groups, 3))[groups] + 0.01 * rng.normal(size=(len(groups), 3))
+    shared = rng.normal(size=n_groups)[groups]
+    return rows, rows[:, 0] + shared + 0.3 * rng.normal(size=len(groups)), groups
+
+
+def test_an_interaction_that_is_none_is_rarely_found_of_groups():
+    below = {"rows": 0, "groups": 0}
+    for seed in range(20):
+        rows, y, groups = draw_groups(seed)
+        model = Product().fit(rows, y)
+        how = {"features": [0, 1], "n_permutations": 199, "n_background": 10}
+        below["rows"] += interactions(model, rows, y, **how).p_values[0] <= 0.05
+        found = interactions(model, rows, y, row_groups=groups, **how)
+        below["groups"] += found.p_values[0] <= 0.05
+        assert found.n_row_groups == 20
+    assert below["groups"] <= 3
+    assert below["rows"] >= 5
+
+
+def test_importance_of_groups_finds_what_matters_and_keeps_groups_whole():
+    rows, y, groups = draw_groups(1, size=6)
+    model = LinearRegression().fit(rows, y)
+    how = {"groups": {"a": [0], "b": [1]}, "n_permutations": 199}
+    found = conditional_importance(model, rows, y, row_groups=groups, **how)
+    assert found.p_values[0] <= 0.01 < found.p_values[1]
+    assert "20 groups" in found.summary()
+    # Errors of groups are those of fewer rows
+    alike = conditional_importance(model, rows[::6], y[::6], row_groups=groups[::6], **how)
+    assert found.standard_errors[0] > 0.5 * alike.standard_errors[0]
+    # What groups are called, and which is named first, changes nothing
+    renamed = np.array(list("tsrqponmlkjihgfedcba"))[groups]
+    again = conditional_importance(model, rows, y, row_groups=renamed, **how)
+    np.testing.assert_array_equal(found.p_values, again.p_values)
+
+
+def test_errors_of_scores_are_those_of_groups():
+    rows, y, groups = draw_groups(2)
+    blend = gpukfl.AutoRegressor(members=["linear"], random_state=0)
+    plain = blend.fit(rows, y, groups=groups).leaderboard()["standard_error"].max()
+    kept = blend.out_of_fold_
+    losses = (kept.truth - kept.predicted)[:, 0] ** 2
+    as_rows = np.sqrt(len(y)) * losses.std() / np.sum((kept.truth - kept.truth.mean()) ** 2)
+    assert plain > 2.0 * as_rows
+
+
+def test_a_fit_with_groups_asks_for_those_of_new_rows():
+    rows, y, groups = draw_groups(3, size=4)
+    model = gpukfl.fit(rows, y, groups=groups, method="bkernn", random_state=0)
+    with pytest.warns(UserWarning, match="Pass row_groups"):
+        interactions(model, rows, y, n_permutations=9, n_background=5)
+
+
+def test_rows_that_the_model_has_not_seen_are_tested_beside_those_of_the_fit():
+    rows, y, _ = draw_groups(4, size=4)
+    model = LinearRegression().fit(rows[:40], y[:40])
+    found = infer(model, rows[:40], y[:40], unseen=(rows[40:], y[40:]), max_time=2.0)
+    assert found.n_samples == 40
+    assert found.importance.n_held_out == 40
+    assert found.interactions.p_values is not None
+    with pytest.raises(ValueError, match="held_out or unseen"):
+        infer(model, rows, y, held_out=True, unseen=(rows, y))
+    with pytest.raises(TypeError, match="expected unseen to be a pair"):
+        infer(model, rows, y, unseen=rows)

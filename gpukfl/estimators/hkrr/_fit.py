@@ -726,8 +726,9 @@ class GradientHKRR(HKRRMethod):
         part = problem.part(LEARN_ROWS)
         xp = array_namespace(part.reference)
         weights = xp.ones_like(part.Y[:, :1]) if part.weights is None else part.weights
-        wide = [xp.astype(values, xp.float64) for values in (part.Y, weights)]
-        fold = Fold(part, HeldOut(part.rows.whole(), *wide))
+        Y, weights = (xp.astype(values, xp.float64) for values in (part.Y, weights))
+        groups = None if part.relations is None else part.relations.groups
+        fold = Fold(part, HeldOut(part.rows.whole(), Y, weights, groups))
         return Search(self, [fold], GradientTuner(self.stretches), run, TUNE_SHARE)
 
     def maps(

@@ -717,6 +717,13 @@ def _has_equal_copy(X: Array, copies: Array) -> np.ndarray:
 def _warn_weak_knockoffs(sampler: Copies, problem: SelectionProblem) -> None:
     """Warn of data on which knockoffs have little power."""
     correlation, n, p = sampler.correlation, problem.n, problem.p
+    if problem.relations is not None:
+        msg = (
+            "knockoffs are drawn for rows that are independent, and not for groups or times: the "
+            "share of false variables may be above the level. Fit to one row of each group, or use "
+            "error_control=Stability(...)"
+        )
+        warn(msg, UserWarning)
     if n < p:
         msg = (
             f"{n} rows say little of the correlations of {p} columns: those of the knockoffs are "

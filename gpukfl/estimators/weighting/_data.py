@@ -230,7 +230,8 @@ class WeightingProblem(Data):
                 if weights is None
                 else take_rows(weights, own)
             )
-            found.append(HeldOut(plain.gather(own), Y, w))
+            groups = None if self.relations is None else self.relations.take(rows[own]).groups
+            found.append(HeldOut(plain.gather(own), Y, w, groups))
         return found
 
     def losses(self, held_out: HeldOut, predicted: np.ndarray, /) -> np.ndarray:

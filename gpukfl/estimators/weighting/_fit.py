@@ -30,6 +30,7 @@ from gpukfl.methods import (
     pruning_candidates,
     scored_rows,
 )
+from gpukfl.tables._clusters import join_groups
 
 # --------------------------------------------------------------------------------- pruning
 
@@ -299,7 +300,8 @@ class WeightingSearch(Search[WeightingSetting, WeightingLearned]):
             pairs = zip(self.folds, predicted, strict=True)
             losses = [self.problem.losses(fold.held_out, F) for fold, F in pairs]
             trial.losses = np.concatenate(losses)
-            trial.standard_error = standard_error(trial.losses, known.spread)
+            groups = join_groups([fold.held_out.groups for fold in self.folds])
+            trial.standard_error = standard_error(trial.losses, known.spread, groups)
             found.append(trial)
         return found
 
