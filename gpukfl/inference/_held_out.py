@@ -33,6 +33,7 @@ from gpukfl.inspection._style import to_sentence
 from gpukfl.portfolio._folds import HeldOutLoss, LogLoss, SquaredError, target_scale
 from gpukfl.portfolio._importances import joint_groups_text, permutation_importances
 from gpukfl.portfolio._members import CANDIDATES, TREES, Member, Task
+from gpukfl.portfolio._metrics import METRICS
 from gpukfl.predictor import member_predictor
 from gpukfl.tables import TableEncoder
 from gpukfl.tables._schema import data_facts
@@ -275,7 +276,8 @@ def _comparison_row(
     more: dict[str, float] = {}
     if isinstance(judge, LogLoss):
         hits = np.argmax(predicted, axis=1) == np.argmax(judge.truth, axis=1)
-        more = {"accuracy": float(hits.mean()), "Brier score": judge.brier(predicted)}
+        brier = METRICS["brier"].value(judge.truth, predicted, judge.weights)
+        more = {"accuracy": float(hits.mean()), "Brier score": brier}
         predicted = np.clip(predicted, _FLOOR, None)
     elif predicted.shape[1] == 1:
         left = judge.truth - predicted

@@ -45,7 +45,13 @@ from gpukfl.estimators._validation import validate_samples
 from gpukfl.estimators._workers import Workers, check_n_jobs
 from gpukfl.inspection import Description, Names
 from gpukfl.partitioned import Collections, check_places
-from gpukfl.portfolio._attributes import Blended, LaterImportances, MemberTried, OutOfFold
+from gpukfl.portfolio._attributes import (
+    Blended,
+    LaterImportances,
+    MemberTried,
+    MetricTried,
+    OutOfFold,
+)
 from gpukfl.portfolio._blend import TRANSFORMS, choose_transform, rows_with_weight
 from gpukfl.portfolio._description import (
     describe,
@@ -76,8 +82,10 @@ from gpukfl.portfolio._members import (
     make_members,
     prediction_limits,
 )
+from gpukfl.portfolio._metrics import check_metric, find_metric
 from gpukfl.portfolio._refit import BESIDE, Refit, choose_refit, fit_members_to_all, refit_members
 from gpukfl.portfolio._repeats import learn_seen_rows
+from gpukfl.portfolio._scored import held_out_scores, read_scored_rows, score_models
 from gpukfl.portfolio._train import MemberTrainer
 from gpukfl.predictor import (
     Blend,
@@ -104,6 +112,7 @@ from gpukfl.tables._training import (
     drop_outliers,
     read_arrays,
 )
+from gpukfl.tables._validation import check_validation_classes, join_validation
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -124,6 +133,7 @@ class HeldOutBlend:
 
     n_features_in_: Annotated[int, Count("n_features")]
     tuning_: list[MemberTried]
+    metric_scores_: Annotated[list[MetricTried], Sometimes()]
     tuning_seconds_: float
     fit_times_: Annotated[list[FitTime], Sometimes()]
     intercept_: Annotated[Array, Doubles("n_targets")]
@@ -287,6 +297,10 @@ class HeldOutBlend:
         self.intercept_ = asarray_like(middle.astype(np.float64), there)
         rows, self.tuning_seconds_ = leaderboard_rows(standings, self.seen_rows_)
         self.tuning_ = cast("list[MemberTried]", rows)
+        vars(self).pop("metric_scores_", None)  # of another fit
+        if trainer.metric is not None:
+            groups = self.out_of_fold_.groups
+            self.metric_scores_ = held_out_scores(trainer.metric, standings, groups)
         run.lap("weights")
         _ask_in_time(
             trainer,
@@ -420,6 +434,7 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         refit: bool | str = "auto",
         columns: Mapping[str, str] | None = None,
         impute: str = "median",
+        metric: str = "auto",
         max_time: float | None = None,
         random_state: Any = None,
         backend: str | Backend = "auto",
@@ -432,6 +447,7 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         self.refit = refit
         self.columns = columns
         self.impute = impute
+        self.metric = metric
         self.max_time = max_time
         self.random_state = random_state
         self.backend = backend
@@ -454,9 +470,19 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         check_number("n_folds", self.n_folds, kind=numbers.Integral, low=1, also=("auto",))
         check_bool("refit", self.refit, also=("auto", BESIDE))
         check_choice("impute", self.impute, IMPUTE)
+        find_metric(self.metric, classes=is_classifier(self))
         check_choice("target_transform", getattr(self, "target_transform", None), TRANSFORMS)
         check_number("max_time", self.max_time, low=0, low_allowed=False, also=(None,))
         check_n_jobs(self.n_jobs)
+
+    def _learn_validated(
+        self, X: Any, y: Any, sample_weight: Any, given: GivenRelations, validation: Any
+    ) -> Self:
+        """Fit to rows that are judged by others, where such are given."""
+        if validation is None:
+            return self._learn(X, y, sample_weight, given)
+        self._check_parameters()  # before anything is read
+        return self._learn(*join_validation(X, y, sample_weight, given, validation))
 
     def _learn(self, X: Any, y: Any, sample_weight: Any, given: GivenRelations) -> Self:
         if has_dask(X, y, sample_weight):
@@ -501,7 +527,7 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         table = infer_schema(X, self.columns, whole)
         X = self._read(X, table)
         with limit_threads(X, X.shape[0], backend.name), contextlib.ExitStack() as stack:
-            samples = self._read_targets(y, X, sample_weight, relations)
+            samples = self._read_samples(y, X, sample_weight, relations)
             place = resolve_place(
                 backend.name, X, dtype=backend.precision(X), work=_WORK * len(samples)
             )
@@ -512,9 +538,10 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
                 None if table is None else Encodings.blindly(table, samples, self.impute)
             )
             run.lap("encodings")
+            fitted = _never_validation(samples)
             self.target_transform_ = choose_transform(
                 getattr(self, "target_transform", None),
-                replace(samples, X=self._finite(samples.X)),
+                replace(fitted, X=self._finite(fitted.X)),
                 run,
             )
             run.lap("target transform")
@@ -525,12 +552,7 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
             )
             self._library, self._n_samples = library_name(X), len(samples)
             chosen = self._keep(trainer, samples, run)
-            related = samples.relations is not None
-            how = (
-                ""
-                if whole is not None
-                else choose_refit(self.refit, trainer, len(samples), run, related=related)
-            )
+            how = "" if whole is not None else self._choose_refit(trainer, samples)
             if whole is not None or how == "instead":  # then the folds' models go
                 self._compute_importances_in(trainer)
                 run.lap("importances")
@@ -564,6 +586,24 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
             return self._compute_importances((lambda: 0.0) if over else left)
 
         trainer.stopped = _ask_in_time(trainer, compute) or trainer.stopped
+
+    def _read_samples(
+        self, y: Any, X: Array, sample_weight: Any, relations: Relations | None
+    ) -> Samples:
+        """Read targets and weights, and check that they can be judged."""
+        if is_classifier(self):
+            check_validation_classes(y, relations)
+        samples = self._read_targets(y, X, sample_weight, relations)
+        metric = find_metric(self.metric, classes=is_classifier(self))
+        check_metric(metric, samples, self._n_classes)
+        return samples
+
+    def _choose_refit(self, trainer: MemberTrainer, samples: Samples) -> Refit:
+        """Return how members are fitted again: by themselves never to rows of validation."""
+        related, n = samples.relations, len(samples)
+        if related is not None and related.is_validation and self.refit == "auto":
+            return ""
+        return choose_refit(self.refit, trainer, n, trainer.run, related=related is not None)
 
     def _read(self, X: Any, table: Table | None) -> Array:
         """Validate rows, or encode a table."""
@@ -599,13 +639,15 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
             folds = [fold.transform_targets(transform.forward) for fold in folds]
         if self.encodings_ is not None:
             self.encodings_, folds = self.encodings_.learn_on_folds(folds, _draw_seed(run.again()))
-        Y = to_host(samples.Y).astype(np.float64)
-        Y = Y[rows_with_weight(samples)]
+        fitted = _never_validation(samples)
+        Y = to_host(fitted.Y).astype(np.float64)
+        Y = Y[rows_with_weight(fitted)]
         reach = (
             None if count else prediction_limits(Y if transform is None else transform.forward(Y))
         )
         fitter = FoldFitter(folds, judge, run, self.floor_, transform, reach, workers)
-        trainer = MemberTrainer(fitter, run)
+        metric = find_metric(self.metric, classes=is_classifier(self))
+        trainer = MemberTrainer(fitter, run, metric=metric)
         members = self._members(samples, folds[0].inside.X.shape[1], run)
         run.lap("encodings")
         trainer.train([replace(one, weighted=weighted) for one in members])
@@ -732,8 +774,17 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
 
     # ------------------------------------------------------------------ what came of it
 
-    def leaderboard(self) -> pd.DataFrame:
+    def leaderboard(self, X: Any = None, y: Any = None, sample_weight: Any = None) -> pd.DataFrame:
         """Return the score, weight and time of every member, best first.
+
+        With rows and their targets, return the scores of the models of the blend on these.
+
+        Parameters
+        ----------
+        X, y : as for `score`, optional
+            Rows with their targets, or the name of the target's column in X.
+        sample_weight : array of shape (n_samples,), optional
+            Weights of these rows, at least 0.
 
         Returns
         -------
@@ -742,15 +793,33 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
             seen, with its standard_error: R² of a regression, averaged over targets, and of
             classes the share of the log loss that is saved; of classes log_loss and brier; weight
             in the blend; seconds; and a note where a member was left out, and of the blend how
-            well rows are predicted that come again, where the fit has copies that tell.
+            well rows are predicted that come again, where the fit has copies that tell. Where
+            `metric` was given it is in front, by its name, and standard_error is its own.
+
+            On given rows: member; weight; and the metric of the fit, if one was given, R², RMSE and
+            MAE, or log loss, ROC AUC, accuracy, balanced accuracy and Brier score. Beside each is
+            its standard error, as the rows are a sample. Members are those with a weight.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If one of X and y is missing, or they are not as the model knows.
 
         Notes
         -----
-        The weights were chosen by the same rows: the score of the blend is a little too good.
+        The weights were chosen by the rows of the fit: there the score of the blend is a little too
+        good. Standard errors are those of the infinitesimal jackknife, over groups where the fit
+        has these; of a scorer of scikit-learn those of 50 bootstrap samples.
         """
         check_is_fitted(self)
+        if X is not None or y is not None:
+            data = read_scored_rows(X, y, sample_weight, "y")
+            return score_models(self, data.X, data.y, data.sample_weight)
         return leaderboard_frame(
-            cast("list[dict[str, Any]]", self.tuning_), classes=is_classifier(self)
+            cast("list[dict[str, Any]]", self.tuning_),
+            classes=is_classifier(self),
+            metric=find_metric(self.metric, classes=is_classifier(self)),
+            scores=vars(self).get("metric_scores_", ()),
         )
 
     def fit_times(self) -> pd.DataFrame:
@@ -804,6 +873,14 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         tags.array_api_support = True
         tags.input_tags.allow_nan = tags.input_tags.string = True
         return tags
+
+
+def _never_validation(samples: Samples) -> Samples:
+    """Return the samples that may be fitted: all but those of a validation."""
+    known = samples.relations
+    if known is None or not known.is_validation:
+        return samples
+    return samples.take(known.training_rows)
 
 
 def _without_record(model: Any) -> Any:
