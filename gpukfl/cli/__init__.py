@@ -1,4 +1,4 @@
-"""The command line: ``gpukfl fit``, ``predict``, ``describe`` and ``info``."""
+"""The command line: ``gpukfl fit``, ``predict``, ``leaderboard``, ``describe`` and ``info``."""
 
 from gpukfl.cli._main import main
 
