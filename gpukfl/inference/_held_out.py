@@ -21,12 +21,14 @@ from gpukfl.inference._explain import explained_panels
 from gpukfl.inspection import (
     Compared,
     Comparison,
+    Confusion,
     Description,
     HeldOutImportances,
     Panel,
     Predictions,
     Reliability,
     ResidualPlot,
+    RocCurves,
 )
 from gpukfl.inspection._held_out import HELD_OUT
 from gpukfl.inspection._style import to_sentence
@@ -229,7 +231,8 @@ def _held_out_panels(
 ) -> list[Panel]:
     if is_classifier(model.estimator):
         names = tuple(map(str, to_host(model.classes_).tolist()))
-        return [Reliability(predicted, np.argmax(new.Y, axis=1), names)]
+        of = predicted, np.argmax(new.Y, axis=1), names
+        return [Reliability(*of), RocCurves(*of), Confusion(*of)]
     names = target_names(d.target, new.Y.shape[1])
     residuals = ResidualPlot(new.Y, predicted, names)
     known = getattr(model.estimator, "uncertainty_", None)

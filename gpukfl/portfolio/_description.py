@@ -14,6 +14,7 @@ from gpukfl.estimators._run import FitTime
 from gpukfl.inspection import (
     Compared,
     Comparison,
+    Confusion,
     DataFacts,
     Description,
     Directions,
@@ -24,6 +25,7 @@ from gpukfl.inspection import (
     Predictions,
     Reliability,
     ResidualPlot,
+    RocCurves,
     Tuning,
 )
 from gpukfl.inspection._tuning import BLEND
@@ -312,7 +314,7 @@ def _regression_panels(e: Any, outputs: tuple[str, ...]) -> list[Panel]:
 
 
 def _class_panels(e: Any) -> list[Panel]:
-    """Return the panel of reliability on held-out rows."""
+    """Return panels of probabilities and of mistakes on held-out rows."""
     kept = e.out_of_fold_
-    codes = np.argmax(kept.truth, axis=1)
-    return [Reliability(kept.predicted, codes, tuple(map(str, e.classes_.tolist())))]
+    of = kept.predicted, np.argmax(kept.truth, axis=1), tuple(map(str, e.classes_.tolist()))
+    return [Reliability(*of), RocCurves(*of, kept.weights), Confusion(*of, kept.weights)]
