@@ -138,6 +138,7 @@ def fit_times_frame(times: Sequence[FitTime], /, *, later: str) -> pd.DataFrame:
 # What a portfolio says of itself: whose the prediction is.
 
 
+_WHOLE = 1e-6  # near which multiples of the smallest weight are whole
 _COVERAGE = 0.9  # of the intervals that are drawn
 _NOTE = (
     "Importances are of rows that the models have not seen; their errors are those of these rows "
@@ -317,4 +318,7 @@ def _class_panels(e: Any) -> list[Panel]:
     """Return panels of probabilities and of mistakes on held-out rows."""
     kept = e.out_of_fold_
     of = kept.predicted, np.argmax(kept.truth, axis=1), tuple(map(str, e.classes_.tolist()))
-    return [Reliability(*of), RocCurves(*of, kept.weights), Confusion(*of, kept.weights)]
+    counts = kept.weights / kept.weights[kept.weights > 0].min()
+    whole = np.abs(counts - np.rint(counts)).max() < _WHOLE  # as of rows with copies
+    weights = np.rint(counts) if whole else kept.weights
+    return [Reliability(*of), RocCurves(*of, weights), Confusion(*of, weights)]
