@@ -48,7 +48,7 @@ from gpukfl.predictor._skops import dump_estimator, load_estimator
 from gpukfl.runtime._reading import KINDS, RowReading, decode_predictor, open_model
 from gpukfl.tables._reader import Reader
 
-_LATER = {"n_jobs"}  # parameters that files of before do not have
+_LATER = {"metric", "n_jobs"}  # parameters that files of before do not have
 _KEYS = ("format", "version", "gpukfl", "model", "parameters", "predictor", "reading", "record")
 _ABOUT: dict[str, Any] = {  # beside the tuning
     "method": str,

@@ -130,6 +130,7 @@ def _area(is_true: np.ndarray, scores: np.ndarray, weights: np.ndarray) -> Measu
 
 
 _DRAWS = 50  # of the bootstrap
+_LEAST_SECONDS, _FEWEST_STEPS = 0.5, 10  # of the choice of weights where time is over
 _REGRESSION, _CLASSES = "regression", "classification"
 _TIE_SHARE = 0.01  # of the smooth loss, in units of what saying the same of every row costs
 
@@ -410,12 +411,12 @@ def metric_weights(
     outputs : sequence of arrays, shape (n, t)
         Out-of-fold predictions, or positive probabilities, of every member.
     left : callable
-        Seconds that are left, or None: with few, fewer steps are taken.
+        Seconds that are left, or None: with few, fewer steps are taken, half a second at least.
 
     Returns
     -------
     array, shape (n_members,), or None
-        None where the metric is not finite for any member.
+        None where the metric is not finite for any member, or there is no time for ten steps.
     """
     loss = _blended_loss(metric, judge)
     parts = [np.log(one) for one in outputs] if isinstance(judge, LogLoss) else list(outputs)
@@ -424,7 +425,10 @@ def metric_weights(
         warn(f"the metric {metric.name!r} is not finite for any member: the loss weighs the blend")
         return None
     each, there = time.perf_counter() - begun, left()
-    steps = STEPS if there is None or each <= 0 else int(np.clip(there / each - 1.0, 1, STEPS))
+    steps = STEPS if there is None else int(min(STEPS, max(there, _LEAST_SECONDS) / each))
+    if steps < _FEWEST_STEPS:
+        warn(f"max_time leaves no time for the metric {metric.name!r}: the loss weighs the blend")
+        return None
     return blend_weights(parts, loss, judge.n_effective, steps=steps)
 
 
