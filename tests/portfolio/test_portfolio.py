@@ -37,6 +37,8 @@ from gpukfl.portfolio._folds import SquaredError
 from gpukfl.portfolio._members import MemberCandidate
 from gpukfl.portfolio._refit import choose_refit
 
+CLASS_PANELS = ["reliability", "roc", "confusion"]
+
 # ---------------------------------------------------------------------- the blend
 
 
@@ -494,7 +496,7 @@ def test_it_is_drawn_and_reported(make, y, tmp_path):
     model = make(members=["linear", "bkernn"]).fit(X, y)
     model.plot().draw_without_rendering()
     names = [panel.name for panel in model.describe().panels]
-    held_out = ["predictions", "residuals"] if make is regressor else ["reliability"]
+    held_out = ["predictions", "residuals"] if make is regressor else CLASS_PANELS
     assert names[-len(held_out) :] == held_out
     shown = [label.get_text() for label in model.plot("leaderboard").get_yticklabels()]
     assert {label.split(" (")[0] for label in shown} == {"linear", "bkernn", "trees", "blend"}
