@@ -17,7 +17,13 @@ if TYPE_CHECKING:
     from gpukfl.tables._reader import Encoded
     from gpukfl.tables._training import Dataset
 
-_DEFAULTS = {"effort": "normal", "n_folds": "auto", "refit": "auto", "target_transform": "auto"}
+_DEFAULTS = {
+    "effort": "normal",
+    "n_folds": "auto",
+    "refit": "auto",
+    "target_transform": "auto",
+    "metric": "auto",
+}
 
 
 @keep_warnings
@@ -44,6 +50,8 @@ def fit(
     time: Any = None,
     gap: Any = None,
     cv: Any = None,
+    validation: Any = None,
+    metric: str = "auto",
     columns: Mapping[str, str] | None = None,
     impute: str = "median",
     n_jobs: int | None = None,
@@ -137,6 +145,16 @@ def fit(
     cv : splitter of scikit-learn, or pairs of indices, optional
         Which rows are fitted and held out, in place of folds drawn by lot; searches inside a fold
         use what is left of them there. Not with `time`.
+    validation : tuple (X, y) or (X, y, sample_weight), or frame, optional
+        Of "auto": other rows, which judge models in place of folds. A frame has the column that y
+        names. Weights of the blend, probabilities, intervals and importances come from these rows.
+        No model is fitted to them, unless `refit` is given; kinds of columns are those of all rows.
+        Not with `groups`, `time` or `cv`.
+    metric : str, default="auto"
+        Of "auto": what weighs the blend and heads the leaderboard. "r2", "rmse" or "mae" of a
+        regression; "log_loss", "roc_auc", "accuracy", "balanced_accuracy" or "brier" of classes; or
+        the name of a scorer of scikit-learn. "auto" is the squared error, or the log loss. See
+        `AutoRegressor`.
     columns : dict of str: str, optional
         What columns of a frame are to be taken for, by name, where the guess is wrong: for example
         ``{"zip": "category"}``. Kinds are those of `gpukfl.tables`.
@@ -195,14 +213,21 @@ def fit(
     from gpukfl.tables._relations import GivenRelations
     from gpukfl.tables._target_checks import warn_target_leakage
     from gpukfl.tables._training import read_training_data
+    from gpukfl.tables._validation import join_validation
 
     _check(method, task, ridge, scaling, penalty, max_time)
     _check_arguments(columns, impute, progress, sample_weight)
+    _check_blended(method, validation=validation, metric=None if metric == "auto" else metric)
     if task == "classification":
         several = read_indicators(X, y)
         if several is not None:
+            if validation is not None:
+                msg = "expected no validation with several labels a row: use cv, or fit each label"
+                raise ValueError(msg)
             return _fit_labels(several, arguments)
     related = GivenRelations(groups, time, gap, cv)
+    if validation is not None:
+        X, y, sample_weight, related = join_validation(X, y, sample_weight, related, validation)
     data = read_training_data(X, y, sample_weight, related, task=task, random_state=random_state)
     warn_target_leakage(data.X, data.y, classes=data.task == "classification")
     given = {"random_state": random_state, "backend": backend, "max_time": max_time, **options}
@@ -213,6 +238,7 @@ def fit(
         refit=refit,
         class_weight=class_weight,
         target_transform=target_transform,
+        metric=metric,
     )
     if penalty is not None:
         given |= {"penalty": penalty}
@@ -332,6 +358,20 @@ def _check(method: str, task: str, ridge: Any, scaling: Any, penalty: Any, max_t
         msg = f"expected penalty to be one of {', '.join(PENALTIES)} or tune, got {penalty!r}"
         raise ValueError(msg)
     check_number("max_time", max_time, low=0, low_allowed=False, also=(None,))
+
+
+def _check_blended(method: str, **given: Any) -> None:
+    """Raise TypeError if a single method is given what members of a blend are judged by."""
+    if method == "auto":
+        return
+    for name, value in given.items():
+        if value is not None:
+            shown = repr(value) if isinstance(value, str) else "rows"
+            msg = (
+                f"expected {name} with method 'auto' only, got {name}={shown} with {method!r}: "
+                f"members=[{method!r}] in place of method={method!r} fits a blend of it"
+            )
+            raise TypeError(msg)
 
 
 def _check_arguments(columns: Any, impute: Any, progress: Any, sample_weight: Any) -> None:

@@ -43,6 +43,7 @@ from gpukfl.inspection import (
     write_report,
 )
 from gpukfl.portfolio._fold_fits import usual_jobs
+from gpukfl.portfolio._scored import read_scored_rows, score_models
 from gpukfl.tables import Table
 from gpukfl.tables._labelled import AUTO, OUTPUTS, frame_library, label_rows
 from gpukfl.tables._reader import Reader, encode_training_data, read_new_rows
@@ -51,6 +52,7 @@ from gpukfl.tables._relations import GivenRelations
 from gpukfl.tables._schema import data_facts
 from gpukfl.tables._target import host_target, order_targets, target_names
 from gpukfl.tables._training import read_test_data, read_training_data, split_target, take_rows
+from gpukfl.tables._validation import join_validation
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -244,6 +246,7 @@ class Model(Shown):
         time: Any = None,
         gap: Any = None,
         cv: Any = None,
+        validation: Any = None,
     ) -> Self:
         """Fit to other data with the same options of `gpukfl.fit`, and tune again.
 
@@ -259,6 +262,8 @@ class Model(Shown):
         groups, time, gap, cv : optional
             How rows hang together, as for `gpukfl.fit`; by default the columns that were named
             there. Arrays have to be passed again, or a warning says so.
+        validation : tuple or frame, optional
+            Rows that judge models in place of folds, of a blend, as for `gpukfl.fit`.
 
         Returns
         -------
@@ -272,6 +277,9 @@ class Model(Shown):
         """
         begun, given = clock.perf_counter(), GivenRelations(groups, time, gap, cv)
         check_in_memory(X)
+        if validation is not None:
+            self._blend_method("fit")
+            X, y, sample_weight, given = join_validation(X, y, sample_weight, given, validation)
         given = given.or_else(self.related, X)
         data = read_training_data(X, y, sample_weight, given, task=self.task)
         estimator = clone(self.estimator)
@@ -583,15 +591,34 @@ class Model(Shown):
             raise TypeError(msg)
         return self.estimator.transform(self._rows(X))
 
-    def leaderboard(self) -> Any:
-        """Return the score, weight and time of every model of a blend, as a frame.
+    def leaderboard(self, X: Any = None, y: Any = None, sample_weight: Any = None) -> Any:
+        """Return the scores of every model of a blend, as a frame: see `AutoRegressor`.
+
+        Parameters
+        ----------
+        X, y : as for `score`, optional
+            Rows with their targets, to be scored on in place of the rows that the fit held out.
+        sample_weight : array of shape (n_samples,), optional
+            Weights of these rows.
+
+        Returns
+        -------
+        DataFrame
+            See `AutoRegressor.leaderboard`; of a single method one row, on given rows.
 
         Raises
         ------
         TypeError
-            If the model is no blend.
+            If the model is no blend, and there are no rows.
+        ValueError
+            If one of X and y is missing, or they are not as the model knows.
         """
-        return self._blend_method("leaderboard")()
+        if X is None and y is None:
+            return self._blend_method("leaderboard")()
+        data = read_scored_rows(X, y, sample_weight, self.target_name)
+        name = "" if self.method == "auto" else self.method
+        rows = self._rows(data.X)
+        return score_models(self.estimator, rows, data.y, data.sample_weight, name=name)
 
     def fit_times(self) -> Any:
         """Return where the time of a blend's fit went, as a frame: see `AutoRegressor.fit_times`.

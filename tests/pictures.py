@@ -26,6 +26,8 @@ TITLES = {
     "predictions": "Predictions for rows",
     "residuals": "Residuals of rows",
     "reliability": "Calibration of probabilities",
+    "roc": "ROC curve",
+    "confusion": "Confusion matrix",
 }
 
 

@@ -15,6 +15,7 @@ GUIDES = (
     "uncertainty",
     "inference",
     "report",
+    "scores",
     "explain",
     "tables",
     "cluster",

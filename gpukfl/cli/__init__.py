@@ -1,4 +1,4 @@
-"""The command line: ``gpukfl fit``, ``predict``, ``refit``, ``drift``, ``describe``, ``info``."""
+"""The command line: ``gpukfl fit``, ``predict``, ``leaderboard``, ``refit``, ``drift`` and more."""
 
 from gpukfl.cli._main import main
 

@@ -258,6 +258,9 @@ def run_fit(options: argparse.Namespace) -> int:
     if options.inference and (options.report is None or is_many(options)):
         msg = "expected one table and --report FILE.html with --inference, which the report shows"
         raise ValueError(msg)
+    if options.validation is not None and is_many(options):
+        msg = "expected one table with --validation, which judges it in memory, got several files"
+        raise ValueError(msg)
     rows: dict[str, Any] = {}  # for the report, of a table that is here
     if is_many(options):
         model, scores = fit_files(
@@ -378,6 +381,8 @@ def _fit_table(
         if relations is None
         else split_related_rows(relations, target, *how)
     )
+    if options.validation is not None:
+        given = given | {"validation": _read_validation(options, table.target, target.task)}
     model = _fit_model(options, X.iloc[inside], target.y[inside], target.task, given)
     model.target_name = table.target or "y"
     rows = {"fitted_to": (X.iloc[inside], target.y[inside])}
@@ -386,6 +391,17 @@ def _fit_table(
     rows["held_out"] = X.iloc[outside], target.y[outside]
     score = model.score(*rows["held_out"])
     return model, {score_name(model, len(outside)): score}, rows
+
+
+def _read_validation(
+    options: argparse.Namespace, target: str | None, task: str
+) -> tuple[Any, np.ndarray]:
+    """Read rows and targets of validation, as the table is read."""
+    from gpukfl.tables._target import read_target
+
+    asked = {**vars(options), "data": options.validation, "target": target}
+    table = load_target_table(argparse.Namespace(**asked))
+    return table.X, read_target(table.y, task).y
 
 
 def _fit_model(
@@ -427,11 +443,12 @@ def _method_options(options: argparse.Namespace) -> dict[str, Any]:
             raise ValueError(msg)
         if number is not None:
             given[f"n_{row.size}"] = number
-    if options.effort is not None:
-        if METHODS[options.method].single:
-            msg = f"expected --effort with --method auto only, got --method {options.method}"
+    blended = {name: getattr(options, name) for name in ("effort", "metric", "validation")}
+    for name, value in blended.items():
+        if value is not None and METHODS[options.method].single:
+            msg = f"expected --{name} with --method auto only, got --method {options.method}"
             raise ValueError(msg)
-        given["effort"] = options.effort
+    given |= {k: v for k, v in blended.items() if v is not None and k != "validation"}
     return given
 
 

@@ -17,6 +17,7 @@ from gpukfl.cli._explain import run_explain
 from gpukfl.cli._files import check_writable, try_to_write, write_whole
 from gpukfl.cli._fit import run_describe, run_fit
 from gpukfl.cli._later import run_drift, run_refit
+from gpukfl.cli._leaderboard import run_leaderboard
 from gpukfl.cli._predict import run_predict
 from gpukfl.core._cuda import (
     cuda_devices,
@@ -131,6 +132,8 @@ def make_parser() -> argparse.ArgumentParser:
     _add_drift(drift)
     explain = commands.add_parser("explain", help="what each column adds to predictions of rows")
     _add_explain(explain)
+    leaderboard = commands.add_parser("leaderboard", help="scores of the models of a blend")
+    _add_leaderboard(leaderboard)
     describe = commands.add_parser("describe", help="say what each column of a table is")
     _add_table(describe, "none: all are described alike")
     describe.set_defaults(run=run_describe)
@@ -177,6 +180,11 @@ def _add_fit(fit_parser: argparse.ArgumentParser) -> None:
         default=0.2,
         help="share of the rows held out for the score (default: %(default)s)",
     )
+    add(
+        "--validation",
+        metavar="FILE",
+        help="a table like data, whose rows judge a blend in place of folds and are not fitted",
+    )
     add("--random-state", type=int, default=0)
     add("--out", metavar="FILE", help="write the model here")
     add("--report", metavar="FILE.html", help="write a report with pictures here")
@@ -206,6 +214,10 @@ def _add_method(fit_parser: argparse.ArgumentParser) -> None:
     add("--backend", default="auto", help="auto, numpy, cupy or torch")
     add("--task", default="auto", help="auto, regression or classification")
     add("--effort", help="of auto: quick, normal or thorough")
+    add(
+        "--metric",
+        help="of auto: what weighs the blend, such as mae, roc_auc or a scorer of scikit-learn",
+    )
     add(
         "--scaling",
         default="auto",
@@ -310,6 +322,25 @@ def _add_explain(explain_parser: argparse.ArgumentParser) -> None:
         help="write here: .csv, .csv.gz or .parquet (default: standard output, as CSV)",
     )
     explain_parser.set_defaults(run=run_explain)
+
+
+def _add_leaderboard(leaderboard_parser: argparse.ArgumentParser) -> None:
+    add = leaderboard_parser.add_argument
+    add("model", help="file that `gpukfl fit --out` wrote")
+    add(
+        "data",
+        nargs="?",
+        help=f"table with the model's columns and its target: {_TABLE}; by default the scores are "
+        "those of rows that the fit held out",
+    )
+    add("--target", help="column of the target (default: as in the fit)")
+    _add_reading(leaderboard_parser)
+    add(
+        "--out",
+        metavar="FILE",
+        help="write here: .csv, .csv.gz or .parquet (default: a table on standard output)",
+    )
+    leaderboard_parser.set_defaults(run=run_leaderboard)
 
 
 def _add_selftest(selftest_parser: argparse.ArgumentParser) -> None:

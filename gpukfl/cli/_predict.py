@@ -49,17 +49,26 @@ def run_predict(options: argparse.Namespace) -> int:
 
 def read_rows(model: Model, file: str, /, decimal: str | None, na: list[str] | None) -> Any:
     """Read the columns of a table that the model takes."""
+    return read_table(model, file, decimal, na)[1]
+
+
+def read_table(
+    model: Model, file: str, /, decimal: str | None, na: list[str] | None
+) -> tuple[Any, Any]:
+    """Read a table; return the frame, and the columns that the model takes."""
     from gpukfl.datasets import load_frame
 
     table = model.table
     if table is None:
         kinds = dict.fromkeys(model.feature_names, "numeric")
-        return _numeric_rows(load_frame(file, kinds=kinds, decimal=decimal, na_values=na), model)
+        frame = load_frame(file, kinds=kinds, decimal=decimal, na_values=na)
+        return frame, _numeric_rows(frame, model)
     kinds = {column.name: column.kind for column in table.columns}
     # Words that were levels in the fit are levels, and others that may be missing values are such
     words = {*MISSING, "None", *(na or ())}
     na_values = {column.name: sorted(words.difference(column.levels)) for column in table.columns}
-    return load_frame(file, kinds=kinds, decimal=decimal, na_values=na_values)
+    frame = load_frame(file, kinds=kinds, decimal=decimal, na_values=na_values)
+    return frame, frame
 
 
 def _prediction_frame(

@@ -22,18 +22,21 @@ from gpukfl.inference._row_groups import named_groups, read_named_groups
 from gpukfl.inspection import (
     Compared,
     Comparison,
+    Confusion,
     Description,
     HeldOutImportances,
     Panel,
     Predictions,
     Reliability,
     ResidualPlot,
+    RocCurves,
 )
 from gpukfl.inspection._held_out import HELD_OUT
 from gpukfl.inspection._style import to_sentence
 from gpukfl.portfolio._folds import HeldOutLoss, LogLoss, SquaredError, target_scale
 from gpukfl.portfolio._importances import joint_groups_text, permutation_importances
 from gpukfl.portfolio._members import CANDIDATES, TREES, Member, Task
+from gpukfl.portfolio._metrics import METRICS
 from gpukfl.predictor import member_predictor
 from gpukfl.tables import TableEncoder
 from gpukfl.tables._schema import data_facts
@@ -237,7 +240,8 @@ def _held_out_panels(
 ) -> list[Panel]:
     if is_classifier(model.estimator):
         names = tuple(map(str, to_host(model.classes_).tolist()))
-        return [Reliability(predicted, np.argmax(new.Y, axis=1), names)]
+        of = predicted, np.argmax(new.Y, axis=1), names
+        return [Reliability(*of), RocCurves(*of), Confusion(*of)]
     names = target_names(d.target, new.Y.shape[1])
     residuals = ResidualPlot(new.Y, predicted, names)
     known = getattr(model.estimator, "uncertainty_", None)
@@ -288,7 +292,8 @@ def _comparison_row(
     more: dict[str, float] = {}
     if isinstance(judge, LogLoss):
         hits = np.argmax(predicted, axis=1) == np.argmax(judge.truth, axis=1)
-        more = {"accuracy": float(hits.mean()), "Brier score": judge.brier(predicted)}
+        brier = METRICS["brier"].value(judge.truth, predicted, judge.weights)
+        more = {"accuracy": float(hits.mean()), "Brier score": brier}
         predicted = np.clip(predicted, _FLOOR, None)
     elif predicted.shape[1] == 1:
         left = judge.truth - predicted

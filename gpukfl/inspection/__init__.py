@@ -7,6 +7,7 @@ arrays what there is.
 from typing import TYPE_CHECKING
 
 from gpukfl.core._lazy import deprecated_names
+from gpukfl.inspection._class_panels import Confusion, RocCurves
 from gpukfl.inspection._description import (
     ColumnFacts,
     DataFacts,
@@ -19,6 +20,7 @@ from gpukfl.inspection._display import Shown, Told, card, text_card
 from gpukfl.inspection._explanation import Beeswarm, Explanation, Waterfall
 from gpukfl.inspection._figures import (
     plot_bound,
+    plot_confusion,
     plot_curves,
     plot_degrees,
     plot_directions,
@@ -33,6 +35,7 @@ from gpukfl.inspection._figures import (
     plot_reliability,
     plot_residuals,
     plot_roc,
+    plot_roc_curves,
     plot_rounds,
     plot_sparsity,
     plot_stumps,
@@ -65,6 +68,7 @@ __all__ = [
     "ColumnFacts",
     "Compared",
     "Comparison",
+    "Confusion",
     "Curves",
     "DataFacts",
     "Degrees",
@@ -84,6 +88,7 @@ __all__ = [
     "Reliability",
     "ResidualPlot",
     "Ridges",
+    "RocCurves",
     "Rounds",
     "Shown",
     "Sparsity",
@@ -98,6 +103,7 @@ __all__ = [
     "get_description",
     "leading_directions",
     "plot_bound",
+    "plot_confusion",
     "plot_curves",
     "plot_degrees",
     "plot_directions",
@@ -112,6 +118,7 @@ __all__ = [
     "plot_reliability",
     "plot_residuals",
     "plot_roc",
+    "plot_roc_curves",
     "plot_rounds",
     "plot_sparsity",
     "plot_stumps",

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from gpukfl.core._array import is_array, to_host
+from gpukfl.inspection._class_panels import Confusion, RocCurves
 from gpukfl.inspection._description import Described, Description, get_description
 from gpukfl.inspection._held_out import Predictions, Reliability, ResidualPlot
 from gpukfl.inspection._panels import (
@@ -384,6 +385,24 @@ def plot_reliability(
 ) -> Any:
     """Draw observed shares of classes against predicted probabilities."""
     return _plot(of, Reliability, ax, figsize)
+
+
+@_document(
+    "no ROC curve is known, or all held-out rows are of one class",
+    ": a classifier, with rows that were held out",
+)
+def plot_roc_curves(of: Described | Description, /, *, ax: Any = None, figsize: Size = None) -> Any:
+    """Draw ROC curves of held-out rows: of the second of two classes, or one versus the rest."""
+    return _plot(of, RocCurves, ax, figsize)
+
+
+@_document(
+    "no confusion matrix is known, or all held-out rows are of one class",
+    ": a classifier, with rows that were held out",
+)
+def plot_confusion(of: Described | Description, /, *, ax: Any = None, figsize: Size = None) -> Any:
+    """Draw what the held-out rows of each class are taken for."""
+    return _plot(of, Confusion, ax, figsize)
 
 
 def plot_roc(

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from gpukfl.inspection._class_panels import Confusion, RocCurves
 from gpukfl.inspection._panels import OUTPUTS, OutputsPanel, Panel
 from gpukfl.inspection._style import (
     BLUE,
@@ -211,7 +212,7 @@ class Reliability(Panel):
         return style_axes(ax)
 
 
-HELD_OUT = (Predictions, ResidualPlot, Reliability)
+HELD_OUT = (Predictions, ResidualPlot, Reliability, RocCurves, Confusion)
 
 
 def split_by_value(values: np.ndarray, /) -> list[np.ndarray]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated, Any, TypedDict
 
 import numpy as np
 
@@ -93,6 +93,14 @@ class MemberTried(Tried):
     log_loss: Annotated[float, AnyValue()] | None
     brier: Annotated[float, AnyValue()] | None
     note: str
+
+
+class MetricTried(TypedDict):
+    """What a member of the leaderboard came to by the metric of the fit."""
+
+    member: str
+    value: Annotated[float, AnyValue()] | None
+    error: Annotated[float, AnyValue()]
 
 
 @dataclass(frozen=True, eq=False)

@@ -45,7 +45,13 @@ from gpukfl.estimators._validation import validate_samples
 from gpukfl.estimators._workers import Workers, check_n_jobs
 from gpukfl.inspection import Description, Names
 from gpukfl.partitioned import Collections, check_places
-from gpukfl.portfolio._attributes import Blended, LaterImportances, MemberTried, OutOfFold
+from gpukfl.portfolio._attributes import (
+    Blended,
+    LaterImportances,
+    MemberTried,
+    MetricTried,
+    OutOfFold,
+)
 from gpukfl.portfolio._blend import TRANSFORMS, choose_transform, rows_with_weight
 from gpukfl.portfolio._description import (
     describe,
@@ -76,9 +82,11 @@ from gpukfl.portfolio._members import (
     make_members,
     prediction_limits,
 )
+from gpukfl.portfolio._metrics import check_metric, find_metric
 from gpukfl.portfolio._precedent import KNOWN_FOLDS, Precedent
 from gpukfl.portfolio._refit import BESIDE, Refit, choose_refit, fit_members_to_all, refit_members
 from gpukfl.portfolio._repeats import learn_seen_rows
+from gpukfl.portfolio._scored import held_out_scores, read_scored_rows, score_models
 from gpukfl.portfolio._train import MemberTrainer
 from gpukfl.predictor import (
     Blend,
@@ -105,6 +113,7 @@ from gpukfl.tables._training import (
     drop_outliers,
     read_arrays,
 )
+from gpukfl.tables._validation import check_validation_classes, join_validation
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -125,6 +134,7 @@ class HeldOutBlend:
 
     n_features_in_: Annotated[int, Count("n_features")]
     tuning_: list[MemberTried]
+    metric_scores_: Annotated[list[MetricTried], Sometimes()]
     tuning_seconds_: float
     fit_times_: Annotated[list[FitTime], Sometimes()]
     intercept_: Annotated[Array, Doubles("n_targets")]
@@ -288,6 +298,10 @@ class HeldOutBlend:
         self.intercept_ = asarray_like(middle.astype(np.float64), there)
         rows, self.tuning_seconds_ = leaderboard_rows(standings, self.seen_rows_)
         self.tuning_ = cast("list[MemberTried]", rows)
+        vars(self).pop("metric_scores_", None)  # of another fit
+        if trainer.metric is not None:
+            groups = self.out_of_fold_.groups
+            self.metric_scores_ = held_out_scores(trainer.metric, standings, groups)
         run.lap("weights")
         _ask_in_time(
             trainer,
@@ -417,6 +431,7 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         refit: bool | str = "auto",
         columns: Mapping[str, str] | None = None,
         impute: str = "median",
+        metric: str = "auto",
         max_time: float | None = None,
         random_state: Any = None,
         backend: str | Backend = "auto",
@@ -429,6 +444,7 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         self.refit = refit
         self.columns = columns
         self.impute = impute
+        self.metric = metric
         self.max_time = max_time
         self.random_state = random_state
         self.backend = backend
@@ -451,9 +467,19 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         check_number("n_folds", self.n_folds, kind=numbers.Integral, low=1, also=("auto",))
         check_bool("refit", self.refit, also=("auto", BESIDE))
         check_choice("impute", self.impute, IMPUTE)
+        find_metric(self.metric, classes=is_classifier(self))
         check_choice("target_transform", getattr(self, "target_transform", None), TRANSFORMS)
         check_number("max_time", self.max_time, low=0, low_allowed=False, also=(None,))
         check_n_jobs(self.n_jobs)
+
+    def _learn_validated(
+        self, X: Any, y: Any, sample_weight: Any, given: GivenRelations, validation: Any
+    ) -> Self:
+        """Fit to rows that are judged by others, where such are given."""
+        if validation is None:
+            return self._learn(X, y, sample_weight, given)
+        self._check_parameters()  # before anything is read
+        return self._learn(*join_validation(X, y, sample_weight, given, validation))
 
     def _learn(self, X: Any, y: Any, sample_weight: Any, given: GivenRelations) -> Self:
         if has_dask(X, y, sample_weight):
@@ -511,7 +537,7 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         table = infer_schema(X, self.columns, whole) if known is None else known.table
         X = self._read(X, table, seen=known is None)
         with limit_threads(X, X.shape[0], backend.name), contextlib.ExitStack() as stack:
-            samples = self._read_targets(y, X, sample_weight, relations)
+            samples = self._read_samples(y, X, sample_weight, relations)
             place = resolve_place(
                 backend.name, X, dtype=backend.precision(X), work=_WORK * len(samples)
             )
@@ -524,9 +550,10 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
             if known is not None:
                 self.encodings_ = known.keep_levels(self.encodings_)
             run.lap("encodings")
+            fitted = _never_validation(samples)
             self.target_transform_ = choose_transform(
                 known.target_transform if known else getattr(self, "target_transform", None),
-                replace(samples, X=self._finite(samples.X)),
+                replace(fitted, X=self._finite(fitted.X)),
                 run,
             )
             run.lap("target transform")
@@ -569,10 +596,13 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         """Return whether members are fitted to all of these rows in the end."""
         if whole is not None:
             return ""
-        asked, related = self.refit, samples.relations is not None
+        asked, related = self.refit, samples.relations
+        if related is not None and related.is_validation and asked == "auto":
+            return ""  # rows of validation are never fitted, unless the user says so
         if known is not None:
             asked = known.choose_refit(asked, len(trainer.fitter))
-        return choose_refit(asked, trainer, len(samples), trainer.run, related=related)
+        run, are_related = trainer.run, related is not None
+        return choose_refit(asked, trainer, len(samples), run, related=are_related)
 
     def _compute_importances_in(self, trainer: MemberTrainer) -> None:
         """Compute importances within the time of the fit."""
@@ -586,6 +616,17 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
             return self._compute_importances((lambda: 0.0) if over else left)
 
         trainer.stopped = _ask_in_time(trainer, compute) or trainer.stopped
+
+    def _read_samples(
+        self, y: Any, X: Array, sample_weight: Any, relations: Relations | None
+    ) -> Samples:
+        """Read targets and weights, and check that they can be judged."""
+        if is_classifier(self):
+            check_validation_classes(y, relations)
+        samples = self._read_targets(y, X, sample_weight, relations)
+        metric = find_metric(self.metric, classes=is_classifier(self))
+        check_metric(metric, samples, self._n_classes)
+        return samples
 
     def _read(self, X: Any, table: Table | None, *, seen: bool) -> Array:
         """Validate rows, or encode a table, which may have been learned from them."""
@@ -629,13 +670,15 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
             folds = [fold.transform_targets(transform.forward) for fold in folds]
         if self.encodings_ is not None:
             self.encodings_, folds = self.encodings_.learn_on_folds(folds, _draw_seed(run.again()))
-        Y = to_host(samples.Y).astype(np.float64)
-        Y = Y[rows_with_weight(samples)]
+        fitted = _never_validation(samples)
+        Y = to_host(fitted.Y).astype(np.float64)
+        Y = Y[rows_with_weight(fitted)]
         reach = (
             None if count else prediction_limits(Y if transform is None else transform.forward(Y))
         )
         fitter = FoldFitter(folds, judge, run, self.floor_, transform, reach, workers)
-        trainer = MemberTrainer(fitter, run)
+        metric = find_metric(self.metric, classes=is_classifier(self))
+        trainer = MemberTrainer(fitter, run, metric=metric)
         members = self._members(samples, folds[0].inside.X.shape[1], run, known)
         run.lap("encodings")
         trainer.train([replace(one, weighted=weighted) for one in members])
@@ -766,8 +809,17 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
 
     # ------------------------------------------------------------------ what came of it
 
-    def leaderboard(self) -> pd.DataFrame:
+    def leaderboard(self, X: Any = None, y: Any = None, sample_weight: Any = None) -> pd.DataFrame:
         """Return the score, weight and time of every member, best first.
+
+        With rows and their targets, return the scores of the models of the blend on these.
+
+        Parameters
+        ----------
+        X, y : as for `score`, optional
+            Rows with their targets, or the name of the target's column in X.
+        sample_weight : array of shape (n_samples,), optional
+            Weights of these rows, at least 0.
 
         Returns
         -------
@@ -776,15 +828,33 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
             seen, with its standard_error: R² of a regression, averaged over targets, and of
             classes the share of the log loss that is saved; of classes log_loss and brier; weight
             in the blend; seconds; and a note where a member was left out, and of the blend how
-            well rows are predicted that come again, where the fit has copies that tell.
+            well rows are predicted that come again, where the fit has copies that tell. Where
+            `metric` was given it is in front, by its name, and standard_error is its own.
+
+            On given rows: member; weight; and the metric of the fit, if one was given, R², RMSE and
+            MAE, or log loss, ROC AUC, accuracy, balanced accuracy and Brier score. Beside each is
+            its standard error, as the rows are a sample. Members are those with a weight.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If one of X and y is missing, or they are not as the model knows.
 
         Notes
         -----
-        The weights were chosen by the same rows: the score of the blend is a little too good.
+        The weights were chosen by the rows of the fit: there the score of the blend is a little too
+        good. Standard errors are those of the infinitesimal jackknife, over groups where the fit
+        has these; of a scorer of scikit-learn those of 50 bootstrap samples.
         """
         check_is_fitted(self)
+        if X is not None or y is not None:
+            data = read_scored_rows(X, y, sample_weight, "y")
+            return score_models(self, data.X, data.y, data.sample_weight)
         return leaderboard_frame(
-            cast("list[dict[str, Any]]", self.tuning_), classes=is_classifier(self)
+            cast("list[dict[str, Any]]", self.tuning_),
+            classes=is_classifier(self),
+            metric=find_metric(self.metric, classes=is_classifier(self)),
+            scores=vars(self).get("metric_scores_", ()),
         )
 
     def fit_times(self) -> pd.DataFrame:
@@ -838,6 +908,14 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         tags.array_api_support = True
         tags.input_tags.allow_nan = tags.input_tags.string = True
         return tags
+
+
+def _never_validation(samples: Samples) -> Samples:
+    """Return the samples that may be fitted: all but those of a validation."""
+    known = samples.relations
+    if known is None or not known.is_validation:
+        return samples
+    return samples.take(known.training_rows)
 
 
 def _without_record(model: Any) -> Any:

@@ -99,7 +99,12 @@ def greedy_weights(
 
 
 def blend_weights(
-    predictions: Sequence[np.ndarray], loss: Callable[[np.ndarray], float], n: float, /
+    predictions: Sequence[np.ndarray],
+    loss: Callable[[np.ndarray], float],
+    n: float,
+    /,
+    *,
+    steps: int = STEPS,
 ) -> np.ndarray:
     """Return greedy weights, shrunk to equal ones, less so with many rows.
 
@@ -109,6 +114,8 @@ def blend_weights(
         As of `greedy_weights`.
     n : float
         Rows; where they have weights, of so many of equal weight a mean is as certain.
+    steps : int
+        As of `greedy_weights`.
 
     Returns
     -------
@@ -120,7 +127,8 @@ def blend_weights(
     ValueError
         If there is no member, or none has a finite loss.
     """
-    return greedy_weights(predictions, loss, evenness=min(_EVENNESS, _PRIOR_ROWS / max(n, 1.0)))
+    evenness = min(_EVENNESS, _PRIOR_ROWS / max(n, 1.0))
+    return greedy_weights(predictions, loss, steps=steps, evenness=evenness)
 
 
 def _unevenness(counts: np.ndarray, k: int) -> np.ndarray:

@@ -14,6 +14,7 @@ from gpukfl.estimators._run import FitTime
 from gpukfl.inspection import (
     Compared,
     Comparison,
+    Confusion,
     DataFacts,
     Description,
     Directions,
@@ -24,12 +25,16 @@ from gpukfl.inspection import (
     Predictions,
     Reliability,
     ResidualPlot,
+    RocCurves,
     Tuning,
 )
 from gpukfl.inspection._tuning import BLEND
+from gpukfl.portfolio._attributes import MetricTried
 from gpukfl.portfolio._folds import HeldOutLoss, LogLoss
 from gpukfl.portfolio._importances import joint_groups_text
-from gpukfl.portfolio._train import SETTLED, UNTRIED, Standings
+from gpukfl.portfolio._metrics import METRICS, TITLES, Metric, find_metric
+from gpukfl.portfolio._scored import lead_by_metric, score_facts
+from gpukfl.portfolio._train import SAME, SETTLED, UNTRIED, Standings
 from gpukfl.predictor import SeenRows
 from gpukfl.tables._schema import columns_text, data_facts
 
@@ -41,6 +46,9 @@ if TYPE_CHECKING:
 # ----------------------------------------------------------------------------- leaderboard
 
 # What every member came to, as plain values and as a frame.
+
+
+COMPARED = "for comparison alone: not asked for"  # of members that are not blended
 
 
 def leaderboard_rows(
@@ -60,7 +68,7 @@ def leaderboard_rows(
                 "member": entry.member.name,
                 "weight": weights.get(entry.member.name, 0.0),
                 **_prediction_scores(standings.judge, known),
-                "note": entry.note or entry.remark,
+                "note": entry.note or entry.remark or ("" if entry.member.blended else COMPARED),
                 "seconds": entry.seconds,
                 "chosen": False,
             }
@@ -88,19 +96,29 @@ def _prediction_scores(judge: HeldOutLoss, predicted: np.ndarray | None) -> dict
     losses = judge.losses(predicted)
     if isinstance(judge, LogLoss):
         log_loss = float(losses.sum() / judge.weights.sum())
-        found = {"log_loss": log_loss, "brier": judge.brier(predicted)}
+        value = METRICS["brier"].value(judge.truth, predicted, judge.weights)
+        found = {"log_loss": log_loss, "brier": value}
     scores = {"score": judge.score(losses), "standard_error": judge.standard_error(losses)}
     return scores | found
 
 
-def leaderboard_frame(rows: list[dict[str, Any]], /, *, classes: bool) -> pd.DataFrame:
-    """Return the leaderboard as a frame, best first."""
+def leaderboard_frame(
+    rows: list[dict[str, Any]],
+    /,
+    *,
+    classes: bool,
+    metric: Metric | None = None,
+    scores: Sequence[MetricTried] = (),
+) -> pd.DataFrame:
+    """Return the leaderboard as a frame, best first: by the score, or by the metric of the fit."""
     import pandas as pd
 
     more = ["log_loss", "brier"] if classes else []
     columns = ["member", "score", "standard_error", *more, "weight", "seconds", "note"]
     frame = pd.DataFrame(rows)[columns].astype({"score": float})
     frame["standard_error"] = frame["standard_error"].where(frame["score"].notna())
+    if metric is not None:
+        return lead_by_metric(frame, metric, scores)
     return frame.sort_values("score", ascending=False, kind="stable", ignore_index=True)
 
 
@@ -120,12 +138,14 @@ def fit_times_frame(times: Sequence[FitTime], /, *, later: str) -> pd.DataFrame:
 # What a portfolio says of itself: whose the prediction is.
 
 
+_WHOLE = 1e-6  # near which multiples of the smallest weight are whole
 _COVERAGE = 0.9  # of the intervals that are drawn
 _NOTE = (
     "Importances are of rows that the models have not seen; their errors are those of these rows "
     "as a sample."
 )
-_NO_FAULTS = ("clearly behind", SETTLED)  # ends of what is noted of members that would not help
+# Ends of what is noted of members that would not help
+_NO_FAULTS = ("clearly behind", "clearly worse", SETTLED, COMPARED)
 _SIMPLE = {"linear": "linear model", "trees": "boosted trees"}  # members that others know
 _TOO_GOOD = (
     "Each member was judged by rows that its fits had not seen. The weights of the blend were "
@@ -153,12 +173,7 @@ def describe(e: Any, names: Names, /) -> Description:
             of = f" of {one.name}, {one.weight:.0%} of the blend".replace("%", " %")
             panels.append(_make_directions(e, names.features, directions, one.sees, of))
             break
-    scored = sorted((t for t in e.tuning_ if t["score"] is not None), key=lambda t: -t["score"])
-    scores, errors, weights = (
-        np.array([t[key] for t in scored]) for key in ("score", "standard_error", "weight")
-    )
-    members = tuple(trial["member"] for trial in scored)
-    panels.append(Leaderboard(members, scores, errors, weights, _SCORES[is_classifier(e)]))
+    panels.append(_make_leaderboard(e))
     if e.out_of_fold_.is_complete:
         panels += _class_panels(e) if is_classifier(e) else _regression_panels(e, names.outputs)
     return Description(
@@ -168,7 +183,7 @@ def describe(e: Any, names: Names, /) -> Description:
         place=e.place_,
         ended=status_text(e.status_),
         columns="" if known is None else columns_text(known.table),
-        facts=_blend_facts(e, names, leading),
+        facts=_blend_facts(e, names, leading) | score_facts(e),
         note=_NOTE,
         comparison=_make_comparison(e),
         times=tuple(vars(e).get("fit_times_", ())),
@@ -181,10 +196,30 @@ def describe(e: Any, names: Names, /) -> Description:
             _SCORES[is_classifier(e)],
             along="member",
             cut_short=e.tuning_cut_short_,
-            untried=tuple(t["member"] for t in e.tuning_ if t["note"] in UNTRIED),
+            untried=tuple(t["member"] for t in e.tuning_ if t["note"] == UNTRIED),
             of="member",
         ),
     )
+
+
+def _make_leaderboard(e: Any) -> Leaderboard:
+    """Return the panel of members, by the score or by the metric of the fit."""
+    metric = find_metric(e.metric, classes=is_classifier(e))
+    known = vars(e).get("metric_scores_", ()) if metric is not None else ()
+    trials, title = list(e.tuning_), _SCORES[is_classifier(e)]
+    if metric is not None and known:
+        trials = [
+            trial | {"score": one["value"], "standard_error": one["error"]}
+            for trial, one in zip(trials, known, strict=True)
+        ]
+        title = TITLES.get(metric.name, metric.name)
+    sign = 1.0 if known and metric is not None and not metric.greater_is_better else -1.0
+    scored = sorted((t for t in trials if t["score"] is not None), key=lambda t: sign * t["score"])
+    scores, errors, weights = (
+        np.array([t[key] for t in scored]) for key in ("score", "standard_error", "weight")
+    )
+    members = tuple(trial["member"] for trial in scored)
+    return Leaderboard(members, scores, errors, weights, title)
 
 
 def _blend_facts(e: Any, names: Names, leading: list[Any]) -> dict[str, Any]:
@@ -242,7 +277,8 @@ def _describe_data(e: Any, names: Names) -> DataFacts:
 def _member_warnings(e: Any) -> list[str]:
     """Return warnings of members that could not do what they should."""
     members = [trial for trial in e.tuning_ if not trial["chosen"]]
-    left = [t for t in members if t["note"] and not t["note"].endswith(_NO_FAULTS)]
+    noted = [t for t in members if t["note"] and not t["note"].startswith(SAME)]
+    left = [t for t in noted if not t["note"].endswith(_NO_FAULTS)]
     left = [t for t in left if not any(t["note"] in one for one in e.warnings_)]  # told by them
     found = [f"The member {trial['member']}: {trial['note']}." for trial in left]
     if not is_classifier(e) and not e.uncertainty_.can_cover(_COVERAGE):
@@ -279,7 +315,10 @@ def _regression_panels(e: Any, outputs: tuple[str, ...]) -> list[Panel]:
 
 
 def _class_panels(e: Any) -> list[Panel]:
-    """Return the panel of reliability on held-out rows."""
+    """Return panels of probabilities and of mistakes on held-out rows."""
     kept = e.out_of_fold_
-    codes = np.argmax(kept.truth, axis=1)
-    return [Reliability(kept.predicted, codes, tuple(map(str, e.classes_.tolist())))]
+    of = kept.predicted, np.argmax(kept.truth, axis=1), tuple(map(str, e.classes_.tolist()))
+    counts = kept.weights / kept.weights[kept.weights > 0].min()
+    whole = np.abs(counts - np.rint(counts)).max() < _WHOLE  # as of rows with copies
+    weights = np.rint(counts) if whole else kept.weights
+    return [Reliability(*of), RocCurves(*of, weights), Confusion(*of, weights)]

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from gpukfl.core._array import Array, array_namespace, asarray_like, get_device, to_host
 from gpukfl.core._places import Backend
-from gpukfl.estimators._base import ArrayRegressor, predict_finite
+from gpukfl.core._warnings import keep_warnings
+from gpukfl.estimators._base import ArrayRegressor, predict_finite, restore_on_error
 from gpukfl.estimators._classifier import CLASS_WEIGHT, LabelClassifier
 from gpukfl.estimators._dask import run_on_data_device
 from gpukfl.portfolio._base import AutoBase
 from gpukfl.portfolio._sets import ClassScores
 from gpukfl.portfolio._uncertainty import Uncertainty
 from gpukfl.predictor import check_finite_prediction
+from gpukfl.tables._relations import GivenRelations
 
 _BLOCK = 50_000  # rows for which intervals are made at once
 _PARAMETERS = """
@@ -52,6 +54,14 @@ _PARAMETERS = """
     impute : {"median", "model"}, default="median"
         What stands for missing numbers of a table: medians, or what kernel ridge regression tells
         from the other columns, learned in each fold; trees see the gaps themselves.
+    metric : str, default="auto"
+        What weighs the blend and heads the leaderboard: "r2", "rmse" or "mae" of a regression;
+        "log_loss", "roc_auc", "accuracy", "balanced_accuracy" or "brier" of classes; or the name of
+        a scorer of scikit-learn, of which labels are 0, 1, ... and the second of two the positive
+        one. "auto" is the squared error of targets in units of their deviations, or the log loss.
+        Which members are left early, the temperature and importances go by these in any case. A
+        metric with plateaus is joined by a hundredth of them, each in units of what it is for the
+        best constant predictions.
     max_time : float or None, default=None
         Seconds for everything. Each member has its share of what is left; of many rows it is fitted
         to as many as that is enough for.
@@ -93,6 +103,8 @@ _ATTRIBUTES = """
         Mean of the targets.
     tuning_ : list of dict
         The leaderboard as plain values.
+    metric_scores_ : list of dict
+        The metric of every member and its standard error, where `metric` was given.
     tuning_seconds_ : float
         That the members took.
     fit_times_ : list of dict
@@ -189,6 +201,7 @@ class AutoRegressor(ArrayRegressor, AutoBase):
         refit: bool | str = "auto",
         columns: Mapping[str, str] | None = None,
         impute: str = "median",
+        metric: str = "auto",
         target_transform: str | None = "auto",
         max_time: float | None = None,
         random_state: Any = None,
@@ -203,6 +216,7 @@ class AutoRegressor(ArrayRegressor, AutoBase):
             refit=refit,
             columns=columns,
             impute=impute,
+            metric=metric,
             max_time=max_time,
             random_state=random_state,
             backend=backend,
@@ -210,6 +224,62 @@ class AutoRegressor(ArrayRegressor, AutoBase):
             verbose=verbose,
         )
         self.target_transform = target_transform
+
+    @restore_on_error
+    @keep_warnings
+    @run_on_data_device
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        groups: Any = None,
+        time: Any = None,
+        gap: Any = None,
+        cv: Any = None,
+        validation: Any = None,
+    ) -> Self:
+        """Fit to one or many targets.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+            Real data: NumPy, CuPy, torch, a frame, or a NumPy memory map.
+        y : array of shape (n_samples,) or (n_samples, n_targets)
+            Finite real targets.
+        sample_weight : array of shape (n_samples,), optional
+            Weights, at least 0; a common factor changes nothing, and an integer weight counts as
+            so many copies of the sample, which are held out together.
+        groups : array of shape (n_samples,), or str, optional
+            Groups of samples, or the name of the column of a frame that holds them. All samples of
+            a group are held out together, wherever some are.
+        time : array of shape (n_samples,), or str, optional
+            Numbers or dates, or the name of their column. Held-out samples come after those that
+            are fitted.
+        gap : float or timedelta, optional
+            How long before held-out samples none is fitted, in units of `time`.
+        cv : splitter of scikit-learn, or pairs of indices, optional
+            Which samples are fitted and held out, in place of folds drawn by lot.
+        validation : tuple (X, y) or (X, y, sample_weight), optional
+            Other samples, which judge members in place of folds: weights, probabilities, intervals
+            and importances come from them. No model is fitted to them, unless `refit` is given.
+            Not with `groups`, `time` or `cv`, nor with Dask.
+
+        Returns
+        -------
+        self
+            Fitted.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the data or a parameter is not as described; the model is left as it was.
+        RuntimeError
+            If the backend is not available.
+        """
+        given = GivenRelations(groups, time, gap, cv)
+        return self._learn_validated(X, y, sample_weight, given, validation)
 
     def _keep_uncertainty(self, rng: np.random.RandomState, max_time: float | None, /) -> None:
         kept = self.out_of_fold_
@@ -352,6 +422,62 @@ class AutoClassifier(LabelClassifier, AutoBase):
         yield from super()._rules()
         yield "scores of classes", self.class_scores_.is_sound
         yield "a positive temperature", self.temperature_ > 0
+
+    @restore_on_error
+    @keep_warnings
+    @run_on_data_device
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        groups: Any = None,
+        time: Any = None,
+        gap: Any = None,
+        cv: Any = None,
+        validation: Any = None,
+    ) -> Self:
+        """Fit to class labels.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+            Real data: NumPy, CuPy, torch, a frame, or a NumPy memory map.
+        y : array of shape (n_samples,)
+            Labels of any type that sorts.
+        sample_weight : array of shape (n_samples,), optional
+            Weights, at least 0; a common factor changes nothing, and an integer weight counts as
+            so many copies of the sample, which are held out together.
+        groups : array of shape (n_samples,), or str, optional
+            Groups of samples, or the name of the column of a frame that holds them. All samples of
+            a group are held out together, wherever some are.
+        time : array of shape (n_samples,), or str, optional
+            Numbers or dates, or the name of their column. Held-out samples come after those that
+            are fitted.
+        gap : float or timedelta, optional
+            How long before held-out samples none is fitted, in units of `time`.
+        cv : splitter of scikit-learn, or pairs of indices, optional
+            Which samples are fitted and held out, in place of folds drawn by lot.
+        validation : tuple (X, y) or (X, y, sample_weight), optional
+            Other samples, which judge members in place of folds: weights, probabilities, intervals
+            and importances come from them. No model is fitted to them, unless `refit` is given.
+            Not with `groups`, `time` or `cv`, nor with Dask.
+
+        Returns
+        -------
+        self
+            Fitted.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the data or a parameter is not as described; the model is left as it was.
+        RuntimeError
+            If the backend is not available.
+        """
+        given = GivenRelations(groups, time, gap, cv)
+        return self._learn_validated(X, y, sample_weight, given, validation)
 
     @run_on_data_device
     def predict_proba(self, X: Any) -> Array:

@@ -146,11 +146,6 @@ class LogLoss(HeldOutLoss):
         likeliest = self._true_probabilities(predicted)[self.weights > 0] > _LIKELIEST
         return bool(np.all(likeliest)) and self._leaves(predicted, _SETTLED_CLASSES)
 
-    def brier(self, predicted: np.ndarray, /) -> float:
-        """Weighted mean of the squared distances of probabilities from the indicators."""
-        squares = np.sum((self.truth - predicted) ** 2, axis=1)
-        return float(self.weights @ squares / self.weights.sum())
-
 
 def held_out_loss(truth: np.ndarray, weights: np.ndarray, /, *, classes: bool) -> HeldOutLoss:
     """Return what judges predictions of targets, or of classes."""

@@ -27,6 +27,7 @@ from gpukfl.portfolio._budget import FURTHER, Affordable, Budget, Clock
 from gpukfl.portfolio._fold_fits import FoldFit, FoldFitter, MemberResult
 from gpukfl.portfolio._folds import HeldOutLoss, LogLoss
 from gpukfl.portfolio._members import Member, clone_with_steps, n_steps
+from gpukfl.portfolio._metrics import Metric, metric_weights
 from gpukfl.predictor import apply_temperature
 
 # ------------------------------------------------------------------------------- standings
@@ -159,10 +160,9 @@ def find_twin(member: Member, finished: Iterable[MemberResult], /) -> str:
 # Members fitted one after the other, until the time is spent or the user interrupts.
 
 
-SETTLED = "not begun: those before leave nothing to explain"
-_TOO_SLOW = "not begun: too slow for the time left"
-_TOO_LATE = "not begun: no time is left"
-UNTRIED = _TOO_SLOW, _TOO_LATE  # notes of members that there was no time to try
+SETTLED = "skipped: the blend is already as good as it can be"
+SAME = "skipped: same settings as"
+UNTRIED = "skipped: would exceed max_time"
 _COMPARED = 2  # members of ours that have finished, before the best of all goes on
 _GOING_ON, _WORTH_IT = 0.8, 2  # share of the time that is left then; times as many rows
 # A twentieth of so many rows is fitted first. More rows of what is behind, and no help, would gain
@@ -196,6 +196,8 @@ class MemberTrainer:
         Whether the best of the first members had its turn to go on.
     least_tried : float
         The smallest loss of a fit to few rows, of those that came before.
+    metric : Metric, optional
+        What weighs the blend in the end, in place of the loss.
     """
 
     fitter: FoldFitter
@@ -207,6 +209,7 @@ class MemberTrainer:
     cut_short: bool = False
     went_on: bool = False
     least_tried: float = np.inf
+    metric: Metric | None = None
 
     def __post_init__(self) -> None:
         self.standings = Standings(self.fitter.judge)
@@ -246,6 +249,20 @@ class MemberTrainer:
             notes = "; ".join(f"{one.member.name}: {one.note}" for one in failed)
             msg = f"expected a member that can be fitted, got none ({notes})"
             raise RuntimeError(msg)
+        if self.metric is not None:
+            self._weigh_by(self.metric)
+
+    def _weigh_by(self, metric: Metric) -> None:
+        """Set the weights of the blend by a metric, unless the user interrupts."""
+        outputs = [one.outputs for one in self.standings.finished]
+        left = self.run.remaining_seconds
+        try:
+            found = metric_weights(metric, self.standings.judge, outputs, left)
+        except KeyboardInterrupt:
+            self.stopped, found = True, None
+        if found is not None:
+            self.standings.weights = found
+        self.run.lap("weights")
 
     def _enter(self, member: Member, clock: Clock) -> None:
         """Fit a member to the folds, and add what it has come to."""
@@ -284,7 +301,7 @@ class MemberTrainer:
 
     def _retry(self) -> None:
         """Retry members that were too slow for their share, with all remaining time."""
-        for entry in [one for one in self.standings.entries if one.note == _TOO_SLOW]:
+        for entry in [one for one in self.standings.entries if one.note == UNTRIED]:
             left = self.budget.remaining_seconds
             if left is None or self.stopped or self.budget.is_over:
                 return
@@ -331,14 +348,14 @@ class MemberTrainer:
         standings = self.standings
         if standings.finished and self.budget.is_late(member):
             self.cut_short = True
-            return _TOO_LATE
+            return UNTRIED
         if member.reference:
             return ""
         if standings.is_of_no_use(member.like):
-            return f"not begun: {member.like} is clearly behind"
+            return f"skipped: {member.like}, which is similar, is clearly worse"
         twin = find_twin(member, standings.finished)
         if twin:
-            return f"not begun: {twin} is the same"
+            return f"{SAME} {twin}"
         settled = standings.finished and standings.judge.is_settled(standings.blend)
         return SETTLED if settled else ""
 
@@ -352,7 +369,7 @@ class MemberTrainer:
         member = entry.member
         found = affordable or self.budget.affordable(member, clock, self.standings.finished)
         if found.is_too_slow:
-            entry.note, self.cut_short = _TOO_SLOW, True
+            entry.note, self.cut_short = UNTRIED, True
             return
         if found.steps is not None:
             estimator = clone_with_steps(member.estimator, found.steps)

@@ -50,6 +50,7 @@ class GivenRelations(NamedTuple):
     time: Any = None
     gap: Any = None
     cv: Any = None
+    n_training: int | None = None  # first rows, which are fitted; those after them are validation
 
     @property
     def is_empty(self) -> bool:
@@ -88,8 +89,8 @@ class GivenRelations(NamedTuple):
         return {
             part: repr(value) if part == "gap" or isinstance(value, str) else part
             for part, value in self._asdict().items()
-            if value is not None
-        }
+            if value is not None and part != "n_training"
+        } | ({} if self.n_training is None else {"validation": "validation"})
 
 
 NOTHING_GIVEN = GivenRelations()
@@ -170,12 +171,15 @@ class Relations:
         How long before the rows that are held out no row is fitted.
     sides : host array of int8, shape (n, K), or None
         On which side of each given split a row is: 1 is fitted, 2 is held out, 0 is neither.
+    is_validation : bool
+        Whether what is held out is never fitted, also not in the end.
     """
 
     groups: np.ndarray | None = None
     times: np.ndarray | None = None
     gap: float = 0.0
     sides: np.ndarray | None = None
+    is_validation: bool = False
 
     @classmethod
     def read(cls, given: GivenRelations, X: Any, y: Any, n: int, /) -> Relations | None:
@@ -200,7 +204,10 @@ class Relations:
             times, are_dates = _read_times(given.time, X, n)
             gap = _read_gap(given.gap, are_dates)
         sides = None if given.cv is None else _read_splits(given.cv, y, groups, n)
-        return cls(groups, times, gap, sides)
+        if given.n_training is not None:
+            sides = np.where(np.arange(n) < given.n_training, _TRAINING, _HELD_OUT)
+            sides = sides.astype(np.int8)[:, None]
+        return cls(groups, times, gap, sides, given.n_training is not None)
 
     def __len__(self) -> int:
         return len(next(one for one in (self.groups, self.times, self.sides) if one is not None))
@@ -230,6 +237,13 @@ class Relations:
         """How many splits were given."""
         return 0 if self.sides is None else self.sides.shape[1]
 
+    @property
+    def training_rows(self) -> np.ndarray:
+        """The rows that may be fitted: all but those of a validation."""
+        if not self.is_validation or self.sides is None:
+            return np.arange(len(self))
+        return np.flatnonzero(self.sides[:, 0] == _TRAINING)
+
     def check(self) -> None:
         """Check that rows can be held out.
 
@@ -251,6 +265,10 @@ class Relations:
             raise ValueError(self._nothing_left())
 
     def _nothing_left(self) -> str:
+        if self.is_validation:
+            return (
+                f"expected {_FEWEST} rows to fit, and one of validation, with targets and weights"
+            )
         if self.times is None:
             return f"expected splits of cv with {_FEWEST} rows to fit and one held out, got none"
         if self.groups is not None:

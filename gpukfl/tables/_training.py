@@ -96,7 +96,7 @@ class Dataset:
     class_order: tuple[str, ...] = ()
 
     def __len__(self) -> int:
-        return _length(self.X)
+        return n_rows_of(self.X)
 
     def take(self, rows: np.ndarray, n: int, why: str, /) -> Dataset:
         """Return the data set of some of the n rows."""
@@ -207,7 +207,7 @@ def _relate(X: Any, y: Any, sample_weight: Any, given: GivenRelations) -> Datase
     if given.is_empty:
         return Dataset(X, y, sample_weight)
     X, given, beside = split_relation_columns(X, given)
-    relations = Relations.read(given, X, y, _length(X))
+    relations = Relations.read(given, X, y, n_rows_of(X))
     return Dataset(X, y, sample_weight, relations=relations, beside=beside)
 
 
@@ -267,9 +267,9 @@ def _check_lengths(X: Any, y: Any, sample_weight: Any) -> None:
     if X is None or y is None:
         msg = f"expected X and y, got None for the {'data X' if X is None else 'target y'}"
         raise ValueError(msg)
-    sizes = [_length(X), _length(y)]
+    sizes = [n_rows_of(X), n_rows_of(y)]
     if sample_weight is not None and not np.isscalar(sample_weight):
-        sizes.append(_length(sample_weight))
+        sizes.append(n_rows_of(sample_weight))
     if len(set(sizes)) > 1:
         msg = (
             "Found input variables with inconsistent numbers of samples: expected as many targets "
@@ -280,7 +280,7 @@ def _check_lengths(X: Any, y: Any, sample_weight: Any) -> None:
         check_size(tuple(getattr(X, "shape", (0,))), _FEWEST)
 
 
-def _length(x: Any, /) -> int:
+def n_rows_of(x: Any, /) -> int:
     """Count the rows of an array, a frame or a list."""
     return int(x.shape[0]) if hasattr(x, "shape") and x.shape else len(x)
 

@@ -26,7 +26,7 @@ from portfolio_cases import (
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import Ridge
-from sklearn.metrics import log_loss, r2_score
+from sklearn.metrics import brier_score_loss, log_loss, r2_score
 
 import gpukfl
 from gpukfl import HKRRRegressor
@@ -37,6 +37,8 @@ from gpukfl.portfolio import _members as _candidates
 from gpukfl.portfolio._folds import SquaredError
 from gpukfl.portfolio._members import MemberCandidate
 from gpukfl.portfolio._refit import choose_refit
+
+CLASS_PANELS = ["reliability", "roc", "confusion"]
 
 # ---------------------------------------------------------------------- the blend
 
@@ -86,7 +88,8 @@ def test_what_is_like_a_member_that_is_clearly_behind_is_not_begun(monkeypatch, 
     told = notes(regressor(members=None).fit(X, Y))
     left = "left after 2 of 3 folds: clearly behind" if behind == "left" else ""
     assert told["first"] == left
-    assert told["second"] == ("not begun: first is clearly behind" if behind else "")
+    skipped = "skipped: first, which is similar, is clearly worse"
+    assert told["second"] == (skipped if behind else "")
 
 
 def test_a_member_that_is_named_is_tried_to_the_end(monkeypatch):
@@ -273,9 +276,8 @@ def test_probabilities_are_mixed():
     kept, board = model.out_of_fold_, model.leaderboard().set_index("member")
     expected = log_loss(kept.truth.argmax(axis=1), kept.predicted)
     assert board.loc["blend", "log_loss"] == pytest.approx(expected)
-    assert board.loc["blend", "brier"] == pytest.approx(
-        np.mean(np.sum((kept.truth - kept.predicted) ** 2, axis=1))
-    )
+    expected = brier_score_loss(kept.truth.argmax(axis=1), kept.predicted)
+    assert board.loc["blend", "brier"] == pytest.approx(expected)
 
 
 def test_a_class_that_a_fold_has_not_seen_is_likely_to_nobody():
@@ -508,7 +510,7 @@ def test_it_is_drawn_and_reported(make, y, tmp_path):
     model = make(members=["linear", "bkernn"]).fit(X, y)
     model.plot().draw_without_rendering()
     names = [panel.name for panel in model.describe().panels]
-    held_out = ["predictions", "residuals"] if make is regressor else ["reliability"]
+    held_out = ["predictions", "residuals"] if make is regressor else CLASS_PANELS
     assert names[-len(held_out) :] == held_out
     shown = [label.get_text() for label in model.plot("leaderboard").get_yticklabels()]
     assert {label.split(" (")[0] for label in shown} == {"linear", "bkernn", "trees", "blend"}

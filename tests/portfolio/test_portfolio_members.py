@@ -78,7 +78,7 @@ def test_where_nothing_is_left_to_explain_no_member_is_begun(monkeypatch, make, 
     monkeypatch.setattr(_candidates, "CANDIDATES", rows)
     kind, y = (classifier, TWO) if of_classes else (regressor, Y)
     model = kind(members=None).fit(X, y)
-    begun = "not begun: those before leave nothing to explain"
+    begun = "skipped: the blend is already as good as it can be"
     assert notes(model)["linear"] == (begun if settled else "")
     assert "linear" not in " ".join(model._describe_columns(None, "y").warnings)
     seconds = dict(zip(*(model.leaderboard()[key] for key in ("member", "seconds")), strict=True))
@@ -286,7 +286,7 @@ def test_rows_that_say_how_long_all_take_are_fitted_once(rng, monkeypatch):
         model = regressor(members=None, n_folds=1, max_time=0.6).fit(rows, np.sin(rows[:, 0]))
     assert Slow.sizes == [800]  # nor is another begun that would take as long
     assert notes(model)["slow"] == "scored by fits to 800 rows for want of time"
-    assert notes(model)["late"] == "not begun: no time is left"
+    assert notes(model)["late"] == "skipped: would exceed max_time"
 
 
 class Compiled(KernelRidgeRegressor):
@@ -317,7 +317,7 @@ def test_a_quick_member_that_is_named_is_begun_after_a_slow_one(rng):
     members = [("slow", Slow(0.5)), "linear"]
     with pytest.warns(ConvergenceWarning):
         model = regressor(members=members, n_folds=1, max_time=0.9).fit(rows, rows[:, 0])
-    assert "not begun" not in notes(model)["linear"]
+    assert "skipped" not in notes(model)["linear"]
 
 
 def test_where_time_is_limited_those_that_take_many_rows_are_first():

@@ -32,7 +32,7 @@ def test_what_another_has_chosen_is_not_fitted_again(monkeypatch, rows, twin):
     monkeypatch.setattr(_candidates, "CANDIDATES", mine)
     notes = notes_of(AutoRegressor(n_folds=3, random_state=0), rows)
     begun = {name for name, note in notes.items() if "the same" not in note}
-    assert notes[twin] == "not begun: own is the same"
+    assert notes[twin] == "skipped: same settings as own"
     assert begun >= {"standard", "robust", "smooth", "own"} - {twin}
 
 

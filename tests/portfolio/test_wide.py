@@ -168,7 +168,7 @@ def test_the_first_member_of_ours_may_take_all_that_is_left(monkeypatch, each, b
     model = AutoRegressor(names, max_time=900.0, n_folds=2, random_state=0).fit(X[:, :6], Y)
     notes = {trial["member"]: trial["note"] for trial in model.tuning_}
     assert (notes["selection"] == "") == begun
-    late = "not begun: too slow for the time left"
+    late = "skipped: would exceed max_time"
     assert begun or (notes["selection"], notes["bkernn"]) == (late, late)
 
 

@@ -1,0 +1,451 @@
+"""Metrics by their names: what weighs a blend on request, and judges its models."""
+
+from __future__ import annotations
+
+import functools
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.metrics import get_scorer, get_scorer_names
+
+from gpukfl.core._array import to_host
+from gpukfl.core._checks import suggest
+from gpukfl.core._warnings import warn
+from gpukfl.estimators._samples import Samples
+from gpukfl.portfolio._blend import STEPS, blend_weights
+from gpukfl.portfolio._folds import HeldOutLoss, LogLoss
+
+# ------------------------------------------------------------------------------ definitions
+
+# Each returns its value, and of every row what it adds to the value's deviation from that of all
+# rows there are: the influences, whose squares sum to the squared standard error.
+
+
+Measured = tuple[float, np.ndarray]
+_CLOSEST = np.finfo(np.float64).eps  # to 0, of a probability whose logarithm is taken
+
+
+def _mean(losses: np.ndarray, weights: np.ndarray) -> Measured:
+    """Return the weighted mean of numbers (n,)."""
+    shares = weights / weights.sum()
+    value = float(shares @ losses)
+    return value, shares * (losses - value)
+
+
+def r2(truth: np.ndarray, predicted: np.ndarray, weights: np.ndarray, /) -> Measured:
+    """R², averaged over targets."""
+    squares = (truth - predicted) ** 2
+    spread = (truth - np.average(truth, axis=0, weights=weights)) ** 2
+    error, total = weights @ squares, weights @ spread
+    varies = (total > 0) & (np.ptp(truth, axis=0) > 0)
+    left = error / np.where(varies, total, 1.0)
+    values = np.where(varies, 1.0 - left, np.where(error > 0, 0.0, 1.0))
+    scaled = (squares - left * spread) / np.where(varies, total, np.inf)
+    return float(values.mean()), -weights * scaled.mean(axis=1)
+
+
+def rmse(truth: np.ndarray, predicted: np.ndarray, weights: np.ndarray, /) -> Measured:
+    """Root of the mean squared error, averaged over targets."""
+    shares = weights / weights.sum()
+    squares = (truth - predicted) ** 2
+    means = shares @ squares
+    roots = np.sqrt(means)
+    slopes = 0.5 / np.where(roots > 0, roots, np.inf)
+    return float(roots.mean()), shares * ((squares - means) * slopes).mean(axis=1)
+
+
+def mae(truth: np.ndarray, predicted: np.ndarray, weights: np.ndarray, /) -> Measured:
+    """Mean absolute error, averaged over targets."""
+    return _mean(np.abs(truth - predicted).mean(axis=1), weights)
+
+
+def log_loss(truth: np.ndarray, predicted: np.ndarray, weights: np.ndarray, /) -> Measured:
+    """Mean of the negative logarithm of the true class's probability."""
+    of_true = np.clip(np.sum(truth * predicted, axis=1), _CLOSEST, 1.0 - _CLOSEST)
+    return _mean(-np.log(of_true), weights)
+
+
+def accuracy(truth: np.ndarray, predicted: np.ndarray, weights: np.ndarray, /) -> Measured:
+    """Share of rows whose true class has the largest probability."""
+    hits = np.argmax(predicted, axis=1) == np.argmax(truth, axis=1)
+    return _mean(hits.astype(np.float64), weights)
+
+
+def balanced_accuracy(truth: np.ndarray, predicted: np.ndarray, weights: np.ndarray, /) -> Measured:
+    """Mean over classes of the share of their rows that are classified correctly."""
+    codes = np.argmax(truth, axis=1)
+    hits = (np.argmax(predicted, axis=1) == codes).astype(np.float64)
+    totals = weights @ truth
+    there = totals > 0
+    recalls = ((weights * hits) @ truth) / np.where(there, totals, 1.0)
+    parts = weights * (hits - recalls[codes]) / np.where(there, totals, np.inf)[codes]
+    return float(recalls[there].mean()), parts / np.count_nonzero(there)
+
+
+def brier(truth: np.ndarray, predicted: np.ndarray, weights: np.ndarray, /) -> Measured:
+    """Mean squared error of the second of two classes' probability; of more the sum over them."""
+    squares = np.sum((truth - predicted) ** 2, axis=1)
+    return _mean(0.5 * squares if truth.shape[1] == 2 else squares, weights)
+
+
+def roc_auc(truth: np.ndarray, predicted: np.ndarray, weights: np.ndarray, /) -> Measured:
+    """Area under the ROC curve of the second of two classes; of more the mean, one versus rest.
+
+    NaN where no class has rows beside others.
+    """
+    count = truth.shape[1]
+    asked = [1] if count == 2 else range(count)
+    found = [
+        _area(truth[:, k] > 0, predicted[:, k], weights)
+        for k in asked
+        if 0 < np.count_nonzero(truth[:, k]) < len(truth)
+    ]
+    if not found:
+        return np.nan, np.full(len(truth), np.nan)
+    values, influences = zip(*found, strict=True)
+    return float(np.mean(values)), np.mean(influences, axis=0)
+
+
+def _area(is_true: np.ndarray, scores: np.ndarray, weights: np.ndarray) -> Measured:
+    """Return the area under the curve by ranks, where ties count half (DeLong's placements)."""
+    _, rank = np.unique(scores, return_inverse=True)
+    rank = rank.reshape(-1)
+    own = [np.bincount(rank, weights * side, rank.max() + 1) for side in (~is_true, is_true)]
+    below, above = np.cumsum(own[0]) - 0.5 * own[0], own[1].sum() - np.cumsum(own[1]) + 0.5 * own[1]
+    totals = own[0].sum(), own[1].sum()
+    if not all(totals):
+        return np.nan, np.full(len(scores), np.nan)
+    places = np.where(is_true, below[rank] / totals[0], above[rank] / totals[1])
+    shares = weights / np.where(is_true, totals[1], totals[0])
+    value = float((shares * places)[is_true].sum())
+    return value, shares * (places - value)
+
+
+# ---------------------------------------------------------------------------------- metrics
+
+
+_DRAWS = 50  # of the bootstrap
+_LEAST_SECONDS, _FEWEST_STEPS = 0.5, 10  # of the choice of weights where time is over
+_REGRESSION, _CLASSES = "regression", "classification"
+_TIE_SHARE = 0.01  # of the smooth loss, in units of what saying the same of every row costs
+
+
+@dataclass(frozen=True, eq=False)
+class Metric:
+    """A metric of held-out predictions, by its name.
+
+    Attributes
+    ----------
+    name : str
+        Of `METRICS`, or of a scorer of scikit-learn.
+    greater_is_better : bool
+        Whether larger values are better. Scorers of errors are negative.
+    task : str
+        "regression", whose predictions (n, t) it takes, or "classification", whose probabilities
+        (n, k) it takes; it makes labels of these itself.
+    is_smooth : bool
+        Whether small changes of predictions change it.
+    measure : callable
+        Value and influences (n,), or NumPy's NaN in their place, of truth, predictions and weights.
+    best : float
+        Of perfect predictions.
+    has_influences : bool
+        Whether `measure` knows them.
+    """
+
+    name: str
+    greater_is_better: bool
+    task: str
+    is_smooth: bool
+    measure: Callable[[np.ndarray, np.ndarray, np.ndarray], Measured]
+    best: float = 0.0
+    has_influences: bool = True
+
+    def value(self, truth: np.ndarray, predicted: np.ndarray, weights: np.ndarray, /) -> float:
+        """Return the metric of predictions (n, t), or of probabilities and indicators (n, k)."""
+        return self.measure(truth, predicted, weights)[0]
+
+    def loss(self, value: float, /) -> float:
+        """Return by how much a value is worse than the best."""
+        return self.best - value if self.greater_is_better else value - self.best
+
+    def evaluate(
+        self,
+        truth: np.ndarray,
+        predicted: np.ndarray,
+        weights: np.ndarray,
+        groups: np.ndarray | None = None,
+        /,
+    ) -> tuple[float, float]:
+        """Return the metric and its standard error, by rows or by whole groups (n,).
+
+        That of the infinitesimal jackknife for the names here, and of the bootstrap for other
+        scorers. NaN where there are too few, or the scorer refuses the predictions.
+        """
+        try:
+            value, influences = self.measure(truth, predicted, weights)
+        except ValueError:
+            return np.nan, np.nan
+        units = np.arange(len(truth))
+        if groups is not None:
+            units = np.unique(groups, return_inverse=True)[1].reshape(-1)
+        count = int(units.max(initial=-1)) + 1
+        if count < 2 or not np.isfinite(value):
+            return value, np.nan
+        if self.has_influences:
+            sums = np.bincount(units, influences, count)
+            return value, float(np.sqrt(sums @ sums * count / (count - 1.0)))
+        rng, values = np.random.RandomState(0), []
+        for _ in range(_DRAWS):
+            times = np.bincount(rng.randint(count, size=count), minlength=count)
+            rows = np.repeat(np.arange(len(truth)), times[units])
+            values.append(self.value_or_nan(truth[rows], predicted[rows], weights[rows]))
+        known = np.array(values)[np.isfinite(values)]
+        return value, float(np.std(known, ddof=1)) if len(known) > _DRAWS // 2 else np.nan
+
+    def value_or_nan(self, *given: np.ndarray) -> float:
+        """Return the value, NaN where the scorer refuses some of the rows."""
+        try:
+            return self.value(*given)
+        except ValueError:
+            return np.nan
+
+    def check(self, truth: np.ndarray, weights: np.ndarray, /) -> None:
+        """Raise ValueError if the metric cannot judge such targets or weights.
+
+        Found out by the predictions that say the same of every row.
+        """
+        constant = np.broadcast_to(np.average(truth, axis=0, weights=weights), truth.shape)
+        try:
+            self.value(truth, constant, weights)
+        except (AttributeError, TypeError, ValueError) as error:
+            said = str(error).split("\n", 1)[0]
+            msg = f"expected a metric that can judge this target, got {self.name!r}: {said}"
+            raise ValueError(msg) from error
+
+
+METRICS: Mapping[str, Metric] = {
+    one.name: one
+    for one in (
+        Metric("r2", True, _REGRESSION, True, r2, 1.0),
+        Metric("rmse", False, _REGRESSION, True, rmse),
+        Metric("mae", False, _REGRESSION, True, mae),
+        Metric("log_loss", False, _CLASSES, True, log_loss),
+        Metric("roc_auc", True, _CLASSES, False, roc_auc, 1.0),
+        Metric("accuracy", True, _CLASSES, False, accuracy, 1.0),
+        Metric("balanced_accuracy", True, _CLASSES, False, balanced_accuracy, 1.0),
+        Metric("brier", False, _CLASSES, True, brier),
+    )
+}
+TITLES = {
+    "r2": "R²",
+    "rmse": "RMSE",
+    "mae": "MAE",
+    "log_loss": "log loss",
+    "roc_auc": "ROC AUC",
+    "balanced_accuracy": "balanced accuracy",
+    "brier": "Brier score",
+}  # of those whose name is no word
+
+
+def usual_metrics(*, classes: bool) -> list[Metric]:
+    """Return the metrics of a task that have names of their own."""
+    task = _CLASSES if classes else _REGRESSION
+    return [one for one in METRICS.values() if one.task == task]
+
+
+def find_metric(name: Any, /, *, classes: bool) -> Metric | None:
+    """Return a metric by its name; None for "auto".
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is no name, or that of no metric, or of one for the other task.
+    """
+    if isinstance(name, str) and name == "auto":
+        return None
+    own = ", ".join(one.name for one in usual_metrics(classes=classes))
+    expected = (
+        f"expected metric to be 'auto', one of {own}, or the name of a scorer of scikit-learn for "
+        f"a {_CLASSES if classes else _REGRESSION}"
+    )
+    if not isinstance(name, str):
+        msg = f"{expected}, got {name!r}"
+        raise TypeError(msg)
+    known = {*METRICS, *get_scorer_names()}
+    if name not in known:
+        msg = f"{expected}, got {name!r}{suggest(name, ['auto', *sorted(known)])}"
+        raise ValueError(msg)
+    found = METRICS.get(name) or _from_scorer(name)
+    if (found.task == _CLASSES) != classes:
+        msg = f"{expected}, got {name!r}, which is for a {found.task}"
+        raise ValueError(msg)
+    return found
+
+
+def check_metric(metric: Metric | None, samples: Samples, n_classes: int, /) -> None:
+    """Raise ValueError if a metric cannot judge the targets of samples, before any fit."""
+    if metric is None:
+        return
+    truth = to_host(samples.Y).astype(np.float64)
+    if n_classes == 2 and truth.shape[1] == 1:
+        truth = np.concatenate([1.0 - truth, truth], axis=1)
+    weights = samples.weights
+    metric.check(truth, np.ones(len(truth)) if weights is None else weights)
+
+
+# ---------------------------------------------------------------------------------- scorers
+
+# Scorers of scikit-learn ask an estimator; this one says what was predicted already.
+
+
+class _PredictedNumbers(RegressorMixin, BaseEstimator):
+    """A regressor whose rows are its predictions."""
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        return X
+
+
+class _PredictedClasses(ClassifierMixin, BaseEstimator):
+    """A classifier whose rows are its probabilities, of classes 0, 1, ..."""
+
+    def __init__(self, n_classes: int = 2) -> None:
+        self.n_classes = n_classes
+
+    @property
+    def classes_(self) -> np.ndarray:
+        return np.arange(self.n_classes)
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        return np.argmax(X, axis=1)
+
+    def predict_proba(self, X: np.ndarray) -> np.ndarray:
+        return X
+
+
+@functools.cache
+def _from_scorer(name: str) -> Metric:
+    """Return a scorer as a metric; greater is better."""
+    task = _REGRESSION if _judges_numbers(name) else _CLASSES
+    measure = functools.partial(_measure_by_scorer, name, task)
+    best = 0.0 if name.startswith("neg_") else 1.0
+    return Metric(name, True, task, False, measure, best, has_influences=False)
+
+
+def _judges_numbers(name: str) -> bool:
+    """Whether a scorer takes real targets without an error or a warning."""
+    truth = np.array([1.25, 2.5, 4.75, 3.5])
+    with np.errstate(all="ignore"), _without_warnings() as caught:
+        try:
+            get_scorer(name)(_PredictedNumbers(), truth + 0.125, truth)
+        except (AttributeError, TypeError, ValueError):
+            return False
+    return not caught
+
+
+def _without_warnings() -> Any:
+    return warnings.catch_warnings(record=True, action="always")
+
+
+def _measure_by_scorer(
+    name: str, task: str, truth: np.ndarray, predicted: np.ndarray, weights: np.ndarray
+) -> Measured:
+    """Return the value of a scorer, without influences.
+
+    Of two classes the second is the positive one. A scorer that takes no weights takes rows as
+    often as they count, where these are whole multiples of the smallest weight.
+    """
+    estimator: Any = _PredictedNumbers()
+    if task == _CLASSES:
+        estimator, truth = _PredictedClasses(truth.shape[1]), np.argmax(truth, axis=1)
+    elif truth.shape[1] == 1:
+        truth, predicted = truth[:, 0], predicted[:, 0]
+    given = {"sample_weight": weights} if np.ptp(weights) else {}
+    scorer = get_scorer(name)
+    with np.errstate(all="ignore"), _without_warnings():
+        try:
+            return float(scorer(estimator, predicted, truth, **given)), np.zeros(0)
+        except TypeError as error:
+            if not given or "sample_weight" not in str(error):
+                raise
+        rows = np.repeat(np.arange(len(weights)), _multiples(weights))
+        return float(scorer(estimator, predicted[rows], truth[rows])), np.zeros(0)
+
+
+def _multiples(weights: np.ndarray) -> np.ndarray:
+    """Return how often each row counts, as the row of the smallest weight counts once."""
+    exact = weights / weights[weights > 0].min()
+    found = np.rint(exact)
+    if np.abs(exact - found).max() > 1e-6 or found.sum() > 100 * len(weights):
+        msg = "it takes no weights of rows that are no copies"
+        raise ValueError(msg)
+    return found.astype(np.int64)
+
+
+# ---------------------------------------------------------------------------------- weights
+
+
+def metric_weights(
+    metric: Metric,
+    judge: HeldOutLoss,
+    outputs: Sequence[np.ndarray],
+    left: Callable[[], float | None],
+    /,
+) -> np.ndarray | None:
+    """Return the weights of the blend with the best metric, as `blend_weights` does.
+
+    A metric that has plateaus is joined by a hundredth of the loss, each in units of what it is for
+    the best constant predictions: so ties go to the blend whose loss is smaller.
+
+    Parameters
+    ----------
+    metric : Metric
+        What is to be good.
+    judge : HeldOutLoss
+        The truth, and weights of its rows.
+    outputs : sequence of arrays, shape (n, t)
+        Out-of-fold predictions, or positive probabilities, of every member.
+    left : callable
+        Seconds that are left, or None: with few, fewer steps are taken, half a second at least.
+
+    Returns
+    -------
+    array, shape (n_members,), or None
+        None where the metric is not finite for any member, or there is no time for ten steps.
+    """
+    loss = _blended_loss(metric, judge)
+    parts = [np.log(one) for one in outputs] if isinstance(judge, LogLoss) else list(outputs)
+    begun = time.perf_counter()
+    if not np.isfinite([loss(one) for one in parts]).any():
+        warn(f"the metric {metric.name!r} is not finite for any member: the loss weighs the blend")
+        return None
+    each, there = time.perf_counter() - begun, left()
+    steps = STEPS if there is None else int(min(STEPS, max(there, _LEAST_SECONDS) / each))
+    if steps < _FEWEST_STEPS:
+        warn(f"max_time leaves no time for the metric {metric.name!r}: the loss weighs the blend")
+        return None
+    return blend_weights(parts, loss, judge.n_effective, steps=steps)
+
+
+def _blended_loss(metric: Metric, judge: HeldOutLoss) -> Callable[[np.ndarray], float]:
+    """Return the loss of a mean of predictions, or of logarithms of probabilities."""
+    truth, weights, spread = judge.truth, judge.weights, judge.spread
+    constant = np.broadcast_to(np.average(truth, axis=0, weights=weights), truth.shape)
+    of_constant = metric.loss(metric.value_or_nan(truth, constant, weights))
+    unit = of_constant if np.isfinite(of_constant) and of_constant > 0 else 1.0
+    share = 0.0 if metric.is_smooth or not spread else _TIE_SHARE * unit / spread
+
+    def loss(mean: np.ndarray) -> float:
+        predicted = mean
+        if isinstance(judge, LogLoss):
+            powers = np.exp(mean - mean.max(axis=1, keepdims=True))
+            predicted = powers / powers.sum(axis=1, keepdims=True)
+        found = metric.loss(metric.value_or_nan(truth, predicted, weights))
+        return found + share * float(judge.losses(predicted).sum()) if share else found
+
+    return loss
