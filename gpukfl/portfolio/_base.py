@@ -572,19 +572,24 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
             if how and not stopped:
                 stopped = self._refit(chosen, samples, trainer, how)
             if whole is not None and not stopped:
-                try:
-                    self.members_, self.whole_, stopped = fit_members_to_all(
-                        self, chosen, whole, run
-                    )
-                    self.seen_rows_ = None  # which are those of the sample
-                except KeyboardInterrupt:  # while rows are read: those that are here have a blend
-                    stopped = True
-                self._n_samples = whole.n_rows if self.whole_ else len(samples)
-                run.lap("last fit")
+                stopped = self._fit_members_to(whole, chosen, len(samples), run)
             self._end(trainer, stopped=stopped)
             run.lap("other")
             self.fit_times_ = run.times
         return self
+
+    def _fit_members_to(
+        self, whole: Collections, chosen: list[tuple[float, Any]], n: int, run: Run
+    ) -> bool:
+        """Fit members to all rows, of which n chose them; return whether the user stopped it."""
+        try:
+            self.members_, self.whole_, stopped = fit_members_to_all(self, chosen, whole, run)
+            self.seen_rows_ = None  # which are those of the sample
+        except KeyboardInterrupt:  # while rows are read: those that are here have a blend
+            stopped = True
+        self._n_samples = whole.n_rows if self.whole_ else n
+        run.lap("last fit")
+        return stopped
 
     def _choose_last_fit(
         self,
