@@ -17,7 +17,13 @@ if TYPE_CHECKING:
     from gpukfl.tables._reader import Encoded
     from gpukfl.tables._training import Dataset
 
-_DEFAULTS = {"effort": "normal", "n_folds": "auto", "refit": "auto", "target_transform": "auto"}
+_DEFAULTS: dict[str, Any] = {
+    "effort": "normal",
+    "n_folds": "auto",
+    "refit": "auto",
+    "target_transform": "auto",
+    "monotone": None,
+}
 
 
 @keep_warnings
@@ -46,6 +52,7 @@ def fit(
     cv: Any = None,
     columns: Mapping[str, str] | None = None,
     impute: str = "median",
+    monotone: Any = None,
     n_jobs: int | None = None,
     progress: bool | None = None,
     **options: Any,
@@ -143,6 +150,13 @@ def fit(
     impute : {"median", "model"}, default="median"
         What stands for missing numbers of a table, beside a column that marks them: the median, or
         what kernel ridge regression tells from the other columns.
+    monotone : dict of str or int to int, or sequence of int, optional
+        Numeric columns in which predictions never fall (1) or never rise (-1), by name, x0, x1, ...
+        or number: for example ``{"age": 1, "price": -1}``; or a sign of -1, 0 or 1 for each column,
+        as of scikit-learn's `monotonic_cst`. It holds exactly, for all values of the other columns,
+        also of intervals and quantiles; of two classes for the probability of the second. At most
+        eight columns. A missing value is outside the order. Predictions take as long as those of
+        about 30 rows with one such column, and as of 200 to 300 with more.
     n_jobs : int, optional
         Processes that fit the members of a blend at the same time, -1 for all cores. By default all
         of at least 300 rows and at most 20 000, where NumPy computes. Results are the same to the
@@ -191,6 +205,7 @@ def fit(
     from gpukfl._multilabel import read_indicators
     from gpukfl.estimators._base import feature_names
     from gpukfl.portfolio._fold_fits import usual_jobs
+    from gpukfl.tables._monotone import check_monotone
     from gpukfl.tables._reference import Reference
     from gpukfl.tables._relations import GivenRelations
     from gpukfl.tables._target_checks import warn_target_leakage
@@ -198,6 +213,7 @@ def fit(
 
     _check(method, task, ridge, scaling, penalty, max_time)
     _check_arguments(columns, impute, progress, sample_weight)
+    check_monotone(monotone)
     if task == "classification":
         several = read_indicators(X, y)
         if several is not None:
@@ -213,6 +229,7 @@ def fit(
         refit=refit,
         class_weight=class_weight,
         target_transform=target_transform,
+        monotone=monotone,
     )
     if penalty is not None:
         given |= {"penalty": penalty}
