@@ -68,6 +68,7 @@ SCRIPTS = (
     "bench_drawn_tables.py --large",
     "bench_serving.py",
     "bench_bands.py",
+    "bench_monotone.py",
 )
 
 

@@ -17,12 +17,13 @@ if TYPE_CHECKING:
     from gpukfl.tables._reader import Encoded
     from gpukfl.tables._training import Dataset
 
-_DEFAULTS = {
+_DEFAULTS: dict[str, Any] = {
     "effort": "normal",
     "n_folds": "auto",
     "refit": "auto",
     "target_transform": "auto",
     "metric": "auto",
+    "monotone": None,
 }
 
 
@@ -54,6 +55,7 @@ def fit(
     metric: str = "auto",
     columns: Mapping[str, str] | None = None,
     impute: str = "median",
+    monotone: Any = None,
     n_jobs: int | None = None,
     progress: bool | None = None,
     **options: Any,
@@ -161,6 +163,13 @@ def fit(
     impute : {"median", "model"}, default="median"
         What stands for missing numbers of a table, beside a column that marks them: the median, or
         what kernel ridge regression tells from the other columns.
+    monotone : dict of str or int to int, or sequence of int, optional
+        Numeric columns in which predictions never fall (1) or never rise (-1), by name, x0, x1, ...
+        or number: for example ``{"age": 1, "price": -1}``; or a sign of -1, 0 or 1 for each column,
+        as of scikit-learn's `monotonic_cst`. It holds exactly, for all values of the other columns,
+        also of intervals and quantiles; of two classes for the probability of the second. At most
+        eight columns. A missing value is outside the order. Predictions take as long as those of
+        about 30 rows with one such column, and as of 200 to 300 with more.
     n_jobs : int, optional
         Processes that fit the members of a blend at the same time, -1 for all cores. By default all
         of at least 300 rows and at most 20 000, where NumPy computes. Results are the same to the
@@ -209,6 +218,7 @@ def fit(
     from gpukfl._multilabel import read_indicators
     from gpukfl.estimators._base import feature_names
     from gpukfl.portfolio._fold_fits import usual_jobs
+    from gpukfl.tables._monotone import check_monotone
     from gpukfl.tables._reference import Reference
     from gpukfl.tables._relations import GivenRelations
     from gpukfl.tables._target_checks import warn_target_leakage
@@ -218,6 +228,7 @@ def fit(
     _check(method, task, ridge, scaling, penalty, max_time)
     _check_arguments(columns, impute, progress, sample_weight)
     _check_blended(method, validation=validation, metric=None if metric == "auto" else metric)
+    check_monotone(monotone)
     if task == "classification":
         several = read_indicators(X, y)
         if several is not None:
@@ -239,11 +250,10 @@ def fit(
         class_weight=class_weight,
         target_transform=target_transform,
         metric=metric,
+        monotone=monotone,
+        penalty=penalty,
+        n_jobs=n_jobs,
     )
-    if penalty is not None:
-        given |= {"penalty": penalty}
-    if n_jobs is not None:
-        given |= {"n_jobs": n_jobs}
     table = {"columns": columns, "impute": impute}
     estimator = _make_estimator(method, data.task, given, ridge, scaling, table)
     usual = usual_jobs(estimator, len(data))

@@ -12,6 +12,7 @@ import pytest
 ROOT = pathlib.Path(__file__).parents[1]
 GUIDES = (
     "groups_and_time",
+    "monotone",
     "uncertainty",
     "inference",
     "report",

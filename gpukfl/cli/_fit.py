@@ -224,6 +224,18 @@ def load_target_table(options: argparse.Namespace, /, *, needs_target: bool = Tr
     return table
 
 
+def parse_monotone(options: argparse.Namespace, /) -> dict[str, int]:
+    """Parse ``--monotone NAME=SIGN`` to signs by name."""
+    signs: dict[str, int] = {}
+    for text in options.monotone:
+        name, _, sign = text.rpartition("=")
+        if not name or sign not in ("1", "+1", "-1") or name in signs:
+            msg = f"expected --monotone NAME=1 or NAME=-1, once for each column, got {text!r}"
+            raise ValueError(msg)
+        signs[name] = int(sign)
+    return signs
+
+
 def parse_kinds(options: argparse.Namespace, /) -> dict[str, str]:
     """Parse ``--columns NAME=KIND`` to kinds by name."""
     from gpukfl.tables import KINDS
@@ -449,6 +461,8 @@ def _method_options(options: argparse.Namespace) -> dict[str, Any]:
             msg = f"expected --{name} with --method auto only, got --method {options.method}"
             raise ValueError(msg)
     given |= {k: v for k, v in blended.items() if v is not None and k != "validation"}
+    if options.monotone:
+        given["monotone"] = parse_monotone(options)
     return given
 
 

@@ -229,6 +229,13 @@ def _add_method(fit_parser: argparse.ArgumentParser) -> None:
         choices=("median", "model"),
         help="what stands for missing numbers: medians (default), or what other columns tell",
     )
+    add(
+        "--monotone",
+        metavar="NAME=SIGN",
+        action="append",
+        default=[],
+        help="predictions rise (1) or fall (-1) with a column, such as age=1; may be repeated",
+    )
     add("--penalty", help="of bkernn: a penalty's name, or tune")
     add("--ridge", default="tune", type=_parse_ridge, help="tune, auto or a number")
     add("--particles", type=int, help="of bkernn: number of particles")

@@ -613,11 +613,15 @@ class RenamedParameters:
     _more: ClassVar[
         tuple[str, ...]
     ] = ()  # parameters, by default None, that its base does not have
+    _of_every: ClassVar[tuple[str, ...]] = ("monotone",)  # such, of every constructor
+    monotone: Any
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         known, own = inspect.signature(cls.__init__).parameters, "__init__" in vars(cls)
         more = () if own else tuple(name for name in cls._more if name not in known)
+        if own:
+            more = tuple(name for name in cls._of_every if name not in known)
         if own or more:
             cls.__init__ = _extend_constructor(cls.__init__, more)  # type: ignore
 

@@ -32,7 +32,7 @@ from gpukfl.core._interruption import restore_interruptions
 from gpukfl.core._places import Backend, Place, resolve_place, will_use_torch
 from gpukfl.core._results import STATUS_NAMES, History, Status
 from gpukfl.core._warnings import collect_warnings, warn
-from gpukfl.estimators._base import HostPickled, RenamedParameters
+from gpukfl.estimators._base import HostPickled, RenamedParameters, feature_names
 from gpukfl.estimators._calibration import Calibration, HeldOutScores, SoftmaxCalibration
 from gpukfl.estimators._dask import fit_collections, has_dask
 from gpukfl.estimators._data import HeldOut, make_mover
@@ -65,6 +65,12 @@ from gpukfl.partitioned import (
 )
 from gpukfl.predictor import Function
 from gpukfl.selftest import trusted_place
+from gpukfl.tables._monotone import (
+    check_classes,
+    check_monotone,
+    learn_monotone,
+    read_signs,
+)
 from gpukfl.tables._relations import GivenRelations, Relations
 from gpukfl.tables._training import check_not_related, drop_outliers_of_parts, read_arrays
 
@@ -434,6 +440,7 @@ class Learner(RenamedParameters, HostPickled):
         limit = getattr(self, "max_time", None)
         check_number("max_time", limit, low=0, low_allowed=False, also=(None,))
         self._check_scaling()
+        check_monotone(self.monotone)
         return self._method()
 
     def fits_on_gpu(self, X: Array, n: int, /) -> bool:
@@ -509,6 +516,7 @@ class Learner(RenamedParameters, HostPickled):
         X = validate_samples(self, X, reset=True, min_samples=2)
         with limit_threads(X, X.shape[0], backend.name):
             samples = everyone = self._read_targets(y, X, sample_weight, relations)
+            monotone = learn_monotone(samples.X, samples.weights, self._monotone_signs())
             if paced:
                 samples = self._affordable(everyone, run)
             X, dtype = samples.X, backend.precision(X)
@@ -529,7 +537,7 @@ class Learner(RenamedParameters, HostPickled):
             self.place_ = _place_text(place.reference, X, problem.rows.source)
             self._n_samples = int(problem.rows.shape[0])
             values = self._keep(problem, fitted, choice, make_mover(X, dtype))
-            self.predictor_ = replace(self.predictor_, values=values)
+            self.predictor_ = replace(self.predictor_, values=values, monotone=monotone)
             if len(samples) < len(everyone) and self.status_ != Status.INTERRUPTED.name:
                 self.status_ = Status.TIME_LIMIT.name
             if deviations:
@@ -546,6 +554,13 @@ class Learner(RenamedParameters, HostPickled):
         if self.scaling is None and not lies_in_parts(X):
             warn_bad_units(X, unit_free=self._unit_free)
         return WarmStart(choice.setting, getattr(self, "calibration_", None))
+
+    def _monotone_signs(self) -> dict[int, int]:
+        """Return the columns of rows with a sign, which the reader of a table has named."""
+        read = self.__dict__.pop("_read_signs", None)
+        signs = read_signs(self.monotone, feature_names(self)) if read is None else read
+        check_classes(len(getattr(self, "classes_", ())), signs)
+        return signs
 
     def _affordable(self, samples: Samples, run: Run) -> Samples:
         """Draw as many samples as there is time for, and reserve time for a fit."""
@@ -571,7 +586,8 @@ class Learner(RenamedParameters, HostPickled):
     def _pace(self, samples: Samples, run: Run) -> Pace | None:
         """Time small fits; return None if the method cannot fit few rows."""
         own = self.get_params(deep=False)
-        given = {"max_time": _NO_TIME} | ({"verbose": 0} if "verbose" in own else {})
+        given = {"max_time": _NO_TIME, "monotone": None}
+        given |= {"verbose": 0} if "verbose" in own else {}
 
         def time_fit(size: Size) -> float:
             few = samples.draw(size.rows, run.again())

@@ -140,11 +140,10 @@ class RowFunction:
 
     def _parts(self, rows: Array) -> list[Array]:
         if self.is_blend:
-            blend = self.estimator._blend
             if self.n_folds:
-                *folds, whole = blend.fold_outputs(rows)
+                *folds, whole = self.estimator._fold_outputs(rows)
                 return [whole, *folds]
-            return [blend.evaluate_in_double(rows)]
+            return [self.estimator._outputs(rows)]
         predictor, known = self.estimator._fitted_predictor(), self.model.reader
         xp = array_namespace(rows)
         if known is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import numbers
 import sys
@@ -83,6 +84,7 @@ from gpukfl.portfolio._members import (
     prediction_limits,
 )
 from gpukfl.portfolio._metrics import check_metric, find_metric
+from gpukfl.portfolio._monotone import constrain_trees, member_monotone
 from gpukfl.portfolio._precedent import KNOWN_FOLDS, Precedent
 from gpukfl.portfolio._refit import BESIDE, Refit, choose_refit, fit_members_to_all, refit_members
 from gpukfl.portfolio._repeats import learn_seen_rows
@@ -101,6 +103,13 @@ from gpukfl.predictor import (
 )
 from gpukfl.selftest import trusted_place
 from gpukfl.tables import IMPUTE, Encoding, Table
+from gpukfl.tables._monotone import (
+    check_classes,
+    check_monotone,
+    learn_monotone,
+    read_signs,
+    read_table_signs,
+)
 from gpukfl.tables._relations import GivenRelations, Relations, drop_columns
 from gpukfl.tables._schema import infer_schema
 from gpukfl.tables._seen import VIEWS, replace_gaps
@@ -228,7 +237,19 @@ class HeldOutBlend:
         As of new rows, whatever the fit has seen.
         """
         blend = self._blend if fold is None else self._blend.select_fold(fold)
-        return blend.evaluate_in_double(X)
+        return self.predictor_.project(blend.evaluate_in_double, X)
+
+    def _fold_outputs(self, X: Array, /) -> list[Array]:
+        """Return the blends (n, t) of each fold's models, and of all, as `_outputs` does."""
+        if self.predictor_.monotone is None:
+            return self._blend.fold_outputs(X)
+
+        def evaluate(rows: Array) -> Array:
+            found = self._blend.fold_outputs(rows)
+            return array_namespace(*found).stack(found, axis=2)
+
+        together = self.predictor_.project(evaluate, X)
+        return [together[:, :, k] for k in range(together.shape[2])]
 
     @property
     def _held_out(self) -> OutOfFold:
@@ -281,7 +302,22 @@ class HeldOutBlend:
     def _keep_seen_rows(self, trainer: MemberTrainer, samples: Samples) -> None:
         """Set what is predicted where rows come again, or drop what another fit left."""
         fitter = trainer.fitter
+        if fitter.monotone is not None:  # rows that come again would move, and others not
+            self.seen_rows_ = None
+            return
         self.seen_rows_ = learn_seen_rows(samples, self.out_of_fold_, fitter.judge, fitter.floor)
+
+    def _project_held_out(self) -> None:
+        """Make the blend's held-out predictions those of the projected blends of the folds."""
+        if self.predictor_.monotone is None:
+            return
+        kept = self.out_of_fold_
+        ends = [0, *np.cumsum(np.bincount(kept.fold)).tolist()]
+        parts = [
+            to_host(self._outputs(kept.rows[start:stop, :], k))
+            for k, (start, stop) in enumerate(itertools.pairwise(ends))
+        ]
+        self.out_of_fold_ = replace(kept, predicted=np.concatenate(parts))
 
     def _keep(self, trainer: MemberTrainer, samples: Samples, run: Run) -> list[tuple[float, Any]]:
         """Set the members' results; return the blended ones with their weights."""
@@ -294,6 +330,7 @@ class HeldOutBlend:
         self._keep_seen_rows(trainer, samples)
         there = double_reference(samples.X)
         self.reach_ = None if fitter.reach is None else asarray_like(fitter.reach, there)
+        self._project_held_out()
         middle = np.average(to_host(samples.Y), axis=0, weights=samples.weights)
         self.intercept_ = asarray_like(middle.astype(np.float64), there)
         rows, self.tuning_seconds_ = leaderboard_rows(standings, self.seen_rows_)
@@ -471,6 +508,7 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         check_choice("target_transform", getattr(self, "target_transform", None), TRANSFORMS)
         check_number("max_time", self.max_time, low=0, low_allowed=False, also=(None,))
         check_n_jobs(self.n_jobs)
+        check_monotone(self.monotone)
 
     def _learn_validated(
         self, X: Any, y: Any, sample_weight: Any, given: GivenRelations, validation: Any
@@ -538,6 +576,7 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         X = self._read(X, table, seen=known is None)
         with limit_threads(X, X.shape[0], backend.name), contextlib.ExitStack() as stack:
             samples = self._read_samples(y, X, sample_weight, relations)
+            self._keep_monotone(samples, table)
             place = resolve_place(
                 backend.name, X, dtype=backend.precision(X), work=_WORK * len(samples)
             )
@@ -633,6 +672,16 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         check_metric(metric, samples, self._n_classes)
         return samples
 
+    def _keep_monotone(self, samples: Samples, table: Table | None) -> None:
+        """Set the projection that makes predictions monotone, if they shall be."""
+        if table is None:
+            signs = read_signs(self.monotone, feature_names(self))
+        else:
+            signs = read_table_signs(self.monotone, table)
+        check_classes(self._n_classes, signs)
+        monotone = learn_monotone(samples.X, samples.weights, signs)
+        self.predictor_ = replace(self.predictor_, monotone=monotone)
+
     def _read(self, X: Any, table: Table | None, *, seen: bool) -> Array:
         """Validate rows, or encode a table, which may have been learned from them."""
         if table is None:
@@ -681,7 +730,10 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         reach = (
             None if count else prediction_limits(Y if transform is None else transform.forward(Y))
         )
-        fitter = FoldFitter(folds, judge, run, self.floor_, transform, reach, workers)
+        monotone = member_monotone(self.predictor_.monotone, self.encodings_)
+        fitter = FoldFitter(
+            *(folds, judge, run, self.floor_, transform, reach, workers), monotone=monotone
+        )
         metric = find_metric(self.metric, classes=is_classifier(self))
         trainer = MemberTrainer(fitter, run, metric=metric)
         members = self._members(samples, folds[0].inside.X.shape[1], run, known)
@@ -705,8 +757,14 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
             has_levels=known is not None and len(known.some) > 0,
         )
         if precedent is not None:
-            return precedent.members(task, known)
-        return make_members(self.members, self.effort, task, limited=self.max_time is not None)
+            members = precedent.members(task, known)
+        else:
+            limited = self.max_time is not None
+            members = make_members(self.members, self.effort, task, limited=limited)
+        monotone = self.predictor_.monotone
+        if monotone is None:
+            return members
+        return [constrain_trees(one, monotone, known, d) for one in members]
 
     def _refit(
         self,

@@ -35,7 +35,7 @@ from gpukfl.portfolio._importances import joint_groups_text
 from gpukfl.portfolio._metrics import METRICS, TITLES, Metric, find_metric
 from gpukfl.portfolio._scored import lead_by_metric, score_facts
 from gpukfl.portfolio._train import SAME, SETTLED, UNTRIED, Standings
-from gpukfl.predictor import SeenRows
+from gpukfl.predictor import Monotone, SeenRows
 from gpukfl.tables._schema import columns_text, data_facts
 
 if TYPE_CHECKING:
@@ -228,11 +228,22 @@ def _blend_facts(e: Any, names: Names, leading: list[Any]) -> dict[str, Any]:
     joined = joint_groups_text(e.feature_groups_, names.features).partition(": ")[2]
     if joined:
         facts["correlated features, shuffled together"] = joined
+    monotone = e.predictor_.monotone
+    if monotone is not None:
+        facts["rises or falls with"] = _monotone_text(e, names, monotone)
     if e.seen_rows_ is not None:
         repeats = ", ".join(f"{share:.0%}" for share in np.unique(e.seen_rows_.repeatability))
         facts["residuals that repeat with their row"] = repeats.replace("%", " %")
         facts["score of rows that come again"] = repeats_text(e.seen_rows_)
     return facts | {"models": sum(len(one.models) for one in e.members_)}
+
+
+def _monotone_text(e: Any, names: Names, monotone: Monotone) -> str:
+    """Return the columns in which predictions are monotone, with how."""
+    sources, ways = e._sources, {1: "rises", -1: "falls"}
+    return ", ".join(
+        f"{names.features[sources[one.column]]} ({ways[one.sign]})" for one in monotone.columns
+    )
 
 
 def _make_comparison(e: Any) -> Comparison:

@@ -16,7 +16,8 @@ from gpukfl.estimators._dask import run_on_data_device
 from gpukfl.portfolio._base import AutoBase
 from gpukfl.portfolio._sets import ClassScores
 from gpukfl.portfolio._uncertainty import Uncertainty
-from gpukfl.predictor import check_finite_prediction
+from gpukfl.predictor import AtKnots, check_finite_prediction
+from gpukfl.tables._monotone import MONOTONE
 from gpukfl.tables._relations import GivenRelations
 
 _BLOCK = 50_000  # rows for which intervals are made at once
@@ -168,7 +169,7 @@ _NOTES = """
 
 class AutoRegressor(ArrayRegressor, AutoBase):
     __doc__ = f"""Blend of all methods for a regression: kernels, a linear model, trees.
-    {_PARAMETERS}{_TRANSFORM}{_ATTRIBUTES}
+    {_PARAMETERS}{MONOTONE}{_TRANSFORM}{_ATTRIBUTES}
     uncertainty_ : Uncertainty
         Residuals of samples that models have not seen, and their spread: what intervals and
         quantiles are made of.
@@ -378,18 +379,36 @@ class AutoRegressor(ArrayRegressor, AutoBase):
         """Compute values at rows by blocks on the host, and place them beside X."""
         X = self._new_rows(X, method)
         n, found = X.shape[0], []
-        for start in range(0, n, _BLOCK):
-            rows = X[start : min(start + _BLOCK, n), :]
-            host = to_host(self._finite(rows)).astype(np.float64)
-            blends, seen = self._fold_blends(rows), self.seen_rows_
-            ends = ask(host, blends)
-            found.append(ends if seen is None else seen.narrow(rows, ends, blends.mean(axis=0)))
-        values = np.concatenate(found)
+        if self.predictor_.monotone is not None:
+            values = self._ask_monotone(X, ask)
+        else:
+            for start in range(0, n, _BLOCK):
+                rows = X[start : min(start + _BLOCK, n), :]
+                host = to_host(self._finite(rows)).astype(np.float64)
+                blends, seen = self._fold_blends(rows), self.seen_rows_
+                ends = ask(host, blends)
+                found.append(ends if seen is None else seen.narrow(rows, ends, blends.mean(axis=0)))
+            values = np.concatenate(found)
         with np.errstate(over="ignore"):  # reported just below
             flat = asarray_like(values.reshape(n, -1), X)
         check_finite_prediction(flat, method.removeprefix("predict_"), X.dtype)
         shape = (n, *values.shape[2:]) if self._one_target else values.shape
         return array_namespace(X).reshape(flat, shape)
+
+    def _ask_monotone(
+        self, X: Array, ask: Callable[[np.ndarray, np.ndarray], np.ndarray], /
+    ) -> np.ndarray:
+        """Compute monotone values (n, t, k) at rows, about the monotone blends of the folds.
+
+        Both are projected at the same knots, so that what is asked about the blends is asked there.
+        """
+
+        def ask_at_knots(rows: Array, at_knots: AtKnots) -> Array:
+            host = to_host(self._finite(rows)).astype(np.float64)
+            blends = np.stack([at_knots(one) for one in self._fold_blends(rows)])
+            return ask(host, blends)
+
+        return to_host(self.predictor_.project_at_knots(ask_at_knots, X))
 
 
 class AutoClassifier(LabelClassifier, AutoBase):
@@ -397,7 +416,7 @@ class AutoClassifier(LabelClassifier, AutoBase):
 
     Any number of classes, any labels. Probabilities are joined by their log-odds, to a low log
     loss, and calibrated by one temperature, on out-of-fold predictions.
-    {_PARAMETERS}{CLASS_WEIGHT}{_ATTRIBUTES}
+    {_PARAMETERS}{MONOTONE}{CLASS_WEIGHT}{_ATTRIBUTES}
     classes_ : array of shape (n_classes,)
         Labels.
     class_scores_ : ClassScores

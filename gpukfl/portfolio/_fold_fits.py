@@ -30,7 +30,9 @@ from gpukfl.portfolio._attributes import Blended
 from gpukfl.portfolio._blend import residual_quantiles
 from gpukfl.portfolio._folds import HeldOutLoss, LogLoss, MemberFold
 from gpukfl.portfolio._members import Member
+from gpukfl.portfolio._monotone import judged_predictor
 from gpukfl.predictor import (
+    Monotone,
     TargetTransform,
     clip_predictions,
     floor_probabilities,
@@ -339,6 +341,8 @@ class FoldFitter:
         Processes that fit folds, and members, at the same time.
     first : FirstFits
         Of the next members.
+    monotone : Monotone or None
+        What makes predictions of rows rise or fall with columns, before they are judged.
     """
 
     folds: Sequence[MemberFold]
@@ -349,6 +353,7 @@ class FoldFitter:
     reach: np.ndarray | None = None
     workers: Workers = field(default_factory=Workers)
     first: FirstFits = field(default_factory=FirstFits)
+    monotone: Monotone | None = None
 
     def __len__(self) -> int:
         return len(self.folds)
@@ -455,7 +460,8 @@ class FoldFitter:
     def predict(self, model: Any, samples: Samples, /) -> np.ndarray:
         """Return the clipped predictions of a member's model on the host."""
         with np.errstate(over="ignore", invalid="ignore"):  # reported just below
-            found = member_predictor(model).outputs_by_blocks(samples.X, self.n_classes)
+            predictor = judged_predictor(member_predictor(model), self.monotone)
+            found = predictor.outputs_by_blocks(samples.X, self.n_classes)
         found = to_host(found)
         if not np.isfinite(found).all():
             msg = "expected finite predictions, got NaN or infinity"

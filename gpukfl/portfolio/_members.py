@@ -759,6 +759,8 @@ def takes_any_columns(estimator: Any, /) -> bool:
         )
     if isinstance(estimator, MultiOutputRegressor):
         return takes_any_columns(estimator.estimator)
+    if getattr(estimator, "monotonic_cst", None) is not None:
+        return False
     return isinstance(estimator, (Learner, LogisticRegression, RidgeCV, *_BOOSTED))
 
 

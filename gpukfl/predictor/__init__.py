@@ -27,6 +27,7 @@ from gpukfl.predictor._foreign import (
 from gpukfl.predictor._forest import Forest
 from gpukfl.predictor._function import Constant, Function, Scaling
 from gpukfl.predictor._gaps import weighted_medians
+from gpukfl.predictor._monotone import MOST_COLUMNS, AtKnots, Monotone
 from gpukfl.predictor._predictor import Foreign, Predictor, Valued
 from gpukfl.predictor._seen_rows import SeenRows
 from gpukfl.predictor._sums import FeatureSum, HermiteSum, KernelSum, ShapeSum, inside
@@ -39,7 +40,9 @@ from gpukfl.predictor._transforms import (
 from gpukfl.predictor._views import Encoder
 
 __all__ = [
+    "MOST_COLUMNS",
     "ArrayModel",
+    "AtKnots",
     "Blend",
     "BlendedModels",
     "Blending",
@@ -56,6 +59,7 @@ __all__ = [
     "KernelSum",
     "LinearValues",
     "LogTransform",
+    "Monotone",
     "Predictor",
     "RankTransform",
     "Scaling",

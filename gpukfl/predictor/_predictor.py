@@ -12,6 +12,7 @@ import numpy as np
 from gpukfl.core._annotations import NOT_STORED, Count, Labels
 from gpukfl.core._array import Array, array_namespace
 from gpukfl.predictor._classes import Classes
+from gpukfl.predictor._monotone import Ask, Monotone
 
 Put = Callable[[Array], Array]
 
@@ -115,6 +116,8 @@ class Predictor:
         Of the classes; None of a regression.
     classes : Classes, optional
         What makes classes of scores; None where values are probabilities.
+    monotone : Monotone, optional
+        What makes values rise or fall with columns of rows; of two classes those of the second.
     """
 
     values: Valued
@@ -122,9 +125,12 @@ class Predictor:
     one_target: bool = True
     labels: Annotated[np.ndarray, Labels("n_classes")] | None = None
     classes: Classes | None = None
+    monotone: Monotone | None = None
 
     def check(self) -> None:
         """Raise ValueError unless labels differ, and classes are of as many."""
+        if self.monotone is not None:
+            self._check_monotone(self.monotone)
         if self.labels is None:
             if self.classes is not None:
                 msg = "expected labels of classes, got none"
@@ -136,6 +142,15 @@ class Predictor:
             raise ValueError(msg)
         if self.classes is not None and self.classes.count != count:
             msg = f"expected scores of {count} classes, got {self.classes.count}"
+            raise ValueError(msg)
+
+    def _check_monotone(self, monotone: Monotone) -> None:
+        last = max(one.column for one in monotone.columns)
+        if last >= self.n_features:
+            msg = f"expected monotone columns among {self.n_features}, got column {last}"
+            raise ValueError(msg)
+        if self.labels is not None and len(self.labels) > 2:
+            msg = f"expected at most two classes of a monotone model, got {len(self.labels)}"
             raise ValueError(msg)
 
     def check_outputs(self) -> None:
@@ -153,7 +168,28 @@ class Predictor:
 
     def evaluate(self, X: Array, /) -> Array:
         """Values (n, t) at rows (n, d) that are validated, by blocks that fit in memory."""
-        return self.values.evaluate_in_blocks(X)
+        if self.monotone is None:
+            return self.values.evaluate_in_blocks(X)
+        found = self.project(self.values.evaluate_in_blocks, X)
+        return array_namespace(found).astype(found, X.dtype, copy=False)
+
+    def project(self, evaluate: Callable[[Array], Array], X: Array, /) -> Array:
+        """Return monotone values (n, t, ...) of a function at rows (n, d), in float64.
+
+        The function's values are like those of the model; without `monotone` they stay.
+        """
+        return self.project_at_knots(lambda rows, _: evaluate(rows), X)
+
+    def project_at_knots(self, ask: Ask, X: Array, /) -> Array:
+        """Project as `project` does, of a function that takes what `Monotone.project` gives."""
+        if self.monotone is None:
+            return ask(X, lambda values: values)
+        if self.labels is None or self.classes is not None:
+            return self.monotone.project(ask, X)
+        if len(self.labels) < 2:
+            return ask(X, lambda values: values)
+        second = self.monotone.project(lambda *given: ask(*given)[:, 1:, ...], X)
+        return array_namespace(second).concat([1.0 - second, second], axis=1)
 
     def decode(self, found: Array, /) -> Array:
         """Return predictions (n,) or (n, t), or class codes, from values."""
@@ -175,7 +211,7 @@ class Predictor:
 
     def outputs_by_blocks(self, X: Array, n_classes: int, /) -> Array:
         """Return the same, by blocks of rows that fit in memory."""
-        return self._expand_classes(self.values.evaluate_in_blocks(X), n_classes)
+        return self._expand_classes(self.evaluate(X), n_classes)
 
     def _expand_classes(self, found: Array, n_classes: int) -> Array:
         xp = array_namespace(found)
@@ -200,6 +236,9 @@ class Predictor:
         TypeError
             If predictions are not array operations alone; says what to fit instead.
         """
+        if self.monotone is not None:
+            msg = "expected a model without monotone columns, whose projection ONNX does not have"
+            raise TypeError(msg)
         return dataclasses.replace(self, values=self.values.alone())
 
     def map_arrays(self, put: Put, /) -> Self:

@@ -137,6 +137,8 @@ class RuntimeModel:
         fitted, width = self._fitted, max(self._fitted.values.width, rows.shape[1])
         compiled = _is_worth_compiled(len(rows) * getattr(fitted.values, "steps", 0))
         ask, size = (fitted.evaluate, _COMPILED) if compiled else (fitted.values, _AT_ONCE // width)
+        if fitted.monotone is not None:  # which makes blocks of rows that go together
+            ask, size = fitted.evaluate, len(rows)
         alone = contextlib.nullcontext() if compiled else use_numpy_only()
         with alone, np.errstate(over="ignore", invalid="ignore"):  # reported just below
             for start in range(0, len(rows), max(size, 1)):

@@ -542,6 +542,11 @@ class Encoding(Listed):
         return tuple(found)
 
     @property
+    def number_places(self) -> dict[int, int]:
+        """The encoded column of each column of codes that is a plain number."""
+        return {column: place for place, column in enumerate(self._groups.numbers)}
+
+    @property
     def names(self) -> tuple[str, ...]:
         """The names of the encoded columns; duplicates have a number in brackets."""
         names, taken = list[str](), Counter[str]()

@@ -28,6 +28,7 @@ from gpukfl.inspection import Description, Importances
 from gpukfl.partitioned import Collections, Read, name_partition_in_errors
 from gpukfl.tables._encoding import Encoding, fits
 from gpukfl.tables._lookups import FOLDS, LevelSums, look_up_rows, make_lookup
+from gpukfl.tables._monotone import read_table_signs
 from gpukfl.tables._relations import Relations, drop_columns
 from gpukfl.tables._schema import columns_text, infer_schema, sum_partitions
 from gpukfl.tables._table import Table
@@ -174,6 +175,10 @@ def encode_training_data(
         return Encoded(X, [str(c) for c in X.columns] if hasattr(X, "columns") else None)
     rng = check_random_state(parameters["random_state"])
     y, classes = to_host(data.y), data.task == "classification"
+    signs = read_table_signs(parameters.get("monotone"), table)
+    if signs and impute == "model":
+        msg = "expected impute='median' of a single method with monotone columns, got 'model'"
+        raise ValueError(msg)
     reader, rows = Reader.learn(
         table,
         X,
@@ -184,6 +189,9 @@ def encode_training_data(
         seed=int(rng.randint(2**31 - 1)),
         relations=data.relations,
     )
+    if signs:  # of the encoded columns, which the next fit looks at
+        places = reader.encoding.number_places
+        estimator._read_signs = {places[code]: sign for code, sign in signs.items()}
     if many is None:
         return Encoded(rows, reader.names, reader, reader)
     reader, of_partition = fit_level_statistics(reader, many, np.unique(y) if classes else None)

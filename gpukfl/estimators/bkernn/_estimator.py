@@ -39,6 +39,7 @@ from gpukfl.methods import BKerNNFit, ShapeFunctions
 from gpukfl.penalties import PENALTIES, Penalty
 from gpukfl.predictor import ShapeSum
 from gpukfl.solvers import ProximalGradient
+from gpukfl.tables._monotone import MONOTONE
 
 # ------------------------------------------------------------------------------ attributes
 
@@ -403,7 +404,7 @@ class BKerNNRegressor(ArrayRegressor, BKerNNBase):
 
     Learns a few directions of the data and a smooth function along each:
     f(x) = c + (1/m) Σ_j g_j(w_jᵀx).
-    {_PARAMETERS}{_ATTRIBUTES}{OF_EVERY_FIT}{_REFERENCES}
+    {_PARAMETERS}{MONOTONE}{_ATTRIBUTES}{OF_EVERY_FIT}{_REFERENCES}
     Examples
     --------
     >>> import numpy as np
@@ -420,7 +421,7 @@ class BKerNNClassifier(OneHotClassifier, BKerNNBase):
 
     Least squares on one-hot classes with shared particles: the functions estimate the classes'
     probabilities. Any number of classes, any labels.
-    {_PARAMETERS}{CLASS_WEIGHT}{_ATTRIBUTES}{OF_EVERY_FIT}{OF_CLASSIFIERS}{_REFERENCES}
+    {_PARAMETERS}{MONOTONE}{CLASS_WEIGHT}{_ATTRIBUTES}{OF_EVERY_FIT}{OF_CLASSIFIERS}{_REFERENCES}
     Examples
     --------
     >>> from sklearn.datasets import load_iris

@@ -56,6 +56,7 @@ from gpukfl.methods import CRITERIA, AverageGradientOuterProduct, MetricFit, var
 from gpukfl.operators import KernelOperator, apply_map, diagonal_map
 from gpukfl.predictor import KernelSum
 from gpukfl.solvers import LBFGS, AlternatingGradient, ArmijoSearch, VariableProjection
+from gpukfl.tables._monotone import MONOTONE
 
 # ------------------------------------------------------------------------------ attributes
 
@@ -792,7 +793,7 @@ class HKRRRegressor(ArrayRegressor, HKRRBase):
     __doc__ = f"""Hyper-kernel ridge regression: kernel ridge regression of a learned linear map.
 
     f(x) = Σ_j α_j k(Bx, Bz_j), with B, α and the lengthscale learned together.
-    {_PARAMETERS}{_ATTRIBUTES}{OF_EVERY_FIT}{_REFERENCES}
+    {_PARAMETERS}{MONOTONE}{_ATTRIBUTES}{OF_EVERY_FIT}{_REFERENCES}
     Examples
     --------
     >>> import numpy as np
@@ -842,7 +843,7 @@ class HKRRClassifier(OneHotClassifier, HKRRBase):
 
     Least squares on one-hot classes with a shared map; probabilities are calibrated on held-out
     samples. Any number of classes, any labels.
-    {_PARAMETERS}{CLASS_WEIGHT}{_ATTRIBUTES}{OF_EVERY_FIT}{OF_CLASSIFIERS}{_REFERENCES}
+    {_PARAMETERS}{MONOTONE}{CLASS_WEIGHT}{_ATTRIBUTES}{OF_EVERY_FIT}{OF_CLASSIFIERS}{_REFERENCES}
     Examples
     --------
     >>> from sklearn.datasets import load_iris

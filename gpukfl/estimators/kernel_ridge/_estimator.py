@@ -47,6 +47,7 @@ from gpukfl.methods import (
 )
 from gpukfl.predictor import KernelSum
 from gpukfl.solvers import ConjugateGradient
+from gpukfl.tables._monotone import MONOTONE
 
 # ----------------------------------------------------------------------------- description
 
@@ -332,7 +333,7 @@ _NOTES = """
 
 class KernelRidgeRegressor(ArrayRegressor, KernelRidgeBase):
     __doc__ = f"""Kernel ridge regression: exact, by conjugate gradients, or with Nyström centres.
-    {_PARAMETERS}{_ATTRIBUTES}{OF_EVERY_FIT}{_NOTES}
+    {_PARAMETERS}{MONOTONE}{_ATTRIBUTES}{OF_EVERY_FIT}{_NOTES}
     Examples
     --------
     >>> import numpy as np
@@ -348,7 +349,7 @@ class KernelRidgeClassifier(OneHotClassifier, KernelRidgeBase):
     __doc__ = f"""Kernel ridge classification: least squares on one-hot classes.
 
     Any number of classes, any labels.
-    {_PARAMETERS}{CLASS_WEIGHT}{_ATTRIBUTES}{OF_EVERY_FIT}{OF_CLASSIFIERS}{_NOTES}
+    {_PARAMETERS}{MONOTONE}{CLASS_WEIGHT}{_ATTRIBUTES}{OF_EVERY_FIT}{OF_CLASSIFIERS}{_NOTES}
     Examples
     --------
     >>> from sklearn.datasets import load_iris

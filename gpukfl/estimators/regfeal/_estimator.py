@@ -60,6 +60,7 @@ from gpukfl.methods import (
     eta_shares,
 )
 from gpukfl.predictor import Function, HermiteSum, KernelSum
+from gpukfl.tables._monotone import MONOTONE
 
 # ------------------------------------------------------------------------------ attributes
 
@@ -546,7 +547,7 @@ class RegFeaLRegressor(ArrayRegressor, RegFeaLBase):
 
     Ridge regression on random products of Hermite polynomials of rotated data, with a penalty on
     derivatives that leaves few directions; then a regression on these.
-    {_PARAMETERS}{_ATTRIBUTES}{OF_EVERY_FIT}{_NOTES}
+    {_PARAMETERS}{MONOTONE}{_ATTRIBUTES}{OF_EVERY_FIT}{_NOTES}
     Examples
     --------
     >>> import numpy as np
@@ -565,7 +566,7 @@ class RegFeaLClassifier(OneHotClassifier, RegFeaLBase):
 
     Least squares on one-hot classes with shared directions; probabilities are calibrated on
     held-out rows. Any number of classes, any labels.
-    {_PARAMETERS}{CLASS_WEIGHT}{_ATTRIBUTES}{OF_EVERY_FIT}{OF_CLASSIFIERS}{_NOTES}
+    {_PARAMETERS}{MONOTONE}{CLASS_WEIGHT}{_ATTRIBUTES}{OF_EVERY_FIT}{OF_CLASSIFIERS}{_NOTES}
     Examples
     --------
     >>> from sklearn.datasets import load_iris

@@ -68,6 +68,7 @@ from gpukfl.knockoffs import (
 from gpukfl.methods import Selection
 from gpukfl.predictor import KernelSum
 from gpukfl.solvers import ArmijoSearch, ProjectedGradient
+from gpukfl.tables._monotone import MONOTONE
 
 # ------------------------------------------------------------------------------ attributes
 
@@ -705,7 +706,7 @@ _NOTES = """
 
 class KernelFeatureSelector(ArrayRegressor, SelectionBase):
     __doc__ = f"""Kernel feature selection, and kernel ridge regression on what was selected.
-    {_PARAMETERS}{_ATTRIBUTES}{OF_EVERY_FIT}{_NOTES}
+    {_PARAMETERS}{MONOTONE}{_ATTRIBUTES}{OF_EVERY_FIT}{_NOTES}
     Examples
     --------
     >>> import numpy as np
@@ -722,7 +723,7 @@ class KernelFeatureSelectorClassifier(OneHotClassifier, SelectionBase):
     __doc__ = f"""Kernel feature selection for classes, and least squares on what was selected.
 
     Any number of classes, any labels.
-    {_PARAMETERS}{CLASS_WEIGHT}{_ATTRIBUTES}{OF_EVERY_FIT}
+    {_PARAMETERS}{MONOTONE}{CLASS_WEIGHT}{_ATTRIBUTES}{OF_EVERY_FIT}
     classes_ : array of shape (n_classes,)
         Labels.
     calibration_ : Calibration

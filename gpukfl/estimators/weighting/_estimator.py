@@ -71,6 +71,7 @@ from gpukfl.instantiations import Instantiation, Stumps
 from gpukfl.methods import LOSSES, PRUNING_RULES, doubling, generalization_gap
 from gpukfl.operators import FeatureOperator
 from gpukfl.predictor import FeatureSum
+from gpukfl.tables._monotone import MONOTONE
 
 # ------------------------------------------------------------------------------ attributes
 
@@ -581,7 +582,7 @@ class RKHSWeightingRegressor(ArrayRegressor, WeightingBase):
 
     f(x) = E_w[α(w) φ(w, x)] over a density p of parameters w, with α in an RKHS: a sum of T
     expectations known in closed form.
-    {_PARAMETERS}{_ATTRIBUTES}{OF_EVERY_FIT}{_NOTES}
+    {_PARAMETERS}{MONOTONE}{_ATTRIBUTES}{OF_EVERY_FIT}{_NOTES}
     Examples
     --------
     >>> import numpy as np
@@ -642,7 +643,7 @@ class RKHSWeightingClassifier(OneHotClassifier, WeightingBase):
     f(x) = E_w[α(w) φ(w, x)] over a density p of parameters w, with α in an RKHS: a sum of T
     expectations known in closed form. Two classes are -1 and 1; of more each is held against the
     others, with the same parameters.
-    {_PARAMETERS}{CLASS_WEIGHT}{_ATTRIBUTES}{OF_EVERY_FIT}{OF_CLASSIFIERS}{_VALIDATION}{_NOTES}
+    {_PARAMETERS}{MONOTONE}{CLASS_WEIGHT}{_ATTRIBUTES}{OF_EVERY_FIT}{OF_CLASSIFIERS}{_VALIDATION}{_NOTES}
     Examples
     --------
     >>> from sklearn.datasets import load_breast_cancer
