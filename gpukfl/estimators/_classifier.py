@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -109,8 +110,12 @@ class LabelClassifier(ClassifierMixin):
         RuntimeError
             If the backend is not available.
         """
-        with ordered_classes(self, () if is_dask(y) else class_order(y)):
+        with self._keep_order(y):
             return self._learn(X, y, sample_weight, GivenRelations(groups, time, gap, cv))
+
+    def _keep_order(self, y: Any) -> AbstractContextManager[None]:
+        """Let a fit keep the order of the categories of its labels."""
+        return ordered_classes(self, () if is_dask(y) else class_order(y))
 
     def _read_targets(
         self, y: Any, X: Array, sample_weight: Any, relations: Relations | None = None

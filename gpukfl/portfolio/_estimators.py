@@ -496,7 +496,8 @@ class AutoClassifier(LabelClassifier, AutoBase):
             If the backend is not available.
         """
         given = GivenRelations(groups, time, gap, cv)
-        return self._learn_validated(X, y, sample_weight, given, validation)
+        with self._keep_order(y):
+            return self._learn_validated(X, y, sample_weight, given, validation)
 
     @run_on_data_device
     def predict_proba(self, X: Any) -> Array:
