@@ -71,6 +71,13 @@ def test_probabilities_are_arrays_until_frames_are_asked_for(classifier):
         classifier.set_output(predict="auto")
 
 
+@pytest.mark.slow
+def test_reports_take_a_model_whatever_its_output(tmp_path, model, classifier):
+    for one, y in ((model, Y), (replace(classifier, output="pandas"), THREE)):
+        one.report(tmp_path / "page.html", held_out=(FRAME, y))
+        assert (tmp_path / "page.html").stat().st_size > 1000
+
+
 def test_polars_where_it_is_asked_for(model, classifier):
     polars = pytest.importorskip("polars")
     rows = polars.from_pandas(FRAME[:4])

@@ -223,8 +223,9 @@ def headline_scores(d: Description, held_out: Any, /) -> dict[str, float]:
 
 def _predict(model: Any, new: ReportRows) -> np.ndarray:
     """Return predictions or probabilities (n, t), with one column per target."""
-    ask = model.predict_proba if is_classifier(model.estimator) else model.predict
-    found = np.asarray(as_columns(to_host(ask(new.X)).astype(np.float64)))
+    estimator = model.estimator
+    ask = estimator.predict_proba if is_classifier(estimator) else estimator.predict
+    found = np.asarray(as_columns(to_host(ask(model._rows(new.X))).astype(np.float64)))
     if found.shape != new.Y.shape:
         msg = f"expected held_out with {found.shape[1]} targets, got {new.Y.shape[1]}"
         raise ValueError(msg)
