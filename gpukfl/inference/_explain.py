@@ -24,7 +24,7 @@ from gpukfl.core._array import (
     to_host,
 )
 from gpukfl.core._checks import check_choice, check_kind, check_number
-from gpukfl.core._frames import check_in_memory, listed
+from gpukfl.core._frames import check_in_memory, is_frame, listed, stringify_names
 from gpukfl.core._interruption import restore_interruptions
 from gpukfl.core._results import History
 from gpukfl.core._warnings import warn
@@ -33,6 +33,7 @@ from gpukfl.estimators._progress import show_progress
 from gpukfl.estimators._run import current_report
 from gpukfl.estimators._validation import validate_samples
 from gpukfl.inspection import Explanation, Waterfall
+from gpukfl.inspection._style import shorten_text
 from gpukfl.methods import (
     ShapleyEstimate,
     ShapleyGames,
@@ -59,6 +60,7 @@ _BACKGROUND = 32  # rows
 _SHOWN, _SHOWN_WALKS, _FEWEST_SHOWN = 10_000, 32, 4  # evaluations and walks of a report
 _CANDIDATES = 500  # rows among which a report chooses
 _LEAST = np.finfo(np.float64).tiny
+_LONGEST_TEXT = 60  # letters of a text that are shown
 
 # ------------------------------------------------------------------------------- functions
 
@@ -493,7 +495,28 @@ def explain(
     known = make_background(function, background, n_background, rng)
     with show_progress(progress):
         found = explain_rows(function, rows, known, players, n_walks, clock, rng)
+    found = replace(found, values=_with_texts(function, found, X))
     return replace(found, index=X.index if type(X).__module__.startswith("pandas") else None)
+
+
+def _with_texts(function: RowFunction, found: Explanation, X: Any) -> np.ndarray:
+    """Return the rows' values with those of text columns, which codes do not hold."""
+    table = function._table
+    if table is None or not is_frame(X):
+        return found.values
+    import narwhals as nw
+
+    frame, values = nw.from_native(stringify_names(X), eager_only=True), found.values.copy()
+    for column in table.columns:
+        if column.kind == "text" and column.name in found.columns:
+            given = frame[column.name].to_list()
+            missing = frame[column.name].is_null().to_list()
+            texts = [
+                None if gap else shorten_text(str(one), _LONGEST_TEXT)
+                for one, gap in zip(given, missing, strict=True)
+            ]
+            values[:, found.columns.index(column.name)] = texts
+    return values
 
 
 def explain_rows(

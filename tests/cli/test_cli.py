@@ -113,6 +113,17 @@ def test_the_report_says_what_may_be_concluded_when_asked(capsys, csv, tmp_path)
 
 
 @pytest.mark.usefixtures("no_pictures")
+def test_importances_and_interactions_are_tested_on_held_out_rows(capsys, csv, tmp_path):
+    report = tmp_path / "r.html"
+    given = ["--report", report, "--inference", "--test-fraction", "0.33"]
+    status, _, _ = run(capsys, "fit", csv, *QUICK, *given)
+    assert status == 0
+    page = report.read_text(encoding="utf-8")
+    assert "of 20 held-out rows, 1999 permutations" in page
+    assert "Of interactions at a false discovery rate of 10%" in page
+
+
+@pytest.mark.usefixtures("no_pictures")
 def test_an_inference_that_fails_costs_neither_model_nor_report(capsys, csv, tmp_path, monkeypatch):
     def fails(*args, **options):
         msg = "too few rows"

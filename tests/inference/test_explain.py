@@ -116,6 +116,7 @@ def test_a_table_with_text_dates_and_missing_values(table):
     assert found.values[0, 0] is None
     assert found.values[0, 3] == "2024-01-01"
     assert set(found.values[:, 1]) <= {"Kyiv", "Lviv", None}
+    assert found.values[:, 2].tolist() == FRAME["text"][:8].tolist()
     shuffled = table.explain(FRAME[:8][list(FRAME.columns[::-1])])
     np.testing.assert_array_equal(found.contributions, shuffled.contributions)
 
@@ -387,7 +388,7 @@ def test_bad_rows(blend, rows, text):
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"output": "log_odds"}, "expected output to be one of 'auto'"),
+        ({"output": "log_odds"}, "expected output='auto' for a regression"),
         ({"n_background": 0}, "expected n_background to be an integer of at least 1"),
         ({"n_walks": 0}, "expected n_walks to be an integer of at least 1, or 'auto'"),
         ({"max_time": 0.0}, "expected max_time to be a number greater than 0"),
