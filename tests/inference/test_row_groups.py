@@ -7,7 +7,9 @@ from sklearn.linear_model import LinearRegression
 
 import gpukfl
 from gpukfl.estimators import HKRRRegressor
+from gpukfl.estimators.selection import Knockoffs
 from gpukfl.inference import bands, conditional_importance, infer, interactions, subspace
+from gpukfl.portfolio import _distilled
 
 GROUPS = np.repeat(np.arange(20), 6)
 RNG = np.random.default_rng(0)
@@ -127,3 +129,39 @@ def test_rows_that_the_model_has_not_seen_are_tested_beside_those_of_the_fit():
         infer(model, rows, y, held_out=True, unseen=(rows, y))
     with pytest.raises(TypeError, match="expected unseen to be a pair"):
         infer(model, rows, y, unseen=rows)
+
+
+def test_a_distilled_model_is_judged_by_whole_groups(monkeypatch):
+    rows, y, groups = draw_groups(5, n_groups=12, size=6)
+    blend = gpukfl.AutoRegressor(members=["linear"], n_folds=1, random_state=0)
+    blend.fit(rows, y, groups=groups)
+    judged, kept = [], blend.out_of_fold_
+
+    def record(truth, weights, **how):
+        judged.append(truth)
+        return held_out_loss(truth, weights, **how)
+
+    held_out_loss = _distilled.held_out_loss
+    monkeypatch.setattr(_distilled, "held_out_loss", record)
+    blend.distilled("linear")
+    inside = np.isin(kept.truth, judged[0])[:, 0]
+    assert 0 < inside.sum() < len(inside)
+    assert not set(kept.groups[inside]) & set(kept.groups[~inside])
+
+
+def test_knockoffs_say_that_they_take_rows_as_independent():
+    rows, y, groups = draw_groups(6, n_groups=30, size=3)
+    control = Knockoffs(level=0.5)
+    model = gpukfl.KernelFeatureSelector(error_control=control, random_state=0)
+    with pytest.warns(UserWarning, match="rows that are independent"):
+        model.fit(rows, y, groups=groups)
+
+
+def test_groups_of_folds_are_those_of_the_fit():
+    rows, y, groups = draw_groups(7, size=3)
+    blend = gpukfl.AutoRegressor(members=["linear"], n_folds=2, random_state=0)
+    blend.fit(rows, y, groups=groups)
+    found = conditional_importance(blend, groups={"a": [0]}, n_permutations=99)
+    assert (found.n_folds, found.n_row_groups) == (2, 20)
+    with pytest.raises(ValueError, match="the fit knows its own"):
+        conditional_importance(blend, row_groups=groups)
