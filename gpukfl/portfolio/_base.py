@@ -549,8 +549,7 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         table = infer_schema(X, self.columns, whole) if known is None else known.table
         X = self._read(X, table, seen=known is None)
         with limit_threads(X, X.shape[0], backend.name), contextlib.ExitStack() as stack:
-            samples = self._read_targets(y, X, sample_weight, relations)
-            self._keep_monotone(samples, table)
+            samples = self._read_samples(y, X, sample_weight, relations, table)
             place = resolve_place(
                 backend.name, X, dtype=backend.precision(X), work=_WORK * len(samples)
             )
@@ -626,8 +625,11 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
 
         trainer.stopped = _ask_in_time(trainer, compute) or trainer.stopped
 
-    def _keep_monotone(self, samples: Samples, table: Table | None) -> None:
-        """Set the projection that makes predictions monotone, if they shall be."""
+    def _read_samples(
+        self, y: Any, X: Array, sample_weight: Any, relations: Relations | None, table: Table | None
+    ) -> Samples:
+        """Validate targets and weights, and set what makes predictions monotone."""
+        samples = self._read_targets(y, X, sample_weight, relations)
         if table is None:
             signs = read_signs(self.monotone, feature_names(self))
         else:
@@ -635,6 +637,7 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         check_classes(self._n_classes, signs)
         monotone = learn_monotone(samples.X, samples.weights, signs)
         self.predictor_ = replace(self.predictor_, monotone=monotone)
+        return samples
 
     def _read(self, X: Any, table: Table | None, *, seen: bool) -> Array:
         """Validate rows, or encode a table, which may have been learned from them."""
