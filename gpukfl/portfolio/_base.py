@@ -681,6 +681,7 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         check_classes(self._n_classes, signs)
         monotone = learn_monotone(samples.X, samples.weights, signs)
         self.predictor_ = replace(self.predictor_, monotone=monotone)
+        return samples
 
     def _read(self, X: Any, table: Table | None, *, seen: bool) -> Array:
         """Validate rows, or encode a table, which may have been learned from them."""
