@@ -20,6 +20,7 @@ from gpukfl._refit import refit_estimator
 from gpukfl._registry import METHODS, known_methods
 from gpukfl.core._array import Array, to_host
 from gpukfl.core._checks import check_choice, check_number
+from gpukfl.core._files import check_can_write
 from gpukfl.core._frames import check_in_memory
 from gpukfl.core._lazy import OldName
 from gpukfl.core._source import import_lines
@@ -725,8 +726,10 @@ class Model(Shown):
             errors, how sure directions are.
         held_out : tuple (X, y), optional
             Rows that the model has not seen, with their targets, or the name of the target's
-            column: for scores, pictures of predictions, residuals or calibration, and what
-            shuffling each feature costs, with errors.
+            column: for scores with errors, and whether they agree with those of the fit's own
+            held-out rows; pictures of predictions, residuals or calibration; and what shuffling
+            each feature costs, with errors. Errors are those of groups where the rows have the
+            column that the fit was given as `groups`.
         fitted_to : tuple (X, y), optional
             The rows of the fit. They tell the ranges of the columns; and a linear model and boosted
             trees are fitted to them, at most 20 000, to be compared on the rows of `held_out`. Of a
@@ -738,13 +741,17 @@ class Model(Shown):
         TypeError, ValueError
             If rows or targets are not such as the model knows; says what was expected.
         OSError
-            If the page cannot be written; an older one stays as it was.
+            If the page cannot be written; an older one stays as it was. A folder that does not
+            exist is noticed before any work.
 
         Notes
         -----
+        The page begins with scores, importances and curves of the most important columns. Curves of
+        a blend take at most about three seconds, and so do its importances at their first look.
         Without matplotlib the page has no pictures, and says so. A blend has kept the rows that its
         members were judged by: it shows these where none are given.
         """
+        check_can_write(path)
         rows = {"held_out": held_out, "fitted_to": fitted_to}
         write = self._page(scores, with_bands=inference is None, **rows)
         write(path, inference)
@@ -759,10 +766,10 @@ class Model(Shown):
         fitted_to: tuple[Any, Any] | None = None,
     ) -> Callable[[str | Path, Inferred | None], None]:
         """Prepare a report; return a function that writes it with or without inference."""
-        from gpukfl.inference._held_out import evaluate_held_out, headline_scores
+        from gpukfl.inference._held_out import evaluate_held_out
 
         told = evaluate_held_out(self, self.describe(), held_out, fitted_to, with_bands=with_bands)
-        known = headline_scores(told, held_out) | (scores or {})
+        known = scores or {}
         return lambda path, inference: write_report(told, path, scores=known, inference=inference)
 
     def explain(
@@ -857,6 +864,78 @@ class Model(Shown):
             max_time=max_time,
             random_state=random_state,
             progress=progress,
+        )
+
+    def partial_dependence(
+        self,
+        columns: str | int | Sequence[str | int] | None = None,
+        *,
+        X: Any = None,
+        y: Any = None,
+        points: int = 20,
+        max_rows: int = 500,
+        max_time: float | None = 5.0,
+        random_state: Any = 0,
+    ) -> pd.DataFrame:
+        """Return how the mean prediction goes with each column, with bands.
+
+        The question: what is the mean prediction if every row has this value of the column, and all
+        else as it is? The answer says what the model has learned, and no cause.
+
+        Parameters
+        ----------
+        columns : str, int, or sequence of these, optional
+            Names or numbers of columns: numbers, categories, booleans, dates or durations. By
+            default the six most important ones that are of these kinds.
+        X : array or frame of shape (n_samples, n_features), optional
+            Rows that means are over. By default a blend takes those that its folds held out, with
+            their weights; single methods keep no rows, and need it.
+        y : str, or array of shape (n_samples,) or (n_samples, n_targets), optional
+            Targets of these rows, for bands of a single method, which take fits to halves of at
+            least 40 rows: see `gpukfl.inference.bands`. Blends need none.
+        points : int, default=20
+            Values of a column, at most, and at least 2. They leave out 2 % of the rows at either
+            end. Categories have their 20 most frequent levels.
+        max_rows : int, default=500
+            Rows that means are over, at most; of more a sample is drawn.
+        max_time : float, optional
+            Seconds that it may take, about: rows are fewer then, at least 20. None has no limit.
+        random_state : int, RandomState or None, default=0
+            Draws the rows.
+
+        Returns
+        -------
+        pandas.DataFrame
+            A row for each value of a column, with columns column, value (as the table has it: a
+            number, a level, a date), mean (the mean prediction; of classes their probability), low
+            and high; and output, the target or class, where there are several. Its `attrs` have the
+            number of "rows", "of_rows" that there are, and what the "band" is.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a column or an option is not as described, or X is missing where it is needed.
+
+        Notes
+        -----
+        Bands of a blend are two standard errors to either side, by the jackknife over its folds:
+        how far the curve moves when a fold of the rows is left out of the fit. As few folds say
+        little at one value, each variance is averaged with the mean over the curve, of weight 4 to
+        K - 1. Bands know nothing of the bias that all fits share. Models without folds' models have
+        no bands: low and high are NaN. Costs a prediction for each row and value of each column, of
+        all folds' models.
+        """
+        from gpukfl.inference._dependence import partial_dependence
+
+        return partial_dependence(
+            self,
+            columns,
+            X=X,
+            y=y,
+            points=points,
+            max_rows=max_rows,
+            max_time=max_time,
+            random_state=random_state,
         )
 
     def inference(self, X: Any, y: Any, **options: Any) -> Any:

@@ -75,7 +75,7 @@ def test_scores_on_rows_that_were_held_out_are_scikit_learns(models):
     predicted = models["regression"].predict(FRAME[rows])
     own = found["AutoRegressor"]
     assert own.score == pytest.approx(r2_score(Y[rows], predicted))
-    assert own.more["mean absolute error"] == pytest.approx(np.abs(Y[rows] - predicted).mean())
+    assert own.more["MAE"] == pytest.approx(np.abs(Y[rows] - predicted).mean())
     linear = make_pipeline(StandardScaler(), RidgeCV([10.0**k for k in range(-4, 5)]))
     linear.fit(X[:INSIDE], Y[:INSIDE])
     expected = r2_score(Y[rows], linear.predict(X[rows]))
@@ -205,7 +205,8 @@ def test_importances_of_a_blend_have_errors(models, tmp_path):
     assert errors[0] > 0
     assert errors[0] < estimator.feature_importances_[0]
     page = page_of(models["regression"], tmp_path)
-    assert f"<td>{errors[0]:.3f}</td>" in page
+    total = estimator.feature_importances_basis_.total
+    assert f"<td>{total * errors[0]:.4f}</td>" in page
     models["regression"].save(tmp_path / "m")
     loaded = gpukfl.load(tmp_path / "m").estimator
     np.testing.assert_array_equal(loaded.feature_importances_error_, errors)
@@ -221,7 +222,8 @@ def test_a_model_of_an_older_file_has_no_errors(models, tmp_path):
 def test_scores_of_new_rows_are_at_the_top(models, tmp_path):
     page = page_of(models["classes"], tmp_path, held_out=(TABLE[INSIDE:], LABELS[INSIDE:]))
     top = page.partition("<section>")[0]
-    assert re.search(r"<b>[\d.]+</b>accuracy on 60 held-out rows", top)
+    assert "Test: 60 held-out rows" in top
+    assert re.search(r"<b>[\d.]+</b><span>± [\d.]+</span><small>accuracy", top)
     assert "they need the rows of the fit" in page
     assert "No rows were held out" not in page
     assert "No rows were held out" in page_of(models["classes"], tmp_path)
@@ -334,7 +336,7 @@ def test_the_report_shows_errors_and_what_they_are(single, tmp_path):
 
 def test_a_blend_says_what_is_shuffled_together(tmp_path):
     blend = gpukfl.fit(TWINS[:INSIDE], Y[:INSIDE], members=["linear"], n_folds=2, progress=False)
-    remark = "± one standard error; shuffled together: {x1, x3}"
+    remark = f"± one standard error of {INSIDE} held-out rows; shuffled together: {{x1, x3}}"
     assert blend.describe().importances.remark == remark
     assert "shuffled together: {x1, x3}" in " ".join(blend.plot("importances").get_xlabel().split())
     assert f"{remark}." in page_of(blend, tmp_path)

@@ -8,6 +8,7 @@ import math
 import shlex
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,7 @@ from gpukfl.tables._files import check_columns, join_names
 if TYPE_CHECKING:
     from gpukfl._model import Model
     from gpukfl.datasets import LoadedTable
+    from gpukfl.inspection._measures import Scored
     from gpukfl.tables import Column
     from gpukfl.tables._relations import Relations
     from gpukfl.tables._target import Target
@@ -132,12 +134,6 @@ def _factorize(column: Any) -> np.ndarray:
         return pd.factorize(column.astype(str))[0]
 
 
-def score_name(model: Any, n: int, /) -> str:
-    """Return the name of a score on so many rows, with its measure first."""
-    measure = "R²" if model.task == "regression" else "accuracy"
-    return f"{measure} on {n} held-out rows"
-
-
 # ------------------------------------------------------------------------------ many files
 
 # ``gpukfl fit`` of a folder of Parquet files, or of several: read partition by partition.
@@ -150,8 +146,8 @@ def is_many(options: argparse.Namespace, /) -> bool:
 
 def fit_files(
     options: argparse.Namespace, fit: Callable[[Any, str], Any], /
-) -> tuple[Any, dict[str, float]]:
-    """Fit to some rows and score on the others; return the model and its scores by name.
+) -> tuple[Any, Scored | None]:
+    """Fit to some rows and score on the others; return the model and its scores, if any.
 
     `fit` takes a Dask frame and the name of a column.
     """
@@ -163,7 +159,7 @@ def fit_files(
     frame = frame.drop(columns=[name for name in options.drop if name != target])
     share = options.test_fraction
     if not share:
-        return fit(frame, target), {}
+        return fit(frame, target), None
     inside, outside = frame.random_split([1.0 - share, share], random_state=options.random_state)
     model = fit(inside, target)
     return model, _held_out_scores(model, outside.dropna(subset=[target]), target)
@@ -189,16 +185,21 @@ def _dask_frame(options: argparse.Namespace) -> Any:
     return dd.read_parquet(files)
 
 
-def _held_out_scores(model: Any, outside: Any, target: str) -> dict[str, float]:
+def _held_out_scores(model: Any, outside: Any, target: str) -> Scored | None:
     """Return scores on the held-out rows, if there are any."""
-    from sklearn.metrics import accuracy_score, r2_score
+    from gpukfl.inspection._measures import TEST, Scored, measure_labels, measure_regression
+    from gpukfl.inspection._style import whole_text
 
     truth = outside[target].compute().to_numpy()
     if not len(truth):
-        return {}
+        return None
     predicted = model.predict(outside.drop(columns=target)).compute().to_numpy()
-    score = r2_score if model.task == "regression" else accuracy_score
-    return {score_name(model, len(truth)): float(score(truth, predicted))}
+    if model.task == "regression":
+        both = (one.astype(np.float64).reshape(len(truth), -1) for one in (truth, predicted))
+        scores = measure_regression(*both)
+    else:
+        scores = measure_labels(truth, predicted)
+    return Scored(TEST, f"{whole_text(len(truth))} held-out rows", scores)
 
 
 # ----------------------------------------------------------------------------------- table
@@ -275,15 +276,15 @@ def run_fit(options: argparse.Namespace) -> int:
         raise ValueError(msg)
     rows: dict[str, Any] = {}  # for the report, of a table that is here
     if is_many(options):
-        model, scores = fit_files(
+        model, scored = fit_files(
             options, lambda frame, target: _fit_model(options, frame, target, options.task, given)
         )
     else:
-        model, scores, rows = _fit_table(options, given)
+        model, scored, rows = _fit_table(options, given)
     # Written before anything is printed, which fails where nobody reads it
     outcomes = [try_to_write("model", options.out, model.save)]
     try:
-        ended = _report(options, model, scores, rows, outcomes)
+        ended = _report(options, model, scored, rows, outcomes)
     except BrokenPipeError:
         raise
     except (KeyboardInterrupt, Exception) as error:
@@ -301,7 +302,7 @@ def run_fit(options: argparse.Namespace) -> int:
 def _report(
     options: argparse.Namespace,
     model: Model,
-    scores: dict[str, float],
+    scored: Scored | None,
     rows: dict[str, Any],
     outcomes: list[tuple[bool, str]],
 ) -> int:
@@ -310,18 +311,35 @@ def _report(
     Adds to `outcomes` whether each step failed, and why. Returns the exit status of what stopped
     inference, 0 where nothing did.
     """
-    page = functools.cache(lambda: model._page(scores, with_bands=not options.inference, **rows))
+    told = {} if scored is None or "held_out" in rows else _scores_by_name(scored)
+    page = functools.cache(lambda: model._page(told, with_bands=not options.inference, **rows))
     outcomes.append(try_to_write("report", options.report, lambda path: page()(path, None)))
     ended = 0
     if options.inference and not outcomes[-1][0]:
         ended, outcome = _add_inference(options, model, rows, page())
         outcomes.append(outcome)
-    lines = [model.summary()]
-    for name, score in scores.items():
-        measure, rows_text = name.split(" ", 1)
-        lines.append(f"  test        {measure} {score:.4f} {rows_text}")
+    lines = [model.summary(), *([] if scored is None else _score_lines(model, scored))]
     print_output("\n".join([*lines, *(said for failed, said in outcomes if said and not failed)]))
     return ended
+
+
+def _scores_by_name(scored: Scored) -> dict[str, float]:
+    """Return scores by what they are and of which rows."""
+    return {f"{one.name} on {scored.rows}": one.value for one in scored.shown}
+
+
+def _score_lines(model: Model, scored: Scored) -> list[str]:
+    """Return lines of a test's scores, and whether they agree with those of the fit."""
+    from gpukfl.inspection._description import wrap_text
+    from gpukfl.inspection._measures import score_text
+    from gpukfl.inspection._report import agreement
+
+    first, *others = (f"{one.name} {score_text(one, 4)}" for one in scored.shown)
+    said = ", ".join([f"{first} on {scored.rows}", *others])
+    d = model.describe()
+    agrees = agreement(replace(d, scored=(*d.scored, scored)))
+    lead = "  test        "
+    return [*wrap_text(lead, said), *(wrap_text(" " * len(lead), agrees) if agrees else [])]
 
 
 def _add_inference(
@@ -378,8 +396,9 @@ def _testable_rows(
 
 def _fit_table(
     options: argparse.Namespace, given: dict[str, Any]
-) -> tuple[Model, dict[str, float], dict[str, Any]]:
+) -> tuple[Model, Scored | None, dict[str, Any]]:
     """Fit to some rows of a table and score on the others; also return both parts."""
+    from gpukfl.inference._held_out import score_held_out
     from gpukfl.tables._target import read_target
 
     table = load_target_table(options)
@@ -399,10 +418,9 @@ def _fit_table(
     model.target_name = table.target or "y"
     rows = {"fitted_to": (X.iloc[inside], target.y[inside])}
     if not len(outside):
-        return model, {}, rows
+        return model, None, rows
     rows["held_out"] = X.iloc[outside], target.y[outside]
-    score = model.score(*rows["held_out"])
-    return model, {score_name(model, len(outside)): score}, rows
+    return model, score_held_out(model, *rows["held_out"]), rows
 
 
 def _read_validation(

@@ -51,6 +51,26 @@ def atomic_write(path: str | Path, /) -> Iterator[BinaryIO]:
     _sync_folder(target.parent)
 
 
+def check_can_write(path: str | Path, /) -> None:
+    """Check that a file can be written, before work is done whose result it shall hold.
+
+    Raises
+    ------
+    OSError
+        If its folder does not exist, or if it is a folder or read-only; says what was expected.
+    """
+    file = Path(path).resolve()
+    if not file.parent.is_dir():
+        msg = f"expected a file in a folder that exists, got {path}"
+        raise FileNotFoundError(errno.ENOENT, msg)
+    if file.is_dir():
+        msg = f"expected a file, got the folder {path}"
+        raise IsADirectoryError(errno.EISDIR, msg)
+    if not os.access(file if file.exists() else file.parent, os.W_OK):
+        msg = f"expected a file that may be written, got {path}"
+        raise PermissionError(errno.EACCES, msg)
+
+
 def _open_unnamed(folder: Path) -> BinaryIO | None:
     """Open a file without a name, which vanishes with the process; None if unsupported."""
     flag = getattr(os, "O_TMPFILE", None)

@@ -197,6 +197,31 @@ class DescribedEstimator(Shown):
         check_is_fitted(self)
         return Model.from_estimator(self).explain(X, **options)
 
+    def partial_dependence(self, columns: Any = None, **options: Any) -> Any:
+        """Return mean predictions along columns: see `gpukfl.Model.partial_dependence`.
+
+        Parameters
+        ----------
+        columns : str, int, or sequence of these, optional
+            Names or numbers of columns.
+        **options : object
+            Of `gpukfl.Model.partial_dependence`.
+
+        Returns
+        -------
+        pandas.DataFrame
+            A row for each value of a column, with the ends of its band.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a column or an option is not as described.
+        """
+        from gpukfl._model import Model
+
+        check_is_fitted(self)
+        return Model.from_estimator(self).partial_dependence(columns, **options)
+
     def _describe_columns(self, features: Sequence[str] | None, target: str) -> Description:
         """Return a description with column names."""
         check_is_fitted(self)

@@ -16,6 +16,7 @@ from gpukfl.core._frames import is_frame
 from gpukfl.core._warnings import collect_warnings
 from gpukfl.estimators._samples import Samples
 from gpukfl.inference._bands import FEWEST, bands
+from gpukfl.inference._dependence import dependence_panels
 from gpukfl.inference._evaluation import EvaluationData, InferenceData, make_evaluation_data
 from gpukfl.inference._explain import explained_panels
 from gpukfl.inference._row_groups import named_groups, read_named_groups
@@ -32,7 +33,16 @@ from gpukfl.inspection import (
     RocCurves,
 )
 from gpukfl.inspection._held_out import HELD_OUT
-from gpukfl.inspection._style import to_sentence
+from gpukfl.inspection._importances import Shuffled
+from gpukfl.inspection._measures import (
+    MAE,
+    RMSE,
+    TEST,
+    Scored,
+    measure_classes,
+    measure_regression,
+)
+from gpukfl.inspection._style import to_sentence, whole_text
 from gpukfl.portfolio._folds import HeldOutLoss, LogLoss, SquaredError, target_scale
 from gpukfl.portfolio._importances import joint_groups_text, permutation_importances
 from gpukfl.portfolio._members import CANDIDATES, TREES, Member, Task
@@ -48,7 +58,7 @@ from gpukfl.tables._training import read_test_data, take_rows
 # Errors that a report shows by itself: of importances on held-out rows, and bands of curves.
 
 
-_ROWS = 500  # held out, that are enough
+_ROWS = 500  # held out, of which bands are made
 _REPEATS, _PASSES = 5, 300  # shuffles of each feature, and of all together
 _HALVED = 1_000  # rows of a fit up to which it is fitted to halves again: quick then
 _NO_KERNEL = (
@@ -67,13 +77,19 @@ Pair = tuple[Any, Any] | None  # rows and their targets, as the model takes them
 
 
 def add_error_panels(
-    model: Any, d: Description, held_out: Pair, fitted_to: Pair, /, *, with_bands: bool
+    model: Any,
+    d: Description,
+    held_out: Pair,
+    fitted_to: Pair,
+    /,
+    *,
+    with_bands: bool,
 ) -> Description:
     """Add pictures with errors to what a single method says of itself, as far as rows suffice.
 
-    Importances are of rows that were held out. Shuffling predicts at most 300 times 500 rows. Bands
-    cost two fits to half of the rows where the fit had at most 1000, and beyond O(n³) for at most
-    500 held-out rows. A blend has errors of its own.
+    Importances are of rows that were held out, as many as three seconds suffice for. Bands cost two
+    fits to half of the rows where the fit had at most 1000, and beyond O(n³) for at most 500
+    held-out rows. A blend has errors of its own.
     """
     if model.method == "auto":
         return d
@@ -93,8 +109,6 @@ def _importance_panels(asked: EvaluationData) -> list[Panel]:
     count = len(asked.names)
     if count > _PASSES:
         return []
-    rng = np.random.RandomState(0)
-    asked = asked.subsample(_ROWS, rng)
     repeats = max(1, min(_REPEATS, _PASSES // count))
     found = permutation_importances(
         [asked.rows],
@@ -102,15 +116,26 @@ def _importance_panels(asked: EvaluationData) -> list[Panel]:
         count,
         lambda _, X: asked.parts[0].predict(to_host(X)),
         asked.judge,
-        rng,
+        np.random.RandomState(0),
         lambda: math.inf,
         repeats=repeats,
     )
-    said = f"± one standard error of {len(asked)} held-out rows"
+    names = [tuple(asked.names[k] for k in one) for one in found.groups]
+    shuffled = Shuffled(
+        *("R²" if asked.is_regression else "explained log loss", found.total),
+        *(found.n_rows, found.n_held_out),
+        groups=tuple(one for one in names if len(one) > 1),
+        by_groups=asked.judge.groups is not None,
+    )
     joined = joint_groups_text(found.groups, asked.names)
-    remark = "; ".join(filter(None, [said, joined]))
+    remark = "; ".join(filter(None, [shuffled.remark, joined]))
     unit = "loss that shuffling adds to held-out rows"
-    panel = HeldOutImportances(asked.names, found.shares, unit, errors=found.errors, remark=remark)
+    panel = HeldOutImportances(
+        *(asked.names, found.shares, unit),
+        errors=found.errors,
+        remark=remark,
+        shuffled=shuffled,
+    )
     return [panel]
 
 
@@ -205,23 +230,28 @@ def evaluate_held_out(
         predicted = _predict(model, new)
         rest = tuple(panel for panel in d.panels if not isinstance(panel, HELD_OUT))
         panels = rest + tuple(_held_out_panels(model, d, new, predicted))
-        d = replace(d, panels=panels, comparison=_compare_models(model, d, new, predicted, known))
+        compared = _compare_models(model, d, new, predicted, known)
+        scored = (*d.scored, _score_rows(model, new, predicted))
+        d = replace(d, panels=panels, comparison=compared, scored=scored)
     pairs = (None if rows is None else rows.pair(model) for rows in (new, known))
     d = add_error_panels(model, d, *pairs, with_bands=with_bands)
-    rows = (None if one is None else one.X for one in (new, known))
-    return replace(d, panels=(*explained_panels(model, *rows), *d.panels))
+    rows = [None if one is None else one.X for one in (new, known)]
+    beside = (*explained_panels(model, *rows), *dependence_panels(model, *rows))
+    return replace(d, panels=(*beside, *d.panels))
 
 
-def headline_scores(d: Description, held_out: Any, /) -> dict[str, float]:
-    """Return a model's scores on held-out rows by name, for the top of a page."""
-    if held_out is None or d.comparison is None:
-        return {}
-    own = next(row for row in d.comparison.rows if row.own)
-    on = f"on {d.comparison.n_rows} held-out rows"
-    known = {d.comparison.score: own.score} | own.more
-    return {
-        f"{name} {on}": known[name] for name in (d.comparison.score, "accuracy") if name in known
-    }
+def score_held_out(model: Any, X: Any, y: Any, /) -> Scored:
+    """Return a model's scores on held-out rows, with their errors."""
+    rows = ReportRows.from_pair("held_out", (X, y), model)
+    return _score_rows(model, rows, _predict(model, rows))
+
+
+def _score_rows(model: Any, rows: ReportRows, predicted: np.ndarray) -> Scored:
+    measure = measure_classes if is_classifier(model.estimator) else measure_regression
+    groups = read_named_groups(model, rows.X)
+    scores = measure(rows.Y, predicted, None, groups)
+    count = None if groups is None else len(np.unique(groups))
+    return Scored(TEST, f"{whole_text(len(rows))} held-out rows", scores, count)
 
 
 def _predict(model: Any, new: ReportRows) -> np.ndarray:
@@ -267,9 +297,11 @@ def _compare_models(
     if not classes:
         judge = SquaredError(new.Y, weights, scale, groups=groups)
     rows = [Compared("the shares of the classes" if classes else "the mean", 0.0)]
-    remarks = [f"On {len(new):,} rows that no model has seen."]
+    remarks = [f"On {whole_text(len(new))} rows that no model has seen."]
     if new.n_unknown:
-        remarks.append(f"{new.n_unknown:,} rows are left out: the fit has not seen their classes.")
+        remarks.append(
+            f"{whole_text(new.n_unknown)} rows are left out: the fit has not seen their classes."
+        )
     if known is None:
         remarks.append("No linear model and no trees: they need the rows of the fit (fitted_to).")
     else:
@@ -278,16 +310,21 @@ def _compare_models(
             for name, of in _baseline_predictions(model, known, new).items()
         ]
         if _is_wide(model):
-            remarks.append(f"No boosted trees: there are more than {_WIDE:,} columns.")
+            remarks.append(f"No boosted trees: there are more than {whole_text(_WIDE)} columns.")
         if len(known) > _MOST:
-            remarks.append(f"Simple models were fitted to {_MOST:,} of the {len(known):,} rows.")
+            some = f"{whole_text(_MOST)} of the {whole_text(len(known))} rows"
+            remarks.append(f"Simple models were fitted to {some}.")
     rows.append(_comparison_row(judge, d.name, predicted, own=True))
     score = "explained log loss" if classes else "R²"
     return Comparison(tuple(rows), score, tuple(remarks), len(new))
 
 
 def _comparison_row(
-    judge: HeldOutLoss, name: str, predicted: np.ndarray, *, own: bool = False
+    judge: HeldOutLoss,
+    name: str,
+    predicted: np.ndarray,
+    *,
+    own: bool = False,
 ) -> Compared:
     more: dict[str, float] = {}
     if isinstance(judge, LogLoss):
@@ -298,8 +335,8 @@ def _comparison_row(
     elif predicted.shape[1] == 1:
         left = judge.truth - predicted
         more = {
-            "root mean square error": float(np.sqrt(np.mean(left**2))),
-            "mean absolute error": float(np.mean(np.abs(left))),
+            RMSE: float(np.sqrt(np.mean(left**2))),
+            MAE: float(np.mean(np.abs(left))),
         }
     losses = judge.losses(predicted)
     return Compared(name, judge.score(losses), judge.standard_error(losses), more, own)

@@ -21,6 +21,7 @@ from gpukfl.inspection._style import (
     add_legend,
     add_twin,
     clean_text,
+    number_text,
     shorten_label,
     shorten_text,
     style_axes,
@@ -173,12 +174,9 @@ class Bands(Result):
     def summary(self) -> str:
         """Return a plain-text summary of which curves vary, and of what the bands do not show."""
         head = f"{_TITLES[self.kind]}, bands of {self.coverage:.0%} by {self.basis}"
-        rows = [f"  {'':<28}{'from':>10}{'to':>10}{'± on average':>14}"]
+        rows = [f"  {'curve':<28}{'lowest':>10}{'highest':>10}{'± on average':>14}"]
         rows += [
-            f"  {shorten_text(self._label(one), 28):<28}"
-            f"{one.center.min():>10.3g}{one.center.max():>10.3g}"
-            f"{one.width.mean():>14.3g}  {'may be flat' if one.may_be_flat else 'is not flat'}"
-            for one in self.curves
+            f"  {shorten_text(self._label(one), 28):<28}{_band_text(one)}" for one in self.curves
         ]
         cut = [f"stopped before {', '.join(self.unfinished)}"] if self.unfinished else []
         return "\n".join([head, *rows, *(f"  {remark}" for remark in (*self.remarks, *cut))])
@@ -321,6 +319,14 @@ class Bands(Result):
         """Name a curve, with its output where there are several."""
         several = len({each.output for each in self.curves}) > 1
         return f"{one.name}, {one.output}" if several else one.name
+
+
+def _band_text(one: Band) -> str:
+    """Return the range of a curve, the width of its band, and whether a flat line fits in it."""
+    ends = one.center.min(), one.center.max()
+    low, high, width = (number_text(float(value), 3) for value in (*ends, one.width.mean()))
+    fits = "a" if one.may_be_flat else "no"
+    return f"{low:>10}{high:>10}{width:>14}{fits:>4} flat line fits"
 
 
 def _join_names(names: list[str]) -> str:

@@ -224,7 +224,8 @@ class ConditionalImportance(Tested):
         lines = [
             f"Conditional importance: what is lost of the {self.unit} without what a group says",
             f"beyond all others; {how}, {self.n_permutations} permutations",
-            f"  {'group':<28} {'importance':>10} {'± error':>9} {'p-value':>9} {'adjusted':>9}",
+            "p-value: could the target depend on the group through the others alone?",
+            f"  {'group':<28} {'lost':>10} {'± error':>9} {'p-value':>9} {'adjusted':>9}",
         ]
         table = self.frame()
         lines += [

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, Self, TypeVar
 
 from gpukfl.inspection._held_out import HELD_OUT
+from gpukfl.inspection._measures import Scored
 from gpukfl.inspection._panels import Importances, Panel
 from gpukfl.inspection._style import clean_text, to_sentence
 from gpukfl.inspection._tuning import Comparison, Tuning
@@ -126,6 +127,8 @@ class Description:
         Settings that were tried. It is drawn where it is among the panels too.
     comparison : Comparison
         How others do on the same rows.
+    scored : tuple of Scored
+        Scores with errors on rows that the model has not seen: of the fit's folds, and of a test.
     data : DataFacts
         What the columns and the target are.
     times : tuple of dict
@@ -155,6 +158,7 @@ class Description:
     panels: tuple[Panel, ...] = ()
     tuning: Tuning | None = None
     comparison: Comparison | None = None
+    scored: tuple[Scored, ...] = ()
     data: DataFacts | None = None
     times: tuple[Mapping[str, Any], ...] = ()
     warnings: tuple[str, ...] = ()
@@ -289,7 +293,9 @@ def summarize(of: Described | Description, /) -> str:
     for name, text in summary_entries(d).items():
         lines += wrap_text(f"  {name:<11} ", text) if text else []
     if d.importances is not None:
-        lines.append("  importance" + (" (means nothing)" if d.caveat else ""))
+        known = d.importances.shuffled
+        what = "" if known is None else f": share of the {known.score} that shuffling takes"
+        lines.append("  importance" + (" (means nothing)" if d.caveat else what))
         lines += _importance_lines(d.importances)
     return "\n".join(lines)
 

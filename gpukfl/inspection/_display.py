@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from gpukfl.core._files import check_can_write
 from gpukfl.inspection._description import Description, summarize, summary_entries, warning_texts
 from gpukfl.inspection._figures import plot_model, plot_panel
+from gpukfl.inspection._importances import importances_frame
 from gpukfl.inspection._report import Inferred, write_report
 from gpukfl.inspection._style import bar_html, escape_html, escape_lines, name_html
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 # ------------------------------------------------------------------------------------ card
 
@@ -156,6 +161,44 @@ class Shown(ABC):
             raise ValueError(msg)
         return plot_model(self, figsize=figsize)
 
+    def importances(self) -> pd.DataFrame:
+        """Return how much each column matters, with errors and the rows that tell it.
+
+        The question of a blend: how much of the score is lost when the column's values are shuffled
+        among held-out rows? Single methods answer questions of their own: how fast predictions
+        change with the column (HKRR, RegFeaL, RKHS weightings), how much it weighs in the learned
+        directions (BKerNN), or how much permuting adds to the error (selection).
+
+        Returns
+        -------
+        pandas.DataFrame
+            A row for each column of the data, the largest importance first, with columns
+
+            - column: its name;
+            - importance: of a blend what is lost of R², or of the explained log loss of classes,
+              at least 0; of a single method the share of all columns;
+            - standard_error: as the rows are a sample, or their groups where the fit was given
+              `groups`, with the models fixed; NaN of single methods, which have none;
+            - share: importance as a share of the sum over columns, as `feature_importances_`;
+            - group: names of the columns that were shuffled together, as their correlation is at
+              least .9, with this one; "" where it was alone. Those of a group share its importance
+              in equal parts;
+            - rows: how many rows were shuffled, or how many a single method was fitted to.
+
+            Its `attrs` have the "question", and of a blend the "score" and the "rows" in words.
+
+        Notes
+        -----
+        A blend shuffles all rows that its folds held out, or as many as three seconds suffice for,
+        and at least some 500. Each row costs a prediction by its fold's models for every column or
+        group. The first look computes them, and the model and its file keep them.
+        """
+        d = self.describe()
+        if d.importances is None:
+            msg = f"expected a model with importances, got {d.name}, which has none"
+            raise TypeError(msg)
+        return importances_frame(d.importances, d.n_samples)
+
     def report(
         self,
         path: str | Path,
@@ -174,4 +217,5 @@ class Shown(ABC):
         inference : gpukfl.inference.Inference, optional
             What may be concluded, for a section of its own.
         """
+        check_can_write(path)
         write_report(self, path, scores=scores or {}, inference=inference)

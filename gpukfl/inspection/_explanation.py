@@ -9,7 +9,16 @@ import numpy as np
 
 from gpukfl.inspection._figures import Size, get_axes
 from gpukfl.inspection._panels import BARS, OutputsPanel
-from gpukfl.inspection._style import BLUE, GREY, ORANGE, PALE, name_rows, shorten_label, style_axes
+from gpukfl.inspection._style import (
+    BLUE,
+    GREY,
+    ORANGE,
+    PALE,
+    name_rows,
+    number_text,
+    shorten_label,
+    style_axes,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -145,8 +154,9 @@ class Explanation:
 
         Returns
         -------
-        matplotlib.axes.Axes or array of these
-            What was drawn on.
+        matplotlib.figure.Figure
+            The new figure, as of `Model.plot`; with `ax` what was drawn on instead: the axes, or an
+            array of axes of several outputs.
 
         Raises
         ------
@@ -173,8 +183,9 @@ class Explanation:
 
         Returns
         -------
-        matplotlib.axes.Axes or array of these
-            What was drawn on.
+        matplotlib.figure.Figure
+            The new figure, as of `Model.plot`; with `ax` what was drawn on instead: the axes, or an
+            array of axes of several outputs.
 
         Raises
         ------
@@ -348,7 +359,9 @@ def _draw(panel: _Contributions, output: int | str | None, ax: Any, figsize: Siz
         _WIDTH * (1.0 if across == 1 else 0.8 * across),
         down * (1.4 + 0.3 * max(rows, _FEWEST)),
     )
-    return shown.draw(get_axes(ax, figsize, size))
+    axes = get_axes(ax, figsize, size)
+    figure, drawn = axes.figure, shown.draw(axes)
+    return figure if ax is None else drawn
 
 
 def _beside(x: np.ndarray) -> np.ndarray:
@@ -375,18 +388,6 @@ def _ranks(values: np.ndarray) -> np.ndarray:
     return np.where(
         np.isfinite(numbers), np.searchsorted(known, numbers) / (len(known) - 1), np.nan
     )
-
-
-def number_text(value: float, digits: int = 4, /) -> str:
-    """Write a number with some digits, as people do: 26 110, 0.0312, 24."""
-    if not np.isfinite(value) or value == 0:
-        return f"{value:g}"
-    if abs(value) >= 1e7 or abs(value) < 1e-4:
-        text = f"{value:.{digits - 1}g}"
-    else:
-        places = max(0, digits - 1 - int(np.floor(np.log10(abs(value)))))
-        text = f"{value:,.{places}f}".replace(",", " ")
-    return text.replace("-", "−")
 
 
 def _signed(value: float) -> str:

@@ -81,8 +81,9 @@ class Predictions(_TargetsPanel):
         assert self.intervals is not None
         low, high = np.moveaxis(self.intervals[:, k], -1, 0)
         truth = self.truth[:, k]
-        label = f"{np.mean((low <= truth) & (truth <= high)):.0%} of intervals hold the truth"
-        return label if self.coverage is None else f"{label} ({self.coverage:.0%} shall)"
+        label = f"the intervals cover {np.mean((low <= truth) & (truth <= high)):.0%}"
+        target = "" if self.coverage is None else f" (target {self.coverage:.0%})"
+        return f"{label}{target}".replace("%", " %")
 
     def _draw_output(self, ax: Any, k: int) -> None:
         """Draw points, the diagonal, and intervals if there are any."""

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from gpukfl.inspection._importances import Shuffled
 from gpukfl.inspection._style import (
     BLUE,
     COLORS,
@@ -88,6 +89,8 @@ class Importances(Panel):
         Standard errors of the importances, where they are known.
     remark : str
         What the errors are, and which features are judged together.
+    shuffled : Shuffled, optional
+        Of permutation importances: what is lost of which score, and on which rows.
     """
 
     name: ClassVar[str] = "importances"
@@ -99,6 +102,12 @@ class Importances(Panel):
     parts: tuple[dict[str, float], ...] | None = None
     errors: np.ndarray | None = None
     remark: str = ""
+    shuffled: Shuffled | None = None
+
+    @property
+    def scale(self) -> float:
+        """What a share of 1 is on the scale that pictures and tables have."""
+        return 1.0 if self.shuffled is None else self.shuffled.total
 
     @property
     def words(self) -> str:
@@ -134,8 +143,8 @@ class Importances(Panel):
         colors = [PALE if caveat else level_color(int(levels[k])) for k in order]
         bars: dict[str, Any] = {"color": colors}
         if self.errors is not None:
-            bars |= {"xerr": self.errors[order], "ecolor": GREY, "capsize": 2}
-        ax.barh(np.arange(len(order)), self.values[order], **bars)
+            bars |= {"xerr": self.scale * self.errors[order], "ecolor": GREY, "capsize": 2}
+        ax.barh(np.arange(len(order)), self.scale * self.values[order], **bars)
         name_rows(ax, [self.features[k] for k in order])
         ax.set_ylim(min(len(order) - _FEWEST_BARS, 0) - 0.5, len(order) - 0.5)
         if levels.max(initial=0) > 1:
@@ -143,6 +152,9 @@ class Importances(Panel):
                 ax.plot([], [], "s", color=level_color(level), label=f"found in round {level}")
             add_legend(ax, loc="lower right")
         unit = [f"share of the {self.unit}"] if self.unit else []
+        if self.shuffled is not None:
+            lost = f"{self.shuffled.score} lost when held-out values are shuffled"
+            unit = textwrap.wrap(lost, _BELOW)
         below = [*unit, *(textwrap.wrap(shorten_label(self.remark, _REMARK), _BELOW))]
         ax.set(title=self.title, xlabel="\n".join(below))
         ax.locator_params(axis="x", nbins=6)

@@ -19,6 +19,7 @@ import numpy as np
 
 from gpukfl._version import __version__
 from gpukfl.core._files import atomic_write
+from gpukfl.inspection._dependence import Dependence
 from gpukfl.inspection._description import (
     Described,
     Description,
@@ -30,7 +31,9 @@ from gpukfl.inspection._description import (
 from gpukfl.inspection._explanation import Waterfall
 from gpukfl.inspection._figures import draw_detached_figure
 from gpukfl.inspection._held_out import HELD_OUT
-from gpukfl.inspection._panels import Directions, Importances, Objective, Panel
+from gpukfl.inspection._importances import Shuffled, importance_question
+from gpukfl.inspection._measures import TEST, Score, Scored, agreement_text, score_text
+from gpukfl.inspection._panels import Directions, HeldOutImportances, Importances, Objective, Panel
 from gpukfl.inspection._style import (
     PAGE,
     RULES,
@@ -40,9 +43,11 @@ from gpukfl.inspection._style import (
     escape_lines,
     name_html,
     note_html,
+    number_text,
     section_html,
     table_html,
     to_sentence,
+    whole_text,
 )
 from gpukfl.inspection._tuning import Compared, Leaderboard, Tuning, trial_error
 
@@ -113,7 +118,7 @@ def _comparison_cells(row: Compared, more: list[str]) -> list[str]:
     return [
         name_html(row.name),
         _score_text({"score": row.score, "standard_error": row.error}),
-        *(f"{row.more[key]:.4g}" if key in row.more else "–" for key in more),
+        *(number_text(row.more[key]) if key in row.more else "–" for key in more),
     ]
 
 
@@ -146,34 +151,45 @@ def features_html(d: Description, /) -> str:
     if known is None:
         return ""
     leading = known.leading(_LISTED)
-    scale = max((value for _, value in leading), default=0.0) or 1.0
+    largest = max((value for _, value in leading), default=0.0) or 1.0
     rows = [
-        row for name, value in leading for row in _feature_rows(known, name, value / scale, value)
+        row for name, value in leading for row in _feature_rows(known, name, value, value / largest)
     ]
     unit = [] if known.errors is None else ["± error"]
-    made = table_html(["feature", "importance", *unit, ""], rows)
-    said = "They mean nothing here: see above." if d.caveat else ""
+    lost = [] if known.shuffled is None else [_lost_text(known.shuffled), *unit]
+    shares = ["share"] if known.shuffled is not None else ["importance", *unit]
+    made = table_html(["column", *lost, *shares, ""], rows)
+    said = "They mean nothing here: see above." if d.caveat else importance_question(known)
     left = int(np.count_nonzero(known.values)) - len(leading)
     more = f"{left} more have an importance." if left > 0 else ""
     below = to_sentence(known.remark) if known.remark else ""
     return (
-        "<h3>Most important features</h3>"
+        "<h3>Most important columns</h3>"
         f"\n{note_html(said)}{made}{note_html(more)}{note_html(below)}"
     )
 
 
+def _lost_text(shuffled: Shuffled) -> str:
+    """Return the head of a column, which is as short as numbers are."""
+    return "R² lost" if shuffled.score == "R²" else "lost"
+
+
 def _feature_rows(
-    known: Importances, name: str, share: float, value: float
+    known: Importances, name: str, value: float, length: float
 ) -> Iterator[tuple[str, list[str]]]:
     """Yield the table rows of a feature and of its parts."""
     error = known.error_of(name)
-    told = [] if known.errors is None else [f"{error:.3f}"]
-    yield (
-        "",
-        [name_html(name), f"{value:.3f}", *told, f'<span class="bars">{bar_html(share)}</span>'],
-    )
+    bar = f'<span class="bars">{bar_html(length)}</span>'
+    if known.shuffled is None:
+        told = [] if error is None else [f"{error:.3f}"]
+        yield "", [name_html(name), f"{value:.3f}", *told, bar]
+    else:
+        told = [] if error is None else [f"{known.scale * error:.4f}"]
+        lost = f"{known.scale * value:.4f}"
+        yield "", [name_html(name), lost, *told, f"{value:.1%}".replace("%", " %"), bar]
+    blank = [""] * (len(told) + (known.shuffled is not None))
     for part, size in known.leading_parts(name, _PARTS):
-        yield "part", [name_html(part), f"{size:.3f}", *["" for _ in told], ""]
+        yield "part", [name_html(part), f"{size:.3f}", *blank, ""]
 
 
 def directions_html(d: Description, /) -> str:
@@ -193,8 +209,8 @@ def directions_html(d: Description, /) -> str:
 
 def data_html(d: Description, /) -> str:
     """Return HTML on the columns, their missing values, and the target."""
-    counts = [f"{d.n_samples:,} rows" if d.n_samples else ""]
-    counts += [f"{d.n_features:,} columns" if d.n_features else "", d.columns]
+    counts = [f"{whole_text(d.n_samples)} rows" if d.n_samples else ""]
+    counts += [f"{whole_text(d.n_features)} columns" if d.n_features else "", d.columns]
     target = ": ".join(filter(None, [d.target, d.task]))
     target += f"; {d.data.target}" if d.data and d.data.target else ""
     made = _facts_html({"rows and columns": ", ".join(filter(None, counts)), "target": target})
@@ -213,7 +229,7 @@ def data_html(d: Description, /) -> str:
         for c in d.data.columns
     )
     left = d.data.n_columns - len(d.data.columns)
-    more = note_html(f"{left:,} more columns are not listed." if left else "")
+    more = note_html(f"{whole_text(left)} more columns are not listed." if left else "")
     return section_html(
         "The data",
         made,
@@ -304,6 +320,7 @@ def _cell_html(value: Any) -> str:
 
 _SIZE = (4.8, 3.5)  # inches, of which a phone is about as wide
 _SMALLEST = 8.5  # points of letters
+_THOUSANDS, _HUGE = 1e4, 1e9  # numbers whose digits are written in groups of three
 _TICKS = 6  # of numbers, that have room below a picture
 _ON_IMAGE = "on-image"  # name of texts whose colour goes with an image's
 _COLOR = re.compile(r"#[0-9a-f]{6}\b")
@@ -379,13 +396,17 @@ def _take_title(figure: Any) -> str:
 def _make_legible(figure: Any) -> None:
     """Enlarge small letters, thin out ticks, and mark texts on images."""
     from matplotlib.text import Text
-    from matplotlib.ticker import AutoLocator
+    from matplotlib.ticker import AutoLocator, ScalarFormatter
 
     for text in figure.findobj(Text):
         text.set_fontsize(max(text.get_fontsize(), _SMALLEST))
     for ax in figure.axes:
         if isinstance(ax.xaxis.get_major_locator(), AutoLocator):
             ax.xaxis.get_major_locator().set_params(nbins=_TICKS)
+        for axis in (ax.xaxis, ax.yaxis):
+            ends = max(map(abs, axis.get_view_interval()))
+            if type(axis.get_major_formatter()) is ScalarFormatter and _THOUSANDS <= ends < _HUGE:
+                axis.set_major_formatter(lambda value, _: f"{value:,.0f}".replace(",", "\u00a0"))
         for text in ax.texts if ax.images else []:
             text.set_gid(_ON_IMAGE)
 
@@ -456,6 +477,16 @@ def dark_color(color: str, /) -> str:
     return "#" + "".join(f"{round(255 * one):02x}" for one in shown)
 
 
+_CURVES_ASK = (
+    "Curves and importances answer different questions: a column whose curve is nearly flat "
+    "matters where its effect depends on other columns, and a curve may rise although shuffling "
+    "the column costs little."
+)
+_INFERENCE_ASKS = (
+    "This section asks for more than the importances above: whether the target depends on a column "
+    "beyond all others (p-values), and whether a flat line fits in the band of its curve. A column "
+    "may matter to the model and not be needed beside others, and the other way round."
+)
 _ABSENT = "There are no pictures here: they need matplotlib, `pip install 'gpukfl[plot]'`."
 
 
@@ -508,19 +539,21 @@ def write_report(
 def render_page(d: Description, scores: Mapping[str, float], inference: Inferred | None) -> str:
     """Return the page as HTML."""
     drawn = _Drawn(d)
+    learned = drawn.rest()
     body = [
+        _matters_html(d, drawn),
+        _curves_html(d, drawn),
+        section_html("Predictions of rows that were held out", drawn.draw(*HELD_OUT)),
         leaderboard_html(d, drawn.draw(Leaderboard)),
         comparison_html(d),
-        section_html("Predictions of rows that were held out", drawn.draw(*HELD_OUT)),
         section_html("Explained rows", drawn.draw(Waterfall), _explained_note(d)),
         section_html(
             "What was learned",
-            drawn.rest(),
+            learned,
             note_html(f"{d.units} {d.note}".strip()),
-            features_html(d),
             directions_html(d),
         ),
-        "" if inference is None else _inference_html(inference, drawn),
+        "" if inference is None else _inference_html(d, inference, drawn),
         data_html(d),
         model_html(d, drawn.draw(Objective)),
         tuning_html(d, drawn.draw(Tuning)),
@@ -555,7 +588,7 @@ class _Drawn:
 
     def rest(self) -> str:
         """Draw the panels that have no section of their own."""
-        kinds = (*HELD_OUT, Waterfall, Leaderboard, Objective, Tuning)
+        kinds = (*HELD_OUT, Importances, Dependence, Waterfall, Leaderboard, Objective, Tuning)
         return self.panels([p for p in self._d.panels if not isinstance(p, kinds)])
 
     def panels(self, some: Sequence[Panel], of: Description | None = None) -> str:
@@ -581,10 +614,32 @@ def _explained_note(d: Description) -> str:
     )
 
 
-def _inference_html(of: Inferred, drawn: _Drawn) -> str:
+def _matters_html(d: Description, drawn: _Drawn) -> str:
+    """Return importances as a table, and beside it as a picture."""
+    table, pictures = features_html(d), drawn.draw(Importances)
+    beside = next((panel for panel in d.panels if isinstance(panel, HeldOutImportances)), None)
+    if beside is not None:
+        asked = f"“{beside.title}” answers another question. {importance_question(beside)}"
+        table += note_html(asked)
+    if not pictures:
+        return section_html("What matters", table)
+    return section_html("What matters", f'<div class="beside"><div>{table}</div>{pictures}</div>\n')
+
+
+def _curves_html(d: Description, drawn: _Drawn) -> str:
+    """Return curves of mean predictions, and what they ask beside importances."""
+    known = next((panel for panel in d.panels if isinstance(panel, Dependence)), None)
+    if known is None:
+        return ""
+    said = note_html(known.remark) + note_html(_CURVES_ASK)
+    return section_html("How predictions go with each column", said, drawn.draw(Dependence))
+
+
+def _inference_html(model: Description, of: Inferred, drawn: _Drawn) -> str:
     d = of.describe()
+    apart = "" if model.importances is None else note_html(_INFERENCE_ASKS)
     words = (
-        f'<p dir="auto">{escape_html(of.in_words())}</p>\n<pre>'
+        f'{apart}<p dir="auto">{escape_html(of.in_words())}</p>\n<pre>'
         f"{escape_lines(of.in_numbers())}</pre>\n"
     )
     return section_html("What may be concluded", words, drawn.panels(d.panels, d))
@@ -592,7 +647,7 @@ def _inference_html(of: Inferred, drawn: _Drawn) -> str:
 
 def _subtitle(d: Description) -> str:
     sizes = [
-        "" if count is None else count_text(count, what).replace(str(count), f"{count:,}", 1)
+        "" if count is None else count_text(count, what).replace(str(count), whole_text(count), 1)
         for count, what in ((d.n_samples, "sample"), (d.n_features, "feature"))
     ]
     size = " and ".join(filter(None, sizes))
@@ -601,14 +656,51 @@ def _subtitle(d: Description) -> str:
 
 
 def _scores_html(d: Description, scores: Mapping[str, float]) -> str:
-    shown: dict[str, Any] = dict(scores)
-    if d.tuning is not None and d.tuning.chosen is not None:
-        shown[f"hold-out {d.tuning.score} in tuning"] = d.tuning.shown_score
+    """Return the scores at the top, and a sentence on whether two sets of rows agree."""
+    own = [(name, _value_text(value), "") for name, value in scores.items()]
     if d.dimension is not None:
         count, what = d.dimension
-        shown[count_text(count, what).partition(" ")[2]] = count
-    inside = ""
-    for label, value in shown.items():
-        text = escape_html(f"{value:.4f}" if isinstance(value, float) else value)
-        inside += f'<div class="score"><b>{text}</b>{escape_html(label)}</div>'
-    return f'<div class="scores">{inside}</div>\n' if inside else ""
+        own.append((count_text(count, what).partition(" ")[2], str(count), ""))
+    tuned = tuning_scores(d)
+    sets = (*d.scored[::-1], *([tuned] if tuned else []))
+    inside = "".join(
+        _score_set_html(f"{one.of.capitalize()}: {one.rows}", map(_card, one.shown)) for one in sets
+    )
+    inside += _score_set_html("Besides" if sets else "", own) if own else ""
+    return (f'<div class="scores">{inside}</div>\n' if inside else "") + note_html(agreement(d))
+
+
+def _score_set_html(title: str, cards: Iterable[tuple[str, str, str]]) -> str:
+    """Return scores of the same rows side by side, below a title."""
+    inside = "".join(
+        f'<div class="score"><b>{escape_html(text)}</b>'
+        f"{f'<span>{escape_html(error)}</span>' if error else ''}"
+        f"<small>{escape_html(label)}</small></div>"
+        for label, text, error in cards
+    )
+    return f"<div>{note_html(title)}{inside}</div>"
+
+
+def _card(score: Score) -> tuple[str, str, str]:
+    """Return the name, value and error of a score in words."""
+    value, _, error = score_text(score).partition(" ± ")
+    return score.name, value, error and f"± {error}"
+
+
+def _value_text(value: Any) -> str:
+    return f"{value:.4f}" if isinstance(value, float) else str(value)
+
+
+def tuning_scores(d: Description, /) -> Scored | None:
+    """Return the hold-out score of a single method's chosen setting; None of blends."""
+    if any(one.of != TEST for one in d.scored) or d.tuning is None or d.tuning.chosen is None:
+        return None
+    score = Score(d.tuning.score, d.tuning.chosen["score"], trial_error(d.tuning.chosen))
+    return Scored("hold-out", "rows that tuning held out", (score,))
+
+
+def agreement(d: Description, /) -> str:
+    """Return a sentence: whether scores of a test differ from those of the fit; "" without both."""
+    test = next((one for one in d.scored if one.of == TEST), None)
+    fit = next((one for one in d.scored if one.of != TEST), None) or tuning_scores(d)
+    return "" if test is None or fit is None else agreement_text(fit, test)

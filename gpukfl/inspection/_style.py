@@ -7,6 +7,8 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
+
 # ---------------------------------------------------------------------------------- markup
 
 # Pieces of HTML: text that is escaped, whatever it says, and tables.
@@ -70,6 +72,23 @@ def note_html(text: str, /) -> str:
 def to_sentence(text: str, /) -> str:
     """Return a text with a capital letter and a full stop."""
     return f"{text[:1].upper()}{text[1:]}" + ("" if text.endswith(".") else ".")
+
+
+def number_text(value: float, digits: int = 4, /) -> str:
+    """Write a number with some digits, as people do: 26 110, 0.0312, 24."""
+    if not np.isfinite(value) or value == 0:
+        return f"{value:g}"
+    if abs(value) >= 1e7 or abs(value) < 1e-4:
+        text = f"{value:.{digits - 1}g}"
+    else:
+        places = max(0, digits - 1 - int(np.floor(np.log10(abs(value)))))
+        text = f"{value:,.{places}f}".replace(",", " ")
+    return text.replace("-", "−")
+
+
+def whole_text(count: int, /) -> str:
+    """Write a count as people do: 26 110."""
+    return f"{count:,}".replace(",", "\u00a0")
 
 
 # ----------------------------------------------------------------------------------- style
@@ -180,9 +199,15 @@ h1 { font-size: 1.6rem; line-height: 1.25; margin: 0 0 .3rem; }
 h2 { font-size: 1.2rem; margin: 2.2rem 0 .5rem; }
 h3 { font-size: 1rem; margin: 1.2rem 0 .3rem; }
 .note { color: var(--soft); font-size: .9rem; margin: .3rem 0; }
-.scores { display: flex; flex-wrap: wrap; gap: .8rem; margin: 1.2rem 0; }
-.score { background: var(--pale); border-radius: 8px; padding: .6rem 1.1rem; }
-.score b { display: block; font-size: 1.5rem; color: var(--main); }
+.scores { display: flex; flex-wrap: wrap; gap: .8rem 1.8rem; margin: 1.2rem 0 .6rem; }
+.score { background: var(--pale); border-radius: 8px; padding: .6rem 1.1rem; font-size: .9rem;
+  display: inline-block; vertical-align: top; margin: .2rem .6rem .2rem 0; }
+.score b { font-size: 1.5rem; line-height: 1.3; color: var(--main); }
+.score span { color: var(--soft); margin-left: .4rem; }
+.score small { display: block; font-size: inherit; }
+.beside { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr));
+  gap: 0 1.6rem; align-items: start; } .beside .pictures { display: block; }
+.beside th { white-space: nowrap; } .beside td:last-child, .beside th:last-child { display: none; }
 .caveat { border-left: 4px solid var(--bad); padding: .4rem .8rem; background: var(--bad-pale);
   margin: .6rem 0; }
 .wide { overflow-x: auto; }

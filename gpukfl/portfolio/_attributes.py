@@ -7,7 +7,7 @@ from typing import Annotated, Any, TypedDict
 
 import numpy as np
 
-from gpukfl.core._annotations import AnyValue, Doubles, Floats, Integers
+from gpukfl.core._annotations import AnyValue, Count, Doubles, Floats, Integers
 from gpukfl.core._array import Array, to_host
 from gpukfl.estimators._fitted import Tried
 from gpukfl.predictor import weighted_medians
@@ -101,6 +101,26 @@ class MetricTried(TypedDict):
     member: str
     value: Annotated[float, AnyValue()] | None
     error: Annotated[float, AnyValue()]
+
+
+@dataclass(frozen=True)
+class ImportanceBasis:
+    """What importances are shares of, and which rows they are of.
+
+    Attributes
+    ----------
+    total : float
+        The sum of what shuffling each group of columns takes from the score.
+    n_rows, n_held_out : int
+        Rows that were shuffled, and rows that were held out.
+    by_groups : bool
+        Whether errors are those of groups of rows.
+    """
+
+    total: float
+    n_rows: Annotated[int, Count()]
+    n_held_out: Annotated[int, Count()]
+    by_groups: bool
 
 
 @dataclass(frozen=True, eq=False)

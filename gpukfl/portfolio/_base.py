@@ -48,6 +48,7 @@ from gpukfl.inspection import Description, Names
 from gpukfl.partitioned import Collections, check_places
 from gpukfl.portfolio._attributes import (
     Blended,
+    ImportanceBasis,
     LaterImportances,
     MemberTried,
     MetricTried,
@@ -135,7 +136,13 @@ if TYPE_CHECKING:
 
 Found = TypeVar("Found")
 _LOOK = "importances, after the fit"
-_IMPORTANCES = "feature_importances_", "feature_importances_error_", "feature_groups_"
+_REPEATS, _FEW = 5, 500  # shuffles of which the mean is taken, of rows below so many
+_IMPORTANCES = (
+    "feature_importances_",
+    "feature_importances_error_",
+    "feature_importances_basis_",
+    "feature_groups_",
+)
 
 
 class HeldOutBlend:
@@ -149,6 +156,9 @@ class HeldOutBlend:
     intercept_: Annotated[Array, Doubles("n_targets")]
     feature_importances_: Annotated[Array, Doubles("n_features")] = computed("_complete_record")
     feature_importances_error_: Annotated[Array, Doubles("n_features"), Sometimes()] = computed(
+        "_complete_record"
+    )
+    feature_importances_basis_: Annotated[ImportanceBasis, Sometimes()] = computed(
         "_complete_record"
     )
     feature_groups_: list[list[Annotated[int, Count()]]] = computed("_complete_record")
@@ -379,6 +389,10 @@ class HeldOutBlend:
         there = double_reference(self.out_of_fold_.rows)
         self.feature_importances_ = asarray_like(found.shares, there)
         self.feature_importances_error_ = asarray_like(found.errors, there)
+        by_groups = self.out_of_fold_.groups is not None
+        self.feature_importances_basis_ = ImportanceBasis(
+            found.total, found.n_rows, found.n_held_out, by_groups
+        )
         self.feature_groups_ = found.groups
         del self._later
         return found.is_interrupted
@@ -399,6 +413,7 @@ class HeldOutBlend:
                 *(rows, self._sources, self.n_features_in_),
                 lambda k, some: to_host(self._outputs(some, k)),
                 *(judge, rng, left),
+                repeats=max(1, min(_REPEATS, _FEW // len(kept.fold))),
             )
 
 
@@ -681,7 +696,6 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         check_classes(self._n_classes, signs)
         monotone = learn_monotone(samples.X, samples.weights, signs)
         self.predictor_ = replace(self.predictor_, monotone=monotone)
-        return samples
 
     def _read(self, X: Any, table: Table | None, *, seen: bool) -> Array:
         """Validate rows, or encode a table, which may have been learned from them."""

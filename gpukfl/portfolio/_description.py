@@ -28,12 +28,15 @@ from gpukfl.inspection import (
     RocCurves,
     Tuning,
 )
+from gpukfl.inspection._importances import Shuffled
+from gpukfl.inspection._measures import Scored, measure_classes, measure_regression
+from gpukfl.inspection._style import whole_text
 from gpukfl.inspection._tuning import BLEND
 from gpukfl.portfolio._attributes import MetricTried
 from gpukfl.portfolio._folds import HeldOutLoss, LogLoss
 from gpukfl.portfolio._importances import joint_groups_text
 from gpukfl.portfolio._metrics import METRICS, TITLES, Metric, find_metric
-from gpukfl.portfolio._scored import lead_by_metric, score_facts
+from gpukfl.portfolio._scored import lead_by_metric
 from gpukfl.portfolio._train import SAME, SETTLED, UNTRIED, Standings
 from gpukfl.predictor import Monotone, SeenRows
 from gpukfl.tables._schema import columns_text, data_facts
@@ -140,10 +143,6 @@ def fit_times_frame(times: Sequence[FitTime], /, *, later: str) -> pd.DataFrame:
 
 _WHOLE = 1e-6  # near which multiples of the smallest weight are whole
 _COVERAGE = 0.9  # of the intervals that are drawn
-_NOTE = (
-    "Importances are of rows that the models have not seen; their errors are those of these rows "
-    "as a sample."
-)
 # Ends of what is noted of members that would not help
 _NO_FAULTS = ("clearly behind", "clearly worse", SETTLED, COMPARED)
 _SIMPLE = {"linear": "linear model", "trees": "boosted trees"}  # members that others know
@@ -158,15 +157,8 @@ def describe(e: Any, names: Names, /) -> Description:
     """Describe a fitted portfolio whose arrays are NumPy's."""
     leading = sorted(e.members_, key=lambda member: -member.weight)
     shares = ", ".join(f"{one.name} {one.weight:.0%}".replace("%", " %") for one in leading)
-    known, joined = e.encodings_, joint_groups_text(e.feature_groups_, names.features)
-    importances = Importances(
-        names.features,
-        e.feature_importances_,
-        "loss that shuffling adds",
-        errors=vars(e).get("feature_importances_error_"),
-        remark="; ".join(filter(None, ["± one standard error", joined])),
-    )
-    panels: list[Panel] = [importances]
+    known = e.encodings_
+    panels: list[Panel] = [_make_importances(e, names)]
     for one in leading:
         directions = getattr(one.models[0], "components_", None)
         if directions is not None:
@@ -183,13 +175,13 @@ def describe(e: Any, names: Names, /) -> Description:
         place=e.place_,
         ended=status_text(e.status_),
         columns="" if known is None else columns_text(known.table),
-        facts=_blend_facts(e, names, leading) | score_facts(e),
-        note=_NOTE,
+        facts=_blend_facts(e, names, leading),
         comparison=_make_comparison(e),
         times=tuple(vars(e).get("fit_times_", ())),
         data=_describe_data(e, names),
         warnings=tuple(_member_warnings(e)),
         panels=tuple(panels),
+        scored=tuple(_held_out_scores(e)),
         tuning=Tuning(
             # The blend's seconds are those of its members
             tuple(t | {"seconds": None} if t["chosen"] else t for t in e.tuning_),
@@ -220,6 +212,29 @@ def _make_leaderboard(e: Any) -> Leaderboard:
     )
     members = tuple(trial["member"] for trial in scored)
     return Leaderboard(members, scores, errors, weights, title)
+
+
+def _make_importances(e: Any, names: Names) -> Importances:
+    """Return what shuffling columns of held-out rows takes from the score."""
+    shares, basis = e.feature_importances_, vars(e).get("feature_importances_basis_")
+    joined = joint_groups_text(e.feature_groups_, names.features)
+    known = None
+    if basis is not None:  # files of older fits have none
+        groups = [tuple(names.features[k] for k in one) for one in e.feature_groups_]
+        known = Shuffled(
+            *(_SCORES[is_classifier(e)], basis.total, basis.n_rows, basis.n_held_out),
+            groups=tuple(one for one in groups if len(one) > 1),
+            by_groups=basis.by_groups,
+        )
+    said = "± one standard error" if known is None else known.remark
+    return Importances(
+        names.features,
+        shares,
+        "loss that shuffling adds",
+        errors=vars(e).get("feature_importances_error_"),
+        remark="; ".join(filter(None, [said, joined])),
+        shuffled=known,
+    )
 
 
 def _blend_facts(e: Any, names: Names, leading: list[Any]) -> dict[str, Any]:
@@ -265,6 +280,20 @@ def _make_comparison(e: Any) -> Comparison:
     if e.seen_rows_ is not None:
         notes.append(f"Scores are of new rows: {repeats_text(e.seen_rows_)}.")
     return Comparison(tuple(rows), _SCORES[is_classifier(e)], tuple(notes))
+
+
+def _held_out_scores(e: Any) -> list[Scored]:
+    """Return the scores of the blend on the rows that its folds held out, with errors."""
+    kept = e.out_of_fold_
+    if not kept.is_complete:
+        return []
+    measure = measure_classes if is_classifier(e) else measure_regression
+    scores = measure(kept.truth, kept.predicted, kept.weights, kept.groups)
+    of, how = "held-out", "rows of the fit"
+    if kept.n_folds > 1:
+        of, how = "cross-validated", f"rows in {kept.n_folds} folds"
+    count = None if kept.groups is None else len(np.unique(kept.groups))
+    return [Scored(of, f"{whole_text(len(kept.truth))} {how}", scores, count)]
 
 
 def _describe_data(e: Any, names: Names) -> DataFacts:

@@ -12,7 +12,8 @@ import numpy as np
 
 from gpukfl.core._array import lies_in_parts, to_host
 from gpukfl.estimators._samples import Samples, Splits, effective_number, find_equal_rows
-from gpukfl.estimators._search import explained_share, standard_error
+from gpukfl.estimators._search import explained_share
+from gpukfl.inspection._measures import influence_error, ratio_influence
 from gpukfl.portfolio._members import Member
 from gpukfl.predictor import pool_probabilities
 from gpukfl.tables._clusters import join_groups
@@ -78,10 +79,15 @@ class HeldOutLoss(ABC):
     @cached_property
     def spread(self) -> float:
         """The loss of the best constant predictions; 0 if these are exact."""
+        return float(self._constant_losses.sum())
+
+    @cached_property
+    def _constant_losses(self) -> np.ndarray:
+        """The loss (n,) of each row by the best constant predictions."""
         if not np.ptp(self.truth, axis=0).any():
-            return 0.0  # and no rounding of a mean
+            return np.zeros(len(self.truth))  # and no rounding of a mean
         mean = np.average(self.truth, axis=0, weights=self.weights)
-        return float(self.losses(np.broadcast_to(mean, self.truth.shape)).sum())
+        return self.losses(np.broadcast_to(mean, self.truth.shape))
 
     def score(self, losses: np.ndarray, /) -> float:
         """Return the score: the share of the constant predictions' loss that is saved."""
@@ -89,7 +95,9 @@ class HeldOutLoss(ABC):
 
     def standard_error(self, losses: np.ndarray, /) -> float:
         """Return the standard error of the score, as groups are a sample, or else rows."""
-        return standard_error(losses, self.spread, self.groups)
+        if self.spread <= 0:
+            return influence_error(losses - losses.mean(), self.groups)
+        return influence_error(ratio_influence(losses, self._constant_losses)[1], self.groups)
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,18 +16,20 @@ from gpukfl.core._array import Array, array_namespace, get_device, to_host
 from gpukfl.core._results import History
 from gpukfl.core._warnings import warn
 from gpukfl.estimators._run import current_report
+from gpukfl.inspection._measures import influence_error
 from gpukfl.portfolio._folds import HeldOutLoss
-from gpukfl.tables._clusters import deviation_of_sum
 
 _ALIKE = 0.9  # correlation from which columns are shuffled together
-_ROWS = 500  # of all folds, that are enough
+_ROWS = 500  # of all folds, that are shuffled however long it takes
+_SECONDS = 3.0  # from the beginning, in which there are more
 _MOMENT = 0.3  # seconds that importances may take when the time is over
 _TINY = 1e-9
-_PASSES = 100  # predictions of a fold's rows
+_PASSES = 100  # predictions of a fold's first rows
 _NAMED = 10  # groups
 _ELEMENTS = 2**18  # of rows that are predicted at once
 _PAIRS = 2**22  # of correlations at once
 _FEWEST_ROWS = 20  # that tell something
+_ALONE = 100  # rows of a fold from which they are shuffled among themselves
 _WORK = 10**8  # of rows that are predicted in a fold, with its columns shuffled one by one
 _CONSTANT = 1e-13  # deviation, as a share of the largest value, that is rounding
 
@@ -85,17 +88,24 @@ class PermutationImportances:
     Attributes
     ----------
     shares, errors : arrays, shape (n_features,)
-        Of sum 1, or 0 where nothing matters; and their standard errors, as the rows are a sample,
-        given the sum.
+        Of sum 1, or 0 where nothing matters; and their standard errors, as the rows or their groups
+        are a sample, given the sum.
+    total : float
+        The sum of what is lost of the score, of which these are shares.
     groups : list of lists of int
         Features that are shuffled together.
+    n_rows, n_held_out : int
+        Rows that are shuffled, and rows there are.
     is_interrupted : bool
         Whether the user stopped it, so that they are of fewer rows.
     """
 
     shares: np.ndarray
     errors: np.ndarray
+    total: float
     groups: list[list[int]]
+    n_rows: int
+    n_held_out: int
     is_interrupted: bool
 
 
@@ -114,8 +124,9 @@ def permutation_importances(
     """Return permutation importances of columns, and the groups that are shuffled together.
 
     Those of a group have equal shares of its importance. Of thousands of columns those that are
-    hardly correlated with predictions are not shuffled: their importance is 0. Where time is short,
-    or the user interrupts, rows are fewer, which the errors show.
+    hardly correlated with predictions are not shuffled: their importance is 0. Some 500 rows are
+    shuffled, and all others as far as three seconds suffice: one prediction of a row for each group
+    of columns. Where time is short, or the user interrupts, rows are fewer, which the errors show.
 
     Parameters
     ----------
@@ -142,23 +153,34 @@ def permutation_importances(
     KeyboardInterrupt
         If it is interrupted before a few rows are done.
     """
-    rows = [_draw_some(part.shape[0], -(-_ROWS // len(held_out)), rng) for part in held_out]
-    some = [_take_rows(part, index) for part, index in zip(held_out, rows, strict=True)]
+    end = time.perf_counter() + _SECONDS
+    parts = _deal_parts([part.shape[0] for part in held_out], rng)
+    some = [_take_rows(held_out[k], index) for k, index in parts[: len(held_out)]]
     seen = np.concatenate([to_host(part) for part in some])
     joined = group_columns(seen, sources, is_over=lambda: left() <= _MOMENT)
+    pool = array_namespace(some[0]).concat(some, axis=0)
     predicted = predict(0, some[0])
     groups = _leading_groups(joined, to_host(some[0]), predicted)
     begins = np.concatenate([[0], np.cumsum([part.shape[0] for part in held_out])])
     gains: list[np.ndarray] = []  # of each group and row, NaN where it is not done
-    n_folds, is_interrupted = max(1, min(len(some), _PASSES // len(groups))), False
-    n_rows = sum(map(len, rows[:n_folds]))
+    numbers: list[np.ndarray] = []  # of these rows
+    n_first, is_interrupted = max(1, min(len(some), _PASSES // len(groups))), False
+    n_rows = sum(len(index) for _, index in parts[:n_first])
+
+    def left_for_more() -> float:
+        return min(left(), end - time.perf_counter())
+
     try:
-        for k in range(n_folds):
-            fold = _Fold(some[k], begins[k] + rows[k], partial(predict, k), judge, repeats)
-            if k == 0:
+        for at, (k, index) in enumerate(parts):
+            X = some[at] if at < len(some) else _take_rows(held_out[k], index)
+            others = X if len(index) >= _ALONE else pool
+            fold = _Fold(X, begins[k] + index, partial(predict, k), judge, repeats, others)
+            if at == 0:
                 groups = _affordable_groups(groups, fold, predicted, left())
-            gains.append(np.full((len(groups), len(rows[k])), np.nan))
-            if not groups or not _shuffle_in_time(fold, groups, gains, rng, left):
+            gains.append(np.full((len(groups), len(index)), np.nan))
+            numbers.append(fold.numbers)
+            there_is = left if at < n_first else left_for_more
+            if not groups or not _shuffle_in_time(fold, groups, gains, rng, there_is):
                 break
     except KeyboardInterrupt:
         if _n_known(gains) < min(_FEWEST_ROWS, n_rows):
@@ -167,12 +189,24 @@ def permutation_importances(
     if groups and _n_known(gains) < n_rows:
         why = "they were interrupted" if is_interrupted else "there was no time for more"
         warn(f"importances of features are of {_n_known(gains)} of {n_rows} rows, as {why}")
-    done = np.concatenate([begins[k] + rows[k] for k in range(len(gains))])
-    together = None if judge.groups is None else judge.groups[done]
-    whole = np.concatenate(gains, axis=1)
-    shares, errors = _sum_gains(whole, groups, sources, n_features, together)
+    known = _Gains(np.concatenate(gains, axis=1), np.concatenate(numbers), judge)
+    shares, errors, total = known.sum_by_feature(groups, sources, n_features)
     features = [sorted({sources[column] for column in columns}) for columns in joined]
-    return PermutationImportances(shares, errors, features, is_interrupted)
+    return PermutationImportances(
+        *(shares, errors, total, features, _n_known(gains), int(begins[-1]), is_interrupted)
+    )
+
+
+def _deal_parts(sizes: Sequence[int], rng: np.random.RandomState) -> list[tuple[int, np.ndarray]]:
+    """Deal the rows of folds into random parts, the first part of every fold before any second."""
+    size = -(-_ROWS // len(sizes))
+    dealt = []
+    for k, n in enumerate(sizes):
+        count = max(1, round(n / size))
+        order = np.arange(n) if count == 1 else rng.permutation(n)
+        parts = np.array_split(order, count)
+        dealt += [(at, k, np.sort(index)) for at, index in enumerate(parts)]
+    return [(k, index) for _, k, index in sorted(dealt, key=lambda one: one[:2])]
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,6 +218,7 @@ class _Fold:
     predict: Callable[[Array], np.ndarray]
     judge: HeldOutLoss
     repeats: int  # shuffles of which the mean is taken
+    others: Array  # rows whose columns it takes: its own, or of few rows those of all folds
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -203,7 +238,8 @@ class _Fold:
 
     def draw_orders(self, n_groups: int, rng: np.random.RandomState) -> list[np.ndarray]:
         """Draw the orders in which columns of each group are shuffled, for all repeats."""
-        return [rng.permutation(len(self)) for _ in range(n_groups * self.repeats)]
+        count = self.others.shape[0]
+        return [rng.permutation(count)[: len(self)] for _ in range(n_groups * self.repeats)]
 
     def gains(
         self, rows: np.ndarray, groups: Sequence[Sequence[int]], orders: Sequence[np.ndarray]
@@ -211,7 +247,7 @@ class _Fold:
         """Return the losses that shuffling of each group adds at some rows (g, b)."""
         xp, X = array_namespace(self.X), _take_rows(self.X, rows)
         shuffled = [
-            _shuffle_columns(X, _take_rows(self.X, order[rows]), groups[k // self.repeats])
+            _shuffle_columns(X, _take_rows(self.others, order[rows]), groups[k // self.repeats])
             for k, order in enumerate(orders)
         ]
         predicted = np.split(self.predict(xp.concat(shuffled, axis=0)), len(orders))
@@ -269,31 +305,38 @@ def _affordable_groups(
     return groups
 
 
-def _sum_gains(
-    gains: np.ndarray,
-    groups: Sequence[Sequence[int]],
-    sources: Sequence[int],
-    n_features: int,
-    together: np.ndarray | None,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the features' shares of gains (g, m), and their standard errors.
+@dataclass(frozen=True, eq=False)
+class _Gains:
+    """The losses (g, m) that shuffling of each group of columns adds at rows, or NaN."""
 
-    Rows are independent, or else the groups (m,) of rows that they are `together` in.
-    """
-    importances, errors = np.zeros(n_features), np.zeros(n_features)
-    for row, columns in zip(gains, groups, strict=True):
-        own = sorted({sources[column] for column in columns})
-        known = ~np.isnan(row)
-        gain, own_groups = row[known], None if together is None else together[known]
-        importances[own] = max(float(gain.sum()), 0.0) / len(own)
-        errors[own] = (deviation_of_sum(gain, own_groups) if len(gain) else 0.0) / len(own)
-    total = importances.sum() or 1.0
-    return importances / total, errors / total
+    values: np.ndarray
+    numbers: np.ndarray  # of the rows, among those that the judge knows
+    judge: HeldOutLoss
 
+    def sum_by_feature(
+        self, groups: Sequence[Sequence[int]], sources: Sequence[int], n_features: int
+    ) -> tuple[np.ndarray, np.ndarray, float]:
+        """Return the features' shares of what is lost of the score, their errors, and the sum."""
+        lost, errors = np.zeros(n_features), np.zeros(n_features)
+        for row, columns in zip(self.values, groups, strict=True):
+            own = sorted({sources[column] for column in columns})
+            value, error = self._lost_score(row)
+            lost[own], errors[own] = max(value, 0.0) / len(own), error / len(own)
+        total = float(lost.sum())
+        return lost / (total or 1.0), errors / (total or 1.0), total
 
-def _draw_some(n: int, count: int, rng: np.random.RandomState) -> np.ndarray:
-    """Draw a random sample of n rows."""
-    return np.arange(n) if n <= count else np.sort(rng.permutation(n)[:count])
+    def _lost_score(self, gains: np.ndarray) -> tuple[float, float]:
+        """Return what is lost of the score, by the gains (m,) at some rows, and its error."""
+        known = ~np.isnan(gains)
+        rows = self.numbers[known]
+        if not len(rows):
+            return 0.0, 0.0
+        judge, weights = self.judge, self.judge.weights[rows]
+        unit = judge.weights.sum() / (weights.sum() * (judge.spread or 1.0))
+        mean = gains[known].sum() / weights.sum()
+        clusters = None if judge.groups is None else judge.groups[rows]
+        error = influence_error(unit * (gains[known] - mean * weights), clusters)
+        return float(unit * gains[known].sum()), error if math.isfinite(error) else 0.0
 
 
 def _leading_groups(

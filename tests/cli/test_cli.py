@@ -100,7 +100,7 @@ def test_fit_writes_the_model_and_the_report(capsys, csv, tmp_path):
     assert f"report written to {report}" in out
     assert gpukfl.load(model).feature_names == ["a", "b", "c"]
     page = report.read_text(encoding="utf-8")
-    assert "R² on 12 held-out rows" in page
+    assert "Test: 12 held-out rows" in page
     assert "price" in page
 
 
@@ -147,7 +147,7 @@ def test_a_signal_during_inference_leaves_a_report_with_what_is_done(
     model, report, before = tmp_path / "m.gpukfl", tmp_path / "r.html", []
 
     def struck(*args, **options):
-        before.append("R² on" in report.read_text(encoding="utf-8") and model.exists())
+        before.append("Test: " in report.read_text(encoding="utf-8") and model.exists())
         os.kill(os.getpid(), number)
         time.sleep(5)  # the signal comes before
 
@@ -192,7 +192,7 @@ def test_methods_are_fitted_reported_and_predict(capsys, csv, tmp_path, method):
     for expected in [*said, "for price", "48 samples"]:
         assert expected in out
     assert float(out.split("test        R² ")[1].split()[0]) > 0.5
-    assert "R² on 12 held-out rows" in report.read_text(encoding="utf-8")
+    assert "Test: 12 held-out rows" in report.read_text(encoding="utf-8")
     status, out, _ = run(capsys, "predict", model, csv)
     assert status == 0
     rows = np.array(out.splitlines()[1:], dtype=float)
@@ -227,7 +227,7 @@ def test_variables_are_selected_reported_and_predict(capsys, tmp_path):
         assert re.search(rf"^    {name} +0\.\d{{3}}$", out, re.MULTILINE)
     assert float(out.split("test        R² ")[1].split()[0]) > 0.3
     page = report.read_text(encoding="utf-8")
-    assert "R² on 88 held-out rows" in page
+    assert "Test: 88 held-out rows" in page
     assert "<td>selection by</td><td>ManhattanLaplace</td>" in page
     fitted = gpukfl.load(model)
     assert {"bmi", "s5"} <= set(fitted.estimator.get_feature_names_out())

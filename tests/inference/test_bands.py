@@ -364,7 +364,7 @@ def test_frame_summary_and_pictures(found):
     frame = found.frame()
     assert list(frame.columns) == ["name", "output", "at", "center", "lower", "upper", "model"]
     assert len(frame) == 45
-    assert "is not flat" in found.summary()
+    assert "no flat line fits" in found.summary()
     assert "x0 and x1 is not constant" in found.in_words()
     assert found.plot().shape == (3,)
     _, ax = plt.subplots()

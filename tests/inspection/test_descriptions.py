@@ -81,7 +81,7 @@ def test_a_method_says_what_it_has_and_the_rest_is_left_out(tmp_path):
     model.report(tmp_path / "report.html", scores={"mine": 0.25})
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "<svg" not in page
-    assert "<b>0.2500</b>mine" in page
+    assert "<b>0.2500</b><small>mine</small>" in page
     with pytest.raises(ValueError, match="something to draw, got Means, which has no pictures"):
         model.plot()
     with pytest.raises(ValueError, match="a panel of Means, one of none, got 'importances'"):

@@ -161,7 +161,7 @@ def test_pictures_are_described_and_their_names_differ(odd):
     labels = [value for key, value in page.attributes if key == "aria-label"]
     assert len(labels) == 6
     assert any(label.startswith("importances: <script>") for label in labels)
-    assert any("of intervals hold the truth (90% shall)" in label for label in labels)
+    assert any(" % (target 90 %)" in label for label in labels)
     assert len(page.ids) == len(set(page.ids))
     used = re.findall(r"url\(#([^)]*)\)", odd)
     used += [
@@ -206,9 +206,10 @@ def test_what_is_written_on_an_image_keeps_its_colour(tmp_path):
 def test_a_page_says_all_there_is(odd):
     titles = re.findall("<h2>(.*?)</h2>", odd)
     assert titles == [
+        "What matters",
+        "Predictions of rows that were held out",
         "Members and their blend",
         "Compared with simple models",
-        "Predictions of rows that were held out",
         "What was learned",
         "The data",
         "The model",
@@ -227,7 +228,7 @@ def test_ten_thousand_columns_make_a_page_of_a_sane_size(tmp_path):
     )
     page = written(told, tmp_path / "r.html")
     assert len(page) < 400_000
-    assert "9,940 more columns are not listed" in page
+    assert "9\u00a0940 more columns are not listed" in page
     assert "9980 more have an importance" in page
 
 
@@ -272,7 +273,7 @@ def test_without_matplotlib_there_are_tables(tmp_path, monkeypatch, odd):
     page = written(described(ODD), tmp_path / "r.html")
     assert "they need matplotlib" in page
     assert "<svg" not in page
-    assert re.findall("<h3>(.*?)</h3>", page) == ["Most important features", "Learned directions"]
+    assert re.findall("<h3>(.*?)</h3>", page) == ["Most important columns", "Learned directions"]
     assert "they need matplotlib" not in odd
 
 

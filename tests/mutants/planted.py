@@ -397,9 +397,16 @@ METHODS = [
     Mutant(
         "test score of training rows",
         "cli/_fit.py",
-        'score = model.score(*rows["held_out"])',
-        'score = model.score(*rows["fitted_to"])',
+        'score_held_out(model, *rows["held_out"])',
+        'score_held_out(model, *rows["fitted_to"])',
         "tests/cli",
+    ),
+    Mutant(
+        "rows of a group are independent",
+        "inspection/_measures.py",
+        "    if groups is not None:\n",
+        "    if groups is None:\n",
+        "tests/inspection/test_measures.py",
     ),
     Mutant(
         "missing directions are not counted",

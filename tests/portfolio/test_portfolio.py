@@ -345,7 +345,9 @@ def test_importances_wait_for_their_first_look(tmp_path, monkeypatch):
     calls = []
     real = _kept.permutation_importances
     monkeypatch.setattr(
-        _kept, "permutation_importances", lambda *given: calls.append(1) or real(*given)
+        _kept,
+        "permutation_importances",
+        lambda *given, **more: calls.append(1) or real(*given, **more),
     )
     model = regressor().fit(X, Y)
     copies = pickle.loads(pickle.dumps(model)), model.to_host(), clone(model).fit(X, Y)
@@ -392,7 +394,7 @@ def test_importances_of_replaced_models_are_those_of_the_folds():
 def test_importances_that_are_interrupted_are_of_fewer_rows(monkeypatch):
     model = regressor(members=["linear"]).fit(X, Y)
     later, full = model.to_host(), model.feature_importances_error_
-    monkeypatch.setattr(_importances, "_ELEMENTS", 40 * X.shape[1] ** 2)  # a fold at once
+    monkeypatch.setattr(_importances, "_ELEMENTS", 5 * 40 * X.shape[1] ** 2)  # a fold at once
     interrupt(monkeypatch, _importances._Fold, "gains", 2)
     with pytest.warns(UserWarning, match="of 60 of 90 rows, as they were interrupted"):
         shares = later.feature_importances_
