@@ -14,7 +14,7 @@ from gpukfl.core._frames import as_frame, check_in_memory, check_label_kinds, is
 from gpukfl.estimators._validation import plain_labels
 from gpukfl.inspection._tuning import BLEND
 from gpukfl.portfolio._attributes import MetricTried
-from gpukfl.portfolio._metrics import TITLES, Metric, find_metric, usual_metrics
+from gpukfl.portfolio._metrics import Metric, find_metric, usual_metrics
 from gpukfl.portfolio._train import Standings
 from gpukfl.tables._target import host_target
 from gpukfl.tables._training import Dataset, read_test_data, weights_on_host
@@ -59,20 +59,6 @@ def lead_by_metric(
 def _sort_by(frame: pd.DataFrame, metric: Metric) -> pd.DataFrame:
     ascending = not metric.greater_is_better
     return frame.sort_values(metric.name, ascending=ascending, kind="stable", ignore_index=True)
-
-
-def score_facts(e: Any, /) -> dict[str, str]:
-    """Return the usual metrics of a blend's held-out rows in words, with standard errors."""
-    kept, classes, found = e.out_of_fold_, is_classifier(e), {}
-    if not kept.is_complete:
-        return {}
-    for metric in usual_metrics(classes=classes):
-        known = metric.evaluate(kept.truth, kept.predicted, kept.weights, kept.groups)
-        name = f"held-out {TITLES.get(metric.name, metric.name)}"
-        if np.isfinite(known[0]):
-            found[name] = f"{known[0]:.4g}"
-            found[name] += f" ± {known[1]:.2g}" if np.isfinite(known[1]) else ""
-    return found
 
 
 # ------------------------------------------------------------------------------- new rows
