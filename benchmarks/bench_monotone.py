@@ -100,13 +100,15 @@ def measure(task: Task, count: int, args: argparse.Namespace, seed: int) -> dict
             )
         )
         test, truth = task.X.iloc[outside], task.y[outside]
-        predicted, seconds = timed(lambda: model.predict(test))
-        ends = model.predict_interval(test, coverage=COVERAGE)
+        predicted, seconds = timed(lambda: np.asarray(model.predict(test)))
+        ends = np.asarray(model.predict_interval(test, coverage=COVERAGE))
         low, high = make_pairs(test[:PAIRS], signs or task.signs, rng)
-        wrong = int(np.sum(model.predict(high) < model.predict(low)))
+        wrong = int(np.sum(np.asarray(model.predict(high)) < np.asarray(model.predict(low))))
         wrong_ends = 0
         if signs:
-            below, above = (model.predict_interval(X, coverage=COVERAGE) for X in (low, high))
+            below, above = (
+                np.asarray(model.predict_interval(X, coverage=COVERAGE)) for X in (low, high)
+            )
             wrong_ends = int(np.sum(above < below))
     return {
         "task": task.name,

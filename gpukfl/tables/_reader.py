@@ -175,8 +175,7 @@ def encode_training_data(
         return Encoded(X, [str(c) for c in X.columns] if hasattr(X, "columns") else None)
     rng = check_random_state(parameters["random_state"])
     y, classes = to_host(data.y), data.task == "classification"
-    signs = read_table_signs(parameters.get("monotone"), table)
-    if signs and impute == "model":
+    if read_table_signs(parameters["monotone"], table) and impute == "model":
         msg = "expected impute='median' of a single method with monotone columns, got 'model'"
         raise ValueError(msg)
     reader, rows = Reader.learn(
@@ -189,9 +188,7 @@ def encode_training_data(
         seed=int(rng.randint(2**31 - 1)),
         relations=data.relations,
     )
-    if signs:  # of the encoded columns, which the next fit looks at
-        places = reader.encoding.number_places
-        estimator._read_signs = {places[code]: sign for code, sign in signs.items()}
+    tell_monotone_columns(estimator, reader)
     if many is None:
         return Encoded(rows, reader.names, reader, reader)
     reader, of_partition = fit_level_statistics(reader, many, np.unique(y) if classes else None)
@@ -224,6 +221,14 @@ def encode_again(
         relations=data.relations,
     )
     return Encoded(rows, reader.names, reader)
+
+
+def tell_monotone_columns(estimator: Any, reader: Reader, /) -> None:
+    """Say to the next fit of an estimator in which encoded columns it is monotone."""
+    if estimator.monotone is not None:
+        signs, places = read_table_signs(estimator.monotone, reader.table), reader.encoding
+        found = {places.number_places[code]: sign for code, sign in signs.items()}
+        estimator._read_signs = found
 
 
 @dataclass(frozen=True, eq=False)

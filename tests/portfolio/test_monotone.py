@@ -62,7 +62,7 @@ def test_every_way_to_predict_keeps_the_order(blend, tmp_path):
         lambda X, k=k: np.asarray(blend.predict_quantiles(X, [0.2, 0.5, 0.9]))[:, k] for k in (0, 2)
     ]
     for ask in ways:
-        one, other = ask(low), ask(high)
+        one, other = np.asarray(ask(low)), np.asarray(ask(high))
         assert not np.any(other < one)
         assert np.mean(other > one) > 0.2
     np.testing.assert_array_equal(loaded.predict(low), blend.predict(low))
@@ -111,6 +111,8 @@ def test_single_methods_keep_the_order_of_tables(method, tmp_path):
         assert not np.any(one.predict(high) < one.predict(low))
     again = clone(model).fit(frame, make_target(frame))
     np.testing.assert_array_equal(again.predict(low), model.predict(low))
+    later = model.refit(make_frame(50, seed=5), make_target(make_frame(50, seed=5)))
+    assert not np.any(later.predict(high) < later.predict(low))
 
 
 @pytest.mark.parametrize("kind", [KernelRidgeRegressor])
@@ -137,7 +139,7 @@ def test_the_second_of_two_classes_rises(method):
     options = {"members": MEMBERS, "n_folds": 2} if method == "auto" else {"ridge": 1e-3}
     model = gpukfl.fit(frame, y, method=method, monotone=SIGNS, **options)
     low = make_frame(60, seed=1, beyond=1.5)
-    one, other = (model.predict_proba(X) for X in (low, raise_rows(low)))
+    one, other = (np.asarray(model.predict_proba(X)) for X in (low, raise_rows(low)))
     assert not np.any(other[:, 1] < one[:, 1])
     assert not np.any(other[:, 0] > one[:, 0])
     np.testing.assert_allclose(one.sum(axis=1), 1.0)
