@@ -13,11 +13,18 @@ if TYPE_CHECKING:
     from gpukfl._model import Model
     from gpukfl._multilabel import Indicators
     from gpukfl.core._places import Backend
+    from gpukfl.losses import Loss
     from gpukfl.penalties import Penalty
     from gpukfl.tables._reader import Encoded
     from gpukfl.tables._training import Dataset
 
-_DEFAULTS = {"effort": "normal", "n_folds": "auto", "refit": "auto", "target_transform": "auto"}
+_DEFAULTS = {
+    "effort": "normal",
+    "n_folds": "auto",
+    "refit": "auto",
+    "target_transform": "auto",
+    "loss": "squared",
+}
 
 
 @keep_warnings
@@ -32,6 +39,7 @@ def fit(
     refit: bool | str = "auto",
     class_weight: Any = None,
     target_transform: str | None = "auto",
+    loss: str | Loss = "squared",
     backend: str | Backend = "auto",
     task: str = "auto",
     scaling: str | Sequence[str] | None = "auto",
@@ -86,6 +94,12 @@ def fit(
     target_transform : {"auto", "log", "rank", None}, default="auto"
         Of "auto", for a regression: the scale on which models are fitted. "auto" tries logarithms
         and ranks where the target is skewed.
+    loss : str or Loss, default="squared"
+        Of a regression: what predictions make small, and so what they are of the target: "squared"
+        (the mean), "absolute" (the median), "quantile:0.9" (a quantile), "huber" (robust to
+        outliers), and the mean by the deviance of "poisson" (counts), "gamma" (positive amounts) or
+        "tweedie:1.5" (amounts of which many are 0); or a value of `gpukfl.losses`. Every method has
+        them; a blend is weighed by the loss too. Fits take several times as long.
     backend : {"auto", "numpy", "cupy", "torch"} or Backend, default="auto"
         Where to compute, as a `Backend` also in which precision. "auto" follows X, and moves large
         NumPy data to a usable GPU.
@@ -213,6 +227,7 @@ def fit(
         refit=refit,
         class_weight=class_weight,
         target_transform=target_transform,
+        loss=loss,
     )
     if penalty is not None:
         given |= {"penalty": penalty}

@@ -25,6 +25,7 @@ from gpukfl.core._frames import GAPS
 from gpukfl.core._places import is_installed
 from gpukfl.core._results import Status
 from gpukfl.core._streams import print_output, try_write_line
+from gpukfl.losses import make_loss
 from gpukfl.tables._files import check_columns, join_names
 
 if TYPE_CHECKING:
@@ -135,6 +136,9 @@ def _factorize(column: Any) -> np.ndarray:
 def score_name(model: Any, n: int, /) -> str:
     """Return the name of a score on so many rows, with its measure first."""
     measure = "R²" if model.task == "regression" else "accuracy"
+    loss = getattr(model.estimator, "loss", "squared")
+    if model.task == "regression" and loss != "squared":
+        measure = f"saved share of the {make_loss(loss).name} loss"
     return f"{measure} on {n} held-out rows"
 
 
@@ -432,6 +436,8 @@ def _method_options(options: argparse.Namespace) -> dict[str, Any]:
             msg = f"expected --effort with --method auto only, got --method {options.method}"
             raise ValueError(msg)
         given["effort"] = options.effort
+    if options.loss is not None:
+        given["loss"] = options.loss
     return given
 
 

@@ -207,6 +207,11 @@ def _add_method(fit_parser: argparse.ArgumentParser) -> None:
     add("--task", default="auto", help="auto, regression or classification")
     add("--effort", help="of auto: quick, normal or thorough")
     add(
+        "--loss",
+        help="of a regression: squared (default), absolute, quantile:0.9, huber, poisson, gamma, "
+        "tweedie:1.5",
+    )
+    add(
         "--scaling",
         default="auto",
         help="of features: auto (default), standard, robust, quantile or none",

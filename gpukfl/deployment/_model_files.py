@@ -33,6 +33,7 @@ from gpukfl.estimators._base import HostStored
 from gpukfl.estimators._fitted import record_hints
 from gpukfl.instantiations import Instantiation
 from gpukfl.kernels import Kernel
+from gpukfl.losses import LOSSES
 from gpukfl.penalties import PENALTIES, Penalty
 from gpukfl.portfolio._base import AutoBase
 from gpukfl.predictor import (
@@ -75,7 +76,7 @@ def _kinds() -> dict[Any, tuple[type, ...]]:
     """Return the classes of abstract ones that a file may hold: those of the methods too."""
     own = tuple(value for kind in _estimators().values() for value in kind._values)
     functions = tuple(value for value in own if issubclass(value, Function))
-    parameters = (*KINDS[Kernel], *KINDS[Instantiation], Backend, *own)
+    parameters = (*KINDS[Kernel], *KINDS[Instantiation], Backend, *LOSSES.values(), *own)
     functions = (*KINDS[Valued], *functions)
     return {**KINDS, Valued: functions, Penalty: tuple(PENALTIES.values()), Any: parameters}
 

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from gpukfl.estimators._base import status_text
+from gpukfl.estimators._reweighting import read_loss
 from gpukfl.estimators._run import FitTime
 from gpukfl.inspection import (
     Compared,
@@ -134,6 +135,12 @@ _TOO_GOOD = (
 _SCORES = {True: "explained log loss", False: "R²"}
 
 
+def _score_name(e: Any) -> str:
+    """Return what scores of members are, in words."""
+    loss = None if is_classifier(e) else read_loss(e)
+    return _SCORES[is_classifier(e)] if loss is None else f"saved share of the {loss.name} loss"
+
+
 def describe(e: Any, names: Names, /) -> Description:
     """Describe a fitted portfolio whose arrays are NumPy's."""
     leading = sorted(e.members_, key=lambda member: -member.weight)
@@ -158,7 +165,7 @@ def describe(e: Any, names: Names, /) -> Description:
         np.array([t[key] for t in scored]) for key in ("score", "standard_error", "weight")
     )
     members = tuple(trial["member"] for trial in scored)
-    panels.append(Leaderboard(members, scores, errors, weights, _SCORES[is_classifier(e)]))
+    panels.append(Leaderboard(members, scores, errors, weights, _score_name(e)))
     if e.out_of_fold_.is_complete:
         panels += _class_panels(e) if is_classifier(e) else _regression_panels(e, names.outputs)
     return Description(
@@ -178,7 +185,7 @@ def describe(e: Any, names: Names, /) -> Description:
         tuning=Tuning(
             # The blend's seconds are those of its members
             tuple(t | {"seconds": None} if t["chosen"] else t for t in e.tuning_),
-            _SCORES[is_classifier(e)],
+            _score_name(e),
             along="member",
             cut_short=e.tuning_cut_short_,
             untried=tuple(t["member"] for t in e.tuning_ if t["note"] in UNTRIED),
@@ -218,7 +225,7 @@ def _make_comparison(e: Any) -> Comparison:
     notes = [_TOO_GOOD]
     if e.seen_rows_ is not None:
         notes.append(f"Scores are of new rows: {repeats_text(e.seen_rows_)}.")
-    return Comparison(tuple(rows), _SCORES[is_classifier(e)], tuple(notes))
+    return Comparison(tuple(rows), _score_name(e), tuple(notes))
 
 
 def _describe_data(e: Any, names: Names) -> DataFacts:

@@ -80,8 +80,11 @@ class HeldOutLoss(ABC):
         """The loss of the best constant predictions; 0 if these are exact."""
         if not np.ptp(self.truth, axis=0).any():
             return 0.0  # and no rounding of a mean
-        mean = np.average(self.truth, axis=0, weights=self.weights)
-        return float(self.losses(np.broadcast_to(mean, self.truth.shape)).sum())
+        return float(self.losses(np.broadcast_to(self._constant(), self.truth.shape)).sum())
+
+    def _constant(self) -> np.ndarray:
+        """Return the best constant predictions (t,)."""
+        return np.average(self.truth, axis=0, weights=self.weights)
 
     def score(self, losses: np.ndarray, /) -> float:
         """Return the score: the share of the constant predictions' loss that is saved."""
