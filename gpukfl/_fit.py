@@ -219,6 +219,8 @@ def fit(
     related = GivenRelations(groups, time, gap, cv)
     data = read_training_data(X, y, sample_weight, related, task=task, random_state=random_state)
     warn_target_leakage(data.X, data.y, classes=data.task == "classification")
+    if data.task == "regression" and loss == "squared":
+        _note_counts(data.y)
     given = {"random_state": random_state, "backend": backend, "max_time": max_time, **options}
     given |= _chosen_options(
         effort=effort,
@@ -269,6 +271,16 @@ def _fit_labels(given: Indicators, arguments: dict[str, Any]) -> Any:
     if asked["max_time"] is not None:
         asked["max_time"] /= len(given.labels)
     return MultiLabelModel.from_fits(given, lambda X, y: fit(X, y, **asked))
+
+
+def _note_counts(y: Any) -> None:
+    """Note among the model's warnings, without one, that a target looks like counts."""
+    from gpukfl.core._warnings import record_warning
+    from gpukfl.losses import looks_like_counts
+
+    shape = getattr(y, "shape", ())
+    if type(y).__module__ == "numpy" and len(shape) == 1 and looks_like_counts(y):
+        record_warning("y looks like counts: loss='poisson' models their mean on a log scale")
 
 
 def _chosen_options(**named: Any) -> dict[str, Any]:

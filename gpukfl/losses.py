@@ -25,6 +25,7 @@ __all__ = [
     "Quantile",
     "Squared",
     "Tweedie",
+    "looks_like_counts",
     "make_loss",
     "saved_share",
 ]
@@ -36,6 +37,7 @@ _WIDTH = 0.1
 _SHIFTS = 50  # steps to the best constant at most
 _SETTLED = 1e-12  # change of a constant that ends these
 _LEAST = 1e-300  # mean that logarithms take
+_FEWEST, _SMALL, _MANY_SMALL, _SKEWED = 30, 10, 0.5, 0.75  # of targets that look like counts
 
 
 @dataclass(frozen=True)
@@ -435,13 +437,13 @@ def make_loss(loss: str | Loss, /) -> Loss:
         raise ValueError(msg)
     if colon:
         try:
-            return kind(float(parameter))  # type: ignore[no-any-return]
+            return kind(float(parameter))
         except (TypeError, ValueError) as error:
             msg = f"expected a loss such as 'quantile:0.9' or 'tweedie:1.5', got {loss!r}: {error}"
             raise ValueError(msg) from None
     if kind is Quantile:
         raise ValueError(_LEVEL)
-    return kind()  # type: ignore[no-any-return]
+    return kind()
 
 
 def saved_share(
@@ -474,11 +476,32 @@ def saved_share(
     scale = loss.scale(Y, w)
     constant = np.broadcast_to(loss.constant(Y, w, scale), Y.shape)
     least, own = (
-        np.average(loss.losses(Y, one, scale), axis=0, weights=w) for one in (constant, P)
+        np.average(np.asarray(loss.losses(Y, one, scale)), axis=0, weights=w)
+        for one in (constant, P)
     )
     exact = np.where(own > 0, 0.0, 1.0)
     shares = np.where(least > 0, 1.0 - own / np.where(least > 0, least, 1.0), exact)
     return float(np.mean(shares))
+
+
+def looks_like_counts(y: np.ndarray, /) -> bool:
+    """Return whether targets (n,) look like counts: skewed, with many small whole numbers.
+
+    Parameters
+    ----------
+    y : array of shape (n,)
+        Numbers.
+
+    Returns
+    -------
+    bool
+    """
+    y = np.asarray(y, dtype=np.float64)
+    whole = len(y) >= _FEWEST and bool(np.all((y >= 0) & (y == np.floor(y))))
+    if not whole or len(np.unique(y)) <= 2 or np.mean(y <= _SMALL) < _MANY_SMALL:
+        return False
+    gaps = y - y.mean()
+    return float(np.mean(gaps**3)) > _SKEWED * float(np.mean(gaps**2)) ** 1.5
 
 
 def _beside(scale: np.ndarray, Y: Array) -> Array:

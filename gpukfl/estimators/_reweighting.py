@@ -204,7 +204,7 @@ class Reweighting:
         Targets share the weight of a row, the largest of theirs, and move less for it: where the
         values stay as they are, they are those of each target by itself.
         """
-        slopes, own = self.loss.slopes_and_weights(self.Y, F, self.scale, step)
+        slopes, own = map(np.asarray, self.loss.slopes_and_weights(self.Y, F, self.scale, step))
         relative = own / np.average(own, axis=0, weights=self.weights)
         most = relative.max(axis=1, keepdims=True)
         return F + slopes / own * (relative / most), self.weights * most[:, 0]
@@ -237,7 +237,7 @@ class Reweighting:
 
     def _mean_loss(self, F: np.ndarray) -> float:
         P = F if self.link is None else np.asarray(self.link(F))
-        losses = self.loss.losses(self.Y, P, self.scale)
+        losses = np.asarray(self.loss.losses(self.Y, P, self.scale))
         unit = self.scale if self.link is None else np.ones(1)
         return float(np.average(np.mean(losses / unit, axis=1), weights=self.weights))
 

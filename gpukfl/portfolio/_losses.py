@@ -46,8 +46,8 @@ class MeanLoss(HeldOutLoss):
 
     def row_losses(self, part: np.ndarray, rows: Chosen = slice(None), /) -> np.ndarray:
         """Weighted loss of each row, averaged over targets."""
-        found = self.loss.losses(self.truth[rows], part, self.scale) / self.unit
-        return self.weights[rows] * np.mean(found, axis=1)
+        found = np.asarray(self.loss.losses(self.truth[rows], part, self.scale))
+        return self.weights[rows] * np.mean(found / self.unit, axis=1)
 
     def is_settled(self, predicted: np.ndarray, /) -> bool:
         """Whether the loss is as small as rounding."""
@@ -64,7 +64,7 @@ def judge_by(loss: Loss, judge: HeldOutLoss, Y: np.ndarray, weights: np.ndarray,
     """
     scale = loss.scale(Y, weights)
     constant = np.broadcast_to(loss.constant(Y, weights, scale), Y.shape)
-    unit = np.average(loss.losses(Y, constant, scale), axis=0, weights=weights)
+    unit = np.average(np.asarray(loss.losses(Y, constant, scale)), axis=0, weights=weights)
     return MeanLoss(judge.truth, judge.weights, loss, scale, np.where(unit > 0, unit, 1.0))
 
 
@@ -112,7 +112,8 @@ def _with_loss(estimator: Any, loss: Loss, d: int) -> Any:
         return clone(estimator).set_params(**_tree_loss(loss))
     if isinstance(estimator, Pipeline) and isinstance(estimator.steps[-1][1], RidgeCV):
         count = min(max(2 * d, 1), _CENTERS)
-        return KernelRidgeRegressor(_LINEAR, n_centers=count, loss=loss, random_state=0)
+        linear = KernelRidgeRegressor(_LINEAR, n_centers=count, random_state=0)
+        return linear.set_params(loss=loss)
     return estimator
 
 

@@ -95,3 +95,14 @@ def test_a_scale_of_the_targets_is_refused_beside_a_loss():
     X, y = draw_counts(20)
     with pytest.raises(ValueError, match="expected target_transform=None with loss="):
         AutoRegressor(loss="poisson", target_transform="log").fit(X, y)
+
+
+def test_counts_are_noticed_without_a_warning():
+    X, y = draw_counts(60)
+    given = {"members": ["linear"], "n_folds": 2, "n_jobs": 1}
+    noted = gpukfl.fit(X, y, **given)
+    assert any("y looks like counts" in one for one in noted.warnings_)
+    assert "loss='poisson'" in noted.summary()
+    asked = gpukfl.fit(X, y, loss="poisson", **given)
+    assert not any("y looks like counts" in one for one in asked.warnings_)
+    assert not any("counts" in one for one in gpukfl.fit(X, y + 0.5, **given).warnings_)

@@ -748,7 +748,7 @@ class RKHSWeightingClassifier(OneHotClassifier, WeightingBase):
             known, others = self.classes_.tolist(), other[:5].tolist()
             msg = f"expected labels {known} for a bound, got {others} too"
             raise ValueError(msg)
-        loss = LOSSES[self.loss]
+        loss = LOSSES[self._own_loss]
         signs = np.where(labels == self.classes_[1], 1.0, -1.0)
         f = to_host(self.decision_function(X)).astype(np.float64)
         risk = float(np.mean(to_host(loss.value(f, signs))))
