@@ -138,7 +138,7 @@ def score_name(model: Any, n: int, /) -> str:
     measure = "R²" if model.task == "regression" else "accuracy"
     loss = getattr(model.estimator, "loss", "squared")
     if model.task == "regression" and loss != "squared":
-        measure = f"saved share of the {make_loss(loss).name} loss"
+        measure = f"D² of the {make_loss(loss).name} loss"
     return f"{measure} on {n} held-out rows"
 
 

@@ -138,7 +138,7 @@ _SCORES = {True: "explained log loss", False: "R²"}
 def _score_name(e: Any) -> str:
     """Return what scores of members are, in words."""
     loss = None if is_classifier(e) else read_loss(e)
-    return _SCORES[is_classifier(e)] if loss is None else f"saved share of the {loss.name} loss"
+    return _SCORES[is_classifier(e)] if loss is None else f"D² of the {loss.name} loss"
 
 
 def describe(e: Any, names: Names, /) -> Description:

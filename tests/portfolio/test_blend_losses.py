@@ -74,7 +74,7 @@ def test_files_the_runtime_and_text_know_the_loss(tmp_path):
         np.testing.assert_allclose(read(tmp_path / "model").predict(X), model.predict(X), rtol=1e-9)
     assert gpukfl.load(tmp_path / "model").estimator.loss == "poisson"
     assert "loss='poisson'" in model.describe().call
-    assert model.describe().tuning.score == "saved share of the poisson loss"
+    assert model.describe().tuning.score == "D² of the poisson loss"
 
 
 def test_estimators_of_the_user_stay_as_they_are_and_positive():
