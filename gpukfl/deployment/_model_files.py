@@ -51,7 +51,7 @@ from gpukfl.runtime._reading import KINDS, RowReading, decode_predictor, open_mo
 from gpukfl.tables._reader import Reader
 from gpukfl.tables._reference import Reference
 
-_LATER = {"n_jobs"}  # parameters that files of before do not have
+_LATER = {"loss", "n_jobs"}  # parameters that files of before do not have
 _KEYS = ("format", "version", "gpukfl", "model", "parameters", "predictor", "reading", "record")
 _ABOUT: dict[str, Any] = {  # beside the tuning
     "method": str,

@@ -65,7 +65,8 @@ def judge_by(loss: Loss, judge: HeldOutLoss, Y: np.ndarray, weights: np.ndarray,
     scale = loss.scale(Y, weights)
     constant = np.broadcast_to(loss.constant(Y, weights, scale), Y.shape)
     unit = np.average(np.asarray(loss.losses(Y, constant, scale)), axis=0, weights=weights)
-    return MeanLoss(judge.truth, judge.weights, loss, scale, np.where(unit > 0, unit, 1.0))
+    unit = np.where(unit > 0, unit, 1.0)
+    return MeanLoss(judge.truth, judge.weights, loss, scale, unit, groups=judge.groups)
 
 
 def judge_samples_by(loss: Loss, judge: HeldOutLoss, samples: Samples, /) -> MeanLoss:
