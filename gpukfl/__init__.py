@@ -66,6 +66,7 @@ _MODULES = (
     "instantiations",
     "kernels",
     "knockoffs",
+    "losses",
     "methods",
     "operators",
     "partitioned",

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from gpukfl._model import Model
     from gpukfl._multilabel import Indicators
     from gpukfl.core._places import Backend
+    from gpukfl.losses import Loss
     from gpukfl.penalties import Penalty
     from gpukfl.tables._reader import Encoded
     from gpukfl.tables._training import Dataset
@@ -24,6 +25,7 @@ _DEFAULTS: dict[str, Any] = {
     "target_transform": "auto",
     "metric": "auto",
     "monotone": None,
+    "loss": "squared",
 }
 
 
@@ -39,6 +41,7 @@ def fit(
     refit: bool | str = "auto",
     class_weight: Any = None,
     target_transform: str | None = "auto",
+    loss: str | Loss = "squared",
     backend: str | Backend = "auto",
     task: str = "auto",
     scaling: str | Sequence[str] | None = "auto",
@@ -96,6 +99,12 @@ def fit(
     target_transform : {"auto", "log", "rank", None}, default="auto"
         Of "auto", for a regression: the scale on which models are fitted. "auto" tries logarithms
         and ranks where the target is skewed.
+    loss : str or Loss, default="squared"
+        Of a regression: what predictions make small, and so what they are of the target: "squared"
+        (the mean), "absolute" (the median), "quantile:0.9" (a quantile), "huber" (robust to
+        outliers), and the mean by the deviance of "poisson" (counts), "gamma" (positive amounts) or
+        "tweedie:1.5" (amounts of which many are 0); or a value of `gpukfl.losses`. Every method has
+        them; a blend is weighed by the loss too. Fits take several times as long.
     backend : {"auto", "numpy", "cupy", "torch"} or Backend, default="auto"
         Where to compute, as a `Backend` also in which precision. "auto" follows X, and moves large
         NumPy data to a usable GPU.
@@ -241,6 +250,8 @@ def fit(
         X, y, sample_weight, related = join_validation(X, y, sample_weight, related, validation)
     data = read_training_data(X, y, sample_weight, related, task=task, random_state=random_state)
     warn_target_leakage(data.X, data.y, classes=data.task == "classification")
+    if data.task == "regression" and loss == "squared":
+        _note_counts(data.y)
     given = {"random_state": random_state, "backend": backend, "max_time": max_time, **options}
     given |= _chosen_options(
         effort=effort,
@@ -253,6 +264,7 @@ def fit(
         monotone=monotone,
         penalty=penalty,
         n_jobs=n_jobs,
+        loss=loss,
     )
     table = {"columns": columns, "impute": impute}
     estimator = _make_estimator(method, data.task, given, ridge, scaling, table)
@@ -290,6 +302,16 @@ def _fit_labels(given: Indicators, arguments: dict[str, Any]) -> Any:
     if asked["max_time"] is not None:
         asked["max_time"] /= len(given.labels)
     return MultiLabelModel.from_fits(given, lambda X, y: fit(X, y, **asked))
+
+
+def _note_counts(y: Any) -> None:
+    """Note among the model's warnings, without one, that a target looks like counts."""
+    from gpukfl.core._warnings import record_warning
+    from gpukfl.losses import looks_like_counts
+
+    shape = getattr(y, "shape", ())
+    if type(y).__module__ == "numpy" and len(shape) == 1 and looks_like_counts(y):
+        record_warning("y looks like counts: loss='poisson' models their mean on a log scale")
 
 
 def _chosen_options(**named: Any) -> dict[str, Any]:

@@ -25,7 +25,7 @@ _accel
 partitioned
 linalg
 selftest kernels
-instantiations solvers penalties
+instantiations solvers penalties losses
 operators knockoffs
 methods
 predictor

@@ -481,6 +481,8 @@ def _method_options(options: argparse.Namespace) -> dict[str, Any]:
     given |= {k: v for k, v in blended.items() if v is not None and k != "validation"}
     if options.monotone:
         given["monotone"] = parse_monotone(options)
+    if options.loss is not None:
+        given["loss"] = options.loss
     return given
 
 

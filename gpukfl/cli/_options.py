@@ -219,6 +219,11 @@ def _add_method(fit_parser: argparse.ArgumentParser) -> None:
         help="of auto: what weighs the blend, such as mae, roc_auc or a scorer of scikit-learn",
     )
     add(
+        "--loss",
+        help="of a regression: squared (default), absolute, quantile:0.9, huber, poisson, gamma, "
+        "tweedie:1.5",
+    )
+    add(
         "--scaling",
         default="auto",
         help="of features: auto (default), standard, robust, quantile or none",

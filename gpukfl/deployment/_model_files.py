@@ -33,6 +33,7 @@ from gpukfl.estimators._base import HostStored
 from gpukfl.estimators._fitted import record_hints
 from gpukfl.instantiations import Instantiation
 from gpukfl.kernels import Kernel
+from gpukfl.losses import LOSSES
 from gpukfl.penalties import PENALTIES, Penalty
 from gpukfl.portfolio._base import AutoBase
 from gpukfl.predictor import (
@@ -50,7 +51,7 @@ from gpukfl.runtime._reading import KINDS, RowReading, decode_predictor, open_mo
 from gpukfl.tables._reader import Reader
 from gpukfl.tables._reference import Reference
 
-_LATER = {"metric", "monotone", "n_jobs"}  # parameters that files of before do not have
+_LATER = {"loss", "metric", "monotone", "n_jobs"}  # parameters that files of before do not have
 _KEYS = ("format", "version", "gpukfl", "model", "parameters", "predictor", "reading", "record")
 _ABOUT: dict[str, Any] = {  # beside the tuning
     "method": str,
@@ -75,7 +76,7 @@ def _kinds() -> dict[Any, tuple[type, ...]]:
     """Return the classes of abstract ones that a file may hold: those of the methods too."""
     own = tuple(value for kind in _estimators().values() for value in kind._values)
     functions = tuple(value for value in own if issubclass(value, Function))
-    parameters = (*KINDS[Kernel], *KINDS[Instantiation], Backend, *own)
+    parameters = (*KINDS[Kernel], *KINDS[Instantiation], Backend, *LOSSES.values(), *own)
     functions = (*KINDS[Valued], *functions)
     return {**KINDS, Valued: functions, Penalty: tuple(PENALTIES.values()), Any: parameters}
 

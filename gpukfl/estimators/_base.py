@@ -7,7 +7,7 @@ import dataclasses
 import functools
 import inspect
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
@@ -21,17 +21,26 @@ from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted
 
 from gpukfl.core._annotations import Choice, Count, Sometimes, Texts
-from gpukfl.core._array import Array, array_namespace, as_columns, is_array, to_host
+from gpukfl.core._array import (
+    Array,
+    array_namespace,
+    as_columns,
+    is_array,
+    lies_in_parts,
+    to_host,
+)
 from gpukfl.core._frames import listed
 from gpukfl.core._results import Status
 from gpukfl.core._source import import_lines
 from gpukfl.core._warnings import keep_warnings
 from gpukfl.estimators._dask import run_on_data_device
 from gpukfl.estimators._fitted import held
+from gpukfl.estimators._reweighting import check_not_in_parts, read_loss
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._validation import validate_targets
 from gpukfl.estimators.scaling import AnyScaling
 from gpukfl.inspection import Description, Names, Shown, Tuning, card
+from gpukfl.losses import Loss, saved_share
 from gpukfl.partitioned._rows import Rows
 from gpukfl.predictor import Classes, Constant, Predictor, check_finite_prediction
 from gpukfl.tables._relations import GivenRelations, Relations
@@ -331,6 +340,8 @@ OF_EVERY_FIT = """    place_ : str
         Whether the time was over before all settings were tried that would have been.
     warnings_ : list of str
         What the fit warned of, each once, at most 20.
+    n_reweightings_ : int
+        Of a regression by another loss than "squared": its fits with the weights of the loss.
     predictor_ : Predictor
         What predicts, as one frozen value of arrays.
 """  # of the docstrings' attributes
@@ -413,6 +424,8 @@ class ArrayRegressor(RegressorMixin):
     _learn: Callable[[Any, Any, Any, GivenRelations], Self]
     _predict: Callable[[Any, str], Array]
     _one_target: bool = held("one_target")
+    loss: str | Loss
+    _more: ClassVar[Mapping[str, Any]] = {"loss": "squared"}
 
     @restore_on_error
     @keep_warnings
@@ -467,7 +480,11 @@ class ArrayRegressor(RegressorMixin):
     def _read_targets(
         self, y: Any, X: Array, sample_weight: Any, relations: Relations | None = None
     ) -> Samples:
-        y = validate_targets(y, X)
+        y, loss = validate_targets(y, X), read_loss(self)
+        if loss is not None:
+            if lies_in_parts(X):
+                check_not_in_parts(loss)
+            loss.check_targets(to_host(y).reshape(y.shape[0], -1))
         self._start(X.shape[1], one_target=y.ndim == 1)
         return Samples.validate(X, as_columns(y), sample_weight, labels=False, relations=relations)
 
@@ -494,9 +511,16 @@ class ArrayRegressor(RegressorMixin):
         return tags
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return R² of the predictions, averaged over targets."""
-        truth = to_host(y) if is_array(y) else y
-        return float(r2_score(truth, to_host(self.predict(X)), sample_weight=sample_weight))
+        """Return R² of the predictions, averaged over targets.
+
+        With another `loss` than "squared" it is the share of that loss that is saved, beside the
+        best constant.
+        """
+        truth, found = (to_host(y) if is_array(y) else y), to_host(self.predict(X))
+        loss = read_loss(self)
+        if loss is None:
+            return float(r2_score(truth, found, sample_weight=sample_weight))
+        return saved_share(loss, np.asarray(truth), found, sample_weight)
 
 
 class HostStored(DescribedEstimator, BaseEstimator):
@@ -635,18 +659,16 @@ class RenamedParameters:
     """An estimator whose constructor explains renamed parameters."""
 
     _renamed: ClassVar[dict[str, str]] = {}
-    _more: ClassVar[
-        tuple[str, ...]
-    ] = ()  # parameters, by default None, that its base does not have
-    _of_every: ClassVar[tuple[str, ...]] = ("monotone",)  # such, of every constructor
+    # Parameters that its base does not have, with their defaults
+    _more: ClassVar[Mapping[str, Any]] = {}
+    _of_every: ClassVar[Mapping[str, Any]] = {"monotone": None}  # such, of every constructor
     monotone: Any
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         known, own = inspect.signature(cls.__init__).parameters, "__init__" in vars(cls)
-        more = () if own else tuple(name for name in cls._more if name not in known)
-        if own:
-            more = tuple(name for name in cls._of_every if name not in known)
+        offered = cls._of_every if own else cls._more
+        more = {name: value for name, value in offered.items() if name not in known}
         if own or more:
             cls.__init__ = _extend_constructor(cls.__init__, more)  # type: ignore
 
@@ -677,20 +699,20 @@ class RenamedParameters:
         return super().set_params(**params)  # type: ignore[misc]
 
 
-def _extend_constructor(init: Callable[..., None], more: tuple[str, ...]) -> Callable[..., None]:
+def _extend_constructor(init: Callable[..., None], more: Mapping[str, Any]) -> Callable[..., None]:
     """Return a constructor with more parameters, whose signature scikit-learn can read."""
     signature = inspect.signature(init)
 
     @functools.wraps(init)
     def construct(self: Any, *args: Any, **kwargs: Any) -> None:
-        added = {name: kwargs.pop(name, None) for name in more}
+        added = {name: kwargs.pop(name, default) for name, default in more.items()}
         self._refuse_old(name for name in kwargs if name not in signature.parameters)
         init(self, *args, **kwargs)
         for name, value in added.items():
             setattr(self, name, value)
 
     kind = inspect.Parameter.KEYWORD_ONLY
-    keywords = [inspect.Parameter(name, kind, default=None) for name in more]
+    keywords = [inspect.Parameter(k, kind, default=value) for k, value in more.items()]
     own = signature.replace(parameters=[*signature.parameters.values(), *keywords])
     construct.__signature__ = own  # type: ignore[attr-defined]
     return construct

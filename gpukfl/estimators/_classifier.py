@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar, Self
 
@@ -57,7 +57,7 @@ class LabelClassifier(ClassifierMixin):
     classes_: np.ndarray = held("labels")
     _learn: Callable[[Any, Any, Any, GivenRelations], Self]
     predict: Callable[[Any], Array]
-    _more: ClassVar[tuple[str, ...]] = ("class_weight",)
+    _more: ClassVar[Mapping[str, Any]] = {"class_weight": None}
     _order: ClassVar[tuple[str, ...]] = ()  # of the classes, while a fit reads its targets
 
     @restore_on_error

@@ -241,7 +241,8 @@ def scale_rows(settings: HasScaling, samples: Samples, reference: Array, /) -> R
         return Rows(X, reference)
     # Where the data are, because sums are made on the host
     there = double_reference(samples.X)
-    scaling = learn_scaling(settings.scaling, Rows(samples.X, there), samples.weights)
+    weights = samples.weights if samples.given_weights is None else samples.given_weights
+    scaling = learn_scaling(settings.scaling, Rows(samples.X, there), weights)
     return Rows(X, reference, scaling)
 
 

@@ -37,6 +37,7 @@ from gpukfl.estimators._calibration import Calibration, HeldOutScores, SoftmaxCa
 from gpukfl.estimators._dask import fit_collections, has_dask
 from gpukfl.estimators._data import HeldOut, make_mover
 from gpukfl.estimators._pace import Pace, Size, fit_work
+from gpukfl.estimators._reweighting import Reweighting, check_not_in_parts, read_loss
 from gpukfl.estimators._run import Run, ignore_step, use_report
 from gpukfl.estimators._samples import Samples, Splits
 from gpukfl.estimators._search import (
@@ -396,6 +397,7 @@ class Learner(RenamedParameters, HostPickled):
     tuning_: list[Any]  # of the setting that a method tries
     tuning_seconds_: float
     tuning_cut_short_: bool
+    n_reweightings_: Annotated[int, Count(), Sometimes()]  # fits with the weights of a loss
     _n_samples: Annotated[int, Count("n_samples")]
     _setting: Annotated[Any, Recorded(), Sometimes()]  # of the fit, as files hold it
     _values: ClassVar[tuple[type, ...]] = ()  # frozen values that parameters and attributes may be
@@ -441,6 +443,8 @@ class Learner(RenamedParameters, HostPickled):
         check_number("max_time", limit, low=0, low_allowed=False, also=(None,))
         self._check_scaling()
         check_monotone(self.monotone)
+        if not is_classifier(self):
+            read_loss(self)
         return self._method()
 
     def fits_on_gpu(self, X: Array, n: int, /) -> bool:
@@ -486,6 +490,8 @@ class Learner(RenamedParameters, HostPickled):
     def fit_collections(self, given: Collections, /, *, read: Read | None = None) -> Self:
         """Fit to Dask collections; `read` encodes partitions that are not numeric arrays."""
         self._check_parameters()
+        if not is_classifier(self):
+            check_not_in_parts(read_loss(self))
         fit_collections(self, given, self._fit_plainly, read=read)
         return self
 
@@ -517,42 +523,68 @@ class Learner(RenamedParameters, HostPickled):
         with limit_threads(X, X.shape[0], backend.name):
             samples = everyone = self._read_targets(y, X, sample_weight, relations)
             monotone = learn_monotone(samples.X, samples.weights, self._monotone_signs())
+            loss = None if samples.labels else read_loss(self)
             if paced:
                 samples = self._affordable(everyone, run)
-            X, dtype = samples.X, backend.precision(X)
-            within = _working_precision(backend, X, method.splits)
-            place = resolve_place(backend.name, X, dtype=within, work=method.work(*X.shape))
-            place = trusted_place(place, X)
-            problem = method.problem(samples, place, run)
-            if problem.constant:
-                warn(f"y is constant: the model predicts that constant and {self._finds_nothing}")
-            begun = time.perf_counter()
-            if like is None or problem.constant:
-                choice = choose_setting(method, problem, samples, place, run)
+            if "n_reweightings_" in vars(self):  # of another fit
+                del self.n_reweightings_
+
+            def fit_squares(some: Samples, start: WarmStart[Any] | None) -> WarmStart[Any]:
+                within = deviations and loss is None
+                return self._fit_samples(method, some, start, run, deviations=within)
+
+            if loss is None:
+                found = fit_squares(samples, like)
             else:
-                choice = SearchResult(like.setting, settled=True)
-            self._keep_tuning(choice, time.perf_counter() - begun)
-            fitted = method.learn(problem, choice, run)
-            self._library = library_name(place.reference) if lies_in_parts(X) else library_name(X)
-            self.place_ = _place_text(place.reference, X, problem.rows.source)
-            self._n_samples = int(problem.rows.shape[0])
-            values = self._keep(problem, fitted, choice, make_mover(X, dtype))
-            self.predictor_ = replace(self.predictor_, values=values, monotone=monotone)
+                found = Reweighting(self, loss, samples, run, fit_squares).go(like)
+            self.predictor_ = replace(self.predictor_, monotone=monotone)
             if len(samples) < len(everyone) and self.status_ != Status.INTERRUPTED.name:
                 self.status_ = Status.TIME_LIMIT.name
-            if deviations:
-                self._keep_deviations(fitted, make_mover(X, dtype))
-            self._keep_rows_together()
-            choice = replace(choice, setting=self._warm_setting(choice, fitted))
-            self._setting = self._stored_setting(choice.setting)
-            if like is None or like.calibration is None:
-                self._calibrate(
-                    lambda: predict_held_out(method, problem, samples, place, run, choice)
-                )
-            else:
-                self.calibration_ = like.calibration
         if self.scaling is None and not lies_in_parts(X):
             warn_bad_units(X, unit_free=self._unit_free)
+        return found
+
+    def _fit_samples(
+        self,
+        method: Any,
+        samples: Samples,
+        like: WarmStart[Any] | None,
+        run: Run,
+        /,
+        *,
+        deviations: bool,
+    ) -> WarmStart[Any]:
+        """Fit by least squares to validated samples, and keep what came of it."""
+        X, backend = samples.X, Backend.parse(self.backend)
+        dtype, within = backend.precision(X), _working_precision(backend, X, method.splits)
+        place = resolve_place(backend.name, X, dtype=within, work=method.work(*X.shape))
+        place = trusted_place(place, X)
+        problem = method.problem(samples, place, run)
+        if problem.constant:
+            warn(f"y is constant: the model predicts that constant and {self._finds_nothing}")
+        begun = time.perf_counter()
+        if like is None or problem.constant:
+            choice = choose_setting(method, problem, samples, place, run)
+        else:
+            choice = SearchResult(like.setting, settled=True)
+        if not choice.settled or not hasattr(self, "tuning_") or samples.given_weights is None:
+            self._keep_tuning(choice, time.perf_counter() - begun)
+        fitted = method.learn(problem, choice, run)
+        self._library = library_name(place.reference) if lies_in_parts(X) else library_name(X)
+        self.place_ = _place_text(place.reference, X, problem.rows.source)
+        self._n_samples = int(problem.rows.shape[0])
+        values = self._keep(problem, fitted, choice, make_mover(X, dtype))
+        self.predictor_ = replace(self.predictor_, values=values, monotone=None)
+        if deviations:
+            self._keep_deviations(fitted, make_mover(X, dtype))
+        self._keep_rows_together()
+        alike = samples.given_weights is not None  # the next fit is to the same rows
+        choice = replace(choice, setting=self._warm_setting(choice, fitted, alike=alike))
+        self._setting = self._stored_setting(choice.setting)
+        if like is None or like.calibration is None:
+            self._calibrate(lambda: predict_held_out(method, problem, samples, place, run, choice))
+        else:
+            self.calibration_ = like.calibration
         return WarmStart(choice.setting, getattr(self, "calibration_", None))
 
     def _monotone_signs(self) -> dict[int, int]:
@@ -626,8 +658,14 @@ class Learner(RenamedParameters, HostPickled):
         ]
         self.tuning_seconds_, self.tuning_cut_short_ = seconds, choice.cut_short
 
-    def _warm_setting(self, choice: SearchResult[Any, Any], fitted: Any) -> Any:  # noqa: ARG002
-        """Return the setting from which a fit to similar rows starts."""
+    def _warm_setting(
+        self,
+        choice: SearchResult[Any, Any],
+        fitted: Any,  # noqa: ARG002
+        *,
+        alike: bool = False,  # noqa: ARG002
+    ) -> Any:
+        """Return the setting from which a fit to similar rows starts, or to the same if `alike`."""
         return choice.setting
 
     def _stored_setting(self, setting: Any, /) -> Any:

@@ -107,6 +107,10 @@ class Run:
         rng.set_state(self._first_state)
         return rng
 
+    def rewind(self) -> None:
+        """Return the random numbers to their state at the beginning, so that fits draw alike."""
+        self.rng.set_state(self._first_state)
+
     def remaining_seconds(self, share: float = 1.0) -> float | None:
         """Return the seconds until a share of the time is spent; None without a limit."""
         if self._max_time is None:

@@ -201,6 +201,8 @@ class Samples:
         where it is one of each.
     relations : Relations or None
         How they hang together, so that splits keep groups on one side and times in order.
+    given_weights : host array, shape (n,), or None
+        Weights of the user, where those of the fit are of a loss too: features are scaled by these.
     """
 
     X: Array
@@ -209,6 +211,7 @@ class Samples:
     labels: bool = False
     copies: np.ndarray | None = None
     relations: Relations | None = None
+    given_weights: np.ndarray | None = None
 
     @classmethod
     def validate(
@@ -252,7 +255,8 @@ class Samples:
     @property
     def n_effective(self) -> float:
         """Kish's effective sample size."""
-        return float(len(self)) if self.weights is None else effective_number(self.weights)
+        known = self.weights if self.given_weights is None else self.given_weights
+        return float(len(self)) if known is None else effective_number(known)
 
     @cached_property
     def classes(self) -> np.ndarray | None:
@@ -278,7 +282,8 @@ class Samples:
         weights = None if weights is None else to_host(weights)
         copies = None if self.copies is None else self.copies[rows]
         relations = None if self.relations is None else self.relations.take(rows)
-        return Samples(X, Y, weights, self.labels, copies, relations)
+        scaled = None if self.given_weights is None else self.given_weights[rows]
+        return Samples(X, Y, weights, self.labels, copies, relations, scaled)
 
     def draw(self, count: int, rng: np.random.RandomState, /) -> Samples:
         """Draw some samples in their order, at least two of each class if possible."""

@@ -91,6 +91,7 @@ class Tuning(Panel):
         if not self.found_nothing:
             return ""
         least = "the mean" if self.score == "R²" else "the shares of the classes"
+        least = "the best constant" if self.score.startswith("D²") else least
         short = ""
         if self.untried:
             short = f"max_time was too short to try {', '.join(self.untried)}; "

@@ -40,6 +40,7 @@ from gpukfl.estimators._dask import find_client, has_dask, run_on_data_device
 from gpukfl.estimators._fitted import computed, held
 from gpukfl.estimators._learner import limit_threads
 from gpukfl.estimators._progress import show_progress
+from gpukfl.estimators._reweighting import check_not_in_parts, read_loss
 from gpukfl.estimators._run import FitTime, Run
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._validation import validate_samples
@@ -74,6 +75,12 @@ from gpukfl.portfolio._folds import (
     split_folds,
 )
 from gpukfl.portfolio._importances import PermutationImportances, permutation_importances
+from gpukfl.portfolio._losses import (
+    fit_members_by,
+    judge_by,
+    judge_samples_by,
+    limit_to_range,
+)
 from gpukfl.portfolio._members import (
     EFFORTS,
     NAMES,
@@ -366,7 +373,7 @@ class HeldOutBlend:
         """Drop importances of another fit, and keep what those of this one need."""
         for name in _IMPORTANCES:
             vars(self).pop(name, None)
-        scale = judge.scale if isinstance(judge, SquaredError) else None
+        scale = getattr(judge, "scale", None)
         self._later = LaterImportances(run.again().get_state(), scale, self.max_time)
 
     def _complete_record(self) -> None:
@@ -406,6 +413,8 @@ class HeldOutBlend:
         judge: HeldOutLoss = LogLoss(kept.truth, kept.weights, groups=kept.groups)
         if later.scale is not None:
             judge = SquaredError(kept.truth, kept.weights, later.scale, groups=kept.groups)
+            loss = read_loss(self)
+            judge = judge if loss is None else judge_by(loss, judge, kept.truth, kept.weights)
         rng = np.random.RandomState(0)
         rng.set_state(later.state)
         with limit_threads(X, self._n_samples, Backend.parse(self.backend).name):
@@ -521,6 +530,8 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         check_choice("impute", self.impute, IMPUTE)
         find_metric(self.metric, classes=is_classifier(self))
         check_choice("target_transform", getattr(self, "target_transform", None), TRANSFORMS)
+        if not is_classifier(self):
+            self._check_loss()
         check_number("max_time", self.max_time, low=0, low_allowed=False, also=(None,))
         check_n_jobs(self.n_jobs)
         check_monotone(self.monotone)
@@ -533,6 +544,19 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
             return self._learn(X, y, sample_weight, given)
         self._check_parameters()  # before anything is read
         return self._learn(*join_validation(X, y, sample_weight, given, validation))
+
+    @property
+    def _asked_transform(self) -> str | None:
+        """The scale of the targets that was asked for: None with a loss that has its own."""
+        own = is_classifier(self) or read_loss(self) is None
+        return getattr(self, "target_transform", None) if own else None
+
+    def _check_loss(self) -> None:
+        """Raise ValueError for a scale of the targets beside a loss that has its own."""
+        loss, scale = read_loss(self), getattr(self, "target_transform", None)
+        if loss is not None and scale not in ("auto", None):
+            msg = f"expected target_transform=None with loss={loss!r}, got {scale!r}"
+            raise ValueError(msg)
 
     def _learn(self, X: Any, y: Any, sample_weight: Any, given: GivenRelations) -> Self:
         if has_dask(X, y, sample_weight):
@@ -564,6 +588,8 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
     def fit_collections(self, given: Collections, /, *, read: None = None) -> Self:  # noqa: ARG002
         """Fit to Dask collections: choose members on a sample, and fit them to all rows."""
         self._check_parameters()
+        if not is_classifier(self):
+            check_not_in_parts(read_loss(self))
         is_all = given.n_rows <= SAMPLE
         if not is_all:
             check_places(find_client(self), Backend.parse(self.backend).name)
@@ -606,7 +632,7 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
             run.lap("encodings")
             fitted = _never_validation(samples)
             self.target_transform_ = choose_transform(
-                known.target_transform if known else getattr(self, "target_transform", None),
+                known.target_transform if known else self._asked_transform,
                 replace(fitted, X=self._finite(fitted.X)),
                 run,
             )
@@ -735,23 +761,28 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         folds = split_folds(samples, run.rng, n_folds)
         self.floor_ = 0.5 / (n + max(count, 1))
         judge, transform = make_held_out_loss(folds, samples, count), self.target_transform_
+        loss = None if count else read_loss(self)
+        judge = judge if loss is None else judge_samples_by(loss, judge, samples)
         if transform is not None:
             folds = [fold.transform_targets(transform.forward) for fold in folds]
         if self.encodings_ is not None:
             self.encodings_, folds = self.encodings_.learn_on_folds(folds, _draw_seed(run.again()))
         fitted = _never_validation(samples)
         Y = to_host(fitted.Y).astype(np.float64)
-        Y = Y[rows_with_weight(fitted)]
+        kept = rows_with_weight(fitted)
+        Y, w = Y[kept], None if fitted.weights is None else fitted.weights[kept]
         reach = (
             None if count else prediction_limits(Y if transform is None else transform.forward(Y))
         )
+        reach = None if reach is None else limit_to_range(reach, loss, Y, w)
         monotone = member_monotone(self.predictor_.monotone, self.encodings_)
         fitter = FoldFitter(
             *(folds, judge, run, self.floor_, transform, reach, workers), monotone=monotone
         )
         metric = find_metric(self.metric, classes=is_classifier(self))
         trainer = MemberTrainer(fitter, run, metric=metric)
-        members = self._members(samples, folds[0].inside.X.shape[1], run, known)
+        d = folds[0].inside.X.shape[1]
+        members = fit_members_by(loss, self._members(samples, d, run, known), d)
         run.lap("encodings")
         trainer.train([replace(one, weighted=weighted) for one in members])
         return trainer

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from gpukfl.estimators._base import status_text
+from gpukfl.estimators._reweighting import read_loss
 from gpukfl.estimators._run import FitTime
 from gpukfl.inspection import (
     Compared,
@@ -153,6 +154,12 @@ _TOO_GOOD = (
 _SCORES = {True: "explained log loss", False: "R²"}
 
 
+def _score_name(e: Any) -> str:
+    """Return what scores of members are, in words."""
+    loss = None if is_classifier(e) else read_loss(e)
+    return _SCORES[is_classifier(e)] if loss is None else f"D² of the {loss.name} loss"
+
+
 def describe(e: Any, names: Names, /) -> Description:
     """Describe a fitted portfolio whose arrays are NumPy's."""
     leading = sorted(e.members_, key=lambda member: -member.weight)
@@ -185,7 +192,7 @@ def describe(e: Any, names: Names, /) -> Description:
         tuning=Tuning(
             # The blend's seconds are those of its members
             tuple(t | {"seconds": None} if t["chosen"] else t for t in e.tuning_),
-            _SCORES[is_classifier(e)],
+            _score_name(e),
             along="member",
             cut_short=e.tuning_cut_short_,
             untried=tuple(t["member"] for t in e.tuning_ if t["note"] == UNTRIED),
@@ -198,7 +205,7 @@ def _make_leaderboard(e: Any) -> Leaderboard:
     """Return the panel of members, by the score or by the metric of the fit."""
     metric = find_metric(e.metric, classes=is_classifier(e))
     known = vars(e).get("metric_scores_", ()) if metric is not None else ()
-    trials, title = list(e.tuning_), _SCORES[is_classifier(e)]
+    trials, title = list(e.tuning_), _score_name(e)
     if metric is not None and known:
         trials = [
             trial | {"score": one["value"], "standard_error": one["error"]}
@@ -222,7 +229,7 @@ def _make_importances(e: Any, names: Names) -> Importances:
     if basis is not None:  # files of older fits have none
         groups = [tuple(names.features[k] for k in one) for one in e.feature_groups_]
         known = Shuffled(
-            *(_SCORES[is_classifier(e)], basis.total, basis.n_rows, basis.n_held_out),
+            *(_score_name(e), basis.total, basis.n_rows, basis.n_held_out),
             groups=tuple(one for one in groups if len(one) > 1),
             by_groups=basis.by_groups,
         )
@@ -279,7 +286,7 @@ def _make_comparison(e: Any) -> Comparison:
     notes = [_TOO_GOOD]
     if e.seen_rows_ is not None:
         notes.append(f"Scores are of new rows: {repeats_text(e.seen_rows_)}.")
-    return Comparison(tuple(rows), _SCORES[is_classifier(e)], tuple(notes))
+    return Comparison(tuple(rows), _score_name(e), tuple(notes))
 
 
 def _held_out_scores(e: Any) -> list[Scored]:

@@ -13,6 +13,8 @@ from gpukfl.core._warnings import keep_warnings
 from gpukfl.estimators._base import ArrayRegressor, predict_finite, restore_on_error
 from gpukfl.estimators._classifier import CLASS_WEIGHT, LabelClassifier
 from gpukfl.estimators._dask import run_on_data_device
+from gpukfl.estimators._reweighting import LOSS
+from gpukfl.losses import Loss
 from gpukfl.portfolio._base import AutoBase
 from gpukfl.portfolio._sets import ClassScores
 from gpukfl.portfolio._uncertainty import Uncertainty
@@ -83,7 +85,8 @@ _TRANSFORM = """    target_transform : {"auto", "log", "rank", None}, default="a
         What members are fitted to: logarithms of the targets, less the smallest one, normal scores
         of their ranks, or the targets themselves. "auto" tries these where a target is skewed, by
         a quick fit and its error on held-out samples in the targets' own units. What is predicted
-        is the mean, by the residuals of samples that were held out (Duan's smearing).
+        is the mean, by the residuals of samples that were held out (Duan's smearing). With another
+        `loss` than "squared" "auto" is None.
 """
 
 _ATTRIBUTES = """
@@ -169,7 +172,7 @@ _NOTES = """
 
 class AutoRegressor(ArrayRegressor, AutoBase):
     __doc__ = f"""Blend of all methods for a regression: kernels, a linear model, trees.
-    {_PARAMETERS}{MONOTONE}{_TRANSFORM}{_ATTRIBUTES}
+    {_PARAMETERS}{MONOTONE}{_TRANSFORM}{LOSS}{_ATTRIBUTES}
     uncertainty_ : Uncertainty
         Residuals of samples that models have not seen, and their spread: what intervals and
         quantiles are made of.
@@ -204,6 +207,7 @@ class AutoRegressor(ArrayRegressor, AutoBase):
         impute: str = "median",
         metric: str = "auto",
         target_transform: str | None = "auto",
+        loss: str | Loss = "squared",
         max_time: float | None = None,
         random_state: Any = None,
         backend: str | Backend = "auto",
@@ -225,6 +229,7 @@ class AutoRegressor(ArrayRegressor, AutoBase):
             verbose=verbose,
         )
         self.target_transform = target_transform
+        self.loss = loss
 
     @restore_on_error
     @keep_warnings

@@ -86,8 +86,11 @@ class HeldOutLoss(ABC):
         """The loss (n,) of each row by the best constant predictions."""
         if not np.ptp(self.truth, axis=0).any():
             return np.zeros(len(self.truth))  # and no rounding of a mean
-        mean = np.average(self.truth, axis=0, weights=self.weights)
-        return self.losses(np.broadcast_to(mean, self.truth.shape))
+        return self.losses(np.broadcast_to(self._constant(), self.truth.shape))
+
+    def _constant(self) -> np.ndarray:
+        """Return the best constant predictions (t,)."""
+        return np.average(self.truth, axis=0, weights=self.weights)
 
     def score(self, losses: np.ndarray, /) -> float:
         """Return the score: the share of the constant predictions' loss that is saved."""

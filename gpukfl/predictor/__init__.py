@@ -25,7 +25,7 @@ from gpukfl.predictor._foreign import (
     unknown_member,
 )
 from gpukfl.predictor._forest import Forest
-from gpukfl.predictor._function import Constant, Function, Scaling
+from gpukfl.predictor._function import Constant, Function, LogLink, Scaling
 from gpukfl.predictor._gaps import weighted_medians
 from gpukfl.predictor._monotone import MOST_COLUMNS, AtKnots, Monotone
 from gpukfl.predictor._predictor import Foreign, Predictor, Valued
@@ -58,6 +58,7 @@ __all__ = [
     "HermiteSum",
     "KernelSum",
     "LinearValues",
+    "LogLink",
     "LogTransform",
     "Monotone",
     "Predictor",

@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Protocol, Self
 import numpy as np
 
 from gpukfl.core._annotations import Floats
-from gpukfl.core._array import Array, array_namespace, is_array, reference_like
+from gpukfl.core._array import Array, array_namespace, is_array, like, reference_like
 from gpukfl.linalg import each_block
 from gpukfl.partitioned._rows import Rows
 
@@ -31,6 +31,26 @@ class Scaling(Protocol):
         """Return the scaling of some columns, whose results are multiplied by factors."""
 
 
+@dataclass(frozen=True)
+class LogLink:
+    """The mean of a target as the exponential of a function, within limits.
+
+    Attributes
+    ----------
+    low, high : list of float
+        Least and largest logarithm of each target's mean.
+    """
+
+    low: list[float]
+    high: list[float]
+
+    def __call__(self, F: Array, /) -> Array:
+        """Return means (..., t)."""
+        xp = array_namespace(F)
+        low, high = (xp.asarray(part, **like(F)) for part in (self.low, self.high))
+        return xp.exp(xp.minimum(xp.maximum(F, low), high))
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Function(ABC):
     """A fitted function of rows in the units of the targets.
@@ -45,12 +65,15 @@ class Function(ABC):
         Largest absolute coordinate of the scaled rows.
     leading_ones : bool
         Whether a column of ones is put first.
+    link : LogLink, optional
+        What makes predictions of the values; they are predictions themselves without it.
     """
 
     intercept: Annotated[Array, Floats("t")]
     scaling: Scaling | None = None
     clip: float | None = None
     leading_ones: bool = False
+    link: LogLink | None = None
     _on_host: ClassVar[tuple[str, ...]] = ()  # arrays that say what to do
 
     @cached_property
@@ -85,7 +108,8 @@ class Function(ABC):
         Array operations only: rows may be such as record what is done with them, and nobody need
         know how many they are.
         """
-        return array_namespace(X).astype(self.evaluate(self.rows(X).whole()), X.dtype)
+        found = self._apply_link(self.evaluate(self.rows(X).whole()))
+        return array_namespace(X).astype(found, X.dtype)
 
     def evaluate_in_blocks(self, X: Array, /) -> Array:
         """Evaluate at rows (n, d) by blocks that fit in memory: (n, t), in the dtype of `X`."""
@@ -101,7 +125,10 @@ class Function(ABC):
         )
         xp = array_namespace(self.reference)
         found = xp.concat(parts, axis=0) if parts else self.evaluate(rows.block(0, 0))
-        return xp.astype(found, X.dtype)
+        return xp.astype(self._apply_link(found), X.dtype)
+
+    def _apply_link(self, found: Array) -> Array:
+        return found if self.link is None else self.link(found)
 
     def alone(self) -> Self:
         """Return itself: it is array operations alone."""

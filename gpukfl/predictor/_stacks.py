@@ -250,6 +250,7 @@ class Prepared:
     clip: float | None
     intercept: Array  # (m, 1, t)
     classes: Classes | None
+    limits: Array | None  # (2, m, 1, t), of the logarithms of means
 
     @staticmethod
     def stack_key(model: Predictor, place: Place, /) -> Hashable:
@@ -264,7 +265,8 @@ class Prepared:
         if classes is not None:
             told = classes.count, classes.signs, type(classes.calibration)
         there = library_name(f.reference), str(get_device(f.reference)), f.reference.dtype
-        return place.sees, len(parts), f.clip, there, f.intercept.shape, told
+        linked = f.link is not None
+        return place.sees, len(parts), f.clip, there, f.intercept.shape, told, linked
 
     @classmethod
     def build(cls, models: Sequence[Predictor], places: Sequence[Place], views: Views, /) -> Self:
@@ -286,6 +288,7 @@ class Prepared:
                 np.stack([to_host(one.intercept)[None] for one in parts]), there
             ),
             classes=_join_classes(models, there),
+            limits=_log_limits(parts, there),
         )
 
     def rows(self, view: View, /) -> Array:
@@ -306,9 +309,21 @@ class Prepared:
 
     def outputs(self, found: Array, /) -> Array:
         """Return predictions, or probabilities, (m, n, t) from values."""
+        xp = array_namespace(found)
+        if self.limits is not None:
+            low, high = (xp.astype(self.limits[k, ...], found.dtype) for k in (0, 1))
+            return xp.exp(xp.minimum(xp.maximum(found, low), high))
         if self.classes is None:
             return found
-        return array_namespace(found).exp(self.classes.log_proba(found))
+        return xp.exp(self.classes.log_proba(found))
+
+
+def _log_limits(parts: Sequence[Any], there: Array) -> Array | None:
+    """Stack the limits of logarithms of means, where functions have a link."""
+    if parts[0].link is None:
+        return None
+    limits = np.array([[one.link.low, one.link.high] for one in parts])  # (m, 2, t)
+    return put_on_place(limits.transpose(1, 0, 2)[:, :, None], there)
 
 
 def _join_classes(models: Sequence[Predictor], there: Array) -> Classes | None:

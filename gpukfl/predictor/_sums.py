@@ -237,7 +237,7 @@ class ShapeSum(Function):
             array_namespace(self.reference),
             [self.evaluate(block) for _, _, block in blocks],
         )
-        return xp.astype(xp.concat(parts, axis=0), X.dtype)
+        return xp.astype(self._apply_link(xp.concat(parts, axis=0)), X.dtype)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -33,8 +33,15 @@ def regressor(**options):
     return BKerNNRegressor(**brief.bkernn(**{**few, **options}))
 
 
+def without_loss(regressor):
+    """Parameters of a regressor that a classifier has too."""
+    given = regressor.get_params(deep=False)
+    del given["loss"]
+    return given
+
+
 def classifier(**options):
-    return BKerNNClassifier(**{**regressor().get_params(), **brief.bkernn(**options)})
+    return BKerNNClassifier(**{**without_loss(regressor()), **brief.bkernn(**options)})
 
 
 def kernel_ridge(**options):
@@ -52,11 +59,11 @@ def hkrr(**options):
 
 
 def kernel_classifier(**options):
-    return KernelRidgeClassifier(**brief.placed({**kernel_ridge().get_params(), **options}))
+    return KernelRidgeClassifier(**brief.placed({**without_loss(kernel_ridge()), **options}))
 
 
 def hkrr_classifier(**options):
-    return HKRRClassifier(**hkrr(**options).get_params(deep=False))
+    return HKRRClassifier(**without_loss(hkrr(**options)))
 
 
 def selector(**options):
@@ -65,7 +72,7 @@ def selector(**options):
 
 
 def selector_classifier(**options):
-    return KernelFeatureSelectorClassifier(**{**selector().get_params(), **selection(**options)})
+    return KernelFeatureSelectorClassifier(**{**without_loss(selector()), **selection(**options)})
 
 
 def weighting(**options):
@@ -84,7 +91,7 @@ def regfeal(**options):
 
 
 def regfeal_classifier(**options):
-    return RegFeaLClassifier(**regfeal(**options).get_params(deep=False))
+    return RegFeaLClassifier(**without_loss(regfeal(**options)))
 
 
 MAKERS = [regressor, brownian_ridge, kernel_ridge, hkrr, selector, weighting, regfeal]

@@ -22,6 +22,7 @@ from gpukfl.estimators._classifier import CLASS_WEIGHT, OF_CLASSIFIERS, OneHotCl
 from gpukfl.estimators._features import LinearFeatures
 from gpukfl.estimators._fitted import Tried, held
 from gpukfl.estimators._learner import SearchResult, SteppedLearner
+from gpukfl.estimators._reweighting import LOSS
 from gpukfl.estimators._validation import check_finite_result
 from gpukfl.estimators.bkernn._fit import BKerNN, BKerNNProblem, penalty_name
 from gpukfl.estimators.bkernn._settings import BKerNNSetting, Knots
@@ -404,7 +405,7 @@ class BKerNNRegressor(ArrayRegressor, BKerNNBase):
 
     Learns a few directions of the data and a smooth function along each:
     f(x) = c + (1/m) Σ_j g_j(w_jᵀx).
-    {_PARAMETERS}{MONOTONE}{_ATTRIBUTES}{OF_EVERY_FIT}{_REFERENCES}
+    {_PARAMETERS}{LOSS}{MONOTONE}{_ATTRIBUTES}{OF_EVERY_FIT}{_REFERENCES}
     Examples
     --------
     >>> import numpy as np

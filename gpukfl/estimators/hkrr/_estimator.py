@@ -34,6 +34,7 @@ from gpukfl.estimators._data import rescale_dual_coefficients, truncate
 from gpukfl.estimators._features import LinearFeatures, profile_curves
 from gpukfl.estimators._fitted import Tried, held
 from gpukfl.estimators._learner import SearchResult, SteppedLearner
+from gpukfl.estimators._reweighting import LOSS
 from gpukfl.estimators._validation import check_finite_result, validate_samples
 from gpukfl.estimators.hkrr._data import HyperKernelProblem, SolvedModel
 from gpukfl.estimators.hkrr._fit import HKRR, EvidenceHKRR, GradientHKRR, HKRRFitted
@@ -443,10 +444,12 @@ class HKRRBase(LinearFeatures, SteppedLearner):
             bound=back(problem.to_target_units(problem.bound)),
         )
 
-    def _warm_setting(self, choice: SearchResult[Any, Any], fitted: HKRRFitted) -> Any:
+    def _warm_setting(
+        self, choice: SearchResult[Any, Any], fitted: HKRRFitted, *, alike: bool = False
+    ) -> Any:
         if fitted.metric is not None:
             return fitted.metric
-        found, few = choice.setting, self._n_samples < KEPT_ROWS
+        found, few = choice.setting, self._n_samples < KEPT_ROWS and not alike
         if isinstance(found, GradientSetting):  # of gradients, not of the grid
             found = replace(found, ridges=fitted.ridges, map=None if few else fitted.model.B)
         elif few:
@@ -793,7 +796,7 @@ class HKRRRegressor(ArrayRegressor, HKRRBase):
     __doc__ = f"""Hyper-kernel ridge regression: kernel ridge regression of a learned linear map.
 
     f(x) = Σ_j α_j k(Bx, Bz_j), with B, α and the lengthscale learned together.
-    {_PARAMETERS}{MONOTONE}{_ATTRIBUTES}{OF_EVERY_FIT}{_REFERENCES}
+    {_PARAMETERS}{LOSS}{MONOTONE}{_ATTRIBUTES}{OF_EVERY_FIT}{_REFERENCES}
     Examples
     --------
     >>> import numpy as np

@@ -27,6 +27,7 @@ from gpukfl.estimators._data import (
 )
 from gpukfl.estimators._fitted import Tried, held
 from gpukfl.estimators._learner import Learner, SearchResult
+from gpukfl.estimators._reweighting import LOSS
 from gpukfl.estimators._validation import check_finite_result
 from gpukfl.estimators.kernel_ridge._fit import (
     BrownianFit,
@@ -195,11 +196,16 @@ class KernelRidgeBase(BoundedPredictions, Learner):
         )
 
     def _warm_setting(
-        self, choice: SearchResult[KernelRidgeSetting, Any], fitted: KernelRidgeFit
+        self,
+        choice: SearchResult[KernelRidgeSetting, Any],
+        fitted: KernelRidgeFit,
+        *,
+        alike: bool = False,
     ) -> KernelRidgeSetting:
         # One number of a coarse grid tells nothing of single samples, as a ridge of few may
         found = replace(choice.setting, lengthscale=self.lengthscale_)
-        return replace(found, ridge=fitted.ridge) if self._n_samples >= _KEPT_FROM else found
+        kept = alike or self._n_samples >= _KEPT_FROM
+        return replace(found, ridge=fitted.ridge) if kept else found
 
     def _warn(self, problem: KernelRidgeProblem, fit: KernelRidgeFit) -> None:
         n = problem.rows.shape[0]
@@ -333,7 +339,7 @@ _NOTES = """
 
 class KernelRidgeRegressor(ArrayRegressor, KernelRidgeBase):
     __doc__ = f"""Kernel ridge regression: exact, by conjugate gradients, or with Nyström centres.
-    {_PARAMETERS}{MONOTONE}{_ATTRIBUTES}{OF_EVERY_FIT}{_NOTES}
+    {_PARAMETERS}{LOSS}{MONOTONE}{_ATTRIBUTES}{OF_EVERY_FIT}{_NOTES}
     Examples
     --------
     >>> import numpy as np

@@ -35,6 +35,7 @@ from gpukfl.estimators._data import (
 from gpukfl.estimators._features import DirectionProfiles, profile_curves
 from gpukfl.estimators._fitted import Tried, held
 from gpukfl.estimators._learner import SearchResult, SteppedLearner
+from gpukfl.estimators._reweighting import LOSS
 from gpukfl.estimators._validation import check_finite_result
 from gpukfl.estimators.regfeal._fit import (
     RegFeaLFitted,
@@ -547,7 +548,7 @@ class RegFeaLRegressor(ArrayRegressor, RegFeaLBase):
 
     Ridge regression on random products of Hermite polynomials of rotated data, with a penalty on
     derivatives that leaves few directions; then a regression on these.
-    {_PARAMETERS}{MONOTONE}{_ATTRIBUTES}{OF_EVERY_FIT}{_NOTES}
+    {_PARAMETERS}{LOSS}{MONOTONE}{_ATTRIBUTES}{OF_EVERY_FIT}{_NOTES}
     Examples
     --------
     >>> import numpy as np

@@ -36,6 +36,7 @@ from gpukfl.estimators._data import (
 from gpukfl.estimators._features import profile_curves
 from gpukfl.estimators._fitted import Tried, held
 from gpukfl.estimators._learner import SearchResult, SteppedLearner
+from gpukfl.estimators._reweighting import LOSS
 from gpukfl.estimators._validation import check_finite_result, validate_samples
 from gpukfl.estimators.kernel_ridge._estimator import warn_bad_solution
 from gpukfl.estimators.scaling import SCALING_ATTRIBUTE, STANDARD_SCALING
@@ -706,7 +707,7 @@ _NOTES = """
 
 class KernelFeatureSelector(ArrayRegressor, SelectionBase):
     __doc__ = f"""Kernel feature selection, and kernel ridge regression on what was selected.
-    {_PARAMETERS}{MONOTONE}{_ATTRIBUTES}{OF_EVERY_FIT}{_NOTES}
+    {_PARAMETERS}{LOSS}{MONOTONE}{_ATTRIBUTES}{OF_EVERY_FIT}{_NOTES}
     Examples
     --------
     >>> import numpy as np

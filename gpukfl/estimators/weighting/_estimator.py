@@ -68,6 +68,7 @@ from gpukfl.inspection import (
     Tuning,
 )
 from gpukfl.instantiations import Instantiation, Stumps
+from gpukfl.losses import Loss
 from gpukfl.methods import LOSSES, PRUNING_RULES, doubling, generalization_gap
 from gpukfl.operators import FeatureOperator
 from gpukfl.predictor import FeatureSum
@@ -263,7 +264,7 @@ class WeightingBase(DirectionProfiles, SteppedLearner):
         *,
         learner: str | Descent = "least_squares",
         instantiation: str | Instantiation = "auto",
-        loss: str = "squared",
+        loss: str | Loss = "squared",
         ridge: float | str = "auto",
         prune: str | Pruning | None = None,
         bias: bool = True,
@@ -296,27 +297,30 @@ class WeightingBase(DirectionProfiles, SteppedLearner):
         check_number("ridge", self.ridge, low=0, low_allowed=False, also=("auto",))
         check_bool("bias", self.bias)
         learner = self._learner()
-        check_choice("loss", self.loss, tuple(LOSSES))
-        if self.loss != "squared" and not isinstance(learner, Descent):
+        if is_classifier(self):
+            check_choice("loss", self.loss, tuple(LOSSES))
+        if self._own_loss != "squared" and not isinstance(learner, Descent):
             msg = (
                 f"expected loss='squared' with learner={learner!r}, which is a least squares "
                 f"fit, got {self.loss!r}: the others need learner='optimal_step' or 'sfgd'"
             )
             raise ValueError(msg)
-        if LOSSES[self.loss].for_labels and not is_classifier(self):
-            msg = f"expected loss='squared' for a regression, got {self.loss!r}"
-            raise ValueError(msg)
         return RKHSWeighting(
             n_parameters=int(self.n_parameters),
             learner=learner,
             candidates=instantiation_candidates(self.instantiation),
-            loss=LOSSES[self.loss],
+            loss=LOSSES[self._own_loss],
             ridge=None if isinstance(self.ridge, str) else float(self.ridge),
             prune=self._pruning(),
             bias=bool(self.bias),
             # By cross-validation on 18 sets with heavy tails: "robust" lost in the mean
             scaling="standard" if self.scaling == "auto" else self.scaling,
         )
+
+    @property
+    def _own_loss(self) -> str:
+        """The loss of the algorithms; others of a regression are least squares with weights."""
+        return str(self.loss) if is_classifier(self) else "squared"
 
     def _learner(self) -> str | Descent:
         if isinstance(self.learner, Descent):
@@ -456,7 +460,7 @@ class WeightingBase(DirectionProfiles, SteppedLearner):
                 raise ValueError(msg)
         log_theta = self.instantiation_.log_theta(self.n_features_in_ + self.bias)
         capacity = math.exp(min(log_theta + log_radius, _LARGEST_LOG))
-        loss = LOSSES[self.loss]
+        loss = LOSSES[self._own_loss]
         rho, most = loss.lipschitz(capacity, largest_y), loss.largest(capacity, largest_y)
         return generalization_gap(capacity, rho, most, n, delta)
 
@@ -480,7 +484,9 @@ _PARAMETERS = (
         of at most 20 000 samples, with 300 parameters; of at most 20 000 samples such a fit is
         kept where more parameters do not predict better.
     loss : {"squared", "logistic", "hinge"}, default="squared"
-        The last two for classes, with "optimal_step" and "sfgd".
+        Of classes; the last two with "optimal_step" and "sfgd". A regression takes "squared",
+        "absolute", "quantile:0.9", "huber", "poisson", "gamma", "tweedie:1.5" or a value of
+        `gpukfl.losses`: others than the first one take some ten fits in place of one.
     ridge : float or "auto", default="auto"
         λ, positive. "auto" is chosen by 5 folds, around the best one of the search of an
         instantiation where there was one (least squares).
@@ -743,7 +749,7 @@ class RKHSWeightingClassifier(OneHotClassifier, WeightingBase):
             known, others = self.classes_.tolist(), other[:5].tolist()
             msg = f"expected labels {known} for a bound, got {others} too"
             raise ValueError(msg)
-        loss = LOSSES[self.loss]
+        loss = LOSSES[self._own_loss]
         signs = np.where(labels == self.classes_[1], 1.0, -1.0)
         f = to_host(self.decision_function(X)).astype(np.float64)
         risk = float(np.mean(to_host(loss.value(f, signs))))
