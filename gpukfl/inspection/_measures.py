@@ -1,9 +1,4 @@
-"""Scores of predictions on rows that a model has not seen, with their standard errors.
-
-Errors are those of the rows as a sample, with the model fixed. A score is a smooth function of
-sums over rows, so that its error is that of a sum of what each row adds to it (the delta method).
-What rows of one group add is summed before it is squared, as their errors may go together.
-"""
+"""Scores of predictions on rows that a model has not seen, with their standard errors."""
 
 from __future__ import annotations
 
@@ -12,6 +7,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gpukfl.inspection._metrics import (
+    accuracy,
+    influence_error,
+    log_loss,
+    mae,
+    r2,
+    ratio_influence,
+    rmse,
+    roc_auc,
+)
 from gpukfl.inspection._style import number_text
 
 TEST = "test"  # of rows that are given beside those of the fit
@@ -20,28 +25,6 @@ ACCURACY, AUC, LOG_LOSS, BRIER = "accuracy", "ROC AUC", "log loss", "explained B
 _COMPARED = (R2, ACCURACY, BRIER)  # scores that say whether two sets of rows agree, the first known
 _SHOWN = (R2, RMSE, ACCURACY, AUC, LOG_LOSS)
 _APART = 2.0  # errors of a difference from which it is more than chance
-_FLOOR = 1e-7  # of probabilities, whose logarithm is taken
-_FEWEST = 2  # rows or groups that tell an error
-
-
-def influence_error(influence: np.ndarray, groups: np.ndarray | None = None, /) -> float:
-    """Return the standard error of a score, by what each row (n,) adds to it, in sum 0.
-
-    With groups (n,), given as codes, it is that of a sample of groups; NaN of fewer than two.
-    """
-    if groups is not None:
-        influence = np.bincount(np.unique(groups, return_inverse=True)[1].ravel(), influence)
-    count = len(influence)
-    if count < _FEWEST:
-        return math.nan
-    return math.sqrt(count / (count - 1.0) * float(influence @ influence))
-
-
-def ratio_influence(above: np.ndarray, below: np.ndarray, /) -> tuple[float, np.ndarray]:
-    """Return a ratio of two sums over rows, and what each row adds to it."""
-    total = float(below.sum())
-    ratio = float(above.sum()) / total
-    return ratio, (above - ratio * below) / total
 
 
 @dataclass(frozen=True)
@@ -130,23 +113,12 @@ def measure_regression(
     R² is the mean over targets, as that of scikit-learn.
     """
     w = np.ones(len(truth)) if weights is None else weights
-    middle = np.average(truth, axis=0, weights=w)
-    squares, spreads = w[:, None] * (truth - predicted) ** 2, w[:, None] * (truth - middle) ** 2
-    pairs = [
-        ratio_influence(squares[:, k], spreads[:, k]) if spreads[:, k].any() else None
-        for k in range(truth.shape[1])
-    ]
     found = []
-    if None not in pairs:
-        known = [pair for pair in pairs if pair is not None]
-        value = 1.0 - float(np.mean([ratio for ratio, _ in known]))
-        found.append(_score(R2, value, np.mean([one for _, one in known], axis=0), groups))
+    if np.ptp(truth[w > 0], axis=0).all():
+        found.append(_score(R2, *r2(truth, predicted, w), groups))
     if truth.shape[1] == 1:
-        mean, one = ratio_influence(squares[:, 0], w)
-        root = math.sqrt(mean)
-        found.append(_score(RMSE, root, one / (2.0 * root) if root else one, groups))
-        mean, one = ratio_influence(w * np.abs(truth - predicted)[:, 0], w)
-        found.append(_score(MAE, mean, one, groups))
+        found.append(_score(RMSE, *rmse(truth, predicted, w), groups))
+        found.append(_score(MAE, *mae(truth, predicted, w), groups))
     return tuple(found)
 
 
@@ -162,15 +134,10 @@ def measure_classes(
     `truth` (n, k) has indicators. The area is the mean over classes, each against the others.
     """
     w = np.ones(len(truth)) if weights is None else weights
-    hits = np.argmax(probabilities, axis=1) == np.argmax(truth, axis=1)
-    found = [_score(ACCURACY, *ratio_influence(w * hits, w), groups)]
-    areas = [_area(truth[:, k] > 0, probabilities[:, k], w) for k in range(truth.shape[1])]
-    if all(one is not None for one in areas):
-        both = [one for one in areas if one is not None]
-        mean, influence = (np.mean(part, axis=0) for part in zip(*both, strict=True))
-        found.append(_score(AUC, float(mean), influence, groups))
-    likely = np.clip(np.sum(truth * probabilities, axis=1), _FLOOR, None)
-    found.append(_score(LOG_LOSS, *ratio_influence(-w * np.log(likely), w), groups))
+    found = [_score(ACCURACY, *accuracy(truth, probabilities, w), groups)]
+    if (w @ truth > 0).all() and (w @ (1.0 - truth) > 0).all():
+        found.append(_score(AUC, *roc_auc(truth, probabilities, w), groups))
+    found.append(_score(LOG_LOSS, *log_loss(truth, probabilities, w), groups))
     squares = w * np.sum((truth - probabilities) ** 2, axis=1)
     spreads = w * np.sum((truth - np.average(truth, axis=0, weights=w)) ** 2, axis=1)
     if spreads.any():
@@ -192,31 +159,6 @@ def _score(name: str, value: float, influence: np.ndarray, groups: np.ndarray | 
         around = (count * value + 2.0) / (count + 4.0)
         error = math.sqrt(around * (1.0 - around) / (count + 4.0))
     return Score(name, value, error)
-
-
-def _area(
-    positive: np.ndarray, scores: np.ndarray, weights: np.ndarray
-) -> tuple[float, np.ndarray] | None:
-    """Return the weighted area under a ROC curve, and what each row adds to it; None of one class.
-
-    A row adds the share of rows of the other class that it is ordered rightly with (DeLong and
-    others, "Comparing the areas under two or more correlated ROC curves", Biometrics 1988).
-    """
-    w = [weights * positive, weights * ~positive]
-    if not w[0].any() or not w[1].any():
-        return None
-    shares = np.where(positive, _share_below(scores, w[1]), 1.0 - _share_below(scores, w[0]))
-    area = float(np.average(shares[positive], weights=weights[positive]))
-    totals = np.where(positive, w[0].sum(), w[1].sum())
-    return area, weights * (shares - area) / totals
-
-
-def _share_below(scores: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return the weighted share of rows below each score (n,), equal ones by half."""
-    rank = np.unique(scores, return_inverse=True)[1]
-    by_rank = np.bincount(rank, weights)
-    below = np.cumsum(by_rank) - 0.5 * by_rank
-    return np.asarray(below[rank] / weights.sum())
 
 
 def score_text(one: Score, digits: int = 3, /) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 from gpukfl.core._array import lies_in_parts, to_host
 from gpukfl.estimators._samples import Samples, Splits, effective_number, find_equal_rows
 from gpukfl.estimators._search import explained_share
-from gpukfl.inspection._measures import influence_error, ratio_influence
+from gpukfl.inspection._metrics import influence_error, ratio_influence
 from gpukfl.portfolio._members import Member
 from gpukfl.predictor import pool_probabilities
 from gpukfl.tables._clusters import join_groups

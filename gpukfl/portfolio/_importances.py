@@ -16,7 +16,7 @@ from gpukfl.core._array import Array, array_namespace, get_device, to_host
 from gpukfl.core._results import History
 from gpukfl.core._warnings import warn
 from gpukfl.estimators._run import current_report
-from gpukfl.inspection._measures import influence_error
+from gpukfl.inspection._metrics import influence_error
 from gpukfl.portfolio._folds import HeldOutLoss
 
 _ALIKE = 0.9  # correlation from which columns are shuffled together

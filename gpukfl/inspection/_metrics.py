@@ -1,0 +1,133 @@
+"""Metrics of predictions, and what each row adds to them.
+
+Each metric returns its value, and of every row what it adds to the value's deviation from that of
+all rows there are: the influences. Their squares sum to the squared standard error, as the rows are
+a sample and the model is fixed (the delta method, or infinitesimal jackknife). What rows of one
+group add is summed before it is squared, as their errors may go together.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+Measured = tuple[float, np.ndarray]
+_FEWEST = 2  # rows or groups that tell an error
+_CLOSEST = np.finfo(np.float64).eps  # to 0, of a probability whose logarithm is taken
+
+
+def _mean(losses: np.ndarray, weights: np.ndarray) -> Measured:
+    """Return the weighted mean of numbers (n,)."""
+    shares = weights / weights.sum()
+    value = float(shares @ losses)
+    return value, shares * (losses - value)
+
+
+def r2(truth: np.ndarray, predicted: np.ndarray, weights: np.ndarray, /) -> Measured:
+    """R², averaged over targets."""
+    squares = (truth - predicted) ** 2
+    spread = (truth - np.average(truth, axis=0, weights=weights)) ** 2
+    error, total = weights @ squares, weights @ spread
+    varies = (total > 0) & (np.ptp(truth, axis=0) > 0)
+    left = error / np.where(varies, total, 1.0)
+    values = np.where(varies, 1.0 - left, np.where(error > 0, 0.0, 1.0))
+    scaled = (squares - left * spread) / np.where(varies, total, np.inf)
+    return float(values.mean()), -weights * scaled.mean(axis=1)
+
+
+def rmse(truth: np.ndarray, predicted: np.ndarray, weights: np.ndarray, /) -> Measured:
+    """Root of the mean squared error, averaged over targets."""
+    shares = weights / weights.sum()
+    squares = (truth - predicted) ** 2
+    means = shares @ squares
+    roots = np.sqrt(means)
+    slopes = 0.5 / np.where(roots > 0, roots, np.inf)
+    return float(roots.mean()), shares * ((squares - means) * slopes).mean(axis=1)
+
+
+def mae(truth: np.ndarray, predicted: np.ndarray, weights: np.ndarray, /) -> Measured:
+    """Mean absolute error, averaged over targets."""
+    return _mean(np.abs(truth - predicted).mean(axis=1), weights)
+
+
+def log_loss(truth: np.ndarray, predicted: np.ndarray, weights: np.ndarray, /) -> Measured:
+    """Mean of the negative logarithm of the true class's probability."""
+    of_true = np.clip(np.sum(truth * predicted, axis=1), _CLOSEST, 1.0 - _CLOSEST)
+    return _mean(-np.log(of_true), weights)
+
+
+def accuracy(truth: np.ndarray, predicted: np.ndarray, weights: np.ndarray, /) -> Measured:
+    """Share of rows whose true class has the largest probability."""
+    hits = np.argmax(predicted, axis=1) == np.argmax(truth, axis=1)
+    return _mean(hits.astype(np.float64), weights)
+
+
+def balanced_accuracy(truth: np.ndarray, predicted: np.ndarray, weights: np.ndarray, /) -> Measured:
+    """Mean over classes of the share of their rows that are classified correctly."""
+    codes = np.argmax(truth, axis=1)
+    hits = (np.argmax(predicted, axis=1) == codes).astype(np.float64)
+    totals = weights @ truth
+    there = totals > 0
+    recalls = ((weights * hits) @ truth) / np.where(there, totals, 1.0)
+    parts = weights * (hits - recalls[codes]) / np.where(there, totals, np.inf)[codes]
+    return float(recalls[there].mean()), parts / np.count_nonzero(there)
+
+
+def brier(truth: np.ndarray, predicted: np.ndarray, weights: np.ndarray, /) -> Measured:
+    """Mean squared error of the second of two classes' probability; of more the sum over them."""
+    squares = np.sum((truth - predicted) ** 2, axis=1)
+    return _mean(0.5 * squares if truth.shape[1] == 2 else squares, weights)
+
+
+def roc_auc(truth: np.ndarray, predicted: np.ndarray, weights: np.ndarray, /) -> Measured:
+    """Area under the ROC curve of the second of two classes; of more the mean, one versus rest.
+
+    NaN where no class has rows beside others.
+    """
+    count = truth.shape[1]
+    asked = [1] if count == 2 else range(count)
+    found = [
+        _area(truth[:, k] > 0, predicted[:, k], weights)
+        for k in asked
+        if 0 < np.count_nonzero(truth[:, k]) < len(truth)
+    ]
+    if not found:
+        return np.nan, np.full(len(truth), np.nan)
+    values, influences = zip(*found, strict=True)
+    return float(np.mean(values)), np.mean(influences, axis=0)
+
+
+def _area(is_true: np.ndarray, scores: np.ndarray, weights: np.ndarray) -> Measured:
+    """Return the area under the curve by ranks, where ties count half (DeLong's placements)."""
+    _, rank = np.unique(scores, return_inverse=True)
+    rank = rank.reshape(-1)
+    own = [np.bincount(rank, weights * side, rank.max() + 1) for side in (~is_true, is_true)]
+    below, above = np.cumsum(own[0]) - 0.5 * own[0], own[1].sum() - np.cumsum(own[1]) + 0.5 * own[1]
+    totals = own[0].sum(), own[1].sum()
+    if not all(totals):
+        return np.nan, np.full(len(scores), np.nan)
+    places = np.where(is_true, below[rank] / totals[0], above[rank] / totals[1])
+    shares = weights / np.where(is_true, totals[1], totals[0])
+    value = float((shares * places)[is_true].sum())
+    return value, shares * (places - value)
+
+
+def influence_error(influence: np.ndarray, groups: np.ndarray | None = None, /) -> float:
+    """Return the standard error of a score, by what each row (n,) adds to it, in sum 0.
+
+    With groups (n,), given as codes, it is that of a sample of groups; NaN of fewer than two.
+    """
+    if groups is not None:
+        influence = np.bincount(np.unique(groups, return_inverse=True)[1].ravel(), influence)
+    count = len(influence)
+    if count < _FEWEST:
+        return math.nan
+    return math.sqrt(count / (count - 1.0) * float(influence @ influence))
+
+
+def ratio_influence(above: np.ndarray, below: np.ndarray, /) -> tuple[float, np.ndarray]:
+    """Return a ratio of two sums over rows, and what each row adds to it."""
+    total = float(below.sum())
+    ratio = float(above.sum()) / total
+    return ratio, (above - ratio * below) / total
