@@ -147,7 +147,7 @@ def test_given_rows_say_how_sure_members_are_that_were_fitted_to_all(task, n_fol
     if task == "regression":
         np.testing.assert_allclose(kept.predicted[:, 0], small.predict(new), rtol=1e-12)
         np.testing.assert_array_equal(kept.truth[:, 0], truth)
-        ends = small.predict_interval(new)
+        ends = np.asarray(small.predict_interval(new))
         assert np.mean((ends[:, 0] <= truth) & (truth <= ends[:, 1])) >= 0.9
     else:
         np.testing.assert_allclose(kept.predicted, small.predict_proba(new), rtol=1e-12)

@@ -198,7 +198,7 @@ def test_a_report_holds_the_numbers(models, kind, tmp_path):
     ]:
         assert f"<td>{name}</td><td>{fact}</td>" in page
     assert "accuracy &lt;held out&gt;" in page
-    assert f"<b>{selected}</b>selected variable{'s' if selected != 1 else ''}<" in page
+    assert f"<b>{selected}</b><small>selected variable{'s' if selected != 1 else ''}<" in page
     assert "enters in the first round in which its score stays above the threshold" in page
     for name, value in model.most_important():
         assert f'<bdi dir="auto">{name}</bdi></td><td>{value:.3f}</td>' in page

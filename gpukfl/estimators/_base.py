@@ -667,7 +667,10 @@ class RenamedParameters:
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         known, own = inspect.signature(cls.__init__).parameters, "__init__" in vars(cls)
-        offered = cls._of_every if own else cls._more
+        offered = cls._more
+        if own:  # a class of the user's keeps its constructor
+            ours = cls.__module__.partition(".")[0] == __name__.partition(".")[0]
+            offered = cls._of_every if ours else {}
         more = {name: value for name, value in offered.items() if name not in known}
         if own or more:
             cls.__init__ = _extend_constructor(cls.__init__, more)  # type: ignore

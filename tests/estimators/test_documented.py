@@ -24,6 +24,7 @@ KINDS = [
     (gpukfl.KernelFeatureSelectorClassifier, {}),
 ]
 OF_SKLEARN = {"n_features_in_", "feature_names_in_"}
+SOMETIMES = {"n_reweightings_"}  # which a fit by the squared loss does not leave
 
 
 def public(names):
@@ -47,4 +48,4 @@ def test_what_a_fit_leaves_is_documented(kind, options, rng):
         for name in line.split(", ")
     }
     assert sorted(left - documented - OF_SKLEARN) == []
-    assert np.all([hasattr(kind, name) or name in left for name in documented])
+    assert np.all([hasattr(kind, name) or name in left for name in documented - SOMETIMES])
