@@ -187,6 +187,7 @@ def _dask_frame(options: argparse.Namespace) -> Any:
 
 def _held_out_scores(model: Any, outside: Any, target: str) -> Scored | None:
     """Return scores on the held-out rows, if there are any."""
+    from gpukfl.estimators._reweighting import read_loss
     from gpukfl.inspection._measures import TEST, Scored, measure_labels, measure_regression
     from gpukfl.inspection._style import whole_text
 
@@ -196,7 +197,7 @@ def _held_out_scores(model: Any, outside: Any, target: str) -> Scored | None:
     predicted = model.predict(outside.drop(columns=target)).compute().to_numpy()
     if model.task == "regression":
         both = (one.astype(np.float64).reshape(len(truth), -1) for one in (truth, predicted))
-        scores = measure_regression(*both)
+        scores = measure_regression(*both, loss=read_loss(model.estimator))
     else:
         scores = measure_labels(truth, predicted)
     return Scored(TEST, f"{whole_text(len(truth))} held-out rows", scores)

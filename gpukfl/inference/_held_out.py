@@ -14,6 +14,7 @@ from gpukfl._accel.limits import one_blas_thread
 from gpukfl.core._array import as_columns, to_host
 from gpukfl.core._frames import is_frame
 from gpukfl.core._warnings import collect_warnings
+from gpukfl.estimators._reweighting import read_loss
 from gpukfl.estimators._samples import Samples
 from gpukfl.inference._bands import FEWEST, bands
 from gpukfl.inference._dependence import dependence_panels
@@ -247,9 +248,12 @@ def score_held_out(model: Any, X: Any, y: Any, /) -> Scored:
 
 
 def _score_rows(model: Any, rows: ReportRows, predicted: np.ndarray) -> Scored:
-    measure = measure_classes if is_classifier(model.estimator) else measure_regression
     groups = read_named_groups(model, rows.X)
-    scores = measure(rows.Y, predicted, None, groups)
+    if is_classifier(model.estimator):
+        scores = measure_classes(rows.Y, predicted, None, groups)
+    else:
+        loss = read_loss(model.estimator)
+        scores = measure_regression(rows.Y, predicted, None, groups, loss=loss)
     count = None if groups is None else len(np.unique(groups))
     return Scored(TEST, f"{whole_text(len(rows))} held-out rows", scores, count)
 

@@ -18,12 +18,18 @@ from gpukfl.inspection._metrics import (
     roc_auc,
 )
 from gpukfl.inspection._style import number_text
+from gpukfl.losses import Loss
 
 TEST = "test"  # of rows that are given beside those of the fit
-R2, RMSE, MAE = "R²", "RMSE", "MAE"
+R2, D2, RMSE, MAE = "R²", "D²", "RMSE", "MAE"
 ACCURACY, AUC, LOG_LOSS, BRIER = "accuracy", "ROC AUC", "log loss", "explained Brier score"
-_COMPARED = (R2, ACCURACY, BRIER)  # scores that say whether two sets of rows agree, the first known
-_SHOWN = (R2, RMSE, ACCURACY, AUC, LOG_LOSS)
+_COMPARED = (
+    R2,
+    D2,
+    ACCURACY,
+    BRIER,
+)  # scores that say whether two sets of rows agree, the first known
+_SHOWN = (R2, D2, RMSE, ACCURACY, AUC, LOG_LOSS)
 _APART = 2.0  # errors of a difference from which it is more than chance
 
 
@@ -107,19 +113,39 @@ def measure_regression(
     weights: np.ndarray | None = None,
     groups: np.ndarray | None = None,
     /,
+    *,
+    loss: Loss | None = None,
 ) -> tuple[Score, ...]:
     """Return R², and of one target RMSE and MAE, of predictions (n, t) of targets (n, t).
 
-    R² is the mean over targets, as that of scikit-learn.
+    With a loss its D² takes the place of R²: the share of the best constant's loss that is saved.
+    Both are means over targets, as those of scikit-learn.
     """
     w = np.ones(len(truth)) if weights is None else weights
     found = []
     if np.ptp(truth[w > 0], axis=0).all():
-        found.append(_score(R2, *r2(truth, predicted, w), groups))
+        name = R2 if loss is None else D2
+        known = r2(truth, predicted, w) if loss is None else _d2(truth, predicted, w, loss)
+        found.append(_score(name, *known, groups))
     if truth.shape[1] == 1:
         found.append(_score(RMSE, *rmse(truth, predicted, w), groups))
         found.append(_score(MAE, *mae(truth, predicted, w), groups))
     return tuple(found)
+
+
+def _d2(
+    truth: np.ndarray, predicted: np.ndarray, weights: np.ndarray, loss: Loss
+) -> tuple[float, np.ndarray]:
+    """Return D², averaged over targets, and what each row adds to it."""
+    scale = loss.scale(truth, weights)
+    constant = np.broadcast_to(loss.constant(truth, weights, scale), truth.shape)
+    own, least = (
+        weights[:, None] * np.asarray(loss.losses(truth, one, scale))
+        for one in (predicted, constant)
+    )
+    pairs = [ratio_influence(own[:, k], least[:, k]) for k in range(truth.shape[1])]
+    values, influences = zip(*pairs, strict=True)
+    return 1.0 - float(np.mean(values)), -np.mean(influences, axis=0)
 
 
 def measure_classes(

@@ -294,8 +294,11 @@ def _held_out_scores(e: Any) -> list[Scored]:
     kept = e.out_of_fold_
     if not kept.is_complete:
         return []
-    measure = measure_classes if is_classifier(e) else measure_regression
-    scores = measure(kept.truth, kept.predicted, kept.weights, kept.groups)
+    rows = kept.truth, kept.predicted, kept.weights, kept.groups
+    if is_classifier(e):
+        scores = measure_classes(*rows)
+    else:
+        scores = measure_regression(*rows, loss=read_loss(e))
     of, how = "held-out", "rows of the fit"
     if kept.n_folds > 1:
         of, how = "cross-validated", f"rows in {kept.n_folds} folds"

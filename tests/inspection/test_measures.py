@@ -2,7 +2,14 @@
 
 import numpy as np
 import pytest
-from sklearn.metrics import accuracy_score, log_loss, mean_absolute_error, r2_score, roc_auc_score
+from sklearn.metrics import (
+    accuracy_score,
+    d2_tweedie_score,
+    log_loss,
+    mean_absolute_error,
+    r2_score,
+    roc_auc_score,
+)
 
 from gpukfl.inspection._measures import (
     Score,
@@ -11,6 +18,7 @@ from gpukfl.inspection._measures import (
     measure_classes,
     measure_regression,
 )
+from gpukfl.losses import Poisson
 
 RNG = np.random.default_rng(0)
 
@@ -41,6 +49,10 @@ def test_scores_are_scikit_learns():
     several = np.concatenate([truth, 3.0 * truth[::-1]], axis=1)
     off = several + RNG.standard_normal(several.shape)
     assert values(measure_regression(several, off)) == pytest.approx({"R²": r2_score(several, off)})
+    counts, means = RNG.poisson(3.0, (80, 1)) + 0.0, RNG.uniform(1.0, 5.0, (80, 1))
+    found = values(measure_regression(counts, means, w, loss=Poisson()))
+    expected = d2_tweedie_score(counts[:, 0], means[:, 0], sample_weight=w, power=1)
+    assert found["D²"] == pytest.approx(expected)
     truth, shares = classes(80)
     codes, found = truth.argmax(axis=1), values(measure_classes(truth, shares, w))
     assert found["accuracy"] == accuracy_score(codes, shares.argmax(axis=1), sample_weight=w)
