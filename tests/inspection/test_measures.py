@@ -55,7 +55,8 @@ def test_scores_are_scikit_learns():
     assert found["D²"] == pytest.approx(expected)
     truth, shares = classes(80)
     codes, found = truth.argmax(axis=1), values(measure_classes(truth, shares, w))
-    assert found["accuracy"] == accuracy_score(codes, shares.argmax(axis=1), sample_weight=w)
+    expected = accuracy_score(codes, shares.argmax(axis=1), sample_weight=w)
+    assert found["accuracy"] == pytest.approx(expected)
     assert found["log loss"] == pytest.approx(log_loss(codes, shares, sample_weight=w))
     areas = [roc_auc_score(truth[:, k], shares[:, k], sample_weight=w) for k in range(3)]
     assert found["ROC AUC"] == pytest.approx(np.mean(areas))
