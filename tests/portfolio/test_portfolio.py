@@ -32,7 +32,7 @@ import gpukfl
 from gpukfl import HKRRRegressor
 from gpukfl.inspection import Directions, Leaderboard
 from gpukfl.portfolio import Member, _importances, _train
-from gpukfl.portfolio import _base as _kept
+from gpukfl.portfolio import _held_out_blend as _kept
 from gpukfl.portfolio import _members as _candidates
 from gpukfl.portfolio._folds import SquaredError
 from gpukfl.portfolio._members import MemberCandidate

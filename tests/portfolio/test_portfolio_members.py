@@ -38,7 +38,7 @@ from sklearn.preprocessing import StandardScaler
 from gpukfl import BKerNNRegressor, KernelRidgeRegressor
 from gpukfl.estimators._samples import Samples, relative_weights
 from gpukfl.portfolio import AutoClassifier, AutoRegressor, Member, _budget, _train
-from gpukfl.portfolio import _base as _kept
+from gpukfl.portfolio import _held_out_blend as _kept
 from gpukfl.portfolio import _members as _candidates
 from gpukfl.portfolio._folds import choose_n_folds
 from gpukfl.portfolio._members import (
