@@ -662,7 +662,7 @@ class RenamedParameters:
     # Parameters that its base does not have, with their defaults
     _more: ClassVar[Mapping[str, Any]] = {}
     _of_every: ClassVar[Mapping[str, Any]] = {"monotone": None}  # such, of every constructor
-    monotone: Any
+    monotone: Any = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
