@@ -131,3 +131,13 @@ def test_the_command_line_refits(tmp_path, blend, capsys):
     assert abs(np.mean(moved) - 7.0) < 0.5
     assert main(["refit", *files[:2], "--target", "prize", "--out", files[2]]) == 2
     assert "prize" in capsys.readouterr().err
+
+
+def test_arrays_of_cupy_are_fitted_again_and_compared():
+    cupy = pytest.importorskip("cupy")
+    X, y = cupy.asarray(NUMBERS), cupy.asarray(WAVE)
+    model = gpukfl.fit(X, y, members=["linear", "manhattan_laplace"], n_folds=2, backend="cupy")
+    again = model.refit(X, y)
+    assert isinstance(again.predict(X), cupy.ndarray)
+    assert again.score(X, y) > 0.8
+    assert again.drift(X + 1.0)["p_value"].max() < 1e-6
