@@ -23,6 +23,7 @@ from gpukfl.portfolio._base import AutoBase
 from gpukfl.portfolio._folds import HeldOutLoss, LogLoss, SquaredError, squared_error
 from gpukfl.predictor import floor_probabilities
 from gpukfl.tables._encoding import Category, Encoding, find_categories
+from gpukfl.tables._monotone import read_signs
 from gpukfl.tables._relations import GivenRelations, deal_groups
 from gpukfl.tables._seen import NUMBERS
 from gpukfl.tables._target import encode_truth, host_target, label_places, target_names
@@ -345,6 +346,8 @@ class InferenceData:
         Raises KeyboardInterrupt where the fit was interrupted, and ended with its best step so far.
         """
         new, given = clone(self.estimator), {}
+        if getattr(new, "monotone", None) is not None:  # these rows have no names
+            new.set_params(monotone=read_signs(new.monotone, self.names))
         if np.ptp(self.weights) > 0:
             if not has_fit_parameter(new, "sample_weight"):
                 msg = f"expected an estimator that takes weights, got {type(new).__name__}"

@@ -212,3 +212,12 @@ def test_the_command_line_takes_columns(tmp_path, capsys):
         status, _, err = run(capsys, *call, "--monotone", *bad)
         assert status
         assert "--monotone NAME=1" in err
+
+
+@pytest.mark.slow
+def test_inference_refits_by_the_names_of_columns():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.standard_normal((80, 2)), columns=["age", "other"])
+    model = gpukfl.fit(frame, frame["age"], method="hkrr", monotone={"age": 1})
+    found = gpukfl.inference.bands(model, frame, frame["age"], random_state=0)
+    assert "age" in found.summary()
