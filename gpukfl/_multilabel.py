@@ -23,14 +23,11 @@ from gpukfl.core._files import atomic_write
 from gpukfl.core._frames import as_frame, is_frame
 from gpukfl.core._warnings import keep_warnings
 from gpukfl.partitioned import is_dask
+from gpukfl.runtime._labels import FORMAT, INDEX, probability_of_true, read_labels
 from gpukfl.tables import Table
 from gpukfl.tables._labelled import AUTO, OUTPUTS, frame_library, label_rows
 from gpukfl.tables._target import target_name, target_names
 from gpukfl.tables._training import split_target
-
-_INDEX, _FORMAT = "labels.json", "gpukfl-labels"
-_LARGEST_INDEX = 2**24  # bytes
-
 
 # ------------------------------------------------------------------------------- indicators
 
@@ -276,10 +273,7 @@ class MultiLabelModel:
     def _probabilities(self, X: Any) -> Any:
         columns = []
         for one in self.models:
-            found = one._estimate(X, "predict_proba")
-            labels = to_host(one.classes_).tolist()
-            # A label that all rows of the fit have, or none, is one class
-            columns.append(found[:, labels.index(True)] if True in labels else 0.0 * found[:, 0])
+            columns.append(probability_of_true(one, one._estimate(X, "predict_proba")))
         xp = array_namespace(columns[0])
         return xp.stack(columns, axis=1)
 
@@ -355,7 +349,7 @@ class MultiLabelModel:
             for part, one in zip(parts, self.models, strict=True):
                 one.save(part, record=record)
             with atomic_write(path) as file, zipfile.ZipFile(file, "w") as archive:
-                archive.writestr(_INDEX, json.dumps({"format": _FORMAT, "count": len(parts)}))
+                archive.writestr(INDEX, json.dumps({"format": FORMAT, "count": len(parts)}))
                 for part in parts:
                     archive.write(part, part.name)
 
@@ -386,33 +380,5 @@ def load(path: str | Path, /) -> Any:
     OSError
         If it cannot be read.
     """
-    count = _count_labels(path)
-    if not count:
-        return _model.load(path)
-    with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(path) as archive:
-        try:
-            parts = [archive.extract(f"{k}.gpukfl", folder) for k in range(count)]
-        except (KeyError, RuntimeError, zipfile.BadZipFile) as error:
-            msg = f"expected a gpukfl model file, got {path}, of whose labels one is missing"
-            raise ValueError(msg) from error
-        return MultiLabelModel([_model.load(part) for part in parts])
-
-
-def _count_labels(path: str | Path) -> int:
-    """Return how many labels a file holds; 0 of any file that is not of several."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            every = archive.infolist()
-            first = every[0] if every else None
-            stored = all(one.compress_type == zipfile.ZIP_STORED for one in every)
-            if first is None or first.filename != _INDEX or first.file_size > _LARGEST_INDEX:
-                return 0
-            index = json.loads(archive.read(_INDEX))
-    except (zipfile.BadZipFile, ValueError, NotImplementedError, EOFError):
-        return 0
-    known = isinstance(index, dict) and index.get("format") == _FORMAT
-    count = index.get("count") if known else None
-    if not stored or not isinstance(count, int) or not 0 < count < len(every):
-        msg = f"expected a gpukfl model file, got {path}, whose labels cannot be read"
-        raise ValueError(msg)
-    return count
+    models = read_labels(path, _model.load)
+    return MultiLabelModel(models) if models else _model.load(path)

@@ -75,6 +75,12 @@ def test_a_label_that_no_row_has_is_never_predicted():
 def test_files_reports_and_the_command_line(tmp_path, model, capsys):
     model.save(tmp_path / "model")
     again = gpukfl.load(tmp_path / "model")
+    light = gpukfl.runtime.load(tmp_path / "model")
+    assert light.labels == model.labels
+    np.testing.assert_array_equal(light.predict(FRAME), np.asarray(model.predict(FRAME)))
+    np.testing.assert_allclose(
+        light.predict_proba(FRAME), np.asarray(model.predict_proba(FRAME)), rtol=1e-7
+    )
     assert again.labels == model.labels
     np.testing.assert_allclose(again.predict_proba(FRAME), model.predict_proba(FRAME), atol=1e-12)
     data = (tmp_path / "model").read_bytes()

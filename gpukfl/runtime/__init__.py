@@ -8,8 +8,9 @@ Where Numba is installed and a call would take NumPy a second or more, it is use
 """
 
 from gpukfl.core._lazy import deprecated_names
+from gpukfl.runtime._labels import RuntimeLabels
 from gpukfl.runtime._predictor import RuntimeModel, load
 
-__all__ = ["RuntimeModel", "load"]
+__all__ = ["RuntimeLabels", "RuntimeModel", "load"]
 
 __getattr__ = deprecated_names(__name__, {"Predictor": "RuntimeModel"})

@@ -25,6 +25,7 @@ from gpukfl.core._frames import (
 )
 from gpukfl.predictor import Predictor, check_finite_prediction
 from gpukfl.predictor._codec import Decoder, MisfitError
+from gpukfl.runtime._labels import RuntimeLabels, read_labels
 from gpukfl.runtime._reading import KINDS, RowReading, decode_predictor, open_model
 from gpukfl.tables._frame import Frame, is_named, read_frame, read_numbers
 from gpukfl.tables._seen import fill_with_medians
@@ -216,7 +217,7 @@ class RuntimeModel:
         return f"RuntimeModel({self.method}, {self.task}, {len(self.feature_names)} features)"
 
 
-def load(path: str | Path, /) -> RuntimeModel:
+def load(path: str | Path, /) -> RuntimeModel | RuntimeLabels:
     """Read a model that `Model.save` or an estimator wrote, to predict with NumPy alone.
 
     Parameters
@@ -226,8 +227,8 @@ def load(path: str | Path, /) -> RuntimeModel:
 
     Returns
     -------
-    RuntimeModel
-        Ready to predict. Nothing in the file is executed.
+    RuntimeModel or RuntimeLabels
+        Ready to predict; the second of several labels a row. Nothing in the file is executed.
 
     Raises
     ------
@@ -243,6 +244,11 @@ def load(path: str | Path, /) -> RuntimeModel:
     Checks the file's checksum, and what predicts as `gpukfl.load` does. The record of the fit is
     not read.
     """
+    models = read_labels(path, _load_one)
+    return RuntimeLabels(models) if models else _load_one(path)
+
+
+def _load_one(path: str | Path) -> RuntimeModel:
     with Path(path).open("rb") as file:
         try:
             return _assemble(Archive(file))
