@@ -16,7 +16,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = ("README.md", "docs/index.md", "docs/quickstart.md", "docs/guide/*.md")
+PAGES = (
+    "README.md",
+    "docs/index.md",
+    "docs/quickstart.md",
+    "docs/guide/*.md",
+    "docs/methods/kernel_ridge.md",
+    "docs/methods/portfolio.md",
+    "docs/benchmarks/index.md",
+)
 LONGEST = 25  # words of a sentence
 README_WORDS = 700
 # Words of a translation, or of ours alone, which readers stumble over

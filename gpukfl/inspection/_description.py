@@ -255,7 +255,7 @@ def warning_texts(d: Description, /, *, judged: bool = False) -> list[str]:
     if not judged and (d.tuning is None or d.tuning.chosen is None):
         found.append(_UNJUDGED)
     if d.ended not in _WELL:
-        found.append(f"The fit did not end by itself: {d.ended}.")
+        found.append(f"The fit stopped early: {d.ended}.")
     if d.tuning is not None and d.tuning.cut_short:
         found.append("The search was cut short by max_time: more time may find a better model.")
     if d.importances is not None and not d.importances.values.any():

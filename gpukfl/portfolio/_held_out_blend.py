@@ -201,8 +201,8 @@ class HeldOutBlend:
         """Out-of-fold predictions with their rows; ValueError if a file left these out."""
         if not self.out_of_fold_.is_complete:
             msg = (
-                "expected a model with the rows that its folds held out, got one from a file "
-                "without them: save it with record=True, or give X and y"
+                "this file has no held-out rows, as it was saved with record=False: save it with "
+                "record=True, or give X and y"
             )
             raise ValueError(msg)
         return self.out_of_fold_

@@ -246,7 +246,7 @@ def _names_rows(name: str, values: Values) -> bool:
     found = _KEY.search(name) is not None or _count_rows(name, values.identities)
     if found:
         keeps = f"columns={{{name!r}: 'numeric'}}"
-        warn(f"column {name!r} is left out, as it seems to number the rows: {keeps} keeps it")
+        warn(f"column {name!r} looks like a row number and is dropped: {keeps} keeps it")
     return found
 
 

@@ -67,7 +67,7 @@ def test_a_file_without_the_record_predicts_as_before(model, tmp_path):
         lambda: loaded.compress(0.1),
         loaded.distilled,
     ):
-        with pytest.raises(ValueError, match="got one from a file without them"):
+        with pytest.raises(ValueError, match="this file has no held-out rows"):
             without()
     loaded.save(tmp_path / "again")
     assert_as_before(predictions(gpukfl.load(tmp_path / "again")), predictions(model))

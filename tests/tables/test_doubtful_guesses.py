@@ -206,7 +206,7 @@ def test_counters_of_rows_are_left_out(name, first, n, shuffled):
     rows = np.arange(first, first + n)
     if shuffled:
         rows = np.random.default_rng(n).permutation(rows)
-    with pytest.warns(UserWarning, match=f"column '{name}' is left out, as it seems to number the"):
+    with pytest.warns(UserWarning, match=f"column '{name}' looks like a row number and is dropped"):
         assert column(rows, name).kind == "identifier"
 
 

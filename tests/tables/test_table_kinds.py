@@ -62,7 +62,7 @@ def test_integers(name, values, kind):
 @pytest.mark.parametrize("name", ["RowNumber", "order_no", "NO", "key"])
 def test_integers_whose_name_may_be_one_of_rows_are_left_out_in_words(name):
     values = np.arange(50) * (1 if name == "RowNumber" else 977)
-    with pytest.warns(UserWarning, match=f"column '{name}' is left out, as it seems to number the"):
+    with pytest.warns(UserWarning, match=f"column '{name}' looks like a row number and is dropped"):
         assert column(values, name).kind == "identifier"
 
 
@@ -72,13 +72,13 @@ def test_an_index_of_few_numbers_far_apart_is_a_number():
 
 def test_integers_that_follow_each_other_are_left_out_in_words():
     rows = np.random.default_rng(0).permutation(50)
-    with pytest.warns(UserWarning, match="column 'ticket' is left out, as it seems to number the"):
+    with pytest.warns(UserWarning, match="column 'ticket' looks like a row number and is dropped"):
         assert column(rows, "ticket").kind == "identifier"
 
 
 def test_integers_that_count_rows_are_found_in_a_part_of_them():
     rows = np.random.default_rng(0).permutation(10_000)[:8000]
-    with pytest.warns(UserWarning, match=r"'number' is left out, .*'number': 'numeric'} keeps it"):
+    with pytest.warns(UserWarning, match=r"'number' looks like .*'number': 'numeric'} keeps it"):
         assert column(rows, "number").kind == "identifier"
     assert column(rows, "mileage").kind == column(rows, "shade").kind == "numeric"
     drawn = np.random.default_rng(0).integers(10_000, size=8000)

@@ -128,7 +128,7 @@ def test_later_ids_that_were_rounded_are_warned_of(kind):
 @pytest.mark.parametrize("write", [int, str])
 def test_row_numbers_are_identifiers_however_long(first, write):
     rows = [write(first + k) for k in range(300)]
-    with pytest.warns(UserWarning, match="'tid' is left out, as it seems to number the rows"):
+    with pytest.warns(UserWarning, match="'tid' looks like a row number and is dropped"):
         assert column(rows, "tid").kind == "identifier"
     apart = [first + 10**9 * k for k in range(300)]
     assert column(apart, "tid").kind == "numeric"
