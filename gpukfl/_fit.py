@@ -111,8 +111,9 @@ def fit(
     task : {"auto", "regression", "classification"}, default="auto"
         "auto" takes text, categories, booleans, integers of two values, and integers
         0, 1, ..., k - 1 of up to ten well-filled values for classes, and all other numbers for
-        numbers. It warns where integers of few values may be classes after all, and refuses
-        dates, and text that makes no classes. `Model.summary` says what was taken.
+        numbers. It warns where integers of few values may be classes after all, and refuses dates,
+        and text that makes no classes. A `loss` of `gpukfl.losses` other than "squared" asks for a
+        regression. `Model.summary` says what was taken.
     scaling : {"auto", "standard", "robust", "quantile", None}, default="auto"
         How features are scaled first: "standard" to zero mean and unit variance; "robust" by median
         and interquartile range, and bounded; "quantile" to normal scores of their ranks; None not
@@ -248,6 +249,7 @@ def fit(
     related = GivenRelations(groups, time, gap, cv)
     if validation is not None:
         X, y, sample_weight, related = join_validation(X, y, sample_weight, related, validation)
+    task = _task_of(loss) if task == "auto" else task
     data = read_training_data(X, y, sample_weight, related, task=task, random_state=random_state)
     warn_target_leakage(data.X, data.y, classes=data.task == "classification")
     if data.task == "regression" and loss == "squared":
@@ -312,6 +314,15 @@ def _note_counts(y: Any) -> None:
     shape = getattr(y, "shape", ())
     if type(y).__module__ == "numpy" and len(shape) == 1 and looks_like_counts(y):
         record_warning("y looks like counts: loss='poisson' models their mean on a log scale")
+
+
+def _task_of(loss: Any) -> str:
+    """Return the task that a loss asks for: a regression by all but the squared one."""
+    from gpukfl.losses import LOSSES, Loss, Squared
+
+    name = loss.partition(":")[0] if isinstance(loss, str) else loss
+    of_numbers = isinstance(loss, Loss) or (isinstance(name, str) and name in LOSSES)
+    return "regression" if of_numbers and not (loss == "squared" or loss == Squared()) else "auto"
 
 
 def _chosen_options(**named: Any) -> dict[str, Any]:

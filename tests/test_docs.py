@@ -19,7 +19,9 @@ GUIDES = (
     "scores",
     "explain",
     "tables",
+    "coming_from",
     "cluster",
+    "losses",
     "deploy",
     "later_rows",
 )

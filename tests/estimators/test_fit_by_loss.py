@@ -294,3 +294,9 @@ def test_deviances_are_scikit_learns():
     for loss, power in ((Poisson(), 1), (Gamma(), 2), (Tweedie(1.3), 1.3)):
         own = loss.losses(y[:, None], P, np.ones(1)).mean()
         assert own == pytest.approx(mean_tweedie_deviance(y, P[:, 0], power=power))
+
+
+def test_a_loss_asks_for_a_regression():
+    y = np.arange(60) % 4
+    model = gpukfl.fit(np.eye(4)[y], y, loss="poisson", members=["linear"], n_folds=2)
+    assert model.task == "regression"

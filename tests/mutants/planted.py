@@ -403,7 +403,7 @@ METHODS = [
     ),
     Mutant(
         "rows of a group are independent",
-        "inspection/_measures.py",
+        "inspection/_metrics.py",
         "    if groups is not None:\n",
         "    if groups is None:\n",
         "tests/inspection/test_measures.py",
