@@ -277,8 +277,11 @@ def test_what_is_no_loss_is_a_type_error():
 
 def test_classifications_have_no_such_loss():
     assert "loss" not in KernelRidgeClassifier().get_params()
+    X, y = np.arange(8.0)[:, None], ["a", "b"] * 4
+    with pytest.raises(ValueError, match="expected numbers for task='regression'"):
+        gpukfl.fit(X, y, loss="poisson")
     with pytest.raises(TypeError, match="option for a regression"):
-        gpukfl.fit(np.arange(8.0)[:, None], ["a", "b"] * 4, loss="poisson")
+        gpukfl.fit(X, y, loss="poisson", task="classification")
 
 
 def test_all_names_are_losses():
