@@ -151,7 +151,7 @@ def test_given_rows_say_how_sure_members_are_that_were_fitted_to_all(task, n_fol
         assert np.mean((ends[:, 0] <= truth) & (truth <= ends[:, 1])) >= 0.9
     else:
         np.testing.assert_allclose(kept.predicted, small.predict_proba(new), rtol=1e-12)
-        sets = small.predict_set(new)
+        sets = np.asarray(small.predict_set(new))
         assert np.mean(sets[np.arange(len(new)), (truth == "low").astype(int)]) >= 0.9
 
 

@@ -218,6 +218,7 @@ def test_the_command_line_takes_columns(tmp_path, capsys):
 def test_inference_refits_by_the_names_of_columns():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.standard_normal((80, 2)), columns=["age", "other"])
-    model = gpukfl.fit(frame, frame["age"], method="hkrr", monotone={"age": 1})
-    found = gpukfl.inference.bands(model, frame, frame["age"], random_state=0)
+    y = 2.0 * frame["age"] + 0.1 * rng.standard_normal(80)
+    model = gpukfl.fit(frame, y, method="hkrr", monotone={"age": 1})
+    found = gpukfl.inference.bands(model, frame, y, random_state=0)
     assert "age" in found.summary()

@@ -72,7 +72,7 @@ def test_tables_predict_alike(pair, rows):
 
 def test_one_row_is_as_among_others(pair):
     found, model = pair
-    whole = said(found, OTHERS)
+    whole = np.asarray(said(found, OTHERS))
     for k, row in enumerate(OTHERS.iloc[:5].to_dict("records")):
         np.testing.assert_allclose(said(model, [row])[0], whole[k], rtol=0, atol=ROUNDING)
 
