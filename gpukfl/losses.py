@@ -7,7 +7,7 @@ written as one text, such as "quantile:0.9", "huber:0.5" or "tweedie:1.7".
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 import numpy as np
@@ -40,6 +40,14 @@ _LEAST = 1e-300  # mean that logarithms take
 _FEWEST, _SMALL, _MANY_SMALL, _SKEWED = 30, 10, 0.5, 0.75  # of targets that look like counts
 
 
+def _check_between(name: str, value: object, low: float, high: float) -> None:
+    """Raise TypeError or ValueError unless a value is a number inside of two limits."""
+    check_number(name, value)
+    if not low < value < high:  # type: ignore[operator]
+        msg = f"expected {name} to be a number between {low:g} and {high:g}, got {value!r}"
+        raise ValueError(msg)
+
+
 @dataclass(frozen=True)
 class Loss(ABC):
     """A loss of predictions of a target.
@@ -49,6 +57,7 @@ class Loss(ABC):
     """
 
     link: ClassVar[str] = "identity"
+    lowest: ClassVar[float] = -np.inf  # that a target may be
     settled_from: ClassVar[int] = 0  # step from which weights are those of the loss itself
     expected: ClassVar[str] = ""  # targets, in words
 
@@ -153,10 +162,7 @@ class Quantile(Loss):
     level: float
 
     def __post_init__(self) -> None:
-        check_number("level", self.level, low=0, high=1, low_allowed=False)
-        if self.level == 1:
-            msg = f"expected level to be a number between 0 and 1, got {self.level!r}"
-            raise ValueError(msg)
+        _check_between("level", self.level, 0.0, 1.0)
         keep_python_numbers(self)
 
     def losses(self, Y: Array, P: Array, scale: np.ndarray, /) -> Array:  # noqa: ARG002
@@ -276,12 +282,14 @@ class _Deviance(Loss):
     """A deviance of means on a log scale, whose variance grows with a power of the mean."""
 
     link: ClassVar[str] = "log"
+    lowest: ClassVar[float] = 0.0
     settled_from: ClassVar[int] = 1
     expected: ClassVar[str] = "targets of at least 0, some of them positive,"
 
     @property
+    @abstractmethod
     def _power(self) -> float:
-        raise NotImplementedError
+        """With which power of the mean the variance grows."""
 
     def allows(self, Y: np.ndarray, /) -> bool:
         """Whether no target is negative, and each has a positive row."""
@@ -375,11 +383,7 @@ class Tweedie(_Deviance):
     power: float = 1.5
 
     def __post_init__(self) -> None:
-        check_number("power", self.power, low=1, high=2, low_allowed=False)
-        if self.power == 2:
-            msg = f"expected power between 1 and 2, got {self.power!r}: the limits are Poisson's "
-            msg += "and gamma's"
-            raise ValueError(msg)
+        _check_between("power", self.power, 1.0, 2.0)
         keep_python_numbers(self)
 
     @property
@@ -435,10 +439,13 @@ def make_loss(loss: str | Loss, /) -> Loss:
     if kind is None:
         msg = f"expected loss to be one of {', '.join(LOSSES)}, got {loss!r}{suggest(name, LOSSES)}"
         raise ValueError(msg)
+    if colon and not fields(kind):
+        msg = f"expected loss={name!r} without a number, got {loss!r}"
+        raise ValueError(msg)
     if colon:
         try:
             return kind(float(parameter))
-        except (TypeError, ValueError) as error:
+        except ValueError as error:
             msg = f"expected a loss such as 'quantile:0.9' or 'tweedie:1.5', got {loss!r}: {error}"
             raise ValueError(msg) from None
     if kind is Quantile:

@@ -37,6 +37,8 @@ portfolio
 runtime inference datasets _registry
 deployment
 _refit
+_call _predictions
+_explanations
 _model
 _multilabel
 _fit

@@ -403,7 +403,7 @@ def test_fits_on_every_library_keep_groups(searched, on_double):
 def test_a_model_fits_again_and_tells_its_call(tmp_path):
     table = frame()[["a", "b", "subject", "y"]]
     model = gpukfl.fit(table, "y", groups="subject", members=["linear"])
-    assert "groups='subject'" in model.summary() + gpukfl._model.call_text(model)
+    assert "groups='subject'" in model.summary() + gpukfl._call.call_text(model)
     again = clone(model).fit(table, "y", groups="subject")
     assert np.array_equal(again.predict(table), model.predict(table))
     model.save(tmp_path / "m.gpukfl")

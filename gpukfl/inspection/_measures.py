@@ -9,6 +9,7 @@ import numpy as np
 
 from gpukfl.inspection._metrics import (
     accuracy,
+    d2,
     influence_error,
     log_loss,
     mae,
@@ -125,27 +126,12 @@ def measure_regression(
     found = []
     if np.ptp(truth[w > 0], axis=0).all():
         name = R2 if loss is None else D2
-        known = r2(truth, predicted, w) if loss is None else _d2(truth, predicted, w, loss)
+        known = r2(truth, predicted, w) if loss is None else d2(truth, predicted, w, loss)
         found.append(_score(name, *known, groups))
     if truth.shape[1] == 1:
         found.append(_score(RMSE, *rmse(truth, predicted, w), groups))
         found.append(_score(MAE, *mae(truth, predicted, w), groups))
     return tuple(found)
-
-
-def _d2(
-    truth: np.ndarray, predicted: np.ndarray, weights: np.ndarray, loss: Loss
-) -> tuple[float, np.ndarray]:
-    """Return D², averaged over targets, and what each row adds to it."""
-    scale = loss.scale(truth, weights)
-    constant = np.broadcast_to(loss.constant(truth, weights, scale), truth.shape)
-    own, least = (
-        weights[:, None] * np.asarray(loss.losses(truth, one, scale))
-        for one in (predicted, constant)
-    )
-    pairs = [ratio_influence(own[:, k], least[:, k]) for k in range(truth.shape[1])]
-    values, influences = zip(*pairs, strict=True)
-    return 1.0 - float(np.mean(values)), -np.mean(influences, axis=0)
 
 
 def measure_classes(

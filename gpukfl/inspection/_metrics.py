@@ -12,6 +12,8 @@ import math
 
 import numpy as np
 
+from gpukfl.losses import Loss
+
 Measured = tuple[float, np.ndarray]
 _FEWEST = 2  # rows or groups that tell an error
 _CLOSEST = np.finfo(np.float64).eps  # to 0, of a probability whose logarithm is taken
@@ -25,7 +27,9 @@ def _mean(losses: np.ndarray, weights: np.ndarray) -> Measured:
 
 
 def r2(truth: np.ndarray, predicted: np.ndarray, weights: np.ndarray, /) -> Measured:
-    """R², averaged over targets."""
+    """R², averaged over targets; NaN of fewer than two rows, as scikit-learn."""
+    if np.count_nonzero(weights) < _FEWEST:
+        return np.nan, np.full(len(truth), np.nan)
     squares = (truth - predicted) ** 2
     spread = (truth - np.average(truth, axis=0, weights=weights)) ** 2
     error, total = weights @ squares, weights @ spread
@@ -34,6 +38,21 @@ def r2(truth: np.ndarray, predicted: np.ndarray, weights: np.ndarray, /) -> Meas
     values = np.where(varies, 1.0 - left, np.where(error > 0, 0.0, 1.0))
     scaled = (squares - left * spread) / np.where(varies, total, np.inf)
     return float(values.mean()), -weights * scaled.mean(axis=1)
+
+
+def d2(truth: np.ndarray, predicted: np.ndarray, weights: np.ndarray, loss: Loss, /) -> Measured:
+    """D²: the share of the best constant's loss that is saved, averaged over targets."""
+    scale = loss.scale(truth, weights)
+    constant = np.broadcast_to(loss.constant(truth, weights, scale), truth.shape)
+    own, least = (
+        weights[:, None] * np.asarray(loss.losses(truth, one, scale))
+        for one in (predicted, constant)
+    )
+    if not least.any(axis=0).all():
+        return np.nan, np.full(len(truth), np.nan)
+    pairs = [ratio_influence(own[:, k], least[:, k]) for k in range(truth.shape[1])]
+    values, influences = zip(*pairs, strict=True)
+    return 1.0 - float(np.mean(values)), -np.mean(influences, axis=0)
 
 
 def rmse(truth: np.ndarray, predicted: np.ndarray, weights: np.ndarray, /) -> Measured:

@@ -27,9 +27,14 @@ from gpukfl.core._frames import check_size, columns_to_numbers
 from gpukfl.core._interruption import restore_interruptions
 from gpukfl.core._places import Backend, resolve_place
 from gpukfl.core._results import STATUS_NAMES, Status
-from gpukfl.core._warnings import record_warning, warn
-from gpukfl.estimators._base import HostStored, RenamedParameters, feature_names
-from gpukfl.estimators._dask import find_client, has_dask
+from gpukfl.core._warnings import keep_warnings, record_warning, warn
+from gpukfl.estimators._base import (
+    HostStored,
+    RenamedParameters,
+    feature_names,
+    restore_on_error,
+)
+from gpukfl.estimators._dask import find_client, has_dask, run_on_data_device
 from gpukfl.estimators._learner import limit_threads
 from gpukfl.estimators._reweighting import check_not_in_parts, read_loss
 from gpukfl.estimators._run import Run
@@ -86,6 +91,7 @@ from gpukfl.tables import IMPUTE, Table
 from gpukfl.tables._monotone import (
     check_classes,
     check_monotone,
+    kinds_beside_monotone,
     learn_monotone,
     read_signs,
     read_table_signs,
@@ -198,14 +204,70 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         check_n_jobs(self.n_jobs)
         check_monotone(self.monotone)
 
-    def _learn_validated(
-        self, X: Any, y: Any, sample_weight: Any, given: GivenRelations, validation: Any
+    @restore_on_error
+    @keep_warnings
+    @run_on_data_device
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        groups: Any = None,
+        time: Any = None,
+        gap: Any = None,
+        cv: Any = None,
+        validation: Any = None,
     ) -> Self:
-        """Fit to rows that are judged by others, where such are given."""
-        if validation is None:
-            return self._learn(X, y, sample_weight, given)
-        self._check_parameters()  # before anything is read
-        return self._learn(*join_validation(X, y, sample_weight, given, validation))
+        """Fit to one or many targets, or to class labels.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+            Real data: NumPy, CuPy, torch, a frame, or a NumPy memory map.
+        y : array of shape (n_samples,) or (n_samples, n_targets)
+            Finite real targets; of a classification labels (n_samples,) of any type that sorts.
+            Ordered categories of pandas keep their order in `classes_`.
+        sample_weight : array of shape (n_samples,), optional
+            Weights, at least 0; a common factor changes nothing, and an integer weight counts as
+            so many copies of the sample, which are held out together.
+        groups : array of shape (n_samples,), or str, optional
+            Groups of samples, or the name of the column of a frame that holds them. All samples of
+            a group are held out together, wherever some are.
+        time : array of shape (n_samples,), or str, optional
+            Numbers or dates, or the name of their column. Held-out samples come after those that
+            are fitted.
+        gap : float or timedelta, optional
+            How long before held-out samples none is fitted, in units of `time`.
+        cv : splitter of scikit-learn, or pairs of indices, optional
+            Which samples are fitted and held out, in place of folds drawn by lot.
+        validation : tuple (X, y) or (X, y, sample_weight), optional
+            Other samples, which judge members in place of folds: weights, probabilities, intervals
+            and importances come from them. No model is fitted to them, unless `refit` is given.
+            Not with `groups`, `time` or `cv`, nor with Dask.
+
+        Returns
+        -------
+        self
+            Fitted.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the data or a parameter is not as described; the model is left as it was.
+        RuntimeError
+            If the backend is not available.
+        """
+        given = GivenRelations(groups, time, gap, cv)
+        with self._keep_order(y):
+            if validation is None:
+                return self._learn(X, y, sample_weight, given)
+            self._check_parameters()  # before anything is read
+            return self._learn(*join_validation(X, y, sample_weight, given, validation))
+
+    def _keep_order(self, y: Any) -> contextlib.AbstractContextManager[None]:  # noqa: ARG002
+        """Let a fit keep the order of its labels, of which a regression has none."""
+        return contextlib.nullcontext()
 
     @property
     def _asked_transform(self) -> str | None:
@@ -275,7 +337,7 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         """Fit to rows in memory, which may be a sample of `whole`, perhaps as was `known`."""
         self._check_parameters()
         run, backend = Run.from_settings(self), Backend.parse(self.backend)
-        table = infer_schema(X, self.columns, whole) if known is None else known.table
+        table = self._infer_table(X, whole) if known is None else known.table
         X = self._read(X, table, seen=known is None)
         with limit_threads(X, X.shape[0], backend.name), contextlib.ExitStack() as stack:
             samples = self._read_samples(y, X, sample_weight, relations)
@@ -384,6 +446,10 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         check_classes(self._n_classes, signs)
         monotone = learn_monotone(samples.X, samples.weights, signs)
         self.predictor_ = replace(self.predictor_, monotone=monotone)
+
+    def _infer_table(self, X: Any, whole: Collections | None) -> Table | None:
+        """Return what the columns of a frame are, or None of complete numbers."""
+        return infer_schema(X, kinds_beside_monotone(self.columns, self.monotone, X), whole)
 
     def _read(self, X: Any, table: Table | None, *, seen: bool) -> Array:
         """Validate rows, or encode a table, which may have been learned from them."""

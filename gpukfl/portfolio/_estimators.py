@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from gpukfl.core._array import Array, array_namespace, asarray_like, get_device, to_host
 from gpukfl.core._places import Backend
-from gpukfl.core._warnings import keep_warnings
-from gpukfl.estimators._base import ArrayRegressor, predict_finite, restore_on_error
+from gpukfl.estimators._base import ArrayRegressor, predict_finite
 from gpukfl.estimators._classifier import CLASS_WEIGHT, LabelClassifier
 from gpukfl.estimators._dask import run_on_data_device
-from gpukfl.estimators._reweighting import LOSS
+from gpukfl.estimators._reweighting import LOSS, read_loss
 from gpukfl.losses import Loss
 from gpukfl.portfolio._base import AutoBase
 from gpukfl.portfolio._sets import ClassScores
 from gpukfl.portfolio._uncertainty import Uncertainty
 from gpukfl.predictor import AtKnots, check_finite_prediction
 from gpukfl.tables._monotone import MONOTONE
-from gpukfl.tables._relations import GivenRelations
 
 _BLOCK = 50_000  # rows for which intervals are made at once
 _PARAMETERS = """
@@ -231,61 +229,7 @@ class AutoRegressor(ArrayRegressor, AutoBase):
         self.target_transform = target_transform
         self.loss = loss
 
-    @restore_on_error
-    @keep_warnings
-    @run_on_data_device
-    def fit(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any = None,
-        *,
-        groups: Any = None,
-        time: Any = None,
-        gap: Any = None,
-        cv: Any = None,
-        validation: Any = None,
-    ) -> Self:
-        """Fit to one or many targets.
-
-        Parameters
-        ----------
-        X : array of shape (n_samples, n_features)
-            Real data: NumPy, CuPy, torch, a frame, or a NumPy memory map.
-        y : array of shape (n_samples,) or (n_samples, n_targets)
-            Finite real targets.
-        sample_weight : array of shape (n_samples,), optional
-            Weights, at least 0; a common factor changes nothing, and an integer weight counts as
-            so many copies of the sample, which are held out together.
-        groups : array of shape (n_samples,), or str, optional
-            Groups of samples, or the name of the column of a frame that holds them. All samples of
-            a group are held out together, wherever some are.
-        time : array of shape (n_samples,), or str, optional
-            Numbers or dates, or the name of their column. Held-out samples come after those that
-            are fitted.
-        gap : float or timedelta, optional
-            How long before held-out samples none is fitted, in units of `time`.
-        cv : splitter of scikit-learn, or pairs of indices, optional
-            Which samples are fitted and held out, in place of folds drawn by lot.
-        validation : tuple (X, y) or (X, y, sample_weight), optional
-            Other samples, which judge members in place of folds: weights, probabilities, intervals
-            and importances come from them. No model is fitted to them, unless `refit` is given.
-            Not with `groups`, `time` or `cv`, nor with Dask.
-
-        Returns
-        -------
-        self
-            Fitted.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If the data or a parameter is not as described; the model is left as it was.
-        RuntimeError
-            If the backend is not available.
-        """
-        given = GivenRelations(groups, time, gap, cv)
-        return self._learn_validated(X, y, sample_weight, given, validation)
+    fit = AutoBase.fit
 
     def _keep_uncertainty(self, rng: np.random.RandomState, max_time: float | None, /) -> None:
         kept = self.out_of_fold_
@@ -394,6 +338,9 @@ class AutoRegressor(ArrayRegressor, AutoBase):
                 ends = ask(host, blends)
                 found.append(ends if seen is None else seen.narrow(rows, ends, blends.mean(axis=0)))
             values = np.concatenate(found)
+        loss = read_loss(self)
+        if loss is not None:  # counts and amounts are at least 0, and so are the ends
+            values = np.maximum(values, loss.lowest)
         with np.errstate(over="ignore"):  # reported just below
             flat = asarray_like(values.reshape(n, -1), X)
         check_finite_prediction(flat, method.removeprefix("predict_"), X.dtype)
@@ -447,62 +394,7 @@ class AutoClassifier(LabelClassifier, AutoBase):
         yield "scores of classes", self.class_scores_.is_sound
         yield "a positive temperature", self.temperature_ > 0
 
-    @restore_on_error
-    @keep_warnings
-    @run_on_data_device
-    def fit(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any = None,
-        *,
-        groups: Any = None,
-        time: Any = None,
-        gap: Any = None,
-        cv: Any = None,
-        validation: Any = None,
-    ) -> Self:
-        """Fit to class labels.
-
-        Parameters
-        ----------
-        X : array of shape (n_samples, n_features)
-            Real data: NumPy, CuPy, torch, a frame, or a NumPy memory map.
-        y : array of shape (n_samples,)
-            Labels of any type that sorts.
-        sample_weight : array of shape (n_samples,), optional
-            Weights, at least 0; a common factor changes nothing, and an integer weight counts as
-            so many copies of the sample, which are held out together.
-        groups : array of shape (n_samples,), or str, optional
-            Groups of samples, or the name of the column of a frame that holds them. All samples of
-            a group are held out together, wherever some are.
-        time : array of shape (n_samples,), or str, optional
-            Numbers or dates, or the name of their column. Held-out samples come after those that
-            are fitted.
-        gap : float or timedelta, optional
-            How long before held-out samples none is fitted, in units of `time`.
-        cv : splitter of scikit-learn, or pairs of indices, optional
-            Which samples are fitted and held out, in place of folds drawn by lot.
-        validation : tuple (X, y) or (X, y, sample_weight), optional
-            Other samples, which judge members in place of folds: weights, probabilities, intervals
-            and importances come from them. No model is fitted to them, unless `refit` is given.
-            Not with `groups`, `time` or `cv`, nor with Dask.
-
-        Returns
-        -------
-        self
-            Fitted.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If the data or a parameter is not as described; the model is left as it was.
-        RuntimeError
-            If the backend is not available.
-        """
-        given = GivenRelations(groups, time, gap, cv)
-        with self._keep_order(y):
-            return self._learn_validated(X, y, sample_weight, given, validation)
+    fit = AutoBase.fit
 
     @run_on_data_device
     def predict_proba(self, X: Any) -> Array:

@@ -22,6 +22,7 @@ from gpukfl.inspection._metrics import (
     accuracy,
     balanced_accuracy,
     brier,
+    d2,
     influence_error,
     log_loss,
     mae,
@@ -29,6 +30,7 @@ from gpukfl.inspection._metrics import (
     rmse,
     roc_auc,
 )
+from gpukfl.losses import Loss
 from gpukfl.portfolio._blend import STEPS, blend_weights
 from gpukfl.portfolio._folds import HeldOutLoss, LogLoss
 
@@ -149,6 +151,7 @@ METRICS: Mapping[str, Metric] = {
 }
 TITLES = {
     "r2": "R²",
+    "d2": "D²",
     "rmse": "RMSE",
     "mae": "MAE",
     "log_loss": "log loss",
@@ -162,6 +165,17 @@ def usual_metrics(*, classes: bool) -> list[Metric]:
     """Return the metrics of a task that have names of their own."""
     task = _CLASSES if classes else _REGRESSION
     return [one for one in METRICS.values() if one.task == task]
+
+
+def loss_metric(loss: Loss | None, /) -> Metric | None:
+    """Return the D² of a loss of a regression as a metric; None of the squared one."""
+    if loss is None:
+        return None
+
+    def measure(truth: np.ndarray, predicted: np.ndarray, weights: np.ndarray) -> Measured:
+        return d2(truth, predicted, weights, loss)
+
+    return Metric("d2", True, _REGRESSION, True, measure, 1.0)
 
 
 def find_metric(name: Any, /, *, classes: bool) -> Metric | None:

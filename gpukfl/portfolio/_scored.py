@@ -11,10 +11,11 @@ from sklearn.base import is_classifier
 
 from gpukfl.core._array import as_columns, is_array, to_host
 from gpukfl.core._frames import as_frame, check_in_memory, check_label_kinds, is_frame
+from gpukfl.estimators._reweighting import read_loss
 from gpukfl.estimators._validation import plain_labels
 from gpukfl.inspection._tuning import BLEND
 from gpukfl.portfolio._attributes import MetricTried
-from gpukfl.portfolio._metrics import Metric, find_metric, usual_metrics
+from gpukfl.portfolio._metrics import Metric, find_metric, loss_metric, usual_metrics
 from gpukfl.portfolio._train import Standings
 from gpukfl.tables._target import host_target
 from gpukfl.tables._training import Dataset, read_test_data, weights_on_host
@@ -100,7 +101,9 @@ def score_models(e: Any, X: Any, y: Any, sample_weight: Any, /, *, name: str = "
     truth = _read_truth(y, e, scored[-1].predicted.shape)
     weights = _read_weights(sample_weight, len(truth))
     usual = usual_metrics(classes=is_classifier(e))
-    metrics = [*([] if asked is None else [asked]), *(m for m in usual if m is not asked)]
+    own = None if is_classifier(e) else loss_metric(read_loss(e))
+    first = [one for one in (asked, own) if one is not None]
+    metrics = [*first, *(one for one in usual if one is not asked)]
     if asked is not None:
         asked.check(truth, weights)
     return _score_frame(scored, metrics, truth, weights)
@@ -156,7 +159,7 @@ def _read_truth(y: Any, e: Any, shape: tuple[int, ...]) -> np.ndarray:
     unknown = np.flatnonzero(~truth.any(axis=1))
     if len(unknown):
         known = ", ".join(map(str, classes[:10].tolist()))
-        msg = f"expected classes of the fit ({known}), got {labels[unknown[0]]!r}"
+        msg = f"expected classes of the fit ({known}), got {str(labels[unknown[0]])!r}"
         raise ValueError(msg)
     return truth
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from gpukfl.core._array import Array, lies_in_parts, to_host
 from gpukfl.core._checks import suggest
-from gpukfl.core._frames import listed
+from gpukfl.core._frames import as_frame, is_frame, is_numeric, listed
 from gpukfl.predictor import MOST_COLUMNS, Monotone
 from gpukfl.tables._table import Table
 
@@ -19,7 +19,8 @@ MONOTONE = """    monotone : dict of str or int to int, sequence of int, or None
         sign of -1, 0 or 1 for each column. Held exactly, for all values of the other columns: see
         `gpukfl.fit`. Of two classes, the probability of the second rises or falls.
 """  # of the docstrings' parameters
-_NUMBERS = ("numeric", "duration", "constant", "empty", "duplicate")  # kinds, also where left out
+# Kinds whose values have an order, also where they are left out
+_NUMBERS = ("numeric", "boolean", "ordered", "duration", "constant", "empty", "duplicate")
 _SIGNS = (-1, 0, 1)
 _WANT = "expected monotone to map columns to -1, 0 or 1, or to be a sequence of these"
 
@@ -91,6 +92,21 @@ def read_table_signs(given: Any, table: Table, /) -> dict[int, int]:
     ]
     signs = read_signs(given, names, numeric)
     return {k: signs[one.source] for k, one in enumerate(table.coded) if one.source in signs}
+
+
+def kinds_beside_monotone(
+    columns: Mapping[str, str] | None, given: Any, X: Any, /
+) -> Mapping[str, str] | None:
+    """Return what columns of a frame are to be taken for: monotone ones that hold numbers, these.
+
+    Integers of few values are else taken for codes, whose levels have no order.
+    """
+    if given is None or not is_frame(X) or is_numeric(X):
+        return columns
+    frame = as_frame(X)
+    signs = read_signs(given, [str(name) for name in frame.columns])
+    plain = {str(frame.columns[k]): "numeric" for k in signs if frame.dtypes.iloc[k].kind in "iuf"}
+    return plain | dict(columns or {}) if plain else columns
 
 
 def _find_column(name: Any, names: Sequence[str]) -> int:

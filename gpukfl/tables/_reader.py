@@ -28,7 +28,7 @@ from gpukfl.inspection import Description, Importances
 from gpukfl.partitioned import Collections, Read, name_partition_in_errors
 from gpukfl.tables._encoding import Encoding, fits
 from gpukfl.tables._lookups import FOLDS, LevelSums, look_up_rows, make_lookup
-from gpukfl.tables._monotone import read_table_signs
+from gpukfl.tables._monotone import kinds_beside_monotone, read_table_signs
 from gpukfl.tables._relations import Relations, drop_columns
 from gpukfl.tables._schema import columns_text, infer_schema, sum_partitions
 from gpukfl.tables._table import Table
@@ -169,6 +169,7 @@ def encode_training_data(
         if columns or (is_frame(X) and not is_numeric(X)):
             return Encoded(X)
         many = None
+    columns = kinds_beside_monotone(columns, parameters.get("monotone"), X)
     table = infer_schema(X, columns, many)
     if table is None:
         X = numeric_frame(X)

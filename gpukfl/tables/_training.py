@@ -484,7 +484,7 @@ def drop_missing_targets(data: Dataset, /, *, named: bool = False) -> Dataset:
     """
     X = name_columns(data.X) if named else data.X
     data = replace(data, X=X, y=data.y if is_frame(data.y) else as_frame(data.y))
-    missing = None if isinstance(X, np.memmap) else _missing_targets(data.y)
+    missing = None if isinstance(X, np.memmap) else missing_targets(data.y)
     if missing is None or not missing.any():
         return data
     n, count = len(missing), int(missing.sum())
@@ -495,7 +495,7 @@ def drop_missing_targets(data: Dataset, /, *, named: bool = False) -> Dataset:
     return data.take(np.flatnonzero(~missing), n, _TARGETLESS)
 
 
-def _missing_targets(y: Any) -> np.ndarray | None:
+def missing_targets(y: Any) -> np.ndarray | None:
     """Return which rows (n,) have no target, or None if none can be missing."""
     from pandas import isna
 

@@ -26,7 +26,13 @@ from gpukfl.core._frames import (
 from gpukfl.core._warnings import warn
 from gpukfl.partitioned import is_dask
 from gpukfl.tables._relations import GivenRelations, Relations
-from gpukfl.tables._training import n_rows_of, split_target, weights_on_host
+from gpukfl.tables._training import (
+    missing_targets,
+    n_rows_of,
+    split_target,
+    take_rows,
+    weights_on_host,
+)
 
 _PARTS = (2, 3)  # of a pair, with weights or without
 
@@ -71,9 +77,11 @@ def join_validation(
         if is_dask(one) or isinstance(one, np.memmap) or lies_in_parts(one):
             msg = f"expected {name} in memory where validation is given, got {type(one).__name__}"
             raise TypeError(msg)
-    n, m = n_rows_of(X), n_rows_of(Xv)
+    n = n_rows_of(X)
     _check_counts("y and sample_weight", n, y_values, sample_weight)
-    _check_counts("validation", m, yv, wv)
+    _check_counts("validation", n_rows_of(Xv), yv, wv)
+    Xv, yv, wv = _drop_targetless(Xv, yv, wv)
+    m = n_rows_of(Xv)
     if not m:
         msg = "expected validation with rows, got none"
         raise ValueError(msg)
@@ -122,6 +130,17 @@ def _read_validation(validation: Any, named: Any) -> tuple[Any, Any, Any]:
         f"the target, got {type(validation).__name__}"
     )
     raise TypeError(msg)
+
+
+def _drop_targetless(Xv: Any, yv: Any, wv: Any) -> tuple[Any, Any, Any]:
+    """Drop rows of validation without a target, with a warning."""
+    missing = missing_targets(yv)
+    if missing is None or not missing.any():
+        return Xv, yv, wv
+    count, kept = int(missing.sum()), np.flatnonzero(~missing)
+    warn(f"y of validation is missing in {count} of {len(missing)} rows, which are left out")
+    weights = wv if wv is None or np.ndim(wv) == 0 else take_rows(wv, kept)
+    return take_rows(Xv, kept), take_rows(yv, kept), weights
 
 
 def _check_counts(name: str, n: int, *others: Any) -> None:

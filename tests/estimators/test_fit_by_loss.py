@@ -303,3 +303,20 @@ def test_a_loss_asks_for_a_regression():
     y = np.arange(60) % 4
     model = gpukfl.fit(np.eye(4)[y], y, loss="poisson", members=["linear"], n_folds=2)
     assert model.task == "regression"
+
+
+def test_ends_of_counts_are_no_less_than_none():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(120, 2))
+    y = rng.poisson(np.exp(0.5 * X[:, 0])).astype(float)
+    model = gpukfl.fit(X, y, loss="poisson", members=["linear"], n_folds=3)
+    assert model.predict_interval(X).min() == 0.0
+    assert model.predict_quantiles(X, levels=[0.05, 0.5]).min() == 0.0
+    board = model.leaderboard(X, y).set_index("member")
+    assert board.loc["blend", "d2"] == pytest.approx(model.score(X, y))
+
+
+@pytest.mark.parametrize("text", ["quantile:0", "quantile:1", "tweedie:2", "huber:-1", "poisson:2"])
+def test_parameters_of_losses_have_limits(text):
+    with pytest.raises(ValueError, match="expected"):
+        make_loss(text)

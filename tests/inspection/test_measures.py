@@ -95,3 +95,8 @@ def test_scores_agree_or_differ_by_more_than_their_errors():
     assert "chance explains it" in agreement_text(fit, scored("test", 0.5, 0.095))
     assert "too few rows" in agreement_text(fit, scored("test", 0.5, np.nan))
     assert agreement_text(fit, Scored("test", "rows", (Score("accuracy", 0.5, 0.1),))) == ""
+
+
+def test_one_row_has_no_r2():
+    truth, predicted = regression(1)
+    assert "R²" not in values(measure_regression(truth, predicted))

@@ -133,7 +133,7 @@ def test_ties_of_a_metric_go_to_the_smaller_loss():
 
 def test_a_metric_survives_a_file(tmp_path):
     model = gpukfl.fit(X, Y, members=NAMED, metric="mae", effort="quick", n_folds=3)
-    assert "metric='mae'" in gpukfl._model.call_text(model)
+    assert "metric='mae'" in gpukfl._call.call_text(model)
     model.save(tmp_path / "model.gpukfl")
     loaded = gpukfl.load(tmp_path / "model.gpukfl")
     pd.testing.assert_frame_equal(loaded.leaderboard(), model.leaderboard())

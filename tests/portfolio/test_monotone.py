@@ -82,7 +82,7 @@ def test_held_out_predictions_are_those_of_projected_folds(blend):
 
 
 def test_the_call_names_the_columns(blend):
-    assert "monotone={'age': 1, 'price': -1}" in gpukfl._model.call_text(blend)
+    assert "monotone={'age': 1, 'price': -1}" in gpukfl._call.call_text(blend)
 
 
 def test_onnx_is_refused(blend, tmp_path):
@@ -222,3 +222,16 @@ def test_inference_refits_by_the_names_of_columns():
     model = gpukfl.fit(frame, y, method="hkrr", monotone={"age": 1})
     found = gpukfl.inference.bands(model, frame, y, random_state=0)
     assert "age" in found.summary()
+
+
+def test_integers_of_few_values_and_booleans_may_be_monotone():
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"rooms": rng.integers(1, 5, 120), "old": rng.random(120) < 0.5})
+    frame["town"] = rng.choice(["u", "v"], 120)
+    y = frame["rooms"] - 1.0 * frame["old"] + 0.3 * rng.standard_normal(120)
+    given = {"members": ["linear", "manhattan_laplace"], "n_folds": 2}
+    model = gpukfl.fit(frame, y, monotone={"rooms": 1, "old": -1}, **given)
+    low = frame.assign(rooms=1, old=True)
+    high = frame.assign(rooms=4, old=False)
+    assert (model.predict(high) > model.predict(low)).all()
+    assert model.table.columns[0].kind == "numeric"

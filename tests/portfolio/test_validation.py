@@ -44,7 +44,7 @@ def test_the_score_of_the_blend_is_that_of_validation():
     board = model.leaderboard().set_index("member")
     own = r2_score(Y[M:], model.predict(X[M:]))
     assert board.loc["blend", "score"] == pytest.approx(own)
-    assert "validation=validation" in gpukfl._model.call_text(model)
+    assert "validation=validation" in gpukfl._call.call_text(model)
     (low, high), truth = model.predict_interval(X[M:], 0.8).T, Y[M:]
     assert np.mean((low <= truth) & (truth <= high)) > 0.6
 
@@ -149,3 +149,11 @@ def test_validation_takes_the_place_of_folds_of_a_blend():
     dask = pytest.importorskip("dask.dataframe")
     with pytest.raises(TypeError, match="in memory"):
         gpukfl.fit(dask.from_pandas(frame, npartitions=2), "y", validation=frame)
+
+
+def test_missing_targets_of_validation_are_counted_by_themselves():
+    y = Y[M:].copy()
+    y[:2] = np.nan
+    with pytest.warns(UserWarning, match=f"y of validation is missing in 2 of {len(y)} rows"):
+        model = gpukfl.fit(X[:M], Y[:M], validation=(X[M:], y), members=["linear"])
+    assert len(model.estimator.out_of_fold_.truth) == len(y) - 2

@@ -1,0 +1,53 @@
+"""The line of Python that fits a model again."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+from gpukfl._registry import METHODS
+from gpukfl.core._source import import_lines
+
+if TYPE_CHECKING:
+    pass
+
+_WIDE = 88  # letters of a line
+_DEFAULTS = {"backend": "auto", "scaling": "auto", "impute": "median"}  # of `gpukfl.fit`
+_BESIDE = {"random_state", "max_time", "columns", "impute"}  # said of the model itself
+
+
+def call_text(model: Any, /) -> str:
+    """Return the call of `gpukfl.fit` that a model came from, with what is not the default.
+
+    It always names the method, the task and the seed.
+    """
+    given = {"method": model.method, "task": model.task} | _given_options(model)
+    given["random_state"] = model.estimator.random_state
+    beside = {"max_time": None, "columns": None, "impute": "median"}
+    for name, default in beside.items():
+        value = getattr(model, name)
+        value = getattr(model.estimator, name, None) if value == default else value
+        if value not in (None, default):
+            given[name] = dict(value) if name == "columns" else value
+    weights = ["sample_weight=sample_weight"] if model.weighted else []
+    weights += [f"{name}={words}" for name, words in model.related.items()]
+    arguments = ["X", "y", *weights, *(f"{name}={value!r}" for name, value in given.items())]
+    line, needed = f"model = gpukfl.fit({', '.join(arguments)})", import_lines(given.values())
+    if len(line) <= _WIDE:
+        return needed + line
+    return f"{needed}model = gpukfl.fit(\n" + "".join(f"    {one},\n" for one in arguments) + ")"
+
+
+def _given_options(model: Any) -> dict[str, Any]:
+    """Return the parameters of the estimator that the user chose."""
+    kind, row = type(model.estimator), METHODS[model.method]
+    defaults = {
+        name: one.default for name, one in inspect.signature(kind.__init__).parameters.items()
+    } | _DEFAULTS
+    defaults["ridge"] = "tune" if row.penalised else "auto"
+    params = model.estimator.get_params(deep=False)
+    return {
+        name: value
+        for name, value in params.items()
+        if name not in _BESIDE and repr(value) != repr(defaults[name])
+    }
