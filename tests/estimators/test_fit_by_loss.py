@@ -253,7 +253,7 @@ def test_a_text_is_a_loss_with_its_parameter(text, loss):
         ("quantile", 1.0, "expected a level"),
         ("quantile:1.5", 1.0, "level"),
         ("quantile:a", 1.0, "quantile:0.9"),
-        ("poisson:2", 1.0, "quantile:0.9"),
+        ("poisson:2", 1.0, "without a number"),
         ("tweedie:2", 1.0, "between 1 and 2"),
         ("huber:-1", 1.0, "delta"),
         ("poisson", -1.0, "targets of at least 0"),
