@@ -22,6 +22,7 @@ from gpukfl.core._array import (
     sample_norm,
     sample_sums,
     to_host,
+    unique_rows,
 )
 
 
@@ -107,3 +108,11 @@ def test_sums_in_two_steps_are_the_sums(on, rng, monkeypatch, n):
     for given in (x, x[:, 0]):
         actual = sample_sums(on.put(given))
         on.assert_close(actual, np.sum(given, axis=0), ulps=1, dtype="float64", scale=n)
+
+
+@pytest.mark.parametrize("shape", [(0, 2), (1, 3), (5, 0), (60, 1), (60, 3)])
+def test_different_rows_are_those_of_numpy(rng, shape):
+    rows = rng.integers(-2, 2, shape) * 0.5
+    actual, which = unique_rows(rows)
+    np.testing.assert_array_equal(actual[which], rows)
+    np.testing.assert_array_equal(actual, np.unique(rows, axis=0))

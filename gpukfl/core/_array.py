@@ -242,6 +242,21 @@ def sample_norm(u: Array, /) -> Array:
     return array_namespace(u).sqrt(sample_dot(u, u))
 
 
+def unique_rows(host: np.ndarray, /) -> tuple[np.ndarray, np.ndarray]:
+    """Return the different rows (m, d) of (n, d), in order, and which one each row is (n,).
+
+    By sorts of plain columns: NumPy compares whole rows as records, and tells of a Ctrl-C there as
+    of records that do not compare. Every NaN differs. O(d n log n).
+    """
+    order = np.lexsort(host.T[::-1]) if host.shape[1] else np.arange(len(host))
+    ordered = host[order]
+    is_new = np.ones(len(host), dtype=bool)
+    is_new[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
+    which = np.empty(len(host), dtype=np.int64)
+    which[order] = np.cumsum(is_new) - 1
+    return ordered[is_new], which
+
+
 def concat_rows(parts: list[Array], /) -> Array:
     """Concatenate the rows of all parts; return a single part itself."""
     return parts[0] if len(parts) == 1 else array_namespace(*parts).concat(parts, axis=0)

@@ -24,6 +24,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import has_fit_parameter
 
+from gpukfl.core._array import unique_rows
 from gpukfl.core._checks import check_kind, check_number
 from gpukfl.core._warnings import collect_warnings
 from gpukfl.estimators import KernelRidgeClassifier, KernelRidgeRegressor
@@ -91,8 +92,7 @@ class Imputer:
     def levels(self, values: np.ndarray, /) -> np.ndarray | None:
         """Return the level (n,) of each row of values (n, g), or None if there are many."""
         codes = [np.unique(column, return_inverse=True)[1].ravel() for column in values.T]
-        _, level = np.unique(np.stack(codes, axis=1), axis=0, return_inverse=True)
-        level = level.ravel()
+        _, level = unique_rows(np.stack(codes, axis=1))
         return level if level.max() < min(self.max_levels, max(len(values) // _EACH, 1)) else None
 
     def means(

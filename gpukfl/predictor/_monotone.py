@@ -38,6 +38,7 @@ from gpukfl.core._array import (
     double_reference,
     index_like,
     to_host,
+    unique_rows,
 )
 
 AtKnots = Callable[[np.ndarray], np.ndarray]
@@ -178,7 +179,7 @@ class Monotone:
         if not gaps.any():
             yield self.columns if len(host) else (), np.arange(len(host))
             return
-        for pattern in np.unique(gaps, axis=0):
+        for pattern in unique_rows(gaps)[0]:
             known = tuple(itertools.compress(self.columns, ~pattern))
             yield known, np.flatnonzero((gaps == pattern).all(axis=1))
 

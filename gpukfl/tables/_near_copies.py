@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gpukfl.core._array import is_array, lies_in_parts, take_rows, to_host
+from gpukfl.core._array import is_array, lies_in_parts, take_rows, to_host, unique_rows
 from gpukfl.core._frames import as_frame, is_frame
 from gpukfl.core._warnings import warn
 
@@ -42,9 +42,9 @@ def has_near_copies(X: Any, /) -> bool:
     rows = _look_at_rows(X)
     if rows is None:
         return False
-    rows = np.unique(rows, axis=0)
+    rows, _ = unique_rows(rows)
     several = np.array([len(np.unique(column)) > _VALUES for column in rows.T], dtype=bool)
-    rows = np.unique(rows[:, several], axis=0) if several.any() else rows[:0]
+    rows = unique_rows(rows[:, several])[0] if several.any() else rows[:0]
     n = len(rows)
     if n < _FEWEST:
         return False

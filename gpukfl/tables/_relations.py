@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpukfl.core._array import is_array, to_host
+from gpukfl.core._array import is_array, to_host, unique_rows
 from gpukfl.core._checks import check_number, suggest
 from gpukfl.core._frames import (
     as_frame,
@@ -224,7 +224,7 @@ class Relations:
         """Codes (n, k) that are equal for rows that hang together in the same way."""
         parts = [one for one in (self.groups, self.times) if one is not None]
         if self.sides is not None:
-            parts.append(np.unique(self.sides, axis=0, return_inverse=True)[1].reshape(-1))
+            parts.append(unique_rows(self.sides)[1])
         return np.column_stack(parts).astype(np.float64)
 
     @property

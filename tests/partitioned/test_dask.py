@@ -56,6 +56,18 @@ def cluster():
 
 
 @pytest.fixture
+def mortal():
+    """A client of a cluster of its own, with two workers, one of which will be killed."""
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=50
+        ) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+    ):
+        yield client
+
+
+@pytest.fixture
 def client(cluster):
     """A client that fits must be told of."""
     with distributed.Client(cluster, set_as_default=False) as client:
@@ -119,29 +131,26 @@ def test_the_same_bits_for_any_number_of_workers(cluster, client, data, lazy, ex
 
 
 @pytest.mark.slow
-def test_a_worker_that_is_killed_changes_nothing(cluster, client, data, lazy):
-    scaled(cluster, client, 2)
-    victims = list(client.run(os.getpid).values())
+def test_a_worker_that_is_killed_changes_nothing(mortal, data, lazy):
+    victims = list(mortal.run(os.getpid).values())
 
     def kill():
         os.kill(victims[0], signal.SIGKILL)
 
     timer = threading.Timer(0.4, kill)
     timer.start()
-    found = model(client, steps=3).fit(*lazy)
+    found = model(mortal, steps=3).fit(*lazy)
     timer.join()
     expected = model(steps=3).fit(*lazy)
     np.testing.assert_array_equal(found.predict(data[0]), expected.predict(data[0]))
-    wait_for_workers(client, 2)
 
 
 @pytest.mark.slow  # each new worker takes seconds to import what it needs
 @pytest.mark.parametrize("is_known", [True, False])
 def test_a_worker_that_is_lost_late_changes_nothing(
-    cluster, client, data, lazy, expected, monkeypatch, is_known
+    mortal, data, lazy, expected, monkeypatch, is_known
 ):
     """Dask ends calls to an actor whose loss it knows, and does not answer all others."""
-    scaled(cluster, client, 2)
     run, calls, address = Partitioning._pass, [], []
 
     def watched(self, *args):
@@ -149,17 +158,16 @@ def test_a_worker_that_is_lost_late_changes_nothing(
         if len(calls) == 60:
             held = self.holders._held[0]
             address.append(held.address)
-            os.kill(client.run(os.getpid, workers=address)[held.address], signal.SIGKILL)
+            os.kill(mortal.run(os.getpid, workers=address)[held.address], signal.SIGKILL)
             while is_known and held._future.status == "finished":
                 time.sleep(0.01)
         return run(self, *args)
 
     monkeypatch.setattr(Partitioning, "_pass", watched)
-    found = model(client).fit(*lazy)
+    found = model(mortal).fit(*lazy)
     monkeypatch.undo()
     assert address
     np.testing.assert_array_equal(found.predict(data[0]), expected)
-    wait_for_workers(client, 2)
 
 
 def test_a_cluster_without_workers_is_an_error_once_and_later(data, monkeypatch):
@@ -201,15 +209,13 @@ def fatal_once(block, mark, here):
 
 @pytest.mark.slow
 def test_a_worker_that_dies_while_rows_are_loaded_changes_nothing(
-    cluster, client, data, lazy, expected, tmp_path
+    mortal, data, lazy, expected, tmp_path
 ):
-    scaled(cluster, client, 2)
     mark, meta = tmp_path / "mark", np.empty((0, 0))
     X = lazy[0].map_blocks(fatal_once, mark, os.getpid(), dtype=float, meta=meta)
-    found = model(client).fit(X, lazy[1])
+    found = model(mortal).fit(X, lazy[1])
     assert mark.exists()
     np.testing.assert_array_equal(found.predict(data[0]), expected)
-    wait_for_workers(client, 2)
 
 
 @pytest.mark.slow
