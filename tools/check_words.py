@@ -21,6 +21,7 @@ PAGES = (
     "docs/index.md",
     "docs/quickstart.md",
     "docs/guide/*.md",
+    "docs/methods/bkernn.md",
     "docs/methods/kernel_ridge.md",
     "docs/methods/portfolio.md",
     "docs/benchmarks/index.md",
