@@ -24,6 +24,7 @@ PAGES = (
     "docs/methods/bkernn.md",
     "docs/methods/kernel_ridge.md",
     "docs/methods/portfolio.md",
+    "docs/methods/regfeal.md",
     "docs/benchmarks/index.md",
 )
 LONGEST = 25  # words of a sentence
