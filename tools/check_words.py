@@ -25,6 +25,7 @@ PAGES = (
     "docs/methods/kernel_ridge.md",
     "docs/methods/portfolio.md",
     "docs/methods/regfeal.md",
+    "docs/methods/rkhs_weighting.md",
     "docs/benchmarks/index.md",
 )
 LONGEST = 25  # words of a sentence
