@@ -91,6 +91,8 @@ ALLOWED = {
     "methods/_selection_objective.py": {"numpy"},
     # Orders and subsets of players, and what they are paid, are host arrays
     "methods/_shapley.py": {"numpy"},
+    # Nodes of a quadrature, and tables of shares, are host numbers
+    "methods/_closed_shapley.py": {"numpy"},
     "solvers/_projected_gradient.py": {"numpy"},
     # Noise is drawn, ranks and their correlation are taken, on the host
     "knockoffs/_samplers.py": {"numpy", "scipy.special.ndtri", "scipy.stats.rankdata"},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from numbers import Integral
@@ -32,6 +32,7 @@ from gpukfl.estimators._dask import is_dask
 from gpukfl.estimators._progress import show_progress
 from gpukfl.estimators._run import current_report
 from gpukfl.estimators._validation import validate_samples
+from gpukfl.inference._closed_parts import ClosedPart, find_closed_part
 from gpukfl.inspection import Explanation, Waterfall
 from gpukfl.inspection._style import shorten_text
 from gpukfl.methods import (
@@ -54,6 +55,7 @@ _FEWEST, _MOST = 8, 64  # walks for each row, by default
 _AT_ONCE = 2**15  # evaluations between two looks at the clock
 _SUBSETS = 5  # players of which all subsets are taken
 _CHUNK = 2**20  # contributions that are computed at once
+_CLOSED = 2**23  # those by closed forms
 _DRAWN = 1_000  # rows among which background rows are chosen
 _PREDICTED, _FARTHEST = 0.3, 3.0  # weight of predictions, and limit of deviations
 _BACKGROUND = 32  # rows
@@ -61,6 +63,8 @@ _SHOWN, _SHOWN_WALKS, _FEWEST_SHOWN = 10_000, 32, 4  # evaluations and walks of 
 _CANDIDATES = 500  # rows among which a report chooses
 _LEAST = np.finfo(np.float64).tiny
 _LONGEST_TEXT = 60  # letters of a text that are shown
+
+Evaluate = Callable[[Array], np.ndarray]  # rows (m, d) in codes -> host values (m, t)
 
 # ------------------------------------------------------------------------------- functions
 
@@ -118,6 +122,11 @@ class RowFunction:
         if is_classifier(self.estimator):
             return self.output.replace("_", " ")
         return str(self.model.target_name)
+
+    @cached_property
+    def closed(self) -> ClosedPart | None:
+        """What of it has contributions in closed form."""
+        return find_closed_part(self.model, self.n_folds)
 
     def rows(self, X: Any, /) -> Array:
         """Validate rows as `predict` does, and return them as codes."""
@@ -387,11 +396,45 @@ def make_plan(n: int, p: int, n_background: int, n_walks: int | str, /) -> Plan:
     return Plan(every, taken, cost)
 
 
+@dataclass(frozen=True, eq=False)
+class Values:
+    """A function at the rows that are explained and at the background.
+
+    Attributes
+    ----------
+    evaluate : callable
+        Return host values (m, t) at rows (m, d).
+    rows : array, shape (n, d)
+        In codes.
+    at_rows : host array, shape (n, t)
+        Values there.
+    background : Background
+        With values there.
+    """
+
+    evaluate: Evaluate
+    rows: Array
+    at_rows: np.ndarray
+    background: Background
+
+    def estimate(self) -> ShapleyEstimate:
+        """Return an estimate that has taken no background row."""
+        values = self.background.values
+        return ShapleyEstimate(values.mean(axis=0), len(values))
+
+    def split(self, closed: ClosedPart, /) -> tuple[Values, Values]:
+        """Return the values of the closed part, and what is left of the function."""
+        rest = closed.remainder(self.rows), closed.remainder(self.background.rows)
+        own = replace(self.background, values=self.background.values - rest[1])
+        left = replace(self.background, values=rest[1])
+        return (
+            replace(self, at_rows=self.at_rows - rest[0], background=own),
+            Values(closed.remainder, self.rows, rest[0], left),
+        )
+
+
 def _contributions(
-    function: RowFunction,
-    rows: Array,
-    values: np.ndarray,
-    background: Background,
+    f: Values,
     players: np.ndarray,
     plan: Plan,
     rng: np.random.RandomState,
@@ -401,13 +444,14 @@ def _contributions(
     """Yield contributions (n, G, R, p, t) for some background rows after others, and f (G, t)."""
     p = int(players.max()) + 1
     for some, pairs in plan.blocks(one_by_one=one_by_one):
-        others, at = take_rows(background.rows, some), background.values[some]
+        others, at = take_rows(f.background.rows, some), f.background.values[some]
         orders = np.stack([draw_orders(p, pairs, rng) for _ in some]) if pairs else None
         step = max(1, _CHUNK // (2 * max(pairs, 1) * p * len(some)))
         parts = []
-        for first in range(0, len(values), step):
-            chunk = slice(first, min(first + step, len(values)))
-            games = ShapleyGames(function, rows[chunk, :], others, values[chunk], at, players)
+        for first in range(0, len(f.at_rows), step):
+            chunk = slice(first, min(first + step, len(f.at_rows)))
+            rows = f.rows[chunk, :]
+            games = ShapleyGames(f.evaluate, rows, others, f.at_rows[chunk], at, players)
             parts.append(_play(games, orders))
         yield np.concatenate(parts), at
 
@@ -437,36 +481,79 @@ class Clock:
         return self.max_time is not None and now + self.longest > self.max_time
 
 
+def _closed_contributions(
+    closed: ClosedPart, part: Values, owner: np.ndarray, p: int, step: int
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield contributions (n, G, 1, p, t) by closed form for background rows, and f (G, t)."""
+    for start in range(0, len(part.background.values), step):
+        some = np.arange(start, min(start + step, len(part.background.values)))
+        others = take_rows(part.background.rows, some)
+        found = closed.contributions(part.rows, others, owner, p)
+        yield found[:, :, None], part.background.values[some]
+
+
 def _estimate(
     blocks: Iterator[tuple[np.ndarray, np.ndarray]],
     found: ShapleyEstimate,
-    plan: Plan,
     clock: Clock,
-) -> None:
-    """Add blocks to an estimate until time is over or the user stops it."""
-    report, why = current_report(), ""
+    *,
+    exact: bool,
+) -> str:
+    """Add blocks to an estimate until time is over or the user stops it; return why it ended."""
+    report = current_report()
     try:
         with restore_interruptions():
             for block in blocks:
-                found.add(*block, exact=not plan.pairs)
+                found.add(*block, exact=exact)
                 report(
-                    f"explained by {found.count} of {plan.n_background} background rows",
+                    f"explained by {found.count} of {found.n_background} background rows",
                     found.count,
                     History(),
                 )
-                if found.count < plan.n_background and clock.is_over():
-                    why = "max_time is over"
-                    break
+                if found.count < found.n_background and clock.is_over():
+                    return "max_time is over"
     except KeyboardInterrupt:
         if not found.count:
             raise
-        why = "interrupted"
-    if why:
-        msg = (
-            f"explain: {why} after {found.count} of {plan.n_background} background rows: "
-            "standard_error says what contributions are off by"
-        )
-        warn(msg, ConvergenceWarning)
+        return "interrupted"
+    return ""
+
+
+@dataclass(frozen=True)
+class Estimates:
+    """Contributions to the parts of a function, which add up.
+
+    Attributes
+    ----------
+    parts : tuple of (ShapleyEstimate, host array of shape (n, t))
+        With the values of each part at the rows.
+    """
+
+    parts: tuple[tuple[ShapleyEstimate, np.ndarray], ...]
+
+    def contributions(self) -> np.ndarray:
+        """Return the sums (n, p, t)."""
+        return np.sum([one.contributions(values) for one, values in self.parts], axis=0)
+
+    def standard_errors(self) -> np.ndarray:
+        """Return the errors (n, p, t) of the sums, as of independent parts."""
+        squares = [one.standard_errors() ** 2 for one, _ in self.parts]
+        return np.asarray(np.sqrt(np.sum(squares, axis=0)))
+
+    @property
+    def baseline(self) -> np.ndarray:
+        """The means (t,) over the background."""
+        return np.sum([one.baseline for one, _ in self.parts], axis=0)
+
+    @property
+    def n_background(self) -> int:
+        """How many background rows there are."""
+        return self.parts[0][0].n_background
+
+    @property
+    def count(self) -> int:
+        """How many background rows all parts have taken."""
+        return min(one.count for one, _ in self.parts)
 
 
 def explain(
@@ -532,13 +619,36 @@ def explain_rows(
     names, owner = players
     used, of_column = np.unique(owner[function.sources], return_inverse=True)
     others = asarray_like(to_host(background.rows), rows)
-    known, values = Background(others, background.values), function(rows)
-    plan = make_plan(len(values), len(used), len(known.values), n_walks)
-    found = ShapleyEstimate(known.values.mean(axis=0), len(known.values))
-    limited = clock.max_time is not None
-    blocks = _contributions(function, rows, values, known, of_column, plan, rng, one_by_one=limited)
-    _estimate(blocks, found, plan, clock)
-    return _make_explanation(function, rows, values, found, names, used, owner)
+    values = function(rows)
+    whole = Values(function, rows, values, Background(others, background.values))
+    limited, parts, why = clock.max_time is not None, list[tuple[ShapleyEstimate, np.ndarray]](), ""
+    count = len(background.values)
+    plan = make_plan(len(values), len(used), count, n_walks)
+    affordable = plan.pairs and plan.n_background == count
+    closed = function.closed if affordable else None
+    if closed is not None:
+        part, whole = whole.split(closed)
+        place = np.minimum(np.searchsorted(used, owner), len(used) - 1)
+        step = 1 if limited else max(1, _CLOSED // (part.at_rows.size * len(used)))
+        found = part.estimate()
+        blocks = _closed_contributions(closed, part, place, len(used), step)
+        why = _estimate(blocks, found, clock, exact=True)
+        parts.append((found, part.at_rows))
+        if closed.is_nearly_whole and isinstance(n_walks, str):
+            plan = make_plan(len(values), len(used), count, _FEWEST)
+    if closed is None or not closed.is_whole:
+        found = whole.estimate()
+        blocks = _contributions(whole, of_column, plan, rng, one_by_one=limited)
+        why = _estimate(blocks, found, clock, exact=not plan.pairs) or why
+        parts.append((found, whole.at_rows))
+    estimates = Estimates(tuple(parts))
+    if why:
+        msg = (
+            f"explain: {why} after {estimates.count} of {estimates.n_background} background rows: "
+            "standard_error says what contributions are off by"
+        )
+        warn(msg, ConvergenceWarning)
+    return _make_explanation(function, rows, values, estimates, names, used, owner)
 
 
 def explained_panels(model: Any, given: Any, fitted_to: Any, /) -> list[Waterfall]:
@@ -601,7 +711,7 @@ def _make_explanation(
     function: RowFunction,
     rows: Array,
     values: np.ndarray,
-    found: ShapleyEstimate,
+    found: Estimates,
     names: tuple[str, ...],
     used: np.ndarray,
     owner: np.ndarray,
@@ -609,7 +719,7 @@ def _make_explanation(
     """Return the result, with what is remembered of rows of the fit in equal parts."""
     n, t = len(values), len(function.outputs)
     memory = function.memory(rows, values[:, :t])
-    parts, errors = found.contributions(values), found.standard_errors()
+    parts, errors = found.contributions(), found.standard_errors()
     if len(used):
         parts[:, :, :t] += memory[:, None, :] / len(used)
     by_fold = parts[:, :, t:].reshape(n, len(used), -1, t)

@@ -21,6 +21,7 @@ class Kernel(ABC):
 
     norm: str | float = "euclidean"  # in which a typical distance is measured
     bounded: bool = True  # whether k(x, x) has a bound
+    factorises: bool = False  # whether values are products of those at single columns
     __array_ufunc__ = None  # NumPy's numbers and arrays leave products to the kernel
 
     def __call__(self, X: Array, Z: Array, /) -> Array:

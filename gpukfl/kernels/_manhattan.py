@@ -67,6 +67,8 @@ class Manhattan(LengthscaleKernel):
 class ManhattanLaplace(Manhattan):
     r""":math:`k = e^{-u}`, a product of one-dimensional Laplace kernels."""
 
+    factorises = True
+
     def profile(self, u: Array, /) -> Array:
         """Value at scaled distances `u`."""
         return decay(u)

@@ -46,6 +46,11 @@ class PowerExponential(LengthscaleKernel):
         return "euclidean" if self.order == 2 else self.order
 
     @property
+    def factorises(self) -> bool:  # type: ignore[override]
+        """Whether the exponent is the order: then differences of columns add up."""
+        return self.exponent == self.order
+
+    @property
     def power(self) -> float:
         """The power of the differences that `profile` sums: the order."""
         return self.order

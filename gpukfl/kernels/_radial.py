@@ -106,7 +106,9 @@ class Radial(LengthscaleKernel):
 
 @dataclass(frozen=True)
 class Gaussian(Radial):
-    r""":math:`k = e^{-s/2}`."""
+    r""":math:`k = e^{-s/2}`, a product of one-dimensional Gaussians."""
+
+    factorises = True
 
     def profile(self, s: Array, /) -> Array:
         """Value at scaled squared distances `s`."""

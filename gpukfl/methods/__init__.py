@@ -23,6 +23,11 @@ from gpukfl.methods._all_rows import (
 )
 from gpukfl.methods._bkernn import BKerNNFit, ShapeFunctions, fit_bkernn
 from gpukfl.methods._centers import SELECTIONS, choose_centers, leverage_scores
+from gpukfl.methods._closed_shapley import (
+    leaf_shares,
+    linear_contributions,
+    product_contributions,
+)
 from gpukfl.methods._conformal import (
     Jackknife,
     can_cover,
@@ -276,10 +281,12 @@ __all__ = [
     "hierarchical_effect_sizes",
     "largest_sparsity",
     "last_accepted",
+    "leaf_shares",
     "least_squares",
     "leave_one_out_lengthscale",
     "leave_one_out_path",
     "leverage_scores",
+    "linear_contributions",
     "linear_weights",
     "lowest_nearby",
     "main_effect_size",
@@ -291,6 +298,7 @@ __all__ = [
     "permutation_threshold",
     "principal_gradients",
     "prior_means",
+    "product_contributions",
     "product_terms",
     "pruning_candidates",
     "pruning_penalty",

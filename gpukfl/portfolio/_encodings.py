@@ -20,6 +20,7 @@ from gpukfl.tables._seen import (
     CODES,
     LEVELS,
     are_levels,
+    columns_with_gaps,
     level_outputs,
     some_levels,
     with_gaps,
@@ -116,6 +117,18 @@ class Encodings:
     def outputs(self, view: str, /) -> list[tuple[str, int]]:
         """Return the names of the encoded columns of the first fold, with their source columns."""
         return level_outputs(self.by_fold[0], self.some if view == LEVELS else ())
+
+    def sources(self, view: str, /) -> np.ndarray | None:
+        """Return the source column of each column of a view; None if some are made of several."""
+        first = self.by_fold[0]
+        if any(one.imputations for one in self.by_fold):
+            return None
+        if view != CODES:
+            return np.array([source for _, source in self.outputs(view)])
+        kept, statistics = columns_with_gaps(first)
+        return np.array(
+            [first.coded[j].source for j in kept] + [first.sources[k] for k in statistics]
+        )
 
     def finite(self, codes: np.ndarray, /) -> np.ndarray:
         """Rows (m, d) without missing values, made without the targets."""

@@ -21,7 +21,7 @@ from gpukfl.core._array import (
     to_host,
 )
 from gpukfl.linalg import each_block
-from gpukfl.predictor._blending import Blending, stacked_residuals
+from gpukfl.predictor._blending import Blending, stacked_residuals, weigh_predictions
 from gpukfl.predictor._predictor import Predictor, Put
 from gpukfl.predictor._seen_rows import SeenRows
 from gpukfl.predictor._stacks import Alone, Stack, stack_models
@@ -82,7 +82,9 @@ class Blend:
 
     def __call__(self, X: Array, /) -> Array:
         """Values (n, t), or probabilities, at all rows at once."""
-        found = self._move_seen(X, self._total(self._member_outputs(X), self._shares))
+        found = self._move_seen(
+            X, self._total(self.blending.clip(self._member_outputs(X)), self._shares)
+        )
         return array_namespace(X).astype(found, X.dtype, copy=False)
 
     def evaluate_in_blocks(self, X: Array, /) -> Array:
@@ -102,6 +104,38 @@ class Blend:
         """Blends (n, t) of each fold's models, and of all of them, in float64."""
         folds = [self._shares_of_fold(k) for k in range(self.n_folds)]
         return self._blend_in_blocks(X, [*folds, self._shares])
+
+    def model_weights(self, n_folds: int, /) -> np.ndarray:
+        """Return the weights (1 + K, m) of models in the sums of the blend and of K folds' models.
+
+        Models are numbered member by member.
+        """
+        folds = [self._shares_of_fold(k) for k in range(n_folds)]
+        weights = np.stack([self._weights @ shares for shares in (self._shares, *folds)])
+        found = np.empty_like(weights)
+        found[:, self._stacks_and_order[1]] = weights
+        return found
+
+    def remainders(self, X: Array, taken: np.ndarray, n_folds: int, /) -> list[Array]:
+        """Return what the blend, and that of each fold, are beside sums of some of their models.
+
+        Parameters
+        ----------
+        X : array, shape (n, d)
+            Rows.
+        taken : host array of bool, shape (m,)
+            The models whose weighted values are subtracted, as they are without limits.
+        n_folds : int
+            K.
+
+        Returns
+        -------
+        list of arrays, shapes (n, t)
+            1 + K of them, in float64.
+        """
+        folds = [self._shares_of_fold(k) for k in range(n_folds)]
+        taken = taken[self._stacks_and_order[1]]
+        return self._blend_in_blocks(X, [self._shares, *folds], taken)
 
     def prepare(self) -> None:
         """Stack the models."""
@@ -201,7 +235,7 @@ class Blend:
     def _member_outputs(
         self, X: Array, known: dict[int, Array] | None = None, rows: Any = None
     ) -> Array:
-        """Predictions (m, n, t) within their bounds, of which some may be known at all rows."""
+        """Predictions (m, n, t), of which some may be known at all rows."""
         view, parts = View(self._views, X), list[Array]()
         for k, stack in enumerate(self._stacks):
             if known is not None and k in known:
@@ -209,15 +243,25 @@ class Blend:
                 continue
             found = stack(view.to_place(stack.reference))
             parts.append(found if self.recorded else asarray_like_double(found, X))
-        return self.blending.clip(concat_rows(parts))
+        return concat_rows(parts)
 
-    def _blend_in_blocks(self, X: Array, all_shares: Sequence[np.ndarray]) -> list[Array]:
-        """Blends (n, t) by several shares of the models."""
+    def _blend_in_blocks(
+        self, X: Array, all_shares: Sequence[np.ndarray], taken: np.ndarray | None = None
+    ) -> list[Array]:
+        """Blends (n, t) by several shares of the models, less sums of those that are `taken`."""
         known, parts = self._foreign(X), list[list[Array]]()
 
         def compute(start: int, stop: int) -> list[Array]:
             found = self._member_outputs(X[start:stop, :], known, slice(start, stop))
-            return [self._total(found, shares) for shares in all_shares]
+            clipped = self.blending.clip(found)
+            totals = [self._total(clipped, shares) for shares in all_shares]
+            if taken is None:
+                return totals
+            sums = [self._weights @ (shares * taken) for shares in all_shares]
+            return [
+                total - weigh_predictions(weights, found)
+                for total, weights in zip(totals, sums, strict=True)
+            ]
 
         def take(_start: int, _stop: int, part: list[Array]) -> None:
             parts.append(part)

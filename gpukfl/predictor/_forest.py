@@ -233,12 +233,23 @@ class Forest(AtOnce):
 
     def _left_of_levels(self, codes: np.ndarray, at: Any, left: Any) -> np.ndarray:
         """Return which rows go left at nodes (n, T), also by subsets of levels."""
-        order = self._walk.order
-        feature, _, _, missing_left, subset = self.nodes[order[at]].transpose(2, 0, 1)
+        return self._left_by_codes(self.nodes[self._walk.order[at]], codes, left)
+
+    def _left_by_codes(self, nodes: np.ndarray, codes: np.ndarray, left: Any) -> np.ndarray:
+        """Return which rows go left at nodes (n, k, 5), or (1, k, 5) of all rows."""
+        feature, _, _, missing_left, subset = nodes.transpose(2, 0, 1)
         code = np.take_along_axis(codes, np.maximum(feature, 0), axis=1)
         bits = self.subsets[np.maximum(subset, 0), np.maximum(code, 0) >> 5]
         inside = (bits >> (np.maximum(code, 0) & 31).astype(np.uint32)) & 1
         return np.where(subset >= 0, np.where(code < 0, missing_left, inside), left).astype(bool)
+
+    def goes_left(self, X: np.ndarray, /) -> np.ndarray:
+        """Return whether rows (n, d) would go left at each node: host bool (n, m)."""
+        feature, _, _, missing_left, _ = self.nodes.T
+        x = X[:, np.maximum(feature, 0)]
+        left = np.where(np.isnan(x), missing_left == 1, x <= self.numbers)
+        codes = self._codes(X)
+        return left if codes is None else self._left_by_codes(self.nodes[None], codes, left)
 
     @cached_property
     def _walk(self) -> Walk:

@@ -48,8 +48,11 @@ def blend():
 
 @pytest.fixture(scope="module")
 def wide():
+    """A model without a closed form."""
     y = WIDE[:, 0] * WIDE[:, 1] + WIDE[:, 2] - np.abs(WIDE[:, 3])
-    return KernelRidgeRegressor(ridge=0.01, lengthscale=4.0, random_state=0).fit(WIDE, y)
+    return KernelRidgeRegressor("matern52", ridge=0.01, lengthscale=4.0, random_state=0).fit(
+        WIDE, y
+    )
 
 
 @pytest.fixture(scope="module")
