@@ -22,6 +22,7 @@ PAGES = (
     "docs/quickstart.md",
     "docs/guide/*.md",
     "docs/methods/bkernn.md",
+    "docs/methods/hkrr.md",
     "docs/methods/kernel_ridge.md",
     "docs/methods/portfolio.md",
     "docs/methods/regfeal.md",
