@@ -27,6 +27,7 @@ PAGES = (
     "docs/methods/portfolio.md",
     "docs/methods/regfeal.md",
     "docs/methods/rkhs_weighting.md",
+    "docs/methods/selection.md",
     "docs/benchmarks/index.md",
 )
 LONGEST = 25  # words of a sentence
