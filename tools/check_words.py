@@ -29,6 +29,7 @@ PAGES = (
     "docs/methods/rkhs_weighting.md",
     "docs/methods/selection.md",
     "docs/benchmarks/index.md",
+    "docs/benchmarks/protocol.md",
 )
 LONGEST = 25  # words of a sentence
 README_WORDS = 700
