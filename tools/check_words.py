@@ -23,6 +23,7 @@ PAGES = (
     "docs/guide/*.md",
     "docs/methods/bkernn.md",
     "docs/methods/hkrr.md",
+    "docs/methods/inference.md",
     "docs/methods/kernel_ridge.md",
     "docs/methods/portfolio.md",
     "docs/methods/regfeal.md",
