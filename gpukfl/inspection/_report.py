@@ -93,7 +93,9 @@ def leaderboard_html(d: Description, pictures: str, /) -> str:
 
 def _member_html(trial: Mapping[str, Any]) -> str:
     note = f'<br><small class="note" dir="auto">{escape_html(trial["note"])}</small>'
-    return name_html(trial["member"]) + (note if trial["note"] else "")
+    name, model = trial["member"], trial.get("model", trial["member"])
+    short = f" <code>{escape_html(name)}</code>" if model != name and not trial["chosen"] else ""
+    return name_html(model) + short + (note if trial["note"] else "")
 
 
 def _share_html(weight: float) -> str:

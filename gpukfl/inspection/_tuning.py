@@ -254,6 +254,7 @@ class Ridges(Panel):
 
 BLEND = "blend"  # the name that it has among its members
 _NAMED = 5  # members that words name
+_LABEL = 36  # letters of what a member is
 
 
 @dataclass(frozen=True, eq=False)
@@ -270,6 +271,8 @@ class Leaderboard(Panel):
         In the blend; that of the blend itself is 1.
     score : str
         What the score is.
+    models : tuple of str, optional
+        What the members are in words, which the picture writes; their names by default.
     """
 
     name: ClassVar[str] = "leaderboard"
@@ -278,6 +281,7 @@ class Leaderboard(Panel):
     errors: np.ndarray
     weights: np.ndarray
     score: str = "R²"
+    models: tuple[str, ...] = ()
 
     @property
     def empty(self) -> str:
@@ -287,8 +291,8 @@ class Leaderboard(Panel):
     @property
     def words(self) -> str:
         """Return the best scores in words."""
-        known = list(zip(self.members, self.scores, strict=True))[:_NAMED]
-        return f"held-out {self.score}: " + ", ".join(f"{name} {one:.3f}" for name, one in known)
+        known = list(zip(self.models or self.members, self.scores, strict=True))[:_NAMED]
+        return f"held-out {self.score}: " + "; ".join(f"{name} {one:.3f}" for name, one in known)
 
     def draw(self, ax: Any, /) -> Any:
         """Draw scores with errors, and write the weights."""
@@ -299,8 +303,10 @@ class Leaderboard(Panel):
             ax.errorbar(self.scores[k], place, xerr=self.errors[k], fmt="o", color=color, ms=5)
         shares = [f" ({w:.0%})".replace("%", " %") if w else "" for w in self.weights]
         labels = [
-            shorten_label(name) + ("" if name == BLEND else share)
-            for name, share in zip(self.members, shares, strict=True)
+            shorten_label(model, _LABEL) + ("" if name == BLEND else share)
+            for name, model, share in zip(
+                self.members, self.models or self.members, shares, strict=True
+            )
         ]
         ax.set_yticks(places, labels)
         ax.set(title="Members and their blend", xlabel=f"{self.score} on held-out rows")

@@ -78,7 +78,7 @@ from gpukfl.portfolio._metrics import check_metric, find_metric
 from gpukfl.portfolio._monotone import constrain_trees, member_monotone
 from gpukfl.portfolio._precedent import KNOWN_FOLDS, Precedent
 from gpukfl.portfolio._refit import BESIDE, Refit, choose_refit, fit_members_to_all, refit_members
-from gpukfl.portfolio._scored import read_scored_rows, score_models
+from gpukfl.portfolio._scored import own_names, read_scored_rows, score_models
 from gpukfl.portfolio._train import MemberTrainer
 from gpukfl.predictor import (
     Blend,
@@ -661,16 +661,17 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         Returns
         -------
         DataFrame
-            A row for each member and for the blend: member; score, on rows that its fits have not
-            seen, with its standard_error: R² of a regression, averaged over targets, and of
+            A row for each member and for the blend: member, the name that `members` takes; model,
+            what it is in words; score, on rows that its fits have not seen, with its
+            standard_error: R² of a regression, averaged over targets, and of
             classes the share of the log loss that is saved; of classes log_loss and brier; weight
             in the blend; seconds; and a note where a member was left out, and of the blend how
             well rows are predicted that come again, where the fit has copies that tell. Where
             `metric` was given it is in front, by its name, and standard_error is its own.
 
-            On given rows: member; weight; and the metric of the fit, if one was given, R², RMSE and
-            MAE, or log loss, ROC AUC, accuracy, balanced accuracy and Brier score. Beside each is
-            its standard error, as the rows are a sample. Members are those with a weight.
+            On given rows: member; model; weight; and the metric of the fit, if one was given, R²,
+            RMSE and MAE, or log loss, ROC AUC, accuracy, balanced accuracy and Brier score. Beside
+            each is its standard error, as the rows are a sample. Members are those with a weight.
 
         Raises
         ------
@@ -692,6 +693,7 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
             classes=is_classifier(self),
             metric=find_metric(self.metric, classes=is_classifier(self)),
             scores=vars(self).get("metric_scores_", ()),
+            own=own_names(self),
         )
 
     def fit_times(self) -> pd.DataFrame:

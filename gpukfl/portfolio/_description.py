@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,7 +38,8 @@ from gpukfl.portfolio._attributes import MetricTried
 from gpukfl.portfolio._folds import HeldOutLoss, LogLoss
 from gpukfl.portfolio._importances import joint_groups_text
 from gpukfl.portfolio._metrics import METRICS, TITLES, Metric, find_metric
-from gpukfl.portfolio._scored import lead_by_metric
+from gpukfl.portfolio._names import member_label, member_text, model_name
+from gpukfl.portfolio._scored import lead_by_metric, own_names
 from gpukfl.portfolio._train import SAME, SETTLED, UNTRIED, Standings
 from gpukfl.predictor import Monotone, SeenRows
 from gpukfl.tables._schema import columns_text, data_facts
@@ -113,6 +115,7 @@ def leaderboard_frame(
     classes: bool,
     metric: Metric | None = None,
     scores: Sequence[MetricTried] = (),
+    own: Mapping[str, str] = MappingProxyType({}),
 ) -> pd.DataFrame:
     """Return the leaderboard as a frame, best first: by the score, or by the metric of the fit."""
     import pandas as pd
@@ -122,8 +125,11 @@ def leaderboard_frame(
     frame = pd.DataFrame(rows)[columns].astype({"score": float})
     frame["standard_error"] = frame["standard_error"].where(frame["score"].notna())
     if metric is not None:
-        return lead_by_metric(frame, metric, scores)
-    return frame.sort_values("score", ascending=False, kind="stable", ignore_index=True)
+        frame = lead_by_metric(frame, metric, scores)
+    else:
+        frame = frame.sort_values("score", ascending=False, kind="stable", ignore_index=True)
+    frame.insert(1, "model", [model_name(name, own) for name in frame["member"]])
+    return frame
 
 
 def fit_times_frame(times: Sequence[FitTime], /, *, later: str) -> pd.DataFrame:
@@ -146,7 +152,7 @@ _WHOLE = 1e-6  # near which multiples of the smallest weight are whole
 _COVERAGE = 0.9  # of the intervals that are drawn
 # Ends of what is noted of members that would not help
 _NO_FAULTS = ("clearly behind", "clearly worse", SETTLED, COMPARED)
-_SIMPLE = {"linear": "linear model", "trees": "boosted trees"}  # members that others know
+_SIMPLE = ("linear", "trees")  # members that others know
 _TOO_GOOD = (
     "Each member was judged by rows that its fits had not seen. The weights of the blend were "
     "chosen by the same rows: its score is a little too good."
@@ -163,13 +169,17 @@ def _score_name(e: Any) -> str:
 def describe(e: Any, names: Names, /) -> Description:
     """Describe a fitted portfolio whose arrays are NumPy's."""
     leading = sorted(e.members_, key=lambda member: -member.weight)
-    shares = ", ".join(f"{one.name} {one.weight:.0%}".replace("%", " %") for one in leading)
+    own = own_names(e)
+    shares = "; ".join(
+        f"{one.weight:.0%} {member_text(one.name, own)}".replace("%", " %", 1) for one in leading
+    )
     known = e.encodings_
     panels: list[Panel] = [_make_importances(e, names)]
     for one in leading:
         directions = getattr(one.models[0], "components_", None)
         if directions is not None:
-            of = f" of {one.name}, {one.weight:.0%} of the blend".replace("%", " %")
+            text = member_text(one.name, own)
+            of = f" of {text}, {one.weight:.0%} of the blend".replace("%", " %")
             panels.append(_make_directions(e, names.features, directions, one.sees, of))
             break
     panels.append(_make_leaderboard(e))
@@ -184,21 +194,30 @@ def describe(e: Any, names: Names, /) -> Description:
         columns="" if known is None else columns_text(known.table),
         facts=_blend_facts(e, names, leading),
         comparison=_make_comparison(e),
-        times=tuple(vars(e).get("fit_times_", ())),
+        times=tuple(
+            one | {"member": member_label(one["member"], own)}
+            for one in vars(e).get("fit_times_", ())
+        ),
         data=_describe_data(e, names),
         warnings=tuple(_member_warnings(e)),
         panels=tuple(panels),
         scored=tuple(_held_out_scores(e)),
         tuning=Tuning(
             # The blend's seconds are those of its members
-            tuple(t | {"seconds": None} if t["chosen"] else t for t in e.tuning_),
+            tuple(_trial(t, own) for t in e.tuning_),
             _score_name(e),
             along="member",
             cut_short=e.tuning_cut_short_,
-            untried=tuple(t["member"] for t in e.tuning_ if t["note"] == UNTRIED),
+            untried=tuple(member_text(t["member"], own) for t in e.tuning_ if t["note"] == UNTRIED),
             of="member",
         ),
     )
+
+
+def _trial(trial: Mapping[str, Any], own: Mapping[str, str]) -> dict[str, Any]:
+    """Return a row of the leaderboard with what the member is in words."""
+    told = dict(trial) | {"model": model_name(trial["member"], own)}
+    return told | {"seconds": None} if trial["chosen"] else told
 
 
 def _make_leaderboard(e: Any) -> Leaderboard:
@@ -218,7 +237,8 @@ def _make_leaderboard(e: Any) -> Leaderboard:
         np.array([t[key] for t in scored]) for key in ("score", "standard_error", "weight")
     )
     members = tuple(trial["member"] for trial in scored)
-    return Leaderboard(members, scores, errors, weights, title)
+    labels = tuple(member_label(name, own_names(e)) for name in members)
+    return Leaderboard(members, scores, errors, weights, title, labels)
 
 
 def _make_importances(e: Any, names: Names) -> Importances:
@@ -246,7 +266,9 @@ def _make_importances(e: Any, names: Names) -> Importances:
 
 def _blend_facts(e: Any, names: Names, leading: list[Any]) -> dict[str, Any]:
     """Return facts on the shares of members, joint features, and the number of models."""
-    facts: dict[str, Any] = {f"share of {one.name}": f"{one.weight:.3f}" for one in leading}
+    facts: dict[str, Any] = {
+        f"share of {member_text(one.name, own_names(e))}": f"{one.weight:.3f}" for one in leading
+    }
     joined = joint_groups_text(e.feature_groups_, names.features).partition(": ")[2]
     if joined:
         facts["correlated features, shuffled together"] = joined
@@ -278,7 +300,7 @@ def _make_comparison(e: Any) -> Comparison:
         name, own = trial["member"], trial["chosen"]
         if not own and name not in _SIMPLE and name != best:
             continue
-        shown = _SIMPLE.get(name, name) + (" (the best member)" if name == best else "")
+        shown = member_label(name, own_names(e)) + (" (the best member)" if name == best else "")
         error = trial["standard_error"]
         more = {"log loss": trial["log_loss"], "Brier score": trial["brier"]}
         known = {key: value for key, value in more.items() if value is not None}
@@ -330,7 +352,8 @@ def _member_warnings(e: Any) -> list[str]:
     noted = [t for t in members if t["note"] and not t["note"].startswith(SAME)]
     left = [t for t in noted if not t["note"].endswith(_NO_FAULTS)]
     left = [t for t in left if not any(t["note"] in one for one in e.warnings_)]  # told by them
-    found = [f"The member {trial['member']}: {trial['note']}." for trial in left]
+    own = own_names(e)
+    found = [f"The member {member_text(t['member'], own)}: {t['note']}." for t in left]
     if not is_classifier(e) and not e.uncertainty_.can_cover(_COVERAGE):
         n, grouped = len(e.uncertainty_.residuals.weights), e.out_of_fold_.groups is not None
         what = f"groups of {n} rows" if grouped else f"{n} rows"

@@ -107,6 +107,8 @@ _ATTRIBUTES = """
         The leaderboard as plain values.
     metric_scores_ : list of dict
         The metric of every member and its standard error, where `metric` was given.
+    model_names_ : dict
+        What members are whose names the user chose, by their names; absent without any.
     tuning_seconds_ : float
         That the members took.
     fit_times_ : list of dict

@@ -86,6 +86,7 @@ class HeldOutBlend:
     n_features_in_: Annotated[int, Count("n_features")]
     tuning_: list[MemberTried]
     metric_scores_: Annotated[list[MetricTried], Sometimes()]
+    model_names_: Annotated[dict[str, str], Sometimes()]
     tuning_seconds_: float
     fit_times_: Annotated[list[FitTime], Sometimes()]
     intercept_: Annotated[Array, Doubles("n_targets")]
@@ -280,7 +281,12 @@ class HeldOutBlend:
         self.intercept_ = asarray_like(middle.astype(np.float64), there)
         rows, self.tuning_seconds_ = leaderboard_rows(standings, self.seen_rows_)
         self.tuning_ = cast("list[MemberTried]", rows)
-        vars(self).pop("metric_scores_", None)  # of another fit
+        for name in ("metric_scores_", "model_names_"):  # of another fit
+            vars(self).pop(name, None)
+        entered = (one.member for one in standings.entries)
+        named = {one.name: one.model for one in entered if one.model}
+        if named:
+            self.model_names_ = named
         if trainer.metric is not None:
             groups = self.out_of_fold_.groups
             self.metric_scores_ = held_out_scores(trainer.metric, standings, groups)

@@ -43,6 +43,7 @@ from gpukfl.estimators.hkrr._data import ALL_CENTERS, REFIT_CENTERS
 from gpukfl.inspection._tuning import BLEND
 from gpukfl.kernels import Matern32, Matern52
 from gpukfl.methods import AverageGradientOuterProduct
+from gpukfl.portfolio._names import MODELS, class_name, member_text
 from gpukfl.predictor import few_threads
 from gpukfl.tables._seen import CODES, LEVELS, NUMBERS
 
@@ -84,6 +85,8 @@ class Member:
         what takes no weights has the copies.
     start : WarmStart or None
         What an earlier fit to other rows came to, from which a fit without a precedent starts.
+    model : str
+        What it is in words, where a user chose the name; empty where `MODELS` says it.
     """
 
     name: str
@@ -96,6 +99,12 @@ class Member:
     at_once_from: float = math.inf
     weighted: bool = False
     start: WarmStart[Any] | None = None
+    model: str = ""
+
+    @property
+    def text(self) -> str:
+        """What it is in words, with its name."""
+        return member_text(self.name, {self.name: self.model} if self.model else {})
 
     @property
     def takes_any_library(self) -> bool:
@@ -686,11 +695,11 @@ def make_members(asked: Any, effort: str, task: Task, /, *, limited: bool = Fals
         name, what = one if isinstance(one, (tuple, list)) else (None, one)
         if isinstance(what, str):
             own = _make_member(CANDIDATES[NAMES.index(what)], task)
-            found.append(replace(own, name=name or own.name, reference=True))
+            model = "" if name in (None, own.name) else MODELS[own.name]
+            found.append(replace(own, name=name or own.name, reference=True, model=model))
         else:
-            found.append(
-                Member(name or f"{type(what).__name__}, number {k + 1}", what, reference=True)
-            )
+            name = name or f"{type(what).__name__}, number {k + 1}"
+            found.append(Member(name, what, reference=True, model=class_name(what)))
     if TREES not in [member.name for member in found]:
         found.append(_make_member(CANDIDATES[NAMES.index(TREES)], task, blended=False))
     return found

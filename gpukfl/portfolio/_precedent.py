@@ -14,6 +14,7 @@ from gpukfl.estimators._learner import Learner, WarmStart, mean_start
 from gpukfl.portfolio._attributes import Blended
 from gpukfl.portfolio._encodings import Encodings
 from gpukfl.portfolio._members import NAMES, Member, Task, make_members
+from gpukfl.portfolio._names import class_name
 from gpukfl.portfolio._refit import BESIDE
 from gpukfl.predictor import LogTransform, RankTransform
 from gpukfl.tables import Table
@@ -119,4 +120,6 @@ def _make_member(member: Blended, known: Mapping[str, Member], task: Task) -> Me
     if member.name in NAMES:
         return make_members([member.name], "quick", task)[0]
     model = member.models[-1]
-    return Member(member.name, clone(model)) if isinstance(model, BaseEstimator) else None
+    if not isinstance(model, BaseEstimator):
+        return None
+    return Member(member.name, clone(model), model=class_name(model))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,6 +16,7 @@ from gpukfl.estimators._validation import plain_labels
 from gpukfl.inspection._tuning import BLEND
 from gpukfl.portfolio._attributes import MetricTried
 from gpukfl.portfolio._metrics import Metric, find_metric, loss_metric, usual_metrics
+from gpukfl.portfolio._names import model_name
 from gpukfl.portfolio._train import Standings
 from gpukfl.tables._target import host_target
 from gpukfl.tables._training import Dataset, read_test_data, weights_on_host
@@ -84,6 +85,12 @@ def read_scored_rows(X: Any, y: Any, sample_weight: Any, target: str, /) -> Data
     return replace(data, y=host_target(data.y))
 
 
+def own_names(e: Any, /) -> Mapping[str, str]:
+    """Return what the members of a blend are whose names the user chose."""
+    found: Mapping[str, str] = vars(e).get("model_names_", {})
+    return found
+
+
 def score_models(e: Any, X: Any, y: Any, sample_weight: Any, /, *, name: str = "") -> pd.DataFrame:
     """Return scores of a fitted estimator, and of the models of a blend, on rows with targets.
 
@@ -106,18 +113,23 @@ def score_models(e: Any, X: Any, y: Any, sample_weight: Any, /, *, name: str = "
     metrics = [*first, *(one for one in usual if one is not asked)]
     if asked is not None:
         asked.check(truth, weights)
-    return _score_frame(scored, metrics, truth, weights)
+    return _score_frame(scored, metrics, truth, weights, own_names(e))
 
 
 def _score_frame(
-    scored: Sequence[Scored], metrics: Sequence[Metric], truth: np.ndarray, weights: np.ndarray
+    scored: Sequence[Scored],
+    metrics: Sequence[Metric],
+    truth: np.ndarray,
+    weights: np.ndarray,
+    own: Mapping[str, str],
 ) -> pd.DataFrame:
     """Return a row for each model, best first by the first metric."""
     import pandas as pd
 
     rows = []
     for one in scored:
-        row: dict[str, Any] = {"member": one.name, "weight": one.weight}
+        words = model_name(one.name, own)
+        row: dict[str, Any] = {"member": one.name, "model": words, "weight": one.weight}
         for metric in metrics:
             value, error = metric.evaluate(truth, one.predicted, weights)
             row |= {metric.name: value, f"{metric.name}_error": error}

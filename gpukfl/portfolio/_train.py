@@ -134,7 +134,8 @@ class Standings:
             return ""
         best = max(self.finished, key=lambda one: self.judge.score(one.losses))
         score = self.judge.score(self.judge.losses(self.blend))
-        return f"blend {score:.3f}, best {best.member.name} {self.judge.score(best.losses):.3f}; "
+        led = self.judge.score(best.losses)
+        return f" (blend {score:.3f}, best {best.member.name} {led:.3f})"
 
 
 def find_twin(member: Member, finished: Iterable[MemberResult], /) -> str:
@@ -271,7 +272,7 @@ class MemberTrainer:
         why_not = self._skip_reason(member)
         if why_not:
             standings.entries.append(MemberResult(member, note=why_not))
-            self.run.note(f"{member.name}: {why_not}")
+            self.run.note(f"{member.text}: {why_not}")
             return
         entry = MemberResult(member, transform=self.fitter.transform)
         weights = standings.weights
@@ -297,7 +298,7 @@ class MemberTrainer:
             entry.models.clear()
         standings.add(entry, weights)
         said = entry.note or f"score {standings.judge.score(entry.losses):.4f}"
-        self.run.note(f"{member.name}: {said}, {entry.seconds:.1f} s")
+        self.run.note(f"{member.text}: {said}, {entry.seconds:.1f} s")
 
     def _retry(self) -> None:
         """Retry members that were too slow for their share, with all remaining time."""
@@ -466,7 +467,7 @@ class MemberTrainer:
         outer = current_report()
         first, last = folds[0] + 1, folds[-1] + 1
         which = f"fold {first}" if first == last else f"folds {first} to {last}"
-        place = f"{self.standings.lead_text()}{member.name}, {which} of {len(self.fitter)}"
+        place = f"{member.text}, {which} of {len(self.fitter)}{self.standings.lead_text()}"
         return lambda stage, step, history: outer(f"{place}: {stage}", step, history)
 
 

@@ -146,7 +146,7 @@ def test_fits_ahead_say_what_they_are(processes, monkeypatch):
     seen = []
     with use_report(lambda stage, *_: seen.append(stage)):
         fitted(2, members=["linear", "trees", "agop"])
-    assert any("agop, fold 1 of 3" in stage for stage in seen)
+    assert any("(agop), fold 1 of 3" in stage for stage in seen)
 
 
 def test_ctrl_c_in_a_fit_ahead_keeps_what_has_finished(processes, monkeypatch):

@@ -72,7 +72,7 @@ def test_files_and_reports_have_the_parts(tmp_path):
     loaded.report(tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
     assert "Where the time went" in page
-    assert "folds of laplace" in page
+    assert "folds of kernel ridge, Laplace" in page
 
 
 def test_a_model_of_an_older_file_has_no_parts():

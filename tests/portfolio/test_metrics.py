@@ -96,7 +96,7 @@ def test_a_metric_of_a_regression_leads_the_leaderboard(name):
     model = regressor(members=NAMED, metric=name).fit(X, Y)
     board, kept = model.leaderboard(), model.out_of_fold_
     metric = find_metric(name, classes=False)
-    assert list(board.columns[:3]) == ["member", name, "standard_error"]
+    assert list(board.columns[:4]) == ["member", "model", name, "standard_error"]
     own = metric.value(kept.truth, kept.predicted, kept.weights)
     assert board.set_index("member").loc["blend", name] == pytest.approx(own)
     losses = [metric.loss(value) for value in board[name]]

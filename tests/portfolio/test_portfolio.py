@@ -478,7 +478,8 @@ def test_what_is_of_one_member_says_so():
     described = model.describe()
     (share,) = (one.weight for one in model.members_ if one.name == "agop")
     directions = described.panel(Directions)
-    assert directions.of == f" of agop, {share:.0%} of the blend".replace("%", " %")
+    words = f" of recursive feature machine (agop), {share:.0%} of the blend"
+    assert directions.of == words.replace("%", " %")
     assert directions.of in directions.words
     seconds = sum(row["seconds"] for row in model.tuning_ if not row["chosen"])
     assert described.tuning.seconds == pytest.approx(seconds)
@@ -490,7 +491,7 @@ def test_a_blend_of_one_member_is_drawn_as_the_blend():
     _, ax = pyplot.subplots()
     board.draw(ax)
     labels = [label.get_text() for label in ax.get_yticklabels()]
-    assert sorted(labels) == ["blend", "linear (100 %)", "trees"]
+    assert sorted(labels) == ["boosted trees", "linear model (100 %)", "weighted blend"]
 
 
 def test_numbers_of_one_held_out_part_are_said_to_be_of_it():
@@ -515,9 +516,11 @@ def test_it_is_drawn_and_reported(make, y, tmp_path):
     held_out = ["predictions", "residuals"] if make is regressor else CLASS_PANELS
     assert names[-len(held_out) :] == held_out
     shown = [label.get_text() for label in model.plot("leaderboard").get_yticklabels()]
-    assert {label.split(" (")[0] for label in shown} == {"linear", "bkernn", "trees", "blend"}
+    names = {"linear model", "Brownian kernel neural network", "boosted trees", "weighted blend"}
+    assert {label.split(" (")[0] for label in shown} == names
     model.report(tmp_path / "r.html")
-    assert "share of bkernn" in (tmp_path / "r.html").read_text(encoding="utf-8")
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "share of Brownian kernel neural network (bkernn)" in page
 
 
 @pytest.mark.parametrize(

@@ -437,7 +437,8 @@ def test_progress_tells_of_members_and_folds():
     said = []
     with use_report(lambda stage, *_: said.append(stage)):
         regressor(members=["linear", "bkernn"], n_folds=3).fit(X, Y)
-    assert any("blend" in stage and "bkernn, fold 3 of 3: " in stage for stage in said)
+    words = "Brownian kernel neural network (bkernn), fold 3 of 3 (blend "
+    assert any(stage.startswith(words) and ", best linear " in stage for stage in said)
 
 
 @pytest.mark.parametrize(
