@@ -111,7 +111,7 @@ def first_look() -> Figure:
 
 def learned() -> Figure:
     """Draw all that a model says of itself."""
-    return fitted("bkernn").plot()
+    return fitted("bkernn").plot()[0].figure
 
 
 def bkernn() -> Figure:

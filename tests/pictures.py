@@ -1,12 +1,21 @@
 """What a picture says."""
 
+import numpy as np
 from matplotlib.text import Text
 
 
-def said(figure):
-    """Every text of a figure or an axes that is not empty, drawn first."""
-    getattr(figure, "figure", figure).draw_without_rendering()
-    return [text.get_text() for text in figure.findobj(Text) if text.get_text()]
+def figure_of(axes):
+    """The whole figure of an axes or an array of them."""
+    figure = np.ravel(axes)[0].figure
+    return getattr(figure, "figure", None) or figure  # that of a part of a figure
+
+
+def said(drawn):
+    """Every text that is not empty of axes, or of the figure of an array of them; drawn first."""
+    if isinstance(drawn, np.ndarray):
+        drawn = figure_of(drawn)
+    getattr(drawn, "figure", drawn).draw_without_rendering()
+    return [text.get_text() for text in drawn.findobj(Text) if text.get_text()]
 
 
 TITLES = {
@@ -31,7 +40,7 @@ TITLES = {
 }
 
 
-def panels(figure):
+def panels(drawn):
     """Names of the panels that a figure shows."""
-    texts = said(figure)
+    texts = said(drawn)
     return [name for name, title in TITLES.items() if any(t.startswith(title) for t in texts)]

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from brief import bkernn, hkrr, regfeal
 from fit_cases import FRAME, N, X, Y
+from pictures import figure_of
 from sklearn.base import clone
 from toy_method import RidgeClassifier, RidgeRegressor
 
@@ -57,7 +58,7 @@ def test_torch_stays_torch(method, torch):
     assert ours == pytest.approx(expected.score(X, Y), abs=tolerance)
     assert model.summary().splitlines()[1] == expected.summary().splitlines()[1]
     pytest.importorskip("matplotlib")
-    model.plot().draw_without_rendering()
+    figure_of(model.plot()).draw_without_rendering()
 
 
 @methods

@@ -117,16 +117,14 @@ def test_options_of_other_types_are_explained(options, said):
 @pytest.mark.few
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_model_is_drawn_in_panels_that_are_not_empty(models, kind):
-    figure_type = pytest.importorskip("matplotlib.figure").Figure
-    figure = models[kind].plot()
-    assert isinstance(figure, figure_type)
+    pytest.importorskip("matplotlib")
     steps = ["objective"] if kind != "no steps" else []
-    assert panels(figure) == ["importances", "directions", "curves", *steps]
+    assert panels(models[kind].plot()) == ["importances", "directions", "curves", *steps]
 
 
 def test_a_model_of_another_library_is_drawn(torch):
     model = fit(torch.asarray(X), torch.asarray(Y), ridge="auto")
-    model.plot().draw_without_rendering()
+    assert "importances" in panels(model.plot())
     assert isinstance(model.feature_importances_, np.ndarray)
 
 

@@ -137,15 +137,15 @@ class Shown(ABC):
             One panel only: "importances", "directions", "curves", "objective", or another of the
             method's; an unknown one gives an error that lists them.
         ax : matplotlib.axes.Axes, optional
-            Where to draw the panel.
+            Where to draw the panel. All panels, or several classes or targets, take its place.
         figsize : tuple of float, optional
             Width and height in inches of a new figure.
 
         Returns
         -------
-        matplotlib.figure.Figure or matplotlib.axes.Axes
-            All panels that have something to draw in a figure, or the panel's axes: an array of
-            them where each class or target has its own.
+        matplotlib.axes.Axes or array of these
+            What was drawn on: an array for all panels that have something to draw, and where each
+            class or target has its own axes.
 
         Raises
         ------
@@ -156,10 +156,7 @@ class Shown(ABC):
         """
         if panel is not None:
             return plot_panel(self, panel, ax=ax, figsize=figsize)
-        if ax is not None:
-            msg = "expected the name of a panel to draw into an axes, got none: plot('importances')"
-            raise ValueError(msg)
-        return plot_model(self, figsize=figsize)
+        return plot_model(self, ax=ax, figsize=figsize)
 
     def importances(self) -> pd.DataFrame:
         """Return how much each column matters, with errors and the rows that tell it.

@@ -148,15 +148,14 @@ class Explanation:
         output : int or str, optional
             One class or target only. By default all up to six, in small pictures.
         ax : matplotlib.axes.Axes, optional
-            Where to draw; by default a new figure of pyplot.
+            Where to draw; by default a new figure of pyplot. Several outputs take its place.
         figsize : tuple of float, optional
             Width and height in inches of a new figure.
 
         Returns
         -------
-        matplotlib.figure.Figure
-            The new figure, as of `Model.plot`; with `ax` what was drawn on instead: the axes, or an
-            array of axes of several outputs.
+        matplotlib.axes.Axes or array of these
+            What was drawn on: an array where there are several outputs.
 
         Raises
         ------
@@ -177,15 +176,14 @@ class Explanation:
         output : int or str, optional
             One class or target only. By default all up to six, in small pictures.
         ax : matplotlib.axes.Axes, optional
-            Where to draw; by default a new figure of pyplot.
+            Where to draw; by default a new figure of pyplot. Several outputs take its place.
         figsize : tuple of float, optional
             Width and height in inches of a new figure.
 
         Returns
         -------
-        matplotlib.figure.Figure
-            The new figure, as of `Model.plot`; with `ax` what was drawn on instead: the axes, or an
-            array of axes of several outputs.
+        matplotlib.axes.Axes or array of these
+            What was drawn on: an array where there are several outputs.
 
         Raises
         ------
@@ -359,9 +357,7 @@ def _draw(panel: _Contributions, output: int | str | None, ax: Any, figsize: Siz
         _WIDTH * (1.0 if across == 1 else 0.8 * across),
         down * (1.4 + 0.3 * max(rows, _FEWEST)),
     )
-    axes = get_axes(ax, figsize, size)
-    figure, drawn = axes.figure, shown.draw(axes)
-    return figure if ax is None else drawn
+    return shown.draw(get_axes(ax, figsize, size))
 
 
 def _beside(x: np.ndarray) -> np.ndarray:

@@ -26,6 +26,7 @@ from gpukfl.inspection._panels import (
     Rounds,
     Sparsity,
     StumpCurves,
+    take_place,
 )
 from gpukfl.inspection._style import add_legend, style_axes
 from gpukfl.inspection._tuning import Leaderboard, Tuning
@@ -35,40 +36,50 @@ _WIDTH, _HEIGHT = 11.0, 3.75  # inches of all panels, and of a row of them
 _ALONE = (6.4, 4.4)
 
 
-def plot_model(of: Described | Description, /, *, figsize: Size = None) -> Any:
+def plot_model(of: Described | Description, /, *, ax: Any = None, figsize: Size = None) -> Any:
     """Draw all panels of a model.
 
     Parameters
     ----------
     of : estimator, Model or Description
         Fitted.
+    ax : matplotlib.axes.Axes, optional
+        Whose place the panels take; by default a new figure of pyplot.
     figsize : tuple of float, optional
-        Width and height in inches; by default as the panels need.
+        Width and height in inches of a new figure; by default as the panels need.
 
     Returns
     -------
-    matplotlib.figure.Figure
-        Of pyplot, with the panels that have something to draw.
+    array of matplotlib.axes.Axes
+        What was drawn on, in the order of the panels that have something to draw.
 
     Raises
     ------
     ImportError
         If matplotlib is not installed.
     ValueError
-        If there is nothing to draw.
+        If there is nothing to draw, or `ax` was not made by ``plt.subplots``.
     """
     d = get_description(of)
     rows = _panel_rows(d)
     heights = [max(map(_height, row)) for row in rows]
     width = _WIDTH if max(map(len, rows)) > 1 or rows[0][0].shape != (1, 1) else _ALONE[0]
-    size = figsize or (width, _HEIGHT * sum(heights))
-    figure = import_pyplot().figure(figsize=size, layout="constrained")
-    figure.get_layout_engine().set(h_pad=0.12, w_pad=0.08)
+    figure = _whole_figure(ax, figsize, (width, _HEIGHT * sum(heights)))
     grid = figure.add_gridspec(len(rows), 2, height_ratios=heights)
+    drawn: list[Any] = []
     for k, row in enumerate(rows):
         for side, panel in enumerate(row):
             cell = grid[k, side] if len(row) > 1 else grid[k, :]
-            _draw(d, panel, figure.add_subplot(cell))
+            drawn += np.ravel(_draw(d, panel, figure.add_subplot(cell))).tolist()
+    return np.array(drawn, dtype=object)
+
+
+def _whole_figure(ax: Any, figsize: Size, size: tuple[float, float]) -> Any:
+    """Return a new figure, or the part of a figure where an axes was."""
+    if ax is not None:
+        return take_place(get_axes(ax, figsize), "all panels, or the name of one")
+    figure = import_pyplot().figure(figsize=figsize or size, layout="constrained")
+    figure.get_layout_engine().set(h_pad=0.12, w_pad=0.08)
     return figure
 
 

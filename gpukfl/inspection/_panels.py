@@ -375,6 +375,20 @@ class OutputsPanel(Panel):
             cell.set_title(shorten_label(self.outputs[k]), fontsize="medium")
 
 
+def take_place(ax: Any, instead: str, /) -> Any:
+    """Remove an axes, and return the part of its figure where it was.
+
+    ValueError names what may be drawn `instead` where the axes has no place of its own.
+    """
+    place = ax.get_subplotspec()
+    if place is None:
+        msg = f"expected an axes that plt.subplots made for {instead}"
+        raise ValueError(msg)
+    figure = ax.figure.add_subfigure(place)
+    ax.remove()
+    return figure
+
+
 def split_axes(
     ax: Any, title: str, shape: tuple[int, int], count: int, /, *, instead: str = "", **shared: Any
 ) -> tuple[Any, np.ndarray]:
@@ -382,13 +396,7 @@ def split_axes(
 
     ValueError names what may be drawn `instead` where the axes has no place of its own.
     """
-    place = ax.get_subplotspec()
-    if place is None:
-        instead = instead or "several outputs, or output=..."
-        msg = f"expected an axes that plt.subplots made for {instead}"
-        raise ValueError(msg)
-    figure = ax.figure.add_subfigure(place)
-    ax.remove()
+    figure = take_place(ax, instead or "several outputs, or output=...")
     figure.suptitle(title, fontsize="large")
     cells = figure.subplots(*shape, squeeze=False, **shared).ravel()
     for cell in cells[count:]:

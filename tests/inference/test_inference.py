@@ -51,7 +51,7 @@ def test_new_rows_are_tested_too(model):
     found = model.inference(new, y, features=[0], held_out=True)
     assert set(found.frames()) == {"importance", "interactions", "bands", "subspace"}
     assert "features beyond all others at a false discovery rate of 10%: x0" in found.summary()
-    assert len(found.plot().axes) >= 4
+    assert len(found.plot()) >= 4
     assert found.plot("importance").get_title() == "Conditional importances"
     assert found.plot("interactions").get_title().startswith("Friedman's H")
 
@@ -104,7 +104,7 @@ def test_estimators_have_it_too(model, found):
 
 
 def test_pictures_and_a_section_of_the_report(model, found, tmp_path, monkeypatch):
-    assert len(found.plot().axes) >= 3
+    assert len(found.plot()) >= 3
     _, ax = plt.subplots()
     assert found.plot("subspace", ax=ax) is ax
     model.report(tmp_path / "with.html", inference=found)

@@ -5,12 +5,14 @@ import pathlib
 import re
 import warnings
 from dataclasses import dataclass
+from inspect import signature
 from typing import ClassVar
 
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, RegressorMixin
 
+import gpukfl.inference
 from gpukfl import inspection
 from gpukfl.inspection import (
     Curves,
@@ -31,7 +33,7 @@ from gpukfl.inspection import (
 )
 
 plt = pytest.importorskip("matplotlib.pyplot")
-from pictures import panels, said  # noqa: E402
+from pictures import figure_of, panels, said  # noqa: E402
 
 FEATURES = ("a", "b", "c")
 
@@ -90,8 +92,7 @@ def test_a_method_says_what_it_has_and_the_rest_is_left_out(tmp_path):
 
 def test_a_panel_of_ones_own_is_drawn_with_the_others(tmp_path):
     told = Description(name="Mine", panels=(Heights((1.0, 3.0)), *described().panels))
-    figure = plot_model(told)
-    assert {"Heights", "Feature importances"} <= set(said(figure))
+    assert {"Heights", "Feature importances"} <= set(said(plot_model(told)))
     write_report(told, tmp_path / "report.html", scores={})
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert 'aria-label="heights"' in page
@@ -119,9 +120,9 @@ def test_inspection_reads_no_attribute_of_an_estimator():
 
 
 def test_figures_are_of_pyplot_and_axes_are_given_back():
-    figure = plot_model(described(), figsize=(3.0, 2.0))
-    assert plt.gcf() is figure
-    assert tuple(figure.get_size_inches()) == (3.0, 2.0)
+    (ax,) = plot_model(described(), figsize=(3.0, 2.0))
+    assert plt.gcf() is ax.figure
+    assert tuple(ax.figure.get_size_inches()) == (3.0, 2.0)
     ax = plot_importances(described(), figsize=(4.0, 3.0))
     assert plt.gca() is ax
     assert tuple(ax.figure.get_size_inches()) == (4.0, 3.0)
@@ -176,8 +177,7 @@ def curves(n_outputs, n_curves=2):
 
 def test_every_output_has_its_picture_with_one_scale():
     told = Description(name="Mine", panels=(*described().panels, curves(3)))
-    figure = plot_model(told)
-    texts = said(figure)
+    texts = said(plot_model(told))
     assert [t for t in texts if t.startswith("class")] == ["class 0", "class 1", "class 2"]
     assert texts.count("direction 0") == texts.count("direction 1") == 1  # one legend
     axes = plot_curves(told)
@@ -191,7 +191,7 @@ def test_every_output_has_its_picture_with_one_scale():
 def test_panels_stay_in_their_order_and_rows_are_filled():
     small = described().panels[0], Heights((1.0, 3.0)), Objective((2.0, 1.0))
     told = Description(name="Mine", panels=(small[0], curves(3), small[1], small[2]))
-    figure = plot_model(told)
+    figure = figure_of(plot_model(told))
     figure.draw_without_rendering()
     place = {ax.get_title(): ax.get_position() for ax in figure.axes}
     first, second = place["Feature importances"], place["Heights"]
@@ -236,6 +236,47 @@ def test_several_outputs_take_the_place_of_an_axes():
         figure.draw_without_rendering()
     with pytest.raises(ValueError, match=r"an axes that plt\.subplots made for several outputs"):
         plot_curves(told, ax=plt.figure().add_axes((0.1, 0.1, 0.8, 0.8)))
+
+
+def test_all_panels_take_the_place_of_an_axes():
+    told = Description(name="Mine", panels=(*described().panels, curves(3)))
+    figure, (left, right) = plt.subplots(1, 2, layout="constrained", figsize=(12, 6))
+    axes = plot_model(told, ax=right)
+    assert [type(ax) for ax in axes] == [plt.Axes] * 4
+    assert {ax.figure.figure for ax in axes} == {figure}
+    assert left in figure.axes
+    assert right not in figure.axes
+    figure.draw_without_rendering()
+    assert min(ax.get_tightbbox().x0 for ax in axes) > left.get_window_extent().x1
+    with pytest.raises(ValueError, match=r"plt\.subplots made for all panels, or the name of one"):
+        plot_model(told, ax=plt.figure().add_axes((0.1, 0.1, 0.8, 0.8)))
+    with pytest.raises(ValueError, match="expected ax or figsize, got both"):
+        plot_model(told, ax=left, figsize=(3.0, 2.0))
+
+
+def plotting():
+    """Every public function that draws, with its name."""
+    for module in (inspection, gpukfl.inference):
+        for name in module.__all__:
+            value = getattr(module, name)
+            if name.startswith("plot_"):
+                yield name, value
+            elif isinstance(value, type):
+                drawing = (one for one in dir(value) if one == "plot" or one.startswith("plot_"))
+                yield from ((f"{name}.{one}", getattr(value, one)) for one in drawing)
+
+
+DRAWING = dict(plotting())
+
+
+@pytest.mark.parametrize("name", DRAWING)
+def test_all_that_draw_take_an_axes_and_return_axes(name):
+    parameters = signature(DRAWING[name]).parameters
+    assert parameters["ax"].default is None
+    assert parameters["figsize"].default is None
+    returned = DRAWING[name].__doc__.partition("Returns\n")[2].partition("Raises\n")[0]
+    assert "matplotlib.axes.Axes" in returned
+    assert "Figure" not in returned
 
 
 def test_names_are_shown_as_they_are():

@@ -47,8 +47,7 @@ def ax():
 def test_every_model_is_drawn_without_a_warning(models, name):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        figure = plot_model(models[name])
-        drawn = panels(figure)
+        drawn = panels(plot_model(models[name]))
     curves = "stumps" if name in ("stumps", "three", "number") else "curves"
     more = {
         "stumps": ["tuning", "bound"],
