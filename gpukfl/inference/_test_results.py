@@ -13,6 +13,7 @@ from gpukfl.core._checks import check_choice, check_number
 from gpukfl.inference._results import Result
 from gpukfl.inspection._figures import Size, get_axes
 from gpukfl.inspection._style import (
+    BAR,
     BLUE,
     PALE,
     add_legend,
@@ -132,7 +133,7 @@ class Tested(Result):
         kinds = ((real, BLUE, f"found at {level:g}"), (~real, PALE, "not found"))
         for kind, color, name in kinds:
             if kind.any():
-                ax.barh(at[kind], values[order][kind], color=color, label=name)
+                ax.barh(at[kind], values[order][kind], color=color, alpha=BAR, label=name)
         return order
 
 
@@ -288,7 +289,7 @@ class ConditionalImportance(Tested):
         order = self._draw_bars(ax, self.importances, found, level, _LISTED)
         at = np.arange(len(order))
         errors = 2 * self.standard_errors[order]
-        style: dict[str, Any] = {"ecolor": "#444444", "elinewidth": 1, "capsize": 2}
+        style: dict[str, Any] = {"ecolor": "black", "elinewidth": 1, "capsize": 2}
         ax.errorbar(self.importances[order], at, xerr=errors, fmt="none", **style)
         name_rows(ax, [self.groups[k] for k in order])
         ax.set(title="Conditional importances", xlabel=f"loss of {self.unit}")

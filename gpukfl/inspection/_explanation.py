@@ -271,16 +271,17 @@ class Waterfall(_Contributions):
         starts, y = ends - steps, np.arange(len(steps))
         colors = [ORANGE if step >= 0 else BLUE for step in steps]
         ax.axvline(self.baseline[k], color=PALE, lw=1.0, zorder=0)
-        ax.axvline(self.prediction[0, k], color="black", lw=0.8, ls="--", zorder=0)
+        ax.axvline(self.prediction[0, k], color=GREY, lw=0.8, ls="--", zorder=0)
         ax.barh(y, steps, left=starts, color=colors, height=0.66)
         ax.vlines(ends[:-1], y[:-1], y[1:], color=GREY, lw=0.8)
         known = errors > 0
         bars = {"fmt": "none", "ecolor": GREY, "capsize": 2, "lw": 0.8}
         ax.errorbar(ends[known], y[known], xerr=errors[known], **bars)
         low, high = np.minimum(starts, ends), np.maximum(starts, ends)
+        box = {"fc": ax.get_facecolor(), "ec": "none", "pad": 0.6}  # no line goes through numbers
         for at, step, left, right, color in zip(y, steps, low, high, colors, strict=True):
             end, side = (right, "left") if step >= 0 else (left, "right")
-            text = {"ha": side, "va": "center", "fontsize": 8, "color": color}
+            text = {"ha": side, "va": "center", "fontsize": 8, "color": color, "bbox": box}
             beside = {"xytext": (4 if step >= 0 else -4, 0), "textcoords": "offset points"}
             ax.annotate(_signed(step), (end, at), **beside, **text)
         room = (_ROOM if len(self.outputs) == 1 else 2.0 * _ROOM) * (high.max() - low.min() or 1.0)
@@ -289,7 +290,10 @@ class Waterfall(_Contributions):
         name_rows(ax, names, _LETTERS)
         ends_said = f"{number_text(self.baseline[k])} on average, "
         ends_said += f"{number_text(self.prediction[0, k])} here"
-        ax.set_xlabel(ends_said if len(self.outputs) > 1 else f"{self._label}: {ends_said}")
+        if len(self.outputs) > 1:
+            ax.set_xlabel(ends_said)
+        else:  # as long as the picture is wide, names at its left included
+            ax.set_xlabel(f"{self._label}: {ends_said}", loc="right")
         style_axes(ax)
         ax.grid(axis="y", visible=False)
 

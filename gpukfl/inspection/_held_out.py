@@ -12,8 +12,8 @@ from gpukfl.inspection._panels import OUTPUTS, OutputsPanel, Panel
 from gpukfl.inspection._style import (
     BLUE,
     COLORS,
+    GREY,
     ORANGE,
-    PALE,
     add_legend,
     shorten_label,
     style_axes,
@@ -91,7 +91,7 @@ class Predictions(_TargetsPanel):
         rows = _thin_points(predicted)
         if self.intervals is not None:
             ends, label = self.intervals[rows, k], self._coverage_text(k)
-            ax.vlines(predicted[rows], *ends.T, color=PALE, lw=0.6, alpha=0.7, label=label)
+            ax.vlines(predicted[rows], *ends.T, color=GREY, lw=0.7, alpha=0.45, label=label)
         ax.plot(predicted[rows], truth[rows], ".", color=BLUE, ms=3, alpha=0.7)
         both = [min(truth.min(), predicted.min()), max(truth.max(), predicted.max())]
         ax.plot(both, both, color=ORANGE, lw=1.2)
@@ -208,6 +208,7 @@ class Reliability(Panel):
             title=f"Calibration of probabilities{more}",
             xlabel="predicted probability",
             ylabel="share of rows that were held out",
+            ylim=(-0.03, 1.03),
         )
         add_legend(ax, loc="upper left")
         return style_axes(ax)

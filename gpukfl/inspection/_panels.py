@@ -11,6 +11,7 @@ import numpy as np
 
 from gpukfl.inspection._importances import Shuffled
 from gpukfl.inspection._style import (
+    BAR,
     BLUE,
     COLORS,
     GREY,
@@ -143,7 +144,8 @@ class Importances(Panel):
         colors = [PALE if caveat else level_color(int(levels[k])) for k in order]
         bars: dict[str, Any] = {"color": colors}
         if self.errors is not None:
-            bars |= {"xerr": self.scale * self.errors[order], "ecolor": GREY, "capsize": 2}
+            bars |= {"xerr": self.scale * self.errors[order], "capsize": 2, "alpha": BAR}
+            bars["error_kw"] = {"ecolor": "black", "elinewidth": 1}
         ax.barh(np.arange(len(order)), self.scale * self.values[order], **bars)
         name_rows(ax, [self.features[k] for k in order])
         ax.set_ylim(min(len(order) - _FEWEST_BARS, 0) - 0.5, len(order) - 0.5)

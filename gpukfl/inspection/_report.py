@@ -74,7 +74,7 @@ def leaderboard_html(d: Description, pictures: str, /) -> str:
         return ""
     trials = sorted(d.tuning.trials, key=lambda t: (t["score"] is None, -(t["score"] or 0.0)))
     more = [key for key in ("log_loss", "brier") if any(t.get(key) is not None for t in trials)]
-    head = ["member", f"held-out {d.tuning.score}", "share of the blend"]
+    head = ["member", f"held-out {d.tuning.score}", "share"]
     rows = (
         (
             "chosen" if trial["chosen"] else "",
@@ -101,7 +101,8 @@ def _member_html(trial: Mapping[str, Any]) -> str:
 def _share_html(weight: float) -> str:
     if not weight:
         return "–"
-    return f'<span class="bars">{bar_html(weight)}</span> {weight:.0%}'
+    share = f"{weight:.0%}".replace("%", "\u00a0%")
+    return f'<span class="bars">{bar_html(weight)}</span> {share}'
 
 
 def comparison_html(d: Description, /) -> str:
@@ -224,7 +225,7 @@ def data_html(d: Description, /) -> str:
             [
                 name_html(c.name),
                 escape_html(c.kind),
-                f"{c.gaps:.1%}" if c.gaps else "none",
+                f"{c.gaps:.1%}".replace("%", "\u00a0%") if c.gaps else "none",
                 escape_html(c.said),
             ],
         )
@@ -235,7 +236,7 @@ def data_html(d: Description, /) -> str:
     return section_html(
         "The data",
         made,
-        table_html(["column", "taken for", "gaps", "values"], columns, words=True),
+        table_html(["column", "taken for", "missing", "values"], columns, words=True),
         more,
     )
 

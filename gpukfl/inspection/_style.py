@@ -106,6 +106,7 @@ BLUE, ORANGE, GREEN, PURPLE, RED, GREY = (
 )
 COLORS = (BLUE, ORANGE, GREEN, PURPLE, RED, GREY)
 PALE = "#bbbbbb"  # of what does not count
+BAR = 0.65  # opacity of bars, on which errors are read, light or dark
 _LONGEST = 24  # letters of a name
 
 
@@ -113,6 +114,7 @@ def style_axes(ax: Any, /) -> Any:
     """Take away the frame, draw a light grid, and return the axes."""
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(axis="both", lw=0.4, alpha=0.5)
+    ax.set_axisbelow(True)
     return ax
 
 
@@ -210,7 +212,11 @@ h3 { font-size: 1rem; margin: 1.2rem 0 .3rem; }
 .beside th { white-space: nowrap; } .beside td:last-child, .beside th:last-child { display: none; }
 .caveat { border-left: 4px solid var(--bad); padding: .4rem .8rem; background: var(--bad-pale);
   margin: .6rem 0; }
-.wide { overflow-x: auto; }
+.wide { overflow-x: auto; background:
+    linear-gradient(90deg, var(--paper) 1rem, transparent) left / 2rem 100% no-repeat local,
+    linear-gradient(270deg, var(--paper) 1rem, transparent) right / 2rem 100% no-repeat local,
+    linear-gradient(90deg, var(--line), transparent) left / .6rem 100% no-repeat,
+    linear-gradient(270deg, var(--line), transparent) right / .6rem 100% no-repeat; }
 td, p { unicode-bidi: plaintext; }
 table { border-collapse: collapse; margin: .4rem 0; }
 td, th { padding: .3rem 1rem .3rem 0; text-align: left; vertical-align: top;
@@ -222,6 +228,8 @@ td + td { white-space: nowrap; } .words td + td { white-space: normal; }
 td bdi { display: inline-block; max-width: min(26rem, 45vw);
   overflow-wrap: break-word; }
 .part td:first-child { padding-left: 1.2rem; }
+td code { color: var(--soft); background: var(--pale); border-radius: 4px; padding: .1rem .3rem;
+  font: .85em ui-monospace, "SFMono-Regular", Consolas, monospace; }
 .bars { display: inline-block; width: 6rem; vertical-align: middle; }
 .bar { display: block; height: .7rem; min-width: 1px; background: var(--main); opacity: .75;
   border-radius: 2px; }
@@ -234,11 +242,13 @@ svg { display: block; width: 100%; height: auto; font-family: system-ui, -apple-
 svg text { fill: var(--ink); }
 pre { background: var(--pale); padding: .8rem; border-radius: 6px; overflow-x: auto;
   font-size: .85rem; line-height: 1.4; }
-@media (max-width: 40rem) { body { margin: .8rem auto; } td, th { padding-right: .7rem; }
-  .bars { width: 3.5rem; } }
+@media (max-width: 40rem) { body { margin: .8rem auto; }
+  td, th { padding-right: .6rem; font-size: .9rem; } th { font-size: .8rem; }
+  td bdi { max-width: 34vw; } .words td bdi { overflow-wrap: anywhere; } .bars { display: none; }
+  .score { padding: .5rem .7rem; margin-right: .3rem; } .score b { font-size: 1.25rem; } }
 @media print { body { max-width: none; margin: 0; font-size: 10.5pt; }
   .pictures { grid-template-columns: 1fr 1fr; }
   figure, tr, .score, .caveat { break-inside: avoid; } h2, h3 { break-after: avoid; }
-  .wide, pre { overflow: visible; } pre { white-space: pre-wrap; }
+  .wide, pre { overflow: visible; } .wide { background: none; } pre { white-space: pre-wrap; }
   .bar, .score, pre, .caveat { -webkit-print-color-adjust: exact; print-color-adjust: exact; } }
 """

@@ -255,6 +255,7 @@ class Ridges(Panel):
 BLEND = "blend"  # the name that it has among its members
 _NAMED = 5  # members that words name
 _LABEL = 36  # letters of what a member is
+_SCORES = 3  # between ticks
 
 
 @dataclass(frozen=True, eq=False)
@@ -309,7 +310,11 @@ class Leaderboard(Panel):
             )
         ]
         ax.set_yticks(places, labels)
-        ax.set(title="Members and their blend", xlabel=f"{self.score} on held-out rows")
+        from matplotlib.ticker import MaxNLocator
+
+        ax.xaxis.set_major_locator(MaxNLocator(_SCORES))  # names leave room for few
+        ax.set_xlabel(f"{self.score} on held-out rows", loc="right")
+        ax.set_title("Members and their blend")
         return style_axes(ax)
 
 

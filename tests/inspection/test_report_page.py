@@ -31,6 +31,7 @@ from gpukfl.inspection import (
     write_report,
 )
 from gpukfl.inspection._report import dark_color
+from gpukfl.inspection._style import BAR, BLUE, PALE
 
 pytest.importorskip("matplotlib")
 RNG = np.random.default_rng(0)
@@ -171,6 +172,27 @@ def test_pictures_are_described_and_their_names_differ(odd):
     assert set(used) <= set(page.ids)
 
 
+def luminance(rgb):
+    """Relative luminance of WCAG 2.2."""
+    shares = [v / 12.92 if v <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4 for v in rgb]
+    return float(np.dot([0.2126, 0.7152, 0.0722], shares))
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_errors_and_bars_can_be_told_apart(dark):
+    """By the contrast of 3 that WCAG 2.2 asks of graphics, light and dark."""
+    shown = dark_color if dark else str
+
+    def rgb(color):
+        return np.array([int(color[k : k + 2], 16) / 255 for k in (1, 3, 5)])
+
+    paper, error = rgb("#14181c" if dark else "#ffffff"), rgb(shown("#000000"))
+    for color in (BLUE, PALE):
+        bar = BAR * rgb(shown(color)) + (1 - BAR) * paper
+        low, high = sorted((luminance(bar), luminance(error)))
+        assert (high + 0.05) / (low + 0.05) > 3.0
+
+
 def test_every_colour_of_pictures_has_a_twin_on_dark_pages(odd):
     light, _, dark = odd.partition("@media screen and (prefers-color-scheme: dark)")
     used = set(re.findall(r"var\((--c[0-9a-f]{6})\)", odd))
@@ -215,7 +237,14 @@ def test_a_page_says_all_there_is(odd):
         "The model",
         "How to repeat it",
     ]
-    for word in ("scikit-learn", "Python", "30%", "0.5000 ± 0.1000", "20.0%", "gpukfl.fit(X, "):
+    for word in (
+        "scikit-learn",
+        "Python",
+        "30\u00a0%",
+        "0.5000 ± 0.1000",
+        "20.0\u00a0%",
+        "gpukfl.fit(X, ",
+    ):
         assert word in odd
     assert "@media print" in odd
     assert 'name="viewport"' in odd
