@@ -93,7 +93,8 @@ def first_look() -> Figure:
     inside = (low <= y_test) & (y_test <= high)
     left.vlines(predicted, low, high, color=BLUE, alpha=0.25, lw=1)
     left.scatter(predicted, y_test, s=9, c=np.where(inside, BLUE, ORANGE), zorder=3)
-    title = f"{len(y_test)} new people: {inside.mean():.0%} in their 90 % interval"
+    share = f"{inside.mean():.0%}".replace("%", " %")
+    title = f"{len(y_test)} new people: {share} in their 90 % interval"
     bare(left, title=title, xlabel="predicted progression", ylabel="true progression")
 
     found = conditional_importance(model).frame().head(6).iloc[::-1]
@@ -230,7 +231,7 @@ def which_method() -> Figure:
     for name, (r2, seconds) in means.iterrows():
         own = name in OURS
         ax.plot(seconds, r2, "o" if own else "s", color=BLUE if own else ORANGE, ms=7)
-        above = name != "BKerNN"  # kernel ridge regression stands beside it
+        above = name not in ("BKerNN", "Weighting")  # others stand beside them
         ax.annotate(
             OURS.get(name, name),
             (seconds, r2),

@@ -15,6 +15,7 @@ from gpukfl.inspection._style import (
     ORANGE,
     PALE,
     name_rows,
+    name_values,
     number_text,
     shorten_label,
     style_axes,
@@ -290,10 +291,7 @@ class Waterfall(_Contributions):
         name_rows(ax, names, _LETTERS)
         ends_said = f"{number_text(self.baseline[k])} on average, "
         ends_said += f"{number_text(self.prediction[0, k])} here"
-        if len(self.outputs) > 1:
-            ax.set_xlabel(ends_said)
-        else:  # as long as the picture is wide, names at its left included
-            ax.set_xlabel(f"{self._label}: {ends_said}", loc="right")
+        name_values(ax, ends_said if len(self.outputs) > 1 else f"{self._label}: {ends_said}")
         style_axes(ax)
         ax.grid(axis="y", visible=False)
 

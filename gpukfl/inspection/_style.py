@@ -142,6 +142,11 @@ def add_legend(ax: Any, where: Any = None, /, **options: Any) -> None:
         )
 
 
+def name_values(ax: Any, text: str, /) -> None:
+    """Write what the values of x are; a long text ends where the axes does, or it would be cut."""
+    ax.set_xlabel(text, loc="center" if len(text) <= _LONGEST else "right")
+
+
 def use_integer_ticks(axis: Any, /) -> None:
     """Set ticks at whole numbers only."""
     axis.get_major_locator().set_params(integer=True)

@@ -17,6 +17,7 @@ from gpukfl.inspection._style import (
     ORANGE,
     PALE,
     add_legend,
+    name_values,
     shorten_label,
     style_axes,
 )
@@ -255,7 +256,6 @@ class Ridges(Panel):
 BLEND = "blend"  # the name that it has among its members
 _NAMED = 5  # members that words name
 _LABEL = 36  # letters of what a member is
-_SCORES = 3  # between ticks
 
 
 @dataclass(frozen=True, eq=False)
@@ -312,8 +312,8 @@ class Leaderboard(Panel):
         ax.set_yticks(places, labels)
         from matplotlib.ticker import MaxNLocator
 
-        ax.xaxis.set_major_locator(MaxNLocator(_SCORES))  # names leave room for few
-        ax.set_xlabel(f"{self.score} on held-out rows", loc="right")
+        ax.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))  # names leave little room
+        name_values(ax, f"{self.score} on held-out rows")
         ax.set_title("Members and their blend")
         return style_axes(ax)
 
