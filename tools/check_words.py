@@ -80,7 +80,12 @@ class Page:
     def read(cls, path: Path, /) -> Page:
         """Read a Markdown file."""
         name = path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else path.name
-        return cls(name, tuple(sentences(path.read_text(encoding="utf-8"))))
+        return cls.of(name, path.read_text(encoding="utf-8"))
+
+    @classmethod
+    def of(cls, name: str, text: str, /) -> Page:
+        """Divide a text into its sentences."""
+        return cls(name, tuple(sentences(text)))
 
     @property
     def lengths(self) -> list[int]:
