@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from brief import hkrr
 from sklearn.base import clone
+from sklearn.linear_model import Ridge
 
 import gpukfl
 from gpukfl import AutoRegressor, Model
@@ -55,6 +56,16 @@ def test_a_blend_keeps_members_and_follows_the_new_rows(tmp_path, blend):
     np.testing.assert_allclose(
         gpukfl.load(tmp_path / "new").predict(FRAME), again.predict(FRAME), rtol=1e-12
     )
+
+
+def test_a_model_of_the_users_stays_so_under_a_name_of_ours(tmp_path):
+    model = gpukfl.fit(NUMBERS, WAVE, members=[("laplace", Ridge())], n_folds=2, random_state=0)
+    model.save(tmp_path / "m")
+    for one in (model, gpukfl.load(tmp_path / "m")):
+        (member,) = one.refit(NUMBERS, WAVE).estimator.members_
+        assert (member.name, type(member.models[-1])) == ("laplace", Ridge)
+    again = gpukfl.load(tmp_path / "m").refit(NUMBERS, WAVE).leaderboard()
+    assert dict(zip(again["member"], again["model"], strict=True))["laplace"] == "Ridge"
 
 
 def test_columns_are_those_of_the_fit(blend):

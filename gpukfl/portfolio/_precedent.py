@@ -16,6 +16,7 @@ from gpukfl.portfolio._encodings import Encodings
 from gpukfl.portfolio._members import NAMES, Member, Task, make_members
 from gpukfl.portfolio._names import class_name
 from gpukfl.portfolio._refit import BESIDE
+from gpukfl.portfolio._scored import own_names
 from gpukfl.predictor import LogTransform, RankTransform
 from gpukfl.tables import Table
 
@@ -38,18 +39,22 @@ class Precedent:
         Of its columns, where these are not numbers.
     target_transform : str or None
         The scale of the targets.
+    own : frozenset of str
+        Names that the user chose: what has one is none of our members, though one is called so.
     """
 
     asked: Any
     blended: tuple[Blended, ...]
     encodings: Encodings | None
     target_transform: str | None
+    own: frozenset[str] = frozenset()
 
     @classmethod
     def from_blend(cls, auto: Any, /) -> Precedent:
         """Return what is kept of a fitted `AutoRegressor` or `AutoClassifier`."""
         word = _WORDS.get(type(auto.target_transform_))
-        return cls(auto.members, tuple(auto.members_), auto.encodings_, word)
+        own = frozenset(own_names(auto))
+        return cls(auto.members, tuple(auto.members_), auto.encodings_, word, own)
 
     @property
     def table(self) -> Table | None:
@@ -94,7 +99,7 @@ class Precedent:
         asked = make_members(self.asked, "quick", task) if named else []
         known = {one.name: one for one in asked}
         for one in self.blended:
-            member = _make_member(one, known, task)
+            member = _make_member(one, known, task, self.own)
             if member is None:
                 warn(f"the member {one.name} is left out: its file keeps only what predicts")
                 continue
@@ -113,11 +118,13 @@ class Precedent:
         return found
 
 
-def _make_member(member: Blended, known: Mapping[str, Member], task: Task) -> Member | None:
+def _make_member(
+    member: Blended, known: Mapping[str, Member], task: Task, own: frozenset[str]
+) -> Member | None:
     """Return a member as it was, not fitted; None where only its arrays are left."""
     if member.name in known:
         return known[member.name]
-    if member.name in NAMES:
+    if member.name in NAMES and member.name not in own:
         return make_members([member.name], "quick", task)[0]
     model = member.models[-1]
     if not isinstance(model, BaseEstimator):
