@@ -6,10 +6,10 @@ import html
 import json
 import tempfile
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.base import clone
@@ -18,16 +18,22 @@ from sklearn.metrics import accuracy_score
 from gpukfl import _model
 from gpukfl._model import Model
 from gpukfl.core._array import array_namespace, is_array, to_host
-from gpukfl.core._checks import check_choice
+from gpukfl.core._checks import check_choice, check_number
 from gpukfl.core._files import atomic_write
 from gpukfl.core._frames import as_frame, is_frame
 from gpukfl.core._warnings import keep_warnings
+from gpukfl.inspection._explanation import stack_outputs
 from gpukfl.partitioned import is_dask
 from gpukfl.runtime._labels import FORMAT, INDEX, probability_of_true, read_labels
 from gpukfl.tables import Table
 from gpukfl.tables._labelled import AUTO, OUTPUTS, frame_library, label_rows
 from gpukfl.tables._target import target_name, target_names
 from gpukfl.tables._training import split_target
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from gpukfl.inspection import Explanation
 
 # ------------------------------------------------------------------------------- indicators
 
@@ -128,6 +134,22 @@ class MultiLabelModel:
         """Names of the labels."""
         return [one.target_name for one in self.models]
 
+    def model_of(self, label: str) -> Model:
+        """Return the model of one label, of the classes False and True.
+
+        Parameters
+        ----------
+        label : str
+            One of `labels`.
+
+        Raises
+        ------
+        ValueError
+            If there is no such label.
+        """
+        check_choice("label", label, tuple(self.labels))
+        return self.models[self.labels.index(label)]
+
     @property
     def target_name(self) -> str:
         """Names of all labels, with commas between them."""
@@ -201,6 +223,14 @@ class MultiLabelModel:
             values = values[:, [labels.index(one) for one in self.labels]]
             labels = tuple(self.labels)
         return X, values.astype(bool), labels
+
+    def _read_known(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
+        """Return rows and indicators (n, k) of rows that judge the model, by the names of y."""
+        X, values, labels = self._read(X, y)
+        if tuple(self.labels) != target_names("y", len(self.models)):
+            for label in labels:
+                check_choice("y", label, tuple(self.labels))
+        return X, values
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters of the first label's estimator."""
@@ -279,11 +309,179 @@ class MultiLabelModel:
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the share of rows of which all labels are predicted right, as scikit-learn."""
-        X, values, _ = self._read(X, y)
+        X, values = self._read_known(X, y)
         predicted = to_host(self._probabilities(X)) > 0.5
         return float(accuracy_score(values, predicted, sample_weight=sample_weight))
 
+    def predict_set(self, X: Any, coverage: float = 0.9) -> Any:
+        """Return for each label which of False and True hold with a probability of `coverage`.
+
+        Parameters
+        ----------
+        X : array or frame of shape (n_samples, n_features)
+            Rows.
+        coverage : float, default=0.9
+            Of each label by itself, in (0, 1).
+
+        Returns
+        -------
+        array or frame of bool, shape (n_samples, n_labels, 2)
+            Whether False and whether True is in the set. A frame has a column for each pair of
+            label and class: see `set_output`.
+
+        Raises
+        ------
+        TypeError
+            If the models are no blends.
+        """
+        columns = []
+        for one in self.models:
+            known = one._ask_blend(X, "predict_set", coverage)
+            xp, classes = array_namespace(known), to_host(one.classes_).tolist()
+            never = xp.zeros_like(known[:, 0])
+            both = [known[:, classes.index(c)] if c in classes else never for c in (False, True)]
+            columns.append(xp.stack(both, axis=1))
+        found = array_namespace(columns[0]).stack(columns, axis=1)
+        library = frame_library(X, self.output)
+        return label_rows(found, X, library, self.labels, (False, True)) if library else found
+
     # ------------------------------------------------------------------ shown and saved
+
+    def leaderboard(self, X: Any = None, y: Any = None, sample_weight: Any = None) -> pd.DataFrame:
+        """Return the scores of every model of the labels' blends: see `Model.leaderboard`.
+
+        Parameters
+        ----------
+        X, y : as for `score`, optional
+            Rows with the indicators of all labels, to be scored on in place of the rows that the
+            fit held out.
+        sample_weight : array of shape (n_samples,), optional
+            Weights of these rows.
+
+        Returns
+        -------
+        DataFrame
+            The leaderboards of the labels below each other, best first in each; the first column
+            is label.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As `Model.leaderboard`, or if y has the name of no label.
+        """
+        if X is None or y is None:
+            return self._join({one.target_name: one.leaderboard(X, y) for one in self.models})
+        X, values = self._read_known(X, y)
+        return self._join(
+            {
+                one.target_name: one.leaderboard(X, column, sample_weight)
+                for one, column in zip(self.models, values.T, strict=True)
+            }
+        )
+
+    def importances(self) -> pd.DataFrame:
+        """Return how much each column matters to each label: see `Model.importances`.
+
+        Returns
+        -------
+        DataFrame
+            Those of the labels below each other; the first column is label.
+
+        Raises
+        ------
+        TypeError
+            As `Model.importances`.
+        """
+        return self._join({one.target_name: one.importances() for one in self.models})
+
+    def partial_dependence(
+        self, columns: Any = None, *, X: Any = None, y: Any = None, **options: Any
+    ) -> pd.DataFrame:
+        """Return how the mean probability of each label goes with each column, with bands.
+
+        Parameters
+        ----------
+        columns : str, int, or sequence of these, optional
+            As of `Model.partial_dependence`: by default the most important ones of each label.
+        X : array or frame of shape (n_samples, n_features), optional
+            Rows that means are over.
+        y : optional
+            The indicators of these rows, or names of their columns, as for `score`.
+        **options : object
+            Further ones of `Model.partial_dependence`; `max_time` is that of each label.
+
+        Returns
+        -------
+        DataFrame
+            Those of the labels below each other; the first column is label. A label that all rows
+            of the fit have, or none, is left out.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As `Model.partial_dependence`, or if all labels are left out.
+        """
+        asked = {"columns": columns, **options}
+        if y is None:
+            return self._join(
+                {label: one.partial_dependence(X=X, **asked) for label, one in self._varying()}
+            )
+        X, values = self._read_known(X, y)
+        given = dict(zip(self.labels, values.T, strict=True))
+        return self._join(
+            {
+                label: one.partial_dependence(X=X, y=given[label], **asked)
+                for label, one in self._varying()
+            }
+        )
+
+    def explain(self, X: Any, **options: Any) -> Explanation:
+        """Return what each column adds to the prediction of each label: see `Model.explain`.
+
+        Parameters
+        ----------
+        X : array or frame of shape (n_samples, n_features)
+            Rows as for `predict`.
+        **options : object
+            Of `Model.explain`; the labels share `max_time`.
+
+        Returns
+        -------
+        gpukfl.inspection.Explanation
+            With an output for each label: its log odds or its probability. A label that all rows
+            of the fit have, or none, is left out.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As `Model.explain`, or if all labels are left out.
+        """
+        if options.get("max_time") is not None:
+            check_number("max_time", options["max_time"], low=0, low_allowed=False)
+            options["max_time"] /= len(self.models)
+        parts = {label: one.explain(X, **options) for label, one in self._varying()}
+        return stack_outputs(list(parts.values()), tuple(parts))
+
+    def _varying(self) -> list[tuple[str, Model]]:
+        """Return the labels that some rows of the fit have and others have not, with models."""
+        found = [
+            (label, one)
+            for label, one in zip(self.labels, self.models, strict=True)
+            if len(one.classes_) > 1
+        ]
+        if not found:
+            msg = "expected a label that some rows of the fit have and others have not, got none"
+            raise ValueError(msg)
+        return found
+
+    @staticmethod
+    def _join(frames: Mapping[str, pd.DataFrame], /) -> pd.DataFrame:
+        """Return the frames of labels as one, whose first column names the label."""
+        import pandas as pd
+
+        joined = pd.concat(frames, names=["label"]).reset_index(level="label")
+        joined.attrs = dict(next(iter(frames.values())).attrs)
+        return joined.reset_index(drop=True)
 
     def drift(self, X: Any) -> Any:
         """Return which columns are unlike those of the fit: see `Model.drift`."""
@@ -314,7 +512,7 @@ class MultiLabelModel:
             own = dict(options)
             for name in ("held_out", "fitted_to"):
                 if own.get(name) is not None:
-                    X, values, _ = self._read(*own[name])
+                    X, values = self._read_known(*own[name])
                     own[name] = X, values[:, k]
             page = path.with_name(f"{path.stem}_{k + 1}{path.suffix}")
             one.report(page, **own)

@@ -70,6 +70,45 @@ def test_a_label_that_no_row_has_is_never_predicted():
     found = gpukfl.fit(FRAME, y, task="classification", **OPTIONS)
     assert found.predict_proba(FRAME)[:, 1].max() == 0.0
     assert found.predict_proba(FRAME)[:, 2].min() == 1.0
+    sets = found.predict_set(FRAME).to_numpy()
+    assert (sets[:, 2:] == [True, False, False, True]).all()
+    assert found.explain(FRAME[:2]).outputs == ("y 0",)
+    assert set(found.partial_dependence("a")["label"]) == {"y 0"}
+
+
+def test_frames_of_labels_are_those_of_their_models(model):
+    def of(found, label):
+        part = found[found["label"] == label].drop(columns="label")
+        return part.reset_index(drop=True)
+
+    asked = {"leaderboard": (), "importances": (), "partial_dependence": ("a",)}
+    for name, given in asked.items():
+        found = getattr(model, name)(*given)
+        assert found["label"].unique().tolist() == model.labels
+        for label in model.labels:
+            alone = getattr(model.model_of(label), name)(*given)
+            pd.testing.assert_frame_equal(of(found, label), alone, check_dtype=False)
+    board = model.leaderboard(FRAME, Y[["wet", "warm"]])
+    wet = model.model_of("wet").leaderboard(FRAME, Y["wet"] == 1)
+    pd.testing.assert_frame_equal(of(board, "wet"), wet)
+    told = model.explain(FRAME[:3])
+    assert told.outputs == ("warm", "wet")
+    wet = model.model_of("wet").explain(FRAME[:3])
+    np.testing.assert_array_equal(told.contributions[:, :, 1], wet.contributions)
+    sums = told.baseline + told.contributions.sum(axis=1)
+    np.testing.assert_allclose(sums, told.prediction, atol=1e-9)
+    sets = model.predict_set(FRAME, 0.8)
+    assert sets.columns.tolist() == [(a, b) for a in model.labels for b in (False, True)]
+    np.testing.assert_array_equal(sets["wet"], model.model_of("wet").predict_set(FRAME, 0.8))
+
+
+def test_names_of_labels_are_checked(model):
+    with pytest.raises(ValueError, match=r"expected label to be one of 'warm', 'wet'.*'wet'\?"):
+        model.model_of("wett")
+    other = Y.rename(columns={"wet": "wett"})
+    for judge in (model.score, model.leaderboard):
+        with pytest.raises(ValueError, match=r"'warm', 'wet', got 'wett'. Did you mean 'wet'"):
+            judge(FRAME, other)
 
 
 def test_files_reports_and_the_command_line(tmp_path, model, capsys):
@@ -90,6 +129,18 @@ def test_files_reports_and_the_command_line(tmp_path, model, capsys):
     FRAME.to_csv(tmp_path / "rows.csv", index=False)
     assert main(["predict", str(tmp_path / "model"), str(tmp_path / "rows.csv")]) == 0
     assert capsys.readouterr().out.splitlines()[0] == "warm,wet"
+    both, file = str(tmp_path / "both.csv"), str(tmp_path / "model")
+    FRAME.join(Y).to_csv(both, index=False)
+    assert main(["leaderboard", file, both]) == 0
+    assert capsys.readouterr().out.split()[:3] == ["label", "member", "weight"]
+    assert main(["explain", file, both, "--max-time", "5"]) == 0
+    told = capsys.readouterr().out.splitlines()
+    assert len(told) == 1 + 2 * N
+    assert told[2].startswith("0,wet,")
+    assert main(["drift", file, both]) == 0
+    assert main(["refit", file, both, "--out", str(tmp_path / "again")]) == 0
+    assert gpukfl.load(tmp_path / "again").labels == model.labels
+    assert again.explain(FRAME[:2]).outputs == ("warm", "wet")
     assert model.refit(FRAME, 1 - Y).score(FRAME, 1 - Y) > 0.85
     assert model.drift(FRAME)["p_value"].min() == 1.0
 

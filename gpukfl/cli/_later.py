@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 
 from gpukfl.cli._files import check_writable, try_to_write
-from gpukfl.cli._predict import make_writer, read_rows
-from gpukfl.core._frames import parts_of_name
+from gpukfl.cli._predict import make_writer, read_rows, target_columns
 from gpukfl.core._streams import print_output
 from gpukfl.tables._files import check_columns, join_names
 
@@ -20,10 +19,10 @@ def run_refit(options: argparse.Namespace) -> int:
     reading = {"decimal": options.decimal, "na": options.na}
     model = _multilabel.load(options.model)
     every = load_frame(options.data, decimal=options.decimal, na_values=options.na)
-    named = [options.target] if options.target else sorted(parts_of_name(model.target_name))
+    named = target_columns(options.target or model.target_name, every)
     known = f"the target in {options.data} (--target names it), one of {join_names(every)}, got "
     check_columns(named, every.columns, known)
-    y = every[named[0]] if len(named) == 1 else every[model.target_name.split(", ")]
+    y = every[named[0]] if len(named) == 1 else every[named]
     rows = read_rows(model, options.data, **reading)
     if hasattr(rows, "columns"):
         rows = rows.drop(columns=[name for name in named if name in rows.columns])

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gpukfl.cli._files import TABLES, check_writable, expand_files, try_to_write, write_whole
-from gpukfl.core._frames import parts_of_name
+from gpukfl.core._frames import SEVERAL, parts_of_name
 from gpukfl.core._places import is_installed
 from gpukfl.core._warnings import warn
 from gpukfl.tables._files import MISSING, check_columns, join_names
@@ -69,6 +69,11 @@ def read_table(
     na_values = {column.name: sorted(words.difference(column.levels)) for column in table.columns}
     frame = load_frame(file, kinds=kinds, decimal=decimal, na_values=na_values)
     return frame, frame
+
+
+def target_columns(target: str, frame: Any, /) -> list[str]:
+    """Return the columns that a target's name stands for in a table: "height, width" are two."""
+    return [target] if target in frame.columns else target.split(SEVERAL)
 
 
 def _prediction_frame(

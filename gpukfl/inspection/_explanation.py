@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -201,6 +202,22 @@ class Explanation:
         both = (one.reshape(n, p, -1) for one in (self.contributions, self.standard_error))
         first, second = both
         return first, second, np.atleast_1d(self.baseline), self.prediction.reshape(n, -1)
+
+
+def stack_outputs(parts: Sequence[Explanation], outputs: tuple[str, ...], /) -> Explanation:
+    """Return explanations of one output each, of the same rows and columns, as one of several."""
+    known = [one.spread for one in parts if one.spread is not None]
+    return replace(
+        parts[0],
+        outputs=outputs,
+        contributions=np.stack([one.contributions for one in parts], axis=2),
+        standard_error=np.stack([one.standard_error for one in parts], axis=2),
+        spread=None if len(known) < len(parts) else np.stack(known, axis=2),
+        baseline=np.array([one.baseline for one in parts]),
+        prediction=np.stack([one.prediction for one in parts], axis=1),
+        n_background=min(one.n_background for one in parts),
+        n_taken=min(one.n_taken for one in parts),
+    )
 
 
 @dataclass(frozen=True, eq=False)
