@@ -132,7 +132,7 @@ def test_files_reports_and_the_command_line(tmp_path, model, capsys):
     both, file = str(tmp_path / "both.csv"), str(tmp_path / "model")
     FRAME.join(Y).to_csv(both, index=False)
     assert main(["leaderboard", file, both]) == 0
-    assert capsys.readouterr().out.split()[:3] == ["label", "member", "weight"]
+    assert capsys.readouterr().out.split()[:3] == ["label", "member", "model"]
     assert main(["explain", file, both, "--max-time", "5"]) == 0
     told = capsys.readouterr().out.splitlines()
     assert len(told) == 1 + 2 * N
