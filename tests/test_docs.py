@@ -11,6 +11,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).parents[1]
 GUIDES = (
+    "one_method",
     "groups_and_time",
     "monotone",
     "uncertainty",
