@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
+from sklearn.multioutput import MultiOutputClassifier
 
 import gpukfl
 from gpukfl import MultiLabelModel
@@ -61,6 +62,9 @@ def test_targets_by_name_arrays_and_what_is_no_several_labels():
     assert as_numbers.task == "regression"
     with pytest.raises(ValueError, match="takes a column of 0 and 1 for each of several labels"):
         gpukfl.AutoClassifier(["linear"]).fit(numbers, Y)
+    advised = MultiOutputClassifier(gpukfl.AutoClassifier(**OPTIONS)).fit(numbers, Y)
+    shares = np.stack([one[:, 1] for one in advised.predict_proba(numbers)], axis=1)
+    np.testing.assert_allclose(shares, found.predict_proba(numbers), atol=1e-12)
     with pytest.raises(ValueError, match="a column for each of 2 labels"):
         found.score(numbers, Y.to_numpy()[:, :1])
 
@@ -100,6 +104,31 @@ def test_frames_of_labels_are_those_of_their_models(model):
     sets = model.predict_set(FRAME, 0.8)
     assert sets.columns.tolist() == [(a, b) for a in model.labels for b in (False, True)]
     np.testing.assert_array_equal(sets["wet"], model.model_of("wet").predict_set(FRAME, 0.8))
+
+
+def test_rows_of_validation_judge_each_label():
+    both = FRAME.join(Y)
+    inside, outside = both[:100], both[100:]
+    model = gpukfl.fit(
+        inside, ["warm", "wet"], task="classification", validation=outside, **OPTIONS
+    )
+    given = {"X": inside[FRAME.columns], "y": inside["wet"] == 1}
+    held_out = outside[FRAME.columns], outside["wet"] == 1
+    alone = gpukfl.fit(**given, validation=held_out, **OPTIONS)
+    found = model.predict_proba(FRAME)
+    np.testing.assert_array_equal(found[:, 1], alone.predict_proba(FRAME)[:, 1])
+    assert "validation=validation" in gpukfl._call.call_text(model.models[0])
+    pairs = outside[FRAME.columns], outside[["wet", "warm"]], np.full(60, 2.0)
+    model.fit(inside, ["warm", "wet"], validation=pairs)
+    np.testing.assert_array_equal(model.predict_proba(FRAME), found)
+    for change, match in [
+        (lambda y: 0 * y, "rows with and without the label 'warm' in validation, got only rows wi"),
+        (lambda y: y[["wet"]], "a column for each of 2 labels"),
+        (lambda y: y.rename(columns={"wet": "wett"}), "expected validation to be one of 'warm'"),
+    ]:
+        with pytest.raises(ValueError, match=match):
+            model.fit(FRAME, Y, validation=(FRAME, change(Y)))
+    np.testing.assert_array_equal(model.predict_proba(FRAME), found)
 
 
 def test_names_of_labels_are_checked(model):
