@@ -214,7 +214,7 @@ class MultiLabelModel:
         X, y, _ = split_target(X, y)
         values, k = _host_matrix(y), len(self.models)
         if values is None or values.shape[1] != k or not np.isin(values, (0, 1)).all():
-            got = "no matrix of 0 and 1" if values is None else f"values of shape {values.shape}"
+            got = "other values" if values is None else f"values of shape {values.shape}"
             msg = f"expected y of 0 and 1, a column for each of {k} labels, got {got}"
             raise ValueError(msg)
         name = target_name(y)
