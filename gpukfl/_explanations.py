@@ -43,7 +43,7 @@ class ModelExplanations(ModelPredictions, Shown):
         Returns
         -------
         Description
-            Words, names and host arrays, made when it is asked for.
+            Text, names and host arrays.
         """
         names: Sequence[str] = self.feature_names
         names = names if self.reader is None else self.reader.encoding.names
@@ -75,43 +75,43 @@ class ModelExplanations(ModelPredictions, Shown):
         held_out: tuple[Any, Any] | None = None,
         fitted_to: tuple[Any, Any] | None = None,
     ) -> None:
-        """Write one HTML file that reports what was learned, for phones and paper too.
+        """Write one HTML file that reports what was learned, for screens, phones and paper.
 
         Parameters
         ----------
         path : str or Path
-            Where to write; an older file is replaced when the new one is complete.
+            Path of the file. An existing file is replaced when the new one is complete.
         scores : dict, optional
             Named scores to show, for example on held-out rows.
         inference : gpukfl.inference.Inference, optional
-            What may be concluded, for a section of its own: curves with bands, importances with
-            errors, how sure directions are.
+            A result of `inference`, for a section with bands of curves, importances with errors and
+            tests.
         held_out : tuple (X, y), optional
-            Rows that the model has not seen, with their targets, or the name of the target's
-            column: for scores with errors, and whether they agree with those of the fit's own
-            held-out rows; pictures of predictions, residuals or calibration; and what shuffling
-            each feature costs, with errors. Errors are those of groups where the rows have the
-            column that the fit was given as `groups`.
+            Rows that the model has not seen, with their targets or the name of the target column.
+            They add scores with errors, and a comparison with the held-out rows of the fit. They
+            also add pictures of predictions, residuals or calibration, and what shuffling each
+            feature costs. Errors are those of groups if the rows have the `groups` column of the
+            fit.
         fitted_to : tuple (X, y), optional
-            The rows of the fit. They tell the ranges of the columns; and a linear model and boosted
-            trees are fitted to them, at most 20 000, to be compared on the rows of `held_out`. Of a
-            single method with a kernel they give curves bands: at most 1000 rows by two fits to
-            half of them; of more the bands are made of at most 500 rows of `held_out`.
+            The training set. It adds ranges of the columns, and a comparison with a linear model
+            and boosted trees on the rows of `held_out`. These are fitted to at most 20 000 rows.
+            For a single method with a kernel, it also adds bands of curves. Up to 1000 rows, they
+            take two fits to half of the rows; else they use at most 500 rows of `held_out`.
 
         Raises
         ------
         TypeError, ValueError
-            If rows or targets are not such as the model knows; says what was expected.
+            If rows or targets do not match the fit.
         OSError
-            If the page cannot be written; an older one stays as it was. A folder that does not
-            exist is noticed before any work.
+            If the file cannot be written; an existing file does not change. A missing folder raises
+            before any work.
 
         Notes
         -----
         The page begins with scores, importances and curves of the most important columns. Curves of
-        a blend take at most about three seconds, and so do its importances at their first look.
-        Without matplotlib the page has no pictures, and says so. A blend has kept the rows that its
-        members were judged by: it shows these where none are given.
+        a blend take at most about three seconds, and so do its importances at first access. Without
+        matplotlib, the page has no pictures. A blend keeps its held-out rows, and shows these if
+        you pass none.
         """
         check_can_write(path)
         rows = {"held_out": held_out, "fitted_to": fitted_to}
@@ -239,31 +239,31 @@ class ModelExplanations(ModelPredictions, Shown):
         max_time: float | None = 5.0,
         random_state: Any = 0,
     ) -> pd.DataFrame:
-        """Return how the mean prediction goes with each column, with bands.
+        """Return how the mean prediction varies with each column, with bands.
 
-        The question: what is the mean prediction if every row has this value of the column, and all
-        else as it is? The answer says what the model has learned, and no cause.
+        A curve is the mean prediction if every row has a value of the column, and all else is
+        unchanged. It shows what the model has learned, which need not be a cause.
 
         Parameters
         ----------
         columns : str, int, or sequence of these, optional
-            Names or numbers of columns: numbers, categories, booleans, dates or durations. By
-            default the six most important ones that are of these kinds.
+            Names or numbers of columns with numbers, categories, booleans, dates or durations. By
+            default the six most important ones of these kinds.
         X : array or frame of shape (n_samples, n_features), optional
-            Rows that means are over. By default a blend takes those that its folds held out, with
-            their weights; single methods keep no rows, and need it.
+            Rows to average over. By default the held-out rows of a blend, with their weights.
+            Single methods keep no rows, and need X.
         y : str, or array of shape (n_samples,) or (n_samples, n_targets), optional
-            Targets of these rows, for bands of a single method, which take fits to halves of at
-            least 40 rows: see `gpukfl.inference.bands`. Blends need none.
+            Targets of these rows, at least 40, for bands of a single method. They take fits to
+            halves of the rows: see `gpukfl.inference.bands`. Blends need no targets.
         points : int, default=20
-            Values of a column, at most, and at least 2. They leave out 2 % of the rows at either
+            Largest number of values of a column, at least 2. They exclude 2 % of the rows at either
             end. Categories have their 20 most frequent levels.
         max_rows : int, default=500
-            Rows that means are over, at most; of more a sample is drawn.
+            Largest number of rows to average over; more are sampled.
         max_time : float, optional
-            Seconds that it may take, about: rows are fewer then, at least 20. None has no limit.
+            Approximate time limit in seconds, by using fewer rows, at least 20.
         random_state : int, RandomState or None, default=0
-            Draws the rows.
+            Seed of the sample of rows.
 
         Returns
         -------
@@ -281,11 +281,11 @@ class ModelExplanations(ModelPredictions, Shown):
         Notes
         -----
         Bands of a blend are two standard errors to either side, by the jackknife over its folds:
-        how far the curve moves when a fold of the rows is left out of the fit. As few folds say
-        little at one value, each variance is averaged with the mean over the curve, of weight 4 to
-        K - 1. Bands know nothing of the bias that all fits share. Models without folds' models have
-        no bands: low and high are NaN. Costs a prediction for each row and value of each column, of
-        all folds' models.
+        how far the curve moves when a fold of the rows is not fitted. As folds are few, each
+        variance is averaged with the mean over the curve, of weight 4 to K - 1. Bands do not
+        include the bias that all fits share. Models without folds' models have no bands: low and
+        high are NaN. Costs a prediction for each row and value of each column, of all folds'
+        models.
         """
         from gpukfl.inference._dependence import partial_dependence
 
@@ -306,11 +306,11 @@ class ModelExplanations(ModelPredictions, Shown):
         Parameters
         ----------
         X : array or frame of shape (n_samples, n_features)
-            Rows, at least 40: those of the fit, or new ones, then with ``held_out=True``.
+            At least 40 rows: the training set, or new rows with ``held_out=True``.
         y : str, or array of shape (n_samples,) or (n_samples, n_targets)
-            Their targets, or the name of the target's column in X.
+            Targets of the rows, or the name of the target column in X.
         **options : object
-            Of `gpukfl.inference.infer`.
+            Options of `gpukfl.inference.infer`.
 
         Returns
         -------
@@ -327,10 +327,10 @@ class ModelExplanations(ModelPredictions, Shown):
         return infer(self, X, y, **options)
 
     def drift(self, X: Any) -> pd.DataFrame:
-        r"""Return which columns of new rows are unlike those of the fit.
+        r"""Return how much each column of new rows differs from the training set.
 
-        The model keeps a sample of at most 1000 rows of its fit, and compares at most 2000 of the
-        new ones, drawn at random, column by column.
+        The model keeps a sample of at most 1000 training rows. It compares at most 2000 random new
+        rows with it, column by column.
 
         Parameters
         ----------
@@ -348,9 +348,9 @@ class ModelExplanations(ModelPredictions, Shown):
         Raises
         ------
         TypeError, ValueError
-            If the rows are not as described, or a column is missing. If the model has no sample: of
-            a file that was saved with ``record=False`` or is older, or of an estimator that was
-            fitted on its own to a table.
+            If the rows are not as described, or a column is missing. If the model has no sample:
+            files saved with ``record=False``, older files, and estimators without `gpukfl.fit` have
+            none.
 
         Notes
         -----
@@ -358,8 +358,8 @@ class ModelExplanations(ModelPredictions, Shown):
         and dates (Kolmogorov-Smirnov), and half the sum of the differences between the shares of
         levels, of others (total variation). A missing value counts as a value of its own. p is
         exact where values are continuous and complete. Of others it comes from permutations of the
-        rows, at most 9999, with which no p is below 1e-4. Rows are taken as independent: groups and
-        times change together, and p is too small then.
+        rows, at most 9999, with which no p is below 1e-4. Rows are treated as independent. With
+        groups or times, p is too small.
 
         Examples
         --------

@@ -395,7 +395,7 @@ def _check(method: str, task: str, ridge: Any, scaling: Any, penalty: Any, max_t
         raise ValueError(msg)
     if not METHODS[method].single and (ridge, scaling) != ("tune", "auto"):
         msg = (
-            f"expected neither ridge nor scaling with method {method!r}, whose members choose, got "
+            f"expected no ridge and no scaling with method {method!r}, which chooses them, got "
             f"ridge={ridge!r} and scaling={scaling!r}"
         )
         raise ValueError(msg)
@@ -414,7 +414,7 @@ def _check_blended(method: str, **given: Any) -> None:
             shown = repr(value) if isinstance(value, str) else "rows"
             msg = (
                 f"expected {name} with method 'auto' only, got {name}={shown} with {method!r}: "
-                f"members=[{method!r}] in place of method={method!r} fits a blend of it"
+                f"for a blend of it, pass members=[{method!r}] instead of method={method!r}"
             )
             raise TypeError(msg)
 
@@ -427,5 +427,5 @@ def _check_arguments(columns: Any, impute: Any, progress: Any, sample_weight: An
     check_choice("impute", impute, IMPUTE)
     check_kind("progress", progress, (bool, type(None)))
     if isinstance(sample_weight, str):
-        msg = f"expected weights of the rows as sample_weight, got the text {sample_weight!r}"
+        msg = f"expected sample_weight to be an array of weights, got the text {sample_weight!r}"
         raise TypeError(msg)

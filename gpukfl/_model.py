@@ -60,50 +60,50 @@ _NOT_SAVED = (
 
 @dataclass(eq=False, repr=False)
 class Model(ModelExplanations):
-    """A tuned and fitted estimator, with the record of its fit.
+    """A tuned and fitted model, with the record of its fit.
 
-    It is an estimator of scikit-learn too, for its tools: `fit` fits again, with the options that
-    `gpukfl.fit` was given, everything tuned anew; `sklearn.base.clone` gives a model that is not
-    fitted. So `cross_val_score(model, X, y)` judges the whole procedure, with its tuning.
+    A model is also a scikit-learn estimator. `fit` tunes and fits again with the options of the
+    `gpukfl.fit` call, and `sklearn.base.clone` returns a model that is not fitted. Therefore
+    `cross_val_score(model, X, y)` scores the whole procedure, with its tuning.
 
     Attributes
     ----------
     estimator : scikit-learn estimator
-        What predicts; every fitted attribute is there.
+        The estimator that predicts, with all fitted attributes.
     method, task : str
-        What was fitted, and "regression" or "classification".
+        The method of `gpukfl.fit`, and "regression" or "classification".
     n_samples : int
-        Samples fitted on: without those of zero weight, copies of one counted once.
+        Number of rows of the fit, without those of weight 0; copies of a row count once.
     feature_names : list of str
-        One for each feature.
+        Name of each feature.
     target_name : str
-        What is predicted.
+        Name of the target.
     tuning : list of dict
-        Setting, hold-out score and whether it was chosen, for each setting tried.
+        Every setting that was tried, with its hold-out score and whether it was chosen.
     seconds : float
         Time that tuning and fitting took.
     target_kind : str
-        What the target's values were: floats, integers, booleans, categories or text.
+        Kind of the target's values: floats, integers, booleans, categories or text.
     max_time : float, optional
-        Seconds that `fit` may take to fit again; not kept in files.
+        Time limit of `fit` in seconds; not saved.
     reader : Reader, optional
-        What makes rows for the estimator of a frame, where it does not take frames itself.
+        Converts frames to the rows of the estimator, if it does not accept frames.
     columns : dict of str: str, optional
-        What `fit` takes columns for, by name, where it shall not guess; not kept in files.
+        Kinds of columns that `fit` does not detect, by name; not saved.
     impute : str
-        What stands for missing numbers where `fit` reads a table; not kept in files.
+        How `fit` replaces missing numbers of a table; not saved.
     compression : Compression, optional
-        What `compress` made smaller, and the loss; not kept in files.
+        Sizes and scores before and after `compress`; not saved.
     warnings_ : list of str
-        What the fit warned of, each once, at most 20.
+        Warnings of the fit, each once, at most 20.
     weighted : bool
-        Whether the fit was given sample weights; not kept in files.
+        Whether the fit had sample weights; not saved.
     related : dict of str: str
-        How its call named groups, times and splits; not kept in files.
+        The arguments groups, time, gap and cv of the fit, as text; not saved.
     reference : Reference, optional
-        A sample of the rows of the fit, with which `drift` compares others.
+        A sample of the training rows, for `drift`.
     output : str
-        What predictions are, as of `set_output`; not kept in files.
+        The setting of `set_output`; not saved.
     """
 
     estimator: Any
@@ -134,7 +134,7 @@ class Model(ModelExplanations):
 
     @classmethod
     def from_estimator(cls, estimator: Any, /) -> Self:
-        """Make a model of an estimator that was fitted on its own.
+        """Return a model with an estimator that is already fitted.
 
         Parameters
         ----------
@@ -144,19 +144,19 @@ class Model(ModelExplanations):
         Returns
         -------
         Model
-            Of the estimator itself, not of a copy.
+            With the estimator itself, not a copy.
 
         Raises
         ------
         TypeError
-            If the estimator is another.
+            If it is another kind of estimator.
         """
         task = "classification" if is_classifier(estimator) else "regression"
         kinds = {row.estimator_class(task): method for method, row in known_methods().items()}
         if type(estimator) not in kinds:
             names = ", ".join(kind.__name__ for kind in kinds)
-            msg = f"expected an estimator of a method ({names}), got {type(estimator).__name__}"
-            raise TypeError(msg + ": pickle keeps others")
+            msg = f"expected an estimator of gpukfl ({names}), got {type(estimator).__name__}"
+            raise TypeError(msg + ": use pickle for others")
         check_is_fitted(estimator)
         return cls(
             estimator=estimator,
@@ -185,7 +185,7 @@ class Model(ModelExplanations):
         cv: Any = None,
         validation: Any = None,
     ) -> Self:
-        """Fit to other data with the same options of `gpukfl.fit`, and tune again.
+        """Fit to other data with the same options as `gpukfl.fit`, and tune again.
 
         Parameters
         ----------
@@ -193,19 +193,19 @@ class Model(ModelExplanations):
             As for `gpukfl.fit`.
         y : str, or array, series or frame of shape (n_samples,) or (n_samples, n_targets)
             A target for the task of this model, or the name of its column in X. Rows without a
-            target are left out, with a warning.
+            target are dropped, with a warning.
         sample_weight : array of shape (n_samples,), optional
             Weights, at least 0.
         groups, time, gap, cv : optional
-            How rows hang together, as for `gpukfl.fit`; by default the columns that were named
-            there. Arrays have to be passed again, or a warning says so.
+            Groups, times and splits of the rows, as in `gpukfl.fit`; by default the columns that
+            were named there. Arrays must be passed again; without them you are warned.
         validation : tuple or frame, optional
-            Rows that judge models in place of folds, of a blend, as for `gpukfl.fit`.
+            For a blend: rows that score the models instead of folds, as in `gpukfl.fit`.
 
         Returns
         -------
         self
-            Fitted; as it was on an error.
+            The fitted model; unchanged if an error is raised.
 
         Raises
         ------
@@ -248,29 +248,29 @@ class Model(ModelExplanations):
         gap: Any = None,
         cv: Any = None,
     ) -> Self:
-        """Return a model of other rows with the members and settings of this one, without a search.
+        """Return a model fitted to other rows with the settings of this one, without a search.
 
-        Each member starts from what its fits came to here, such as its metric. Weights of the
+        Each model of a blend starts from its parameters here, such as its metric. Weights of the
         blend, calibration and intervals come from the new rows alone, held out as in a fit. This
-        model stays as it is.
+        model does not change.
 
         Parameters
         ----------
         X : array or frame of shape (n_samples, n_features)
-            Rows with the columns of the fit, in any order where they have names. Levels that it
-            did not know are handled as by `predict`. Other columns are ignored, with a warning.
+            Rows with the columns of the fit, in any order if they have names. New levels are
+            handled as in `predict`. Other columns are ignored, with a warning.
         y : str, or array, series or frame of shape (n_samples,) or (n_samples, n_targets)
-            As many targets as those of the fit, or the name of their column in X. Classes are
-            those of the new rows.
+            As many targets as in the fit, or the name of their column in X. Classes are those of
+            the new rows.
         sample_weight : array of shape (n_samples,), optional
             Weights, at least 0.
         groups, time, gap, cv : optional
-            How rows hang together, as for `fit`.
+            Groups, times and splits of the rows, as in `fit`.
 
         Returns
         -------
         Model
-            A new one, which `fit` would tune again with the same options.
+            A new model.
 
         Raises
         ------
@@ -279,11 +279,11 @@ class Model(ModelExplanations):
 
         Notes
         -----
-        Blends have at most three folds, and one more model a member of all rows, unless the fit was
-        told otherwise. It takes a fifth to a third of the time of a fit, more where boosted trees
-        took most of it. Members that are not in the blend are not tried: fit again where the new
-        rows may ask for others. Of a file, members that the user brought, of which it keeps only
-        arrays, are left out with a warning.
+        Blends use at most three folds, and one more model of all rows for each member, unless the
+        fit had other settings. A refit takes a fifth to a third of the time of a fit, or more if
+        boosted trees took most of it. Only members of the blend are fitted: use `fit` if the new
+        rows may need others. Your own estimators cannot be refitted from a file. They are dropped,
+        with a warning.
         """
         check_is_fitted(self.estimator)
         begun, given = clock.perf_counter(), GivenRelations(groups, time, gap, cv)
@@ -348,14 +348,14 @@ class Model(ModelExplanations):
 
     @property
     def feature_names_in_(self) -> np.ndarray:
-        """Names of the features, of a model that was fitted to a frame."""
+        """Names of the features, for a model that was fitted to a frame."""
         if self.reader is not None:
             return np.array(self.reader.names, dtype=object)
         return self.estimator.feature_names_in_
 
     @property
     def classes_(self) -> np.ndarray:
-        """Labels, of a classification."""
+        """Labels of a classification."""
         return self.estimator.classes_
 
     def leaderboard(self, X: Any = None, y: Any = None, sample_weight: Any = None) -> Any:
@@ -364,21 +364,21 @@ class Model(ModelExplanations):
         Parameters
         ----------
         X, y : as for `score`, optional
-            Rows with their targets, to be scored on in place of the rows that the fit held out.
+            Rows with their targets, for scores on these instead of the held-out rows of the fit.
         sample_weight : array of shape (n_samples,), optional
             Weights of these rows.
 
         Returns
         -------
         DataFrame
-            See `AutoRegressor.leaderboard`; of a single method one row, on given rows.
+            See `AutoRegressor.leaderboard`. For a single method one row, for the given rows.
 
         Raises
         ------
         TypeError
-            If the model is no blend, and there are no rows.
+            If the model is not a blend, and no rows are given.
         ValueError
-            If one of X and y is missing, or they are not as the model knows.
+            If only one of X and y is given, or they do not match the fit.
         """
         if X is None and y is None:
             return self._blend_method("leaderboard")()
@@ -410,7 +410,7 @@ class Model(ModelExplanations):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """R² of a regression, share of correct labels of a classification.
 
-        `y` may name a column of X; rows without a target are left out, with a warning.
+        `y` may name a column of X. Rows without a target are dropped, with a warning.
         """
         data = read_test_data(X, y, sample_weight, target=self.target_name, named=False)
         rows, truth = self._rows(data.X), host_target(data.y)
@@ -418,7 +418,7 @@ class Model(ModelExplanations):
 
     @property
     def feature_importances_(self) -> np.ndarray:
-        """Importance of each feature, summing to 1; of a blend computed at the first look."""
+        """Importance of each feature, summing to 1; for a blend computed at first access."""
         found = to_host(self.estimator.feature_importances_)
         return found.copy() if self.reader is None else self.reader.sum_by_column(found)
 
@@ -443,23 +443,23 @@ class Model(ModelExplanations):
         Parameters
         ----------
         path : str or Path
-            The file; an older one is replaced when the new one is complete.
+            The file. An existing file is replaced when the new one is complete.
         record : bool, default=True
-            Whether the file holds what only inference needs: the rows that the folds of a blend
-            held out, and the predictions for them; a sample of rows for `drift`; the factors of
-            HKRR's Gaussian process; and BKerNN's dual coefficients. Predictions and intervals need
-            no record. Inference without X and y, `compress`, `distilled` and the report's held-out
-            panels of a blend, and standard deviations do. Importances of a blend are in every
-            file: `save` computes them where no look at them has.
+            Whether to save what predictions and intervals do not need: the held-out rows of a blend
+            with their predictions, a sample of rows for `drift`, the factors of HKRR's Gaussian
+            process, and BKerNN's dual coefficients. Without the record, a loaded model has no
+            `drift`, no standard deviations, and no inference without X and y. A blend also has no
+            `compress` and `distilled` without X and y, and no held-out panels in its report. The
+            importances of a blend are always saved.
 
         Raises
         ------
         NotFittedError
-            If the model is a copy that was not fitted.
+            If the model is not fitted.
         TypeError
             If the model holds something that is neither an array nor JSON.
         ValueError
-            If it is not as `gpukfl.fit` made it.
+            If the model was changed and is not consistent.
         OSError
             If the file cannot be written; an older one stays as it was.
         """
@@ -484,8 +484,8 @@ class Model(ModelExplanations):
         Raises
         ------
         TypeError
-            If predictions are not array operations alone, as of a table with text; says what to
-            fit instead.
+            If predictions need more than array operations, as for a table with text. The message
+            says what to fit instead.
         ValueError
             If a column of a table has the name of an output.
         ImportError
@@ -498,50 +498,50 @@ class Model(ModelExplanations):
     def compress(
         self, tolerance: float = 0.01, X: Any = None, y: Any = None, sample_weight: Any = None
     ) -> Self:
-        """Return a smaller model whose score is about `tolerance` lower at most.
+        """Return a smaller model whose score is at most about `tolerance` lower.
 
-        Of knots, centres, features or members the fewest are kept, among sizes that grow, with
-        which the score holds on one half of the rows. The other half says what the model lost.
-        Learned directions and importances stay as they are.
+        Growing numbers of knots, centres, features or members are tried. The smallest whose score
+        is good enough on one half of the rows is kept. The other half measures the loss. Learned
+        directions and importances do not change.
 
         Parameters
         ----------
         tolerance : float, default=0.01
-            Largest loss of the score that is taken: R², or the share of correct labels; at least 0.
+            Largest accepted loss of the score, R² or accuracy; at least 0.
         X, y : as for `score`, optional
-            Rows that the fit has not seen, at least 4: a half that is drawn chooses, and the
-            scores of `compression` are those of the other half. A blend of folds' models has such
-            rows by itself; of one whose members were fitted to all rows these are also what
-            intervals and sets are made of.
+            At least 4 rows that the fit has not seen. A random half chooses the size, and the other
+            half gives the scores of `compression`. A blend of folds' models has such rows itself.
+            If its models were refitted to all rows, intervals and sets are also computed from
+            the rows that you pass.
         sample_weight : array of shape (n_samples,), optional
-            Of these rows.
+            Weights of these rows.
 
         Returns
         -------
         Model
-            A new one; its attribute `compression` has the scores and the loss on the rows that
-            have not chosen, their numbers, and the sizes. There the loss may be more than
-            `tolerance`, as the rows are a sample. With no smaller one that is as good it is equal
-            to this one, and its loss is 0.
+            A new model. Its attribute `compression` has the sizes, and the scores and the loss on
+            the rows that did not choose the size. There, the loss may exceed `tolerance`, as these
+            rows are a sample. If no smaller model is good enough, the new one is the same as this
+            one, with a loss of 0.
 
         Raises
         ------
         ValueError
-            If `tolerance` is negative, or X and y are missing where they are needed, or too few.
+            If `tolerance` is negative, or X and y are needed and missing, or too few.
         TypeError
-            If predictions are those of another library's estimator.
+            If an estimator of another library predicts.
 
         Notes
         -----
-        Centres are chosen by pivoted Cholesky, O(q³) for the q ≤ 4000 of them with the largest
-        coefficients, and coefficients by least squares on the old function at the centres. A model
-        with standard deviations loses these.
+        Centres are chosen by pivoted Cholesky, O(q³) for the q ≤ 4000 centres with the largest
+        coefficients. Coefficients are fitted to the old function at the centres by least squares.
+        A model with standard deviations loses these.
         """
         check_number("tolerance", tolerance, low=0)
         if (X is None) != (y is None) or (X is None and self.method != "auto"):
             msg = (
-                "expected rows X, and their y, that the fit has not seen, on which scores are "
-                f"compared, got {'no X' if X is None else 'X'} and {'no y' if y is None else 'y'}"
+                "expected X and y that the fit has not seen, to compare scores, "
+                f"got {'no X' if X is None else 'X'} and {'no y' if y is None else 'y'}"
             )
             raise ValueError(msg)
 
@@ -571,7 +571,7 @@ class Model(ModelExplanations):
 
 
 def load(path: str | Path, /) -> Model:
-    """Read a model that `Model.save` or an estimator wrote; it predicts on any machine.
+    """Load a model that was saved by `Model.save` or an estimator, on any machine.
 
     Parameters
     ----------
@@ -581,14 +581,14 @@ def load(path: str | Path, /) -> Model:
     Returns
     -------
     Model
-        Ready to predict. Nothing in the file is executed.
+        The fitted model. Nothing in the file is executed.
 
     Raises
     ------
     ValueError
-        If the file is truncated, damaged, not a gpukfl model, or of another version.
+        If the file is truncated, damaged, not a gpukfl model, or has an unsupported version.
     OSError
-        If it cannot be read.
+        If the file cannot be read.
     """
     estimator, about = read(path)
     return Model(estimator=estimator, **about)

@@ -41,7 +41,7 @@ class ModelPredictions:
 
     @property
     def table(self) -> Table | None:
-        """What the columns of the frame are that the model reads; None of complete numbers."""
+        """Columns that the model reads, with their kinds; None for complete numbers."""
         known = self.reader or getattr(self.estimator, "encodings_", None)
         return None if known is None else known.table
 
@@ -51,28 +51,28 @@ class ModelPredictions:
         return read_new_rows(self.estimator, self.reader, X, self.target_name)
 
     def set_output(self, *, predict: str | None = None, transform: str | None = None) -> Self:
-        """Set what predictions are.
+        """Set whether predictions are arrays, or series and frames.
 
         Parameters
         ----------
         predict : {"auto", "default", "pandas", "polars"}, optional
-            "auto", where nothing is set: for a frame of pandas a series from `predict`, and frames
-            from `predict_interval`, `predict_quantiles` and `predict_set`. Probabilities are
-            arrays, as scikit-learn's tools index them; so is all for other rows. "default" is
-            arrays from all, "pandas" and "polars" are series and frames from all, also of
-            probabilities and whatever the rows are.
+            "auto", the default: for pandas frames, `predict` returns a series, and
+            `predict_interval`, `predict_quantiles` and `predict_set` return frames. Probabilities
+            are arrays, as scikit-learn's tools expect, and for other rows everything is an array.
+            "default" always returns arrays. "pandas" and "polars" always return series and
+            frames, also for probabilities.
         transform : {"default", "pandas", "polars"}, optional
-            Of `transform`, as of scikit-learn.
+            For `transform`, as in scikit-learn.
 
         Returns
         -------
         self
-            Files do not keep it.
+            The setting is not saved in files.
 
         Raises
         ------
         ValueError
-            If it is another word.
+            If a setting is unknown.
         """
         if predict is not None:
             check_choice("predict", predict, OUTPUTS)
@@ -84,9 +84,9 @@ class ModelPredictions:
     def predict(self, X: Any) -> Any:
         """Predict the target at `X`.
 
-        Of a frame of pandas it returns a series with its index and the target's name, or
-        a frame of several targets; else an array of the library that was used in `fit`:
-        see `set_output`.
+        For a pandas frame, return a series with its index and the target's name, or a frame for
+        several targets. For other rows, return an array of the library that was used in `fit`.
+        See `set_output`.
         """
         return self._label(self._predict(X), X, self._target_names)
 
@@ -112,7 +112,7 @@ class ModelPredictions:
         return self._label(found, X, to_host(self.classes_).tolist())
 
     def predict_proba(self, X: Any) -> Any:
-        """Estimate the classes' probabilities at `X`, in the order of `classes_`.
+        """Return the classes' probabilities at `X`, in the order of `classes_`.
 
         Raises
         ------
@@ -122,7 +122,7 @@ class ModelPredictions:
         return self._label_probabilities(self._estimate(X, "predict_proba"), X)
 
     def predict_log_proba(self, X: Any) -> Any:
-        """Estimate the logarithms of the classes' probabilities at `X`.
+        """Return the logarithms of the classes' probabilities at `X`.
 
         Raises
         ------
@@ -142,10 +142,10 @@ class ModelPredictions:
         return getattr(self.estimator, name)
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Any:
-        """Return intervals that hold the target with a probability of about `coverage`.
+        """Return intervals that cover the target with a probability of about `coverage`.
 
-        Of a frame it returns one with the columns low and high, for each of several targets. See
-        `AutoRegressor.predict_interval`, and `set_output`.
+        For a frame, return a frame with the columns low and high, for each of several targets. See
+        `AutoRegressor.predict_interval` and `set_output`.
 
         Raises
         ------
@@ -156,9 +156,9 @@ class ModelPredictions:
         return self._label(found, X, self._target_names, ("low", "high"))
 
     def predict_quantiles(self, X: Any, levels: Sequence[float] = (0.05, 0.5, 0.95)) -> Any:
-        """Estimate quantiles of the target: see `AutoRegressor.predict_quantiles`.
+        """Return quantiles of the target: see `AutoRegressor.predict_quantiles`.
 
-        Of a frame it returns one with a column for each level: see `set_output`.
+        For a frame, return a frame with a column for each level: see `set_output`.
 
         Raises
         ------
@@ -169,9 +169,9 @@ class ModelPredictions:
         return self._label(found, X, self._target_names, tuple(levels))
 
     def predict_set(self, X: Any, coverage: float = 0.9) -> Any:
-        """Return the classes that hold the true one with a probability of about `coverage`.
+        """Return sets of classes that contain the true one with a probability of about `coverage`.
 
-        Of a frame it returns one with a column for each class. See `AutoClassifier.predict_set`,
+        For a frame, return a frame with a column for each class. See `AutoClassifier.predict_set`
         and `set_output`.
 
         Raises
@@ -193,7 +193,7 @@ class ModelPredictions:
         Raises
         ------
         TypeError
-            If the method has no directions of its own.
+            If the method learns no directions.
         """
         if not hasattr(self.estimator, "transform"):
             msg = f"expected a model with learned directions, got method {self.method!r}"
@@ -204,11 +204,12 @@ class ModelPredictions:
         if self.method != "auto":
             msg = (
                 f"{name} is for blends, got a model of method {self.method!r}: "
-                f"gpukfl.fit(..., members=[{self.method!r}]) fits a blend of it"
+                f"for a blend of it, use gpukfl.fit(..., members=[{self.method!r}])"
             )
             raise TypeError(msg)
         if not hasattr(self.estimator, name):
             other = "predict_interval" if name == "predict_set" else "predict_set"
-            msg = f"expected a model of the other task for {name}, got a {self.task}: use {other}"
+            task = "classification" if name == "predict_set" else "regression"
+            msg = f"expected a {task} model for {name}, got a {self.task}: use {other}"
             raise TypeError(msg)
         return getattr(self.estimator, name)

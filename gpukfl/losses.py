@@ -95,8 +95,8 @@ class Loss(ABC):
         """Raise ValueError unless all targets are in the range of the loss."""
         if not self.allows(Y):
             msg = (
-                f"expected {self.expected} for loss={self!r}, got a least target of "
-                f"{float(np.min(Y)):.6g}, and a largest one of {float(np.max(Y)):.6g}"
+                f"expected {self.expected} for loss={self!r}, got targets from "
+                f"{float(np.min(Y)):.6g} to {float(np.max(Y)):.6g}"
             )
             raise ValueError(msg)
 
@@ -284,7 +284,7 @@ class _Deviance(Loss):
     link: ClassVar[str] = "log"
     lowest: ClassVar[float] = 0.0
     settled_from: ClassVar[int] = 1
-    expected: ClassVar[str] = "targets of at least 0, some of them positive,"
+    expected: ClassVar[str] = "targets of at least 0, not all 0,"
 
     @property
     @abstractmethod

@@ -16,7 +16,7 @@ RNG = np.random.default_rng(0)
 NUMBERS = pd.DataFrame({"a": RNG.normal(size=N), "b": RNG.normal(size=N)})
 MIXED = NUMBERS.assign(c=np.array(["u", "v", "w"])[np.arange(N) % 3])
 Y = NUMBERS["a"].to_numpy() + 0.1 * RNG.normal(size=N)
-SAID = "infinity is taken for missing, in 1 of 60 rows of a"
+SAID = "infinite values are treated as missing: 1 of 60 rows of a"
 NO_ROW = r"expected at least 1 row, got 0 sample\(s\)"
 QUICK = {"effort": "quick", "members": ["linear", "laplace"]}
 SINGLE = {"method": "rkhs_weighting"}

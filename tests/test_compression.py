@@ -177,13 +177,13 @@ def test_rows_are_asked_for():
         found.compress(0.1, ROWS)
     with pytest.raises(ValueError, match="tolerance"):
         found.compress(-0.1, ROWS, Y)
-    with pytest.raises(ValueError, match="at least 4 rows on which scores are compared, got 3"):
+    with pytest.raises(ValueError, match="at least 4 rows to compare scores, got 3"):
         found.compress(0.1, ROWS[:3], Y[:3])
 
 
 def test_what_has_nothing_to_leave_out_is_refused():
     lasso = gpukfl.fit(X, Y, method="regfeal", n_random_features=30, retrain=Lasso(), ridge=1e-3)
-    with pytest.raises(TypeError, match="got RegFeaLRegressor without any"):
+    with pytest.raises(TypeError, match="got RegFeaLRegressor, which has none"):
         lasso.compress(0.1, ROWS, Y)
 
 
@@ -191,5 +191,5 @@ def test_what_has_nothing_to_leave_out_is_refused():
 def test_a_blend_of_refitted_members_asks_for_rows(n_folds):
     options = {"n_folds": n_folds, "refit": True, "progress": False}
     found = gpukfl.fit(X, Y, members=["laplace", "matern52"], **options)
-    with pytest.raises(ValueError, match="give X and y"):
+    with pytest.raises(ValueError, match="pass X and y"):
         found.compress(0.1)

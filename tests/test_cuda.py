@@ -88,7 +88,10 @@ def test_the_driver_is_asked_and_never_raises(monkeypatch, load, make, visible, 
 def test_a_device_without_permission_is_named(monkeypatch, load):
     load(lambda: driver(starts=100), ["/dev/nvidia1", "/dev/nvidia0"])
     monkeypatch.setattr(os, "access", lambda file, _: file == "/dev/nvidia0")
-    assert ask_driver().reason == "this user may not read and write /dev/nvidia1: ask for its group"
+    assert (
+        ask_driver().reason
+        == "this user has no permission to read and write /dev/nvidia1: join its group"
+    )
 
 
 def test_a_forked_process_asks_anew(monkeypatch, load):
@@ -155,7 +158,7 @@ def test_cupy_that_multiplies_and_factors_is_usable(cupy):
 @pytest.mark.parametrize(
     ("changed", "reason"),
     [
-        ({"cholesky": np.zeros_like}, "wrong results: `gpukfl selftest` says more"),
+        ({"cholesky": np.zeros_like}, "its results are wrong: run `gpukfl selftest` for details"),
         ({"cholesky": raising(ImportError("no CUDA libraries"))}, "ImportError: no CUDA libraries"),
         ({"is_available": lambda: False}, "CuPy sees no device"),
         (
@@ -172,7 +175,7 @@ def test_cupy_that_multiplies_and_factors_is_usable(cupy):
         ),
         (
             {"asarray": raising(broken("cudaErrorDevicesUnavailable: device is busy"))},
-            "another process holds the GPU",
+            "another process has exclusive use of the GPU",
         ),
     ],
 )
@@ -195,7 +198,7 @@ def test_what_is_wrong_with_cupy_is_said(cupy, changed, reason):
 )
 def test_a_full_memory_is_said_and_tried_again(cupy, error):
     cupy(asarray=raising(error))
-    with pytest.warns(RuntimeWarning, match="memory is full: check with nvidia-smi which process"):
+    with pytest.warns(RuntimeWarning, match="memory is full: nvidia-smi shows which process"):
         assert not cupy_is_usable()
     cupy()  # the other process has ended
     assert cupy_is_usable()

@@ -126,7 +126,7 @@ def test_columns_whose_values_have_parts_are_text(struct):
 @makers
 def test_columns_are_checked_by_name_at_prediction(make, expected):
     renamed = {"width": COLUMNS["width"], "height": COLUMNS["height"], "weight": COLUMNS["age"]}
-    with pytest.raises(ValueError, match="expected columns age, which are missing"):
+    with pytest.raises(ValueError, match="expected columns age, which are not in X"):
         expected.predict(make(renamed))
     turned = expected.predict(make(dict(reversed(COLUMNS.items()))))
     np.testing.assert_array_equal(turned, expected.predict(FRAME))
@@ -142,7 +142,7 @@ def test_a_model_of_one_library_predicts_for_another(make, expected, tmp_path):
 
 def test_a_lazy_frame_is_to_be_collected():
     lazy = polars_frame(COLUMNS).lazy()
-    with pytest.raises(TypeError, match="expected data in memory, got LazyFrame: collect it"):
+    with pytest.raises(TypeError, match="expected data in memory, got LazyFrame: call its collect"):
         fit(lazy, Y)
 
 
@@ -199,15 +199,15 @@ def test_columns_of_numbers_of_pandas_are_taken(kind):
     ("values", "match"),
     [
         (["red", "blue"] * 40, "expected columns of numbers, got text in b: encode categories"),
-        ([DAY] * N, "got dates in b: turn dates into numbers"),
+        ([DAY] * N, "got dates in b: convert dates to numbers"),
         ([datetime.datetime(2021, 3, 4, 5)] * N, "got dates in b"),
-        ([datetime.timedelta(days=1)] * N, "got durations in b: turn durations"),
+        ([datetime.timedelta(days=1)] * N, "got durations in b: convert durations"),
         ([1.0] * 77 + [None] * 3, "expected no missing values, got NaN in b: .* the 3 of 80 rows"),
         ([1] * 78 + [None] * 2, "got NaN in b: fill"),
         ([True] * 79 + [None], "got NaN in b: fill"),
         ([Decimal(1)] * 79 + [None], "got NaN in b: fill"),
-        (["red", None] * 40, "got text in b: .* columns out$"),
-        (["2021-03-04 10:00", "4 March 2021"] * 40, "got dates as text in b: turn dates into"),
+        (["red", None] * 40, "got text in b: .* drop the columns$"),
+        (["2021-03-04 10:00", "4 March 2021"] * 40, "got dates as text in b: convert dates to"),
     ],
 )
 def test_bad_columns_are_explained(make, values, match, plain):
@@ -260,7 +260,7 @@ def test_columns_that_the_fit_did_not_have_may_hold_anything(plain, make):
         "name": ["red"] * len(COMPLETE),
         "gap": [None] * len(COMPLETE),
     }
-    with pytest.warns(UserWarning, match="did not have are ignored: name, gap"):
+    with pytest.warns(UserWarning, match="were not in the fit are ignored: name, gap"):
         found = plain.predict(make(frame))
     np.testing.assert_array_equal(found, plain.predict(COMPLETE))
 
@@ -277,9 +277,9 @@ def test_columns_of_numbers_are_matched_by_name(plain):
     there = plain.predict(COMPLETE)
     np.testing.assert_array_equal(plain.predict(COMPLETE[["b", "a"]]), there)
     np.testing.assert_array_equal(plain.predict(COMPLETE.assign(y=Y)), there)
-    with pytest.warns(UserWarning, match="did not have are ignored: other"):
+    with pytest.warns(UserWarning, match="were not in the fit are ignored: other"):
         np.testing.assert_array_equal(plain.predict(COMPLETE.assign(other=1.0)), there)
-    with pytest.raises(ValueError, match="expected columns b, which are missing"):
+    with pytest.raises(ValueError, match="expected columns b, which are not in X"):
         plain.predict(COMPLETE[["a"]])
 
 

@@ -223,7 +223,7 @@ def test_ridges_are_chosen_by_whole_groups():
     rows = np.repeat(rng.normal(size=(20, 4)), 10, axis=0) + 1e-3 * rng.normal(size=(200, 4))
     groups = np.repeat(np.arange(20), 10)
     y = rng.normal(size=20)[groups] + 0.05 * rng.normal(size=200)
-    with pytest.warns(UserWarning, match="nearly equal rows"):
+    with pytest.warns(UserWarning, match="rows are nearly equal"):
         plain = KernelRidgeRegressor("laplace", random_state=0).fit(rows, y)
     related = KernelRidgeRegressor("laplace", random_state=0).fit(rows, y, groups=groups)
     assert related.ridge_ > 100 * plain.ridge_
@@ -325,21 +325,21 @@ def test_copies_are_merged_within_a_group_only():
 BAD = [
     ({"groups": GROUPS[:-1]}, "groups of 80 rows"),
     ({"groups": np.zeros(N)}, "at least 2 groups"),
-    ({"groups": np.where(GROUPS == 2, np.nan, GROUPS)}, "groups of all rows, got missing"),
+    ({"groups": np.where(GROUPS == 2, np.nan, GROUPS)}, "groups without missing values, got"),
     ({"groups": "subject"}, "frame with a column 'subject' for groups"),
     ({"groups": np.zeros((N, 2))}, "groups of 80 rows"),
-    ({"time": np.where(TIMES > 30, np.nan, TIMES)}, "time of all rows, got missing values in 18"),
-    ({"time": np.zeros(N)}, "at least 2 times"),
+    ({"time": np.where(TIMES > 30, np.nan, TIMES)}, "time without missing values, got 18"),
+    ({"time": np.zeros(N)}, "at least 2 different times"),
     ({"time": ["now"] * N}, "numbers or dates"),
-    ({"time": TIMES, "gap": 39}, "a gap that leaves 2 rows"),
+    ({"time": TIMES, "gap": 39}, "a gap that leaves 2 training rows"),
     ({"time": TIMES, "gap": -1}, "gap"),
     ({"time": TIMES, "gap": timedelta(days=1)}, "gap"),
-    ({"gap": 1}, "time= beside gap"),
+    ({"gap": 1}, "time= with gap="),
     ({"time": TIMES, "cv": KFold(3)}, "time or cv"),
     ({"cv": 5}, "splitter"),
     ({"cv": [([0, 1, N], [3])]}, "indices from 0 to 79"),
-    ({"cv": [([0, 1, 2], [2])]}, "on one side"),
-    ({"cv": [([0, 1, 2], [])]}, "one held out"),
+    ({"cv": [([0, 1, 2], [2])]}, "no row in both parts"),
+    ({"cv": [([0, 1, 2], [])]}, "1 test row in each split"),
     ({"cv": []}, "at least one split"),
 ]
 
@@ -366,7 +366,7 @@ def test_a_missing_column_is_named():
 
 
 def test_dates_take_no_number_for_a_gap():
-    with pytest.raises(TypeError, match="gap as a timedelta"):
+    with pytest.raises(TypeError, match="gap to be a timedelta"):
         blend().fit(frame().drop(columns="y"), Y, time="day", gap=3)
 
 
@@ -420,7 +420,7 @@ def test_a_model_fits_again_with_the_columns_that_it_was_given():
     again = clone(model).fit(table, "y")
     assert np.array_equal(again.predict(table), model.predict(table))
     by_array = gpukfl.fit(table, "y", groups=table["subject"].to_numpy(), members=["linear"])
-    with pytest.warns(UserWarning, match="fitted with groups: without them"):
+    with pytest.warns(UserWarning, match="fitted with groups. Without them"):
         by_array.fit(table, "y")
 
 
@@ -432,7 +432,7 @@ def test_rows_of_dask_are_refused():
         lambda **given: blend().fit(rows, y, **given),
         lambda **given: BKerNNRegressor().fit(rows, y, **given),
     ):
-        with pytest.raises(TypeError, match="neither groups, time nor cv of rows in Dask"):
+        with pytest.raises(TypeError, match="no groups, time or cv with data in Dask"):
             fit(groups=GROUPS)
 
 
@@ -471,7 +471,7 @@ def test_scores_of_near_copies_are_honest_with_groups():
     members = ["linear", "laplace"]
     fit = blend(members=members, n_folds=4).fit(rows, y, groups=groups)
     assert fit.leaderboard()["score"].max() < 0.2
-    with pytest.warns(UserWarning, match="nearly equal rows"):
+    with pytest.warns(UserWarning, match="rows are nearly equal"):
         plain = blend(members=members, n_folds=4).fit(rows, y)
     assert plain.leaderboard()["score"].max() > 0.9
 

@@ -130,8 +130,8 @@ def test_running_out_of_memory_halves_the_block_and_says_so(error):
     with pytest.warns(RuntimeWarning) as caught:
         run_in_blocks(10, 8, out_of_memory_above(3, error, seen=seen))
     assert [str(warning.message) for warning in caught] == [
-        "out of memory: going on with blocks of 4 instead of 8",
-        "out of memory: going on with blocks of 2 instead of 4",
+        "out of memory: continuing with blocks of 4 rows instead of 8",
+        "out of memory: continuing with blocks of 2 rows instead of 4",
     ]
     assert seen == [(0, 2), (2, 4), (4, 6), (6, 8), (8, 10)]
 
@@ -145,7 +145,7 @@ def test_finished_blocks_are_not_repeated():
             raise MemoryError
         seen.append((start, stop))
 
-    with pytest.warns(RuntimeWarning, match="blocks of 2 instead of 4"):
+    with pytest.warns(RuntimeWarning, match="blocks of 2 rows instead of 4"):
         run_in_blocks(8, 4, body)
     assert seen == [(0, 4), (4, 6), (6, 8)]
 

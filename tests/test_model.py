@@ -106,7 +106,7 @@ def test_a_copy_that_is_not_fitted_is_not_saved(models, tmp_path):
     [
         ({"progress": "x"}, "expected progress to be bool or None"),
         ({"columns": "x"}, "expected columns to be Mapping or None"),
-        ({"sample_weight": "x"}, "expected weights of the rows as sample_weight, got the text"),
+        ({"sample_weight": "x"}, "expected sample_weight to be an array of weights, got the text"),
     ],
 )
 def test_options_of_other_types_are_explained(options, said):

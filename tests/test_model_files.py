@@ -129,7 +129,9 @@ def test_an_attribute_that_is_not_declared_cannot_be_saved(name, path):
     model = fitted(name)
     model.estimator.new_ = 1.0
     try:
-        with pytest.raises(ValueError, match=r"as gpukfl.fit makes it, got one which has new_"):
+        with pytest.raises(
+            ValueError, match=r"expected a model of gpukfl.fit, got one which has new_"
+        ):
             model.save(path)
     finally:
         del model.estimator.new_
@@ -198,8 +200,8 @@ def test_a_file_of_the_same_members_is_read(members, path):
 @pytest.mark.parametrize(
     ("compression", "told"),
     [
-        (zipfile.ZIP_DEFLATED, "whose members are far larger than the file"),
-        (zipfile.ZIP_BZIP2, "which holds compressed members: expected them stored or deflated"),
+        (zipfile.ZIP_DEFLATED, "whose entries are far larger than the file"),
+        (zipfile.ZIP_BZIP2, "which has compressed entries: expected them stored or deflated"),
     ],
 )
 def test_files_that_grow_too_much_are_refused_before_they_are_read(
@@ -280,7 +282,7 @@ def test_no_file_is_written_that_is_refused_for_its_size(path, monkeypatch):
 
 
 def test_two_members_of_one_name_are_refused(members, path):
-    refuse(path, zipped([*members, members[-1]]), "which holds two members of one name")
+    refuse(path, zipped([*members, members[-1]]), "which has two entries of the same name")
 
 
 @pytest.mark.parametrize("name", ["more.npy", "../../escape.npy", "predictor/values/W2.npy"])
@@ -289,7 +291,7 @@ def test_a_member_too_many_is_refused(members, path, name):
 
 
 def test_members_that_are_no_arrays_are_refused(members, path):
-    refuse(path, zipped([*members, ("script.py", b"1")]), "whose members are not header.json and")
+    refuse(path, zipped([*members, ("script.py", b"1")]), "whose entries are not header.json and")
 
 
 @pytest.mark.parametrize(
@@ -325,7 +327,7 @@ def test_only_matrices_are_stored_by_columns(members, path):
         vectors += turned != content[:256]
         changed.append((name, turned + content[256:]))
     assert vectors
-    refuse(path, zipped(changed), "in which .*has columns, and is no matrix")
+    refuse(path, zipped(changed), "in which .*has named columns, not numbers")
 
 
 @pytest.mark.parametrize("extra", [-8, -1, 1, 8])
@@ -371,7 +373,7 @@ def test_a_file_of_version_1_says_so(path):
     with path.open("wb") as file:
         np.savez_compressed(file, header=np.array(header), W_=np.zeros(3))
     refuse(
-        path, path.read_bytes(), f"which is of version 1: expected version {VERSION}; fit and save"
+        path, path.read_bytes(), f"which has version 1: expected version {VERSION}; fit and save"
     )
 
 
@@ -490,7 +492,7 @@ def test_a_new_file_has_the_usual_mode(path, tmp_path):
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everything")
 def test_a_read_only_file_is_not_replaced(path, old):
     path.chmod(0o444)
-    with pytest.raises(PermissionError, match="got one that is read-only"):
+    with pytest.raises(PermissionError, match="got a read-only one"):
         fitted("bkernn, one target").save(path)
     only_the_old_is_there(path, old)
 

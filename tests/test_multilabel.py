@@ -55,12 +55,12 @@ def test_targets_by_name_arrays_and_what_is_no_several_labels():
     one_kind = np.stack([Y["warm"], 1 - Y["warm"]], axis=1)
     with pytest.raises(ValueError, match="argmax"):
         gpukfl.fit(FRAME, one_kind, task="classification", **OPTIONS)
-    with pytest.raises(ValueError, match="expected one target of classes"):
+    with pytest.raises(ValueError, match="expected one column of classes"):
         gpukfl.fit(FRAME, Y + 1, task="classification", **OPTIONS)
     with pytest.warns(UserWarning, match="fits a model to each column"):
         as_numbers = gpukfl.fit(FRAME, Y, **OPTIONS)
     assert as_numbers.task == "regression"
-    with pytest.raises(ValueError, match="takes a column of 0 and 1 for each of several labels"):
+    with pytest.raises(ValueError, match="For several labels a row, use"):
         gpukfl.AutoClassifier(["linear"]).fit(numbers, Y)
     advised = MultiOutputClassifier(gpukfl.AutoClassifier(**OPTIONS)).fit(numbers, Y)
     shares = np.stack([one[:, 1] for one in advised.predict_proba(numbers)], axis=1)

@@ -35,7 +35,7 @@ OTHERS = ["tall", "12 kg", pd.Timestamp("2020-01-01"), np.datetime64("2020-01-01
 OTHERS += [np.timedelta64(3, "D"), pd.Timedelta("1h"), {}]
 
 pytestmark = pytest.mark.filterwarnings(
-    "ignore:X does not have valid feature names", "ignore:X has gaps in"
+    "ignore:X does not have valid feature names", "ignore:missing values in"
 )
 
 
@@ -134,7 +134,7 @@ def test_a_fit_of_a_single_method_names_missing_values(gap):
     rows = X.to_numpy().astype(object)
     rows[3, 1] = gap
     for given_rows in (rows, rows.tolist(), pd.DataFrame(rows)):
-        with pytest.raises(ValueError, match=r"Input X contains NaN\. Expected complete numbers"):
+        with pytest.raises(ValueError, match=r"Input X contains NaN\. Expected numbers without"):
             KernelRidgeRegressor().fit(given_rows, Y)
 
 

@@ -97,7 +97,7 @@ def test_rows_are_named_by_their_labels_also_beside_rows_without_a_target():
     frame["y"] = y
     frame.loc["row 3", "y"], frame.loc["row 70", "y"] = np.nan, 9_999_999.0
     missing = pytest.warns(UserWarning, match="y is missing in 1 of 100 rows")
-    with missing, pytest.warns(UserWarning, match="Rows row 70 are left out"):
+    with missing, pytest.warns(UserWarning, match="Rows row 70 are dropped"):
         model = gpukfl.fit(frame, "y", members=["linear"], effort="quick")
     assert model.n_samples == 98
 
@@ -159,7 +159,7 @@ def test_estimators_leave_them_out_of_partitions(estimator, few, monkeypatch):
     said = [str(one.message) for one in caught if WHAT in str(one.message)]
     assert len(said) == 1
     assert f"{len(rows)} of 200 rows" in said[0] if few else "of 150 rows" in said[0]
-    labels = said[0].split("Rows ")[1].split(" are left out")[0].removesuffix(", ...").split(", ")
+    labels = said[0].split("Rows ")[1].split(" are dropped")[0].removesuffix(", ...").split(", ")
     assert {*map(int, labels)} <= {*rows}
     kept = dd.from_pandas(frame.assign(y=y).drop(index=rows + 1_000), 4)
     with warnings.catch_warnings():

@@ -130,7 +130,7 @@ def test_labels_that_are_new_are_left_out_and_said(models):
     y[INSIDE:][:2] = "never seen"
     found, told = compared(models["classes"], y, slice(INSIDE, None), known=False)
     assert list(found) == ["the shares of the classes", "BKerNNClassifier"]
-    assert "2 rows are left out: the fit has not seen their classes." in told.comparison.remarks
+    assert "2 rows are dropped: the fit has not seen their classes." in told.comparison.remarks
     assert told.comparison.n_rows == N - INSIDE - 2
 
 
@@ -224,7 +224,7 @@ def test_scores_of_new_rows_are_at_the_top(models, tmp_path):
     top = page.partition("<section>")[0]
     assert "Test: 60 held-out rows" in top
     assert re.search(r"<b>[\d.]+</b><span>± [\d.]+</span><small>accuracy", top)
-    assert "they need the rows of the fit" in page
+    assert "they need the training rows" in page
     assert "No rows were held out" not in page
     assert "No rows were held out" in page_of(models["classes"], tmp_path)
 
@@ -307,7 +307,7 @@ def test_importances_have_errors_of_rows_held_out(single):
 def test_curves_have_bands_of_halves_or_of_rows_held_out(single, monkeypatch):
     known, new = (TWINS[:INSIDE], Y[:INSIDE]), (TWINS[INSIDE:], Y[INSIDE:])
     told = shown(single, new, known)
-    assert "the halves of the fit's rows" in told.note
+    assert "two halves of the training rows" in told.note
     halves = told.panel(Bands)
     assert halves.basis == f"the learned kernel and {INSIDE} rows"
     monkeypatch.setattr("gpukfl.inference._held_out._HALVED", INSIDE - 1)
@@ -321,7 +321,7 @@ def test_curves_have_bands_of_halves_or_of_rows_held_out(single, monkeypatch):
 def test_a_method_without_a_kernel_says_why_it_has_no_bands():
     model = gpukfl.fit(X[:60], Y[:60], method="rkhs_weighting", ridge=1e-2, progress=False)
     told = shown(model, None, (X[:60], Y[:60]))
-    assert "no kernel of its own" in told.note
+    assert "this model has no kernel" in told.note
     assert told.panels[-1].name != "bands"
 
 
@@ -331,7 +331,7 @@ def test_the_report_shows_errors_and_what_they_are(single, tmp_path):
     assert "held out importances" in page
     assert "one standard error of 60 held-out rows; shuffled together: {x1, x3}" in page
     assert "curves with bands" in page
-    assert "Bands of 95% hold a whole curve" in page
+    assert "Bands cover the whole curve" in page
 
 
 def test_a_blend_says_what_is_shuffled_together(tmp_path):

@@ -119,7 +119,7 @@ def test_estimators_take_what_is_told_of_arrays():
 @fits
 def test_what_cannot_be_told_of_arrays_is_explained(fit):
     with pytest.raises(
-        ValueError, match=r"columns of the table in columns, got 'x2': it has x0, x1"
+        ValueError, match=r"columns= to name columns of the table, got 'x2': it has x0, x1"
     ):
         fit(ARRAY, columns={"x2": "category"})
     with pytest.raises(ValueError, match="Expected 2D array, got 1D array"):
@@ -128,9 +128,7 @@ def test_what_cannot_be_told_of_arrays_is_explained(fit):
 
 @fits
 def test_columns_of_arrays_of_torch_are_not_told(fit, torch):
-    with pytest.raises(
-        TypeError, match="or an array of NumPy, where columns are named, got Tensor"
-    ):
+    with pytest.raises(TypeError, match="or a NumPy array with columns=, got Tensor"):
         fit(torch.asarray(ARRAY), columns=TOLD)
 
 
@@ -170,7 +168,9 @@ def test_a_series_is_told_from_a_frame_of_one_row(fit, columns, tmp_path):
     model = fit(FRAME[columns])
     _, light = loaded(model, tmp_path)
     for one in (model, light) if len(columns) > 1 else (model,):
-        with pytest.raises(ValueError, match=r"got a series: frame\.iloc\[\[0\]\], with two"):
+        with pytest.raises(
+            ValueError, match=r"got a series: for one row, use frame\.iloc\[\[0\]\], with two"
+        ):
             one.predict(FRAME[columns].iloc[0])
 
 
@@ -181,9 +181,9 @@ def test_what_arrow_has_not_read_is_told_how_to_read(fit, tmp_path):
     table = arrow.Table.from_pandas(FRAME.assign(y=Y))
     dataset.write_dataset(table, tmp_path / "parts", format="parquet")
     stored = dataset.dataset(tmp_path / "parts")
-    with pytest.raises(TypeError, match=r"got FileSystemDataset: its to_table\(\) gives a table"):
+    with pytest.raises(TypeError, match=r"got FileSystemDataset: call its to_table\(\)"):
         fit(stored, "y")
-    with pytest.raises(TypeError, match=r"got RecordBatchReader: its read_all\(\) gives a table"):
+    with pytest.raises(TypeError, match=r"got RecordBatchReader: call its read_all\(\)"):
         fit(table.to_reader(), "y")
     model = fit(stored.to_table(), "y")
     _, light = loaded(model, tmp_path)
@@ -229,7 +229,7 @@ def test_each_row_of_a_service_says_so(tmp_path):
     _, light = loaded(single(READ, "y"), tmp_path)
     row = CELLS.drop(columns="y").iloc[0].to_dict()
     for _ in range(2):  # what became of a value is kept, and so is what is said
-        with pytest.warns(UserWarning, match="is taken for") as told:
+        with pytest.warns(UserWarning, match="is read as") as told:
             light.predict([{**row, "zip": int(row["zip"])}])
         assert len(told) == 2
     unknown = [{**row, "price": 1200.0, "zip": "x"}]

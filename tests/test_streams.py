@@ -139,7 +139,7 @@ def test_predictions_without_an_output_are_refused(monkeypatch, capsys, command)
     assert main(arguments) == 0
     monkeypatch.setattr(sys, "stdout", None)
     assert main(["predict", str(model), arguments[1]]) == 2
-    assert "standard output is closed: expected --out" in capsys.readouterr().err
+    assert "standard output is closed: pass --out" in capsys.readouterr().err
 
 
 # ---------------------------------------------------------------------- threads and disks

@@ -16,8 +16,8 @@ X = RNG.uniform(-1.0, 1.0, (60, 2))
 Y = X[:, 0] ** 2
 GAPS = np.where(np.arange(60) == 3, np.nan, Y)
 OPTIONS = {"method": "hkrr", "n_components": 1, "n_centers": 100, "ridge": 1e-3, "progress": False}
-LEFT_OUT = "y is missing in 1 of 60 rows, which are left out"
-CENTERS = "n_centers=100 is more than the 59 samples: all of them are centres"
+LEFT_OUT = "y is missing in 1 of 60 rows, which are dropped"
+CENTERS = "n_centers=100 is more than the 59 rows: all rows are used as centres"
 
 
 class Fitted:
@@ -122,6 +122,6 @@ def test_a_blend_keeps_what_its_members_warned_of():
     member = gpukfl.HKRRRegressor(1, n_centers=100, ridge=1e-3)
     given = gpukfl.AutoRegressor(members=[("small", member)], n_folds=2, random_state=0)
     found = given.fit(A, Y)
-    said = "n_centers=100 is more than the 30 samples: all of them are centres"
-    assert f"the member small: {said}" in found.warnings_
-    assert all(text.startswith("the member small: ") for text in found.warnings_)
+    said = "n_centers=100 is more than the 30 rows: all rows are used as centres"
+    assert f"the blend's member small: {said}" in found.warnings_
+    assert all(text.startswith("the blend's member small: ") for text in found.warnings_)

@@ -31,15 +31,19 @@ def _fit(X, y, **options):
 
 
 INSIDE = {
-    "text": (FRAME, FRAME["kind"], "kind is the target"),
-    "numbers": (FRAME, FRAME["b"].to_numpy(), "b is the target"),
-    "another name": (FRAME[["a", "b"]].assign(z=FRAME["c"]), FRAME["c"], "z is the target"),
+    "text": (FRAME, FRAME["kind"], "kind of X equals the target"),
+    "numbers": (FRAME, FRAME["b"].to_numpy(), "b of X equals the target"),
+    "another name": (
+        FRAME[["a", "b"]].assign(z=FRAME["c"]),
+        FRAME["c"],
+        "z of X equals the target",
+    ),
     "a category": (
         FRAME.assign(k=FRAME["kind"].astype("category")),
         FRAME["kind"],
-        "kind, k are the target each",
+        "kind, k of X equal the target",
     ),
-    "polars": (polars.from_pandas(FRAME), FRAME["kind"].to_numpy(), "kind is the target"),
+    "polars": (polars.from_pandas(FRAME), FRAME["kind"].to_numpy(), "kind of X equals the target"),
 }
 
 
@@ -53,7 +57,7 @@ def test_of_the_target_of_many_rows_all_are_compared():
     X = pd.concat([FRAME[["a", "b"]]] * 3, ignore_index=True)
     y = X["a"].copy()
     y.iloc[-1] = 7.0
-    assert not any("is the target" in said for said in _fit(X, y)[1])
+    assert not any("of X equal" in said for said in _fit(X, y)[1])
 
 
 @pytest.mark.parametrize("y", ["kind", FRAME["b"] + FRAME["a"]], ids=["by name", "another"])
@@ -201,7 +205,7 @@ def test_indexes_that_overlap_are_warned_of(of_x, of_y, shared):
     X, y = FRAME[["a", "b"]].set_axis(of_x), FRAME["c"].set_axis(of_y)
     said = _fit(X, y, sample_weight=y.abs())[1]
     for name in ("y", "sample_weight"):
-        words = f"{name} has {shared} of the 40 index labels of X, and others"
+        words = f"{name} has only {shared} of the 40 index labels of X"
         assert sum(one.startswith(words) for one in said) == 1
 
 
@@ -238,7 +242,7 @@ def test_columns_of_labels_that_are_taken_for_numbers_are_said(y):
 
 @pytest.mark.parametrize("y", [FLAGS.astype(str), np.stack([CODES, CODES], axis=1)])
 def test_labels_of_several_kinds_are_no_classification(y):
-    with pytest.raises(ValueError, match=r"one target of classes.*several labels"):
+    with pytest.raises(ValueError, match=r"one column of classes.*several labels"):
         _fit(FRAME[["a", "b"]], y, task="classification")
 
 
@@ -256,7 +260,7 @@ def test_labels_of_several_kinds_are_no_classification(y):
         ({"method": "hkrr"}, "'n_particles' .*: it is an option of method 'bkernn'"),
         ({"class_weight": "balanced"}, "'class_weight' .*: it is an option for a classification"),
         ({"n_particle": 3}, "no option 'n_particle' .* Did you mean 'n_particles'?"),
-        ({"standardize": True}, "has no parameter 'standardize' any more"),
+        ({"standardize": True}, "no longer has a parameter 'standardize'"),
     ],
 )
 def test_options_of_others_are_named(options, words):
@@ -268,7 +272,7 @@ def test_options_of_others_are_named(options, words):
 
 
 def test_a_name_is_no_weight():
-    with pytest.raises(TypeError, match="expected weights of the rows as sample_weight"):
+    with pytest.raises(TypeError, match="expected sample_weight to be an array of weights"):
         _fit(FRAME[["a", "b"]], FRAME["c"], sample_weight="a")
 
 

@@ -167,7 +167,7 @@ def test_classes_have_a_curve_each_and_models_of_files_need_rows(tmp_path):
     np.testing.assert_allclose(total, 1.0)
     model.save(tmp_path / "m", record=False)
     loaded = gpukfl.load(tmp_path / "m")
-    with pytest.raises(ValueError, match="expected X, rows that curves are means over"):
+    with pytest.raises(ValueError, match="expected X, the rows that curves are averaged over"):
         loaded.partial_dependence()
     assert len(loaded.partial_dependence("shop", X=FRAME[["size", "shop"]])) == 9
 

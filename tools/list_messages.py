@@ -19,8 +19,8 @@ from check_words import Page
 ROOT = Path(__file__).resolve().parent.parent
 KINDS = ("error", "warning", "help", "text")
 _HELP = {"help", "description", "epilog"}
-_PROSE = re.compile(r"[a-z]{2,}\W+[a-z]{2,}")  # two words
-_LINES = 4  # longer ones are docstrings, styles and code
+_PROSE = re.compile(r"[a-z]\W*\s\W*[a-z]")  # two words
+_LINES = 3  # longer texts are docstrings, styles and code
 _PLACES_OF_CODE = ("gpukfl/_accel/", "gpukfl/datasets/")
 
 
@@ -49,7 +49,8 @@ class Message:
     def hard(self) -> list[str]:
         """The sentences that are too long or have a banned word."""
         # What is passed on may be a part of a sentence, which may begin with any word
-        page = Page.of(self.path, f"… {self.text}" if self.kind == "text" else self.text)
+        text = re.sub(r"\{[^{}]*\}", "X", self.text)
+        page = Page.of(self.path, f"… {text}" if self.kind == "text" else text)
         return list(dict.fromkeys([*page.long, *page.banned]))
 
 
@@ -76,8 +77,9 @@ class _Uses:
 
 def _texts(node: ast.AST, uses: _Uses, kind: str) -> Iterator[tuple[str, ast.expr]]:
     """Yield the strings under a node, each with its kind: that of the nearest node that has one."""
-    if isinstance(node, ast.JoinedStr) or _is_string(node):
-        yield kind, node
+    if isinstance(node, ast.JoinedStr | ast.Constant):
+        if isinstance(node, ast.JoinedStr) or _is_string(node):
+            yield kind, node
         return
     if isinstance(node, ast.FunctionDef):
         uses = _Uses(node)

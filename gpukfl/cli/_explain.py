@@ -61,7 +61,7 @@ def _parse_groups(given: list[str]) -> dict[str, list[str]] | None:
             msg = f"expected --group NAME=COLUMN,COLUMN, got {text!r}"
             raise ValueError(msg)
         if name in groups:
-            msg = f"expected different names of groups, got {name!r} twice"
+            msg = f"expected different names in --group, got {name!r} twice"
             raise ValueError(msg)
         groups[name] = columns.split(",")
     return groups or None

@@ -118,11 +118,11 @@ def check_writable(option: str, path: str | None, /, *, source: str) -> None:
     if file.is_dir():
         msg = f"expected a file for {option}, got the folder {path}"
     elif not file.parent.is_dir():
-        msg = f"expected a file in a folder that exists for {option}, got {path}"
+        msg = f"expected an existing folder for the file of {option}, got {path}"
     elif not os.access(file if file.exists() else file.parent, os.W_OK):
-        msg = f"expected a file that may be written for {option}, got {path}"
+        msg = f"expected a writable file for {option}, got {path}"
     elif file.exists() and Path(source).exists() and file.samefile(source):
-        msg = f"expected another file than the one that is read for {option}, got {path}"
+        msg = f"expected {option} to differ from the file that is read, got {path}"
     if msg:
         raise ValueError(msg)
 

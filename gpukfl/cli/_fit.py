@@ -81,7 +81,7 @@ def split_related_rows(
         classes = np.unique(target.y, return_inverse=True)[1].reshape(-1)
     found = relations.split(np.random.RandomState(seed), 1, fraction, classes)
     if not found:
-        msg = f"expected --test-fraction that leaves rows to fit, got {fraction}"
+        msg = f"expected a smaller --test-fraction, which leaves rows to fit, got {fraction}"
         raise ValueError(msg)
     return found[0]
 
@@ -168,14 +168,12 @@ def fit_files(
 def _dask_frame(options: argparse.Namespace) -> Any:
     for name in options.more:
         if not (name.lower().endswith(PARQUET) or Path(name).exists()):
-            msg = f"{name} was not found; did you mean --target {name}?"
+            msg = f"the file {name} was not found. Did you mean --target {name}?"
             raise ValueError(msg)
     files = expand_files([options.data, *options.more], PARQUET, what="Parquet files")
     for file in files:
         if not file.lower().endswith(PARQUET):
-            msg = (
-                f"expected Parquet files, or a folder of them, where there are several, got {file}"
-            )
+            msg = f"expected several files to be Parquet files, or a folder of them, got {file}"
             raise ValueError(msg)
     if not is_installed("dask"):
         msg = "several files need Dask: `pip install 'gpukfl[dask]'`"
@@ -246,7 +244,7 @@ def parse_kinds(options: argparse.Namespace, /) -> dict[str, str]:
     for text in options.columns:
         name, _, kind = text.rpartition("=")
         if not name or kind not in KINDS:
-            msg = f"expected --columns NAME=KIND, of a kind among {', '.join(KINDS)}, got {text!r}"
+            msg = f"expected --columns NAME=KIND, with a kind of {', '.join(KINDS)}, got {text!r}"
             raise ValueError(msg)
         kinds[name] = kind
     return kinds
@@ -267,13 +265,13 @@ def run_fit(options: argparse.Namespace) -> int:
     check_writable("--out", options.out, source=options.data)
     check_writable("--report", options.report, source=options.data)
     if options.inference_time <= 0:
-        msg = f"expected --inference-time of more than 0 seconds, got {options.inference_time}"
+        msg = f"expected --inference-time above 0 seconds, got {options.inference_time}"
         raise ValueError(msg)
     if options.inference and (options.report is None or is_many(options)):
-        msg = "expected one table and --report FILE.html with --inference, which the report shows"
+        msg = "expected one table, and --report FILE.html, with --inference"
         raise ValueError(msg)
     if options.validation is not None and is_many(options):
-        msg = "expected one table with --validation, which judges it in memory, got several files"
+        msg = "expected one table with --validation, got several files"
         raise ValueError(msg)
     rows: dict[str, Any] = {}  # for the report, of a table that is here
     if is_many(options):
@@ -369,14 +367,14 @@ def _add_inference(
             failure = f"no inference: {error}"
         except KeyboardInterrupt:
             stop.status = stop.status or INTERRUPTED
-            failure = f"inference was interrupted before a part of it was done: {path} has none"
+            failure = f"inference was interrupted before any part was complete: {path} has none"
     if inference is None:
         return stop.status, (True, failure)
     if inference.is_interrupted:
         stop.status = stop.status or INTERRUPTED
     outcome = try_to_write("inference", path, lambda path: write(path, inference))
     if stop.status and not outcome[0]:
-        outcome = (True, f"inference was interrupted: {path} has the parts that were done")
+        outcome = (True, f"inference was interrupted: {path} has the complete parts")
     return stop.status, outcome
 
 
@@ -404,7 +402,7 @@ def _fit_table(
 
     table = load_target_table(options)
     if table.y is None:
-        msg = f"expected a target in {options.data}: give --target"
+        msg = f"expected a target for {options.data}: pass --target"
         raise ValueError(msg)
     X, target = table.X, read_target(table.y, options.task)  # judged by all rows
     relations, how = read_relations(options, X), (options.test_fraction, options.random_state)
@@ -469,7 +467,7 @@ def _method_options(options: argparse.Namespace) -> dict[str, Any]:
         number = None if row.size is None else getattr(options, row.size)
         if number is not None and options.method != method:
             msg = (
-                f"expected --{row.size} with --method {method} only, got --method {options.method}"
+                f"expected --{row.size} only with --method {method}, got --method {options.method}"
             )
             raise ValueError(msg)
         if number is not None:
@@ -477,7 +475,7 @@ def _method_options(options: argparse.Namespace) -> dict[str, Any]:
     blended = {name: getattr(options, name) for name in ("effort", "metric", "validation")}
     for name, value in blended.items():
         if value is not None and METHODS[options.method].single:
-            msg = f"expected --{name} with --method auto only, got --method {options.method}"
+            msg = f"expected --{name} only with --method auto, got --method {options.method}"
             raise ValueError(msg)
     given |= {k: v for k, v in blended.items() if v is not None and k != "validation"}
     if options.monotone:
@@ -532,7 +530,7 @@ def _task_text(y: np.ndarray) -> str:
 
 def _reason_text(column: Column) -> str:
     if not column.is_used:
-        return f"left out: {column.reason}"
+        return f"dropped: {column.reason}"
     if not column.levels:
         return column.reason
     shown = ", ".join(map(_one_line, column.levels[:_LEVELS]))
@@ -546,7 +544,7 @@ def _missing_words_text(column: Column, missing: dict[str, list[str]]) -> str:
     levels = [level for level in column.levels if level.strip().casefold() in GAPS]
     if column.kind == "category" and levels:
         options = " ".join(f"--na {shlex.quote(level)}" for level in levels[:_LEVELS])
-        said += f"; {_quote_words(levels)} is a level ({options} takes it for missing)"
+        said += f"; {_quote_words(levels)} is a level ({options} makes it missing)"
     return said
 
 

@@ -126,23 +126,23 @@ def make_parser() -> argparse.ArgumentParser:
     commands = made.add_subparsers(required=True, metavar="COMMAND")
     _add_fit(commands.add_parser("fit", help="train on a table, score on held-out rows, report"))
     _add_predict(commands.add_parser("predict", help="predict with a saved model"))
-    refit = commands.add_parser("refit", help="fit a saved model's members to later rows")
+    refit = commands.add_parser("refit", help="fit a saved model again, to new rows")
     _add_refit(refit)
-    drift = commands.add_parser("drift", help="which columns are unlike those of a model's fit")
+    drift = commands.add_parser("drift", help="compare the columns of new rows with the fit")
     _add_drift(drift)
-    explain = commands.add_parser("explain", help="what each column adds to predictions of rows")
+    explain = commands.add_parser("explain", help="show what each column adds to the predictions")
     _add_explain(explain)
-    leaderboard = commands.add_parser("leaderboard", help="scores of the models of a blend")
+    leaderboard = commands.add_parser("leaderboard", help="show the scores of the models")
     _add_leaderboard(leaderboard)
-    describe = commands.add_parser("describe", help="say what each column of a table is")
-    _add_table(describe, "none: all are described alike")
+    describe = commands.add_parser("describe", help="show how each column of a table is read")
+    _add_table(describe, "none: all columns are described alike")
     describe.set_defaults(run=run_describe)
     _add_selftest(
         commands.add_parser(
-            "selftest", help="whether the GPU computes right, and how fast: a JSON for bug reports"
+            "selftest", help="check the results and speed of the GPU: a JSON for bug reports"
         )
     )
-    info = commands.add_parser("info", help="libraries, devices and active fast paths")
+    info = commands.add_parser("info", help="show libraries, devices and active fast paths")
     info.set_defaults(run=run_info)
     return made
 
@@ -151,28 +151,28 @@ def _add_fit(fit_parser: argparse.ArgumentParser) -> None:
     _add_table(fit_parser)
     _add_method(fit_parser)
     add = fit_parser.add_argument
-    add("more", nargs="*", metavar="FILE", help="more Parquet files; or data is a folder of them")
-    add("--max-time", type=float, metavar="SECONDS", help="time for everything")
+    add("more", nargs="*", metavar="FILE", help="more Parquet files; data may be a folder of them")
+    add("--max-time", type=float, metavar="SECONDS", help="limit for the whole fit")
     add(
         "--jobs",
         type=int,
         metavar="N",
-        help="processes that fit a blend, -1 for all cores (default: these, of 300 rows or more)",
+        help="processes that fit a blend, -1 for all cores (default: -1 from 300 rows on)",
     )
     add(
         "--groups",
         metavar="COLUMN",
-        help="what rows belong to, such as patients: scores are those of new groups",
+        help="column of the groups of rows, such as patients: new groups are scored",
     )
     add(
         "--time",
         metavar="COLUMN",
-        help="numbers or dates of the rows: scores are those of later rows",
+        help="column of numbers or dates: later rows are scored",
     )
     add(
         "--gap",
         metavar="TIME",
-        help="of --time, that is left out before held-out rows: a number, or such as '7 days'",
+        help="with --time: span before the held-out rows that is not fitted, such as 5 or '7 days'",
     )
     add(
         "--test-fraction",
@@ -183,7 +183,7 @@ def _add_fit(fit_parser: argparse.ArgumentParser) -> None:
     add(
         "--validation",
         metavar="FILE",
-        help="a table like data, whose rows judge a blend in place of folds and are not fitted",
+        help="table like data, whose rows score the models of a blend instead of folds",
     )
     add("--random-state", type=int, default=0)
     add("--out", metavar="FILE", help="write the model here")
@@ -191,15 +191,15 @@ def _add_fit(fit_parser: argparse.ArgumentParser) -> None:
     add(
         "--inference",
         action="store_true",
-        help="let the report say what may be concluded: bands of curves by the rows of the fit, "
-        "p-values of columns and their pairs by the rows that are held out",
+        help="add inference to the report: bands of curves by the training rows, p-values of "
+        "columns and their pairs by held-out rows",
     )
     add(
         "--inference-time",
         type=float,
         default=30.0,
         metavar="SECONDS",
-        help="about how long --inference takes: more rows and longer fits (default: %(default)s)",
+        help="limit for --inference: more time uses more rows and fits (default: %(default)s)",
     )
     fit_parser.set_defaults(run=run_fit)
 
@@ -213,39 +213,40 @@ def _add_method(fit_parser: argparse.ArgumentParser) -> None:
     )
     add("--backend", default="auto", help="auto, numpy, cupy or torch")
     add("--task", default="auto", help="auto, regression or classification")
-    add("--effort", help="of auto: quick, normal or thorough")
+    add("--effort", help="with --method auto: quick, normal (default) or thorough")
     add(
         "--metric",
-        help="of auto: what weighs the blend, such as mae, roc_auc or a scorer of scikit-learn",
+        help="with --method auto: what the blend optimises, such as mae, roc_auc or a "
+        "scikit-learn scorer",
     )
     add(
         "--loss",
-        help="of a regression: squared (default), absolute, quantile:0.9, huber, poisson, gamma, "
+        help="for regression: squared (default), absolute, quantile:0.9, huber, poisson, gamma, "
         "tweedie:1.5",
     )
     add(
         "--scaling",
         default="auto",
-        help="of features: auto (default), standard, robust, quantile or none",
+        help="for features: auto (default), standard, robust, quantile or none",
     )
     add(
         "--impute",
         default="median",
         choices=("median", "model"),
-        help="what stands for missing numbers: medians (default), or what other columns tell",
+        help="replace missing numbers by medians (default), or predict them from other columns",
     )
     add(
         "--monotone",
         metavar="NAME=SIGN",
         action="append",
         default=[],
-        help="predictions rise (1) or fall (-1) with a column, such as age=1; may be repeated",
+        help="predictions must rise (1) or fall (-1) with a column, such as age=1; may be repeated",
     )
-    add("--penalty", help="of bkernn: a penalty's name, or tune")
-    add("--ridge", default="tune", type=_parse_ridge, help="tune, auto or a number")
-    add("--particles", type=int, help="of bkernn: number of particles")
-    add("--components", type=int, help="of hkrr: number of components")
-    add("--parameters", type=int, help="of rkhs_weighting: number of parameters")
+    add("--penalty", help="with --method bkernn: a penalty's name, or tune")
+    add("--ridge", default="tune", type=_parse_ridge, help="tune (default), auto or a number")
+    add("--particles", type=int, help="with --method bkernn: number of particles")
+    add("--components", type=int, help="with --method hkrr: number of components")
+    add("--parameters", type=int, help="with --method rkhs_weighting: number of parameters")
 
 
 def _parse_ridge(text: str) -> float | str:
@@ -262,12 +263,12 @@ def _add_predict(predict_parser: argparse.ArgumentParser) -> None:
     add("data", help=f"table with the model's columns: {_TABLE}; or a folder of tables")
     add("more", nargs="*", metavar="FILE", help="more tables, whose rows follow")
     _add_reading(predict_parser)
-    add("--probabilities", action="store_true", help="of classes, a column for each, as well")
+    add("--probabilities", action="store_true", help="add a column of probabilities for each class")
     add(
         "--interval",
         type=float,
         metavar="COVERAGE",
-        help="two columns more, that hold the target with this probability: 0.9, say",
+        help="add the ends of intervals that cover the target with this probability, such as 0.9",
     )
     add(
         "--out",
@@ -311,7 +312,7 @@ def _add_explain(explain_parser: argparse.ArgumentParser) -> None:
     add(
         "--background",
         metavar="FILE",
-        help="rows to compare with, such as those of the fit (default: those that a blend kept)",
+        help="rows to compare with, such as the training set (default: rows kept by a blend)",
     )
     add(
         "--group",
@@ -324,7 +325,7 @@ def _add_explain(explain_parser: argparse.ArgumentParser) -> None:
         "--output",
         default="auto",
         choices=("auto", "log_odds", "probability"),
-        help="of classes: log odds (default) or probabilities",
+        help="for classes: explain log odds (default) or probabilities",
     )
     add("--max-time", type=float, metavar="SECONDS", help="time for everything")
     add("--random-state", type=int, default=0)
@@ -342,8 +343,8 @@ def _add_leaderboard(leaderboard_parser: argparse.ArgumentParser) -> None:
     add(
         "data",
         nargs="?",
-        help=f"table with the model's columns and its target: {_TABLE}; by default the scores are "
-        "those of rows that the fit held out",
+        help=f"table with the model's columns and its target: {_TABLE} (default: the held-out "
+        "rows of the fit)",
     )
     add("--target", help="column of the target (default: as in the fit)")
     _add_reading(leaderboard_parser)
@@ -357,14 +358,14 @@ def _add_leaderboard(leaderboard_parser: argparse.ArgumentParser) -> None:
 
 def _add_selftest(selftest_parser: argparse.ArgumentParser) -> None:
     add = selftest_parser.add_argument
-    add("--full", action="store_true", help="compare with recorded results to the last bit as well")
+    add("--full", action="store_true", help="also compare with recorded results, to the last bit")
     add(
         "--samples",
         type=int,
         default=1_000_000,
-        help="of what is timed (default: %(default)s); 0 times nothing",
+        help="rows of the timings (default: %(default)s); 0 skips the timings",
     )
-    add("--out", metavar="FILE.json", help="write here as well")
+    add("--out", metavar="FILE.json", help="also write to this file")
     selftest_parser.set_defaults(run=run_selftest)
 
 
@@ -373,13 +374,13 @@ def _add_table(command: argparse.ArgumentParser, target: str = "the last") -> No
     add = command.add_argument
     add("data", help=_TABLE)
     add("--target", help=f"column to predict (default: {target})")
-    add("--drop", metavar="COLUMN", action="append", default=[], help="leave out; may be repeated")
+    add("--drop", metavar="COLUMN", action="append", default=[], help="drop it; may be repeated")
     add(
         "--columns",
         metavar="NAME=KIND",
         action="append",
         default=[],
-        help="what a column is, such as zip=category; may be repeated",
+        help="how to read a column, such as zip=category; may be repeated",
     )
     _add_reading(command)
 
@@ -390,11 +391,11 @@ def _add_reading(command: argparse.ArgumentParser) -> None:
         "--na",
         metavar="WORD",
         action="append",
-        help="a word for missing values in text, in place of ?, NA, null, ...; may be repeated "
-        "('' for blank fields alone)",
+        help="word for missing values in text, instead of ?, NA, null, ...; may be repeated "
+        "('' for blank fields only)",
     )
     command.add_argument(
         "--decimal",
         choices=(".", ","),
-        help="decimal mark of numbers that can be read in two ways (default: as other numbers)",
+        help="decimal mark, where numbers can be read in two ways (default: as in other columns)",
     )

@@ -104,7 +104,7 @@ def make_writer(path: str | None) -> Callable[[Any], None]:
     """Return a function that writes a frame as Parquet or CSV, by the file's suffix."""
     if path is None:
         if sys.stdout is None:
-            msg = "standard output is closed: expected --out for the predictions"
+            msg = "standard output is closed: pass --out FILE for the predictions"
             raise ValueError(msg)
         return lambda frame: frame.to_csv(sys.stdout, index=False)
     suffix = Path(path).suffix.lower()
@@ -132,10 +132,10 @@ def _numeric_rows(frame: Any, model: Model) -> Any:
     from gpukfl.tables._reader import takes_gaps
 
     names = model.feature_names
-    check_columns(names, frame.columns, f"the columns {join_names(names)}, got none called ")
+    check_columns(names, frame.columns, f"columns {join_names(names)}, got no column ")
     known = {*names, *parts_of_name(model.target_name)}
     new = [name for name in frame.columns if name not in known]
     if new:
-        warn(f"columns that the model does not know are ignored: {join_names(new)}")
+        warn(f"columns that were not in the fit are ignored: {join_names(new)}")
     frame = numeric_frame(frame[names], gaps=takes_gaps(model.estimator))
     return frame if hasattr(model.estimator, "feature_names_in_") else frame.to_numpy()

@@ -183,7 +183,7 @@ class Archive:
     def _members(self, size: int) -> dict[str, zipfile.ZipInfo]:
         members = check_members(self._zip, size, deflated=True)
         if HEADER not in members or not all(n == HEADER or n.endswith(".npy") for n in members):
-            msg = f"whose members are not {HEADER} and arrays"
+            msg = f"whose entries are not {HEADER} and arrays"
             raise RefusedError(msg)
         if members[HEADER].file_size > LARGEST_HEADER:
             msg = f"whose header has {members[HEADER].file_size} bytes"
@@ -207,11 +207,11 @@ class Archive:
             msg = f"in which {member.filename} has a shape that no array has"
             raise RefusedError(msg)
         if not dtype.itemsize or n_elements * dtype.itemsize != member.file_size - start:
-            msg = f"in which {member.filename} has another size than its shape {shape} says"
+            msg = f"in which {member.filename} has another size than its shape {shape}"
             raise RefusedError(msg)
         by_columns = match[2] == b"True"
         if by_columns and len(shape) != 2:
-            msg = f"in which {member.filename} has columns, and is no matrix"
+            msg = f"in which {member.filename} has named columns, not numbers"
             raise RefusedError(msg)
         return Stored(dtype, shape, by_columns, member, start)
 
@@ -257,18 +257,18 @@ def check_members(
     found = archive.infolist()
     members = {member.filename: member for member in found}
     if len(members) < len(found):
-        msg = "which holds two members of one name"
+        msg = "which has two entries of the same name"
         raise RefusedError(msg)
     known = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) if deflated else (zipfile.ZIP_STORED,)
     stored = [m for m in found if m.compress_type == zipfile.ZIP_STORED]
     packed = [m for m in found if m.compress_type not in known or m.flag_bits & 1]
     packed += [m for m in stored if m.file_size != m.compress_size]
     if packed or sum(member.compress_size for member in found) > size:
-        expected = "stored or deflated" if deflated else "as they are"
-        msg = f"which holds compressed members: expected them {expected}"
+        expected = "stored or deflated" if deflated else "not compressed"
+        msg = f"which has compressed entries: expected them {expected}"
         raise RefusedError(msg)
     if sum(member.file_size for member in found) > _MOST_TIMES * size + _SPARE:
-        msg = "whose members are far larger than the file"
+        msg = "whose entries are far larger than the file"
         raise RefusedError(msg)
     return members
 
@@ -294,7 +294,7 @@ def check_directory(file: BinaryIO, size: int, comment: int, /) -> None:
     if file.read(4) == b"PK\6\7":  # of more than four gigabytes
         n_bytes = _zip64_directory_size(file, end)
     if _MEMORY_OF_MEMBERS * n_bytes > 2 * size + _SPARE:
-        msg = f"whose list of members has {n_bytes} bytes"
+        msg = f"whose list of entries has {n_bytes} bytes"
         raise RefusedError(msg)
 
 
@@ -335,12 +335,12 @@ def _check_digest(file: BinaryIO, size: int) -> None:
     file.seek(max(size - _DIGEST - len(_LABEL), 0))
     tail = file.read(_DIGEST + len(_LABEL))
     if not tail.startswith(_LABEL):
-        msg = "which is truncated or something else"
+        msg = "which is truncated, or not a gpukfl model file"
         if _is_of_version_1(file):
-            msg = f"which is of version 1: expected version {VERSION}; fit and save the model again"
+            msg = f"which has version 1: expected version {VERSION}; fit and save the model again"
         raise RefusedError(msg)
     if _sha256(file, size - _DIGEST) != tail.removeprefix(_LABEL):
-        msg = "which is damaged: its checksum is another than that of its bytes"
+        msg = "which is damaged: its checksum is wrong"
         raise RefusedError(msg)
 
 
@@ -384,9 +384,9 @@ def check_version(header: dict[str, Any], /) -> None:
     """Raise RefusedError unless a header is of a model of a version that is read."""
     version = header.get("version")
     if header.get("format") != FORMAT or not isinstance(version, int):
-        msg = "which is something else"
+        msg = "which is another kind of file"
         raise RefusedError(msg)
     if version not in _READABLE:
         advice = "upgrade gpukfl" if version > VERSION else "fit and save the model again"
-        msg = f"which is of version {version}: expected version {VERSION}; {advice}"
+        msg = f"which has version {version}: expected version {VERSION}; {advice}"
         raise RefusedError(msg)

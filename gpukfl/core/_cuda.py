@@ -29,8 +29,8 @@ class Attribute(enum.IntEnum):
 
 
 _FORKED = (
-    "CUDA was used before this process was forked, and cannot be used in it: start processes by "
-    "'spawn' or 'forkserver', as joblib does by default"
+    "CUDA was used before this process was forked, so it cannot be used here: start processes "
+    "with 'spawn' or 'forkserver', as joblib does by default"
 )
 # What cuInit returns (cuda.h), and what its user can do
 _REASONS = {
@@ -43,13 +43,13 @@ _REASONS = {
 # What CuPy raises, by a word in it
 _COMPLAINTS = {
     "cudaErrorInsufficientDriver": "the NVIDIA driver is too old for CuPy's CUDA: update it, or "
-    "install 'gpukfl[cuda12]' in place of 'gpukfl[cuda13]'",
+    "install 'gpukfl[cuda12]' instead of 'gpukfl[cuda13]'",
     "unsupported PTX": "the NVIDIA driver is too old for CuPy's compiler: update it, or install "
-    "'gpukfl[cuda12]' in place of 'gpukfl[cuda13]'",
+    "'gpukfl[cuda12]' instead of 'gpukfl[cuda13]'",
     "nvrtc": "CuPy's compiler NVRTC is missing or broken: install CuPy with its CUDA libraries, as "
     "`pip install 'gpukfl[cuda13]'` does",
     "cudaErrorInitializationError": _FORKED,
-    "cudaErrorDevicesUnavailable": "another process holds the GPU for itself: check it with "
+    "cudaErrorDevicesUnavailable": "another process has exclusive use of the GPU: check it with "
     "nvidia-smi",
 }
 
@@ -77,7 +77,7 @@ def ask_driver() -> Driver:
         return Driver(count.value)
     closed = _closed_devices()
     if closed:
-        return Driver(0, f"this user may not read and write {closed}: ask for its group")
+        return Driver(0, f"this user has no permission to read and write {closed}: join its group")
     known = _REASONS.get(code or 100)
     return Driver(0, known or f"cuInit failed with code {code}: check the driver with nvidia-smi")
 
@@ -151,7 +151,7 @@ def _cached_cupy_problem(process: int) -> str:  # noqa: ARG001
     except Exception as error:  # a broken CUDA set-up may raise anything here
         text, no_room = f"{type(error).__name__}: {error}", is_out_of_memory(error)
     if no_room:
-        msg = "the GPU's memory is full: check with nvidia-smi which process holds it"
+        msg = "the GPU's memory is full: nvidia-smi shows which process uses it"
         raise MemoryError(msg)
     known = [told for word, told in _COMPLAINTS.items() if word.lower() in text.lower()]
     return known[0] if known else " ".join(text.split())[:300]
@@ -166,7 +166,7 @@ def _try_cupy() -> str:
     if not cupy.is_available():
         return "CuPy sees no device: check the NVIDIA driver with nvidia-smi"
     right = float(cupy.abs(L @ L.T - A).max()) < 1e-9
-    return "" if right else "it gives wrong results: `gpukfl selftest` says more"
+    return "" if right else "its results are wrong: run `gpukfl selftest` for details"
 
 
 @functools.cache

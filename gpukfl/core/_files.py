@@ -67,7 +67,7 @@ def check_can_write(path: str | Path, /) -> None:
         msg = f"expected a file, got the folder {path}"
         raise IsADirectoryError(errno.EISDIR, msg)
     if not os.access(file if file.exists() else file.parent, os.W_OK):
-        msg = f"expected a file that may be written, got {path}"
+        msg = f"expected a writable file, got {path}"
         raise PermissionError(errno.EACCES, msg)
 
 
@@ -102,7 +102,7 @@ def _file_mode(target: Path) -> int | None:
         msg = f"expected an existing folder to write {target.name} to, got"
         raise FileNotFoundError(errno.ENOENT, msg, str(target.parent))
     if not os.access(target.parent, os.W_OK | os.X_OK):
-        msg = f"expected a folder that may be written, got one that is read-only, for {target.name}"
+        msg = f"expected a writable folder for {target.name}, got a read-only one"
         raise PermissionError(errno.EACCES, msg, str(target.parent))
     if not target.exists():
         return None
@@ -110,7 +110,7 @@ def _file_mode(target: Path) -> int | None:
         kind = errno.EISDIR if target.is_dir() else errno.EINVAL
         raise OSError(kind, "expected the name of a file, got something else", str(target))
     if not os.access(target, os.W_OK):
-        msg = "expected a file that may be written, got one that is read-only"
+        msg = "expected a writable file, got a read-only one"
         raise PermissionError(errno.EACCES, msg, str(target))
     return stat.S_IMODE(target.stat().st_mode)
 

@@ -24,19 +24,19 @@ GAPS = frozenset(
 SEVERAL = ", "  # between the names of several targets
 WHOLE = 2.0**53  # up to which float64 tells whole numbers apart
 WIDE = ("Int128", "UInt128")  # types of polars that NumPy does not have
-TOO_LONG = "expected numbers that float64 holds, below 1.8e308, got a longer integer"
+TOO_LONG = "expected numbers below 1.8e308, the largest of float64, got a larger integer"
 _NO_VALUES = ("NAType", "NaTType")  # what pandas has for no value
 _NOT_EQUAL = (float, np.floating, Decimal, np.datetime64, np.timedelta64)  # gaps are not themselves
 _PLAIN_TYPES = {float, int, bool, np.float64, np.float32, np.int64, np.bool_, type(None)}
 _TEXT = "OUST"  # kinds of dtypes that may hold numbers as text, and gaps of any sort
 _NAMED = 10  # columns that a message names
 _ADVICE = {
-    "text": "encode categories (pandas.get_dummies makes one column a category)",
-    "numbers as text": "convert numbers that are text (pandas.to_numeric)",
-    "categories": "encode categories (pandas.get_dummies makes one column a category)",
-    "dates as text": "turn dates into numbers (days since the first)",
-    "dates": "turn dates into numbers (days since the first)",
-    "durations": "turn durations into numbers (.dt.total_seconds())",
+    "text": "encode categories (pandas.get_dummies)",
+    "numbers as text": "convert text to numbers (pandas.to_numeric)",
+    "categories": "encode categories (pandas.get_dummies)",
+    "dates as text": "convert dates to numbers (days since the first)",
+    "dates": "convert dates to numbers (days since the first)",
+    "durations": "convert durations to numbers (.dt.total_seconds())",
 }
 _DATE = re.compile(
     r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}|\d{1,2} [A-Za-z]{3,9} \d{4})"
@@ -160,9 +160,9 @@ def check_labels(labels: np.ndarray, /) -> np.ndarray:
     """Return labels of `plain_numbers`; raise ValueError unless 64-bit integers hold them."""
     if labels.dtype == object:
         longest = max(labels.ravel().tolist(), key=abs)
-        shown = f"{longest}" if abs(longest) < 10**40 else "a longer one"
+        shown = f"{longest}" if abs(longest) < 10**40 else "a larger one"
         msg = (
-            f"expected labels that 64-bit integers hold, got {shown}: make text of them, "
+            f"expected labels within 64-bit integers, got {shown}: convert them to text, "
             "[str(label) for label in y]"
         )
         raise ValueError(msg)
@@ -342,14 +342,14 @@ def check_in_memory(X: Any, /) -> None:
     """Raise TypeError for lazy data; the error says how to load them."""
     kind = type(X)
     if hasattr(X, "collect") or hasattr(X, "compute"):
-        msg = f"expected data in memory, got {kind.__name__}: collect it first"
+        msg = f"expected data in memory, got {kind.__name__}: call its collect() first"
         raise TypeError(msg)
     if kind.__module__.startswith("pyarrow") and not hasattr(X, "column_names"):
         way = next((name for name in ("to_table", "read_all") if hasattr(X, name)), None)
         if way is not None:
             msg = (
-                f"expected data in memory, got {kind.__name__}: its {way}() gives a table, and "
-                "dask.dataframe takes what memory does not hold"
+                f"expected data in memory, got {kind.__name__}: call its {way}() to load a table, "
+                "or use dask.dataframe for data that exceed memory"
             )
             raise TypeError(msg)
 
@@ -361,7 +361,7 @@ def check_container(name: str, x: Any, /, *, labels: bool = False) -> None:
         msg = (
             "Sparse data was passed: expected a dense array or frame, got "
             f"{stored or type(x).__name__} for {name}; "
-            f"{name}.{'to_dense' if stored else 'toarray'}() makes one if it fits in memory"
+            f"use {name}.{'to_dense' if stored else 'toarray'}() if it fits in memory"
         )
         raise TypeError(msg)
     wanted = f"expected an array{', a frame' if name == 'X' else ''} or a list for {name}, got"
@@ -371,7 +371,7 @@ def check_container(name: str, x: Any, /, *, labels: bool = False) -> None:
     if isinstance(x, (numbers.Number, str, bytes)) or getattr(x, "shape", None) == ():
         msg = "Expected 2D array, got scalar array instead: " if name == "X" else ""
         named = (
-            ": gpukfl.fit takes the name of a column" if name == "y" and isinstance(x, str) else ""
+            ": a column name works with gpukfl.fit" if name == "y" and isinstance(x, str) else ""
         )
         raise ValueError(msg + f"{wanted} one value{named}")
     listed = hasattr(x, "__len__") and hasattr(x, "__getitem__")
@@ -379,10 +379,10 @@ def check_container(name: str, x: Any, /, *, labels: bool = False) -> None:
         msg = f"{wanted} {type(x).__name__}"
         raise TypeError(msg)
     if isinstance(x, dict):
-        msg = f"{wanted} dict: pandas.DataFrame makes a frame of it"
+        msg = f"{wanted} dict: convert it with pandas.DataFrame"
         raise TypeError(msg)
     if np.ma.isMaskedArray(x) and np.ma.is_masked(x):  # pandas's have a mask too
-        msg = f"{wanted} a masked array with masked values: fill them, or leave out their rows"
+        msg = f"{wanted} a masked array with masked values: fill them, or drop their rows"
         raise ValueError(msg)
     kind = getattr(getattr(x, "dtype", None), "kind", "f")
     if kind == "V" or (kind in "mM" and not labels):
@@ -391,7 +391,7 @@ def check_container(name: str, x: Any, /, *, labels: bool = False) -> None:
     columns = column_names(x)
     if len(set(columns)) < len(columns):
         twice = sorted({str(c) for c in columns if columns.count(c) > 1})
-        msg = f"expected columns of different names in {name}, got {', '.join(twice[:10])} twice"
+        msg = f"expected different column names in {name}, got {', '.join(twice[:10])} twice"
         raise ValueError(msg)
 
 
@@ -458,15 +458,15 @@ def index_difference(X: Any, y: Any, name: str, /) -> str:
     if shared.all() and a.isin(b).all():
         return (
             f"{name} has the index labels of X in another order: rows are paired by position. "
-            f"{name}.loc[X.index] pairs them by label"
+            f"To pair them by label, pass {name}.loc[X.index]"
         )
     counts, ranges = [_counts_rows(one) for one in (a, b)], [_is_range(one) for one in (a, b)]
     if not shared.any() or all(counts) or (any(counts) and not all(ranges)):
         return ""
     return (
-        f"{name} has {shared.sum()} of the {len(a)} index labels of X, and others: rows are paired "
-        f"by position. X.join({name}, how='inner') pairs them by label, and reset_index(drop=True) "
-        "of both says that positions are right"
+        f"{name} has only {shared.sum()} of the {len(a)} index labels of X: rows are paired by "
+        f"position. To pair them by label, use X.join({name}, how='inner'). To confirm positions, "
+        "use reset_index(drop=True) on both"
     )
 
 
@@ -483,7 +483,7 @@ def _counts_rows(labels: Any) -> bool:
 def check_no_series(X: Any, /) -> None:
     """Raise ValueError for a series, such as one row of a frame."""
     if type(X).__name__ == "Series":
-        msg = "Expected 2D array, got a series: frame.iloc[[0]], with two brackets, makes a frame"
+        msg = "Expected 2D array, got a series: for one row, use frame.iloc[[0]], with two brackets"
         raise ValueError(msg)
 
 
@@ -585,7 +585,7 @@ def check_no_dates(X: Any, /) -> None:
     if dates:
         msg = (
             f"expected columns of numbers, got dates or durations in {listed(dates)}: "
-            "gpukfl.fit, AutoRegressor and AutoClassifier take frames with them"
+            "gpukfl.fit, AutoRegressor and AutoClassifier accept them"
         )
         raise ValueError(msg)
 
@@ -670,7 +670,7 @@ def _problems(frame: Any, kinds: list[str], *, gaps: bool) -> list[str]:
     if found:
         what = "; ".join(f"{kind} in {listed(names)}" for kind, names in found.items())
         advice = dict.fromkeys(_ADVICE[kind] for kind in found if kind in _ADVICE)
-        ways = ", ".join([*advice, f"{'or ' * bool(advice)}leave the columns out"])
+        ways = ", ".join([*advice, f"{'or ' * bool(advice)}drop the columns"])
         problems.append(f"expected columns of numbers, got {what}: {ways}")
     # What is no number has to go anyway, gaps and all
     if gaps:
@@ -682,7 +682,7 @@ def _problems(frame: Any, kinds: list[str], *, gaps: bool) -> list[str]:
         where = not_finite(values, list(map(str, known.columns)))
         problems.append(
             f"expected no missing values, got {where}: fill them (sklearn.impute.SimpleImputer), "
-            f"or leave out the {int(bad.any(axis=1).sum())} of {len(frame)} rows"
+            f"or drop the {int(bad.any(axis=1).sum())} of {len(frame)} rows"
         )
     return problems
 

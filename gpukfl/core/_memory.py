@@ -19,8 +19,8 @@ _KNOWN_FOR = 0.1  # seconds that the free memory of the host is not asked for ag
 # What CUDA says, and what cuBLAS and cuSOLVER say when there is no room for their own workspace
 _NO_ROOM = ("cudaErrorMemoryAllocation", "ALLOC_FAILED")
 _FULL = (
-    "The GPU's memory is full: nvidia-smi says which processes hold it. backend='numpy' computes "
-    "on the processor, and dtype='float32' of gpukfl.Backend takes half of the memory."
+    "The GPU's memory is full: nvidia-smi shows which processes use it. Use backend='numpy' to "
+    "compute on the CPU, or gpukfl.Backend(dtype='float32') for half of the memory."
 )
 _budget: int | None = None
 _sharers: ContextVar[int] = ContextVar("gpukfl_sharers", default=1)
@@ -147,7 +147,7 @@ def run_in_blocks(n_items: int, size: int, body: Callable[[int, int], None], /) 
         # Outside the handler, so that the traceback no longer holds the block's temporaries.
         _release_memory()
         warn(
-            f"out of memory: going on with blocks of {size} instead of {stop - start}",
+            f"out of memory: continuing with blocks of {size} rows instead of {stop - start}",
             RuntimeWarning,
         )
 

@@ -70,7 +70,7 @@ class Backend:
         check_choice("dtype", self.dtype, ("auto", "float32", "float64"))
         check_number("devices", self.devices, kind=Integral, low=1, also=(None,))
         if self.devices is not None and self.name != "cupy":
-            msg = f"expected backend 'cupy' where devices are counted, got {self.name!r}"
+            msg = f"expected backend 'cupy' with a number of devices, got {self.name!r}"
             raise ValueError(msg)
 
     @classmethod

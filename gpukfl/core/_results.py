@@ -15,9 +15,9 @@ class Status(Enum):
     """Why a solver stopped; the value is the sentence shown to the user."""
 
     CONVERGED = "the tolerance was reached"
-    DECIDED = "the caller had seen enough"
+    DECIDED = "stopped by the caller"
     EARLY_STOPPED = "the validation score stopped improving"
-    MAX_ITER = "max_iter was reached first: raise it, or loosen tol"
+    MAX_ITER = "max_iter was reached first: raise max_iter or tol"
     TIME_LIMIT = "max_time was reached first: the best iterate so far is kept"
     INTERRUPTED = "interrupted: the best iterate so far is kept"
     STALLED = "this precision allows no further progress"

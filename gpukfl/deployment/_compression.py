@@ -59,7 +59,7 @@ class Compression:
         """Return in words what is left, and the loss of score with the rows that measured it."""
         return (
             f"{self.size} of {self.size_before} {self.unit}; score {self.score:.4f}, before "
-            f"{self.score_before:.4f}, on {len(self.rows)} rows that have not chosen the size"
+            f"{self.score_before:.4f}, on {len(self.rows)} rows that did not choose the size"
         )
 
 
@@ -79,7 +79,7 @@ def compress_estimator(
         If there are too few rows for halves.
     """
     if n_rows < _FEWEST:
-        msg = f"expected at least {_FEWEST} rows on which scores are compared, got {n_rows}"
+        msg = f"expected at least {_FEWEST} rows to compare scores, got {n_rows}"
         raise ValueError(msg)
     order = np.random.RandomState(0).permutation(n_rows)
     choosing, judging = np.sort(order[: n_rows // 2]), np.sort(order[n_rows // 2 :])
@@ -108,8 +108,8 @@ def _ways(e: Any) -> tuple[str, int, Iterator[tuple[int, Any]]]:
     if hasattr(e, "multi_indices_") and e.retrained_ is None:
         return "features", e.coef_.shape[0], _fewer_tuples(e)
     msg = (
-        "expected a model with knots, centres, features or members to leave out, got "
-        f"{type(e).__name__} without any of its own"
+        "expected a model with knots, centres, features or members to remove, got "
+        f"{type(e).__name__}, which has none"
     )
     raise TypeError(msg)
 
@@ -285,8 +285,8 @@ def out_of_fold(e: Any, /) -> np.ndarray:
     kept = e._held_out
     if not e._has_folds:
         msg = (
-            "expected a blend of the folds' models, got members that were fitted to all rows: "
-            "give X and y that the fit has not seen"
+            "expected a blend of models of folds, got models of all rows: "
+            "pass X and y that the fit has not seen"
         )
         raise ValueError(msg)
     found = np.empty_like(kept.predicted)

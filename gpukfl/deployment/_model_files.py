@@ -104,7 +104,7 @@ def write(path: str | Path, estimator: Any, about: dict[str, Any], /) -> None:
         _check_keys(header)
         _decode_model(header, Decoder(arrays, None, _kinds()))
     except (RefusedError, MisfitError) as error:
-        msg = f"expected a model as gpukfl.fit makes it, got one {error}"
+        msg = f"expected a model of gpukfl.fit, got one {error}"
         raise ValueError(msg) from error
     text = json.dumps(header).encode()
     if len(text) > LARGEST_HEADER:
@@ -205,7 +205,7 @@ def read(path: str | Path, /) -> tuple[Any, dict[str, Any]]:
 def _check_keys(header: Mapping[str, Any]) -> None:
     parts = [header.get(key) for key in ("model", "parameters", "record")]
     if set(header) != set(_KEYS) or not all(isinstance(part, dict) for part in parts):
-        msg = f"whose header has not the keys {', '.join(_KEYS)}"
+        msg = f"whose header lacks one of the keys {', '.join(_KEYS)}"
         raise RefusedError(msg)
 
 
@@ -348,14 +348,14 @@ class _Restored:
             try:
                 model.check()
             except ValueError as error:
-                msg = f"which holds a member of a blend that cannot predict: {error}"
+                msg = f"which has a member of a blend that cannot predict: {error}"
                 raise RefusedError(msg) from error
             return model
         if names == {"skops", "kind"}:
             return load_estimator(self._decoder.take_bytes(node["skops"], key))
         kind = _estimators().get(node["estimator"]) if "estimator" in names else None
         if kind is None or names != {"estimator", "parameters", "record"}:
-            msg = f"whose {key} is no estimator that is known"
+            msg = f"whose {key} is not a known estimator"
             raise RefusedError(msg)
         return self.estimator(kind, node, f"{key}/", predictor)
 

@@ -333,17 +333,17 @@ def status_text(status: str, /) -> str:
 
 
 OF_EVERY_FIT = """    place_ : str
-        Library and device that computed.
+        Library and device of the fit.
     tuning_seconds_ : float
-        That the search for settings took.
+        Time of the search for settings.
     tuning_cut_short_ : bool
-        Whether the time was over before all settings were tried that would have been.
+        Whether `max_time` ended the search before all settings were tried.
     warnings_ : list of str
-        What the fit warned of, each once, at most 20.
+        Warnings of the fit, each once, at most 20.
     n_reweightings_ : int
-        Of a regression by another loss than "squared": its fits with the weights of the loss.
+        Number of reweighted fits, for a regression with a loss other than "squared".
     predictor_ : Predictor
-        What predicts, as one frozen value of arrays.
+        The prediction function, as one frozen value of arrays.
 """  # of the docstrings' attributes
 
 
@@ -573,7 +573,7 @@ class HostStored(DescribedEstimator, BaseEstimator):
     def _repr_html_(self) -> Any:
         """Return scikit-learn's diagram with a short description, if HTML is displayed."""
         if get_config()["display"] != "diagram":
-            msg = "there is HTML where scikit-learn's display is 'diagram'"
+            msg = "expected scikit-learn's display to be 'diagram' for HTML"
             raise AttributeError(msg)
         return self._html
 
@@ -648,10 +648,10 @@ class HostPickled(HostStored):
 
 
 RENAMED = {  # of every estimator, and what to do instead
-    "dtype": "give backend=Backend(dtype=...)",
-    "standardize": "give scaling='standard' or None",
+    "dtype": "pass backend=Backend(dtype=...)",
+    "standardize": "pass scaling='standard' or None",
     "normalize_y": "targets are always scaled",
-    "validation_fraction": "a fifth of the rows is held out",
+    "validation_fraction": "it is always a fifth of the rows",
 }
 
 
@@ -680,7 +680,7 @@ class RenamedParameters:
         """Raise TypeError for old names of parameters."""
         known = RENAMED | cls._renamed
         for name in filter(cls.has_old_name, names):
-            msg = f"{cls.__name__} has no parameter {name!r} any more: {known[name]}"
+            msg = f"{cls.__name__} no longer has a parameter {name!r}: {known[name]}"
             raise TypeError(msg)
 
     @classmethod

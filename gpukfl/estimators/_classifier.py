@@ -126,9 +126,9 @@ class LabelClassifier(ClassifierMixin):
         if not np.array_equal(places, np.arange(len(places))):
             classes, counts = classes[places], counts[places]
             warn(
-                f"classes keep the order of their categories, {listed(map(str, classes.tolist()))}:"
-                " scikit-learn's scorers of probabilities take them for sorted ones, unless they "
-                "are given labels"
+                "classes keep the order of their categories, "
+                f"{listed(map(str, classes.tolist()))}. scikit-learn's scorers of probabilities "
+                "expect sorted classes: pass them labels="
             )
         asked = classes if len(classes) > 2 else classes[-1:]
         one_hot = map_rows(

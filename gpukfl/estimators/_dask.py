@@ -31,7 +31,7 @@ def find_client(estimator: Any, /) -> Any:
         except ValueError:  # there is none: this process computes
             return None
     if client is not None and client.status != "running":
-        msg = f"expected a client that is connected to its cluster, got one that is {client.status}"
+        msg = f"expected a connected Dask client, got one that is {client.status}"
         raise RuntimeError(msg)
     return client
 

@@ -56,7 +56,7 @@ def check_range(rows: Rows, Y: Array, /) -> None:
     least = float(xp.finfo(dtype).smallest_normal)
     if largest < least and _largest(rows, lambda X: xp.max(xp.abs(X), axis=1)) > 0:
         msg = (
-            f"X vanishes in {dtype}: expected some squared row norm of {least:.0e} at least; "
+            f"X underflows {dtype}: expected a squared row norm of at least {least:.0e}; "
             "standardise X, or use float64"
         )
         raise ValueError(msg)

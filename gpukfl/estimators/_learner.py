@@ -106,7 +106,7 @@ def fit_on_devices(
     """
     X = validate_samples(estimator, X, reset=True, min_samples=2)
     if not is_host(X):
-        msg = f"expected NumPy data to divide among devices, got {type(X).__name__}"
+        msg = f"expected NumPy data with several devices, got {type(X).__name__}"
         raise TypeError(msg)
     y = (validate_labels if is_classifier(estimator) else validate_targets)(y, X)
     weights = validate_weights(sample_weight, X)
@@ -609,7 +609,7 @@ class Learner(RenamedParameters, HostPickled):
         if rows < n:
             warn(
                 f"max_time is too short for {n} rows of {d} columns: the model is fitted to {rows} "
-                "of them, drawn at random; a larger max_time uses more"
+                "random rows. To use more, raise max_time"
             )
         least = pace.seconds(replace(pace.full, rows=rows))
         run.reserve(max(least - max(_BEYOND_SHARE * left, _BEYOND_SECONDS), 0.0))

@@ -25,11 +25,11 @@ from gpukfl.losses import Loss, Squared, make_loss
 from gpukfl.predictor import Function, LogLink
 
 LOSS = """    loss : str or Loss, default="squared"
-        What the predictions make small, and so what they are of the target: "squared" (the mean),
-        "absolute" (the median), "quantile:0.9" (a quantile), "huber" (a mean that is robust to
-        outliers), and the mean on a log scale with the deviance of "poisson" (counts), "gamma"
-        (positive amounts) or "tweedie:1.5" (amounts of which many are 0); or a value of
-        `gpukfl.losses`. Others than "squared" take some ten fits in place of one.
+        The loss, which determines what is predicted. "squared" predicts the mean, "absolute" the
+        median, "quantile:0.9" a quantile, and "huber" a mean that is robust to outliers. "poisson"
+        (counts), "gamma" (positive amounts) and "tweedie:1.5" (amounts with many zeros) predict the
+        mean on a log scale. It may be a value of `gpukfl.losses`. Losses other than "squared" take
+        about ten fits instead of one.
 """  # of every regressor
 
 _MOST = 25  # reweighted fits
@@ -54,8 +54,8 @@ def read_loss(estimator: Any, /) -> Loss | None:
 def check_not_in_parts(loss: Loss | None, /) -> None:
     """Raise ValueError for another loss than the squared one, where rows lie in parts."""
     if loss is not None:
-        msg = f"expected rows in one place with loss={loss!r}, got rows in parts: they take "
-        raise ValueError(msg + "loss='squared' alone")
+        msg = f"expected data in memory with loss={loss!r}, got partitioned data: use "
+        raise ValueError(msg + "loss='squared'")
 
 
 def make_log_link(Y: np.ndarray, weights: np.ndarray, /) -> LogLink:
@@ -263,7 +263,7 @@ class Reweighting:
         msg = f"{type(e).__name__} with loss={self.loss!r} after {self.count} reweighted fits: "
         why = self.status.value
         if self.status is Status.MAX_ITER:
-            why = "its values still change; those of the lowest loss are kept"
+            why = "not converged; the fit with the lowest loss is kept"
         warn(msg + why, ConvergenceWarning)
 
 

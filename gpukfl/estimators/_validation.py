@@ -51,13 +51,13 @@ from gpukfl.tables._relations import drop_columns
 _FLOATS = ("float32", "float64")
 _NO_NUMBERS = ("could not convert", "float() argument", "setting an array element")  # NumPy's words
 _GAPS = (
-    "gpukfl.fit, AutoRegressor and AutoClassifier take gaps, and sklearn.impute.SimpleImputer "
-    "fills them"
+    "gpukfl.fit, AutoRegressor and AutoClassifier accept missing values; "
+    "sklearn.impute.SimpleImputer fills them"
 )
-_INFINITY = "gpukfl.fit, AutoRegressor and AutoClassifier take infinity for missing"
+_INFINITY = "gpukfl.fit, AutoRegressor and AutoClassifier treat infinity as missing"
 _TABLES = (
-    "gpukfl.fit, AutoRegressor and AutoClassifier take text, and gpukfl.tables.TableEncoder makes "
-    "numbers of it"
+    "gpukfl.fit, AutoRegressor and AutoClassifier accept text; gpukfl.tables.TableEncoder "
+    "encodes it as numbers"
 )
 _LARGEST = 1e150  # whose square, and that of whose inverse, float64 holds
 _MEMMAP_ROWS = 2**18  # rows of a memory map checked at a time
@@ -168,13 +168,13 @@ def _name_bad_argument(name: str, X: Any = None) -> Iterator[None]:
             values = np.asarray(X, dtype=np.float64)
             where = not_finite(values, list(map(str, column_names(X))))
             what, ways = ("NaN", _GAPS) if "NaN" in said else ("infinity", _INFINITY)
-            msg = f"Input X contains {what}. Expected complete numbers, got {where}: "
+            msg = f"Input X contains {what}. Expected numbers without them, got {where}: "
             raise ValueError(msg + ways) from error
         if not said.startswith(_NO_NUMBERS):
             raise
         text = name == "X" and said.startswith("could not convert string")
         way = f". {_TABLES}" if text else ""
-        msg = f"expected {name} to be numbers, in rows of one length, got others: {said}{way}"
+        msg = f"expected {name} to have numbers, in rows of the same length: {said}{way}"
         raise type(error)(msg) from error
 
 
@@ -275,8 +275,8 @@ def _check_squares(y: Array) -> None:
     least = float(np.min(high - low, initial=np.inf))
     if least < 1.0 / _LARGEST:
         msg = (
-            "y vanishes in float64 when it is squared: expected targets that are the same or whose "
-            f"range is at least {1.0 / _LARGEST:.0e}, got {least:.1e}; rescale y"
+            "y underflows float64 when it is squared: expected constant targets, or "
+            f"a range of at least {1.0 / _LARGEST:.0e}, got {least:.1e}; rescale y"
         )
         raise ValueError(msg)
 
@@ -303,8 +303,8 @@ def validate_labels(y: Any, X: Array, /) -> np.ndarray:
         if len(shape) == 2 and shape[1] > 1:
             msg = (
                 f"y should be a 1d array, got an array of shape {shape} instead: "
-                "gpukfl.fit(X, y, task='classification') takes a column of 0 and 1 for each of "
-                "several labels; sklearn.multioutput.MultiOutputClassifier of this one does too"
+                "expected one column of classes. For several labels a row, use "
+                "gpukfl.fit(X, y, task='classification') or MultiOutputClassifier of scikit-learn"
             )
             raise ValueError(msg)
         labels = column_or_1d(given, warn=True)
@@ -318,7 +318,7 @@ def validate_labels(y: Any, X: Array, /) -> np.ndarray:
     if labels.dtype.kind == "f" and (labels != np.trunc(labels)).any():
         first = labels[labels != np.trunc(labels)][0]
         said = f"Unknown label type: continuous: expected classes, got numbers such as {first:g}"
-        msg = f"{said}; y.astype(str) makes labels of them"
+        msg = f"{said}; to use them as labels, pass y.astype(str)"
         raise ValueError(msg)
     with sklearn_lock():
         check_classification_targets(labels)
@@ -393,7 +393,7 @@ def validate_weights(sample_weight: Any, X: Array, /) -> np.ndarray | None:
 
 def _check_positive(count: Any) -> None:
     if int(count) < 2:
-        msg = "expected at least two positive sample weights, got all or all but one weight zero"
+        msg = "expected at least two positive sample weights, got at most one"
         raise ValueError(msg)
 
 
@@ -425,7 +425,7 @@ def check_finite_result(*results: Array) -> None:
         xp = array_namespace(x)
         if not bool(xp.all(xp.isfinite(x))):
             msg = (
-                f"the fit overflows {x.dtype}: expected targets that it can hold; scale y, or use "
+                f"the fit overflows {x.dtype}: expected smaller targets; scale y, or use "
                 "dtype='float64'"
             )
             raise ValueError(msg)

@@ -159,7 +159,7 @@ class Shared(Generic[Value]):
 
     def __reduce__(self) -> tuple[Callable[[str], Shared[Any]], tuple[str]]:
         if not self._path:
-            msg = "a value that no file has"
+            msg = "a value that cannot be saved"
             raise pickle.PicklingError(msg)
         return _read_shared, (self._path,)
 

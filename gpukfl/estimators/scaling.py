@@ -690,22 +690,20 @@ def warn_bad_units(X: Array, /, *, unit_free: bool) -> None:
 # -------------------------------------------------------------------------- documentation
 
 _WAYS = """    scaling : {"auto", "standard", "robust", "quantile", None}, default="auto"
-        How features are scaled first, each by itself: "standard" to zero mean and unit variance,
-        where values far beyond all others have no part in this, see `scaling_`; "robust" by the
-        median and the interquartile range, bounded smoothly by 3; "quantile" to normal scores of
-        their ranks; None not at all."""
+        Scaling of each feature. "standard": zero mean and unit variance, without values far beyond
+        all others, see `scaling_`. "robust": by the median and the interquartile range, bounded
+        smoothly by 3. "quantile": to normal scores of the ranks. None: no scaling."""
 # Of the docstrings' parameters, and of their attributes
-SCALING = f"""{_WAYS} "auto" is "robust" where a feature of more than two values has
-        an excess kurtosis above 20, and "standard" elsewhere.
+SCALING = f"""{_WAYS} "auto" is "robust" if a feature of more than two values has
+        an excess kurtosis above 20, else "standard".
 """
 STANDARD_SCALING = f"""{_WAYS} "auto" is "standard".
 """
 SCALING_ATTRIBUTE = """    scaling_ : ColumnScaling or None
-        What features are scaled by: a function of rows, of host arrays. Of "standard" with `mean`
-        and `scale`, which are subtracted and divided by, and `limits` (4, n_features): the lowest
-        value that is taken as it is, the 1 % and the 99 % quantile, which take the place of values
-        below and above, and the highest. Of "robust" with `median` and `factor`; of "quantile"
-        with a table of `values` and their `scores`.
+        The scaling, as a function of rows. "standard" has `mean`, `scale` and `limits`
+        (4, n_features). Values below the first limit are replaced by the second, the 1 % quantile.
+        Values above the last are replaced by the third, the 99 % quantile. "robust" has `median`
+        and `factor`; "quantile" has a table of `values` and their `scores`.
 """
 
 

@@ -71,8 +71,8 @@ def _column_reader(column: Any) -> tuple[Read, str]:
         raise ValueError(msg)
     if column.kind == "text":
         msg = (
-            f"expected columns that ONNX files can read, got text in {column.name!r}: fit with "
-            f"columns={{{column.name!r}: 'identifier'}}, which leaves it out"
+            f"expected columns that ONNX supports, got text in {column.name!r}: to drop it, fit "
+            f"with columns={{{column.name!r}: 'identifier'}}"
         )
         raise TypeError(msg)
     return _READERS.get(column.kind, (_read_number, "float64"))
@@ -106,7 +106,7 @@ def _read_code(column: Any, x: Any, ndx: ModuleType) -> Iterator[Any]:
     yield number
     levels = [float(level) for level in column.levels]
     if not all(level.is_integer() and abs(level) < _LARGEST for level in levels):
-        msg = f"expected codes that are integers in an ONNX file, got others in {column.name!r}"
+        msg = f"expected integer codes for an ONNX file, got others in {column.name!r}"
         raise TypeError(msg)
     whole = (ndx.floor(number) == number) & (ndx.abs(number) < _LARGEST)
     keys = ndx.astype(ndx.where(whole, number, ndx.asarray(0.0)), ndx.int64)
@@ -188,7 +188,7 @@ def write_onnx(
     ndx = _ndonnx()
     host = estimator.to_host()
     if getattr(host, "seen_rows_", None) is not None:
-        warn("the graph predicts every row as a new one, also rows that the fit has seen")
+        warn("the ONNX graph predicts rows that the fit has seen as if they were new")
     model = host.predictor_.alone()
     _check_exportable(model)
     labels = None if model.labels is None else _onnx_labels(model.labels)
@@ -225,7 +225,7 @@ def _ndonnx() -> ModuleType:
     try:
         import ndonnx
     except ImportError as error:
-        msg = "expected ndonnx, which makes ONNX files: pip install 'gpukfl[onnx]'"
+        msg = "writing ONNX files needs ndonnx: pip install 'gpukfl[onnx]'"
         raise ImportError(msg) from error
     return ndonnx
 
@@ -263,7 +263,7 @@ def _onnx_labels(labels: np.ndarray) -> np.ndarray:
     if labels.dtype == object and all(isinstance(label, str) for label in labels):
         return labels.astype(str)
     if labels.dtype.kind not in "biufU":
-        msg = f"expected labels that are text or numbers, which ONNX has, got {labels.dtype}"
+        msg = f"expected labels that are text or numbers for an ONNX file, got {labels.dtype}"
         raise TypeError(msg)
     return labels
 

@@ -480,9 +480,9 @@ _PRODUCTS = 1e9  # of numbers, that a second is enough for
 _SHUFFLED = 300  # rows by which features are ordered
 _DRAWS = 4_000  # of the largest deviation
 _FEW = 100  # rows below which smoothers cannot bend as curves do
-_BESIDE = "the centre of a band smooths less than what was fitted, whose own curve lies beside it"
-_NOTHING = "the model says the same of every row; a kernel that has learned nothing was asked"
-_STRAIGHT = "such bands hold straight lines, and miss curves more often than they state"
+_BESIDE = "the centre of a band is smoothed less than the model, whose own curve is shown too"
+_NOTHING = "the model predicts a constant, so that bands use a kernel that has learned nothing"
+_STRAIGHT = "the bands cover straight lines, and miss curves more often than they state"
 
 
 def bands(
@@ -658,7 +658,7 @@ def _estimate_all(
     """Estimate curves by kernel or by folds; also return the method's name and remarks."""
     constant = subject.kernel is None and not np.ptp(subject.functions(subject.X), axis=0).any()
     if subject.groups is not None or (subject.kernel is None and not constant):
-        shared = "bias that all fits share is not in the bands"
+        shared = "the bands do not include the bias that all fits share"
         count = _FOLDS if subject.groups is None else min(_FOLDS, len(np.unique(subject.groups)))
         return estimate_by_folds(subject, curves, rng, limit), f"{count} fits", [shared]
     sample = np.arange(len(subject))
@@ -739,7 +739,7 @@ def _choose_features(
     for one in found:
         if not varying[columns[one]].any():
             name = one.name if isinstance(one, Category) else subject.names[one]
-            msg = f"expected features that vary, got {name!r}, which is constant"
+            msg = f"expected features that are not constant, got {name!r}"
             raise ValueError(msg)
     return list(dict.fromkeys(found))
 

@@ -86,7 +86,7 @@ class Imputer:
         for name, method in wanted.items():
             given = getattr(self, name)
             if given is not None and not hasattr(given, method):
-                msg = f"expected {name} to have {method}, got {given!r}"
+                msg = f"expected {name} to have a method {method}, got {given!r}"
                 raise TypeError(msg)
 
     def levels(self, values: np.ndarray, /) -> np.ndarray | None:
@@ -558,7 +558,7 @@ def conditional_importance(
     limit, row_groups = TimeLimit(max_time), find_row_groups(model, X, row_groups)
     asked = make_evaluation_data(model, X, y, sample_weight, row_groups)
     if asked.judge.spread <= 0:
-        msg = "expected targets that differ, got the same in every held-out row"
+        msg = "expected different targets in the held-out rows, got a constant"
         raise ValueError(msg)
     features = read_groups(groups, asked.names, asked.sources, asked.rows)
     if max_time is not None:

@@ -38,11 +38,11 @@ _ORDERED = ("category", "ordered", "boolean")  # kinds that are drawn as points
 _POINTS, _SHOWN_SECONDS = 20, 3.0  # of a report
 _BY_FOLDS = (
     "A band is two standard errors to either side: how far the curve moves when a fold of the rows "
-    "is left out of the fit. It does not hold the bias that all fits share."
+    "is not fitted. It does not include the bias that all fits share."
 )
-_BY_FITS = "A band holds the whole curve of the mean of the target, in 95 % of samples."
-_NO_FOLDS = "There are no bands: this model has no models of several folds."
-_NO_TARGETS = "There are no bands: a single method needs y, the targets of X, for them."
+_BY_FITS = "A band covers the whole curve of the target's mean in 95 % of samples."
+_NO_FOLDS = "There are no bands: they need a blend with models of several folds."
+_NO_TARGETS = "There are no bands: for a single method, pass y, the targets of X."
 
 
 # ---------------------------------------------------------------------------------- curves
@@ -209,7 +209,7 @@ def _make_grids(function: RowFunction, rows: np.ndarray, columns: Any, points: i
         if columns is None and len(found) == _COLUMNS:
             break
     if columns is not None and unread:
-        msg = f"expected columns with values that the model reads, got {listed(unread)}"
+        msg = f"expected columns that the model uses, got {listed(unread)}"
         raise ValueError(msg)
     return found
 
@@ -244,8 +244,8 @@ def _rows_of(function: RowFunction, X: Any) -> tuple[Any, np.ndarray]:
         return rows, np.ones(rows.shape[0])
     kept = getattr(function.estimator, "out_of_fold_", None)
     if kept is None or not kept.is_complete:
-        why = "keeps none" if kept is None else "comes from a file without the rows of its fit"
-        msg = f"expected X, rows that curves are means over: this model {why}"
+        why = "keeps no rows" if kept is None else "comes from a file without its rows"
+        msg = f"expected X, the rows that curves are averaged over: this model {why}"
         raise ValueError(msg)
     some = np.flatnonzero(kept.weights > 0)
     return take_rows(kept.rows, some), kept.weights[some]

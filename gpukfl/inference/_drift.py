@@ -87,9 +87,8 @@ def _reference(model: Any) -> Reference:
     kept = getattr(model.estimator, "out_of_fold_", None)
     if kept is None or not kept.is_complete or model.table is not None:
         msg = (
-            "expected a model that keeps a sample of the rows of its fit, got one without: of a "
-            "file that was saved with record=False or is older, or of an estimator that was "
-            "fitted on its own"
+            "expected a model that keeps a sample of its training rows, got one without. Files "
+            "saved with record=False, older files, and estimators without gpukfl.fit have none"
         )
         raise ValueError(msg)
     return Reference.draw(kept.rows, None, model.feature_names)

@@ -118,13 +118,13 @@ def make_evaluation_data(
     estimator = _fitted_estimator(model)
     if X is None or y is None:
         if row_groups is not None:
-            msg = "expected row_groups of rows X and y, got none of these: the fit knows its own"
+            msg = "expected X and y with row_groups, got neither: the groups of the fit are known"
             raise ValueError(msg)
         found = _data_from_folds(model, estimator, X, y)
     else:
         found = _data_from_rows(model, estimator, X, y, sample_weight, row_groups)
     if len(found) < _FEWEST:
-        msg = f"expected at least {_FEWEST} rows that were held out, got {len(found)}"
+        msg = f"expected at least {_FEWEST} held-out rows, got {len(found)}"
         raise ValueError(msg)
     return found
 
@@ -257,13 +257,13 @@ def _data_from_folds(model: Any, estimator: Any, X: Any, y: Any) -> EvaluationDa
     """Read the held-out rows of each fold, with the models of that fold."""
     name = type(estimator).__name__
     if X is not None or y is not None:
-        msg = "expected X and y, or neither for the rows that the folds of a portfolio held out"
+        msg = "expected X and y, or neither for the held-out rows of a blend"
         raise ValueError(msg)
     if not isinstance(estimator, AutoBase):
-        msg = f"expected X and y that were held out: {name} keeps no models of folds"
+        msg = f"expected held-out rows X and y: {name} has no models of folds"
         raise ValueError(msg)
     if not estimator._has_folds:
-        msg = "expected X and y that were held out: the models of the folds were fitted again"
+        msg = "expected held-out rows X and y: the models of the folds were refitted"
         raise ValueError(msg)
     kept = estimator._held_out
     parts = tuple(
@@ -350,7 +350,9 @@ class InferenceData:
             new.set_params(monotone=read_signs(new.monotone, self.names))
         if np.ptp(self.weights) > 0:
             if not has_fit_parameter(new, "sample_weight"):
-                msg = f"expected an estimator that takes weights, got {type(new).__name__}"
+                msg = (
+                    f"expected an estimator whose fit takes sample_weight, got {type(new).__name__}"
+                )
                 raise TypeError(msg)
             given["sample_weight"] = self.weights[rows]
         if self.groups is not None and has_fit_parameter(new, "groups"):
@@ -400,7 +402,7 @@ class InferenceData:
         """Make the data of a model and rows."""
         estimator = _fitted_estimator(model)
         if y is None:
-            msg = "expected targets y, or the name of their column in X, got None"
+            msg = "expected targets y, or the name of the target column in X, got None"
             raise ValueError(msg)
         name = str(getattr(model, "target_name", "y"))
         given = GivenRelations(groups=row_groups)
@@ -471,12 +473,12 @@ def _leading_member(blend: AutoBase, X: Any) -> _Rows:
         if learned_kernel(one) is None or member.sees != NUMBERS:
             continue
         rows = codes if encodings is None else encodings.folds.view_rows(codes).rows(0, NUMBERS)
-        said = f"by the kernel of {member.name}, the leading member of the blend that has one"
+        said = f"by the kernel of {member.name}, the first member of the blend that has one"
         if encodings is None:
             return _Rows(one, _to_float64(rows), names, said)
         return _Rows.encode(one, rows, encodings.by_fold[0], said)
     if encodings is not None:
-        msg = "expected a blend with a member that learns a kernel, or a table of numbers"
+        msg = "expected a blend with a member that learns a kernel, or columns of numbers"
         raise ValueError(msg)
     return _Rows(blend, _to_float64(codes), names)
 
@@ -495,7 +497,7 @@ def _check_targets(estimator: Any, y: Any, n: int) -> np.ndarray:
         return values
     unknown = np.setdiff1d(values, to_host(estimator.classes_))
     if len(unknown):
-        msg = f"expected labels that the model knows, got {unknown[0]!r}"
+        msg = f"expected labels of the fit, got {unknown[0]!r}"
         raise ValueError(msg)
     return values
 

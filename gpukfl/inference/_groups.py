@@ -86,7 +86,7 @@ def read_groups(
         raise TypeError(msg)
     counts = np.bincount([k for group in read.values() for k in group], minlength=len(names))
     if not read or not all(read.values()):
-        msg = "expected at least one group, and a feature in each, got an empty one"
+        msg = "expected at least one feature in each group, got an empty group"
         raise ValueError(msg)
     if counts.max() > 1:
         msg = f"expected groups without common features, got {names[int(counts.argmax())]} twice"

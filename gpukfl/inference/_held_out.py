@@ -63,15 +63,14 @@ _ROWS = 500  # held out, of which bands are made
 _REPEATS, _PASSES = 5, 300  # shuffles of each feature, and of all together
 _HALVED = 1_000  # rows of a fit up to which it is fitted to halves again: quick then
 _NO_KERNEL = (
-    "Curves have no bands here: this model has learned no kernel of its own, so that they take "
-    "other fits; model.inference gives them."
+    "Curves have no bands here, as this model has no kernel: model.inference fits further models "
+    "for them."
 )
 _GROUPED = (
-    "Curves have no bands here: rows come in groups, so that they take other fits; model.inference "
-    "gives them."
+    "Curves have no bands here, as rows have groups: model.inference fits further models for them."
 )
-_BY_HALVES = "the halves of the fit's rows, each smoothed with the kernel of a fit to the other"
-_BY_HELD_OUT = "the held-out rows, smoothed with the kernel that was learned without them"
+_BY_HALVES = "two halves of the training rows, each smoothed with the kernel of the other half"
+_BY_HELD_OUT = "the held-out rows, smoothed with a kernel that was learned without them"
 
 
 Pair = tuple[Any, Any] | None  # rows and their targets, as the model takes them
@@ -157,8 +156,8 @@ def _band_panels(model: Any, new: Pair, fitted: Pair) -> tuple[list[Panel], str]
         return [], ""
     how = _BY_HALVES if few else _BY_HELD_OUT
     return [found], (
-        f"Bands of {found.coverage:.0%} hold a whole curve of the mean of the target; they are "
-        f"made of {how}. {' '.join(map(to_sentence, found.remarks))}"
+        f"Bands cover the whole curve of the target's mean with {found.coverage:.0%} probability. "
+        f"They use {how}. {' '.join(map(to_sentence, found.remarks))}"
     ).strip()
 
 
@@ -304,10 +303,10 @@ def _compare_models(
     remarks = [f"On {whole_text(len(new))} rows that no model has seen."]
     if new.n_unknown:
         remarks.append(
-            f"{whole_text(new.n_unknown)} rows are left out: the fit has not seen their classes."
+            f"{whole_text(new.n_unknown)} rows are dropped: the fit has not seen their classes."
         )
     if known is None:
-        remarks.append("No linear model and no trees: they need the rows of the fit (fitted_to).")
+        remarks.append("No linear model and no trees: they need the training rows (fitted_to).")
     else:
         rows += [
             _comparison_row(judge, name, of)

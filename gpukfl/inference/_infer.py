@@ -36,7 +36,7 @@ _SHARES = {"bands": 4.0, "subspace": 3.0, "importance": 3.0, "interactions": 2.0
 
 @dataclass(frozen=True, eq=False)
 class Inference(Shown):
-    """The conclusions on a fitted model, with errors.
+    """Conclusions about a fitted model, with errors.
 
     Attributes
     ----------
@@ -100,8 +100,8 @@ class Inference(Shown):
         said = [part.in_words() for part in self.parts.values()]
         if not self.is_complete:
             left = f", before {', '.join(self.unfinished)}" if self.unfinished else ""
-            why = "was interrupted" if self.is_interrupted else "had no more time"
-            said.insert(0, f"The inference {why}{left}: this is what was done.")
+            why = "was interrupted" if self.is_interrupted else "reached max_time"
+            said.insert(0, f"The inference {why}{left}: the complete parts follow.")
         return " ".join(said)
 
     def frames(self) -> dict[str, pd.DataFrame]:
@@ -134,44 +134,44 @@ def infer(
     random_state: Any = 0,
     progress: bool | None = None,
 ) -> Inference:
-    """Infer from a fitted model: bands, tests and errors.
+    """Compute bands of curves, tests of columns, and errors, for a fitted model.
 
     Parameters
     ----------
     model : gpukfl.Model, or fitted regressor or classifier
-        Of this library, or of scikit-learn.
+        A model of this library or of scikit-learn.
     X : array or frame of shape (n, d)
         Rows, at least 40.
     y : array of shape (n,) or (n, t), or str
-        Their targets, or the name of the target's column in X.
+        Targets of the rows, or the name of the target column in X.
     features : sequence of int or str, optional
-        Of which there are curves; by default the six most important.
+        Features with curves; by default the six most important.
     coverage : float
-        Of the bands.
+        Coverage of the bands.
     held_out : bool
         Whether the model has not seen the rows: see `bands`.
     unseen : tuple of X and y, optional
-        Rows and targets that the model has not seen, beside X and y, which it has: importances and
-        interactions are tested on them. Of X and y are then the bands and directions, with
-        `sample_weight` and `row_groups`.
+        Rows and targets that the model has not seen, if X and y are its training set. Importances
+        and interactions are tested on them. Bands and directions use X and y, with `sample_weight`
+        and `row_groups`.
     max_time : float, optional
-        Seconds that it may take, about: each part has its share of what
-        is left, with fewer rows and shorter fits. Parts that there is no time for are left out.
+        Approximate time limit in seconds. Each part gets a share of the time left, with fewer rows
+        and shorter fits. Parts without time are skipped.
     sample_weight : array of shape (n,), optional
         Weights of the rows.
     row_groups : array of shape (n,), or str, optional
-        Groups of rows that depend on each other, or the name of their column in X: each is in one
-        fold, and errors and p-values are of whole groups. By default the column that the fit named.
+        Groups of dependent rows, or the name of their column in X. Each group is in one fold, and
+        errors and p-values are those of groups. By default the column of the fit.
     random_state : int, RandomState or None
-        Draws all that is drawn, on the host.
+        Seed of all random numbers, which are drawn on the host.
     progress : bool, optional
-        Show a line that says how far it is; by default on a terminal, and in a notebook.
+        Whether to show the progress; by default on a terminal and in a notebook.
 
     Returns
     -------
     Inference
-        A frozen result with `summary`, `frames`, `plot` and `report`. Ctrl-C returns the parts
-        that are done, with a ConvergenceWarning; `unfinished` names the others.
+        A frozen result with `summary`, `frames`, `plot` and `report`. Ctrl-C returns the complete
+        parts, with a ConvergenceWarning; `unfinished` names the others.
 
     Raises
     ------
@@ -180,15 +180,15 @@ def infer(
 
     Notes
     -----
-    Costs what `bands` and `subspace` cost: seven fits of the model, to half and to four fifths of
-    the rows; and `interactions`, and with `held_out` or `unseen` also `conditional_importance`.
+    `bands` and `subspace` need seven fits of the model, to half and to four fifths of the rows.
+    `interactions`, and with `held_out` or `unseen` also `conditional_importance`, add to this.
     """
     options: dict[str, Any] = {"sample_weight": sample_weight, "random_state": random_state}
     check_kind("progress", progress, (bool, type(None)))
     check_number("max_time", max_time, low=0, low_allowed=False, also=(None,))
     limit = TimeLimit(max_time)
     if held_out and unseen is not None:
-        msg = "expected held_out or unseen, got both: the model has seen X and y, or it has not"
+        msg = "expected held_out or unseen, got both"
         raise ValueError(msg)
     known = find_row_groups(model, X, row_groups)  # which warns once, for all parts
     related = {**options, "row_groups": UNRELATED if known is None else known}

@@ -134,9 +134,8 @@ def pairwise_basis(
         if _FREE * count <= free:
             return whole
     msg = (
-        f"expected at least {_FREE * count} {what} to test three features "
-        f"without {count} functions of two of them, got {free}: give more (max_rows), or no y for "
-        "H alone"
+        f"expected at least {_FREE * count} {what} to test interactions of three features, "
+        f"got {free}: raise max_rows, or pass no y to compute H without tests"
     )
     raise ValueError(msg)
 
@@ -504,7 +503,7 @@ def interactions(
     check_kind("progress", progress, (bool, type(None)))
     check_number("n_features", n_features, kind=numbers.Integral, low=order, also=(None,))
     if X is None:
-        msg = "expected X, rows to average over and to evaluate at, got None"
+        msg = "expected X, the rows to evaluate, got None"
         raise ValueError(msg)
     check_number("max_time", max_time, low=0, low_allowed=False, also=(None,))
     limit = TimeLimit(max_time)
@@ -627,7 +626,7 @@ class _Space:
                 )
                 found = sorted(np.array(found)[np.argsort(-moves, kind="stable")[:count]].tolist())
         if len(found) < order:
-            msg = f"expected at least {order} features to look at, got {len(found)}"
+            msg = f"expected at least {order} features, got {len(found)}"
             raise ValueError(msg)
         return found
 

@@ -190,14 +190,13 @@ class Bands(Result):
             said.append(f"The {_CURVES[self.kind]} of {_join_names(varied)} is not constant.")
         if flat:
             said.append(
-                f"Of {_join_names(flat)} a constant lies within the band: no effect was "
-                "shown, which "
-                "does not show that there is none."
+                f"A constant fits into the band of {_join_names(flat)}: no effect was shown, "
+                "which does not show that there is none."
             )
         said.append(
-            f"Each band misses its curve somewhere in {1 - self.coverage:.0%} of samples; that all "
-            "of several hold is less likely. A curve says how the mean of the target goes with a "
-            "feature in these rows, not what would happen if the feature were changed."
+            f"Each band misses its curve somewhere in {1 - self.coverage:.0%} of samples; several "
+            "bands miss one more often. A curve shows how the target's mean goes with a feature "
+            "in these rows, not what would happen if the feature were changed."
         )
         return " ".join(said)
 
@@ -450,7 +449,7 @@ class Subspace(Result):
 
     def summary(self) -> str:
         """Return a plain-text summary of how many directions the rows support."""
-        found = f"Directions: {self.n_directions} by rows left out, the model has {self.n_learned}"
+        found = f"Directions: {self.n_directions} by held-out rows, {self.n_learned} in the model"
         head = f"  {'first':>5}{'loss':>9}{'±':>8}{'p of the last':>15}{'angle between fits':>20}"
         rows = [found, head]
         for k, (loss, error) in enumerate(zip(self.losses, self.standard_errors, strict=True)):
@@ -466,9 +465,8 @@ class Subspace(Result):
         sure = int(np.cumprod(np.append(self.p_values <= _LEVEL, False)).sum())
         count = self.n_directions
         said = [
-            f"Rows that were left out speak for {_directions_text(count)}: fewer lose "
-            "more than a standard "
-            "error."
+            f"Held-out rows support {_directions_text(count)}: with fewer, the loss rises by more "
+            "than a standard error."
         ]
         if sure:
             which = "it" if sure == 1 else "each of them beyond those before"
@@ -476,25 +474,25 @@ class Subspace(Result):
                 f"{_directions_text(sure).capitalize()} passed the test that {which} matters."
             )
         else:
-            said.append("Not even one passed the test that it matters.")
+            said.append("No direction passed the test that it matters.")
         if count and count <= len(self.angles):
             angle = float(np.median(self.angles[count - 1]))
             said.append(
-                f"Fits to different folds give subspaces of so many directions that are {angle:.0f}"
-                "° apart (median over pairs)."
+                f"The subspaces of fits to different folds are {angle:.0f}° apart (median over "
+                "pairs)."
             )
         if self.is_cut_off:
             said.append(f"{self._limit_text[0].upper()}{self._limit_text[1:]}.")
         said.append(
-            "A direction is known up to its sign, and only the subspace that several span, not "
-            "each of them. That one more was not found does not show that there is none."
+            "The sign of a direction is arbitrary. If there are several, only their subspace is "
+            "determined. There may be more directions than were found."
         )
         return " ".join(said)
 
     @property
     def _limit_text(self) -> str:
         tried = _directions_text(len(self.gains))
-        return f"the search ended at {tried}, of which the last matters: max_directions tries more"
+        return f"the search ended at {tried}, and the last one matters: raise max_directions"
 
     def frame(self) -> pd.DataFrame:
         """Return a frame with a row for each number of directions.
@@ -555,7 +553,7 @@ class Subspace(Result):
         count = np.arange(len(self.losses))
         ax.errorbar(count, self.losses, self.standard_errors, fmt="o-", ms=4, capsize=3, color=BLUE)
         ax.axvline(self.n_directions, color=BLUE, lw=0.8, ls=":", label="one-standard-error rule")
-        ax.set(title="How many directions", xlabel="directions", ylabel="loss of rows left out")
+        ax.set(title="How many directions", xlabel="directions", ylabel="loss of held-out rows")
         use_integer_ticks(ax.xaxis)
         style_axes(ax)
         add_legend(ax)

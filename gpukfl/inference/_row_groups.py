@@ -60,12 +60,12 @@ def find_row_groups(model: Any, X: Any, row_groups: Any, /) -> Any:
         return name
     if "groups" in words:
         warn(
-            "this model was fitted with groups: without row_groups these rows are taken as "
-            "independent, and p-values and errors may be too small. Pass row_groups"
+            "this model was fitted with groups, but these rows are treated as independent: "
+            "p-values and errors may be too small. Pass row_groups"
         )
     elif "time" in words:
         warn(
-            "this model was fitted with time: these rows are taken as independent, and p-values "
-            "and errors may be too small. Pass blocks of time as row_groups, such as weeks"
+            "this model was fitted with time, but these rows are treated as independent: p-values "
+            "and errors may be too small. Pass blocks of time, such as weeks, as row_groups"
         )
     return None

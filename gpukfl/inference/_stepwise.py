@@ -77,13 +77,13 @@ def map_with_progress(
         for one in _run_items(what, items, work):
             found.append(one)
             if limit.is_over and len(found) < len(items):
-                msg = f"{what}: max_time is over, {len(found)} of {len(items)} are done and kept"
+                msg = f"{what}: max_time is over, {len(found)} of {len(items)} are complete"
                 warn(msg, ConvergenceWarning)
                 break
     except KeyboardInterrupt:
         if not found:
             raise
-        msg = f"{what}: interrupted, {len(found)} of {len(items)} are done and kept"
+        msg = f"{what}: interrupted, {len(found)} of {len(items)} are complete"
         warn(msg, ConvergenceWarning)
     return found
 

@@ -116,7 +116,7 @@ def subspace(
     )
     if not has_directions(subject.estimator):
         kind = type(subject.estimator).__name__
-        msg = f"expected a model with learned directions, got {kind}, which has learned none"
+        msg = f"expected a model with learned directions, got {kind}, which has none"
         raise ValueError(msg)
     if len(subject) < 4 * n_folds:
         msg = f"expected at least {4 * n_folds} rows for {n_folds} folds, got {len(subject)}"

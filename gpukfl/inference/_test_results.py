@@ -48,12 +48,12 @@ class Tested(Result):
     def in_words(self) -> str:
         """Return what tests found at a false discovery rate of 10 %, and what that leaves open."""
         if getattr(self, "p_values", None) is None:
-            return f"Of {self.subject} nothing was tested: the model has seen the rows."
+            return f"Not tested: {self.subject}. The model has seen the rows."
         found = self.selected_at(_RATE)
-        said = ", ".join(map(clean_text, found)) if found else "none was found"
+        said = ", ".join(map(clean_text, found)) if found else "none"
         return (
-            f"Of {self.subject} at a false discovery rate of {_RATE:.0%}: {said}. What was not "
-            "found may matter all the same."
+            f"{self.subject.capitalize()}, at a false discovery rate of {_RATE:.0%}: {said}. "
+            "Others may matter too."
         )
 
     @property
@@ -118,7 +118,7 @@ class Tested(Result):
             msg = (
                 f"expected level to be at least {smallest:.2g}, the smallest with "
                 f"{self.n_permutations} permutations and {len(self.p_values)} p-values, got "
-                f"{level:g}: give n_permutations={needed}"
+                f"{level:g}: use n_permutations={needed}"
             )
             raise ValueError(msg)
         found = self.adjusted(method) <= level
@@ -173,7 +173,7 @@ class ConditionalImportance(Tested):
     """
 
     name: ClassVar[str] = "importance"
-    subject: ClassVar[str] = "features beyond all others"
+    subject: ClassVar[str] = "features that matter beyond all others"
     groups: tuple[str, ...]
     features: tuple[tuple[str, ...], ...]
     importances: np.ndarray
@@ -223,8 +223,8 @@ class ConditionalImportance(Tested):
         how += f" in {self.n_folds} folds" if self.n_folds > 1 else ""
         how += f" of {self.n_row_groups} groups" if self.n_row_groups else ""
         lines = [
-            f"Conditional importance: what is lost of the {self.unit} without what a group says",
-            f"beyond all others; {how}, {self.n_permutations} permutations",
+            f"Conditional importance: the {self.unit} that is lost without what a group adds to",
+            f"all others; {how}, {self.n_permutations} permutations",
             "p-value: could the target depend on the group through the others alone?",
             f"  {'group':<28} {'lost':>10} {'± error':>9} {'p-value':>9} {'adjusted':>9}",
         ]
@@ -250,7 +250,7 @@ class ConditionalImportance(Tested):
             found.append(f"  stopped before {', '.join(self.unfinished)}")
         if known:
             found.append(
-                f"  nothing can be said of {', '.join(known)}: constant, or known from the others"
+                f"  not testable: {', '.join(known)} (constant, or a function of the others)"
             )
         return found
 
@@ -364,7 +364,7 @@ class Interactions(Tested):
             If the method is unknown, or there are no p-values for want of y.
         """
         if self.p_values is None:
-            msg = "expected p-values, which need y: give interactions(model, X, y)"
+            msg = "expected a result with p-values: pass y, as in interactions(model, X, y)"
             raise ValueError(msg)
         return super().adjusted(method)
 
@@ -416,7 +416,7 @@ class Interactions(Tested):
             every = len(self.sets) + len(self.unfinished)
             lines.append(f"  stopped: {len(self.sets)} of {every} {what} are done")
         if self.p_values is None:
-            lines.append("  without p-values: nothing says which of these are more than chance")
+            lines.append("  no p-values: any of these may be due to chance")
         return "\n".join(lines)
 
     def plot(

@@ -481,14 +481,14 @@ def dark_color(color: str, /) -> str:
 
 
 _CURVES_ASK = (
-    "Curves and importances answer different questions: a column whose curve is nearly flat "
-    "matters where its effect depends on other columns, and a curve may rise although shuffling "
-    "the column costs little."
+    "Curves and importances answer different questions. A column whose curve is nearly flat "
+    "matters if its effect depends on other columns. A curve may rise although shuffling the "
+    "column costs little."
 )
 _INFERENCE_ASKS = (
-    "This section asks for more than the importances above: whether the target depends on a column "
-    "beyond all others (p-values), and whether a flat line fits in the band of its curve. A column "
-    "may matter to the model and not be needed beside others, and the other way round."
+    "This section asks for more than the importances above. Does the target depend on a column "
+    "beyond all others (p-values)? Does a flat line fit in the band of its curve? A column may "
+    "matter to the model and not be needed beside others, and the other way round."
 )
 _ABSENT = "There are no pictures here: they need matplotlib, `pip install 'gpukfl[plot]'`."
 
@@ -612,8 +612,8 @@ def _explained_note(d: Description) -> str:
     if not any(isinstance(panel, Waterfall) for panel in d.panels):
         return ""
     return note_html(
-        "What each column adds to the prediction, from the mean of other rows at the bottom to the "
-        "prediction at the top (Shapley values; model.explain gives them for any row)."
+        "What each column adds to the prediction: from the mean of other rows at the bottom to the "
+        "prediction at the top. These are Shapley values, as of model.explain."
     )
 
 

@@ -451,8 +451,8 @@ def fit_gradient_maps(
     """
     if optimizer.structure == "full" and problem.kernel.norm != "euclidean":
         msg = (
-            "expected structure 'diagonal' for a kernel of another norm than the Euclidean, whose "
-            f"coordinates have a meaning, got 'full' and {problem.kernel}"
+            "expected structure 'diagonal' for a kernel that does not use the Euclidean norm, got "
+            f"'full' and {problem.kernel}"
         )
         raise ValueError(msg)
     return _Run(problem, optimizer, n_components, start, ridges, watch).fit()

@@ -69,9 +69,9 @@ def conformal_weight(coverage: float, n_effective: float, /) -> float:
     if not can_cover(coverage, n_effective):
         needed = math.ceil((coverage - _SLACK) / (1.0 - coverage))
         msg = (
-            f"expected at least {needed} rows that were held out for a coverage of {coverage:g}, "
-            f"got {n_effective:.3g}: take a smaller coverage or more rows (those of one group, or "
-            "of small weights, count as fewer)"
+            f"expected at least {needed} held-out rows for a coverage of {coverage:g}, got "
+            f"{n_effective:.3g}: use a smaller coverage or more rows. Rows of the same group, or "
+            "of small weights, count as fewer"
         )
         raise ValueError(msg)
     return (coverage - _SLACK) * (n_effective + 1.0)
@@ -163,7 +163,7 @@ class Jackknife:
             roots, host = xp.ones((n, 1), **like(K)), None
         else:
             if weights.shape != (n, 1) or not bool(xp.all(weights > 0)):
-                msg = f"expected positive weights ({n}, 1): leave out rows that have none"
+                msg = f"expected positive weights ({n}, 1): drop rows of weight 0"
                 raise ValueError(msg)
             roots, host = xp.sqrt(weights), to_host(weights)[:, 0]
         factor = CholeskyFactor.factor(add_to_diagonal(roots * K * roots.T, shift), overwrite=True)

@@ -430,8 +430,8 @@ class _Problem:
         solver, wanted, n = self.method.solver, self.method.n_centers, self.n
         if solver == "cg" and not self._together:
             msg = (
-                "expected solver 'auto', 'direct' or 'falkon' for rows that lie in parts, got "
-                "'cg', which takes all pairs of rows"
+                "expected solver 'auto', 'direct' or 'falkon' for partitioned data, got "
+                "'cg', which needs all pairs of rows"
             )
             raise ValueError(msg)
         if wanted is None:

@@ -204,7 +204,7 @@ def find_mode(K: Array, y: Array, w: Array, mean: float, start: Array | None = N
         if float(xp.max(abs(moved))) <= _SAME * (1.0 + float(xp.max(abs(g)))):
             roots, _ = _curvature(mean + g, y, w)
             return Mode(g, a, roots, _factor(K, roots), value)
-    msg = f"no mode of a latent function was found in {_MOST_STEPS} steps"
+    msg = f"the mode of a latent function was not found in {_MOST_STEPS} steps"
     raise np.linalg.LinAlgError(msg)
 
 

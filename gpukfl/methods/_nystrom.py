@@ -80,9 +80,8 @@ def indefinite_error(n: int, share: float, /) -> np.linalg.LinAlgError:
     """Return the error of a kernel matrix (n, n) that no jitter makes positive definite."""
     msg = (
         f"the kernel matrix of {n} samples or centres is not positive definite, even with "
-        f"{share:.0e} of its mean diagonal added: the kernel is not, or is not finite; or some "
-        "rows are so far from all others that the distances between these are rounded away. "
-        "Scale the features, or leave such rows out"
+        f"{share:.0e} of its mean diagonal added. Either the kernel is not, or some rows are too "
+        "far from all others. Scale the features, or drop such rows"
     )
     return np.linalg.LinAlgError(msg)
 

@@ -187,8 +187,8 @@ def solve_with_room(
     if not np.isfinite(trace):
         dtype = operator.rows.reference.dtype
         msg = (
-            f"Hermite features of degree {operator.degree} overflow {dtype}: expected data of some "
-            "standard deviations; give clip=6, or a smaller degree_decay"
+            f"Hermite features of degree {operator.degree} overflow {dtype}: expected data within "
+            "a few standard deviations; use clip=6, or a smaller degree_decay"
         )
         raise FloatingPointError(msg)
     for jitter in (1e-15, 1e-14, 1e-13):
@@ -199,7 +199,7 @@ def solve_with_room(
     except np.linalg.LinAlgError as error:
         msg = (
             f"Hermite features of degree {operator.degree} are singular beyond rounding: expected "
-            "data around 0 of about unit variance; scale them, or give a smaller degree_decay"
+            "data around 0 of about unit variance; scale them, or use a smaller degree_decay"
         )
         raise FloatingPointError(msg) from error
 

@@ -36,12 +36,13 @@ def rowwise(function: Callable[..., Array], /, *args: Any, **options: Any) -> An
     whole = [x for x in args if lies_in_parts(x)]
     partitioning = whole[0].partitioning
     if any(x.partitioning is not partitioning for x in whole):
-        msg = "expected arrays whose rows lie in the same parts, got some of two partitionings"
+        msg = "expected arrays with the same partitions, got different ones"
         raise ValueError(msg)
     if any(
         x.shape[:1] == (len(whole[0]),) and x.ndim >= whole[0].ndim for x in _small_arrays(args)
     ):
-        msg = f"expected small arrays beside {len(whole[0])} rows in parts, got one of as many rows"
+        n = len(whole[0])
+        msg = f"expected small arrays beside {n} partitioned rows, got one of as many rows"
         raise ValueError(msg)
     like = partitioning.reference
     xp: Any = array_namespace(like)
@@ -128,7 +129,7 @@ class PartitionedNamespace:
                 return rowwise(Named(name), *args, **options)
             if name in _ALONG:
                 return _reduce(name, *args, **options)
-            msg = f"{name} is not defined for arrays whose rows lie in parts"
+            msg = f"{name} is not defined for partitioned arrays"
             raise TypeError(msg)
 
         return function
@@ -145,7 +146,7 @@ class PartitionedNamespace:
             return self._xp.reshape(x, shape, **options)
         rows, *columns = shape if isinstance(shape, tuple) else (shape,)
         if rows not in (-1, len(x)):
-            msg = f"expected to keep {len(x)} rows, which lie in parts, got {rows}"
+            msg = f"expected to keep {len(x)} partitioned rows, got {rows}"
             raise ValueError(msg)
         return x if tuple(columns) == x.columns else rowwise(_Reshape(tuple(columns)), x)
 
@@ -154,7 +155,7 @@ class PartitionedNamespace:
         if not any(lies_in_parts(x) for x in arrays):
             return self._xp.concat(arrays, axis=axis)
         if axis not in (1, -1):
-            msg = f"expected arrays whose rows lie in parts to be joined by columns, got {axis=}"
+            msg = f"expected partitioned arrays to be joined by columns, got {axis=}"
             raise TypeError(msg)
         return rowwise(_Together("concat", axis), *arrays)
 
@@ -163,7 +164,7 @@ class PartitionedNamespace:
         if not any(lies_in_parts(x) for x in arrays):
             return self._xp.stack(arrays, axis=axis)
         if axis not in (1, -1):
-            msg = f"expected arrays whose rows lie in parts to be stacked by columns, got {axis=}"
+            msg = f"expected partitioned arrays to be stacked by columns, got {axis=}"
             raise TypeError(msg)
         return rowwise(_Together("stack", axis), *arrays)
 
@@ -279,7 +280,7 @@ def _reduce(name: str, x: Any, /, *, axis: Any = None, **options: Any) -> Any:
             count *= x.shape[a]
         return total / count
     if name not in _OVER_ROWS:
-        msg = f"{name} over rows that lie in parts is not defined"
+        msg = f"{name} over partitioned rows is not defined"
         raise TypeError(msg)
     part = _OverRows(name, x, {"axis": axis, **options})
     (total,) = x.partitioning.reduce(part, combine=_COMBINED[name])
@@ -354,7 +355,7 @@ class PartitionedArray(Described):
         return PartitionedNamespace(self.partitioning.reference)
 
     def __array__(self, *_: Any, **__: Any) -> Any:
-        msg = f"expected an array in one place, got one of {len(self)} rows that lie in parts"
+        msg = f"expected an array in memory, got one of {len(self)} partitioned rows"
         raise TypeError(msg)
 
     def __bool__(self) -> bool:
@@ -374,7 +375,7 @@ class PartitionedArray(Described):
         rows, *columns = key if isinstance(key, tuple) else (key,)
         whole = rows is Ellipsis or (isinstance(rows, slice) and rows == slice(None))
         if not whole:
-            msg = f"expected columns of all rows, got the rows {rows!r}: gather brings some here"
+            msg = f"expected columns of all rows, got the rows {rows!r}: use gather for some rows"
             raise TypeError(msg)
         return rowwise(_Columns(tuple(columns)), self)
 

@@ -100,10 +100,10 @@ def order_columns(names: Sequence[Any], number: int, partition: Any, /) -> Any:
             f"{word} {', '.join(some[:10])}"
             for word, some in (("lacks", lacking), ("also has", other))
             if some
-        ] or ["has several columns of one name"]
+        ] or ["has several columns of the same name"]
         msg = (
             f"partition {number}: expected the {len(names)} columns of the frame, but it "
-            f"{' and '.join(found)}: give every partition the same columns"
+            f"{' and '.join(found)}: all partitions need the same columns"
         )
         raise ValueError(msg)
     place = {str(one): k for k, one in enumerate(own)}
@@ -119,7 +119,7 @@ def numeric_rows(partition: Any, /) -> np.ndarray:
     frame = partition.to_pandas() if hasattr(partition, "to_pandas") else partition
     wrong = [str(c) for c in frame.columns if not _holds_numbers(frame[c])]
     if wrong:
-        msg = f"expected columns of numbers, got others: {', '.join(wrong[:10])}"
+        msg = f"expected numeric columns, got others: {', '.join(wrong[:10])}"
         raise ValueError(msg)
     return frame.to_numpy(dtype=np.float32 if holds_float32(frame) else np.float64, na_value=np.nan)
 
@@ -146,8 +146,8 @@ def _check_precision(rows: np.ndarray, dtype: np.dtype[Any]) -> None:
     """Raise ValueError for rows that single precision would round or overflow."""
     if dtype == np.float32 and rows.dtype != np.float32:
         msg = (
-            f"expected float32 as in the first partition, got {rows.dtype}: give all partitions "
-            "one precision, with astype"
+            f"expected float32 as in the first partition, got {rows.dtype}: convert all partitions "
+            "to one dtype with astype"
         )
         raise ValueError(msg)
 
@@ -257,7 +257,7 @@ def check_places(client: Any, backend: str, /) -> None:
     if client is None:
         why = _cupy_obstacle()
         if why is not None:
-            msg = f"backend='cupy' needs a GPU that CuPy can use here, or a client: {why}"
+            msg = f"backend='cupy' needs a GPU that CuPy can use here, or a Dask client: {why}"
             raise RuntimeError(msg)
         return
     answers = client.run(_cupy_obstacle)
@@ -361,10 +361,10 @@ class Collections:
             warn(difference)
         found = cls(parts, of_y, of_weights, sizes, n_targets, names)
         if gaps and gaps == counted:
-            msg = f"expected a target in some rows, got NaN or None in all {gaps}"
+            msg = f"expected targets, got NaN or None in all {gaps} rows"
             raise ValueError(msg)
         if gaps:
-            warn(f"y is missing in {gaps} of {counted} rows, which are left out")
+            warn(f"y is missing in {gaps} of {counted} rows, which are dropped")
         is_weighted = counted == found.n_rows or counted < 2  # fewer than two are refused later
         return found if is_weighted and not gaps else found.only(_has_target)
 
@@ -639,7 +639,7 @@ def _check_one_kind(kinds: Sequence[str | None]) -> None:
         if kinds[k] != kinds[known[0]]:
             msg = (
                 f"partition {k}: expected targets that are {kinds[known[0]]}, as in partition "
-                f"{known[0]}, got {kinds[k]}: give all partitions one type, with astype"
+                f"{known[0]}, got {kinds[k]}: convert all partitions to one type with astype"
             )
             raise ValueError(msg)
 

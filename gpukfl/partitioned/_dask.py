@@ -162,8 +162,8 @@ def check_client(client: Any, /) -> None:
     """Raise ClusterLostError if the client has lost its scheduler."""
     if client.status != "running":
         msg = (
-            "the scheduler was lost, and with it the rows: expected a client that is running, "
-            f"got one that is {client.status}. Start a cluster and a client, and fit again"
+            f"the Dask scheduler was lost, and the rows with it: the client is {client.status}. "
+            "Start a cluster and a client, and fit again"
         )
         raise ClusterLostError(msg)
 
@@ -244,8 +244,8 @@ def gather_values(client: Any, futures: Any, /) -> Any:
     except CancelledError as error:
         check_client(client)
         msg = (
-            f"rows are lost that only one worker had ({error}): give collections that can be read "
-            "again, such as those of files"
+            f"rows that only one worker had are lost ({error}): pass collections that can be read "
+            "again, such as files"
         )
         raise ClusterLostError(msg) from error
     finally:
@@ -442,7 +442,7 @@ class DaskHolders:
 
     @staticmethod
     def _given_up(lost: set[int]) -> RuntimeError:
-        msg = f"{len(lost)} parts of the rows were lost {_TRIES} times: no worker keeps them"
+        msg = f"{len(lost)} partitions were lost {_TRIES} times: no worker keeps them"
         return RuntimeError(msg)
 
     def _try(

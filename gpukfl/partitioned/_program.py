@@ -115,7 +115,7 @@ def _pickler() -> Any:
     try:
         import cloudpickle
     except ImportError as error:
-        msg = "rows that lie in parts need cloudpickle: `pip install 'gpukfl[dask]'`"
+        msg = "partitioned data need cloudpickle: `pip install 'gpukfl[dask]'`"
         raise ImportError(msg) from error
 
     class Pickler(cloudpickle.Pickler):

@@ -557,12 +557,12 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
             with restore_interruptions():
                 found = refit_members(self, chosen, samples, run, seed, workers, beside=beside)
             if found is None and not isinstance(self.refit, str):
-                warn("max_time leaves no time to refit to all samples: the folds' models stay")
+                warn("max_time leaves no time to refit to all rows: the folds' models are kept")
         except KeyboardInterrupt:
             return True
         except Exception as error:  # whatever a member does, there is a blend
             why = f"{type(error).__name__}: {error}"
-            warn(f"the blend is not fitted to all samples, that of the folds stays: {why}")
+            warn(f"the blend is not refitted to all rows, its models of the folds are kept: {why}")
             return False
         if found is not None:
             (self.members_, self.encodings_), self.whole_ = found, True
@@ -573,7 +573,7 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         standings = trainer.standings
         for weight, entry in zip(standings.weights.tolist(), standings.finished, strict=True):
             for message in entry.warnings if weight > 0 else ():
-                record_warning(f"the member {entry.member.name}: {message}")
+                record_warning(f"the blend's member {entry.member.name}: {message}")
         limited = any(is_limited(model) for member in self.members_ for model in member.models)
         status = Status.TIME_LIMIT if limited or trainer.cut_short else Status.CONVERGED
         if stopped:

@@ -95,7 +95,7 @@ def greedy_weights(
         if losses[chosen] < lowest * (1.0 - _TIE):
             best, lowest = counts.copy(), losses[chosen]
     if best is None:
-        msg = "expected a member whose predictions have a finite loss, got none"
+        msg = "expected a member of the blend whose predictions have a finite loss, got none"
         raise ValueError(msg)
     return best / best.sum()
 

@@ -154,8 +154,8 @@ _COVERAGE = 0.9  # of the intervals that are drawn
 _NO_FAULTS = ("clearly behind", "clearly worse", SETTLED, COMPARED)
 _SIMPLE = ("linear", "trees")  # members that others know
 _TOO_GOOD = (
-    "Each member was judged by rows that its fits had not seen. The weights of the blend were "
-    "chosen by the same rows: its score is a little too good."
+    "Each member of the blend was scored on rows that its fits had not seen. The weights were "
+    "chosen on the same rows: the score of the blend is a little too good."
 )
 _SCORES = {True: "explained log loss", False: "R²"}
 
@@ -331,9 +331,7 @@ def _held_out_scores(e: Any) -> list[Scored]:
 def _describe_data(e: Any, names: Names) -> DataFacts:
     """Return facts on the columns and the targets, by the rows that were held out."""
     kept = e.out_of_fold_
-    some = (
-        f"numbers are of {len(kept.truth):,} rows that were held out" if kept.n_folds == 1 else ""
-    )
+    some = f"numbers are of {len(kept.truth):,} held-out rows" if kept.n_folds == 1 else ""
     rows, truth = (kept.rows, kept.truth) if kept.is_complete else (None, None)
     return data_facts(
         None if e.encodings_ is None else e.encodings_.table,
@@ -353,11 +351,11 @@ def _member_warnings(e: Any) -> list[str]:
     left = [t for t in noted if not t["note"].endswith(_NO_FAULTS)]
     left = [t for t in left if not any(t["note"] in one for one in e.warnings_)]  # told by them
     own = own_names(e)
-    found = [f"The member {member_text(t['member'], own)}: {t['note']}." for t in left]
+    found = [f"The blend's member {member_text(t['member'], own)}: {t['note']}." for t in left]
     if not is_classifier(e) and not e.uncertainty_.can_cover(_COVERAGE):
         n, grouped = len(e.uncertainty_.residuals.weights), e.out_of_fold_.groups is not None
         what = f"groups of {n} rows" if grouped else f"{n} rows"
-        found.append(f"{what} were held out: too few for intervals of {_COVERAGE:.0%}.")
+        found.append(f"Only {what} were held out: too few for intervals of {_COVERAGE:.0%}.")
     return found
 
 

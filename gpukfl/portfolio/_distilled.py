@@ -70,7 +70,7 @@ def distil(blend: Any, name: str, /) -> Distilled:
     kept, run = blend._held_out, Run.from_settings(blend)
     n = len(kept.fold)
     if n < _FEWEST:
-        msg = f"expected at least {_FEWEST} rows that were held out, got {n}"
+        msg = f"expected at least {_FEWEST} held-out rows, got {n}"
         raise ValueError(msg)
     classes, t = is_classifier(blend), kept.truth.shape[1]
     seed, rarest = int(run.rng.randint(2**31 - 1)), 0 if classes else n  # what will be predicted

@@ -25,80 +25,82 @@ _PARAMETERS = """
     Parameters
     ----------
     members : None, "kernels", or list, default=None
-        What takes part: None is everything that suits the size of the data, "kernels" the same with
-        gradient-boosted trees only shown and not blended, and a list has names ("linear", "trees",
+        Models of the blend. None tries all that suit the data. "kernels" does too, but only shows
+        gradient-boosted trees and does not blend them. A list has names ("linear", "trees",
         "shallow_trees", "deep_trees", "manhattan_laplace", "agop", "agop_full", "scales_quantile",
         "scales_standard", "evidence_quantile", "evidence_levels", "logistic_levels",
         "logistic_robust", "evidence_robust", "loo_quantile", "matern52", "agop_quantile", "bkernn",
         "hkrr", "rkhs_weighting", "regfeal", "laplace", "evidence_matern52", "bkernn_robust",
-        "hkrr_standard", "selection"), scikit-learn estimators, or pairs of a name and an estimator,
-        each of which is tried to the end, as far as `max_time` is enough. An estimator whose `fit`
-        takes no `sample_weight` is left out, with a warning, where weights are given, whatever
-        these are. Trees that are not asked for are shown beside the others; shallow ones are tried
-        of tables, "evidence_levels" of tables with categories of 9 to 32 levels, those by log odds
-        of at most three classes and 3000 samples, deep ones of regressions of many samples,
-        "agop_full" of regressions of few.
+        "hkrr_standard", "selection"), scikit-learn estimators, or pairs of a name and an estimator.
+        All members of a list are fitted to the end, within `max_time`. With weights, an estimator
+        whose `fit` takes no `sample_weight` is dropped, with a warning. Trees that are not blended
+        are shown for comparison. Some members are tried only on some data: shallow trees on tables,
+        "evidence_levels" on tables with categories of 9 to 32 levels, and "logistic" ones on at
+        most three classes and 3000 rows. Deep trees are for regressions of many rows, and
+        "agop_full" for regressions of few.
     effort : {"quick", "normal", "thorough"}, default="normal"
-        How many members are tried, where they are not given.
+        How many members are tried, if `members` is not a list.
     n_folds : int or "auto", default="auto"
-        Folds that all members share; 1 holds out a fifth of the samples once, at most 20 000.
-        "auto" is 8 below 200 samples, 5 below 20 000, and 1 beyond; where it is quick 4 below 200,
-        3 below 1000, and 2 below 20 000; where it is thorough 8 below 2000; where `max_time` is
-        less than 5 ms a sample 1 from 2000 samples on, or less than 10 ms 3 below.
+        Number of folds, the same for all members; 1 holds out a fifth of the rows once, at most
+        20 000. "auto" is 8 below 200 rows, 5 below 20 000, and 1 beyond. With effort "quick" it is
+        4 below 200 rows, 3 below 1000, and 2 below 20 000; with "thorough" 8 below 2000. If
+        `max_time` is less than 5 ms a row, it is 1 from 2000 rows on. Below 2000 rows, it is 3 for
+        less than 10 ms a row.
     refit : bool, "both" or "auto", default="auto"
-        Fit one model a member to all samples, in place of the mean of the folds' models; "both" is
-        the mean of that model and of theirs. "auto" is "both" for folds of 2000 samples and more,
-        for less than ten folds of 200, and True where one part was held out that has more than
-        a tenth of the samples, if time is left. Two and three samples are fitted so in any case.
+        Whether each member is refitted to all rows. False uses the mean of the folds' models, True
+        the new model, and "both" the mean of the new model and theirs. "auto" is "both" from 2000
+        rows on, and from 200 rows on with fewer than ten folds. It is True if one part was held out
+        that has more than a tenth of the rows. Both need time left. Two or three rows are always
+        refitted.
     columns : dict of str: str, optional
-        What columns of a frame are to be taken for, by name, where `Table.learn` shall not guess.
+        Kinds of columns of a frame, by name, that `Table.learn` does not detect.
     impute : {"median", "model"}, default="median"
-        What stands for missing numbers of a table: medians, or what kernel ridge regression tells
-        from the other columns, learned in each fold; trees see the gaps themselves.
+        How missing numbers of a table are replaced: by medians, or by kernel ridge regression from
+        the other columns, learned in each fold. Trees use the missing values themselves.
     metric : str, default="auto"
-        What weighs the blend and heads the leaderboard: "r2", "rmse" or "mae" of a regression;
-        "log_loss", "roc_auc", "accuracy", "balanced_accuracy" or "brier" of classes; or the name of
-        a scorer of scikit-learn, of which labels are 0, 1, ... and the second of two the positive
-        one. "auto" is the squared error of targets in units of their deviations, or the log loss.
-        Which members are left early, the temperature and importances go by these in any case. A
-        metric with plateaus is joined by a hundredth of them, each in units of what it is for the
-        best constant predictions.
+        The metric that weights the blend and leads the leaderboard. For a regression "r2", "rmse"
+        or "mae"; for classes "log_loss", "roc_auc", "accuracy", "balanced_accuracy" or "brier". Or
+        the name of a scikit-learn scorer, whose labels are 0, 1, ..., the second of two being
+        positive. "auto" is the squared error of standardised targets, or the log loss. These always
+        decide which members are dropped early, the temperature and the importances. A metric with
+        plateaus is combined with a hundredth of these, each relative to the best constant
+        prediction.
     max_time : float or None, default=None
-        Seconds for everything. Each member has its share of what is left; of many rows it is fitted
-        to as many as that is enough for.
+        Time limit in seconds for the whole fit. Each member gets a share of the time left. With
+        many rows, it is fitted to as many as fit into its share.
     random_state : int, RandomState or None, default=None
-        Draws folds, and what members draw.
+        Seed of the folds and the members.
     backend : {"auto", "numpy", "cupy", "torch"} or Backend, default="auto"
-        Where our members compute. "auto" follows X, and moves large NumPy data to a usable GPU.
-        Members of scikit-learn compute on the host.
+        Array library of the members of gpukfl. "auto" uses that of X, and moves large NumPy data to
+        a usable GPU. Members of scikit-learn compute on the host.
     n_jobs : int or None, default=None
-        Processes that fit members to folds, and to all samples, at the same time: None is 1, -1 all
-        cores. Results are the same to the last bit. More than one are of use from some hundred
-        samples on; beyond 20 000, or on a GPU, there is one.
+        Processes that fit members at the same time; None is 1, and -1 all cores. Results are the
+        same to the last bit. Several are faster from a few hundred rows on. Beyond 20 000 rows, or
+        on a GPU, one is used.
     verbose : int, default=0
-        Say what each member came to.
+        1 prints the score and time of each member.
 """
 
 _TRANSFORM = """    target_transform : {"auto", "log", "rank", None}, default="auto"
-        What members are fitted to: logarithms of the targets, less the smallest one, normal scores
-        of their ranks, or the targets themselves. "auto" tries these where a target is skewed, by
-        a quick fit and its error on held-out samples in the targets' own units. What is predicted
-        is the mean, by the residuals of samples that were held out (Duan's smearing). With another
-        `loss` than "squared" "auto" is None.
+        Transform of the targets that members are fitted to. "log" is their logarithm, after the
+        smallest is subtracted; "rank" is the normal score of their rank. "auto" compares these if a
+        target is skewed, by quick fits and their errors on held-out rows in the targets' units.
+        Predictions are means, by the residuals of held-out rows (Duan's smearing). If `loss` is not
+        "squared", "auto" is None.
 """
 
 _ATTRIBUTES = """
     Attributes
     ----------
     members_ : list of Blended
-        The blend: name, weight and models of each member in it.
+        Name, weight and models of each member of the blend.
     out_of_fold_ : OutOfFold
-        Samples, and predictions of them by models that have not seen them, with the truth.
+        Held-out rows, with their predictions and targets.
     feature_importances_, feature_importances_error_ : arrays of shape (n_features,)
-        Share of the loss that shuffling a feature adds, on samples that models have not seen, with
-        the standard error of these samples; features that are correlated by 0.9 or more are
-        shuffled together, and share equally. Computed at their first look, which takes at most
-        `max_time`: fewer samples, or Ctrl-C, make the errors larger. `save` computes them too.
+        Share of the loss that shuffling a feature adds on held-out rows, and its standard error.
+        Features with a correlation of at least 0.9 are shuffled together, and share equally.
+        Computed at first access, within `max_time`, or by `save`. Fewer rows, or Ctrl-C, make the
+        errors larger.
     feature_groups_ : list of lists of int
         Features that were shuffled together.
     intercept_ : array of shape (n_targets,)
@@ -114,53 +116,52 @@ _ATTRIBUTES = """
     fit_times_ : list of dict
         Where the time of the fit went: see `fit_times`.
     tuning_cut_short_ : bool
-        Whether members were left out for want of time.
+        Whether members were skipped because time was short.
     predictor_ : Predictor
-        What predicts, as one frozen value of arrays.
+        The prediction function, as one frozen value of arrays.
     status_ : str
         How the fit ended.
     place_ : str
-        Library and device that our members computed on.
+        Library and device of the members of gpukfl.
     target_transform_ : TargetTransform or None
-        As used.
+        The transform of the targets.
     encodings_ : Encodings or None
-        How columns of a frame become numbers, where they are not numbers already.
+        How columns of a frame are converted to numbers, if they are not numbers.
     floor_ : float
-        Lowest probability that a member of a classification is believed.
+        Lower limit of the probabilities of a member of a classification.
     reach_ : array of shape (2, n_targets) or None
-        Lowest and highest prediction that a member of a regression is believed: a tenth beyond
-        what was seen, in units of `target_transform_`.
+        Limits of the predictions of a member of a regression: a tenth beyond the range of the
+        targets, in units of `target_transform_`.
     whole_ : bool
-        Whether the last model of each member was fitted to all samples (of Dask collections those
-        of other libraries were not); beside models of the folds it counts as much as these
-        together.
+        Whether the last model of each member was refitted to all rows. It counts as much as the
+        models of the folds together. For Dask collections, members of other libraries are not
+        refitted.
     seen_rows_ : SeenRows or None
-        What is predicted where rows of the fit come again; None where no row has copies in the fit,
-        or copies have hardly more in common than what new rows are predicted to be.
+        How rows of the fit are predicted when they come again. None if no row has copies in the
+        fit, or if copies have hardly more in common than their predictions.
     temperature_ : float
-        Of a classification the power 1 / `temperature_` of the blend's probabilities has the lowest
-        log loss on samples that models have not seen; 1 of a regression.
+        For a classification: the power 1 / `temperature_` of the blend's probabilities has the
+        lowest log loss on held-out rows. 1 for a regression.
 """
 
 _NOTES = """
     Notes
     -----
-    Every member is fitted on the same folds. What is to be chosen of it is chosen within the first
-    one, and kept for the others. Weights are greedy: with replacement, the member next that lowers
-    the loss of the mean of out-of-fold predictions most [1]_; drawn a little to equal ones. A
-    member that was not named is left where it is clearly behind the best after a fold, or of very
-    many samples after a fit to few, and no share of it would help; and not begun where those before
-    leave nothing to explain.
+    All members are fitted on the same folds. Their settings are tuned within the first fold, and
+    kept for the others. Weights are greedy, with replacement: the next member is the one that
+    lowers the loss of the mean of out-of-fold predictions most [1]_. They are shrunk slightly
+    towards equal weights. A member that you did not name is dropped if it is clearly behind after a
+    fold, or after a fit to few of many rows, and no weight of it would help. It is skipped if the
+    blend is already as good as it can be.
 
-    With `groups`, `time` or `cv` of `fit` folds keep to these; splits that are given take the place
-    of `n_folds`. Where some rows are never held out, as the first ones of all times, "auto" of
-    `refit` fits one model a member to all samples in the end, and rows that come again are
-    predicted like new ones.
+    Folds follow `groups`, `time` or `cv` of `fit`; given splits replace `n_folds`. If some rows are
+    never held out, such as the earliest ones, "auto" of `refit` refits each member to all rows.
+    Rows that come again are then predicted like new ones.
 
-    Copies of a row are held out together: scores, weights and intervals are those of new rows.
-    Where a row of the fit comes again, its prediction moves from what models say that have not seen
-    it to its targets' mean, by the share that residuals of copies have in common, shrunk by their
-    number [2]_; intervals are narrower there. Nothing moves without copies in the fit.
+    Copies of a row are held out together: scores, weights and intervals are for new rows. If a row
+    of the fit comes again, its prediction moves towards the mean of its targets. How far depends on
+    the share that residuals of copies have in common, and on their number [2]_. Intervals are
+    narrower there. Without copies in the fit, nothing moves.
 
     References
     ----------
@@ -174,8 +175,7 @@ class AutoRegressor(ArrayRegressor, AutoBase):
     __doc__ = f"""Blend of all methods for a regression: kernels, a linear model, trees.
     {_PARAMETERS}{MONOTONE}{_TRANSFORM}{LOSS}{_ATTRIBUTES}
     uncertainty_ : Uncertainty
-        Residuals of samples that models have not seen, and their spread: what intervals and
-        quantiles are made of.
+        Residuals of held-out rows and their spread, for intervals and quantiles.
     {_NOTES}
     Examples
     --------
@@ -245,14 +245,14 @@ class AutoRegressor(ArrayRegressor, AutoBase):
 
     @run_on_data_device
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Array:
-        r"""Return intervals that hold the target with a probability of about `coverage`.
+        r"""Return intervals that cover the target with a probability of about `coverage`.
 
         Parameters
         ----------
         X : array of shape (n_samples, n_features)
             Data, of the library that was used in `fit`.
         coverage : float, default=0.9
-            Share of intervals that shall hold their target, in (0, 1).
+            Probability that an interval covers its target, in (0, 1).
 
         Returns
         -------
@@ -262,18 +262,18 @@ class AutoRegressor(ArrayRegressor, AutoBase):
         Raises
         ------
         ValueError
-            If `coverage` is outside (0, 1), or there are too few samples for it: says how many are
-            needed. If the data are not as in the fit.
+            If `coverage` is outside (0, 1), or too high for the number of held-out rows; the
+            message has the number needed. If the data are not as in the fit.
 
         Notes
         -----
-        About what `predict` says: CV+ intervals [1]_ with the mean of the folds' models in place of
-        each, which are wider by how much these differ. Residuals are divided by a spread that
-        follows the samples: wide where the data are rough. In practice `coverage` or a little more
-        of new samples are covered. The bound of CV+, ``2 * coverage - 1`` whatever the models are,
-        holds as far as the folds' models agree; with ``n_folds=1`` and for samples that are
-        exchangeable it is `coverage`, for a spread of 1. O(n K log m) for m samples held out,
-        beside the predictions of all K folds.
+        Intervals lie around the predictions. They are CV+ intervals [1]_ with the mean of the
+        folds' models instead of each, which makes them wider where these differ. Residuals are
+        divided by a local spread, so that intervals are wider where the data are noisier. In
+        practice, `coverage` or a little more of new rows are covered. The bound of CV+,
+        ``2 * coverage - 1`` for any models, holds as far as the folds' models agree. For
+        exchangeable rows, ``n_folds=1`` and a spread of 1 it is `coverage`. Costs O(n K log m) for
+        m held-out rows, and the predictions of all K folds.
 
         References
         ----------
@@ -288,30 +288,30 @@ class AutoRegressor(ArrayRegressor, AutoBase):
 
     @run_on_data_device
     def predict_quantiles(self, X: Any, levels: Sequence[float] = (0.05, 0.5, 0.95)) -> Array:
-        """Estimate quantiles of the target.
+        """Return quantiles of the target.
 
         Parameters
         ----------
         X : array of shape (n_samples, n_features)
             Data, of the library that was used in `fit`.
         levels : sequence of float (q,), default=(0.05, 0.5, 0.95)
-            In (0, 1).
+            Levels, each in (0, 1).
 
         Returns
         -------
         array of shape (n_samples, q) or (n_samples, n_targets, q)
-            Ascending where the levels are; of the library, device and dtype of X.
+            In the order of the levels, with the library, device and dtype of X.
 
         Raises
         ------
         TypeError, ValueError
-            If `levels` is not a sequence of numbers in (0, 1), or there are too few samples for one
-            of them: says how many are needed. If the data are not as in the fit.
+            If `levels` is not a sequence of numbers in (0, 1), or one is too extreme for the number
+            of held-out rows; the message has the number needed. If the data are not as in the fit.
 
         Notes
         -----
-        Of the cross-conformal predictive distribution, see `Residuals.quantiles`. The middle one
-        is a median, which of skewed targets is not what `predict` says.
+        Quantiles of the cross-conformal predictive distribution: see `Residuals.quantiles`. The
+        middle one is a median. For skewed targets it differs from `predict`.
         """
 
         def quantiles(rows: np.ndarray, blends: np.ndarray) -> np.ndarray:
@@ -368,14 +368,13 @@ class AutoRegressor(ArrayRegressor, AutoBase):
 class AutoClassifier(LabelClassifier, AutoBase):
     __doc__ = f"""Blend of all methods for a classification: kernels, a linear model, trees.
 
-    Any number of classes, any labels. Probabilities are joined by their log-odds, to a low log
-    loss, and calibrated by one temperature, on out-of-fold predictions.
+    Any number of classes, any labels. Probabilities are averaged as log odds, with weights for a
+    low log loss, and calibrated by one temperature on out-of-fold predictions.
     {_PARAMETERS}{MONOTONE}{CLASS_WEIGHT}{_ATTRIBUTES}
     classes_ : array of shape (n_classes,)
         Labels.
     class_scores_ : ClassScores
-        How unlikely the true classes were on samples that models have not seen: what sets are
-        made of.
+        How unlikely the true classes of held-out rows were, for `predict_set`.
     {_NOTES}
     Examples
     --------
@@ -400,7 +399,7 @@ class AutoClassifier(LabelClassifier, AutoBase):
 
     @run_on_data_device
     def predict_proba(self, X: Any) -> Array:
-        """Estimate the classes' probabilities.
+        """Return the classes' probabilities.
 
         Parameters
         ----------
@@ -416,7 +415,7 @@ class AutoClassifier(LabelClassifier, AutoBase):
 
     @run_on_data_device
     def predict_log_proba(self, X: Any) -> Array:
-        """Estimate the logarithms of the classes' probabilities.
+        """Return the logarithms of the classes' probabilities.
 
         Parameters
         ----------
@@ -426,7 +425,7 @@ class AutoClassifier(LabelClassifier, AutoBase):
         Returns
         -------
         array of shape (n_samples, n_classes)
-            At most 0; finite.
+            Finite, at most 0.
         """
         proba = predict_finite(self, X, "predict_log_proba")
         return array_namespace(proba).log(proba)
@@ -438,31 +437,32 @@ class AutoClassifier(LabelClassifier, AutoBase):
 
     @run_on_data_device
     def predict_set(self, X: Any, coverage: float = 0.9) -> Array:
-        """Return the classes that hold the true one with a probability of about `coverage`.
+        """Return sets of classes that contain the true one with a probability of about `coverage`.
 
         Parameters
         ----------
         X : array of shape (n_samples, n_features)
             Data, of the library that was used in `fit`.
         coverage : float, default=0.9
-            Share of sets that shall hold the true class, in (0, 1).
+            Probability that a set contains the true class, in (0, 1).
 
         Returns
         -------
         bool array of shape (n_samples, n_classes)
-            Whether each of `classes_` is in; of the library and device of X. No set is empty.
+            Whether the set contains each of `classes_`, with the library and device of X. No set is
+            empty.
 
         Raises
         ------
         ValueError
-            If `coverage` is outside (0, 1), or there are too few samples for it: says how many are
-            needed. If the data are not as in the fit.
+            If `coverage` is outside (0, 1), or too high for the number of held-out rows; the
+            message has the number needed. If the data are not as in the fit.
 
         Notes
         -----
-        Adaptive sets [1]_, larger where samples are harder, by probabilities of samples that were
-        held out. Nothing is drawn, see `ClassScores`. Where more samples are classified correctly
-        than `coverage` asks for, sets have one class, and cover as many.
+        Adaptive sets [1]_ by the probabilities of held-out rows: larger where rows are harder. They
+        are not random, see `ClassScores`. If the accuracy is above `coverage`, sets have one class,
+        and cover more.
 
         References
         ----------
@@ -485,7 +485,7 @@ class AutoClassifier(LabelClassifier, AutoBase):
         Returns
         -------
         array of shape (n_samples,)
-            Labels; of X's library where they are numbers it can hold, else NumPy.
+            Labels, in X's library if they are numbers that it supports, else NumPy.
         """
         proba = predict_finite(self, X, "predict")
         return self._decode_labels(array_namespace(proba).argmax(proba, axis=1))

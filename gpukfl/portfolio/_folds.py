@@ -282,7 +282,7 @@ def split_folds(samples: Samples, rng: np.random.RandomState, n_folds: int, /) -
     """
     n = len(samples)
     if n < FEWEST:
-        msg = f"expected at least {FEWEST} different samples, of which some are held out, got {n}"
+        msg = f"expected at least {FEWEST} different rows, to fit some and hold out others, got {n}"
         raise ValueError(msg)
     how = Splits(
         at_most=n,

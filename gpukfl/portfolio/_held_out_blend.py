@@ -202,8 +202,8 @@ class HeldOutBlend:
         """Out-of-fold predictions with their rows; ValueError if a file left these out."""
         if not self.out_of_fold_.is_complete:
             msg = (
-                "this file has no held-out rows, as it was saved with record=False: save it with "
-                "record=True, or give X and y"
+                "expected held-out rows, got a file that was saved with record=False: save it with "
+                "record=True, or pass X and y"
             )
             raise ValueError(msg)
         return self.out_of_fold_

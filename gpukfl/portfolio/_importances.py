@@ -187,8 +187,8 @@ def permutation_importances(
             raise
         is_interrupted = True
     if groups and _n_known(gains) < n_rows:
-        why = "they were interrupted" if is_interrupted else "there was no time for more"
-        warn(f"importances of features are of {_n_known(gains)} of {n_rows} rows, as {why}")
+        why = "they were interrupted" if is_interrupted else "max_time was reached"
+        warn(f"feature importances use only {_n_known(gains)} of {n_rows} rows: {why}")
     known = _Gains(np.concatenate(gains, axis=1), np.concatenate(numbers), judge)
     shares, errors, total = known.sum_by_feature(groups, sources, n_features)
     features = [sorted({sources[column] for column in columns}) for columns in joined]
@@ -298,10 +298,10 @@ def _affordable_groups(
         return groups
     count = int(there_is / few)
     if count == 0:
-        warn("no time is left for importances of features: they are 0")
+        warn("max_time leaves no time for feature importances: they are 0")
         return []
     groups = _leading_groups(groups, to_host(fold.X), predicted, count)
-    warn(f"time is left for importances of {len(groups)} features: those of others are 0")
+    warn(f"max_time leaves time for importances of {len(groups)} features: the others are 0")
     return groups
 
 

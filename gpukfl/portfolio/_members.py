@@ -141,7 +141,7 @@ class Member:
         if self.weighted and not self._takes_weights:
             name = type(_last_step(self.estimator)).__name__
             msg = (
-                f"expected a member whose fit takes sample_weight, as weights are given, got {name}"
+                f"expected a fit that takes sample_weight, as weights are given, got that of {name}"
             )
             raise ValueError(msg)
         model = clone(self.estimator)
@@ -730,11 +730,11 @@ def check_members(asked: Any, classes: bool, /) -> None:
     given = [one[0] for one in asked if isinstance(one, (tuple, list))]
     for name in given:
         if not isinstance(name, str) or name in (BLEND, TREES):
-            msg = f"expected names of members other than {BLEND} and {TREES}, got {name!r}"
+            msg = f"expected a name in members other than {BLEND} and {TREES}, got {name!r}"
             raise ValueError(msg)
     names = [*given, *(one for one in asked if isinstance(one, str))]
     if len(set(names)) < len(names):
-        msg = f"expected members of different names, got {', '.join(names)}"
+        msg = f"expected a different name for each of members, got {', '.join(names)}"
         raise ValueError(msg)
 
 

@@ -142,7 +142,7 @@ class Metric:
             self.value(truth, constant, weights)
         except (AttributeError, TypeError, ValueError) as error:
             said = str(error).split("\n", 1)[0]
-            msg = f"expected a metric that can judge this target, got {self.name!r}: {said}"
+            msg = f"expected a metric for this target, got {self.name!r}: {said}"
             raise ValueError(msg) from error
 
 
@@ -200,7 +200,7 @@ def find_metric(name: Any, /, *, classes: bool) -> Metric | None:
         return None
     own = ", ".join(one.name for one in usual_metrics(classes=classes))
     expected = (
-        f"expected metric to be 'auto', one of {own}, or the name of a scorer of scikit-learn for "
+        f"expected metric to be 'auto', one of {own}, or the name of a scikit-learn scorer for "
         f"a {_CLASSES if classes else _REGRESSION}"
     )
     if not isinstance(name, str):
@@ -311,7 +311,7 @@ def _multiples(weights: np.ndarray) -> np.ndarray:
     exact = weights / weights[weights > 0].min()
     found = np.rint(exact)
     if np.abs(exact - found).max() > 1e-6 or found.sum() > 100 * len(weights):
-        msg = "it takes no weights of rows that are no copies"
+        msg = "the scorer takes no sample weights, and these are not counts of rows"
         raise ValueError(msg)
     return found.astype(np.int64)
 
@@ -355,12 +355,12 @@ def metric_weights(
     begun = time.perf_counter()
     tried = next((k for k, one in enumerate(parts, 1) if np.isfinite(loss(one))), 0)
     if not tried:
-        warn(f"the metric {metric.name!r} is not finite for any member: the loss weighs the blend")
+        warn(f"the metric {metric.name!r} is not finite for any model: the loss is used instead")
         return None
     each, there = (time.perf_counter() - begun) * len(parts) / tried, left()
     steps = STEPS if there is None else int(min(STEPS, max(there, _LEAST_SECONDS) / each))
     if steps < _FEWEST_STEPS:
-        warn(f"max_time leaves no time for the metric {metric.name!r}: the loss weighs the blend")
+        warn(f"max_time leaves no time for the metric {metric.name!r}: the loss is used instead")
         return None
     return blend_weights(parts, loss, judge.n_effective, steps=steps)
 

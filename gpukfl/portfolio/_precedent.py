@@ -88,8 +88,8 @@ class Precedent:
         if not found:
             names = ", ".join(one.name for one in self.blended)
             msg = (
-                f"expected members that can be fitted again, got {names}, of whose estimators a "
-                "file keeps only what predicts: fit a model anew"
+                f"expected members that can be refitted, got {names}, which come from a file: "
+                "fit a new model with gpukfl.fit"
             )
             raise ValueError(msg)
         return found
@@ -101,7 +101,7 @@ class Precedent:
         for one in self.blended:
             member = _make_member(one, known, task, self.own)
             if member is None:
-                warn(f"the member {one.name} is left out: its file keeps only what predicts")
+                warn(f"the blend drops {one.name}: it cannot be refitted from a file")
                 continue
             start = self._start(one, encodings)
             yield replace(member, blended=True, reference=True, like="", sees=one.sees, start=start)

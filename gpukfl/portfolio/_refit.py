@@ -269,7 +269,7 @@ def fit_members_to_all(
                         if model is not None:
                             found[k], any_fitted = replace(found[k], models=[model]), True
         except ClusterLostError as error:
-            warn(f"members stay as they were fitted to some of the rows: {error}")
+            warn(f"members of the blend are not refitted to all rows: {error}")
             return found, any_fitted, stopped
     else:
         return found, any_fitted, stopped
@@ -297,8 +297,8 @@ def _warn_new_classes(classes: np.ndarray, parts: Parts) -> bool:
     if new.any():
         names = ", ".join(map(str, found[new][:_NAMED]))
         warn(
-            "classes without a row among those by which the portfolio was chosen are left out: "
-            f"{names}, {counts[new].sum()} of {counts.sum()} rows; single methods know all classes"
+            "classes are dropped that have no row in the sample that chose the blend: "
+            f"{names}, {counts[new].sum()} of {counts.sum()} rows; single methods keep all classes"
         )
     return bool(new.any())
 
@@ -317,7 +317,7 @@ def _fit_in_parts(entry: MemberResult, parts: Parts, y: Array, run: Run) -> tupl
         raise
     except Exception as error:  # whatever a member does, it was fitted to some rows
         why = f"{type(error).__name__}: {error}"
-        warn(f"the member {entry.member.name} is not fitted to all rows: {why}")
+        warn(f"the blend's member {entry.member.name} is not refitted to all rows: {why}")
         return None, False
     if entry.member.keeps_time:
         model.set_params(max_time=None)

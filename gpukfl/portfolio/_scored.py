@@ -161,7 +161,7 @@ def _read_truth(y: Any, e: Any, shape: tuple[int, ...]) -> np.ndarray:
     if not is_classifier(e):
         truth = np.asarray(as_columns(host.astype(np.float64)))
         if truth.shape != shape or not np.isfinite(truth).all():
-            got = "some that are not finite" if truth.shape == shape else f"shape {truth.shape}"
+            got = "NaN or infinity" if truth.shape == shape else f"shape {truth.shape}"
             msg = f"expected finite targets of shape {shape}, got {got}"
             raise ValueError(msg)
         return truth
@@ -184,6 +184,6 @@ def _read_weights(sample_weight: Any, n: int) -> np.ndarray:
         msg = f"expected sample_weight of {n} numbers of at least 0, got {sample_weight!r:.60}"
         raise ValueError(msg)
     if not found.any():
-        msg = "expected a row of positive weight, got none"
+        msg = "expected sample_weight with a positive value, got none"
         raise ValueError(msg)
     return found

@@ -176,8 +176,8 @@ def _check_probabilities(probabilities: np.ndarray) -> np.ndarray:
     if not ((p >= 0).all() and (np.abs(p.sum(axis=1) - 1.0) <= _SUM).all()):
         sums = p.sum(axis=1)
         msg = (
-            "expected probabilities of at least 0 that sum to 1 in each row, got a smallest of "
-            f"{p.min():g} and sums from {sums.min():g} to {sums.max():g}"
+            "expected probabilities of at least 0 that sum to 1 in each row, got a smallest value "
+            f"of {p.min():g} and sums from {sums.min():g} to {sums.max():g}"
         )
         raise ValueError(msg)
     return p

@@ -248,7 +248,7 @@ class MemberTrainer:
         if not self.standings.finished:
             failed = [one for one in self.standings.entries if one.note]  # trees may only be shown
             notes = "; ".join(f"{one.member.name}: {one.note}" for one in failed)
-            msg = f"expected a member that can be fitted, got none ({notes})"
+            msg = f"expected a member of the blend that can be fitted, got none ({notes})"
             raise RuntimeError(msg)
         if self.metric is not None:
             self._weigh_by(self.metric)
@@ -286,7 +286,7 @@ class MemberTrainer:
                     self.run.lap("weights")
         except Exception as error:  # whatever a member does, the others go on
             entry.note = _error_text(error)
-            warn(f"the member {member.name} is left out: {entry.note}")
+            warn(f"the blend drops {member.name}: {entry.note}")
         except KeyboardInterrupt:
             entry.note = "interrupted"
             standings.entries.append(entry)
@@ -336,7 +336,7 @@ class MemberTrainer:
                 self._compete(more, clock, affordable)
         except Exception as error:  # whatever it does, its fits to few rows are there
             more.note = _error_text(error)
-            warn(f"the member {few.member.name} stays with few rows: {more.note}")
+            warn(f"the blend keeps {few.member.name} fitted to fewer rows: {more.note}")
         better = not more.note and more.losses.sum() < few.losses.sum()
         stays = more if better else few
         stays.seconds = few.seconds + time.perf_counter() - clock.begun
@@ -385,7 +385,7 @@ class MemberTrainer:
             cut.append(f"{entry.steps} of {n_steps(member.estimator)} steps")
         if cut:
             self.cut_short = True
-            entry.remark = f"scored by fits to {' and '.join(cut)} for want of time"
+            entry.remark = f"scored by fits to {' and '.join(cut)}, as time was short"
         self._fit_folds(entry, found)
 
     def _fit_folds(self, entry: MemberResult, found: Affordable) -> None:
@@ -437,11 +437,11 @@ class MemberTrainer:
         self.least_tried = min(self.least_tried, lost)
         if lost < bound or not self.standings.is_behind(trial):
             return ""
-        return f"left after a fit to {rows} rows: clearly behind"
+        return f"dropped after a fit to {rows} rows: clearly behind"
 
     def _stop_reason(self, entry: MemberResult, turns: int) -> str:
         """Return why a member stops before so many turns are done, or an empty string."""
-        done = f"left after {len(entry.models)} of {len(self.fitter)} folds"
+        done = f"dropped after {len(entry.models)} of {len(self.fitter)} folds"
         entry.behind = self._may_leave(entry.member) and self.standings.is_behind(entry)
         if entry.behind:
             return f"{done}: clearly behind"

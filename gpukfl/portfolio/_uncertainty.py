@@ -302,7 +302,7 @@ class Residuals:
             As for `interval`, for each level and for one less it.
         """
         if np.ndim(levels) != 1 or not len(levels):
-            msg = f"expected levels to be a sequence of one number or more, got {levels!r}"
+            msg = f"expected levels to be a sequence of at least one number, got {levels!r}"
             raise ValueError(msg)
         for level in levels:
             check_share("levels", level)
@@ -350,10 +350,10 @@ def check_target_values(values: np.ndarray, spreads: np.ndarray, /) -> None:
     """Raise ValueError unless values are finite, and spreads positive too."""
     if not np.isfinite(values).all():
         bad = int(np.count_nonzero(~np.isfinite(values)))
-        msg = f"expected finite residuals and predictions, got {bad} that are not"
+        msg = f"expected finite residuals and predictions, got {bad} NaN or infinite"
         raise ValueError(msg)
     if not all_positive(spreads):
-        msg = f"expected positive, finite spreads, got some of {spreads.min():g}"
+        msg = f"expected positive, finite spreads, got a smallest of {spreads.min():g}"
         raise ValueError(msg)
 
 

@@ -13,9 +13,9 @@ def check_finite_prediction(predicted: Array, what: str, precision: object, /) -
         bad = int(xp.sum(xp.astype(~xp.all(finite, axis=1), xp.int64)))
         msg = (
             f"the {what} overflows {precision} and is not finite at {bad} of {finite.shape[0]} "
-            "rows: expected rows nearer to the data of the fit"
+            "rows: expected rows closer to the training data"
         )
         if "32" in str(precision):
-            msg += "; or fit with float64, and predict for float64 data"
+            msg += "; or fit and predict with float64 data"
         raise ValueError(msg)
     return predicted

@@ -219,7 +219,7 @@ def unknown_member(kind: str, /) -> TypeError:
     """Return the error for a member of an unknown class."""
     msg = (
         "expected members that are kernel methods, linear models or gradient-boosted trees, "
-        f"got {kind}: members='kernels' blends kernel methods"
+        f"got {kind}: fit with members='kernels' for kernel methods alone"
     )
     return TypeError(msg)
 

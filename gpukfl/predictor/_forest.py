@@ -222,7 +222,7 @@ class Forest(AtOnce):
         if not len(self.subsets):
             return None
         if not is_host(X):
-            msg = "expected trees without categories of their own, which graphs cannot evaluate"
+            msg = "expected trees without categorical splits, which an ONNX graph cannot evaluate"
             raise TypeError(msg)
         codes = np.full(X.shape, -1)
         for j in np.flatnonzero(np.diff(self.starts)):

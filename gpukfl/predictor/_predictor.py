@@ -237,7 +237,7 @@ class Predictor:
             If predictions are not array operations alone; says what to fit instead.
         """
         if self.monotone is not None:
-            msg = "expected a model without monotone columns, whose projection ONNX does not have"
+            msg = "expected a model without monotone columns, which ONNX export does not support"
             raise TypeError(msg)
         return dataclasses.replace(self, values=self.values.alone())
 

@@ -146,13 +146,15 @@ def dump_estimator(estimator: Any, /) -> bytes:
     if unknown:
         msg = (
             f"expected members of types that skops trusts, got {type(estimator).__name__} with "
-            f"{', '.join(unknown)}: pickle keeps others"
+            f"{', '.join(unknown)}: use pickle for others"
         )
         raise TypeError(msg)
     try:
         _check(data)
     except RefusedError as error:
-        msg = f"expected members that a file may hold, got {type(estimator).__name__}, {error}"
+        msg = (
+            f"expected members that a model file supports, got {type(estimator).__name__}, {error}"
+        )
         raise TypeError(msg) from error
     return data
 

@@ -34,7 +34,7 @@ def read_labels(path: str | Path, read: Callable[[str], Model], /) -> list[Model
         try:
             parts = [archive.extract(f"{k}.gpukfl", folder) for k in range(count)]
         except (KeyError, RuntimeError, zipfile.BadZipFile) as error:
-            msg = f"expected a gpukfl model file, got {path}, of whose labels one is missing"
+            msg = f"expected a gpukfl model file, got {path}, in which a label's model is missing"
             raise ValueError(msg) from error
         return [read(part) for part in parts]
 

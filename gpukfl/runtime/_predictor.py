@@ -208,7 +208,7 @@ class RuntimeModel:
         frame = read_frame(X, besides=self.target_name, known=self.feature_names)
         lacking = [name for name in self.feature_names if name not in frame.names]
         if lacking:
-            msg = f"expected columns {listed(lacking)}, which are missing"
+            msg = f"expected columns {listed(lacking)}, which are not in X"
             raise ValueError(msg)
         places = [frame.names.index(name) for name in self.feature_names]
         return np.column_stack([_read_column(frame, k) for k in places])
@@ -291,7 +291,7 @@ def _assemble(archive: Archive) -> RuntimeModel:
     except (RefusedError, MisfitError):
         raise
     except FAULTS as error:
-        msg = f"which NumPy alone cannot predict by: {error}"
+        msg = f"which needs more than NumPy to predict: {error}"
         raise RefusedError(msg) from error
     return RuntimeModel(predictor, about, reading)
 

@@ -123,7 +123,7 @@ def trusted_place(place: Place, X: Array, /) -> Place:
     if CUPY not in wrong:
         return place
     if is_cupy(X):
-        msg = f"expected CuPy to compute right on this GPU, got {wrong[CUPY]}: take NumPy arrays"
+        msg = f"expected CuPy to compute correctly on this GPU, got {wrong[CUPY]}: use NumPy arrays"
         raise RuntimeError(msg)
     return resolve_place("numpy", np.empty(0), dtype=place.dtype, work=0)
 
@@ -161,7 +161,7 @@ def _wrong_parts(process: int, device: int) -> dict[str, str]:  # noqa: ARG001
         instead = "NumPy computes" if CUPY in wrong else "array operations compute"
         warn(
             f"the self-test of this GPU found wrong results, and {instead} instead: {told}. "
-            "`gpukfl selftest` says more, and what it prints belongs in a bug report",
+            "Please report the output of `gpukfl selftest`",
             RuntimeWarning,
         )
     return wrong

@@ -100,7 +100,7 @@ def tell_of_infinite(counts: Mapping[str, int], n: int, /) -> None:
     """Warn of columns of n rows with infinite numbers."""
     some = [f"{count} of {n} rows of {name}" for name, count in counts.items() if count]
     if some:
-        warn(f"infinity is taken for missing, in {listed(some)}")
+        warn(f"infinite values are treated as missing: {listed(some)}")
 
 
 class Coder:
@@ -151,8 +151,8 @@ class Coder:
         if label:
             number = float(numbers[values.labels == label][0])
             warn(
-                f"column {column.name!r}: numbers can be read in two ways, and {label!r} is taken "
-                f"for {format_number(number)}"
+                f"column {column.name!r}: numbers can be read in two ways, and {label!r} is read "
+                f"as {format_number(number)}"
             )
 
     def _read_other_notation(self, values: Values, found: np.ndarray) -> np.ndarray:
@@ -184,8 +184,8 @@ class Coder:
         said = []
         for k in (int(np.argmax(rows)) for rows in which if rows.any()):
             label = values.labels[values.data[k]]
-            said.append(f"{label!r} is taken for {format_number(float(other[k]))}")
-        warn(f"column {self.column.name!r} was written otherwise in the fit: {', '.join(said)}")
+            said.append(f"{label!r} is read as {format_number(float(other[k]))}")
+        warn(f"column {self.column.name!r} is written unlike in the fit: {', '.join(said)}")
 
     def _read_numbers(self, values: Values) -> np.ndarray:
         """Return numbers (n,), NaN for missing ones; times only if the fit saw some."""
@@ -214,8 +214,8 @@ class Coder:
             odd = sorted(label for label in labels if not is_gap(label, unit))
             if odd:
                 shown = ", ".join(map(repr, odd[:3]))
-                msg = f"column {name!r}: values that are no {what}, such as {shown}"
-                warn(f"{msg}, are taken for missing")
+                msg = f"column {name!r}: values that are not {what}, such as {shown}"
+                warn(f"{msg}, are treated as missing")
         return found
 
     @cached_property
@@ -256,10 +256,10 @@ class Coder:
         name, zone = self.column.name, self.column.zone
         zones = values.zones or find_zones(values.labels)
         if zone and not zones and not values.missing.all():
-            warn(f"column {name!r}: dates without a time zone are taken as times of {zone}")
+            warn(f"column {name!r}: dates without a time zone are read as times in {zone}")
         if zones and not zone:
             shown = " and ".join(zones[:2])
-            warn(f"column {name!r}: local times of {shown} are taken, as the fit saw no time zone")
+            warn(f"column {name!r}: the fit had no time zones: local times in {shown} are used")
 
     def _text(self, values: Values) -> Iterator[np.ndarray]:
         named = values.as_labels()
@@ -377,8 +377,8 @@ def warn_of_floats(name: str, values: Values, /) -> None:
     kept = values.data[~values.missing]
     if (np.abs(kept) >= WHOLE).any():
         warn(
-            f"column {name!r} is of float64, which rounds integers beyond 2**53: "
-            "read it as integers or as text"
+            f"column {name!r} has dtype float64, which rounds integers beyond 2**53: "
+            "load it as integers or as text"
         )
 
 
@@ -462,7 +462,7 @@ class Levels:
             said = f"column {name!r} was text in the fit and is {_SORTS[form]} here: {labels[k]}"
         else:
             said = f"column {name!r}: {labels[k]!r}, which is the same number,"
-        warn(f"{said} is taken for {level!r}")
+        warn(f"{said} is read as {level!r}")
 
     def _tell_of_new(self, labels: np.ndarray, new: np.ndarray, n: int) -> None:
         """Warn if most values are unknown levels."""

@@ -127,7 +127,7 @@ def _make_date(parts: dict[str, str | None], day_first: bool) -> datetime:
     hour, minute, second = (int(parts[name] or 0) for name in ("hour", "minute", "second"))
     if parts["half"]:
         if not 1 <= hour <= 12:
-            msg = f"expected an hour of half a day, got {hour}"
+            msg = f"expected an hour from 1 to 12 with am or pm, got {hour}"
             raise ValueError(msg)
         hour = hour % 12 + 12 * (parts["half"].lower() == "p")
     micro = int(f"{parts['part'] or '':0<6}"[:6])
@@ -256,12 +256,12 @@ def detect_day_order(
     if day_first is None:
         large, slashes = [first.max() > 12, then.max() > 12], found[0][2] == "/"
         if slashes and not any(large):
-            said = "may begin with the day or the month: the month is taken to be first"
+            said = "may begin with the day or the month: they are read with the month first"
             return False, _doubt(found, first != then, said)
         day_first = bool(large[0]) if large[0] != large[1] else not slashes
     day, month = (first, then) if day_first else (then, first)
     taken, other = ("day", "month") if day_first else ("month", "day")
-    said = f"begin with the {other}, though the {taken} is taken to be first"
+    said = f"begin with the {other}, but the column is read with the {taken} first"
     return day_first, _doubt(found, (month > 12) & (day <= 12), said)
 
 

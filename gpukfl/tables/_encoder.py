@@ -144,7 +144,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         _check_dtype(self.dtype)
         table = Table.learn(X, columns=self.columns)
         if not table.coded:
-            msg = f"expected a column that says something, got none: {'; '.join(table.lines()[1:])}"
+            msg = f"expected a column to learn from, got none: {'; '.join(table.lines()[1:])}"
             raise ValueError(msg)
         y, n_classes = _coded_targets(y)
         n, columns = table.code_columns(X, seen=True)

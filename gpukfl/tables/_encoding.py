@@ -593,7 +593,7 @@ def _targets(y: Any, n_classes: int, n: int) -> np.ndarray | None:
     finite = np.isfinite(Y).all(axis=tuple(range(1, Y.ndim)))
     if len(Y) != n or not finite.all():
         count = np.count_nonzero(~finite)
-        bad = f", of which {count} are NaN or infinite" if count else ""
+        bad = f", {count} of them NaN or infinite" if count else ""
         msg = f"expected finite targets of {n} rows, got {len(Y)}{bad}"
         raise ValueError(msg)
     if n_classes:

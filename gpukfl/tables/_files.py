@@ -101,7 +101,7 @@ def _split_target(frame: Any, target: str | None, default: str | None) -> Loaded
     hint = ""
     if target is None and default is not None:
         target = default if default in frame.columns else frame.columns[-1]
-        hint = ": it is the last column, --target names another"
+        hint = ": the target is the last column, or the one that --target names"
     if target is None:
         return LoadedTable(frame, None, None)
     if frame.shape[1] < 2:
@@ -109,13 +109,13 @@ def _split_target(frame: Any, target: str | None, default: str | None) -> Loaded
         raise ValueError(msg)
     missing = frame[target].isna().to_numpy()
     if missing.all():
-        msg = f"expected a target in some row, got none in {target}{hint}"
+        msg = f"expected targets in column {target}, got none in any row{hint}"
         raise ValueError(msg)
     y = frame[target]
     if missing.any():
         lost = int(missing.sum())
         has, are = ("has", "is") if lost == 1 else ("have", "are")
-        warn(f"{lost} of {len(frame)} rows {has} no {target}, and {are} left out{hint}")
+        warn(f"{lost} of {len(frame)} rows {has} no {target}, and {are} dropped{hint}")
         frame = frame[~missing].reset_index(drop=True)
         y = _restore_integers(frame[target])
     return LoadedTable(frame.drop(columns=[target]), y.to_numpy(), target)
@@ -178,7 +178,7 @@ def load_frame(
     missing values, and those that may have lost digits.
     """
     if isinstance(na_values, str):
-        msg = f"expected na_values to be a list of words, got {na_values!r}: write [{na_values!r}]"
+        msg = f"expected na_values to be a list of words, got {na_values!r}: pass [{na_values!r}]"
         raise TypeError(msg)
     if decimal not in (None, ".", ","):
         msg = f'expected decimal to be "." or ",", got {decimal!r}'
@@ -209,7 +209,7 @@ def _read_source(
 
     suffix = source.suffix
     if suffix == ".xls":
-        msg = "workbooks are read from .xlsx: save it as one"
+        msg = "expected an Excel workbook in the format .xlsx: save the file as .xlsx"
         raise ValueError(msg)
     try:
         if suffix in _WORKBOOKS:
@@ -298,7 +298,7 @@ def _read_npz(source: Source) -> Any:
 
     with source.open() as file, np.load(file, allow_pickle=False) as archive:
         if "X" not in archive.files:
-            msg = f"expected arrays X and y in it, got {', '.join(archive.files)}"
+            msg = f"expected arrays X and y in the file, got {', '.join(archive.files)}"
             raise ValueError(msg)
         X = archive["X"]
         y = archive["y"] if "y" in archive.files else None
@@ -346,7 +346,7 @@ def _read_workbook(
     name, sheet = next(iter(filled.items()))
     if len(filled) > 1:
         others = ", ".join(map(str, list(filled)[1:]))
-        warn(f"{source.name} has several sheets: {name} is read, and not {others}")
+        warn(f"{source.name} has several sheets: only {name} is read, not {others}")
     frame, rows = _split_header(sheet.dropna(axis=1, how="all"), source.name)
     if not len(frame):
         msg = f"its sheet {name} has a header and no rows below it"
@@ -472,9 +472,9 @@ def _warn_zero_padded(texts: dict[str, Words], reading: Reading) -> None:
     if some:
         shown = join_names(f"{texts[name].zero_padded_value!r} in {name}" for name in some)
         warn(
-            f"digits that begin with a zero are text: {shown}. load_frame(..., "
-            f"kinds={{{some[0]!r}: 'numeric'}}) reads numbers, as does --columns {some[0]}=numeric "
-            "on the command line"
+            f"digits that begin with a zero are read as text: {shown}. For numbers, use "
+            f"load_frame(..., kinds={{{some[0]!r}: 'numeric'}}), or --columns "
+            f"{some[0]}=numeric on the command line"
         )
 
 
@@ -487,9 +487,9 @@ def _warn_of_versions(frame: Any, reading: Reading) -> None:
         doubt = doubtful_numbers(words.values) if words else ""
         if doubt:
             warn(
-                f"column {name!r}: {doubt}. If that is wrong, load_frame(..., "
-                f"kinds={{{name!r}: 'category'}}) keeps the text, as does --columns "
-                f"{name}=category on the command line"
+                f"column {name!r}: {doubt}. To keep the text, use load_frame(..., "
+                f"kinds={{{name!r}: 'category'}}), or --columns {name}=category on the command "
+                "line"
             )
 
 
@@ -554,7 +554,7 @@ def _treat_words_as_missing(name: str, words: Words, reading: Reading) -> Words:
     if others:
         first = min(others, key=lambda word: bool(Words([0], [word]).decimals))
         where = reading.place(int(np.argmax(words.codes == words.words.index(first))))
-        msg = f"expected numbers in column {name}, of one unit, got {first!r} in {where}"
+        msg = f"expected numbers of one unit in column {name}, got {first!r} in {where}"
         raise ValueError(msg)
     return replace(words, gaps=frozenset(words.words))
 
@@ -567,11 +567,11 @@ def _warn_ambiguous_numbers(numbers: dict[str, Words], changed: dict[str, Any], 
         if len(words.decimals) == 2 and marked:
             row = int(np.argmax(words.codes == marked[0]))
             value = changed[name].iloc[row]
-            said.append(f"{words.words[marked[0]]!r} in {name} is taken for {value:g}")
+            said.append(f"{words.words[marked[0]]!r} in {name} is read as {value:g}")
     if said:
         warn(
-            f"numbers can be read in two ways: {join_names(said)}. If the decimal mark is another, "
-            "name it by decimal (on the command line --decimal)"
+            f"numbers can be read in two ways: {join_names(said)}. If the decimal mark is "
+            "different, set decimal= (on the command line --decimal)"
         )
 
 
@@ -584,7 +584,7 @@ def _warn_missing_words(texts: dict[str, Words], reading: Reading) -> None:
             said.setdefault(word, []).append(name)
     if said:
         told = "; ".join(f"{word!r} in {join_names(names)}" for word, names in said.items())
-        warn(f"words are taken for missing values: {told}")
+        warn(f"words are read as missing values: {told}")
 
 
 def _replace_columns(frame: Any, changed: dict[str, Any]) -> Any:
@@ -758,7 +758,8 @@ def make_column_names(names: Iterable[Any], /) -> list[str]:
         unique.append(fresh)
     changed = [(old, new) for old, new in zip(named, unique, strict=True) if old != new]
     if changed:
-        warn(f"columns have the same name: {join_names(f'{b} is another {a}' for a, b in changed)}")
+        renamed = join_names(f"another {old} is called {new}" for old, new in changed)
+        warn(f"columns have the same name: {renamed}")
     return unique
 
 
@@ -772,7 +773,7 @@ def _drop_unnamed_columns(frame: Any) -> Any:
         if name == f"{_NAMELESS}0" and frame[name].dtype.kind == "i" and frame[name].is_unique
     ]
     if numbers and len(frame) > 1:
-        warn("the first column has no name and another number in every row: it is left out")
+        warn("the first column has no name and a different number in every row: it is dropped")
     return frame.drop(columns=empty + numbers)
 
 

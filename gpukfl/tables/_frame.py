@@ -101,7 +101,7 @@ def read_frame(X: Any, /, *, besides: str = "", known: Iterable[str] = ()) -> Fr
     names = [str(key) if named else f"x{key}" for key in keys]
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
-        msg = f"expected columns of different names, got two called {twice[0]!r}"
+        msg = f"expected different column names, got two columns called {twice[0]!r}"
         raise ValueError(msg)
     places = list(range(len(names)))
     if named and besides:
@@ -142,7 +142,7 @@ def _count_rows(columns: dict[Any, Any]) -> int:
             raise TypeError(msg)
     lengths = {str(name): len(column) for name, column in columns.items()}
     if len(set(lengths.values())) != 1:
-        msg = f"expected columns of one length and a row at least, got {str(lengths)[:200]}"
+        msg = f"expected columns of the same length and at least one row, got {str(lengths)[:200]}"
         raise ValueError(msg)
     return next(iter(lengths.values()))
 
@@ -314,7 +314,7 @@ def _parts(column: Any) -> Iterator[Any]:
 
 def _read_array(array: np.ndarray) -> Values:
     if array.ndim != 1:
-        msg = f"expected values of one dimension, got shape {array.shape}"
+        msg = f"expected a one-dimensional column, got shape {array.shape}"
         raise ValueError(msg)
     if array.dtype.kind == "c":
         raise ValueError(_NO_REAL_NUMBERS)

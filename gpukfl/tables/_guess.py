@@ -39,7 +39,7 @@ from gpukfl.tables._numerals import (
 from gpukfl.tables._values import Values
 
 MOST_LEVELS = 2**16  # that are kept, the most frequent; the others count as one
-CONSTANT, ONE_VALUE = "the same in every row", "one value, and gaps"  # reasons
+CONSTANT, ONE_VALUE = "the same in every row", "one value, and missing values"  # reasons
 _CODES = 8  # different integers up to which they may be codes ...
 _REPEATED = 20  # ... if each is found so many times, on average
 _COLLISIONS = 10.0  # equal pairs among integers drawn at random, of which not one is found
@@ -182,7 +182,7 @@ def make_column(name: str, values: Values, kind: str, /) -> Column:
 def _check_values(column: Column, values: Values, missing: np.ndarray) -> Column:
     if missing.all() and not values.missing.all():
         some = values.as_labels().labels[0]
-        msg = f"expected {column.name!r} to be {column.kind}, as told, got values such as {some!r}"
+        msg = f"expected only {column.kind} values in column {column.name!r}, got {some!r}"
         raise ValueError(msg)
     return _note_gaps(column, missing)
 
@@ -207,12 +207,12 @@ def _number(name: str, values: Values) -> Column:
         if found.missing == np.mean(values.missing):
             return found
     if _MONTHLY.search(name) and are_year_and_month(kept).all():
-        reads = f"columns={{{name!r}: 'date'}} reads them as months"
+        reads = f"if they are months, pass columns={{{name!r}: 'date'}}"
         warn(f"column {name!r} holds integers such as {int(kept[0])}: {reads}")
     different = len(np.unique(values.identities[~values.missing]))
     merged = different - len(np.unique(kept))
     if different == len(values.data) and _names_rows(name, values):
-        return Column(name, "identifier", "another integer in every row")
+        return Column(name, "identifier", "a different integer in every row")
     if any(names.search(name) for names in (_IDENTIFIER, _KEY, _PLACES)):
         warn_of_floats(name, values)
         return Column(name, "code", "integers that name something", values.levels(MOST_LEVELS))
@@ -235,7 +235,7 @@ def _warn_of_rounding(name: str, values: Values) -> None:
         keeps = f"columns={{{name!r}: 'category'}}"
         warn(
             f"column {name!r}: {different} different integers are rounded to {left} numbers of "
-            f"float64: {keeps} tells them apart"
+            f"float64: pass {keeps} to keep them apart"
         )
 
 
@@ -246,7 +246,7 @@ def _names_rows(name: str, values: Values) -> bool:
     found = _KEY.search(name) is not None or _count_rows(name, values.identities)
     if found:
         keeps = f"columns={{{name!r}: 'numeric'}}"
-        warn(f"column {name!r} looks like a row number and is dropped: {keeps} keeps it")
+        warn(f"column {name!r} looks like a row number and is dropped: pass {keeps} to keep it")
     return found
 
 
@@ -295,7 +295,7 @@ def _date(column: Column, values: Values) -> Column:
     column = replace(column, day_first=day_first, zone=common_zone(zones))
     if len(zones) > 1:
         some = f"{len(zones)} time zones, such as {zones[0]} and {zones[-1]}"
-        warn(f"column {column.name!r} has dates of {some}: all are taken as times of {column.zone}")
+        warn(f"column {column.name!r} has dates of {some}: all are converted to {column.zone}")
     moments = values.as_dates(day_first, column.zone)
     missing, moments = np.isnat(moments), moments[~np.isnat(moments)]
     column = _note_gaps(column, missing)
@@ -319,8 +319,8 @@ def _label(name: str, values: Values) -> Column:
         _warn_of_two_ways(name, values, unit, decimal)
         doubt = doubtful_numbers(values.labels, unit)
         if doubt:
-            keeps = f"columns={{{name!r}: 'category'}} keeps the text"
-            warn(f"column {name!r}: {doubt}. If that is wrong, {keeps}")
+            keeps = f"pass columns={{{name!r}: 'category'}}"
+            warn(f"column {name!r}: {doubt}. To keep the text, {keeps}")
         found = guess(name, _numerals(values, unit, decimal), True)
         units = [*([unit] if unit else []), *(["decimal commas"] if decimal == "," else [])]
         said = f"{found.reason}{WRITTEN}{' with ' * bool(units)}{' and '.join(units)}"
@@ -331,11 +331,11 @@ def _label(name: str, values: Values) -> Column:
         if others is None:
             return _date(Column(name, "date", f"dates{WRITTEN}"), values)
         if others == _NEXT_YEAR:
-            told = f"columns={{{name!r}: 'category'}} says so without this warning"
+            told = f"pass columns={{{name!r}: 'category'}} to confirm"
         else:
-            told = f"columns={{{name!r}: 'date'}} reads these, and leaves others missing"
+            told = f"pass columns={{{name!r}: 'date'}} to read dates, and treat others as missing"
         if others:
-            warn(f"column {name!r} is not taken for dates, as {others}: {told}")
+            warn(f"column {name!r} is not read as dates, as {others}: {told}")
     else:
         _warn_of_others(name, values.labels, unit, decimal)
     return _words(name, values)
@@ -357,7 +357,7 @@ def _no_dates_reason(values: Values) -> str | None:
     for counts in (rows, np.ones(len(labels))):
         if counts[dates].sum() < _NEARLY * counts[written].sum():
             some = labels[written & ~dates][0]
-            return f"{dates.sum()} of {written.sum()} values are dates, and {some!r} is none"
+            return f"{dates.sum()} of {written.sum()} values are dates, and {some!r} is not"
     return None
 
 
@@ -366,7 +366,7 @@ def _warn_of_two_ways(name: str, values: Values, unit: str, decimal: str) -> Non
     if label:
         number = format_number(float(parse_labels(np.array([label]), unit, decimal)[0]))
         warn(
-            f"column {name!r}: numbers can be read in two ways, and {label!r} is taken for "
+            f"column {name!r}: numbers can be read in two ways, and {label!r} is read as "
             f"{number}: convert the column to numbers if its commas are decimal"
         )
 
@@ -385,7 +385,7 @@ def _warn_of_others(name: str, labels: np.ndarray, unit: str, decimal: str) -> N
         if 0 < len(others) <= (1.0 - _NEARLY) * len(labels):
             warn(
                 f"column {name!r} is not {kind}, as {len(others)} of {len(labels)} values, such as "
-                f"{others[0]!r}, are not: columns={{{name!r}: {kind!r}}} takes them for missing"
+                f"{others[0]!r}, are not: pass columns={{{name!r}: {kind!r}}} to make them missing"
             )
 
 
@@ -398,11 +398,11 @@ def _words(name: str, values: Values) -> Column:
         if u == len(values.data):  # what names rows has no gaps
             if all(_ODD_NUMBER.fullmatch(label.strip()) for label in values.labels):
                 warn(
-                    f"column {name!r} is left out: every row has another value, and values such as "
-                    f"{values.labels[0]!r} are not plain numbers. columns={{{name!r}: 'numeric'}} "
-                    "reads what numbers there are"
+                    f"column {name!r} is dropped: every row has a different value, and some, "
+                    f"such as {values.labels[0]!r}, are not numbers. Pass columns={{{name!r}: "
+                    "'numeric'} to read the numbers and treat other values as missing"
                 )
-            return Column(name, "identifier", "another word in every row")
+            return Column(name, "identifier", "a different word in every row")
     reason = f"text of {u} values"
     if _are_padded_numbers(values.labels[:_SEEN]):
         reason += ", digits that begin with a zero"

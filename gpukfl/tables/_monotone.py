@@ -16,8 +16,8 @@ from gpukfl.tables._table import Table
 
 MONOTONE = """    monotone : dict of str or int to int, sequence of int, or None, default=None
         Columns in which predictions never fall (1) or never rise (-1), by name or by number, or a
-        sign of -1, 0 or 1 for each column. Held exactly, for all values of the other columns: see
-        `gpukfl.fit`. Of two classes, the probability of the second rises or falls.
+        sign of -1, 0 or 1 for each column. It holds exactly, for all values of the other columns:
+        see `gpukfl.fit`. For two classes, the probability of the second rises or falls.
 """  # of the docstrings' parameters
 # Kinds whose values have an order, also where they are left out
 _NUMBERS = ("numeric", "boolean", "ordered", "duration", "constant", "empty", "duplicate")
@@ -59,20 +59,20 @@ def read_signs(
     if not isinstance(given, Mapping):
         signs = np.ravel(given).tolist()
         if len(signs) != len(names):
-            msg = f"expected monotone signs of {len(names)} columns, got {len(signs)}"
+            msg = f"expected {len(names)} monotone signs, one for each column, got {len(signs)}"
             raise ValueError(msg)
         given = dict(enumerate(signs))
     found: dict[int, int] = {}
     for name, sign in given.items():
         place = _find_column(name, names)
         if place in found:
-            msg = f"expected different monotone columns, got {names[place]!r} twice"
+            msg = f"expected each monotone column once, got {names[place]!r} twice"
             raise ValueError(msg)
         found[place] = int(sign)
     signed = {place: sign for place, sign in found.items() if sign}
     for place in signed:
         if numeric is not None and not numeric[place]:
-            msg = f"expected numeric columns in monotone, got {names[place]!r}, which is not"
+            msg = f"expected only numeric columns in monotone, got {names[place]!r}"
             raise ValueError(msg)
     return signed
 
@@ -138,7 +138,7 @@ def learn_monotone(
     if not signs:
         return None
     if lies_in_parts(X):
-        msg = "expected rows in one place with monotone columns, got rows in parts"
+        msg = "expected data in memory with monotone columns, got partitioned data"
         raise ValueError(msg)
     host = to_host(X)
     return Monotone.learn(host if weights is None else host[weights > 0], signs)

@@ -31,9 +31,8 @@ def warn_near_copies(X: Any, /) -> None:
     """
     if has_near_copies(X):
         warn(
-            "most rows come in clusters of nearly equal rows: where these are measurements of the "
-            "same subjects, scores and intervals hold for known subjects alone; "
-            "groups=<which subject each row is of> makes them those of new ones"
+            "most rows are nearly equal to other rows. If these measure the same subjects, scores "
+            "and intervals are too good for new subjects: pass groups=<the subject of each row>"
         )
 
 

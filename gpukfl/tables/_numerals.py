@@ -144,10 +144,10 @@ def doubtful_numbers(labels: Iterable[str], unit: str = "", /) -> str:
         return _doubtful_times(kept)
     version = _version_label(kept)
     if version:
-        return f"{version!r} is the number {float(version):g} here"
+        return f"{version!r} is read as the number {float(version):g}"
     powers = [label for label in kept if _POWER.fullmatch(label)]
     if powers and len(powers) == len(kept):
-        return f"{powers[0]!r} is the number {float(powers[0]):g} here"
+        return f"{powers[0]!r} is read as the number {float(powers[0]):g}"
     return ""
 
 
@@ -167,7 +167,7 @@ def _doubtful_times(kept: list[str]) -> str:
     long = next((label for label in kept if label.count(":") == 2), "")
     for label in kept if long else ():
         if label.count(":") == 1 and _parse_label(label)[0] >= _DAY:
-            return f"{label!r} is taken for hours and minutes beside {long!r}"
+            return f"{label!r} is read as hours and minutes, beside {long!r}"
     return ""
 
 
@@ -175,7 +175,7 @@ def mixed_note(labels: np.ndarray, types: Iterable[str], /) -> str:
     """Return a remark on a column with several types, or ""."""
     if read_as_numbers(labels, *detect_notation(labels)):
         return ""
-    return f"values of type {', '.join(sorted(types)[:5])}, which are taken as text"
+    return f"values of type {', '.join(sorted(types)[:5])}, which are read as text"
 
 
 def has_zero_padded(labels: Iterable[str], /) -> bool:

@@ -177,7 +177,7 @@ def encode_training_data(
     rng = check_random_state(parameters["random_state"])
     y, classes = to_host(data.y), data.task == "classification"
     if read_table_signs(parameters["monotone"], table) and impute == "model":
-        msg = "expected impute='median' of a single method with monotone columns, got 'model'"
+        msg = "expected impute='median' for a single method with monotone columns, got 'model'"
         raise ValueError(msg)
     reader, rows = Reader.learn(
         table,
@@ -209,7 +209,7 @@ def encode_again(
         if is_frame(X):
             names = [str(name) for name in estimator.feature_names_in_]
         elif getattr(X, "ndim", 0) == 2 and X.shape[1] != count:
-            msg = f"expected the {count} columns of the model's fit, got {X.shape[1]}"
+            msg = f"expected X with the {count} columns of the fit, got {X.shape[1]} columns"
             raise ValueError(msg)
         return Encoded(X, names)
     rng = check_random_state(estimator.random_state)
@@ -375,11 +375,11 @@ def _order_columns(X: Any, names: Sequence[str] | None) -> Any:
         return X
     lacking = [name for name in names if name not in given]
     if lacking:
-        msg = f"expected columns {', '.join(lacking[:_NAMED])}, which are missing"
+        msg = f"expected columns {', '.join(lacking[:_NAMED])}, which are not in X"
         raise ValueError(msg)
     new = [name for name in given if name not in names]
     if new:
-        warn(f"columns that the fit did not have are ignored: {', '.join(new[:_NAMED])}")
+        warn(f"columns that were not in the fit are ignored: {', '.join(new[:_NAMED])}")
     import narwhals as nw
 
     return nw.from_native(X, eager_only=True).select(*names).to_native()

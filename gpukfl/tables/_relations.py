@@ -78,8 +78,8 @@ class GivenRelations(NamedTuple):
             return GivenRelations(**found)
         given = ", ".join(words)
         warn(
-            f"this model was fitted with {given}: without them this fit takes rows as independent, "
-            f"and its scores may be too good. Pass {given} to fit"
+            f"this model was fitted with {given}. Without them, this fit treats rows as "
+            f"independent, and its scores may be too good: pass {given} to fit"
         )
         return self
 
@@ -132,7 +132,7 @@ def split_relation_columns(
             msg = f"{msg}{'.' if count else hint} Its columns are {listed(columns)}"
             raise ValueError(msg)
     if len(names) == len(columns):
-        msg = f"expected columns beside {listed(names)}, got none that is left"
+        msg = f"expected at least one feature beside {listed(names)}, got none"
         raise ValueError(msg)
     import narwhals as nw
 
@@ -193,10 +193,10 @@ class Relations:
         if given.is_empty:
             return None
         if given.time is not None and given.cv is not None:
-            msg = "expected time or cv, got both: each says which rows are held out"
+            msg = "expected time or cv, got both: each defines the held-out rows"
             raise ValueError(msg)
         if given.gap is not None and given.time is None:
-            msg = f"expected time= beside gap, which is in its units, got gap={given.gap!r} alone"
+            msg = f"expected time= with gap=, which has its units, got gap={given.gap!r} alone"
             raise ValueError(msg)
         groups = None if given.groups is None else _read_groups(given.groups, X, n)
         times, gap = None, 0.0
@@ -254,32 +254,30 @@ class Relations:
         """
         if self.groups is not None and self.n_groups < _FEWEST:
             msg = (
-                f"expected at least {_FEWEST} groups, of which some are held out, got 1 of "
+                f"expected at least {_FEWEST} groups, to fit to some and score on others, got 1 of "
                 f"{len(self)} rows"
             )
             raise ValueError(msg)
         if self.times is not None and len(np.unique(self.times)) < _FEWEST:
-            msg = f"expected at least {_FEWEST} times, of which the last are held out, got 1"
+            msg = f"expected at least {_FEWEST} different times, to score on the last, got 1"
             raise ValueError(msg)
         if not self._own_splits(np.random.RandomState(0), 1, _LATEST, None):
             raise ValueError(self._nothing_left())
 
     def _nothing_left(self) -> str:
         if self.is_validation:
-            return (
-                f"expected {_FEWEST} rows to fit, and one of validation, with targets and weights"
-            )
+            return f"expected {_FEWEST} training rows and one validation row with target and weight"
         if self.times is None:
-            return f"expected splits of cv with {_FEWEST} rows to fit and one held out, got none"
+            return f"expected a split of cv with {_FEWEST} training rows and 1 test row, got none"
         if self.groups is not None:
             return (
-                "expected earlier rows of other groups than those that are held out, got none: "
-                "give groups or time, or a smaller gap"
+                "expected earlier rows of groups that are not held out, got none: "
+                "pass groups or time alone, or a smaller gap"
             )
         span = float(np.quantile(self.times, 1.0 - _LATEST) - self.times.min())
         return (
-            f"expected a gap that leaves {_FEWEST} rows to fit before the last fifth of the times, "
-            f"which begins {span:g} after the first of them, got {self.gap:g}"
+            f"expected a gap that leaves {_FEWEST} training rows: the held-out times begin "
+            f"{span:g} after the first time, got a gap of {self.gap:g}"
             + (" (microseconds)" if self.gap > 1e6 else "")
         )
 
@@ -459,7 +457,7 @@ def _read_column(name: str, given: Any, X: Any, n: int) -> Values:
         raise ValueError(msg) from error
     missing = int(np.count_nonzero(values.missing))
     if missing:
-        msg = f"expected {name} of all rows, got missing values in {missing} of {n}"
+        msg = f"expected {name} without missing values, got {missing} missing in {n} rows"
         raise ValueError(msg)
     return values
 
@@ -495,7 +493,7 @@ def _read_times(given: Any, X: Any, n: int) -> tuple[np.ndarray, bool]:
     missing = np.isnat(found) if are_dates else ~np.isfinite(found)
     if missing.any():
         msg = (
-            "expected time to be numbers or dates, got others in "
+            "expected time to be numbers or dates, got other values in "
             f"{np.count_nonzero(missing)} of {n} rows"
         )
         raise ValueError(msg)
@@ -512,14 +510,14 @@ def _read_gap(gap: Any, are_dates: bool) -> float:
         check_number("gap", gap, low=0)
         return float(gap)
     if not isinstance(gap, (str, timedelta, np.timedelta64)):
-        msg = f"expected gap as a timedelta, as time holds dates, got {gap!r}"
+        msg = f"expected gap to be a timedelta, as time has dates, got {gap!r}"
         raise TypeError(msg)
     import pandas as pd
 
     try:
         found = pd.Timedelta(gap)
     except ValueError as error:
-        msg = f"expected gap as a timedelta, such as '7 days', got {gap!r}"
+        msg = f"expected gap to be a timedelta, such as '7 days', got {gap!r}"
         raise ValueError(msg) from error
     if not found >= pd.Timedelta(0):
         msg = f"expected gap of at least 0, got {gap!r}"
@@ -531,8 +529,8 @@ def _read_splits(cv: Any, y: Any, groups: np.ndarray | None, n: int) -> np.ndarr
     """Return the sides (n, K) of the rows in each split of a splitter, or of pairs of indices."""
     if isinstance(cv, str) or not (hasattr(cv, "split") or isinstance(cv, Iterable)):
         msg = (
-            "expected cv to be a splitter of scikit-learn, or pairs of indices, got "
-            f"{cv!r}; n_folds sets how many folds a blend has"
+            "expected cv to be a scikit-learn splitter or pairs of index arrays, got "
+            f"{cv!r}: to set the number of folds of a blend, use n_folds"
         )
         raise TypeError(msg)
     if hasattr(cv, "split"):
@@ -553,19 +551,19 @@ def _read_split(k: int, pair: Any, n: int) -> np.ndarray:
         inside, outside = (_indices(part, n) for part in pair)
     except (TypeError, ValueError) as error:
         msg = (
-            f"expected splits of cv as pairs of row indices from 0 to {n - 1}, got another in "
+            f"expected splits of cv as pairs of row indices from 0 to {n - 1}, got others in "
             f"split {k}: {error}"
         )
         raise ValueError(msg) from error
     side[inside] = _TRAINING
     both = np.count_nonzero(side[outside])
     if both:
-        msg = f"expected splits of cv with each row on one side, got {both} on both in split {k}"
+        msg = f"expected no row in both parts of a split of cv, got {both} in split {k}"
         raise ValueError(msg)
     side[outside] = _HELD_OUT
     if not _is_split(inside, outside):
         msg = (
-            f"expected splits of cv with {_FEWEST} rows to fit and one held out, got "
+            f"expected at least {_FEWEST} training rows and 1 test row in each split of cv, got "
             f"{len(inside)} and {len(outside)} in split {k}"
         )
         raise ValueError(msg)

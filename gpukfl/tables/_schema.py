@@ -174,7 +174,7 @@ def _infer_from_rows(X: Any, columns: Mapping[str, str]) -> Table:
 
 
 def _refuse_columns(kind: str) -> NoReturn:
-    msg = f"expected a frame, or an array of NumPy, where columns are named, got {kind}"
+    msg = f"expected a frame or a NumPy array with columns=, got {kind}"
     raise TypeError(msg)
 
 
@@ -184,7 +184,7 @@ def _infer_from_partitions(
     """Return the schema by a sample, with missing values and levels counted in all partitions."""
     if everything.names is None:
         if columns:
-            _refuse_columns("one in parts")
+            _refuse_columns("data that is partitioned")
         return None
     if not columns and is_numeric(X) and _are_complete(everything):
         return None
@@ -234,7 +234,7 @@ def _add_lists(a: list[Any], b: list[Any]) -> list[Any]:
 def check_usable(table: Table, /) -> Table:
     """Return the table; raise ValueError if it has no usable column."""
     if not table.coded:
-        msg = f"expected a column to predict by, got none: {columns_text(table)}"
+        msg = f"expected at least one column to predict from, got none: {columns_text(table)}"
         raise ValueError(msg)
     return table
 
@@ -246,7 +246,7 @@ def columns_text(table: Table, /) -> str:
     said = [f"{count} {kind}" for kind, count in kinds.most_common()]
     left = [f"{one.name} ({one.reason})" for k, one in enumerate(table.columns) if k not in used]
     if left:
-        said.append(f"left out {listed(left)}")
+        said.append(f"dropped {listed(left)}")
     return ", ".join(said)
 
 
@@ -291,7 +291,7 @@ def _describe_column(column: Column, ends: str) -> ColumnFacts:
     if column.levels:
         said = f"{len(column.levels)} levels: {listed(column.levels, _LEVELS)}"
     if not column.is_used:
-        said = f"left out: {column.reason}"
+        said = f"dropped: {column.reason}"
     return ColumnFacts(column.name, column.kind, column.missing, said or column.reason)
 
 

@@ -136,7 +136,7 @@ def fill_with_medians(X: Array, medians: np.ndarray, names: Sequence[str], /) ->
     infinite = to_host(xp.sum(xp.astype(~known & ~xp.isnan(X), xp.int64), axis=0)).tolist()
     tell_of_infinite(dict(zip(names, infinite, strict=True)), X.shape[0])
     where = listed([names[j] for j in lacking.tolist()])
-    warn(f"X has gaps in {where}, where the rows of the fit had none: their medians stand for them")
+    warn(f"missing values in {where}, which had none in the fit, are replaced by its medians")
     return xp.where(known, X, asarray_like(medians, X)[None, :])
 
 

@@ -93,7 +93,7 @@ class Table(Listed):
                 column = guess(name, values, given.named)
                 first = seen.find_first(column, values) if column.is_used else name
                 if first != name:
-                    column = Column(name, "duplicate", f"says the same as {first}")
+                    column = Column(name, "duplicate", f"the same values as {first}")
             if column.kind in LEVELLED:
                 column = replace(column, rare=share_of_single(values.counts().values()))
             learned.append(column)
@@ -109,7 +109,7 @@ class Table(Listed):
         """Warn of empty columns."""
         empty = [column.name for column in self.columns if column.kind == "empty"]
         if empty:
-            warn(f"columns without any value are left out: {listed(empty)}")
+            warn(f"columns without any value are dropped: {listed(empty)}")
 
     @cached_property
     def coded(self) -> tuple[Coded, ...]:
@@ -260,18 +260,18 @@ class Table(Listed):
                 # In scikit-learn's words
                 warn(
                     "X does not have valid feature names, but the table was fitted with feature "
-                    "names: columns are taken in the order of the fit"
+                    "names: columns must be in the order of the fit"
                 )
             return {k: k for k in used}
         index = {name: k for k, name in enumerate(given.names)}
         lacking = [self.columns[k].name for k in used if self.columns[k].name not in index]
         if lacking:
-            msg = f"expected columns {listed(lacking)}, which are missing"
+            msg = f"expected columns {listed(lacking)}, which are not in X"
             raise ValueError(msg)
         known = {column.name for column in self.columns}
         new = [name for name in given.names if name not in known]
         if new:
-            warn(f"columns that the table did not have are ignored: {listed(new)}")
+            warn(f"columns that were not in the fit are ignored: {listed(new)}")
         return {k: index[self.columns[k].name] for k in used}
 
     def describe(self) -> Any:
@@ -294,7 +294,7 @@ class Table(Listed):
         counts = {kind: kinds.count(kind) for kind in KINDS if kind in kinds}
         told = [", ".join(f"{count} {kind}" for kind, count in counts.items())]
         left = [c for c in self.columns if not c.is_used]
-        return told + [f"{c.name} is left out: {c.reason}" for c in left]
+        return told + [f"{c.name} is dropped: {c.reason}" for c in left]
 
     of = OldName("learn")
     described = OldName("describe")
@@ -311,7 +311,7 @@ def _check_kinds(told: dict[str, str], given: Frame) -> None:
     unknown = [name for name in told if name not in given.names]
     if unknown:
         known = listed(given.names)
-        msg = f"expected columns of the table in columns, got {unknown[0]!r}: it has {known}"
+        msg = f"expected columns= to name columns of the table, got {unknown[0]!r}: it has {known}"
         raise ValueError(msg)
     for name, kind in told.items():
         if kind not in TOLD:

@@ -43,10 +43,10 @@ _KINDS = {
     "U": "text",
     "S": "text",
 }
-_SAY = "say task='regression' to agree, task='classification' if they are classes"
+_SAY = "pass task='regression' to confirm, or task='classification' if they are classes"
 _ONE_EACH = (
-    "gpukfl.fit(..., task='classification') fits a model to each column of 0 and 1, of rows with "
-    "several labels; columns that mark the classes of one kind are one, y.argmax(axis=1)"
+    "for several labels a row, use gpukfl.fit(..., task='classification'), which fits a model to "
+    "each column; for one-hot encoded classes, pass y.argmax(axis=1)"
 )
 
 
@@ -179,7 +179,7 @@ def _warn_of_rounding(values: np.ndarray, name: str) -> None:
     merged = f"; {before} different values become {after}" if after < before else ""
     warn(
         f"{name} has integers beyond 2**53, which float64 rounds, such as {first} to "
-        f"{int(float(first))}{merged}: subtract a start, such as the smallest, before the fit"
+        f"{int(float(first))}{merged}: subtract a constant, such as the smallest, before the fit"
     )
 
 
@@ -237,11 +237,11 @@ def encode_truth(estimator: Any, y: Any, /) -> np.ndarray:
     classes = to_host(estimator.classes_) if not isinstance(estimator.classes_, list) else None
     values = values[:, 0] if values.shape[1:] == (1,) else values
     if classes is None or values.ndim != 1:
-        msg = f"expected one target of classes, got {values.shape}"
+        msg = f"expected one target for a classification, got y of shape {values.shape}"
         raise ValueError(msg)
     unknown = np.setdiff1d(values, classes)
     if len(unknown):
-        msg = f"expected labels that the model knows, got {unknown[0]!r} ({len(unknown)} in all)"
+        msg = f"expected labels of the fit, got {unknown[0]!r} ({len(unknown)} unknown in all)"
         raise ValueError(msg)
     return (values[:, None] == classes).astype(np.float64)
 
@@ -289,7 +289,7 @@ def _categories(values: np.ndarray, tell: bool) -> np.ndarray:
     other = next((value for value in values if not isinstance(value, str)), None)
     if tell and other is not None:
         kind, text = type(other).__name__, str(other)
-        warn(f"y holds categories of type {kind}: labels are text from here on, such as {text!r}")
+        warn(f"y holds categories of type {kind}: labels are converted to text, such as {text!r}")
     return values.astype(str)
 
 
@@ -302,9 +302,9 @@ def _refusal_text(kind: str, values: np.ndarray) -> str:
         types = sorted({type(value).__name__ for value in values.ravel().tolist()})
         return f"expected y to hold numbers or labels of one kind, got {', '.join(types)}"
     ways = {
-        "dates": "take days since a start, (y - y.min()).dt.days, or y.astype(str) and "
-        "task='classification' for classes",
-        "durations": "take seconds, y.dt.total_seconds()",
+        "dates": "for numbers, use (y - y.min()).dt.days; for classes, y.astype(str) and "
+        "task='classification'",
+        "durations": "for seconds, use y.dt.total_seconds()",
     }
     first = values.ravel().min()
     return f"expected y to hold numbers or labels, got {kind} such as {first}: {ways[kind]}"
@@ -316,7 +316,7 @@ def _as_numbers(values: np.ndarray, kind: str) -> np.ndarray:
     if bad:
         msg = (
             f"expected numbers for task='regression', got {kind} such as {bad[0]!r} "
-            f"({len(bad)} different values that are no numbers)"
+            f"({len(bad)} different values that are not numbers)"
         )
         raise ValueError(msg + _conversion(bad))
     if kind == "categories" and values.dtype.kind != "U":
@@ -333,7 +333,7 @@ def _guess_floats(values: np.ndarray) -> str:
     different = np.unique(values[np.isfinite(values)])
     if len(different) == 2 and len(values) >= 4:
         low, high = different
-        warn(f"y holds two different floats, {low:g} and {high:g}, taken for numbers: {_SAY}")
+        warn(f"y holds two different floats, {low:g} and {high:g}, treated as numbers: {_SAY}")
     return "regression"
 
 
@@ -347,7 +347,7 @@ def _guess_integers(values: np.ndarray) -> str:
     low, high = different[0], different[-1]
     filled = counts.min() >= max(_FEWEST, _FILLED * n / k)
     if k > _FEW or (low, high) != (0, k - 1) or not filled:
-        warn(f"y holds {k} different integers from {low} to {high}, taken for numbers: {_SAY}")
+        warn(f"y holds {k} different integers from {low} to {high}, treated as numbers: {_SAY}")
         return "regression"
     return "classification"
 
@@ -359,8 +359,8 @@ def _guess_text(values: np.ndarray) -> str:
     example = words[0]
     if _share(words, reads_as_date) > 0.5:
         msg = (
-            f"expected y to hold numbers or labels, got dates as text such as {example!r}: take "
-            "days since a start (pandas.to_datetime), or say task='classification'"
+            f"expected y to hold numbers or labels, got dates as text such as {example!r}: "
+            "convert them to days (pandas.to_datetime), or pass task='classification'"
         )
         raise ValueError(msg)
     if k > n / 2 or np.count_nonzero(counts == 1) > k / 2:
@@ -369,11 +369,11 @@ def _guess_text(values: np.ndarray) -> str:
             f"y holds {k} different texts in {n} rows, too few rows for classes. They look like "
             f"{like}, such as {example!r}"
         )
-        raise ValueError(msg + _conversion(words) + "; or say task='classification'")
+        raise ValueError(msg + _conversion(words) + "; or pass task='classification'")
     if _share(words, _is_number) > 0.5 and not all(map(reads_as_number, words)):
         warn(
-            f"y holds {k} different texts that look like numbers, such as {example!r}, taken for "
-            f"classes{_conversion(words)}"
+            f"y holds {k} different texts that look like numbers, such as {example!r}, treated "
+            f"as classes{_conversion(words)}"
         )
     return "classification"
 
@@ -383,13 +383,19 @@ def _guess_many(values: np.ndarray, kind: str) -> str:
     if kind in ("text", "categories"):
         raise ValueError(_several_labels(kind, values))
     if kind == "booleans" or (kind == "integers" and set(np.unique(values)) <= {0, 1}):
-        what = kind if kind == "booleans" else "integers 0 and 1"
-        warn(f"y of {values.shape[1]} columns of {what} is taken for numbers: {_ONE_EACH}")
+        what = kind if kind == "booleans" else "the integers 0 and 1"
+        count = values.shape[1]
+        warn(
+            f"y of shape {values.shape} has only {what}: it is treated as {count} numeric targets; "
+            f"{_ONE_EACH}"
+        )
     return "regression"
 
 
 def _several_labels(kind: str, values: np.ndarray) -> str:
-    said = f"expected one target of classes, or several of numbers, got {kind} {values.shape}"
+    said = (
+        f"expected one column of classes or several of numbers, got {kind} of shape {values.shape}"
+    )
     return f"{said}: {_ONE_EACH}"
 
 
@@ -406,9 +412,9 @@ _GUESSES: dict[str, Callable[[np.ndarray], str]] = {
 def _conversion(words: list[str]) -> str:
     """Return advice on how to convert text to numbers."""
     if all(map(reads_as_number, words)):
-        return ": make them numbers by pandas.to_numeric(y)"
+        return ": for numbers, use pandas.to_numeric(y)"
     if _share(words, _is_number) > 0.5:
-        return ": make them numbers by y.str.replace('[^-0-9.]', '', regex=True).astype(float)"
+        return ": for numbers, use y.str.replace('[^-0-9.]', '', regex=True).astype(float)"
     return ""
 
 

@@ -125,8 +125,8 @@ def outliers_text(values: np.ndarray, rows: np.ndarray, kept: np.ndarray, labels
     return (
         f"{which} has gross outliers: {len(rows)} of {len(rows) + len(kept)} rows are from "
         f"{y[rows].min():.4g} to {y[rows].max():.4g}, while 90 % of the others are from {low:.4g} "
-        f"to {high:.4g}. Rows {', '.join(names)} are left out of the fit. Correct or drop them, or "
-        f"keep them by fitting a scale that holds them all, such as numpy.arcsinh(y / {unit:.3g})"
+        f"to {high:.4g}. Rows {', '.join(names)} are dropped. Correct them, or keep them by "
+        f"fitting a transformed target, such as numpy.arcsinh(y / {unit:.3g})"
     )
 
 
@@ -179,15 +179,16 @@ def warn_target_leakage(X: Any, y: Any, /, *, classes: bool) -> None:
     columns = list(map(str, frame.columns))
     names = [columns[k] for k in sorted(same)]
     if names:
-        those = "is the target" if len(names) == 1 else "are the target each"
-        ways = f"leave it out, or give its name for y: fit(X, {names[0]!r})"
-        warn(f"of the columns of X, {', '.join(names)} {those}: {ways}")
+        those = "equals the target" if len(names) == 1 else "equal the target"
+        ways = f"drop it, or pass its name as y: fit(X, {names[0]!r})"
+        several = "s" * (len(names) > 1)
+        warn(f"column{several} {', '.join(names)} of X {those}: {ways}")
     names = [columns[k] for k in sorted(found - same)]
     if names and len(columns) > 1:  # of a single column there is nothing to leave out
-        how = "each of its values has one class" if classes else "it has the order of the target"
+        how = "each value has one class" if classes else "it has the order of the target"
         warn(
-            f"of the columns of X, {', '.join(names)} may give the target away: {how} in every "
-            f"row. Leave out what is not known before the target, X.drop(columns={names})"
+            f"{', '.join(names)} may give the target away (leakage): {how} in every row. "
+            f"Drop columns that are not known before the target: X.drop(columns={names})"
         )
 
 

@@ -159,7 +159,7 @@ def _detect_encoding(source: Source) -> str:
     if marked is not None:
         if _can_decode(source, marked):
             return marked
-        msg = f"it begins with the mark of {marked.upper()}, and is none"
+        msg = f"it begins with the byte-order mark of {marked.upper()}, but is not {marked.upper()}"
         raise ValueError(msg)
     wide = [codec for codec in ("utf-16-le", "utf-16-be") if _is_wide(head, codec)]
     found = next(
@@ -168,7 +168,7 @@ def _detect_encoding(source: Source) -> str:
     if not wide:
         _check_text(source)
     if found in _NAMES:
-        warn(f"{source.name} is no UTF-8: it is read as {_NAMES[found]}")
+        warn(f"{source.name} is not UTF-8: it is read as {_NAMES[found]}")
     return found
 
 
@@ -197,7 +197,7 @@ def _check_text(source: Source) -> None:
         place = chunk.find(b"\0")
         line += chunk.count(b"\n", 0, len(chunk) if place < 0 else place)
         if place >= 0:
-            msg = f"line {line} holds a NUL byte: it is no text"
+            msg = f"line {line} has a NUL byte: the file is not text"
             raise ValueError(msg)
 
 
@@ -232,7 +232,7 @@ def _detect_layout(head: str, source: Source) -> _Layout:
     no rows of values.
     """
     if not head.strip():
-        msg = "it is empty"
+        msg = "the file is empty"
         raise ValueError(msg)
     stated = _STATED.match(head)
     tabbed = source.suffix in _TABBED
@@ -281,17 +281,17 @@ def _find_header(name: str, separator: str, rows: list[_Row], begin: int) -> _La
         warn_titles(name, first)
     header, values = rows[place], [fields for fields in rows[place + 1 :] if fields]
     if _is_headless([header, *values]):
-        warn(f"the first line of {name} is a row of values: columns are named x0, x1, ...")
+        warn(f"the first line of {name} has values, not names: columns are named x0, x1, ...")
         return separator, place, tuple(f"x{k}" for k in range(len(header)))
     if not values:
-        msg = "it has a header and no rows below it"
+        msg = "the file has a header and no rows"
         raise ValueError(msg)
     return separator, place + 1, _header_names(header, values, width)
 
 
 def warn_titles(name: str, first: str, /) -> None:
     """Warn of text above the header of the table called `name`."""
-    warn(f"what is above the header of {name} is left out: {first!r}")
+    warn(f"lines above the header of {name} are ignored: {first!r}")
 
 
 def _strip_empty_fields(fields: _Row) -> _Row:

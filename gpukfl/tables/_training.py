@@ -129,9 +129,7 @@ class Dataset:
 def check_not_related(given: GivenRelations | Relations | None, where: str, /) -> None:
     """Raise TypeError if rows that are not together shall hang together."""
     if given is not None and not (isinstance(given, GivenRelations) and given.is_empty):
-        msg = (
-            f"expected neither groups, time nor cv of rows {where}: folds look at all rows at once"
-        )
+        msg = f"expected no groups, time or cv with data {where}: they need all rows in memory"
         raise TypeError(msg)
 
 
@@ -309,11 +307,11 @@ def split_target(X: Any, y: Any, /) -> tuple[Any, Any, str | None]:
     if not (in_memory or lazy):
         msg = f"expected a frame with a column {y!r} for X, got {type(X).__name__}"
         if isinstance(X, (str, PathLike)):
-            msg += ": pandas.read_csv makes a frame of a file"
+            msg += ": to read a file, use pandas.read_csv"
         raise TypeError(msg)
     _check_once(wanted, [str(column) for column in columns])
     if len(wanted) == len(columns):
-        msg = f"expected columns beside the target {listed(wanted)}, got none that is left"
+        msg = f"expected at least one feature beside the target {listed(wanted)}, got none"
         raise ValueError(msg)
     chosen: Any = [next(column for column in columns if str(column) == name) for name in wanted]
     one = isinstance(y, (str, Integral))
@@ -410,7 +408,7 @@ def warn_rounded_columns(X: Any, /) -> None:
         if after < before:
             warn(
                 f"column {name!r}: {before} different integers are rounded to {after} numbers of "
-                f"float64: gpukfl.fit(..., columns={{{name!r}: 'category'}}) tells them apart"
+                f"float64: to keep them apart, pass columns={{{name!r}: 'category'}} to gpukfl.fit"
             )
 
 
@@ -489,9 +487,9 @@ def drop_missing_targets(data: Dataset, /, *, named: bool = False) -> Dataset:
         return data
     n, count = len(missing), int(missing.sum())
     if count == n:
-        msg = f"expected a target in some rows, got NaN or None in all {n}"
+        msg = f"expected targets, got NaN or None in all {n} rows"
         raise ValueError(msg)
-    warn(f"y is missing in {count} of {n} rows, which are left out", UserWarning)
+    warn(f"y is missing in {count} of {n} rows, which are dropped", UserWarning)
     return data.take(np.flatnonzero(~missing), n, _TARGETLESS)
 
 

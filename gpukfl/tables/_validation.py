@@ -68,14 +68,15 @@ def join_validation(
         If it has no rows, other columns, or numbers of targets or weights that differ from it.
     """
     if not given.is_empty:
-        msg = f"expected validation or {', '.join(given.words)}, got both: each says who is judged"
+        one = "each defines the held-out rows"
+        msg = f"expected validation or {', '.join(given.words)}, got both: {one}"
         raise TypeError(msg)
     named = isinstance(y, str)
     X, y_values, _ = split_target(X, y)
     Xv, yv, wv = read_validation(validation, y if named or y_values is not y else None)
     for name, one in (("X", X), ("y", y_values), ("validation", Xv), ("validation", yv)):
         if is_dask(one) or isinstance(one, np.memmap) or lies_in_parts(one):
-            msg = f"expected {name} in memory where validation is given, got {type(one).__name__}"
+            msg = f"expected {name} in memory with validation, got {type(one).__name__}"
             raise TypeError(msg)
     n = n_rows_of(X)
     _check_counts("y and sample_weight", n, y_values, sample_weight)
@@ -83,7 +84,7 @@ def join_validation(
     Xv, yv, wv = _drop_targetless(Xv, yv, wv)
     m = n_rows_of(Xv)
     if not m:
-        msg = "expected validation with rows, got none"
+        msg = "expected validation with at least one row, got none"
         raise ValueError(msg)
     for rows, targets in ((X, y_values), (Xv, yv)):
         difference = index_difference(rows, targets, "y")
@@ -106,7 +107,7 @@ def check_validation_classes(labels: Any, relations: Relations | None, /) -> Non
     new = [one for one in dict.fromkeys(values.tolist()) if one not in set(known)]
     if new:
         msg = (
-            f"expected validation of the classes of the fit ({listed(map(str, known))}), got "
+            f"expected validation with classes of the fit ({listed(map(str, known))}), got "
             f"{listed(map(str, new))}"
         )
         raise ValueError(msg)
@@ -128,13 +129,13 @@ def read_validation(validation: Any, named: Any) -> tuple[Any, Any, Any]:
         return X, y, rest[0] if rest else None
     if is_frame(frame) and not is_array(frame):
         if named is None:
-            msg = "expected validation=(X, y), or y as the name of a column of X, got a frame alone"
+            msg = "expected validation=(X, y), or a column name as y, got a frame alone"
             raise TypeError(msg)
         X, y, _ = split_target(frame, named)
         return X, y, None
     msg = (
-        "expected validation to be (X, y), (X, y, sample_weight), or a frame with the column of "
-        f"the target, got {type(validation).__name__}"
+        "expected validation to be (X, y), (X, y, sample_weight), or a frame with the target "
+        f"column, got {type(validation).__name__}"
     )
     raise TypeError(msg)
 
@@ -145,7 +146,7 @@ def _drop_targetless(Xv: Any, yv: Any, wv: Any) -> tuple[Any, Any, Any]:
     if missing is None or not missing.any():
         return Xv, yv, wv
     count, kept = int(missing.sum()), np.flatnonzero(~missing)
-    warn(f"y of validation is missing in {count} of {len(missing)} rows, which are left out")
+    warn(f"y of validation is missing in {count} of {len(missing)} rows, which are dropped")
     weights = wv if wv is None or np.ndim(wv) == 0 else take_rows(wv, kept)
     return take_rows(Xv, kept), take_rows(yv, kept), weights
 
@@ -161,7 +162,7 @@ def _join_rows(X: Any, Xv: Any) -> Any:
     """Return rows of both, with the columns of the first."""
     X, Xv = frame_from_dicts(X), frame_from_dicts(Xv)
     if is_array(X) != is_array(Xv) or is_frame(X) != is_frame(Xv):
-        msg = f"expected validation of rows as {type(X).__name__}, got {type(Xv).__name__}"
+        msg = f"expected validation rows to be {type(X).__name__}, as X is, got {type(Xv).__name__}"
         raise TypeError(msg)
     if is_array(X):
         if X.ndim != 2 or Xv.ndim != 2 or X.shape[1] != Xv.shape[1]:
@@ -213,7 +214,7 @@ def _concatenate(x: Any, other: Any) -> Any:
     if is_host(x) and is_host(other):
         return np.concatenate([x, other])
     if library_name(x) != library_name(other):
-        msg = f"expected validation of {library_name(x)}, got {library_name(other)}"
+        msg = f"expected validation arrays of {library_name(x)}, got {library_name(other)}"
         raise TypeError(msg)
     xp = array_namespace(x)
     return xp.concat([x, xp.astype(xp.asarray(other, device=x.device), x.dtype)], axis=0)
@@ -229,6 +230,6 @@ def _join_weights(w: Any, wv: Any, n: int, m: int) -> Any:
     ]
     for name, one in zip(("sample_weight", "weights of validation"), known, strict=True):
         if one is None or not (np.isfinite(one) & (one >= 0)).all() or not one.any():
-            msg = f"expected {name} of at least 0, some of them positive, got others"
+            msg = f"expected {name} of at least 0 and not all 0, got others"
             raise ValueError(msg)
     return np.concatenate([one / one[one > 0].mean() for one in known if one is not None])

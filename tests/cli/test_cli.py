@@ -120,7 +120,7 @@ def test_importances_and_interactions_are_tested_on_held_out_rows(capsys, csv, t
     assert status == 0
     page = report.read_text(encoding="utf-8")
     assert "of 20 held-out rows, 1999 permutations" in page
-    assert "Of interactions at a false discovery rate of 10%" in page
+    assert "Interactions, at a false discovery rate of 10%" in page
 
 
 @pytest.mark.usefixtures("no_pictures")
@@ -308,22 +308,25 @@ def test_a_random_state_repeats_the_run(capsys, csv):
         (["CSV", "--method", "bkernn", "--scaling", "log"], "expected scaling to be one of"),
         (["CSV", "--method", "bkernn", "--particles", "0"], "expected n_particles to be"),
         (["CSV", "--method", "hkrr", "--components", "0"], "expected n_components to be"),
-        (["CSV", "--method", "hkrr", "--components", "4"], "as many components as the 3 features"),
+        (
+            ["CSV", "--method", "hkrr", "--components", "4"],
+            "at most 3 components, as X has 3 features",
+        ),
         (["CSV", "--method", "hkrr", "--penalty", "basic"], "no penalty with method 'hkrr'"),
         *(
             (["CSV", "--method", name, *option], match)
             for name in ("selection", "regfeal", "rkhs_weighting")
             for option, match in (
                 (["--penalty", "basic"], f"no penalty with method '{name}'"),
-                (["--components", "2"], "with --method hkrr only"),
+                (["--components", "2"], "only with --method hkrr"),
                 (["--ridge", "-1"], "expected ridge to be"),
             )
         ),
-        (["CSV", "--method", "hkrr", "--particles", "3"], "--particles with --method bkernn only"),
-        (["CSV", "--components", "3"], "--components with --method hkrr only, got --method auto"),
+        (["CSV", "--method", "hkrr", "--particles", "3"], "--particles only with --method bkernn"),
+        (["CSV", "--components", "3"], "--components only with --method hkrr, got --method auto"),
         (["CSV", "--max-time", "0"], "expected max_time to be"),
-        (["CSV", "--inference"], "expected one table and --report"),
-        (["CSV", "--inference-time", "0"], "expected --inference-time of more than 0"),
+        (["CSV", "--inference"], "expected one table, and --report"),
+        (["CSV", "--inference-time", "0"], "expected --inference-time above 0"),
         (["CSV", "--test-fraction", "1"], "expected --test-fraction"),
         (["CSV", "--test-fraction", "nan"], "expected --test-fraction .* got nan"),
         (
@@ -460,7 +463,7 @@ def test_what_cannot_be_predicted_is_named(capsys, model, csv, tmp_path):
     FRAME[["a", "b"]].to_csv(tmp_path / "new.csv", index=False)
     status, _, err = run(capsys, "predict", model, tmp_path / "new.csv")
     assert status == 2
-    assert "expected the columns a, b, c, got none called 'c'" in err
+    assert "expected columns a, b, c, got no column 'c'" in err
     status, _, err = run(capsys, "predict", csv, csv)
     assert status == 2
     assert "expected a gpukfl model file" in err

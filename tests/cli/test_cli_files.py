@@ -47,10 +47,10 @@ def model(tmp_path):
 @pytest.mark.parametrize(
     ("path", "match"),
     [
-        ("missing/m", "a file in a folder that exists for {}, got .*missing/m"),
-        ("houses.csv/m", "a file in a folder that exists for {}"),
+        ("missing/m", "an existing folder for the file of {}, got .*missing/m"),
+        ("houses.csv/m", "an existing folder for the file of {}"),
         (".", "a file for {}, got the folder"),
-        ("houses.csv", "another file than the one that is read for {}"),
+        ("houses.csv", "{} to differ from the file that is read"),
     ],
 )
 def test_what_cannot_be_written_is_named_before_the_fit(
@@ -68,7 +68,7 @@ def test_a_file_that_may_not_be_written_is_named(capsys, csv, tmp_path, monkeypa
     monkeypatch.setattr(os, "access", lambda *_: False)
     status, _, err = run(capsys, "fit", csv, *QUICK, "--out", tmp_path / "m")
     assert status == 2
-    assert "expected a file that may be written for --out" in err
+    assert "expected a writable file for --out" in err
 
 
 @pytest.mark.usefixtures("no_pictures")
@@ -100,10 +100,10 @@ def test_a_full_disk_does_not_lose_the_summary(capsys, csv, tmp_path, monkeypatc
 def test_predictions_into_a_missing_folder_are_refused(capsys, csv, model, tmp_path):
     status, _, err = run(capsys, "predict", model, csv, "--out", tmp_path / "no" / "p.csv")
     assert status == 2
-    assert "a file in a folder that exists for --out" in err
+    assert "an existing folder for the file of --out" in err
     status, _, err = run(capsys, "predict", model, csv, "--out", csv)
     assert status == 2
-    assert "another file than the one that is read" in err
+    assert "to differ from the file that is read" in err
 
 
 @pytest.mark.slow
@@ -140,7 +140,7 @@ def test_gaps_are_one_line_at_prediction(capsys, model, tmp_path):
     )
 
 
-@pytest.mark.filterwarnings("default:X has gaps")
+@pytest.mark.filterwarnings("default:missing values in")
 @pytest.mark.parametrize("named", [True, False])
 def test_a_blend_predicts_rows_with_gaps(capsys, tmp_path, named):
     columns = FRAME[["a", "b", "c"]]
@@ -153,7 +153,10 @@ def test_a_blend_predicts_rows_with_gaps(capsys, tmp_path, named):
     gaps.to_csv(tmp_path / "gaps.csv", index=False)
     status, out, err = run(capsys, "predict", tmp_path / "blend", tmp_path / "gaps.csv")
     found = [float(line) for line in out.splitlines()[1:]]
-    assert (status, f"X has gaps in {blend.feature_names[0]}, where" in err) == (0, True)
+    assert (status, f"missing values in {blend.feature_names[0]}, which had none" in err) == (
+        0,
+        True,
+    )
     np.testing.assert_allclose(found, blend.predict(whole if named else whole.to_numpy()))
 
 

@@ -64,8 +64,8 @@ def test_later_rows_are_scored(capsys, table, parts):
     ("options", "said"),
     [
         (["--groups", "nobody"], "expected --groups to be one of a, who, day"),
-        (["--time", "day", "--gap", "7"], "gap as a timedelta"),
-        (["--gap", "7"], "time= beside gap"),
+        (["--time", "day", "--gap", "7"], "gap to be a timedelta"),
+        (["--gap", "7"], "time= with gap="),
         (["--time", "day", "--gap", "90 days"], "a gap that leaves"),
     ],
 )

@@ -30,7 +30,7 @@ def test_missing_cupy_is_a_reason(monkeypatch, capsys):
     ("options", "message"),
     [
         (["--samples", "-1"], "expected --samples of at least 0, got -1"),
-        (["--out", "/nowhere/report.json"], "expected a file in a folder that exists for --out"),
+        (["--out", "/nowhere/report.json"], "expected an existing folder for the file of --out"),
     ],
 )
 def test_bad_options_are_refused_before_anything_is_tested(monkeypatch, capsys, options, message):

@@ -55,8 +55,8 @@ def test_every_column_is_described_in_a_line(capsys, csv):
     status, out, err = run(capsys, "describe", csv, "--target", "price")
     assert status == 0
     encoding, zeros = err.splitlines()
-    assert encoding == "gpukfl: warning: t.csv is no UTF-8: it is read as Windows-1252"
-    assert "begin with a zero are text: '01067' in zip" in zeros
+    assert encoding == "gpukfl: warning: t.csv is not UTF-8: it is read as Windows-1252"
+    assert "begin with a zero are read as text: '01067' in zip" in zeros
     lines = out.splitlines()
     assert lines[0] == "80 rows, 6 columns"
     kinds = {line.split()[0]: line.split()[1] for line in lines[2:]}
@@ -68,7 +68,7 @@ def test_every_column_is_described_in_a_line(capsys, csv):
         "zip": "category",
         "price": "target",
     }
-    assert re.search(r"id +identifier +left out: another integer in every row", out)
+    assert re.search(r"id +identifier +dropped: a different integer in every row", out)
     assert re.search(r"town +category +text of 3 values: .*Köln", out)
     assert re.search(r"price +target +regression \(floats\)", out)
 
@@ -106,7 +106,7 @@ def test_a_table_is_fitted_and_its_rows_predicted_as_they_come(capsys, csv, tmp_
     status, out, _ = run(capsys, "fit", csv, *QUICK, "--columns", "zip=category", "--out", model)
     assert status == 0
     assert "64 samples, 5 features" in out
-    assert "left out id (another integer in every row)" in " ".join(out.split())
+    assert "dropped id (a different integer in every row)" in " ".join(out.split())
     fitted = gpukfl.load(model)
     expected = fitted.predict(FRAME.drop(columns=["price"]))
 
@@ -133,13 +133,13 @@ def test_what_is_no_number_at_prediction_is_named(capsys, csv, tmp_path):
     bad.loc[4, "area"] = "large"
     status, out, err = run(capsys, "predict", model, written(tmp_path, bad))
     assert (status, out) == (2, "")
-    assert "expected numbers in column area, of one unit, got 'large' in line 6" in err
+    assert "expected numbers of one unit in column area, got 'large' in line 6" in err
     status, _, err = run(capsys, "predict", model, written(tmp_path, FRAME.drop(columns="town")))
     assert status == 2
     assert re.search("expected columns .*town", err)
     status, _, err = run(capsys, "predict", model, written(tmp_path, FRAME[:0]))
     assert status == 2
-    assert "a header and no rows below it" in err
+    assert "a header and no rows" in err
 
 
 def test_gaps_are_predicted(capsys, csv, tmp_path):
@@ -149,7 +149,7 @@ def test_gaps_are_predicted(capsys, csv, tmp_path):
     gaps.loc[3, "area"], gaps.loc[5, "town"], gaps.loc[7, "sold"] = "unknown", "Rom", None
     status, out, err = run(capsys, "predict", model, written(tmp_path, gaps))
     assert status == 0
-    assert "words are taken for missing values: 'unknown' in area" in err
+    assert "words are read as missing values: 'unknown' in area" in err
     assert np.isfinite(np.array(out.splitlines()[1:], dtype=float)).all()
 
 
@@ -161,14 +161,14 @@ def test_new_columns_beside_those_of_a_model_of_numbers_are_ignored(capsys, tmp_
     new = numbers.assign(town="x")[["price", "town", "n", "area"]]
     status, out, err = run(capsys, "predict", tmp_path / "m", written(tmp_path, new))
     assert (status, len(out.splitlines())) == (0, 1 + N)
-    assert err == "gpukfl: warning: columns that the model does not know are ignored: town\n"
+    assert err == "gpukfl: warning: columns that were not in the fit are ignored: town\n"
 
 
 def test_rows_without_a_target_are_left_out(capsys, tmp_path):
     frame = FRAME.assign(price=FRAME["price"].where(FRAME["id"] % 8 > 0))
     status, out, err = run(capsys, "fit", written(tmp_path, frame), *QUICK)
     assert status == 0
-    assert "gpukfl: warning: 10 of 80 rows have no price, and are left out\n" in err
+    assert "gpukfl: warning: 10 of 80 rows have no price, and are dropped\n" in err
     assert "56 samples" in out
 
 
@@ -190,14 +190,14 @@ def test_standard_input_is_fitted_and_predicted(capsys, csv, tmp_path, monkeypat
     assert (status, len(out.splitlines())) == (0, 1 + N)
     given_on_input(monkeypatch, b"")
     status, _, err = run(capsys, "describe", "-")
-    assert (status, "it is empty" in err) == (2, True)
+    assert (status, "the file is empty" in err) == (2, True)
 
 
 def test_a_decimal_mark_is_told(capsys, tmp_path):
     text = "area;town;price\n" + "".join(f"{k},{k}00;x;{k}\n" for k in range(1, 10))
     (tmp_path / "t.csv").write_text(text)
     err = run(capsys, "describe", tmp_path / "t.csv")[2]
-    assert "'1,100' in area is taken for 1.1" in err
+    assert "'1,100' in area is read as 1.1" in err
     status, _, err = run(capsys, "describe", tmp_path / "t.csv", "--decimal", ".")
     assert (status, err) == (0, "")
 
@@ -221,13 +221,16 @@ def test_effort_is_told_to_the_blend(capsys, csv, monkeypatch):
     [
         (
             ["--columns", "zip"],
-            "expected --columns NAME=KIND, of a kind among numeric, .* got 'zip'",
+            "expected --columns NAME=KIND, with a kind of numeric, .* got 'zip'",
         ),
         (["--columns", "zip=colour"], "expected --columns NAME=KIND"),
         (["--columns", "zap=category"], r"got 'zap' \(did you mean zip\?\)"),
-        (["--columns", "town=numeric"], "expected numbers in column town, .* in line 2"),
+        (
+            ["--columns", "town=numeric"],
+            "expected numbers of one unit in column town, .* in line 2",
+        ),
         (["--drop", "zap"], r"got 'zap' \(did you mean zip\?\)"),
-        (["--method", "bkernn", "--effort", "quick"], "--effort with --method auto only"),
+        (["--method", "bkernn", "--effort", "quick"], "--effort only with --method auto"),
     ],
 )
 def test_mistakes_are_named(capsys, csv, options, match):

@@ -79,7 +79,7 @@ def test_a_single_method_is_given_a_background(capsys, files):
     ("more", "text"),
     [
         (["--group", "a"], "expected --group NAME=COLUMN,COLUMN, got 'a'"),
-        (["--group", "g=a", "--group", "g=b"], "different names of groups, got 'g' twice"),
+        (["--group", "g=a", "--group", "g=b"], "different names in --group, got 'g' twice"),
         (["--group", "g=q"], "expected columns of the table in groups, got 'q'"),
         (["--max-time", "0"], "expected max_time to be a number greater than 0"),
     ],

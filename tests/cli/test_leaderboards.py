@@ -51,7 +51,7 @@ def test_without_a_table_the_scores_are_those_of_the_fit(capsys, files, tmp_path
     assert list(found["member"]) == list(gpukfl.load(files / "y").leaderboard()["member"])
 
 
-@pytest.mark.filterwarnings("ignore:columns that the model does not know:UserWarning")
+@pytest.mark.filterwarnings("ignore:columns that were not in the fit:UserWarning")
 def test_a_table_without_the_target_is_an_error(capsys, files):
     given = "leaderboard", files / "y", files / "class.csv"
     status, _, err = run(capsys, *given)
@@ -72,8 +72,11 @@ def test_a_fit_takes_a_metric_and_validation(capsys, files, tmp_path):
 @pytest.mark.parametrize(
     ("asked", "match"),
     [
-        (("--metric", "mae", "--method", "bkernn"), "expected --metric with --method auto only"),
-        (("--validation", "x.csv", "--method", "bkernn"), "expected --validation with --method"),
+        (("--metric", "mae", "--method", "bkernn"), "expected --metric only with --method auto"),
+        (
+            ("--validation", "x.csv", "--method", "bkernn"),
+            "expected --validation only with --method",
+        ),
         (
             (
                 "--metric",

@@ -52,7 +52,7 @@ def test_rows_without_a_target_are_left_out_of_files(folder, capsys):
     assert main(["fit", str(folder), "--target", "y", *method]) == 0
     out, err = capsys.readouterr()
     assert "held-out rows" in out
-    assert re.search(r"warning: y is missing in \d of \d+ rows, which are left out", err)
+    assert re.search(r"warning: y is missing in \d of \d+ rows, which are dropped", err)
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
@@ -100,11 +100,11 @@ BAD = {
     ),
     "a target for a file": (
         lambda folder: [str(folder / "part.0.parquet"), "y"],
-        "y was not found; did you mean --target y?",
+        "y was not found. Did you mean --target y?",
     ),
     "no file and a target": (
         lambda _: ["nope.csv", "mpg"],
-        "mpg was not found; did you mean --target mpg?",
+        "mpg was not found. Did you mean --target mpg?",
     ),
     "no such column": (lambda folder: [str(folder), "--target", "z"], "--target"),
     "nothing to drop": (lambda folder: [str(folder), "--drop", "z"], "drop"),

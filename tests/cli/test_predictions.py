@@ -125,7 +125,7 @@ BAD = {
     "a coverage": (lambda folder: ["y", folder, "--interval", "1.5"], "expected coverage to be"),
     "a file that is read": (
         lambda folder: ["y", folder, "--out", folder / NAMES[1]],
-        "expected another file than the one that is read",
+        "to differ from the file that is read",
     ),
 }
 

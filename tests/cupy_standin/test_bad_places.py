@@ -48,7 +48,7 @@ def test_little_memory_is_enough_and_too_little_is_explained(fit, leave):
     with pytest.raises(MemoryError, match="Out of memory allocating") as caught:
         fit()
     (note,) = caught.value.__notes__
-    assert note.startswith("The GPU's memory is full: nvidia-smi says which processes hold it.")
+    assert note.startswith("The GPU's memory is full: nvidia-smi shows which processes use it.")
     leave(2**22)  # they have let it go
     np.testing.assert_allclose(fit(), expected, rtol=1e-10)
 

@@ -172,7 +172,9 @@ def test_a_member_that_fails_ahead_is_left_out_in_its_turn(processes, monkeypatc
     let_go_after(monkeypatch, processes, 99)
     models = []
     for n_jobs in (1, 2):
-        with pytest.warns(UserWarning, match="manhattan_laplace is left out: .* no such kernel"):
+        with pytest.warns(
+            UserWarning, match="the blend drops manhattan_laplace: .* no such kernel"
+        ):
             models.append(fitted(n_jobs))
     assert_same(*models)
 

@@ -66,16 +66,18 @@ def test_an_unknown_target_is_named_with_the_known(path):
 @pytest.mark.parametrize("target", [None, "label"])
 def test_rows_without_a_target_are_counted_and_left_out(tmp_path, target):
     FRAME.assign(label=[1, np.nan, 0], a=["x", "y", "z"]).to_csv(tmp_path / "t.csv", index=False)
-    with pytest.warns(UserWarning, match="1 of 3 rows has no label, and is left out") as said:
+    with pytest.warns(UserWarning, match="1 of 3 rows has no label, and is dropped") as said:
         table = load_table(str(tmp_path / "t.csv"), target)
     assert list(table.X["a"]) == ["x", "z"]
     assert (table.y.tolist(), table.y.dtype) == ([1, 0], np.int64)
-    assert ("it is the last column" in str(said[0].message)) == (target is None)
+    assert ("the target is the last column" in str(said[0].message)) == (target is None)
 
 
 def test_a_target_that_is_nowhere_is_named(tmp_path):
     FRAME.assign(label=np.nan).to_csv(tmp_path / "t.csv", index=False)
-    with pytest.raises(ValueError, match="a target in some row, got none in label: it is the last"):
+    with pytest.raises(
+        ValueError, match="targets in column label, got none in any row: the target is the last"
+    ):
         load_table(str(tmp_path / "t.csv"))
 
 

@@ -26,7 +26,7 @@ def test_what_is_marked_or_utf_8_is_read_without_a_word(tmp_path, encoding):
     [("cp1252", "Windows-1252"), ("utf-16-le", "UTF-16"), ("utf-16-be", "UTF-16")],
 )
 def test_what_is_not_is_said(tmp_path, encoding, name):
-    with pytest.warns(UserWarning, match=f"t.csv is no UTF-8: it is read as {name}"):
+    with pytest.warns(UserWarning, match=f"t.csv is not UTF-8: it is read as {name}"):
         frame = load_frame(written(tmp_path, WESTERN, encoding))
     pd.testing.assert_frame_equal(frame, WESTERN)
 
@@ -47,7 +47,9 @@ def test_a_letter_at_the_end_of_a_chunk_is_not_torn(tmp_path):
 
 def test_a_mark_that_lies_is_named(tmp_path):
     (tmp_path / "t.csv").write_bytes(b"\xef\xbb\xbfa,b\n\xff,1\n")
-    with pytest.raises(ValueError, match="begins with the mark of UTF-8-SIG, and is none"):
+    with pytest.raises(
+        ValueError, match="begins with the byte-order mark of UTF-8-SIG, but is not"
+    ):
         load_frame(str(tmp_path / "t.csv"))
 
 
@@ -55,7 +57,7 @@ def test_a_mark_that_lies_is_named(tmp_path):
 def test_a_nul_byte_is_named_with_its_line(tmp_path, rows, line):
     body = b"a,b\n1,2\n" + b"1,2\n" * rows + b"3,\0\n"
     (tmp_path / "t.csv").write_bytes(body)
-    with pytest.raises(ValueError, match=f"line {line} holds a NUL byte: it is no text"):
+    with pytest.raises(ValueError, match=f"line {line} has a NUL byte: the file is not text"):
         load_frame(str(tmp_path / "t.csv"))
 
 

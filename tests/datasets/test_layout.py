@@ -30,7 +30,7 @@ def written(tmp_path, text, name="t.csv"):
 )
 def test_titles_are_left_out_and_said(tmp_path, titles, first):
     path = written(tmp_path, titles + "name,n,m\na,1,2\nb,3,4\nc,5,6\n")
-    with pytest.warns(UserWarning, match=re.escape(f"the header of t.csv is left out: {first!r}")):
+    with pytest.warns(UserWarning, match=re.escape(f"the header of t.csv are ignored: {first!r}")):
         frame = load_frame(path)
     assert list(frame.columns) == ["name", "n", "m"]
     assert frame["m"].tolist() == [2, 4, 6]
@@ -82,7 +82,7 @@ def test_line_ends_and_blank_lines_do_not_matter(tmp_path, end):
     ],
 )
 def test_a_first_row_of_values_is_no_header(tmp_path, text, n):
-    with pytest.warns(UserWarning, match="the first line of t.csv is a row of values"):
+    with pytest.warns(UserWarning, match="the first line of t.csv has values"):
         frame = load_frame(written(tmp_path, text))
     assert list(frame.columns) == ["x0", "x1", "x2"][: frame.shape[1]]
     assert len(frame) == n
@@ -104,7 +104,7 @@ def test_rows_may_have_names_that_the_header_has_not(tmp_path, separator, names)
     text = "\n".join(separator.join(f'"{cell}"' for cell in row) for row in rows)
     path = written(tmp_path, text)
     if names[0] == "1":
-        with pytest.warns(UserWarning, match="first column has no name and another number"):
+        with pytest.warns(UserWarning, match="first column has no name and a different number"):
             frame = load_frame(path)
         assert list(frame.columns) == ["x", "y"]
     else:
@@ -119,7 +119,9 @@ def test_separators_may_end_rows(tmp_path, text):
 
 
 def test_columns_of_one_name_are_told_apart(tmp_path):
-    with pytest.warns(UserWarning, match=r"same name: a.2 is another a, a.3 is another a"):
+    with pytest.warns(
+        UserWarning, match=r"same name: another a is called a.2, another a is called a.3"
+    ):
         frame = load_frame(written(tmp_path, "a,b,a,a,a.1\n1,2,3,4,5\n"))
     assert frame.iloc[0].to_dict() == {"a": 1, "b": 2, "a.2": 3, "a.3": 4, "a.1": 5}
 
@@ -138,9 +140,9 @@ def test_a_very_long_header_is_read_whole(tmp_path):
 @pytest.mark.parametrize(
     ("text", "match"),
     [
-        ("", "it is empty"),
-        ("\n \n", "it is empty"),
-        ("a,b,c\n", "a header and no rows below it"),
+        ("", "the file is empty"),
+        ("\n \n", "the file is empty"),
+        ("a,b,c\n", "a header and no rows"),
         ("a,b,c\n1,2,3\n4,5\n6,7,8\n", "expected 3 fields, got 2 in line 3: '4,5'"),
         ("a,b,c\n\n1,2,3\n4,5,6,7\n", "expected 3 fields, got 4 in line 4: '4,5,6,7'"),
         ("a,b,c\n1,2,3,4\n4,5,6\n4,5,6\n", "expected 3 fields, got 4 in line 2"),
@@ -183,9 +185,9 @@ def test_gaps_at_the_end_of_rows_are_no_short_rows(tmp_path):
 @pytest.mark.parametrize(
     ("text", "match"),
     [
-        ("n,age\n1,12\n\n2,abc\n", "in column age, of one unit, got 'abc' in line 4"),
+        ("n,age\n1,12\n\n2,abc\n", "of one unit in column age, got 'abc' in line 4"),
         ('n,age\n"a\nb",12\n2,abc\n', "got 'abc' in line 4"),
-        ("n,age\n1,$5\n2,€6\n", r"numbers in column age, of one unit, got '\$5' in line 2"),
+        ("n,age\n1,$5\n2,€6\n", r"numbers of one unit in column age, got '\$5' in line 2"),
     ],
 )
 def test_what_is_told_to_be_numbers_and_is_not_is_named(tmp_path, text, match):
@@ -194,7 +196,7 @@ def test_what_is_told_to_be_numbers_and_is_not_is_named(tmp_path, text, match):
 
 
 def test_what_is_told_to_be_numbers_may_be_gaps(tmp_path):
-    with pytest.warns(UserWarning, match="taken for missing values: '-' in age; 'none' in age"):
+    with pytest.warns(UserWarning, match="read as missing values: '-' in age; 'none' in age"):
         frame = load_frame(written(tmp_path, "n,age\n1,-\n2,none\n"), kinds={"age": "numeric"})
     assert frame["age"].dtype == np.float64
     assert frame["age"].isna().all()

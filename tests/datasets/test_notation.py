@@ -92,11 +92,11 @@ def test_what_is_no_number_stays_text(tmp_path, values):
 
 
 def test_what_can_be_read_in_two_ways_is_said(tmp_path):
-    with pytest.warns(UserWarning, match=r"'1,234' in a is taken for 1\.234\. If the decimal mark"):
+    with pytest.warns(UserWarning, match=r"'1,234' in a is read as 1\.234\. If the decimal mark"):
         assert column(tmp_path, ["1,234", "2,345"]).tolist() == [1.234, 2.345]
-    with pytest.warns(UserWarning, match="'1,234' in a is taken for 1234"):
+    with pytest.warns(UserWarning, match="'1,234' in a is read as 1234"):
         assert column(tmp_path, ["999", "1,234"]).tolist() == [999, 1234]
-    with pytest.warns(UserWarning, match="'1,234' in a is taken for 1234"):
+    with pytest.warns(UserWarning, match="'1,234' in a is read as 1234"):
         assert column(tmp_path, ["1,234", "2,345"], ",").tolist() == [1234, 2345]
     assert column(tmp_path, ["1,234", "1,234,567"], ",").tolist() == [1234, 1234567]
     assert column(tmp_path, ["1.234", "2.345"], ",").tolist() == [1.234, 2.345]
@@ -148,7 +148,7 @@ def test_columns_that_contradict_each_other_decide_nothing(tmp_path):
 @pytest.mark.parametrize("word", ["-", "--", "none", "Unknown", "MISSING", "n.a.", "#DIV/0!", "."])
 def test_words_among_numbers_and_dates_are_gaps(tmp_path, word):
     for values, kind in ((["1", "2.5"], "f"), (["2020-01-02", "2021-03-04"], "O")):
-        with pytest.warns(UserWarning, match="words are taken for missing values: .* in a"):
+        with pytest.warns(UserWarning, match="words are read as missing values: .* in a"):
             found = column(tmp_path, [values[0], word, values[1]])
         assert found.isna().tolist() == [False, True, False]
         assert found.dtype.kind == kind
@@ -184,7 +184,7 @@ def test_a_column_of_other_objects_is_left():
 def test_versions_in_a_file_are_warned_of(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("v,x,y\n1.10,0.10,1\n1.9,0.2,2\n1.1,0.3,3\n")
-    with pytest.warns(UserWarning, match=r"column 'v': '1.10' is the number 1.1 here") as told:
+    with pytest.warns(UserWarning, match=r"column 'v': '1.10' is read as the number 1.1") as told:
         load_table(path, "y")
     assert len(told) == 1
     kept = load_table(path, "y", kinds={"v": "category"})

@@ -93,7 +93,9 @@ def test_a_truncated_archive_is_named(tmp_path):
 
 
 def test_numbers_in_the_first_line_are_a_row(tmp_path):
-    with pytest.warns(UserWarning, match="first line of t.csv is a row of values: columns are na"):
+    with pytest.warns(
+        UserWarning, match="first line of t.csv has values, not names: columns are na"
+    ):
         table = load_table(written(tmp_path, "1.5,2,-3e4\n4,5,6\n"))
     assert ([*table.X.columns], table.target, len(table.X)) == (["x0", "x1"], "x2", 2)
     with pytest.warns(UserWarning, match="columns are named"):
@@ -105,7 +107,9 @@ def test_numbers_in_the_first_line_are_a_row(tmp_path):
 def test_row_numbers_without_a_name_are_left_out(tmp_path, first):
     frame = FRAME.set_index(pd.RangeIndex(first, first + 4))
     frame.to_csv(tmp_path / "t.csv")
-    with pytest.warns(UserWarning, match="first column has no name and another number in every"):
+    with pytest.warns(
+        UserWarning, match="first column has no name and a different number in every"
+    ):
         table = load_table(str(tmp_path / "t.csv"))
     assert list(table.X.columns) == ["weight", "name, full"]
 
@@ -146,7 +150,9 @@ def test_many_columns_are_not_all_listed(tmp_path):
 
 def test_arrays_of_other_names_are_listed(tmp_path):
     np.savez(tmp_path / "t.npz", X_train=np.ones((3, 2)), y_train=np.ones(3))
-    with pytest.raises(ValueError, match="expected arrays X and y in it, got X_train, y_train"):
+    with pytest.raises(
+        ValueError, match="expected arrays X and y in the file, got X_train, y_train"
+    ):
         load_table(str(tmp_path / "t.npz"))
     np.savez(tmp_path / "t.npz", X=np.ones((3, 2)), y=np.ones((3, 2)))
     with pytest.raises(ValueError, match=r"expected y of shape \(n,\), got \(3, 2\)"):

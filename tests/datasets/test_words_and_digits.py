@@ -15,7 +15,7 @@ drawn = settings(
     max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 padded = pytest.mark.filterwarnings("ignore:digits that begin with a zero:UserWarning")
-taken = pytest.mark.filterwarnings("ignore:words are taken for missing values:UserWarning")
+taken = pytest.mark.filterwarnings("ignore:words are read as missing values:UserWarning")
 
 
 def written(tmp_path, columns, separator=","):
@@ -89,7 +89,9 @@ def test_workbooks_keep_the_word_too(tmp_path):
         }
     )
     frame.to_excel(tmp_path / "t.xlsx", index=False)
-    with pytest.warns(UserWarning, match="digits that begin with a zero are text: '020' in c"):
+    with pytest.warns(
+        UserWarning, match="digits that begin with a zero are read as text: '020' in c"
+    ):
         found = load_frame(str(tmp_path / "t.xlsx"))
     assert found["a"].fillna("missing").tolist() == ["None", "Brk", "missing", "Brk"]
     assert found["b"].fillna(-1).tolist() == [1.5, -1, 2.5, 3.5]
@@ -105,7 +107,7 @@ def test_the_command_line_says_and_chooses(tmp_path, capsys):
     path = written(tmp_path, columns)
     assert main(["describe", path]) == 0
     printed = capsys.readouterr().out
-    assert "'None' is a level (--na None takes it for missing)" in printed
+    assert "'None' is a level (--na None makes it missing)" in printed
     assert "text of 2 values: Pave, Grvl; missing values are written 'NA'" in printed
     assert main(["describe", path, "--na", "None"]) == 0
     printed = capsys.readouterr().out
@@ -178,7 +180,7 @@ def test_only_digits_after_a_zero_make_codes(tmp_path, values, kept):
 
 
 def test_the_zeros_of_codes_are_said(tmp_path):
-    said = r"text: '020' in a\. load_frame\(\.\.\., kinds={'a': 'numeric'}\) reads numbers"
+    said = r"text: '020' in a\. For numbers, use load_frame\(\.\.\., kinds={'a': 'numeric'}\)"
     with pytest.warns(UserWarning, match=said):
         column(tmp_path, ["105", "020"])
 

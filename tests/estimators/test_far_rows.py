@@ -62,7 +62,7 @@ FAR = {"float32": 1e30, "float64": 1e300}
 HERMITE = {"Hermite", "Hermite classes"}
 # Polynomials; the kernel ridge predicts in float64, which holds (1e30)^3
 OVERFLOWS = {"float32": HERMITE, "float64": {*HERMITE, "kernel ridge"}}
-WORDS = r"overflows (torch\.)?{} and is not finite at 1 of 2 rows: expected rows nearer"
+WORDS = r"overflows (torch\.)?{} and is not finite at 1 of 2 rows: expected rows closer"
 
 
 every_model = pytest.mark.parametrize("name", MODELS)
@@ -119,7 +119,7 @@ def test_predictions_end_at_twice_the_largest_deviation(kind):
 def test_rows_too_far_for_the_others_to_be_told_apart_are_named(rng, options):
     X = rng.standard_normal((40, 3))
     X[0] = 1e12
-    message = r"kernel matrix of 40 .* not positive definite.* far from all others.* leave such"
+    message = r"kernel matrix of 40 .* not positive definite.* far from all others.* drop such"
     model = KernelRidgeRegressor(Gaussian(), ridge=1e-3, scaling=None, **options)
     with pytest.raises(np.linalg.LinAlgError, match=message) as caught:
         model.fit(X, rng.standard_normal(40))

@@ -113,5 +113,7 @@ def test_a_constant_is_sure():
 
 def test_held_out_rows_give_no_deviations():
     model = HKRRRegressor(1, ridge=1e-3, random_state=0).fit(X, Y)
-    with pytest.raises(ValueError, match="expected criterion='evidence' or 'loo' for standard dev"):
+    with pytest.raises(
+        ValueError, match="expected a fit with criterion='evidence' or 'loo' for standard dev"
+    ):
         model.predict(NEW, return_std=True)

@@ -475,7 +475,7 @@ def replaced(monkeypatch, name, change):
 def test_singular_centers_of_what_predicts_are_told_of(monkeypatch, refit, name):
     replaced(monkeypatch, "learn", lambda two: (two[0], replace(two[1], jitter=SINGULAR)))
     replaced(monkeypatch, "refit", lambda model: replace(model, jitter=SINGULAR))
-    text = rf"singular in this precision .* 1\.0e-05 .* in the last fit; a smaller number of {name}"
+    text = rf"singular in this precision .* 1\.0e-05 .* use a smaller {name}"
     with pytest.warns(ConvergenceWarning, match=text):
         regressor(refit_centers=refit, max_iter=2).fit(X, Y)
 
@@ -499,7 +499,7 @@ def test_the_smallest_eigenvalue_is_that_of_the_centers():
 
 
 def test_more_centers_than_samples_are_all_of_them():
-    with pytest.warns(UserWarning, match="n_centers=121 is more than the 120 samples"):
+    with pytest.warns(UserWarning, match="n_centers=121 is more than the 120 rows"):
         model = regressor(n_centers=121, refit_centers=None, max_iter=2).fit(X, Y)
     assert model.centers_.shape == (N, D)
     assert regressor(refit_centers=500, max_iter=1).fit(X, Y).centers_.shape == (N, D)

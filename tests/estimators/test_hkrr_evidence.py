@@ -300,10 +300,14 @@ def test_repeated_rows_and_targets_without_noise():
         ({"criterion": "aic"}, ValueError, "criterion to be one of .*'loo', got 'aic'"),
         ({"criterion": 3}, TypeError, "expected criterion to be HoldOut or str, got 3"),
         ({"structure": "sparse"}, ValueError, "structure to be one of .*got 'sparse'"),
-        ({"criterion": "hold_out", "structure": "diagonal"}, ValueError, "goes with 'evidence'"),
+        (
+            {"criterion": "hold_out", "structure": "diagonal"},
+            ValueError,
+            "needs criterion='evidence'",
+        ),
         ({"structure": "full", "n_components": 2}, ValueError, "expected n_components='auto'"),
         ({"lengthscale": 2.0}, ValueError, "expected lengthscale='auto' with criterion='evidence'"),
-        ({"n_components": 9}, ValueError, "at most as many components as the 5 features, got 9"),
+        ({"n_components": 9}, ValueError, "at most 5 components, as X has 5 features, got 9"),
     ],
     ids=str,
 )

@@ -246,9 +246,9 @@ def test_inference_is_of_the_features(model):
         ({"scaling": ()}, "expected a scaling, or one for each term"),
         ({"scaling": ("standard", "ranks")}, "expected scaling to be"),
         ({"scaling": ("standard", None)}, "expected scaling to be"),
-        ({"structure": "diagonal"}, "expected one scaling: one for each term"),
-        ({"n_components": 2}, "expected one scaling: one for each term"),
-        ({"criterion": "hold_out"}, "expected one scaling: one for each term"),
+        ({"structure": "diagonal"}, "expected one scaling, got"),
+        ({"n_components": 2}, "expected one scaling, got"),
+        ({"criterion": "hold_out"}, "expected one scaling, got"),
         ({"kernel": "matern52"}, "expected kernel to be a sum"),
     ],
 )

@@ -141,7 +141,7 @@ def test_files_and_pickles_predict_alike(structure, tmp_path):
 def test_each_term_has_a_metric_only_of_sums():
     with pytest.raises(ValueError, match="expected kernel to be a sum"):
         regressor("diagonals", kernel="matern32").fit(X, Y)
-    with pytest.raises(ValueError, match="'diagonals', which goes with 'evidence' and 'loo'"):
+    with pytest.raises(ValueError, match="'diagonals', which needs criterion='evidence' or 'loo'"):
         regressor("diagonals", "hold_out").fit(X, Y)
 
 

@@ -42,7 +42,7 @@ NO_SAMPLES = {
     "a number": (3.0, ValueError, "expected an array, a frame or a list for X, got one value"),
     "0-d": (np.array(3.0), ValueError, "Expected 2D array.* list for X, got one value"),
     "text": ("abc", ValueError, "list for X, got one value"),
-    "dict": ({"a": Y}, TypeError, "list for X, got dict: pandas.DataFrame"),
+    "dict": ({"a": Y}, TypeError, "list for X, got dict: convert it with pandas.DataFrame"),
     "set": ({1, 2}, TypeError, "list for X, got set"),
     "function": (len, TypeError, "list for X, got builtin_function_or_method"),
     "generator": ((row for row in X), TypeError, "list for X, got generator"),
@@ -54,7 +54,7 @@ NO_SAMPLES = {
         TypeError,
         "array or frame, got csr_array for X",
     ),
-    "names twice": (TWICE, ValueError, "expected columns of different names in X, got a twice"),
+    "names twice": (TWICE, ValueError, "expected different column names in X, got a twice"),
 }
 NO_NUMBERS = {
     "words": np.full((40, 3), "a", dtype=object),
@@ -65,7 +65,7 @@ NO_TARGETS = {
     "a number": (3.0, ValueError, "expected an array or a list for y, got one value"),
     "an integer": (3, ValueError, "expected an array or a list for y, got one value"),
     "0-d": (np.array(3.0), ValueError, "for y, got one value"),
-    "text": ("abc", ValueError, "for y, got one value: gpukfl.fit takes the name of a column"),
+    "text": ("abc", ValueError, "for y, got one value: a column name works with gpukfl.fit"),
     "dict": ({"a": 1}, TypeError, "for y, got dict"),
     "set": ({1, 2}, TypeError, "for y, got set"),
     "generator": ((v for v in Y), TypeError, "for y, got generator"),
@@ -98,7 +98,9 @@ def test_what_is_no_matrix_is_refused(name, kind):
 @pytest.mark.parametrize("kind", NO_NUMBERS)
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_what_is_no_numbers_is_refused(name, kind):
-    with pytest.raises((TypeError, ValueError), match="expected X to be numbers, in rows of one"):
+    with pytest.raises(
+        (TypeError, ValueError), match="expected X to have numbers, in rows of the same"
+    ):
         ESTIMATORS[name].fit(NO_NUMBERS[kind], Y)
 
 
@@ -127,7 +129,7 @@ def test_what_are_no_targets_is_refused(name, kind):
 
 
 def test_words_are_no_targets_of_a_regression():
-    with pytest.raises(ValueError, match=r"expected y to be numbers.*'a'"):
+    with pytest.raises(ValueError, match=r"expected y to have numbers.*'a'"):
         BKerNNRegressor(**SMALL).fit(X, ["a", "b"] * 20)
 
 
@@ -202,7 +204,7 @@ def odd_tensor(torch, kind, x):
 @pytest.mark.parametrize(
     ("kind", "words"),
     [
-        ("sparse", r"Sparse data .* got sparse tensor \(torch.sparse_coo\) for X; X.to_dense"),
+        ("sparse", r"Sparse data .* got sparse tensor \(torch.sparse_coo\) for X; use X.to_dense"),
         ("csr", r"Sparse data .* got sparse tensor \(torch.sparse_csr\)"),
         ("meta", "list for X, got a meta tensor"),
         ("quantized", "list for X, got a quantized tensor"),

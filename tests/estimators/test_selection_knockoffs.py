@@ -79,15 +79,15 @@ def test_a_level_that_is_out_of_reach_says_the_smallest():
 
 
 def test_what_has_no_e_values_says_so(model):
-    with pytest.raises(ValueError, match="expected a fit with error_control='fdr'"):
+    with pytest.raises(ValueError, match="expected a complete fit with error_control='fdr'"):
         selector().fit(X, Y).selected_at(0.1)
     with pytest.raises(ValueError, match="expected level to be"):
         model.selected_at(1.5)
     with pytest.raises(ValueError, match=r"'fdr', None, or an instance of .* got 'fwer'"):
         selector(error_control="fwer").fit(X, Y)
-    with pytest.raises(TypeError, match=r"give error_control=Stability\(...\)"):
+    with pytest.raises(TypeError, match=r"pass error_control=Stability\(...\)"):
         gpukfl.KernelFeatureSelector(stability=Stability(4))
-    with pytest.raises(TypeError, match=r"give error_control=Knockoffs\(level\)"):
+    with pytest.raises(TypeError, match=r"pass error_control=Knockoffs\(level\)"):
         gpukfl.KernelFeatureSelector(error_control="fdr", level=0.2)
 
 
@@ -143,12 +143,14 @@ def test_a_constant_target_has_no_discoveries():
 
 def test_fewer_rows_than_columns_are_said():
     wide = RNG.standard_normal((20, 30))
-    with pytest.warns(UserWarning, match="20 rows say little of the correlations of 30 columns"):
+    with pytest.warns(
+        UserWarning, match="20 rows are few to estimate the correlations of 30 columns"
+    ):
         fdr(error_control=Knockoffs(draws=1)).fit(wide, 3.0 * wide[:, 4])
     wide[:, 7] = 2.0 * wide[:, 2]
     with (
-        pytest.warns(UserWarning, match="20 rows say little"),
-        pytest.warns(UserWarning, match=r"equal but for their units \(7 like 2\)"),
+        pytest.warns(UserWarning, match="20 rows are few to estimate"),
+        pytest.warns(UserWarning, match=r"differ only in their units \(7 like 2\)"),
     ):
         fdr(error_control=Knockoffs(draws=1)).fit(wide, 3.0 * wide[:, 4])
 
@@ -158,17 +160,17 @@ def test_fewer_rows_than_columns_are_said():
 def test_equal_and_constant_columns(twin, scale):
     odd = np.concatenate([X, 1.0 + scale * X[:, [twin]], np.ones((N, 1))], axis=1)
     y = Y + X[:, 4] + X[:, 5]
-    with pytest.warns(UserWarning, match=rf"equal but for their units \(6 like {twin}\)"):
+    with pytest.warns(UserWarning, match=rf"differ only in their units \(6 like {twin}\)"):
         model = fdr().fit(odd, y)
     assert found(model) == [k for k in (1, 3, 4, 5) if k != twin]
     np.testing.assert_array_equal(model.e_values_[[twin, 6, 7]], 0.0)
 
 
 @pytest.mark.filterwarnings("ignore:no variable was selected")
-@pytest.mark.filterwarnings("ignore:columns are equal")  # their ranks, of so few rows
+@pytest.mark.filterwarnings("ignore:columns differ only")  # their ranks, of so few rows
 @pytest.mark.parametrize("n", [3, 5])
 def test_few_rows_find_nothing(n):
-    with pytest.warns(UserWarning, match=f"{n} rows say little"):
+    with pytest.warns(UserWarning, match=f"{n} rows are few to estimate"):
         model = fdr().fit(X[:n], Y[:n])
     assert model.e_values_.shape == (P,)
 

@@ -12,7 +12,7 @@ RNG = np.random.default_rng(8)
 X = RNG.choice([-1.0, 1.0], (N, P)) * RNG.uniform(0.5, 1.5, (N, P))
 NOISE = RNG.standard_normal(N)
 PAIRS = X[:, 0] * X[:, 1] + X[:, 2] * X[:, 3] + 0.4 * NOISE
-MISSED = r"no variable was selected: .*, though all variables together explain it \(R² 0\.[89]"
+MISSED = r"no variable was selected: .*, though all variables together predict well \(R² 0\.[89]"
 
 
 def warned(model, *given, **options):
@@ -33,7 +33,7 @@ def test_pairs_are_missed_on_every_place(on):
 def test_pairs_are_missed_in_classes_and_of_several_targets():
     classifier = gpukfl.KernelFeatureSelectorClassifier(random_state=0)
     (said,) = warned(classifier, X, PAIRS > 0)
-    assert "though all variables together explain it" in said
+    assert "though all variables together predict well" in said
     with pytest.warns(UserWarning, match=MISSED):
         gpukfl.KernelFeatureSelector(random_state=0).fit(X, np.column_stack([PAIRS, -2 * PAIRS]))
 

@@ -298,7 +298,7 @@ ODD = {
 
 @pytest.mark.each
 @nothing_may_be_selected
-@pytest.mark.filterwarnings("ignore:.*false ones can be promised:UserWarning")
+@pytest.mark.filterwarnings("ignore:max_false=.*cannot be guaranteed:UserWarning")
 @pytest.mark.parametrize(
     "options",
     [{}, {"sparsity": 0.0, "n_centers": 5}, {"sparsity": "tune", "n_subsamples": 2}],

@@ -38,11 +38,11 @@ def test_it_says_what_may_be_concluded(found):
     text = found.summary()
     assert "HKRRRegressor, 120 rows" in text
     assert "The partial dependence of x0 is not constant." in text
-    assert "a constant lies within the band" in text
+    assert "A constant fits into the band" in text
     assert "one direction" in text
     assert set(found.frames()) >= {"bands", "subspace"}
     assert found.importance is None
-    assert "Of interactions nothing was tested" in text
+    assert "Not tested: interactions." in text
 
 
 def test_new_rows_are_tested_too(model):
@@ -50,7 +50,7 @@ def test_new_rows_are_tested_too(model):
     y = np.sin(2.0 * new[:, 0]) + 0.2 * RNG.standard_normal(100)
     found = model.inference(new, y, features=[0], held_out=True)
     assert set(found.frames()) == {"importance", "interactions", "bands", "subspace"}
-    assert "features beyond all others at a false discovery rate of 10%: x0" in found.summary()
+    assert "beyond all others, at a false discovery rate of 10%: x0" in found.summary()
     assert len(found.plot()) >= 4
     assert found.plot("importance").get_title() == "Conditional importances"
     assert found.plot("interactions").get_title().startswith("Friedman's H")
@@ -134,7 +134,7 @@ def test_a_model_without_directions_has_bands_alone():
 def test_a_blend_is_asked_by_its_leading_member():
     blend = AutoRegressor(members=["agop"], n_folds=2, random_state=0).fit(X, Y)
     found = blend.inference(X, Y, features=["x0"])
-    assert "leading member of the blend" in found.summary()
+    assert "first member of the blend" in found.summary()
     assert not found.bands["x0"].may_be_flat
     labels = found.bands.plot().get_legend_handles_labels()[1]
     assert "the member of the blend's own curve" in labels
@@ -156,7 +156,7 @@ def test_a_blend_of_classes_is_asked_by_their_labels(labels, table):
     shown = ordered if len(labels) > 2 else ordered[1:]
     assert [band.output for band in found.bands] == [f"class {one}" for one in shown]
     assert not all(band.may_be_flat for band in found.bands)
-    with pytest.raises(ValueError, match="labels that the model knows, got"):
+    with pytest.raises(ValueError, match="labels of the fit, got"):
         infer(model, rows, np.append(y[1:], y[0] * 2), features=["x0"])
 
 

@@ -216,7 +216,7 @@ def test_a_triple_takes_rows(classes):
         y = (y > 0).astype(int)
         model = polynomial(3, classes=True).fit(X, y)
     few = {"order": 3, "n_background": 23, "n_permutations": 19}
-    with pytest.raises(ValueError, match=r"at least 148 rows .* without 37 functions .* got 147"):
+    with pytest.raises(ValueError, match=r"at least 148 rows .* three features, got 147"):
         interactions(model, X, y, **few)
     assert interactions(model, X, **few).h[0] > 0
     assert interactions(model, X, y, **few | {"n_background": 22}).p_values[0] < 1
@@ -375,9 +375,9 @@ def test_without_targets_nothing_is_tested():
     model, X, _ = fitted(polynomial(), lambda X: X[:, 0] * X[:, 1])
     found = interactions(model, X)
     assert found.p_values is None
-    assert "nothing says which" in found.summary()
+    assert "may be due to chance" in found.summary()
     assert list(found.frame()) == ["features", "h", "share"]
-    with pytest.raises(ValueError, match="need y"):
+    with pytest.raises(ValueError, match="pass y"):
         found.selected_at(0.05)
 
 

@@ -193,7 +193,7 @@ def test_parts_that_there_is_no_time_for_are_left_out(monkeypatch):
     assert limits == [pytest.approx(8.0)]  # 4 of 9 shares
     assert found.unfinished == ("importance", "interactions")
     assert not found.is_interrupted
-    assert "had no more time, before importance, interactions" in found.in_words()
+    assert "reached max_time, before importance, interactions" in found.in_words()
 
 
 def test_a_limit_that_is_enough_asks_all():

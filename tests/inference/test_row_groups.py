@@ -153,7 +153,7 @@ def test_knockoffs_say_that_they_take_rows_as_independent():
     rows, y, groups = draw_groups(6, n_groups=30, size=3)
     control = Knockoffs(level=0.5)
     model = gpukfl.KernelFeatureSelector(error_control=control, random_state=0)
-    with pytest.warns(UserWarning, match="rows that are independent"):
+    with pytest.warns(UserWarning, match="knockoffs need independent rows"):
         model.fit(rows, y, groups=groups)
 
 
@@ -163,5 +163,5 @@ def test_groups_of_folds_are_those_of_the_fit():
     blend.fit(rows, y, groups=groups)
     found = conditional_importance(blend, groups={"a": [0]}, n_permutations=99)
     assert (found.n_folds, found.n_row_groups) == (2, 20)
-    with pytest.raises(ValueError, match="the fit knows its own"):
+    with pytest.raises(ValueError, match="groups of the fit are known"):
         conditional_importance(blend, row_groups=groups)

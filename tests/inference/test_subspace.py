@@ -172,7 +172,7 @@ def test_a_search_that_ended_at_a_direction_that_matters_says_so():
     y = X[:, 0] * X[:, 1] + X[:, 2] + 0.1 * RNG.standard_normal(150)
     model = HKRRRegressor(criterion="evidence", random_state=0).fit(X, y)
     found = subspace(model, X, y, n_folds=3, max_directions=1)
-    said = "earch ended at one direction, of which the last matters: max_directions tries more"
+    said = "earch ended at one direction, and the last one matters: raise max_directions"
     assert found.is_cut_off
     assert said in found.summary()
     assert said in found.in_words()
@@ -229,7 +229,7 @@ def test_frame_words_and_picture(found):
     assert np.isnan(frame["p_value"][0])
     assert np.isnan(frame["angle"][3])
     assert "one direction" in found.in_words()
-    assert "Directions: 1 by rows left out, the model has 1" in found.summary()
+    assert "Directions: 1 by held-out rows, 1 in the model" in found.summary()
     assert len(found.named()) == len(found.directions)
     _, ax = plt.subplots()
     assert found.plot(ax=ax) is ax
@@ -243,7 +243,7 @@ def test_bad_input_is_named():
         subspace(KernelRidgeRegressor().fit(X, Y), X, Y)
     with pytest.warns(UserWarning, match="no variable"):
         nothing = KernelFeatureSelector(sparsity=100.0, random_state=0).fit(X, Y)
-    with pytest.raises(ValueError, match="got KernelFeatureSelector, which has learned none"):
+    with pytest.raises(ValueError, match="got KernelFeatureSelector, which has none"):
         subspace(nothing, X, Y)
     other = LinearRegression().fit(X, Y)
     other.components_ = np.eye(4)  # of another library, which may mean anything by them

@@ -120,7 +120,7 @@ def test_out_of_memory_halves_the_blocks_and_warns(on, monkeypatch):
             raise MemoryError
         return start, stop
 
-    with pytest.warns(RuntimeWarning, match="out of memory: going on with blocks of"):
+    with pytest.warns(RuntimeWarning, match="out of memory: continuing with blocks of"):
         got = taken(on, 15, compute)
     assert_cover(got, 15)
     assert max(stop - start for start, stop, _ in got) <= 5

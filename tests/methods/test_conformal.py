@@ -19,14 +19,14 @@ def test_the_rank_is_that_of_exact_arithmetic(n, thousandths):
     if exact <= n:
         assert ceil(conformal_weight(coverage, float(n))) == exact
     else:
-        with pytest.raises(ValueError, match="rows that were held out"):
+        with pytest.raises(ValueError, match="held-out rows"):
             conformal_weight(coverage, float(n))
 
 
 @pytest.mark.parametrize(("coverage", "needed"), [(0.5, 1), (0.9, 9), (0.95, 19), (0.99, 99)])
 def test_too_few_rows_are_told_how_many_are_needed(coverage, needed):
     conformal_weight(coverage, float(needed))
-    with pytest.raises(ValueError, match=f"at least {needed} rows .* got {needed - 1}"):
+    with pytest.raises(ValueError, match=f"at least {needed} held-out rows .* got {needed - 1}"):
         conformal_weight(coverage, float(needed - 1))
 
 

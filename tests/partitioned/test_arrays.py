@@ -133,10 +133,10 @@ def test_what_is_here_is_not_made_partitioned(drawn):
 
 BAD = {
     "rows": (lambda P, a: P[3:5, :], TypeError, "columns of all rows"),
-    "host": (lambda P, a: to_host(P), TypeError, "lie in parts"),
+    "host": (lambda P, a: to_host(P), TypeError, "partitioned rows"),
     "truth": (lambda P, a: bool(P > 0), TypeError, "one number"),
     "as many small rows": (lambda P, a: P + a, ValueError, "got one of as many rows"),
-    "other parts": (lambda P, a: P + in_parts([a], SIZES)[0], ValueError, "same parts"),
+    "other parts": (lambda P, a: P + in_parts([a], SIZES)[0], ValueError, "same partitions"),
     "sort": (lambda P, a: array_namespace(P).sort(P, axis=0), TypeError, "not defined"),
     "argmax": (lambda P, a: array_namespace(P).argmax(P, axis=0), TypeError, "not defined"),
     "rows joined": (

@@ -98,7 +98,7 @@ def test_rows_without_a_target_are_left_out_and_counted(monkeypatch, frame, samp
     if form == "y in memory":
         given = given[0], gappy["y"].to_numpy()
     options = {"method": "rkhs_weighting", "n_parameters": 20, "ridge": 1e-2}
-    with pytest.warns(UserWarning, match="y is missing in 3 of 300 rows, which are left out"):
+    with pytest.warns(UserWarning, match="y is missing in 3 of 300 rows, which are dropped"):
         found = gpukfl.fit(*given, **options)
     assert found.n_samples == len(kept)
     if sample:
@@ -183,7 +183,10 @@ OTHER_COLUMNS = {
     "fewer": (lambda rows: rows[["a", "b"]], "it lacks c"),
     "more": (lambda rows: rows.assign(z=1.0), "it also has z"),
     "other names": (lambda rows: rows.rename(columns={"b": "B"}), "it lacks b and also has B"),
-    "one twice": (lambda rows: rows[["a", "b", "c", "a"]], "it has several columns of one name"),
+    "one twice": (
+        lambda rows: rows[["a", "b", "c", "a"]],
+        "it has several columns of the same name",
+    ),
 }
 
 
@@ -193,7 +196,9 @@ def test_partitions_of_other_columns_are_refused(monkeypatch, frame, sample, nam
     fitted_where_they_lie(monkeypatch, sample)
     change, words = OTHER_COLUMNS[name]
     lazy = in_partitions(frame[list("abc")], lambda k, rows: change(rows) if k == 2 else rows)
-    with pytest.raises(ValueError, match=f"partition 2: expected the 3 columns .* {words}: give"):
+    with pytest.raises(
+        ValueError, match=f"partition 2: expected the 3 columns .* {words}: all partitions need"
+    ):
         regressor().fit(lazy, frame["y"].to_numpy())
 
 
@@ -258,7 +263,7 @@ def test_classes_that_no_row_has_by_which_a_portfolio_is_chosen(monkeypatch, fra
     X, new = frame[["a", "b"]].to_numpy().copy(), slice(N - 8, N)
     X[new], y[new] = [0.0, 8.0], name
     members = [("ridge", classifier())]
-    with pytest.warns(UserWarning, match=rf"left out: {name}, 8 of 300 rows"):
+    with pytest.warns(UserWarning, match=rf"chose the blend: {name}, 8 of 300 rows"):
         found = gpukfl.AutoClassifier(members, random_state=0).fit(*arrays(X, y))
     assert found.classes_.tolist() == others
     (member,) = found.members_
@@ -304,7 +309,7 @@ def test_a_portfolio_stays_as_it_was_chosen_where_the_cluster_is_lost(monkeypatc
     monkeypatch.setattr(KernelRidgeRegressor, "fit_like", failing)
     members = [("ridge", regressor()), ("another", regressor(max_iter=900))]
     model = gpukfl.AutoRegressor(members, random_state=0)
-    with pytest.warns(UserWarning, match="some of the rows: the cluster has no worker"):
+    with pytest.warns(UserWarning, match="not refitted to all rows: the cluster"):
         model.fit(*arrays(frame[["a"]], frame["y"].to_numpy()))
     assert len(tried) == 1
     assert not model.whole_

@@ -449,7 +449,7 @@ def test_portfolios_are_chosen_here_and_fitted_to_all(client, data, lazy):
     assert [one._n_samples for one in one.models] == [N]
     assert fitted.score(*data) > 0.7
     assert fitted.whole_
-    with pytest.raises(ValueError, match="fitted again"):
+    with pytest.raises(ValueError, match="refitted"):
         conditional_importance(fitted)
 
 
@@ -505,7 +505,7 @@ def test_bad_input_is_said_and_changes_nothing(name, where, data, client):
 def test_a_closed_client_is_an_error(cluster, lazy):
     closed = distributed.Client(cluster, set_as_default=False)
     closed.close()
-    with pytest.raises(RuntimeError, match="expected a client that is connected"):
+    with pytest.raises(RuntimeError, match="expected a connected Dask client"):
         model(closed).fit(*lazy)
 
 

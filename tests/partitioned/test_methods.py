@@ -405,13 +405,13 @@ def test_maps_of_average_gradients(problem):
 
 def test_all_pairs_of_rows_in_parts_are_an_error(data):
     X, y = in_parts(data[:2], SIZES)
-    with pytest.raises(ValueError, match="expected solver 'auto', 'direct' or 'falkon' for rows"):
+    with pytest.raises(ValueError, match="expected solver 'auto', 'direct' or 'falkon' for part"):
         KernelRidgeRegressor(solver="cg", n_centers=10).fit(X, y)
 
 
 def test_what_takes_all_rows_in_one_place_cannot_be_retrained(data):
     X, y = in_parts(data[:2], SIZES)
-    with pytest.raises(ValueError, match="in parts, got LinearRegression"):
+    with pytest.raises(ValueError, match="for partitioned data, got LinearRegression"):
         RegFeaLRegressor(retrain=LinearRegression()).fit(X, y)
 
 

@@ -259,7 +259,7 @@ def test_parts_that_are_lost_again_and_again_are_an_error(session):
         session.loading.append(again)
 
     session.loading.append(again)
-    with pytest.raises(RuntimeError, match="12 parts of the rows were lost 10 times"):
+    with pytest.raises(RuntimeError, match="12 partitions were lost 10 times"):
         holders_of(session)
 
 

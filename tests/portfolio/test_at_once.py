@@ -265,7 +265,7 @@ def test_a_fit_that_fails_among_others_leaves_the_member_out(rows, target, threa
         return fitted(self, samples, *rest)
 
     monkeypatch.setattr(Member, "fit_clone", failing)
-    with pytest.warns(UserWarning, match="the member agop is left out: MemoryError: no room"):
+    with pytest.warns(UserWarning, match="the blend drops agop: MemoryError: no room"):
         model = regressor().fit(rows, target)
     assert "agop" not in weights(model)
     assert weights(model)
@@ -280,7 +280,7 @@ def test_a_member_is_left_by_the_folds_in_their_order(rows, target, threads, mon
         threads(count)
         model = AutoRegressor(n_folds=8, random_state=0).fit(rows, target)
         found.append(notes(model)["manhattan_laplace"])
-    assert found == ["left after 2 of 8 folds: clearly behind"] * 2
+    assert found == ["dropped after 2 of 8 folds: clearly behind"] * 2
 
 
 def test_progress_tells_which_folds_are_at_once(rows, target, threads):

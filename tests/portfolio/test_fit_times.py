@@ -46,7 +46,7 @@ def test_members_that_are_left_count(monkeypatch):
     model = classifier(members=None, effort="quick").fit(X, Y > 0)
     times = model.fit_times()
     folds = times[times["part"] == "folds"].set_index("member")["fits"]
-    left = [trial for trial in model.tuning_ if trial["note"].startswith("left after")]
+    left = [trial for trial in model.tuning_ if trial["note"].startswith("dropped after")]
     assert left
     assert all(1 <= folds[trial["member"]] <= 3 for trial in left)
 

@@ -15,13 +15,13 @@ from gpukfl.estimators._samples import Samples
 from gpukfl.portfolio import Member
 from gpukfl.tables._seen import CODES
 
-pytestmark = pytest.mark.filterwarnings("ignore:infinity is taken for missing")
+pytestmark = pytest.mark.filterwarnings("ignore:infinite values are treated as missing")
 
 NAMES = ["size", "age", "rooms"]
 NEW = X[:7].copy()
 NEW[[1, 4, 4], [0, 2, 0]] = np.nan, np.inf, -np.inf
 FILLED = np.where(np.isfinite(NEW), NEW, np.median(X, axis=0))
-WARNED = "X has gaps in size, rooms, where the rows of the fit had none"
+WARNED = "missing values in size, rooms, which had none in the fit"
 
 
 def fit(target=Y, make=lambda rows: pd.DataFrame(rows, columns=NAMES)):
@@ -41,7 +41,7 @@ def test_medians_stand_for_gaps_on_every_place(on):
     rows = on.put(X)
     model = gpukfl.AutoRegressor(**QUICK).fit(rows, on.put(Y))
     expected = model.predict(on.put(FILLED))
-    with pytest.warns(UserWarning, match="X has gaps in x0, x2, where"):
+    with pytest.warns(UserWarning, match="missing values in x0, x2, which had none"):
         found = model.predict(on.put(NEW))
     assert found.dtype == expected.dtype
     np.testing.assert_allclose(to_host(found), to_host(expected), rtol=1e-5)
@@ -73,7 +73,7 @@ def test_gaps_beside_columns_of_truth_values(dtype):
     model = gpukfl.fit(rows, Y, progress=False, **QUICK)
     given, whole = rows[:4].copy(), rows[:4].copy()
     given.loc[2, "size"], whole.loc[2, "size"] = np.nan, np.median(rows["size"])
-    with pytest.warns(UserWarning, match="X has gaps in size, where"):
+    with pytest.warns(UserWarning, match="missing values in size, which had none"):
         np.testing.assert_allclose(model.predict(given), model.predict(whole), rtol=1e-6)
 
 
@@ -100,7 +100,7 @@ def test_medians_are_those_of_rows_that_count():
     model = gpukfl.fit(X, Y, sample_weight=weights, progress=False, **QUICK)
     row = X[:1].copy()
     row[0, 1] = np.nan
-    with pytest.warns(UserWarning, match="gaps"):
+    with pytest.warns(UserWarning, match="missing values"):
         found = model.predict(row)
     row[0, 1] = np.median(X[weights > 0, 1])
     np.testing.assert_array_equal(found, model.predict(row))
@@ -122,13 +122,13 @@ def test_other_mistakes_are_told_as_before(model):
     with pytest.raises(ValueError, match="text in age"):
         model.predict(pd.DataFrame(NEW, columns=NAMES).assign(age="old"))
     told = pytest.raises(ValueError, match="feature names")
-    with told, pytest.warns(UserWarning, match="X has gaps"):
+    with told, pytest.warns(UserWarning, match="missing values in"):
         estimator.predict(pd.DataFrame(NEW, columns=["size", "age", "room"]))
 
 
 def test_methods_alone_take_no_gaps():
     model = gpukfl.fit(X, Y, method="bkernn", ridge=0.1, n_particles=4, progress=False)
-    with pytest.raises(ValueError, match="AutoRegressor and AutoClassifier take gaps"):
+    with pytest.raises(ValueError, match="AutoRegressor and AutoClassifier accept missing values"):
         model.predict(NEW)
 
 

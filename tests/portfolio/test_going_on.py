@@ -103,7 +103,7 @@ def test_a_member_that_fails_with_more_rows_stays_with_few(data, monkeypatch):
         return fitted(self, samples, *rest)
 
     monkeypatch.setattr(Member, "fit_clone", failing)
-    with pytest.warns(UserWarning, match="stays with few rows: MemoryError: no room"):
+    with pytest.warns(UserWarning, match="fitted to fewer rows: MemoryError: no room"):
         model = regressor().fit(*data)
     assert went_on(model) == []
     assert set(weights(model)) <= set(OURS)

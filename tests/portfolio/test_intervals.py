@@ -333,7 +333,7 @@ def test_wrong_residuals_are_named():
     ones, zeros = np.ones((4, 1)), np.zeros(4, dtype=int)
     with pytest.raises(ValueError, match=r"expected residuals \(n, t\), groups \(n,\)"):
         Residuals.standardize(np.ones(4), zeros)
-    with pytest.raises(ValueError, match="got 1 that are not"):
+    with pytest.raises(ValueError, match="got 1 NaN or infinite"):
         Residuals.standardize(np.array([[1.0], [np.nan]]), zeros[:2])
     with pytest.raises(ValueError, match="positive, finite spreads"):
         Residuals.standardize(ones, zeros, spreads=0 * ones)
@@ -347,14 +347,14 @@ def test_wrong_questions_are_named(data):
     fitted = Uncertainty.fit(X, y, oof, folds, rng=rng_of())
     with pytest.raises(ValueError, match=r"greater than 0 and less than 1, got 1.0"):
         fitted.interval(new, predictions, coverage=1.0)
-    with pytest.raises(ValueError, match=r"at least 99 rows .* coverage of 0.99, got 60"):
+    with pytest.raises(ValueError, match=r"at least 99 held-out rows .* coverage of 0.99, got 60"):
         fitted.interval(new, predictions, coverage=0.99)
     with pytest.raises(ValueError, match=r"at least 99 rows"):
         fitted.quantiles(new, predictions, levels=[0.5, 0.01])
     with pytest.raises(ValueError, match=r"5 fold models for 25 rows .* got \(4, 25, 1\)"):
         fitted.interval(new, predictions[:4])
     predictions[2, 7] = np.inf
-    with pytest.raises(ValueError, match="got 1 that are not"):
+    with pytest.raises(ValueError, match="got 1 NaN or infinite"):
         fitted.interval(new, predictions)
 
 

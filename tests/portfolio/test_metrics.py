@@ -159,7 +159,7 @@ def test_a_metric_survives_a_file(tmp_path):
 
 def test_a_metric_that_no_member_has_leaves_the_weights_to_the_loss():
     positive = np.exp(3.0 * Y)
-    with pytest.warns(UserWarning, match="is not finite for any member"):
+    with pytest.warns(UserWarning, match="is not finite for any model"):
         model = regressor(
             members=["linear"], metric="neg_mean_gamma_deviance", target_transform=None
         ).fit(X, positive)
@@ -174,10 +174,10 @@ def test_a_metric_that_no_member_has_leaves_the_weights_to_the_loss():
         (classifier, TWO, "rmse", "got 'rmse', which is for a regression"),
         (classifier, TWO, "neg_mean_squared_error", "which is for a regression"),
         (classifier, TWO, "acuracy", "Did you mean 'accuracy'"),
-        (classifier, THREE, "f1", "can judge this target, got 'f1': Target is multiclass"),
-        (regressor, np.c_[Y, Y], "neg_max_error", "can judge this target"),
-        (regressor, Y, "neg_max_error", "takes no weights"),
-        (regressor, Y - 5.0, "neg_mean_squared_log_error", "can judge this target"),
+        (classifier, THREE, "f1", "a metric for this target, got 'f1': Target is multiclass"),
+        (regressor, np.c_[Y, Y], "neg_max_error", "a metric for this target"),
+        (regressor, Y, "neg_max_error", "takes no sample weights"),
+        (regressor, Y - 5.0, "neg_mean_squared_log_error", "a metric for this target"),
     ],
 )
 def test_a_metric_that_cannot_judge_is_an_error_before_a_fit(monkeypatch, make, y, name, match):
@@ -189,7 +189,7 @@ def test_a_metric_that_cannot_judge_is_an_error_before_a_fit(monkeypatch, make, 
 def test_a_metric_is_a_name_of_a_blend():
     with pytest.raises(TypeError, match=r"expected metric to be 'auto'.* got None"):
         regressor(metric=None).fit(X, Y)
-    with pytest.raises(TypeError, match=r"members=\['bkernn'\] in place of method='bkernn'"):
+    with pytest.raises(TypeError, match=r"members=\['bkernn'\] instead of method='bkernn'"):
         gpukfl.fit(X, Y, method="bkernn", metric="mae")
 
 

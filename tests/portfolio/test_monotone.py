@@ -150,12 +150,12 @@ def test_the_second_of_two_classes_rises(method):
 @pytest.mark.parametrize(
     ("given", "error", "message"),
     [
-        ({"town": 1}, ValueError, "expected numeric columns in monotone, got 'town'"),
+        ({"town": 1}, ValueError, "expected only numeric columns in monotone, got 'town'"),
         ({"Age": 1}, ValueError, "Did you mean 'age'"),
         ({"age": 2}, ValueError, "-1, 0 or 1"),
         ({"age": True}, ValueError, "-1, 0 or 1"),
         ("age", TypeError, "-1, 0 or 1"),
-        ([1, 0], ValueError, "signs of 4 columns, got 2"),
+        ([1, 0], ValueError, "4 monotone signs, one for each column, got 2"),
         ({"age": 1, 0: 1}, ValueError, "'age' twice"),
     ],
 )

@@ -23,7 +23,7 @@ from gpukfl.portfolio._importances import permutation_importances
 from gpukfl.portfolio._members import clone_with_steps, member_work, n_steps, takes_any_columns
 
 pytestmark = pytest.mark.filterwarnings(
-    "ignore::sklearn.exceptions.ConvergenceWarning", "ignore:.*time is left:UserWarning"
+    "ignore::sklearn.exceptions.ConvergenceWarning", "ignore:max_time leaves:UserWarning"
 )
 BOOSTED = HistGradientBoostingRegressor(max_iter=500, learning_rate=0.02, early_stopping=True)
 LOGISTIC = make_pipeline(StandardScaler(), LogisticRegression(max_iter=300))
@@ -138,7 +138,7 @@ def test_trees_have_as_many_steps_as_there_is_time_for(monkeypatch, rng):
     y = np.where(np.abs(X[:, 0]) > 0.7, 3.0, 0.0) + 0.1 * rng.standard_normal(240)
     Dear(monkeypatch, 3e-4)  # all 100 steps of a fold take 14 s
     model = regressor(members=["linear", "trees"], max_time=20.0, n_folds=2).fit(X, y)
-    assert "steps for want of time" in notes(model)["trees"]
+    assert "steps, as time was short" in notes(model)["trees"]
     assert weights(model)["trees"] > 0.9
     assert model.status_ == "TIME_LIMIT"
     assert all(one.n_iter_ < 100 for one in model.members_[0].models if hasattr(one, "n_iter_"))

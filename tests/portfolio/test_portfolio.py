@@ -61,7 +61,7 @@ def test_a_member_is_left_by_many_rows_only(monkeypatch):
     assert notes(regressor(members=None).fit(X, Y))["memory"] == ""
     monkeypatch.setattr(_train, "_JUDGES", 2 * N // 3)
     told = notes(regressor(members=None).fit(X, Y))
-    assert told["memory"] == "left after 2 of 3 folds: clearly behind"
+    assert told["memory"] == "dropped after 2 of 3 folds: clearly behind"
 
 
 def test_of_many_judges_a_member_as_good_as_the_blend_is_left(monkeypatch):
@@ -74,7 +74,7 @@ def test_of_many_judges_a_member_as_good_as_the_blend_is_left(monkeypatch):
     monkeypatch.setattr(_train, "_MANY_JUDGES", N // 3)
     monkeypatch.setattr(_train, "_WORTH", 0.05)
     told = notes(regressor(members=None).fit(X, Y))
-    assert told["second"] == "left after 1 of 3 folds: clearly behind"
+    assert told["second"] == "dropped after 1 of 3 folds: clearly behind"
 
 
 @pytest.mark.parametrize("behind", ["left", "in the end", ""])
@@ -86,7 +86,7 @@ def test_what_is_like_a_member_that_is_clearly_behind_is_not_begun(monkeypatch, 
     monkeypatch.setattr(_candidates, "CANDIDATES", rows)
     monkeypatch.setattr(_train, "_JUDGES", 2 * N // 3 if behind == "left" else N)
     told = notes(regressor(members=None).fit(X, Y))
-    left = "left after 2 of 3 folds: clearly behind" if behind == "left" else ""
+    left = "dropped after 2 of 3 folds: clearly behind" if behind == "left" else ""
     assert told["first"] == left
     skipped = "skipped: first, which is similar, is clearly worse"
     assert told["second"] == (skipped if behind else "")
@@ -243,7 +243,7 @@ def test_models_of_folds_stay_where_the_last_fit_fails(monkeypatch, error):
 
     original = Member.fit_clone
     monkeypatch.setattr(Member, "fit_clone", fitted)
-    with pytest.warns(UserWarning, match="interrupted|blend is not fitted to all samples"):
+    with pytest.warns(UserWarning, match="interrupted|blend is not refitted to all rows"):
         model = regressor(n_folds=1).fit(X, Y)
     np.testing.assert_array_equal(model.predict(X), without.predict(X))
     assert model.status_ == ("INTERRUPTED" if error is KeyboardInterrupt else "CONVERGED")
@@ -336,7 +336,7 @@ def test_importances_that_there_is_no_time_for_are_said_to_be_missing(monkeypatc
     monkeypatch.setattr(_importances, "_MOMENT", 0.0)
     model = regressor(members=["linear"], max_time=100.0).fit(X, Y)
     model._later = replace(model._later, max_time=0.0)
-    with pytest.warns(UserWarning, match="no time is left for importances"):
+    with pytest.warns(UserWarning, match="no time for feature importances"):
         shares = model.feature_importances_
     np.testing.assert_array_equal(shares, 0.0)
 
@@ -396,7 +396,7 @@ def test_importances_that_are_interrupted_are_of_fewer_rows(monkeypatch):
     later, full = model.to_host(), model.feature_importances_error_
     monkeypatch.setattr(_importances, "_ELEMENTS", 5 * 40 * X.shape[1] ** 2)  # a fold at once
     interrupt(monkeypatch, _importances._Fold, "gains", 2)
-    with pytest.warns(UserWarning, match="of 60 of 90 rows, as they were interrupted"):
+    with pytest.warns(UserWarning, match="only 60 of 90 rows: they were interrupted"):
         shares = later.feature_importances_
     assert shares.sum() == pytest.approx(1.0)
     assert later.feature_importances_error_[0] > full[0]
@@ -456,7 +456,7 @@ def test_a_small_model_of_one_class_says_it():
 
 def test_too_few_rows_for_a_small_model_are_told():
     model = regressor(members=["linear"], n_folds=1).fit(X[:12], Y[:12])
-    with pytest.raises(ValueError, match="at least 4 rows that were held out, got 3"):
+    with pytest.raises(ValueError, match="at least 4 held-out rows, got 3"):
         model.distilled("linear")
 
 
@@ -465,7 +465,7 @@ def test_models_of_one_method_have_no_members():
     uncertain = (model.predict_interval, model.predict_quantiles, model.predict_set)
     asks = [model.leaderboard, model.distilled, *(functools.partial(ask, X) for ask in uncertain)]
     for ask in asks:
-        with pytest.raises(TypeError, match=r"for blends, .*members=\['bkernn'\]\) fits"):
+        with pytest.raises(TypeError, match=r"for blends, .*members=\['bkernn'\]"):
             ask()
     blend = gpukfl.fit(X, Y, members=["linear"], n_folds=2, progress=False)
     assert next(iter(blend.leaderboard()["member"])) in ("linear", "blend", "trees")
@@ -496,7 +496,7 @@ def test_a_blend_of_one_member_is_drawn_as_the_blend():
 
 def test_numbers_of_one_held_out_part_are_said_to_be_of_it():
     told = [regressor(n_folds=k).fit(X, Y).describe().data.target for k in (1, 3)]
-    assert ["of 18 rows that were held out" in one for one in told] == [True, False]
+    assert ["of 18 held-out rows" in one for one in told] == [True, False]
 
 
 def test_a_target_that_does_not_vary_leaves_nothing_to_explain():

@@ -29,7 +29,7 @@ def test_few_rows_are_fitted_whole(n, n_folds):
     sides = classifier(members=["laplace"], n_folds=n_folds).fit(X[:n], np.arange(n) % 2)
     np.testing.assert_allclose(sides.predict_proba(X[:n]).sum(axis=1), 1.0)
     for ask in (line.predict_interval, sides.predict_set):
-        with pytest.raises(ValueError, match="expected at least 9 rows that were held out"):
+        with pytest.raises(ValueError, match="expected at least 9 held-out rows"):
             ask(X)
 
 
@@ -40,7 +40,7 @@ def test_two_rows_are_fitted_by_default():
 
 
 def test_copies_of_one_row_are_refused():
-    with pytest.raises(ValueError, match=r"expected at least 2 different samples, .* got 1"):
+    with pytest.raises(ValueError, match=r"expected at least 2 different rows, .* got 1"):
         regressor().fit(np.ones((3, 2)), np.ones(3))
 
 

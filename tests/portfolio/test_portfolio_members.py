@@ -55,7 +55,7 @@ from gpukfl.solvers import ProximalGradient
 
 @pytest.mark.parametrize("bad", [Failing(), Infinite()])
 def test_a_member_that_fails_is_left_out_and_named(bad):
-    with pytest.warns(UserWarning, match="the member broken is left out: "):
+    with pytest.warns(UserWarning, match="the blend drops broken: "):
         model = regressor(members=["linear", ("broken", bad)]).fit(X, Y)
     assert weights(model) == {"linear": 1.0}
     assert notes(model)["broken"].startswith(("MemoryError: no room", "FloatingPointError"))
@@ -90,7 +90,7 @@ def test_where_nothing_is_left_to_explain_no_member_is_begun(monkeypatch, make, 
 
 def test_no_member_is_an_error_that_says_why():
     with (
-        pytest.warns(UserWarning, match="left out"),
+        pytest.warns(UserWarning, match="the blend drops"),
         pytest.raises(RuntimeError, match=r"got none .*broken: MemoryError: no room"),
     ):
         regressor(members=[("broken", Failing())]).fit(X, Y)
@@ -104,11 +104,11 @@ def test_no_member_is_an_error_that_says_why():
         ([], r"got \[\]"),
         ([3], "got 3"),
         ([Unsure()], "expected members to be regressors, got Unsure"),
-        (["linear", "linear"], "different names, got linear, linear"),
-        ([("a", "linear"), ("a", "laplace")], "different names, got a, a"),
-        ([("blend", Ridge())], "names of members other than blend and trees, got 'blend'"),
-        ([("trees", Ridge())], "names of members other than blend and trees, got 'trees'"),
-        ([(3, Ridge())], "names of members other than blend and trees, got 3"),
+        (["linear", "linear"], "a different name for each of members, got linear, linear"),
+        ([("a", "linear"), ("a", "laplace")], "a different name for each of members, got a, a"),
+        ([("blend", Ridge())], "a name in members other than blend and trees, got 'blend'"),
+        ([("trees", Ridge())], "a name in members other than blend and trees, got 'trees'"),
+        ([(3, Ridge())], "a name in members other than blend and trees, got 3"),
     ],
 )
 def test_members_that_are_none_are_named(members, expected):
@@ -215,7 +215,7 @@ def test_of_many_rows_some_are_fitted_where_time_is_short(monkeypatch):
     board = model.leaderboard().set_index("member")
     fitted = {one.n_rows_ for one in model.members_[0].models}
     assert max(fitted) < 60
-    assert board.loc["slow", "note"] == f"scored by fits to {max(fitted)} rows for want of time"
+    assert board.loc["slow", "note"] == f"scored by fits to {max(fitted)} rows, as time was short"
     assert model.status_ == "TIME_LIMIT"
 
 
@@ -285,7 +285,7 @@ def test_rows_that_say_how_long_all_take_are_fitted_once(rng, monkeypatch):
     with pytest.warns(ConvergenceWarning):
         model = regressor(members=None, n_folds=1, max_time=0.6).fit(rows, np.sin(rows[:, 0]))
     assert Slow.sizes == [800]  # nor is another begun that would take as long
-    assert notes(model)["slow"] == "scored by fits to 800 rows for want of time"
+    assert notes(model)["slow"] == "scored by fits to 800 rows, as time was short"
     assert notes(model)["late"] == "skipped: would exceed max_time"
 
 
@@ -339,9 +339,9 @@ def test_rare_classes_are_among_the_rows_that_say_how_long_all_take(rng):
     labels[rng.choice(len(rows), 60, replace=False)] = 1
     labels[rng.choice(len(rows), 14_000, replace=False)] = 2
     with warnings.catch_warnings():
-        warnings.filterwarnings("error", "the member .* is left out")
+        warnings.filterwarnings("error", "the blend drops")
         warnings.simplefilter("ignore", ConvergenceWarning)
-        warnings.filterwarnings("ignore", ".*time is left for importances")
+        warnings.filterwarnings("ignore", ".*max_time leaves time for importances")
         for seed in range(2):
             options = {"members": ["trees"], "n_folds": 1, "max_time": 4.0, "random_state": seed}
             assert classifier(**options).fit(rows, labels).score(rows, labels) > 0.5
@@ -364,7 +364,7 @@ def test_an_interruption_keeps_the_members_that_are_done(monkeypatch):
     assert notes(model)["laplace"] == "interrupted"
 
 
-@pytest.mark.filterwarnings("ignore:importances of features are of")
+@pytest.mark.filterwarnings("ignore:feature importances use only")
 @pytest.mark.parametrize(
     ("owner", "name"), [(_kept, "permutation_importances"), (AutoRegressor, "_keep_uncertainty")]
 )
@@ -550,7 +550,7 @@ def test_whether_a_member_takes_part_does_not_hang_on_the_values_of_weights(valu
     members = [("nested", nested), ("knn", KNeighborsClassifier())]
     how = "balanced" if balanced else None
     model = AutoClassifier(members=members, n_folds=2, random_state=0, class_weight=how)
-    with pytest.warns(UserWarning, match="the member knn is left out: .* as weights are given"):
+    with pytest.warns(UserWarning, match="the blend drops knn: .* as weights are given"):
         model.fit(X, np.median(Y) < Y, sample_weight=None if balanced else weights)
     assert [member.name for member in model.members_] == ["nested"]
 
@@ -570,12 +570,12 @@ def test_a_member_without_weights_is_left_out_in_words():
         ("p", make_pipeline(KNeighborsRegressor())),
     ]
     model = AutoRegressor(members=members, n_folds=2, random_state=0)
-    with pytest.warns(UserWarning, match="left out") as caught:
+    with pytest.warns(UserWarning, match="the blend drops") as caught:
         model.fit(X, Y, sample_weight=weights)
     said = [str(one.message) for one in caught]
     for name in ("knn", "p"):
-        expected = "whose fit takes sample_weight, as weights are given, got KNeighborsRegressor"
-        assert any(f"the member {name} is left out" in text and expected in text for text in said)
+        expected = "takes sample_weight, as weights are given, got that of KNeighborsRegressor"
+        assert any(f"the blend drops {name}" in text and expected in text for text in said)
 
 
 def test_members_have_their_weights_where_a_user_routes_metadata():

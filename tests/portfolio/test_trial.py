@@ -40,13 +40,13 @@ def fitted(monkeypatch, kind, named=False):
 def test_what_has_no_hope_is_fitted_to_few_rows_alone(monkeypatch):
     monkeypatch.setattr(_train, "_TRIED_FROM", INSIDE)
     sizes, note = sizes_of_fits(monkeypatch, Memory)
-    assert (sizes, note) == ([FEW], f"left after a fit to {FEW} rows: clearly behind")
+    assert (sizes, note) == ([FEW], f"dropped after a fit to {FEW} rows: clearly behind")
 
 
 def test_of_fewer_rows_there_is_no_trial(monkeypatch):
     monkeypatch.setattr(_train, "_TRIED_FROM", INSIDE + 1)
     sizes, note = sizes_of_fits(monkeypatch, Memory)
-    assert (sizes, note) == ([INSIDE], "left after 1 of 3 folds: clearly behind")
+    assert (sizes, note) == ([INSIDE], "dropped after 1 of 3 folds: clearly behind")
 
 
 @pytest.mark.parametrize("kind", [Nearly, Ridge, Memory], ids=["better", "alike", "behind a bit"])
@@ -69,7 +69,7 @@ def test_what_another_member_beats_on_as_few_rows_goes_no_further(monkeypatch):
     monkeypatch.setattr(_train, "_TRIED", FEW)
     told = notes(regressor(members=None).fit(X, Y))
     assert told["first"] == ""
-    assert told["second"] == f"left after a fit to {FEW} rows: clearly behind"
+    assert told["second"] == f"dropped after a fit to {FEW} rows: clearly behind"
 
 
 def test_what_a_trial_warns_of_is_not_said(monkeypatch):
@@ -81,7 +81,7 @@ def test_what_a_trial_warns_of_is_not_said(monkeypatch):
     monkeypatch.setattr(_train, "_TRIED_FROM", INSIDE)
     sizes, model = fitted(monkeypatch, Outspoken)
     assert sizes[:2] == [FEW, INSIDE]
-    assert model.warnings_ == [f"the member other: {INSIDE} rows"]
+    assert model.warnings_ == [f"the blend's member other: {INSIDE} rows"]
 
 
 def test_what_is_named_is_fitted_to_all_rows_at_once(monkeypatch):

@@ -41,7 +41,7 @@ def test_what_is_asked_for_is_fitted():
     assert not any("the same" in note for note in notes)
 
 
-@pytest.mark.filterwarnings("ignore:the member")
+@pytest.mark.filterwarnings("ignore:the blend")
 def test_only_members_that_failed_are_named():
     model = AutoRegressor(members=[KNeighborsRegressor()], n_folds=3)
     weights = np.random.default_rng(0).uniform(size=len(X))

@@ -219,7 +219,9 @@ def test_a_frame_is_taken_by_models():
     ends = model.predict_interval(frame, coverage=0.8)
     np.testing.assert_array_equal(ends, model.estimator.predict_interval(frame, coverage=0.8))
     assert model.predict_quantiles(frame, LEVELS).shape == (N, 3)
-    with pytest.raises(TypeError, match=r"other task for predict_set, got a regression: use pred"):
+    with pytest.raises(
+        TypeError, match=r"classification model for predict_set, got a regression: use pred"
+    ):
         model.predict_set(frame)
     classes = gpukfl.fit(frame, THREE, **options)
     np.testing.assert_array_equal(
@@ -321,7 +323,7 @@ def test_probabilities_are_drawn_under_their_classes():
     [
         (1.0, r"coverage to be greater than 0 and less than 1, got 1.0"),
         (0.0, r"coverage to be greater than 0"),
-        (0.999, r"at least 999 rows .* coverage of 0.999, got 90"),
+        (0.999, r"at least 999 held-out rows .* coverage of 0.999, got 90"),
     ],
 )
 def test_coverages_that_cannot_be_are_named(coverage, expected):
@@ -342,9 +344,9 @@ def test_coverage_is_a_number():
     ("levels", "expected"),
     [
         ([0.5, 1.5], "levels to be greater than 0 and less than 1, got 1.5"),
-        ([], "a sequence of one number or more"),
-        (0.5, "a sequence of one number or more, got 0.5"),
-        ([0.001], "at least 999 rows"),
+        ([], "a sequence of at least one number"),
+        (0.5, "a sequence of at least one number, got 0.5"),
+        ([0.001], "at least 999 held-out rows"),
     ],
 )
 def test_levels_that_cannot_be_are_named(levels, expected):
@@ -352,7 +354,7 @@ def test_levels_that_cannot_be_are_named(levels, expected):
         regressor(members=["linear"]).fit(X, NOISY).predict_quantiles(X, levels)
 
 
-@pytest.mark.filterwarnings("ignore:the member trees is left out")
+@pytest.mark.filterwarnings("ignore:the blend drops trees")
 def test_rows_of_other_data_are_refused():
     model = regressor(members=[("ridge", Ridge())]).fit(X, NOISY)
     with pytest.raises(ValueError, match="features"):

@@ -119,10 +119,14 @@ def test_arrays_of_every_library_are_joined_and_scored(on):
     ("change", "error", "match"),
     [
         (lambda *both: both[0], TypeError, r"expected validation to be \(X, y\)"),
-        (lambda X, y: (X[:0], y[:0]), ValueError, "expected validation with rows, got none"),
+        (
+            lambda X, y: (X[:0], y[:0]),
+            ValueError,
+            "expected validation with at least one row, got none",
+        ),
         (lambda X, y: (X[:, :2], y), ValueError, "with the columns of X"),
         (lambda X, y: (X, y[:5]), ValueError, "as many targets"),
-        (lambda X, y: (X.tolist(), y), TypeError, "expected validation of rows as ndarray"),
+        (lambda X, y: (X.tolist(), y), TypeError, "expected validation rows to be ndarray"),
         (lambda X, y: (X, y, -np.ones(len(y))), ValueError, "weights of validation of at least 0"),
         (lambda X, y: (X, np.where(y == "no", "new", y)), ValueError, "classes of the fit .* new"),
         (lambda X, y: (X[y == "no"], y[y == "no"]), ValueError, "in validation, got only 'no'"),
@@ -145,7 +149,7 @@ def test_validation_takes_the_place_of_folds_of_a_blend():
     frame = pd.DataFrame(given[0], columns=list("abc")).assign(y=given[1])
     with pytest.raises(ValueError, match="got no a and also d"):
         gpukfl.fit(frame, "y", validation=frame.rename(columns={"a": "d"}))
-    with pytest.raises(TypeError, match="or y as the name of a column"):
+    with pytest.raises(TypeError, match="or a column name as y"):
         gpukfl.fit(frame.drop(columns="y"), frame["y"], validation=frame)
     dask = pytest.importorskip("dask.dataframe")
     with pytest.raises(TypeError, match="in memory"):

@@ -210,7 +210,7 @@ def of_numbers(tmp_path_factory):
     return found, saved(found, tmp_path_factory.mktemp("numbers") / "model.gpukfl")
 
 
-@pytest.mark.filterwarnings("ignore:X has gaps in a")
+@pytest.mark.filterwarnings("ignore:missing values in a")
 def test_nullable_columns_may_have_gaps(of_numbers):
     found, light = of_numbers
     frame = pd.DataFrame(NEW[:, :2], columns=["a", "b"]).astype("Float64")
@@ -288,6 +288,6 @@ def test_changed_parts_are_refused(tmp_path):
     other = {**header, "model": {**header["model"], "task": "nothing"}}
     with pytest.raises(ValueError, match="whose model is not of a task among"):
         read_again(other, arrays)
-    later = f"which is of version {VERSION + 1}: expected version {VERSION}; upgrade"
+    later = f"which has version {VERSION + 1}: expected version {VERSION}; upgrade"
     with pytest.raises(ValueError, match=later):
         read_again({**header, "version": VERSION + 1}, arrays)

@@ -125,7 +125,7 @@ def test_numpy_computes_where_cupy_is_wrong(gpu):
 
 def test_arrays_of_a_wrong_cupy_are_refused(gpu):
     gpu("CuPy", X_is_cupy=True)
-    with pytest.warns(RuntimeWarning), pytest.raises(RuntimeError, match="take NumPy arrays"):
+    with pytest.warns(RuntimeWarning), pytest.raises(RuntimeError, match="use NumPy arrays"):
         trusted_place(PLACE, X)
 
 

@@ -123,7 +123,7 @@ def test_wrong_libraries_leave_the_fit_to_numpy(monkeypatch, cupy):
         fitted = model().fit(X, Y)
     assert fitted.place_.startswith("numpy")
     np.testing.assert_array_equal(fitted.predict(X), expected)
-    with pytest.raises(RuntimeError, match="expected CuPy to compute right on this GPU"):
+    with pytest.raises(RuntimeError, match="expected CuPy to compute correctly on this GPU"):
         model().fit(cupy.asarray(X), cupy.asarray(Y))
 
 

@@ -31,8 +31,8 @@ def quietly(values, name="a", **told):
 def test_seasons_are_words(make):
     frame = make({"season": SEASONS * 8, "x": np.arange(120) / 7})
     said = (
-        "'season' is not taken for dates, as each value names a year and the next one: "
-        "columns={'season': 'category'} says so without this warning"
+        "'season' is not read as dates, as each value names a year and the next one: "
+        "pass columns={'season': 'category'} to confirm"
     )
     with pytest.warns(UserWarning, match=said):
         table = Table.learn(frame)
@@ -64,7 +64,7 @@ def test_seasons_without_a_month_13_are_words():
     ],
 )
 def test_two_seasons_are_words_with_a_warning(seasons):
-    with pytest.warns(UserWarning, match="'a' is not taken for dates"):
+    with pytest.warns(UserWarning, match="'a' is not read as dates"):
         assert column(seasons * 30).kind == "category"
 
 
@@ -100,14 +100,16 @@ def test_ranges_scores_and_addresses_are_words(words):
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        (["1.9", "1.10", "1.1"], "'1.10' is the number 1.1 here"),
-        (["3.8", "3.9", "3.10"], "'3.10' is the number 3.1 here"),
-        (["10E2", "12E3"], "'10E2' is the number 1000 here"),
-        (["59:30", "1:02:10"], "'59:30' is taken for hours and minutes beside '1:02:10'"),
+        (["1.9", "1.10", "1.1"], "'1.10' is read as the number 1.1"),
+        (["3.8", "3.9", "3.10"], "'3.10' is read as the number 3.1"),
+        (["10E2", "12E3"], "'10E2' is read as the number 1000"),
+        (["59:30", "1:02:10"], "'59:30' is read as hours and minutes, beside '1:02:10'"),
     ],
 )
 def test_numbers_that_may_be_names_are_warned_of(values, said):
-    with pytest.warns(UserWarning, match=f"column 'a': {said}. If that is wrong, columns={{'a'"):
+    with pytest.warns(
+        UserWarning, match=f"column 'a': {said}. To keep the text, pass columns={{'a'"
+    ):
         assert column(values * 30).kind in ("numeric", "duration")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -125,7 +127,7 @@ def test_plain_numbers_are_not_warned_of(values):
 
 def test_sizes_of_three_numbers_are_words():
     sizes = [f"{a}/{b}/{c}" for a in (1, 20, 30) for b in (2, 40, 50) for c in (10, 60)]
-    with pytest.warns(UserWarning, match="'a' is not taken for dates, as 4 of 18 values"):
+    with pytest.warns(UserWarning, match="'a' is not read as dates, as 4 of 18 values"):
         assert column(sizes * 8).kind == "category"
 
 
@@ -139,7 +141,7 @@ def test_nearly_all_values_are_dates_where_a_column_is(valid, invalid, often):
     share = min(valid / max(valid + invalid, 1), 2 * valid / max(2 * valid + invalid * often, 1))
     assert (found.kind == "date") == (share >= 0.95)
     if valid and 0.0 < share < 0.95:
-        with pytest.warns(UserWarning, match="'a' is not taken for dates"):
+        with pytest.warns(UserWarning, match="'a' is not read as dates"):
             column([*dates, *dates, *others * often])
 
 
@@ -161,7 +163,7 @@ def test_words_among_numbers_dates_and_durations_are_warned_of(n, n_words, kind)
     assert found.kind == "category"
     assert len(told) == (n >= 0.95 * (n + n_words))
     if told:
-        assert f"columns={{'a': '{kind}'}} takes them for missing" in str(told[0].message)
+        assert f"pass columns={{'a': '{kind}'}} to make them missing" in str(told[0].message)
         read = quietly(values * 2, columns={"a": kind})
         assert read.missing == pytest.approx(n_words / (n + n_words))
 
@@ -243,7 +245,7 @@ def test_text_is_warned_of_where_it_is_no_number(rest, word):
         warnings.simplefilter("always")
         notes = [read_values(np.array(values, dtype=object)).note, read_values(values).note]
     assert caught == []
-    assert [("taken as text" in note) for note in notes] == [bool(word)] * 2
+    assert [("read as text" in note) for note in notes] == [bool(word)] * 2
 
 
 def test_numbers_with_units_among_numbers_are_no_text():
@@ -261,8 +263,9 @@ def test_codes_that_begin_with_a_zero_say_why_they_are_words():
 
 def test_a_column_of_odd_numbers_is_left_out_in_plain_words():
     said = (
-        "column 'a' is left out: every row has another value, and values such as '000' are not "
-        "plain numbers. columns={'a': 'numeric'} reads what numbers there are"
+        "column 'a' is dropped: every row has a different value, and some, such as '000', are not "
+        "numbers. Pass columns={'a': 'numeric'} to read the numbers and treat other values "
+        "as missing"
     )
     values = [f"{k:03d}" for k in range(60)]
     with pytest.warns(UserWarning, match=re.escape(said)):

@@ -41,7 +41,7 @@ def both(table, later, name="zip"):
 def test_numbers_are_the_levels_whose_text_is_the_same_number(make, gap):
     table = table_of(ZIPS)
     later = make({"zip": [10115, 501, 20095, 501, *gap]})
-    said = "'zip' was text in the fit and is numbers here: 501 is taken for '00501'"
+    said = "'zip' was text in the fit and is numbers here: 501 is read as '00501'"
     with pytest.warns(UserWarning, match=said) as given:
         found = table.codes(later)[:, 0]
     np.testing.assert_array_equal(found, [1, 0, 2, 0, *([np.nan] if gap else [])])
@@ -87,7 +87,7 @@ def test_truths_are_the_levels_that_are_the_same_word(write):
     table = table_of([write("True"), write("False"), write("False")] * 20)
     found, told = both(table, [True, False] * 10)
     np.testing.assert_array_equal(found, [1, 0] * 10)
-    said = "column 'zip' was text in the fit and is true or false here: False is taken for"
+    said = "column 'zip' was text in the fit and is true or false here: False is read as"
     assert told == [f"{said} {write('False')!r}"]
 
 
@@ -104,7 +104,7 @@ def test_text_that_is_ordered_is_found_by_its_number():
     found, told = both(table, [3, 1, 7])
     np.testing.assert_array_equal(found, [2, 0, np.nan])
     assert len(told) == 2
-    assert told[0].endswith("numbers here: 1 is taken for '01'")
+    assert told[0].endswith("numbers here: 1 is read as '01'")
 
 
 # ---------------------------------------------------------------------- levels that are new
@@ -177,7 +177,7 @@ PLAIN = np.arange(40) * 33.5
 )
 def test_numbers_are_read_as_a_fit_would(make, later, expected):
     table = table_of(PLAIN, "price")
-    with pytest.warns(UserWarning, match="'price' was written otherwise in the fit: ") as given:
+    with pytest.warns(UserWarning, match="'price' is written unlike in the fit: ") as given:
         found = table.codes(make({"price": later}))[:, 0]
     np.testing.assert_array_equal(found, expected)
     assert len(given) == 1
@@ -194,7 +194,7 @@ def test_numbers_are_read_as_a_fit_would(make, later, expected):
 def test_what_may_be_read_in_two_ways_is_as_it_was(later, expected, odd):
     found, told = both(table_of(PLAIN, "price"), later, "price")
     np.testing.assert_array_equal(found, expected)
-    assert [f"{odd!r} is taken for" in one for one in told] == [True] * bool(odd)
+    assert [f"{odd!r} is read as" in one for one in told] == [True] * bool(odd)
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ def test_what_may_be_read_in_two_ways_is_as_it_was(later, expected, odd):
 def test_what_is_doubtful_stays_missing_with_a_warning(later, expected):
     found, told = both(table_of(PLAIN, "price"), later, "price")
     np.testing.assert_array_equal(found, expected)
-    assert told[-1].endswith("are taken for missing")
+    assert told[-1].endswith("are treated as missing")
 
 
 @pytest.mark.parametrize("later", [["1,5 €", "2.000 €"], ["1,5", "wide"], ["5 €", "1,234"]])
@@ -247,7 +247,7 @@ def test_a_point_says_so_after_decimal_commas():
     table = table_of([f"{x:.2f}".replace(".", ",") for x in PLAIN], "price")
     found, told = both(table, ["2.000", "0.7"], "price")
     np.testing.assert_array_equal(found, [2.0, 0.7])
-    assert told[0].endswith("fit: '0.7' is taken for 0.7, '2.000' is taken for 2")
+    assert told[0].endswith("fit: '0.7' is read as 0.7, '2.000' is read as 2")
 
 
 def test_two_readings_are_told_beside_words():
@@ -269,19 +269,19 @@ def test_two_readings_are_told_beside_words():
             ["0,345", "0,5", "1,25"],
             ["0.345"],
             [0.345],
-            "otherwise in the fit: '0.345' is taken",
+            "unlike in the fit: '0.345' is read",
         ),
-        (["0,345", "0,5", "1,25"], ["0,3", "0.345"], [0.3, np.nan], "no numbers, such as '0.345'"),
-        ([0.5, 1.25, 2.75], ["1,234"], [1234.0], "in two ways, and '1,234' is taken for 1234$"),
-        ([0.5, 1.25, 2.75], ["1,5"], [1.5], "otherwise in the fit: '1,5' is taken for 1.5"),
-        ([0.5, 1.25, 2.75], ["1.5", "12 kg"], [1.5, np.nan], "no numbers, such as '12 kg', are"),
+        (["0,345", "0,5", "1,25"], ["0,3", "0.345"], [0.3, np.nan], "not numbers, such as '0.345'"),
+        ([0.5, 1.25, 2.75], ["1,234"], [1234.0], "in two ways, and '1,234' is read as 1234$"),
+        ([0.5, 1.25, 2.75], ["1,5"], [1.5], "unlike in the fit: '1,5' is read as 1.5"),
+        ([0.5, 1.25, 2.75], ["1.5", "12 kg"], [1.5, np.nan], "not numbers, such as '12 kg', are"),
         (
             [0.5, 1.25, 2.75],
             [1.5, "x"],
             [1.5, np.nan],
-            "no numbers, such as 'x', are taken",
+            "not numbers, such as 'x', are treated",
         ),
-        (["$5.5", "$6.25", "$7"], ["€5"], [np.nan], "no numbers, such as '€5', are taken"),
+        (["$5.5", "$6.25", "$7"], ["€5"], [np.nan], "not numbers, such as '€5', are treated"),
     ],
 )
 def test_what_is_not_read_as_in_the_fit_is_told(fitted, later, expected, said):

@@ -50,9 +50,9 @@ def test_months_in_six_digits_are_dates_where_the_user_says_so():
 @pytest.mark.parametrize("later", [[200301, 251203], ["200313"], [200301, 200300], [180001]])
 def test_six_digits_of_which_some_are_no_months_are_missing_with_a_warning(later):
     table = Table.learn(pd.DataFrame({"d": MONTHS}))
-    with pytest.warns(UserWarning, match="column 'd': values that are no dates, such as '"):
+    with pytest.warns(UserWarning, match="column 'd': values that are not dates, such as '"):
         assert np.isnan(table.codes(pd.DataFrame({"d": later}))[:, 0]).all()
-    with pytest.raises(ValueError, match="expected 'a' to be date, as told, got values such as"):
+    with pytest.raises(ValueError, match="expected only date values in column 'a', got"):
         column(later, columns={"a": "date"})
 
 
@@ -69,7 +69,7 @@ def test_months_before_years_are_dates(write):
 @pytest.mark.parametrize("write", [int, float, str])
 def test_integers_named_months_are_told_of(name, write):
     values = list(map(write, DIGITS)) * 2
-    said = f"column '{name}' holds integers such as 200301: columns={{'{name}': 'date'}} reads"
+    said = f"column '{name}' holds integers such as 200301: if they are months, pass columns="
     with pytest.warns(UserWarning, match=said):
         assert column(values, name).kind == "numeric"
     with collect_warnings() as told:

@@ -85,7 +85,7 @@ def test_years_that_nanoseconds_do_not_reach_stay(day, micro):
 
 
 @pytest.mark.filterwarnings("ignore:the best ridge of the last fit:UserWarning")
-@pytest.mark.filterwarnings("ignore:columns that the table did not have:UserWarning")
+@pytest.mark.filterwarnings("ignore:columns that were not in the fit:UserWarning")
 def test_a_fit_sees_what_differs_in_nanoseconds():
     k = np.random.default_rng(0).integers(0, 800, 120)
     frame = pd.DataFrame({"a": BEGIN + k.astype("timedelta64[ns]"), "x": np.arange(120) % 7 / 7})

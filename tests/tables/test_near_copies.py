@@ -12,7 +12,7 @@ from gpukfl import AutoRegressor
 from gpukfl.estimators import KernelRidgeRegressor
 from gpukfl.tables._near_copies import has_near_copies
 
-REMARK = "clusters of nearly equal rows"
+REMARK = "rows are nearly equal to other rows"
 
 
 def clusters(count, size, d, noise, seed=0):

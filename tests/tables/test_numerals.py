@@ -54,7 +54,7 @@ def test_points_between_groups_need_a_comma_to_say_so():
 
 
 def test_thousands_with_commas_stay_thousands():
-    with pytest.warns(UserWarning, match="can be read in two ways, and '1,000' is taken for 1000"):
+    with pytest.warns(UserWarning, match="can be read in two ways, and '1,000' is read as 1000"):
         table, codes = codes_of([f"{1000 + 7 * k:,}" for k in range(60)])
     assert table.columns[0].decimal == "."
     np.testing.assert_array_equal(codes, 1000 + 7 * np.arange(60))
@@ -83,5 +83,5 @@ def test_hours_may_be_many():
 
 def test_numbers_that_are_not_read_are_told():
     frame = pd.DataFrame({"dose": [f"<{x}" for x in NUMBERS], "b": NUMBERS})
-    with pytest.warns(UserWarning, match="'dose' is left out: .* such as '<.*not plain numbers"):
+    with pytest.warns(UserWarning, match="'dose' is dropped: .* such as '<.*not numbers"):
         assert Table.learn(frame).columns[0].kind == "identifier"

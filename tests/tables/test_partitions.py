@@ -175,7 +175,7 @@ def test_what_only_a_late_partition_has_is_there(name, mixed):
 
 
 def test_columns_are_empty_that_have_no_value_in_any_partition(mixed):
-    with pytest.warns(UserWarning, match="columns without any value are left out: none"):
+    with pytest.warns(UserWarning, match="columns without any value are dropped: none"):
         told_by_all(mixed)
     mixed.loc[mixed.index[LATE], "none"] = 1.0
     with warnings.catch_warnings():

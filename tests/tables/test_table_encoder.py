@@ -90,7 +90,7 @@ def test_names_with_newlines_are_one_line():
 
 
 def test_a_table_that_says_nothing_is_refused():
-    with pytest.raises(ValueError, match="got none: a is left out: the same in every row"):
+    with pytest.raises(ValueError, match="got none: a is dropped: the same in every row"):
         TableEncoder().fit(pd.DataFrame({"a": [1] * 10}))
 
 

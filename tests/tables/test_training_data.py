@@ -75,7 +75,9 @@ def test_a_frame_of_targets_alone_is_explained():
     frame = pd.DataFrame(COLUMNS)
     for names in ("price", ["price", "size"]):
         only = frame[[names] if isinstance(names, str) else names]
-        with pytest.raises(ValueError, match=r"expected columns beside the target price.*got none"):
+        with pytest.raises(
+            ValueError, match=r"expected at least one feature beside the target price.*got none"
+        ):
             gpukfl.fit(only, names)
 
 

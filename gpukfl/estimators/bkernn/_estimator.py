@@ -76,8 +76,8 @@ def describe(e: Any, names: Names, /) -> Description:
             "residual of the last solve": f"{e.solve_residual_:.1e}",
         },
         note=(
-            "A direction's loadings say how much each feature weighs in it. Its function is what "
-            "the particles of which it is the leading direction add to the prediction along it."
+            "A direction's loadings are the weights of the features in it. Its function is what "
+            "its particles add to the prediction along it."
         ),
         panels=(
             Importances(features, importances, "row norms of W"),
@@ -162,12 +162,12 @@ class BKerNNBase(LinearFeatures, SteppedLearner):
     _describe = describe
     _values = (ProximalGradient, Knots, BKerNNSetting, *PENALTIES.values())
     _renamed: ClassVar[dict[str, str]] = {
-        "concavity": "give penalty=ConcaveFeature(concavity)",
-        "max_iter": "give optimizer=ProximalGradient(max_iter=...)",
-        "tol": "give optimizer=ProximalGradient(tol=...)",
-        "step_size": "give optimizer=ProximalGradient(step_size=...)",
-        "knot_tolerance": "give knots=Knots(tolerance=...)",
-        "validation_fraction": "give early_stopping=0.1, a share of the samples",
+        "concavity": "pass penalty=ConcaveFeature(concavity)",
+        "max_iter": "pass optimizer=ProximalGradient(max_iter=...)",
+        "tol": "pass optimizer=ProximalGradient(tol=...)",
+        "step_size": "pass optimizer=ProximalGradient(step_size=...)",
+        "knot_tolerance": "pass knots=Knots(tolerance=...)",
+        "validation_fraction": "pass early_stopping=0.1, a share of the samples",
     }
 
     def __init__(
@@ -299,41 +299,42 @@ _PARAMETERS = (
     Parameters
     ----------
     n_particles : int or "auto", default="auto"
-        Number of particles m, at least 1; "auto" is twice the features, between 50 and 200.
+        Number of particles m, at least 1; "auto" is twice the number of features, between 50 and
+        200.
     penalty : str or Penalty, default="concave_feature"
         "basic" (few particles), "variable" and "concave_variable" (few variables), "feature" and
         "concave_feature" (few directions), or a value such as ``ConcaveFeature(concavity=2.0)``
-        of `gpukfl.penalties`. "tune" is the one with the best hold-out score. Of one feature, or of
-        samples on a line, concave ones do not bound what is learned: there "variable" and "feature"
-        take their place.
+        of `gpukfl.penalties`. "tune" chooses by the hold-out score. For one feature, or rows on a
+        line, concave penalties do not bound the solution: they are replaced by "variable" and
+        "feature".
     ridge : float, "auto" or "tune", default="auto"
-        λ, positive, in units of the kernel (those of X); "auto" is the paper's
-        max‖x‖/n for real data, with n the effective number of samples, (Σw)²/Σw². "tune" goes
-        from there, by powers of 3, to where the hold-out score rises.
+        Regularisation λ, positive, in units of the kernel (those of X). "auto" is the paper's
+        max‖x‖/n for real data, with n the effective number of rows, (Σw)²/Σw². "tune" starts
+        there, and searches powers of 3 by the hold-out score.
     penalty_strength : float, default=1.0
-        Weight of the penalty relative to `ridge`; 1 is the paper. Targets are scaled to unit
-        variance first, so that it has a meaning; predictions are in the units of y.
+        Weight of the penalty relative to `ridge`; 1 in the paper. Targets are scaled to unit
+        variance first. Predictions are in the units of y.
     optimizer : ProximalGradient, optional
         Steps, tolerance and step size; by default ``ProximalGradient("auto", max_iter=200,
-        tol=3e-4)``. A number as step size begins the paper's line search, Algorithm 1.
+        tol=3e-4)``. A number as step size starts the paper's line search, Algorithm 1.
     early_stopping : bool or float, default=False
-        Hold out a share of the samples (True: a tenth), stop when their R² has not risen for 5
-        steps, keep the best. Of a memory map the last rows are held out, else random ones.
+        Share of the rows that is held out (True: a tenth). The fit stops if their R² has not risen
+        for 5 steps, and keeps the best step. The rows are random, or the last ones of a memory map.
     knots : int, "auto", None or Knots, default="auto"
         None computes exactly. An integer q bins projections on q knots a particle, which needs
-        no sort and takes rows from a memory map by blocks. "auto" is exact while memory holds
-        it and up to 200 million projections, else 4096. ``Knots(number, tolerance)`` also says
-        how exactly shape functions are stored.
+        no sort and reads a memory map by blocks. "auto" is exact up to 200 million projections, if
+        memory allows, else 4096. ``Knots(number, tolerance)`` also sets how exactly shape functions
+        are stored.
     warm_start : bool, default=False
-        Start from the last fit's particles, if they have the same shape and are not zero.
+        Start from the particles of the last fit, if they have the same shape and are not zero.
     max_time : float or None, default=None
-        Seconds for everything; the best iterate is kept.
+        Time limit in seconds for the whole fit; the best iterate is kept.
     random_state : int, RandomState or None, default=None
-        Draws the first particles, on the host, so that every backend starts alike.
+        Seed of the first particles, which are drawn on the host for every backend.
     backend : {"auto", "numpy", "cupy", "torch"} or Backend, default="auto"
-        Where to compute. "auto" follows X, and moves large NumPy data to a usable GPU. A `Backend`
-        also says in which precision. Sums over samples are kept in float64, but for matrix
-        products, which sum blocks of 65 536 samples in the data's precision.
+        Array library to compute with; "auto" uses that of X, and moves large NumPy data to a usable
+        GPU. A `Backend` also sets the precision. Sums over rows are float64, except that matrix
+        products sum blocks of 65 536 rows in the data's precision.
 """
     + SCALING
     + """        Particles, directions and importances are those of scaled features.

@@ -267,8 +267,8 @@ def _hold_out(samples: Samples, share: float, run: Run) -> tuple[Samples, Sample
     n_out = max(1, round(share * n))
     if n - n_out < 2:
         msg = (
-            f"expected early stopping to leave at least 2 samples to fit, got {n} samples, of "
-            f"which {share:g} are held out"
+            f"expected at least 2 rows to fit after early_stopping={share:g} holds out some, "
+            f"got {n} rows"
         )
         raise ValueError(msg)
     if lies_in_parts(samples.X):
@@ -543,6 +543,6 @@ def _warn_at_edge(power: int) -> None:
     if abs(power) == _REACH:
         msg = (
             f"the best ridge is at the edge of those tried, {FACTOR**power:.3g} times the "
-            "paper's: give a ridge of your own to go further"
+            "paper's: pass a number as ridge to go further"
         )
         warn(msg)

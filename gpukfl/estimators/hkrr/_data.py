@@ -169,7 +169,7 @@ class HyperKernelProblem(Data):
         d = samples.X.shape[1]
         if (settings.n_components or 0) > d:
             got = settings.n_components
-            msg = f"expected at most as many components as the {d} features, got {got}"
+            msg = f"expected at most {d} components, as X has {d} features, got {got}"
             raise ValueError(msg)
         super().__init__(settings, samples, place, run, raw_targets=settings.is_logistic)
         self.kernel = settings.kernel

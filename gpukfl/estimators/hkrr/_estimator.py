@@ -140,7 +140,7 @@ def describe(e: Any, names: Names, /) -> Description:
             **_posterior_facts(e),
         },
         note=(
-            "A direction's loadings say how much each feature weighs in it. A profile is the "
+            "A direction's loadings are the weights of the features in it. A profile is the "
             "prediction along one learned direction, through the middle of the centres."
         ),
         panels=(
@@ -241,13 +241,13 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         *(HyperKernelSetting, GradientSetting, KnownMetric, TunedRefit),
     )
     _renamed: ClassVar[dict[str, str]] = {
-        "learn_lengthscale": "give lengthscale='auto' to learn it, or a number to keep",
-        "center_selection": "give n_centers=Centers(selection=...)",
-        "refit_centers": "give n_centers=Centers(refit=...)",
-        "max_iter": "give optimizer=LBFGS(max_iter=...)",
-        "tol": "give optimizer=LBFGS(tol=...)",
-        "n_starts": "give criterion=HoldOut(n_starts=...)",
-        "warm_start": "give criterion=HoldOut(warm_start=True)",
+        "learn_lengthscale": "pass lengthscale='auto' to learn it, or a number to keep",
+        "center_selection": "pass n_centers=Centers(selection=...)",
+        "refit_centers": "pass n_centers=Centers(refit=...)",
+        "max_iter": "pass optimizer=LBFGS(max_iter=...)",
+        "tol": "pass optimizer=LBFGS(tol=...)",
+        "n_starts": "pass criterion=HoldOut(n_starts=...)",
+        "warm_start": "pass criterion=HoldOut(warm_start=True)",
     }
 
     def __init__(
@@ -309,8 +309,7 @@ class HKRRBase(LinearFeatures, SteppedLearner):
             return settings
         if not isinstance(settings, HKRR) or self.structure != "auto":
             msg = (
-                "expected criterion='hold_out' and structure='auto' with optimizer='agop', whose "
-                "structure is AverageGradientOuterProduct's, got "
+                "expected criterion='hold_out' and structure='auto' with optimizer='agop', got "
                 f"criterion={self.criterion!r}, structure={self.structure!r}"
             )
             raise ValueError(msg)
@@ -356,14 +355,14 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         if held_out is not None and chosen in ("diagonal", "diagonals"):
             msg = (
                 "expected structure to be 'full' or 'low_rank' with criterion='hold_out', got "
-                f"{chosen!r}, which goes with 'evidence' and 'loo'"
+                f"{chosen!r}, which needs criterion='evidence' or 'loo'"
             )
             raise ValueError(msg)
         self._check_terms(chosen)
         if given and chosen != "low_rank":
             msg = (
-                f"expected n_components='auto' with structure={chosen!r}, which has as many as "
-                f"features, got {self.n_components!r}"
+                f"expected n_components='auto' with structure={chosen!r}, which has one for each "
+                f"feature, got {self.n_components!r}"
             )
             raise ValueError(msg)
         if held_out is None and not isinstance(self.lengthscale, str):
@@ -379,15 +378,15 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         count = len(sum_terms(make_kernel(self._mother_kernel)))
         if self._scalings and structure != "diagonals":
             msg = (
-                "expected one scaling: one for each term of a sum of kernels goes with "
-                "structure='diagonals' and criterion='evidence', 'loo' or 'logistic', got "
-                f"scaling={self.scaling!r}"
+                f"expected one scaling, got scaling={self.scaling!r}: several, one for each term "
+                "of a sum of kernels, need structure='diagonals' and criterion='evidence', 'loo' "
+                "or 'logistic'"
             )
             raise ValueError(msg)
         if structure == "diagonals" and count == 1:
             msg = (
-                "expected kernel to be a sum, as Matern52() + 0.2 * Matern32(0.3), with "
-                f"structure='diagonals', which learns one for each term, got {self.kernel!r}"
+                "expected kernel to be a sum, such as Matern52() + 0.2 * Matern32(0.3), with "
+                f"structure='diagonals', got {self.kernel!r}"
             )
             raise ValueError(msg)
         if self._scalings and len(self._scalings) != count:
@@ -537,22 +536,24 @@ class HKRRBase(LinearFeatures, SteppedLearner):
     def _warn(self, problem: HyperKernelProblem, fitted: HKRRFitted) -> None:
         model, asked = fitted.model, self._centers.fit
         if not isinstance(asked, str) and asked > problem.n:
-            warn(f"n_centers={asked} is more than the {problem.n} samples: all of them are centres")
+            warn(
+                f"n_centers={asked} is more than the {problem.n} rows: all rows are used as centres"
+            )
         if model.jitter.raised:  # of what predicts: steps on the way only lead to a map
             kernel = problem.kernel.stretched(model.lengthscale)
             lowest = _smallest_eigenvalue(kernel, model.Z, model.B)  # where the fit was
             fewer = "n_centers" if self._centers.refit is None else "refit_centers"
             msg = (
                 "the kernel matrix of the centres is singular in this precision (smallest "
-                f"eigenvalue {lowest:.1e}): {model.jitter.size:.1e} of its mean diagonal was added "
-                f"to its diagonal in the last fit; a smaller number of {fewer} needs less"
+                f"eigenvalue {lowest:.1e}). The last fit added {model.jitter.size:.1e} of its mean "
+                f"diagonal to the diagonal: to avoid this, use a smaller {fewer}"
             )
             warn(msg, ConvergenceWarning)
         belief, metric = fitted.belief, fitted.metric
         if belief is not None and metric is not None and belief.ratio > metric.ratio:
             msg = (
                 f"noise of {metric.ratio:.1e} of the function's variance is below the rounding of "
-                f"sums over the samples: {belief.ratio:.1e} is taken"
+                f"sums over the rows: {belief.ratio:.1e} is used instead"
             )
             warn(msg, ConvergenceWarning)
         tuned = model.tuned
@@ -600,9 +601,9 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         """
         if self.factor_ is None:
             msg = (
-                "expected criterion='evidence' or 'loo' for standard deviations, and a model that "
-                "was saved with its record, and is neither compressed nor a member of a blend, got "
-                f"criterion={self.criterion!r} and no factor_"
+                "expected a fit with criterion='evidence' or 'loo' for standard deviations, got "
+                f"criterion={self.criterion!r}, and no factor_. Compressed models, models of a "
+                "blend and those saved with record=False have no standard deviations"
             )
             raise ValueError(msg)
         X = validate_samples(self, X, reset=False, method="predict")
@@ -641,70 +642,69 @@ _PARAMETERS = (
     Parameters
     ----------
     n_components : int or "auto", default="auto"
-        Rows k of the linear map B, at most the features. "auto" is chosen together with the
-        ridge by hold-out: too few cost much, some more than needed cost little.
+        Number k of rows of the linear map B, at most the number of features. "auto" is chosen with
+        the ridge on held-out rows. Too few cost much accuracy, some more than needed little.
     kernel : str or Kernel, default="auto"
         The mother kernel; "auto" is "gaussian", and with "agop" ``PowerExponential(order=1.5)``.
         Others are "brownian", "gaussian_mixture", "inverse_manhattan", "inverse_multiquadric",
         "laplace", "linear", "manhattan_laplace", "manhattan_mixture", "matern32", "matern52",
         "polynomial", "power_exponential", "rational_quadratic", or a value, such as
-        ``Gaussian() + 0.1 * Linear()``. By "evidence" and "loo" the factors and lengthscales of the
-        terms of a sum are where the search begins: see `structure`.
+        ``Gaussian() + 0.1 * Linear()``. With "evidence" and "loo", the factors and lengthscales of
+        the terms of a sum are where the search begins: see `structure`.
     ridge : float or "auto", default="auto"
-        λ while the map is learned, positive, in units of the kernel. "auto" is chosen by hold-out
-        on a geometric grid. The last fit tunes it anew, on the same held-out samples.
+        Regularisation λ while the map is learned, positive, in units of the kernel. "auto" is
+        chosen on held-out rows from a geometric grid. The final fit tunes it again on these rows.
     lengthscale : float or "auto", default="auto"
-        Of the kernel of Bx. "auto" starts at the median distance of the mapped samples and is
-        learned with the map; the bound on B's norm then only fixes its unit. A number is kept as it
-        is. "varpro" and "agd" hold it while the map is learned, as the paper does.
+        Lengthscale of the kernel of Bx. "auto" starts at the median distance of the mapped rows and
+        is learned with the map; the bound on B's norm then only fixes its unit. A number is fixed.
+        "varpro" and "agd" fix it while the map is learned, as the paper does.
     n_centers : int, "auto" or Centers, default="auto"
-        Nyström centres while the map is learned; "auto" is 500, and none by evidence.
-        ``Centers(fit, refit, selection)`` of `gpukfl.estimators.hkrr` also says how many the last
-        fit has, by default all of at most 20,000 samples, or 200,000 on a GPU, where memory and
-        time allow, else 2000, and how they are drawn.
+        Number of Nyström centres while the map is learned; "auto" is 500, and none by evidence.
+        ``Centers(fit, refit, selection)`` of `gpukfl.estimators.hkrr` also sets the centres of the
+        final fit, and how they are drawn. By default, the final fit uses all of at most 20,000
+        rows, or 200,000 on a GPU, if memory and time allow, else 2000.
     criterion : {"hold_out", "evidence", "loo", "logistic"} or HoldOut, default="hold_out"
-        What the map, its lengthscale and the ridge are chosen by. "hold_out": the paper's, the
-        training error with held-out rows to choose components, ridge and steps;
-        ``HoldOut(n_starts, warm_start)`` of `gpukfl.estimators.hkrr` also says where to start.
-        "evidence": the marginal likelihood of a Gaussian process, of all pairs of at most 2500
-        rows, or, where `n_centers` is a number, of more Titsias' bound of it by so many centres;
-        nothing is held out, and there are variances. "loo": the leave-one-out error, in closed
-        form, of at most 2500 rows. Of classifiers "logistic": functions are log odds, and what is
-        maximised is the evidence of the classes by Laplace's approximation, of at most 1000 rows.
-        The last three go by L-BFGS whatever `optimizer` is.
+        Criterion for the map, its lengthscale and the ridge. "hold_out" is the paper's: the
+        training error, with held-out rows to choose components, ridge and steps.
+        ``HoldOut(n_starts, warm_start)`` of `gpukfl.estimators.hkrr` also sets the starts.
+        "evidence" is the marginal likelihood of a Gaussian process, of at most 2500 rows. If
+        `n_centers` is a number, it is Titsias' bound of it with so many centres, of more rows. It
+        holds nothing out, and has standard deviations. "loo" is the leave-one-out error in closed
+        form, of at most 2500 rows. "logistic", for classifiers, is the evidence of the classes by
+        Laplace's approximation, of at most 1000 rows; its functions are log odds. The last three
+        use L-BFGS, whatever `optimizer` is.
     structure : {"auto", "full", "low_rank", "diagonal", "diagonals"}, default="auto"
-        Of the map: any (d, d), of `n_components` rows, or a lengthscale for each feature, which
-        goes with "evidence", "loo" and "logistic". "auto" is "low_rank" with "hold_out" or a given
-        number of components, else "diagonal". Of a sum of kernels, such as ``Matern52() + 0.2 *
-        Matern32(0.3)``, "evidence" and "loo" learn what share of the variance each term has, and
-        its lengthscale in units of the first one's; with "diagonals" each term has a lengthscale
-        for each feature. Lengthscales, shares and noise have a weak prior, normal densities of
-        their logarithms around the typical distance of rows, the kernel as it is given, and 5 %
-        noise: of few rows they stay near these.
+        Structure of the map: any (d, d), one with `n_components` rows, or a lengthscale for each
+        feature. The last needs "evidence", "loo" or "logistic". "auto" is "low_rank" with
+        "hold_out" or a number of components, else "diagonal". For a sum of kernels, such as
+        ``Matern52() + 0.2 * Matern32(0.3)``, "evidence" and "loo" learn each term's share of the
+        variance, and its lengthscale relative to the first term. With "diagonals", each term has a
+        lengthscale for each feature. Lengthscales, shares and noise have a weak prior: normal
+        densities of their logarithms, centred at the typical distance of rows, the given kernel and
+        5 % noise. With few rows, they stay near these.
     optimizer : {"lbfgs", "varpro", "agd", "agop"}, or a solver, optional
-        L-BFGS on the reduced objective (7), the default; variable projection (Algorithm 3);
-        alternating gradient descent (Algorithm 4). "agop" descends nothing: the map is the root of
-        the average gradient outer product of a fit, three times, and the best for samples that are
-        left out is kept. A value such as ``LBFGS(max_iter=100,
-        tol=1e-4)``, the default, also says when it ends: when the objective falls by a smaller
-        share, or after so many steps. Where the number of components or the ridge is chosen,
-        held-out samples say how many steps are best. `LBFGS`, `VariableProjection` and
-        `AlternatingGradient` are in `gpukfl.solvers`, `AverageGradientOuterProduct`, which also
-        says whether the map may turn the features, in `gpukfl.methods`. "agop" begins at the
-        identity.
+        L-BFGS on the reduced objective (7), the default; variable projection (Algorithm 3); or
+        alternating gradient descent (Algorithm 4). "agop" does not descend. It starts at the
+        identity, and sets the map to the root of the average gradient outer product of a fit, three
+        times; the map that is best on held-out rows is kept. A value such as
+        ``LBFGS(max_iter=100, tol=1e-4)``, the default, also sets the largest number of steps, and
+        the relative gain at which it stops. If the number of components or the ridge is chosen,
+        held-out rows choose the number of steps. `LBFGS`, `VariableProjection` and
+        `AlternatingGradient` are in `gpukfl.solvers`. `AverageGradientOuterProduct` in
+        `gpukfl.methods` also sets whether the map may rotate the features.
     max_time : float or None, default=None
-        Seconds for tuning and optimisation; the best iterate is kept.
+        Time limit in seconds for tuning and optimisation; the best iterate is kept.
     random_state : int, RandomState or None, default=None
-        Draws maps, centres and splits, on the host.
+        Seed of the maps, centres and splits, which are drawn on the host.
     backend : {"auto", "numpy", "cupy", "torch"} or Backend, default="auto"
-        Where to compute. "auto" follows X, and moves large NumPy data to a usable GPU. A `Backend`
-        also says in which precision kernel values are computed while the map is learned. Sums over
-        samples, systems of the centres, and the last fit are float64.
+        Array library to compute with; "auto" uses that of X, and moves large NumPy data to a usable
+        GPU. A `Backend` also sets the precision of kernel values while the map is learned. Sums
+        over rows, linear systems of the centres, and the final fit are float64.
 """
     + SCALING
-    + """        By "evidence", "loo" and "logistic" also a tuple of names, one for each term of a
-        sum of kernels, such as ``("standard", "quantile")``: each term sees all features by its
-        scaling, with a lengthscale for each, ``structure="diagonals"``.
+    + """        With "evidence", "loo" and "logistic", it may be a tuple of names, one for each
+        term of a sum of kernels, such as ``("standard", "quantile")``. Each term then has its
+        scaling of all features, with a lengthscale for each, as in ``structure="diagonals"``.
     verbose : int, default=0
         1 prints a line per iteration.
 """

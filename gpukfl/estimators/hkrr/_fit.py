@@ -568,7 +568,8 @@ class EvidenceHKRR(HKRRMethod):
         if self.is_logistic and not together:
             n, problem = problem.n, problem.part(LEARN_ROWS)
             warn(
-                f"log odds of classes are fitted to {problem.n} of the {n} rows, which are in parts"
+                f"log odds of classes are fitted to a sample: {problem.n} of the {n} partitioned "
+                "rows"
             )
         metric = self.metric(problem, run, known)
         count = problem.n_refit_centers()

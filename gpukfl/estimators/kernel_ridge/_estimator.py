@@ -211,7 +211,8 @@ class KernelRidgeBase(BoundedPredictions, Learner):
         n = problem.rows.shape[0]
         if not isinstance(self.n_centers, str) and self.n_centers > n:
             warn(
-                f"n_centers={self.n_centers} is more than the {n} samples: all of them are centres"
+                f"n_centers={self.n_centers} is more than the {n} rows: all rows are used as "
+                "centres"
             )
         warn_bad_solution(fit, problem)
         if fit.path is not None and not fit.path.brackets:
@@ -230,12 +231,12 @@ def warn_bad_solution(fit: KernelRidgeFit, data: Data, /) -> None:
         msg = f"relative residual {fit.residual:.1e}: {fit.status.value}"
         warn(msg, ConvergenceWarning)
     if fit.solver == "falkon" and fit.ridge < epsilon(data.reference):
-        what = "kernel values in this precision do not resolve it"
+        what = "kernel values are too inexact in this precision"
     elif (moved := epsilon(fit.alpha) * _largest_ratio(fit.alpha, data.Y)) > _ROUNDING:
-        what = f"rounded coefficients move predictions by some {moved:.0%} of y's deviation"
+        what = f"rounding changes predictions by about {moved:.0%} of the deviation of y"
     else:
         return
-    msg = f"at a ridge of {fit.ridge:.1e} {what}: give a larger one, or float64 data"
+    msg = f"at a ridge of {fit.ridge:.1e}, {what}: pass a larger ridge, or float64 data"
     warn(msg, UserWarning)
 
 
@@ -249,7 +250,7 @@ def _warn_at_edge(ridge: float, tried: list[float]) -> None:
     if min(tried) < ridge < max(tried):
         return
     msg = f"the best ridge, {ridge:.1e}, is at the edge of those tried: " + (
-        "the lengthscale may be too long" if ridge <= min(tried) else "give one of your own"
+        "the lengthscale may be too long" if ridge <= min(tried) else "pass a number as ridge"
     )
     warn(msg)
 

@@ -98,7 +98,7 @@ def describe(e: Any, names: Names, /) -> Description:
             "largest degree": int(e.multi_indices_.sum(axis=1).max(initial=0)),
         },
         note=(
-            "A direction's loadings say how much each feature weighs in it. A profile is the "
+            "A direction's loadings are the weights of the features in it. A profile is the "
             "prediction along one learned direction, through the middle of the data."
         ),
         panels=(
@@ -169,8 +169,8 @@ class RegressorOfDirections(Function):
     def alone(self) -> Self:
         """Raise TypeError: it is no function of arrays."""
         msg = (
-            "expected predictions by the method itself, got those of "
-            f"{type(self.regressor).__name__}: fit with retrain='kernel_ridge', or None"
+            "expected predictions of gpukfl, got those of "
+            f"{type(self.regressor).__name__}: fit with retrain='kernel_ridge' or retrain=None"
         )
         raise TypeError(msg)
 
@@ -201,11 +201,11 @@ class RegFeaLBase(DirectionProfiles, BoundedPredictions, SteppedLearner):
     multi_indices_: Array = held("tuples", of="_features")
     _rotation: Array = held("R", of="_features")
     _renamed: ClassVar[dict[str, str]] = {
-        "degree_decay": "give degrees, a number or 'auto'",
-        "max_degree": "give degrees=DegreeLaw(largest=...)",
-        "n_iter": "give optimizer=Reweighting(n_iter=...)",
-        "sparsity_exponent": "give optimizer=Reweighting(exponent=...)",
-        "over_c": "give optimizer=Reweighting(over_c=...)",
+        "degree_decay": "pass degrees, a number or 'auto'",
+        "max_degree": "pass degrees=DegreeLaw(largest=...)",
+        "n_iter": "pass optimizer=Reweighting(n_iter=...)",
+        "sparsity_exponent": "pass optimizer=Reweighting(exponent=...)",
+        "over_c": "pass optimizer=Reweighting(over_c=...)",
     }
 
     def __init__(
@@ -428,37 +428,37 @@ _PARAMETERS = (
     Parameters
     ----------
     n_random_features : int, default=2000
-        Tuples of Hermite degrees that each iteration draws, m.
+        Number m of tuples of Hermite degrees that each iteration draws.
     selection : {"features", "variables"}, default="features"
-        Learn directions, with a rotation, or select variables.
+        Whether to learn directions, with a rotation, or to select variables.
     degrees : float, "auto" or DegreeLaw, default="auto"
-        c_k of the degrees k. A number is ρ of c_k = ρ^k, at least 0 and below 1: the smaller, the
-        lower the degrees; 0 leaves degree 1. ``DegreeLaw(largest=M)`` of `gpukfl.methods`, M up to
-        40, is c_k = 1 up to this degree; all tuples are taken if they are no more than
-        `n_random_features`. "auto" is a ρ, chosen together with the strength on held-out rows;
-        where there are many variables for the number of random features, M = 2 is tried as well.
+        Weights c_k of the degrees k. A number is ρ in c_k = ρ^k, at least 0 and below 1. Smaller
+        values give lower degrees; 0 leaves degree 1. ``DegreeLaw(largest=M)`` of `gpukfl.methods`,
+        with M up to 40, is c_k = 1 up to degree M. All tuples are used if there are at most
+        `n_random_features`. "auto" chooses ρ together with the strength on held-out rows. If there
+        are many variables for the number of random features, M = 2 is tried as well.
     strength : float or "auto", default="auto"
-        μ, positive, in units of d^(-(2-r)/r).
+        Strength μ of the penalty, positive, in units of d^(-(2-r)/r).
     ridge : float or "auto", default="auto"
-        λ, positive, in the same units: for numerical stability. "auto" is 1e-8.
+        Regularisation λ, positive, in the same units, for numerical stability. "auto" is 1e-8.
     optimizer : Reweighting, optional
-        How often directions are learned anew, and how few: ``Reweighting(n_iter=5, exponent=0.33,
-        over_c=False)`` of `gpukfl.methods` by default.
+        Number of iterations, and how sparse the directions are: by default
+        ``Reweighting(n_iter=5, exponent=0.33, over_c=False)`` of `gpukfl.methods`.
     retrain : "kernel_ridge", None or a regressor, default="kernel_ridge"
-        What predicts from the learned directions: `KernelRidgeRegressor`, or the Hermite features
-        themselves where they do better on held-out rows; always these; or another scikit-learn
-        regressor.
+        Model that predicts from the learned directions. "kernel_ridge" is `KernelRidgeRegressor`,
+        or the Hermite features if they do better on held-out rows. None always uses the Hermite
+        features. Or a scikit-learn regressor.
     clip : float, "auto" or None, default="auto"
-        Largest absolute standardised coordinate: what lies beyond is moved there, in fits and
-        predictions. Hermite polynomials are huge far outside. "auto" is 6, None leaves all.
+        Largest absolute standardised coordinate: larger ones are clipped, in fits and predictions,
+        as Hermite polynomials are huge there. "auto" is 6, and None clips nothing.
     max_time : float or None, default=None
-        Seconds; the fit of the last whole iteration is kept, and retrained on in haste.
+        Time limit in seconds. The last complete iteration is kept, and retrained quickly.
     random_state : int, RandomState or None, default=None
-        Draws tuples and splits, on the host.
+        Seed of the tuples and splits, which are drawn on the host.
     backend : {"auto", "numpy", "cupy", "torch"} or Backend, default="auto"
-        Where to compute. "auto" follows X, and moves large NumPy data to a usable GPU. A `Backend`
-        also says in which precision features are computed. The recursion, sums over samples and
-        systems are float64.
+        Array library to compute with; "auto" uses that of X, and moves large NumPy data to a usable
+        GPU. A `Backend` also sets the precision of the features. The recursion, sums over rows and
+        linear systems are float64.
 """
     + SCALING
     + """        The polynomials rely on it.

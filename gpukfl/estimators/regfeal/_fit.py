@@ -132,7 +132,7 @@ class RegFeaLProblem(Data):
         advice = "scaling='standard' scales features, " if settings.scaling is None else ""
         msg = (
             f"a feature is {self._far[0]:.3g} standard deviations from 0, where Hermite "
-            f"polynomials are huge: {advice}clip={FAR:g} moves what lies beyond"
+            f"polynomials are huge: {advice}clip={FAR:g} bounds the values"
         )
         warn(msg)
 
@@ -146,9 +146,9 @@ class RegFeaLProblem(Data):
         if log_terms > math.log(enough):
             most = -math.expm1(-math.log(enough) / d)
             msg = (
-                f"a degree decay of {law.decay:g} with {d} features gives the kernel about "
-                f"e^{log_terms:.1f} terms, of which {count} random ones tell little: expected at "
-                f"most {most:.2g}, more random features, or 'auto'"
+                f"expected a degree decay of at most {most:.2g} with {d} features, got "
+                f"{law.decay:g}: the kernel has about e^{log_terms:.1f} terms, too many for "
+                f"{count} random features. Use more random features, or degrees='auto'"
             )
             warn(msg)
 
@@ -632,6 +632,6 @@ def affordable_method(method: RegFeaL, problem: RegFeaLProblem, run: Run, /) -> 
 
     count = run.affordable(asked, iterate, times=_FIT_WORKS)
     if count < asked:
-        msg = f"max_time leaves time for {count} random features of {asked}"
+        msg = f"max_time leaves time for {count} of {asked} random features"
         warn(msg, ConvergenceWarning)
     return method.with_effort(count, method.n_iter)

@@ -100,8 +100,8 @@ def check_retrain_in_parts(value: Any, /) -> None:
     """Raise ValueError if the regressor to retrain needs all rows in one place."""
     if not (value is None or isinstance(value, str)):
         msg = (
-            "expected retrain to be 'kernel_ridge' or None for rows that lie in parts, got "
-            f"{type(value).__name__}, which takes all of them in one place"
+            "expected retrain to be 'kernel_ridge' or None for partitioned data, got "
+            f"{type(value).__name__}, which needs all rows in memory"
         )
         raise ValueError(msg)
 

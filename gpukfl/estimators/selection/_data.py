@@ -161,9 +161,9 @@ class SelectionProblem(Data):
             return 1.0
         if typical.mean() < _LEAST:  # the weights that undo it would overflow
             msg = (
-                "X vanishes: expected samples whose features differ, in units of the kernel, by "
-                f"{_LEAST:.0e} or more on average, got {typical.mean():.1e}; scaling='standard' "
-                "scales them"
+                "X underflows: expected features of two rows to differ by at least "
+                f"{_LEAST:.0e} on average, in units of the kernel, got {typical.mean():.1e}; use "
+                "scaling='standard'"
             )
             raise ValueError(msg)
         return 1.0 / float(typical.mean())

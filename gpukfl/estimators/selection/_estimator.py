@@ -138,9 +138,8 @@ def describe(e: Any, names: Names, /) -> Description:
         | _knockoff_facts(e),
         note=(
             "A variable enters in the first round in which its score stays above the threshold γ "
-            "until it has weight; scores are those at the start of a round. A "
-            "profile is the prediction along one selected variable, averaged over the others of "
-            "some centres."
+            "until it has weight. Scores are those at the start of a round. A profile is "
+            "the prediction along one selected variable, averaged over the others of some centres."
         ),
         panels=_panels(e, names),
     )
@@ -232,15 +231,15 @@ class SelectionBase(DescribedMethod, SelectorMixin, BoundedPredictions, SteppedL
     _unit_free = True  # the anchor takes it up
     _finds_nothing = "selects no variable"
     _renamed: ClassVar[dict[str, str]] = {
-        "radius": "give anchor=Weights(radius=...)",
-        "n_permutations": "give sparsity=Permutations(number)",
-        "n_sparsities": "give sparsity=Path(number)",
-        "level": "give error_control=Knockoffs(level)",
-        "stability": "give error_control=Stability(...)",
-        "n_subsamples": "give error_control=Stability(n_subsamples)",
-        "max_false": "give error_control=Stability(n_subsamples, max_false)",
-        "max_iter": "give optimizer=ProjectedGradient(max_iter=...)",
-        "tol": "give optimizer=ProjectedGradient(tol=...)",
+        "radius": "pass anchor=Weights(radius=...)",
+        "n_permutations": "pass sparsity=Permutations(number)",
+        "n_sparsities": "pass sparsity=Path(number)",
+        "level": "pass error_control=Knockoffs(level)",
+        "stability": "pass error_control=Stability(...)",
+        "n_subsamples": "pass error_control=Stability(n_subsamples)",
+        "max_false": "pass error_control=Stability(n_subsamples, max_false)",
+        "max_iter": "pass optimizer=ProjectedGradient(max_iter=...)",
+        "tol": "pass optimizer=ProjectedGradient(tol=...)",
     }
 
     def __init__(
@@ -450,7 +449,7 @@ class SelectionBase(DescribedMethod, SelectorMixin, BoundedPredictions, SteppedL
         if not self.n_effective_features_:
             msg = (
                 "expected at least one selected variable to transform to, got none: lower "
-                "`sparsity`, or see `scores_` for what came close"
+                "sparsity, or look at scores_ for the next best variables"
             )
             raise ValueError(msg)
         if hasattr(X, "columns"):
@@ -514,8 +513,8 @@ class SelectionBase(DescribedMethod, SelectorMixin, BoundedPredictions, SteppedL
         check_number("level", level, low=0, high=1, low_allowed=False)
         if self.e_values_ is None:
             msg = (
-                f"expected a fit with error_control='fdr' that was not interrupted, got one "
-                f"without e-values, of error_control={self.error_control!r}"
+                f"expected a complete fit with error_control='fdr' for e-values, got "
+                f"error_control={self.error_control!r} and no e-values"
             )
             raise ValueError(msg)
         return select_by_e_values(to_host(self.e_values_), float(level))
@@ -573,8 +572,9 @@ def _nothing_selected_text(missed: float | None, n: int, classes: bool) -> str:
     if missed is None or missed < _MUCH + 2.0 / n**0.5:
         return said
     return (
-        f"{said}, though all variables together explain it (R² {missed:.2f}): those that act with "
-        'others alone are not found; method="auto" of gpukfl.fit takes all'
+        f"{said}, though all variables together predict well (R² {missed:.2f}). Variables that "
+        "only "
+        'act together are not found: try method="auto" of gpukfl.fit, which uses all'
     )
 
 
@@ -583,54 +583,55 @@ _PARAMETERS = (
     Parameters
     ----------
     kernel : {"laplace", "gaussian", "inverse"} or Kernel, default="laplace"
-        What weighs the variables: h of the weighted sum of absolute differences (exp(-u), or
-        1 / (1 + u)) or of squares (exp(-u)), or a kernel value such as ``ManhattanMixture()``.
-        Only the kernels of absolute differences find variables without a linear effect from β = 0.
+        Kernel that weights the variables: a function of the weighted sum of absolute differences
+        (exp(-u), or 1 / (1 + u)) or of squares (exp(-u)). Or a value such as
+        ``ManhattanMixture()``. Only kernels of absolute differences find variables without a linear
+        effect from β = 0.
     ridge : float or "auto", default=0.01
-        λ while variables are selected, positive, for targets of variance 1. "auto" is chosen by
-        hold-out, on at most 1250 samples. The last fit tunes its own.
+        Regularisation λ of the selection, positive, for targets of variance 1. "auto" is chosen on
+        held-out rows, with at most 1250 rows. The final fit tunes its own.
     sparsity : float, "auto", "tune", Permutations or Path, default="auto"
-        γ: a variable gets weight while its score exceeds this, so that larger values select fewer.
-        A number goes with one λ: scores grow about as 1/λ.
-        "auto" is the largest score of any variable over 19 random orders of the samples, anew in
-        every round: the chance of any false variable in a round is about 1/20.
-        ``Permutations(number)`` of `gpukfl.estimators.selection` takes another number of orders.
-        "tune" follows a path over 10 values of γ, from what selects nothing to a thousandth, and
-        takes the sparsest model whose hold-out loss is within a standard error of the best;
-        ``Path(number)`` is of another length.
+        Threshold γ: a variable gets weight while its score exceeds γ, so that larger values select
+        fewer. A number suits one λ, as scores grow about as 1/λ. "auto" is the largest score of any
+        variable over 19 random permutations of the rows, new in every round. The chance of any
+        false variable in a round is then about 1/20. For another number of permutations, use
+        ``Permutations(number)`` of `gpukfl.estimators.selection`. "tune" follows a path over 10
+        values of γ, from one that selects nothing to a thousandth of it. It chooses the sparsest
+        model whose hold-out loss is within a standard error of the best. ``Path(number)`` sets the
+        length of the path.
     hierarchical : bool, default=True
-        Algorithm 2': rounds with the variables found so far held at τ, until no more are found,
-        which finds interactions whose variables have no effect of their own. False is
+        Algorithm 2': rounds with the weights of the variables found so far fixed at τ, until no
+        more are found. It finds interactions whose variables have no effect alone. False is
         Algorithm 1', one round.
     anchor : float, "auto" or Weights, default="auto"
-        τ. "auto" is the reciprocal of the mean difference of two samples (or of its square).
-        ``Weights(anchor, radius)`` also gives M, the bound on the sum of the weights that are
-        free, by default 10.
+        Weight τ of the variables found so far. "auto" is the reciprocal of the mean difference of
+        two rows (or of its square). ``Weights(anchor, radius)`` also sets M, the bound on the sum
+        of the free weights, by default 10.
     n_centers : int, "auto" or "all", default="auto"
-        "all" computes with the kernel matrix of all samples; a number with its pivoted Cholesky
-        factor of that rank. "auto" is "all" up to 3000 samples, and 256 beyond, where variables
-        are selected on 100 000 samples at most; the prediction is fitted to all. A fit warns where
-        the gradient through so few centres is off by more than a quarter.
+        "all" uses the kernel matrix of all rows; a number its pivoted Cholesky factor of that rank.
+        "auto" is "all" up to 3000 rows, and 256 beyond. Then variables are selected on at most
+        100 000 rows; the prediction is fitted to all. You are warned if the gradient with so few
+        centres is off by more than a quarter.
     error_control : "fdr", Knockoffs or Stability, optional
-        "fdr" keeps variables that outweigh copies of themselves (model-X knockoffs), so that of
-        those selected a tenth at most is false, on average;
-        ``Knockoffs(level=0.1, draws=2, copies="auto", sampler="ranks")`` says how many and
-        how. Where `ridge` is "auto", λ is 0.01 in this.
-        ``Stability(n_subsamples, max_false=1.0)`` keeps variables that are selected on enough
-        halves of the samples, in complementary pairs, so that no more than `max_false` false ones
-        are expected. What ends before the halves are compared has no bound, as a warning says.
+        "fdr" keeps variables that outweigh random copies of themselves (model-X knockoffs). On
+        average, at most a tenth of those selected is false. To set the level and the copies, use
+        ``Knockoffs(level=0.1, draws=2, copies="auto", sampler="ranks")``. If `ridge` is "auto",
+        λ is 0.01 here. ``Stability(n_subsamples, max_false=1.0)`` keeps variables that are selected
+        on enough halves of the rows, in complementary pairs. At most `max_false` false ones are
+        then expected. A fit that ends before the halves are compared has no bound, and warns.
     optimizer : ProjectedGradient, optional
-        Steps in a working set, and the share of the objective that is worth another one; by
+        Steps in a working set, and the smallest relative gain for which they continue; by
         default ``ProjectedGradient(max_iter=100, tol=1e-4)``.
     max_time : float or None, default=None
-        Seconds. Variables are selected on as many samples as there is time for, and what was found
-        by then is kept. So it is after Ctrl-C; where all variables, at τ, predict clearly better
-        than those that the search had found by then, these are kept.
+        Time limit in seconds. Variables are selected on as many rows as there is time for, and the
+        variables found so far are kept, as after Ctrl-C. If all variables, with weight τ, predict
+        clearly better than these, all are kept.
     random_state : int, RandomState or None, default=None
-        Draws permutations, centres and splits, on the host.
+        Seed of the permutations, centres and splits, which are drawn on the host.
     backend : {"auto", "numpy", "cupy", "torch"} or Backend, default="auto"
-        Where to compute, as a `Backend` also in which precision distances are. "auto" follows X,
-        and moves large NumPy data to a usable GPU. Systems and sums over samples are float64.
+        Array library to compute with; "auto" uses that of X, and moves large NumPy data to a usable
+        GPU. A `Backend` also sets the precision of the distances. Linear systems and sums over rows
+        are float64.
 """
     + STANDARD_SCALING
     + """        γ and τ rely on it.

@@ -416,9 +416,9 @@ def _warn_of_centers(
     if error > _MOST_ERROR:
         assert isinstance(objective, FactoredSelection)
         warn(
-            f"variables were selected through {objective.n_centers} centres, by which the gradient "
-            f"is off by about {error:.0%} at the ridge {objective.ridge:.3g}: "
-            f"n_centers={4 * objective.n_centers} or a larger ridge is more exact"
+            f"variables were selected with {objective.n_centers} centres, and the gradient is off "
+            f"by about {error:.0%} at the ridge {objective.ridge:.3g}. For a more exact one, use "
+            f"n_centers={4 * objective.n_centers} or a larger ridge"
         )
 
 
@@ -455,8 +455,8 @@ def check_knockoffs(settings: SelectionSettings, X: Array, /) -> None:
         return
     if lies_in_parts(X):
         msg = (
-            f"expected all rows in one place for knockoffs, got {X.shape[0]} in parts: fit to "
-            "a sample of them in memory, or use error_control=Stability(...)"
+            f"expected data in memory for knockoffs, got {X.shape[0]} partitioned rows: fit to "
+            "a sample in memory, or use error_control=Stability(...)"
         )
         raise ValueError(msg)
     level, copies = control.level, control.n_copies
@@ -464,7 +464,8 @@ def check_knockoffs(settings: SelectionSettings, X: Array, /) -> None:
     if level < smallest * (1.0 - 1e-9):
         msg = (
             f"expected a level of at least {smallest:.3g} for {p} variables with {copies} copies "
-            f"each, got {level:g}: below, nothing can be found; more copies allow lower ones"
+            f"each, got {level:g}: nothing can be found at lower levels. To allow them, use more "
+            "copies"
         )
         raise ValueError(msg)
 
@@ -572,9 +573,9 @@ def _check_threshold(mean: float, p: int, most: float) -> float:
     if threshold <= 1.0:
         return threshold
     msg = (
-        f"{mean:.1f} variables of {p} are selected on a half: at most "
-        f"{mean**2 / p:.2g} false ones can be promised, not max_false={most:g}; "
-        "those selected on every half are kept"
+        f"max_false={most:g} cannot be guaranteed: {mean:.1f} of {p} variables are selected on "
+        f"half of the rows, which bounds false ones by {mean**2 / p:.2g}. Variables selected on "
+        "every half are kept"
     )
     warn(msg, UserWarning)
     return 1.0
@@ -719,23 +720,23 @@ def _warn_weak_knockoffs(sampler: Copies, problem: SelectionProblem) -> None:
     correlation, n, p = sampler.correlation, problem.n, problem.p
     if problem.relations is not None:
         msg = (
-            "knockoffs are drawn for rows that are independent, and not for groups or times: the "
-            "share of false variables may be above the level. Fit to one row of each group, or use "
+            "knockoffs need independent rows, not groups or times: the share of false variables "
+            "may exceed the level. Fit to one row of each group, or use "
             "error_control=Stability(...)"
         )
         warn(msg, UserWarning)
     if n < p:
         msg = (
-            f"{n} rows say little of the correlations of {p} columns: those of the knockoffs are "
-            f"shrunk by {correlation.shrinkage:.0%}, and the bound on false variables holds as "
-            "far as they are right"
+            f"{n} rows are few to estimate the correlations of {p} columns. They are shrunk by "
+            f"{correlation.shrinkage:.0%} for knockoffs, and the bound on false variables is "
+            "approximate"
         )
         warn(msg, UserWarning)
     if correlation.equal:
         pairs = ", ".join(f"{j} like {i}" for i, j in correlation.equal[:_NAMED])
         more = ", ..." if len(correlation.equal) > _NAMED else ""
         msg = (
-            f"columns are equal but for their units ({pairs}{more}): knockoffs cannot tell which "
-            "matters, and find neither"
+            f"columns differ only in their units ({pairs}{more}): knockoffs cannot tell which "
+            "matters, and select neither"
         )
         warn(msg, UserWarning)

@@ -174,8 +174,8 @@ class WeightingProblem(Data):
         """Return the features of host parameters `W` at the rows."""
         if W.ndim != 2 or not np.isfinite(W).all():
             msg = (
-                f"expected {type(instantiation).__name__}.draw to give a finite matrix with a row "
-                f"for each parameter, got shape {W.shape}"
+                f"expected {type(instantiation).__name__}.draw to return a finite matrix with a "
+                f"row for each parameter, got shape {W.shape}"
             )
             raise ValueError(msg)
         placed = asarray_like(W, self.reference)

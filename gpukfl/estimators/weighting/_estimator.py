@@ -134,7 +134,7 @@ def describe(e: Any, names: Names, /) -> Description:
         ),
         products="by blocks",
         facts=facts,
-        note=f"A direction's loadings say how much each feature weighs in it. {_caption(e)}",
+        note=f"A direction's loadings are the weights of the features in it. {_caption(e)}",
         panels=_panels(e, names, about["tuning"]),
     )
 
@@ -253,9 +253,9 @@ class WeightingBase(DirectionProfiles, SteppedLearner):
     tuning_: list[WeightingTried]
     _values = (Descent, Pruning, WeightingSetting)
     _renamed: ClassVar[dict[str, str]] = {
-        "radius": "give learner=Descent(radius=...)",
-        "batch_size": "give learner=Descent(batch_size=...)",
-        "prune_tolerance": "give prune=Pruning(rule, tolerance)",
+        "radius": "pass learner=Descent(radius=...)",
+        "batch_size": "pass learner=Descent(batch_size=...)",
+        "prune_tolerance": "pass prune=Pruning(rule, tolerance)",
     }
 
     def __init__(
@@ -301,8 +301,8 @@ class WeightingBase(DirectionProfiles, SteppedLearner):
             check_choice("loss", self.loss, tuple(LOSSES))
         if self._own_loss != "squared" and not isinstance(learner, Descent):
             msg = (
-                f"expected loss='squared' with learner={learner!r}, which is a least squares "
-                f"fit, got {self.loss!r}: the others need learner='optimal_step' or 'sfgd'"
+                f"expected loss='squared' with learner={learner!r}, got {self.loss!r}: other "
+                "losses need learner='optimal_step' or 'sfgd'"
             )
             raise ValueError(msg)
         return RKHSWeighting(
@@ -333,7 +333,9 @@ class WeightingBase(DirectionProfiles, SteppedLearner):
             check_choice("prune", self.prune, (None, *PRUNING_RULES))
         found = Pruning(self.prune) if isinstance(self.prune, str) else self.prune
         if found is not None and found.rule == "error" and not is_classifier(self):
-            msg = "expected another rule than prune='error' for a regression: 'risk' is like it"
+            msg = (
+                "expected prune to be None, 'norm', 'bound' or 'risk' for a regression, got 'error'"
+            )
             raise ValueError(msg)
         return found
 
@@ -470,41 +472,42 @@ _PARAMETERS = (
     Parameters
     ----------
     n_parameters : int, default=1000
-        T, the parameters w drawn from p; each gives one feature.
+        Number T of parameters w drawn from p; each gives one feature.
     learner : {"least_squares", "lasso", "optimal_step", "sfgd"} or Descent, \
             default="least_squares"
-        Algorithm 3, 4, 2 or 1: least squares with the RKHS norm, or with the sum of absolute
-        coefficients, which leaves many of them out; stochastic functional gradient descent with
-        optimal steps, or with steps 1/λt, projection and averaging. A `Descent` of
-        `gpukfl.estimators.weighting` also gives the last two the size of their batches, by default
-        50 rows, and B, the largest RKHS norm of "sfgd", by default 1000.
+        Algorithm 3, 4, 2 or 1. The first two are least squares with the RKHS norm, or with the sum
+        of absolute coefficients, which makes many of them 0. The others are stochastic functional
+        gradient descent with optimal steps, or with steps 1/λt, projection and averaging. For
+        these, a `Descent` of `gpukfl.estimators.weighting` also sets the batch size, by default 50
+        rows, and B, the largest RKHS norm of "sfgd", by default 1000.
     instantiation : {"auto", "gaussian_sign", "stumps"} or Instantiation, default="auto"
-        What is weighted: signs of linear functions, decision stumps, or a value such as
-        ``Stumps(gamma=0.5)``. For a name its widths, and for "auto" both, are chosen by 5 folds
-        of at most 20 000 samples, with 300 parameters; of at most 20 000 samples such a fit is
-        kept where more parameters do not predict better.
+        The weighted predictors: signs of linear functions, decision stumps, or a value such as
+        ``Stumps(gamma=0.5)``. The widths of a name, and the name for "auto", are chosen by 5 folds
+        of at most 20 000 rows with 300 parameters. Up to 20 000 rows, such a fit is kept if more
+        parameters do not predict better.
     loss : {"squared", "logistic", "hinge"}, default="squared"
-        Of classes; the last two with "optimal_step" and "sfgd". A regression takes "squared",
+        For classes; the last two need "optimal_step" or "sfgd". For a regression "squared",
         "absolute", "quantile:0.9", "huber", "poisson", "gamma", "tweedie:1.5" or a value of
-        `gpukfl.losses`: others than the first one take some ten fits in place of one.
+        `gpukfl.losses`. Losses other than "squared" take about ten fits instead of one.
     ridge : float or "auto", default="auto"
-        λ, positive. "auto" is chosen by 5 folds, around the best one of the search of an
-        instantiation where there was one (least squares).
+        Regularisation λ, positive. "auto" is chosen by 5 folds. If an instantiation was searched by
+        least squares, the search begins at its best λ.
     prune : {None, "norm", "bound", "risk", "error"} or Pruning, default=None
-        Prune by Algorithm 5, as long as the model gets less than 0.01 worse by this rule: the
-        bound (63) on the change of the risk, that of Theorem 8 (64), the change of the training
-        risk (65), or of the share of wrong labels (66). ``Pruning(rule, tolerance)`` of
-        `gpukfl.estimators.weighting` takes another ε. Risks are of a loss that is at least the 0-1
-        loss, or squared errors in units of the targets' variance.
+        Prune by Algorithm 5, as long as the model gets less than 0.01 worse by this rule. The rules
+        are the bound (63) on the change of the risk, that of Theorem 8 (64), the change of the
+        training risk (65), and that of the share of wrong labels (66). For another tolerance ε, use
+        ``Pruning(rule, tolerance)`` of `gpukfl.estimators.weighting`. Risks use a loss that is at
+        least the 0-1 loss, or squared errors in units of the targets' variance.
     bias : bool, default=True
-        Put a column of ones before the features.
+        Whether to add a column of ones before the features.
     max_time : float or None, default=None
-        Seconds. A pass over the rows that is cut off gives a fit of the rows seen.
+        Time limit in seconds. If it ends a pass over the rows, the fit uses the rows so far.
     random_state : int, RandomState or None, default=None
-        Draws parameters, folds and batches, on the host.
+        Seed of the parameters, folds and batches, which are drawn on the host.
     backend : {"auto", "numpy", "cupy", "torch"} or Backend, default="auto"
-        Where to compute, as a `Backend` also in which precision the features are. "auto" follows
-        X, and moves large NumPy data to a usable GPU. Sums over samples and systems are float64.
+        Array library to compute with; "auto" uses that of X, and moves large NumPy data to a usable
+        GPU. A `Backend` also sets the precision of the features. Sums over rows and linear systems
+        are float64.
 """
     + STANDARD_SCALING
     + """        The widths of the instantiations rely on it.
@@ -747,7 +750,7 @@ class RKHSWeightingClassifier(OneHotClassifier, WeightingBase):
         other = np.setdiff1d(labels, self.classes_)
         if len(other):
             known, others = self.classes_.tolist(), other[:5].tolist()
-            msg = f"expected labels {known} for a bound, got {others} too"
+            msg = f"expected only labels {known} for a bound, got {others}"
             raise ValueError(msg)
         loss = LOSSES[self._own_loss]
         signs = np.where(labels == self.classes_[1], 1.0, -1.0)
