@@ -132,6 +132,9 @@ _ATTRIBUTES = """
     reach_ : array of shape (2, n_targets) or None
         Limits of the predictions of a member of a regression: a tenth beyond the range of the
         targets, in units of `target_transform_`.
+    shift_ : array of shape (n_targets,) or None
+        What a blend of a quantile adds to predictions: the quantile of out-of-fold residuals. Each
+        fold of `out_of_fold_`, and so the blend's score, uses that of the other folds.
     whole_ : bool
         Whether the last model of each member was refitted to all rows. It counts as much as the
         models of the folds together. For Dask collections, members of other libraries are not
