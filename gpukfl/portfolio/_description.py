@@ -38,7 +38,8 @@ from gpukfl.portfolio._folds import HeldOutLoss, LogLoss
 from gpukfl.portfolio._importances import joint_groups_text
 from gpukfl.portfolio._metrics import METRICS, TITLES, Metric, find_metric
 from gpukfl.portfolio._scored import lead_by_metric
-from gpukfl.portfolio._train import SAME, SETTLED, UNTRIED, Standings
+from gpukfl.portfolio._standings import Standings
+from gpukfl.portfolio._train import SAME, SETTLED, UNTRIED
 from gpukfl.predictor import Monotone, SeenRows
 from gpukfl.tables._schema import columns_text, data_facts
 
