@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from gpukfl.core._warnings import collect_warnings
-from gpukfl.estimators._learner import WarmStart
 from gpukfl.portfolio._blend import blend_weights
 from gpukfl.portfolio._fold_fits import FoldFitter, MemberResult
 from gpukfl.portfolio._members import Member
@@ -20,7 +18,9 @@ _TRIED_SHARE, _FEWEST_TRIED = 0.05, 4_000
 # More rows of what is behind, and no help, would gain nothing where these lose twice as much as the
 # best of all rows, or more than the best of these
 _HOPELESS, _BEATEN = 2.0, 1.3
-_HELPS = 0.005  # of the loss of a blend of fits to few rows: what another one should save
+# Of the loss of a blend of fits to few rows: what another one should save that loses a tenth more
+# than the best. Whoever comes closer may be the best with all rows
+_HELPS, _CLOSE = 0.003, 1.1
 
 
 class Race:
@@ -66,11 +66,6 @@ class Race:
         self._fitter.add_fit(trial, fit)
         self._trials[member.name] = trial
 
-    def start(self, member: Member, /) -> WarmStart[Any] | None:
-        """Return what a fit to few rows has come to, for one to all rows to begin at, or None."""
-        trial = self._trials.get(member.name)
-        return None if trial is None else trial.precedent
-
     def rank(self, members: Sequence[Member], /) -> list[Member]:
         """Order members by what they have lost; those that have not run come last."""
 
@@ -94,7 +89,8 @@ class Race:
         left = f"left after a fit to {self.n_rows} rows"
         if lost >= min(_HOPELESS * least, _BEATEN * least_tried):
             return f"{left}: clearly behind"
-        return "" if self._helps(trial) else f"{left}: adds too little to the others"
+        promising = lost < _CLOSE * least_tried or self._helps(trial)
+        return "" if promising else f"{left}: adds too little to the others"
 
     def _helps(self, trial: MemberResult) -> bool:
         """Whether a fit to few rows helps the blend of such of the members that have finished."""

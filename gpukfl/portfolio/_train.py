@@ -1,9 +1,9 @@
 """Training of members on shared folds: who is tried, who is left, and what stays.
 
 Of very many rows a `Race` says in which order. Each member passes through `_enter`: `_skip_reason`
-says whether it is begun, `Budget` how many rows and steps there is time for, `_compete` fits it fold
-by fold, and `_stop_reason` says when it is left. Those that have done all enter the `Standings`,
-which stay whatever happens later.
+says whether it is begun, `Budget` how many rows and steps there is time for, `_compete` fits it
+fold by fold, and `_stop_reason` says when it is left. Those that have done all enter the
+`Standings`, which stay whatever happens later.
 """
 
 from __future__ import annotations
@@ -291,7 +291,6 @@ class MemberTrainer:
         judged one after the other.
         """
         rows, probe, clock = found.rows, found.fit, found.clock
-        entry.precedent = self.race.start(entry.member) if rows is None else None
         turns = self.fitter.turns(entry.member, rows)
         for k, turn in enumerate(turns):
             start = time.perf_counter() if probe is None or k else clock.begun
@@ -299,8 +298,6 @@ class MemberTrainer:
             fits = [probe] if probe and k == 0 else self._fit_turn(entry, turn, rows, limit)
             entry.rows = len(self.fitter.folds[turn[0]].inside) if rows is None else rows
             entry.last_seconds = time.perf_counter() - start
-            if not k:
-                entry.precedent = None  # the others begin where the first of all rows has ended
             for fit in fits:
                 self.fitter.add_fit(entry, fit)
                 self.stopped = self.stopped or fit.is_interrupted
