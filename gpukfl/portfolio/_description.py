@@ -40,7 +40,8 @@ from gpukfl.portfolio._importances import joint_groups_text
 from gpukfl.portfolio._metrics import METRICS, TITLES, Metric, find_metric
 from gpukfl.portfolio._names import member_label, member_text, model_name
 from gpukfl.portfolio._scored import lead_by_metric, own_names
-from gpukfl.portfolio._train import SAME, SETTLED, UNTRIED, Standings
+from gpukfl.portfolio._standings import Standings
+from gpukfl.portfolio._train import SAME, SETTLED, UNTRIED
 from gpukfl.predictor import SeenRows
 from gpukfl.tables._schema import columns_text, data_facts
 

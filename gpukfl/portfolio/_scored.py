@@ -17,7 +17,7 @@ from gpukfl.inspection._tuning import BLEND
 from gpukfl.portfolio._attributes import MetricTried
 from gpukfl.portfolio._metrics import Metric, find_metric, loss_metric, usual_metrics
 from gpukfl.portfolio._names import model_name
-from gpukfl.portfolio._train import Standings
+from gpukfl.portfolio._standings import Standings
 from gpukfl.tables._target import host_target
 from gpukfl.tables._training import Dataset, read_test_data, weights_on_host
 

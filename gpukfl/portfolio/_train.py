@@ -1,177 +1,34 @@
 """Training of members on shared folds: who is tried, who is left, and what stays.
 
-Each member passes through `_enter`: `_skip_reason` says whether it is begun, `Budget` how many rows
-and steps there is time for, `_compete` fits it fold by fold, and `_stop_reason` says when it is
-left. Those that have done all enter the `Standings`, which stay whatever happens later.
+Of very many rows a `Race` says in which order. Each member passes through `_enter`: `_skip_reason`
+says whether it is begun, `Budget` how many rows and steps there is time for, `_compete` fits it
+fold by fold, and `_stop_reason` says when it is left. Those that have done all enter the
+`Standings`, which stay whatever happens later.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-
-import numpy as np
 
 from gpukfl._accel.trust import prepare_compiled_code
-from gpukfl.core._array import to_host
 from gpukfl.core._interruption import restore_interruptions
 from gpukfl.core._warnings import collect_warnings, warn
 from gpukfl.estimators._run import Report, Run, current_report
-from gpukfl.estimators._search import is_clearly_worse
-from gpukfl.estimators.scaling import SCALINGS
 from gpukfl.portfolio._ahead import Ahead
-from gpukfl.portfolio._blend import blend_weights, choose_temperature
 from gpukfl.portfolio._budget import FURTHER, Affordable, Budget, Clock
 from gpukfl.portfolio._fold_fits import FoldFit, FoldFitter, MemberResult
-from gpukfl.portfolio._folds import HeldOutLoss, LogLoss
 from gpukfl.portfolio._members import Member, clone_with_steps, n_steps
 from gpukfl.portfolio._metrics import Metric, metric_weights
-from gpukfl.predictor import apply_temperature
-
-# ------------------------------------------------------------------------------- standings
-
-# What the members have come to so far, and who is of no use to their blend.
-
-
-_JUDGES = 150  # rows that must have judged a member before it is left: fewer often are wrong
-_SHARES = (0.05, 0.15, 0.3, 0.5)  # of a blend, with one of which a member should help
-# So many rows tell whether a member helps by as much as its further folds are worth
-_MANY_JUDGES, _WORTH = 1_000, 1e-3  # of the blend's loss
-
-
-@dataclass(eq=False)
-class Standings:
-    """The members' results so far, and the blend of those that have finished.
-
-    Attributes
-    ----------
-    judge : HeldOutLoss
-        Of the rows that are held out, in the order of the folds.
-    entries : list of MemberResult
-        What was tried, in this order.
-    weights : array, shape (n_finished,)
-        Of the blend of those that have finished and may be in it.
-    """
-
-    judge: HeldOutLoss
-    entries: list[MemberResult] = field(default_factory=list)
-    weights: np.ndarray = field(default_factory=lambda: np.zeros(0))
-
-    @property
-    def finished(self) -> list[MemberResult]:
-        """The results of members with predictions of all rows."""
-        return [one for one in self.entries if not one.note and one.member.blended]
-
-    @property
-    def blend(self) -> np.ndarray:
-        """Out-of-fold predictions of the current blend (m, t)."""
-        pairs = zip(self.weights, self.finished, strict=True)
-        weights, outputs = zip(*((w, one.outputs) for w, one in pairs if w > 0), strict=True)
-        return self.judge.mix(np.array(weights), outputs)
-
-    @cached_property
-    def temperature(self) -> float:
-        """The temperature of the final blend of classes."""
-        judge = self.judge
-        return choose_temperature(self.blend, judge) if isinstance(judge, LogLoss) else 1.0
-
-    @property
-    def final_blend(self) -> np.ndarray:
-        """Calibrated out-of-fold predictions of the final blend (m, t)."""
-        if not isinstance(self.judge, LogLoss):
-            return self.blend
-        return to_host(apply_temperature(self.blend, self.temperature))
-
-    def weigh(self, entries: Sequence[MemberResult], /) -> np.ndarray:
-        """Return the weights of the best blend of some results."""
-        parts = [self.judge.part(one.outputs) for one in entries]
-        loss, n = lambda mean: self.judge.row_losses(mean).sum(), self.judge.n_effective
-        return blend_weights(parts, loss, n)
-
-    def add(self, entry: MemberResult, weights: np.ndarray, /) -> None:
-        """Add a result, and set the weights of the blend with it."""
-        self.entries.append(entry)
-        self.weights = weights
-
-    def replace(self, old: MemberResult, new: MemberResult, /) -> None:
-        """Put a better result of a member in the place of its first one."""
-        self.entries[self.entries.index(old)] = new
-        self.weights = self.weigh(self.finished)
-
-    def best(self) -> MemberResult:
-        """Return the finished result of the lowest loss."""
-        return min(self.finished, key=lambda one: one.losses.sum())
-
-    def is_of_no_use(self, name: str, /) -> bool:
-        """Whether a member with this name was dropped, or is clearly behind."""
-        pairs = zip(self.weights, self.finished, strict=True)
-        own = [entry for weight, entry in pairs if weight == 0 and entry.member.name == name]
-        left = [entry for entry in self.entries if entry.behind and entry.member.name == name]
-        return bool(left) or any(map(self.is_behind, own))
-
-    def is_behind(self, entry: MemberResult, /) -> bool:
-        """Whether a member is significantly worse than the best, and does not help the blend.
-
-        Where many rows have judged it, whether it helps so little that it is not worth its time.
-        """
-        n_judges = len(entry.losses)
-        if n_judges < _JUDGES:
-            return False
-        seen, many = slice(0, n_judges), n_judges >= _MANY_JUDGES
-        best = min((one.losses[seen] for one in self.finished), key=np.sum)
-        groups = None if self.judge.groups is None else self.judge.groups[seen]
-        if not (many or is_clearly_worse(entry.losses, best, groups)):
-            return False
-        blend, own = (self.judge.part(one, seen) for one in (self.blend[seen], entry.outputs))
-        least = self.judge.row_losses(blend, seen).sum() * (1.0 - _WORTH if many else 1.0)
-        mixes = ((1.0 - share) * blend + share * own for share in _SHARES)
-        return all(self.judge.row_losses(mix, seen).sum() >= least for mix in mixes)
-
-    def lead_text(self) -> str:
-        """Return the scores of the blend and of the best member in words."""
-        if not self.finished:
-            return ""
-        best = max(self.finished, key=lambda one: self.judge.score(one.losses))
-        score = self.judge.score(self.judge.losses(self.blend))
-        led = self.judge.score(best.losses)
-        return f" (blend {score:.3f}, best {best.member.name} {led:.3f})"
-
-
-def find_twin(member: Member, finished: Iterable[MemberResult], /) -> str:
-    """Return the name of the member that chose the same scaling, or an empty string.
-
-    "auto" scales features as it finds them, so that what else they have in common is known only
-    after a fit.
-    """
-    asked = member.estimator
-    for one in finished:
-        if type(one.member.estimator) is not type(asked) or not hasattr(asked, "scaling"):
-            continue
-        own = one.member.estimator.get_params()
-        alike = own | {"scaling": asked.scaling} == asked.get_params()
-        found = {type(getattr(model, "scaling_", None)) for model in one.models}
-        if alike and own["scaling"] == "auto" and found == {SCALINGS.get(str(asked.scaling))}:
-            return one.member.name
-    return ""
-
-
-# -------------------------------------------------------------------------------- training
-
-# Members fitted one after the other, until the time is spent or the user interrupts.
-
+from gpukfl.portfolio._race import Race
+from gpukfl.portfolio._standings import Standings, find_twin
 
 SETTLED = "skipped: the blend is already as good as it can be"
 SAME = "skipped: same settings as"
 UNTRIED = "skipped: would exceed max_time"
 _COMPARED = 2  # members of ours that have finished, before the best of all goes on
 _GOING_ON, _WORTH_IT = 0.8, 2  # share of the time that is left then; times as many rows
-# A twentieth of so many rows is fitted first. More rows of what is behind, and no help, would gain
-# nothing where these lose twice as much as the best of all rows, or more than the best of these
-_TRIED, _TRIED_FROM = 20_000, 40_000
-_TRIED_SHARE, _FEWEST_TRIED = 0.05, 4_000
-_HOPELESS, _BEATEN = 2.0, 1.3
 
 
 @dataclass(eq=False)
@@ -190,14 +47,16 @@ class MemberTrainer:
         How many rows and steps there is time for.
     ahead : Ahead
         Fits before their turn, beside a GPU.
+    race : Race
+        Fits to few of very many rows.
+    raced : dict
+        By the names of members: the seconds of such fits before their turn.
     stopped : bool
         Whether the user stopped a fit.
     cut_short : bool
         Whether time was too short for something.
     went_on : bool
         Whether the best of the first members had its turn to go on.
-    least_tried : float
-        The smallest loss of a fit to few rows, of those that came before.
     metric : Metric, optional
         What weighs the blend in the end, in place of the loss.
     """
@@ -207,15 +66,17 @@ class MemberTrainer:
     standings: Standings = field(init=False)
     budget: Budget = field(init=False)
     ahead: Ahead = field(init=False)
+    race: Race = field(init=False)
+    raced: dict[str, float] = field(default_factory=dict)
     stopped: bool = False
     cut_short: bool = False
     went_on: bool = False
-    least_tried: float = np.inf
     metric: Metric | None = None
 
     def __post_init__(self) -> None:
         self.standings = Standings(self.fitter.judge)
         self.budget = Budget(self.fitter, self.run)
+        self.race = Race(self.fitter, self.standings)
         self.ahead = Ahead(self.fitter, self.run, self._may_go_on, self._report)
 
     def train(self, members: Sequence[Member], /) -> None:
@@ -230,7 +91,7 @@ class MemberTrainer:
         """
         try:
             self.fitter.first.expected = self.ahead.begin(members)
-            for k, member in enumerate(members):
+            for k, member in enumerate(self._in_order(members)):
                 if self.stopped:
                     break
                 if (k or member.takes_any_library) and not self.budget.is_over:
@@ -253,6 +114,39 @@ class MemberTrainer:
             raise RuntimeError(msg)
         if self.metric is not None:
             self._weigh_by(self.metric)
+
+    def _in_order(self, members: Sequence[Member]) -> Iterator[Member]:
+        """Yield members in their order, and those that race by their losses.
+
+        Who loses least with few rows is fitted to all of them first: beside it others are left.
+        Under a time limit nobody races before its turn.
+        """
+        waiting = list(members)
+        while waiting and not self._may_race(waiting[0]):
+            yield waiting.pop(0)
+        for member in waiting:
+            if self._may_race(member) and not self.standings.is_of_no_use(member.like):
+                self._race(member)
+        yield from self.race.rank(waiting)
+
+    def _may_race(self, member: Member) -> bool:
+        in_time = self.run.remaining_seconds() is None
+        return in_time and self.race.is_worth_it and self._may_leave(member)
+
+    def _race(self, member: Member) -> None:
+        """Fit a member to few rows; what fails has its error in its turn."""
+        begun = time.perf_counter()
+        try:
+            with restore_interruptions():
+                self.race.run(member)
+        except KeyboardInterrupt:
+            self.standings.entries.append(MemberResult(member, note="interrupted"))
+            raise
+        except Exception as error:
+            self.run.note(f"{member.name}, few rows: {_error_text(error)}")
+        finally:
+            self.raced[member.name] = time.perf_counter() - begun
+            self.run.lap("folds", [member.name])
 
     def _weigh_by(self, metric: Metric) -> None:
         """Set the weights of the blend by a metric, unless the user interrupts."""
@@ -295,6 +189,7 @@ class MemberTrainer:
             raise
         self.run.lap("folds", [member.name])
         entry.seconds += time.perf_counter() - clock.begun + self.ahead.seconds[member.name]
+        entry.seconds += self.raced.pop(member.name, 0.0)
         if entry.note:
             entry.models.clear()
         standings.add(entry, weights)
@@ -377,7 +272,7 @@ class MemberTrainer:
             estimator = clone_with_steps(member.estimator, found.steps)
             entry.member, entry.steps = replace(member, estimator=estimator), found.steps
         if affordable is None and found.rows is None:
-            entry.note = self._subsample_reason(entry.member, found.clock)
+            entry.note = self._reason_by_few_rows(entry.member, found.clock.limit)
             entry.behind = bool(entry.note)
             if entry.behind:
                 return
@@ -420,25 +315,12 @@ class MemberTrainer:
         """Fit a member to some folds, and report the progress of the first."""
         return self.ahead.fit_turn(entry, turn, rows, limit)
 
-    def _subsample_reason(self, member: Member, clock: Clock) -> str:
+    def _reason_by_few_rows(self, member: Member, limit: float | None) -> str:
         """Return why a member is left after a fit to few rows, or an empty string."""
-        n = self.fitter.n_rows
-        if n < _TRIED_FROM or not self._may_leave(member):
+        if not (self.race.is_worth_it and self._may_leave(member)):
             return ""
-        rows = min(max(int(_TRIED_SHARE * n), _FEWEST_TRIED), _TRIED)
-        trial = MemberResult(member, transform=self.fitter.transform)
-        with collect_warnings():  # what it warns of is not of the fit that stays
-            fit = self.fitter.fit(member, 0, rows, None, clock.limit)
-        if fit.is_interrupted:
-            raise KeyboardInterrupt
-        self.fitter.add_fit(trial, fit)
-        finished = self.standings.finished
-        least = min(one.losses[: len(trial.losses)].sum() for one in finished)
-        lost, bound = trial.losses.sum(), min(_HOPELESS * least, _BEATEN * self.least_tried)
-        self.least_tried = min(self.least_tried, lost)
-        if lost < bound or not self.standings.is_behind(trial):
-            return ""
-        return f"dropped after a fit to {rows} rows: clearly behind"
+        self.race.run(member, limit)
+        return self.race.reason_to_leave(member)
 
     def _stop_reason(self, entry: MemberResult, turns: int) -> str:
         """Return why a member stops before so many turns are done, or an empty string."""

@@ -24,7 +24,7 @@ from gpukfl.portfolio import AutoClassifier, AutoRegressor, Member, _fold_fits, 
 from gpukfl.portfolio import _members as _candidates
 from gpukfl.portfolio._fold_fits import fit_in_parallel, n_parallel_fits
 from gpukfl.portfolio._members import Task, make_members
-from gpukfl.portfolio._train import Standings
+from gpukfl.portfolio._standings import Standings
 
 OURS = ["manhattan_laplace", "agop", "matern52"]  # of which all fits are at once
 N = 480

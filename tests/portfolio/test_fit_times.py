@@ -9,7 +9,7 @@ from portfolio_cases import X, Y, classifier, regressor
 from sklearn.exceptions import ConvergenceWarning
 
 import gpukfl
-from gpukfl.portfolio import _train
+from gpukfl.portfolio import _standings, _train
 
 MEMBERS = ["linear", "laplace"]
 
@@ -42,7 +42,7 @@ def test_parts_of_a_model_begin_with_its_call():
 
 
 def test_members_that_are_left_count(monkeypatch):
-    monkeypatch.setattr(_train.Standings, "is_behind", lambda *_: True)
+    monkeypatch.setattr(_standings.Standings, "is_behind", lambda *_: True)
     model = classifier(members=None, effort="quick").fit(X, Y > 0)
     times = model.fit_times()
     folds = times[times["part"] == "folds"].set_index("member")["fits"]

@@ -31,7 +31,7 @@ from sklearn.metrics import brier_score_loss, log_loss, r2_score
 import gpukfl
 from gpukfl import HKRRRegressor
 from gpukfl.inspection import Directions, Leaderboard
-from gpukfl.portfolio import Member, _importances, _train
+from gpukfl.portfolio import Member, _importances, _standings
 from gpukfl.portfolio import _held_out_blend as _kept
 from gpukfl.portfolio import _members as _candidates
 from gpukfl.portfolio._folds import SquaredError
@@ -59,7 +59,7 @@ def test_a_member_is_left_by_many_rows_only(monkeypatch):
     rows.append(MemberCandidate("memory", lambda _: Memory(), lambda _: "quick"))
     monkeypatch.setattr(_candidates, "CANDIDATES", rows)
     assert notes(regressor(members=None).fit(X, Y))["memory"] == ""
-    monkeypatch.setattr(_train, "_JUDGES", 2 * N // 3)
+    monkeypatch.setattr(_standings, "_JUDGES", 2 * N // 3)
     told = notes(regressor(members=None).fit(X, Y))
     assert told["memory"] == "dropped after 2 of 3 folds: clearly behind"
 
@@ -69,10 +69,10 @@ def test_of_many_judges_a_member_as_good_as_the_blend_is_left(monkeypatch):
     for name in ("first", "second"):
         rows.append(MemberCandidate(name, lambda _: Ridge(1e-9), lambda _: "quick"))
     monkeypatch.setattr(_candidates, "CANDIDATES", rows)
-    monkeypatch.setattr(_train, "_JUDGES", N // 3)
+    monkeypatch.setattr(_standings, "_JUDGES", N // 3)
     assert notes(regressor(members=None).fit(X, Y))["second"] == ""
-    monkeypatch.setattr(_train, "_MANY_JUDGES", N // 3)
-    monkeypatch.setattr(_train, "_WORTH", 0.05)
+    monkeypatch.setattr(_standings, "_MANY_JUDGES", N // 3)
+    monkeypatch.setattr(_standings, "_WORTH", 0.05)
     told = notes(regressor(members=None).fit(X, Y))
     assert told["second"] == "dropped after 1 of 3 folds: clearly behind"
 
@@ -84,7 +84,7 @@ def test_what_is_like_a_member_that_is_clearly_behind_is_not_begun(monkeypatch, 
     rows.append(MemberCandidate("first", lambda _: model(), lambda _: "quick"))
     rows.append(MemberCandidate("second", lambda _: model(), lambda _: "quick", like="first"))
     monkeypatch.setattr(_candidates, "CANDIDATES", rows)
-    monkeypatch.setattr(_train, "_JUDGES", 2 * N // 3 if behind == "left" else N)
+    monkeypatch.setattr(_standings, "_JUDGES", 2 * N // 3 if behind == "left" else N)
     told = notes(regressor(members=None).fit(X, Y))
     left = "dropped after 2 of 3 folds: clearly behind" if behind == "left" else ""
     assert told["first"] == left
@@ -93,7 +93,7 @@ def test_what_is_like_a_member_that_is_clearly_behind_is_not_begun(monkeypatch, 
 
 
 def test_a_member_that_is_named_is_tried_to_the_end(monkeypatch):
-    monkeypatch.setattr(_train, "_JUDGES", N // 3)
+    monkeypatch.setattr(_standings, "_JUDGES", N // 3)
     model = regressor(members=["linear", ("memory", Memory())]).fit(X, Y)
     assert notes(model)["memory"] == ""
     board = model.leaderboard().set_index("member")

@@ -7,7 +7,7 @@ from sklearn.linear_model import Ridge
 
 from gpukfl.core._warnings import warn
 from gpukfl.portfolio import _members as _candidates
-from gpukfl.portfolio import _train
+from gpukfl.portfolio import _race, _standings
 from gpukfl.portfolio._members import MemberCandidate
 
 INSIDE, FEW = 2 * N // 3, 20
@@ -31,45 +31,63 @@ def fitted(monkeypatch, kind, named=False):
     rows = [row for row in _candidates.CANDIDATES if row.name == "linear"]
     rows.append(MemberCandidate("other", lambda _: Counting(), lambda _: "quick"))
     monkeypatch.setattr(_candidates, "CANDIDATES", rows)
-    monkeypatch.setattr(_train, "_JUDGES", 10)
-    monkeypatch.setattr(_train, "_TRIED", FEW)
+    monkeypatch.setattr(_standings, "_JUDGES", 10)
+    monkeypatch.setattr(_race, "_TRIED", FEW)
     members = ["linear", ("other", Counting())] if named else None
     return sizes, regressor(members=members).fit(X, Y)
 
 
 def test_what_has_no_hope_is_fitted_to_few_rows_alone(monkeypatch):
-    monkeypatch.setattr(_train, "_TRIED_FROM", INSIDE)
+    monkeypatch.setattr(_race, "_TRIED_FROM", INSIDE)
     sizes, note = sizes_of_fits(monkeypatch, Memory)
     assert (sizes, note) == ([FEW], f"dropped after a fit to {FEW} rows: clearly behind")
 
 
 def test_of_fewer_rows_there_is_no_trial(monkeypatch):
-    monkeypatch.setattr(_train, "_TRIED_FROM", INSIDE + 1)
+    monkeypatch.setattr(_race, "_TRIED_FROM", INSIDE + 1)
     sizes, note = sizes_of_fits(monkeypatch, Memory)
     assert (sizes, note) == ([INSIDE], "dropped after 1 of 3 folds: clearly behind")
 
 
 @pytest.mark.parametrize("kind", [Nearly, Ridge, Memory], ids=["better", "alike", "behind a bit"])
 def test_what_may_be_of_use_is_fitted_to_all_rows(monkeypatch, kind):
-    monkeypatch.setattr(_train, "_TRIED_FROM", INSIDE)
+    monkeypatch.setattr(_race, "_TRIED_FROM", INSIDE)
     if kind is Memory:
-        monkeypatch.setattr(_train, "_HOPELESS", 1e9)
+        monkeypatch.setattr(_race, "_HOPELESS", 1e9)
     sizes, _ = sizes_of_fits(monkeypatch, kind)
     assert sizes[:2] == [FEW, INSIDE]
 
 
 def test_what_another_member_beats_on_as_few_rows_goes_no_further(monkeypatch):
-    monkeypatch.setattr(_train, "_TRIED_FROM", INSIDE)
-    monkeypatch.setattr(_train, "_HOPELESS", 1e9)
+    monkeypatch.setattr(_race, "_TRIED_FROM", INSIDE)
+    monkeypatch.setattr(_race, "_HOPELESS", 1e9)
     rows = [row for row in _candidates.CANDIDATES if row.name == "linear"]
     for name, kind in {"first": Nearly, "second": Memory}.items():
         rows.append(MemberCandidate(name, lambda _, kind=kind: kind(), lambda _: "quick"))
     monkeypatch.setattr(_candidates, "CANDIDATES", rows)
-    monkeypatch.setattr(_train, "_JUDGES", 10)
-    monkeypatch.setattr(_train, "_TRIED", FEW)
+    monkeypatch.setattr(_standings, "_JUDGES", 10)
+    monkeypatch.setattr(_race, "_TRIED", FEW)
     told = notes(regressor(members=None).fit(X, Y))
     assert told["first"] == ""
     assert told["second"] == f"dropped after a fit to {FEW} rows: clearly behind"
+
+
+@pytest.mark.parametrize("least", [0.005, -1.0])
+def test_what_adds_too_little_to_others_on_few_rows_goes_no_further(monkeypatch, least):
+    monkeypatch.setattr(_race, "_TRIED_FROM", INSIDE)
+    monkeypatch.setattr(_race, "_HOPELESS", 1e9)
+    monkeypatch.setattr(_race, "_BEATEN", 1e9)
+    monkeypatch.setattr(_race, "_HELPS", least)
+    rows = [row for row in _candidates.CANDIDATES if row.name == "linear"]
+    for name, kind in {"second": Memory, "first": Nearly}.items():
+        rows.append(MemberCandidate(name, lambda _, kind=kind: kind(), lambda _: "quick"))
+    monkeypatch.setattr(_candidates, "CANDIDATES", rows)
+    monkeypatch.setattr(_standings, "_JUDGES", 10)
+    monkeypatch.setattr(_race, "_TRIED", FEW)
+    told = notes(regressor(members=None).fit(X, Y))
+    assert told["first"] == ""  # it has lost least with few rows, and goes first
+    few = f"dropped after a fit to {FEW} rows: adds too little to the others"
+    assert told["second"] == few if least > 0 else told["second"].startswith("dropped after 1 of")
 
 
 def test_what_a_trial_warns_of_is_not_said(monkeypatch):
@@ -78,14 +96,14 @@ def test_what_a_trial_warns_of_is_not_said(monkeypatch):
             warn(f"{len(X)} rows")
             return super().fit(X, y)
 
-    monkeypatch.setattr(_train, "_TRIED_FROM", INSIDE)
+    monkeypatch.setattr(_race, "_TRIED_FROM", INSIDE)
     sizes, model = fitted(monkeypatch, Outspoken)
     assert sizes[:2] == [FEW, INSIDE]
     assert model.warnings_ == [f"the blend's member other: {INSIDE} rows"]
 
 
 def test_what_is_named_is_fitted_to_all_rows_at_once(monkeypatch):
-    monkeypatch.setattr(_train, "_TRIED_FROM", INSIDE)
+    monkeypatch.setattr(_race, "_TRIED_FROM", INSIDE)
     sizes, note = sizes_of_fits(monkeypatch, Memory, named=True)
     assert set(sizes) == {INSIDE}
     assert "left" not in note
@@ -96,7 +114,7 @@ def test_what_is_interrupted_in_a_trial_leaves_the_blend_before(monkeypatch):
         def fit(self, X, y):
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(_train, "_TRIED_FROM", INSIDE)
+    monkeypatch.setattr(_race, "_TRIED_FROM", INSIDE)
     with pytest.warns(ConvergenceWarning, match="blended of linear"):
         sizes, note = sizes_of_fits(monkeypatch, Interrupted)
     assert (sizes, note) == ([FEW], "interrupted")
