@@ -514,7 +514,7 @@ class MultiLabelModel:
             if len(one.classes_) > 1
         ]
         if not found:
-            msg = "expected a label that some rows of the fit have and others have not, got none"
+            msg = "expected a label that only some rows of the fit have, got none"
             raise ValueError(msg)
         return found
 

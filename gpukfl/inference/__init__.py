@@ -1,7 +1,7 @@
 """Inference: importances, interactions, bands of curves and directions, with errors.
 
-Functions of any fitted model and of rows; they give frozen results with `summary`, `frame` and
-`plot`. P-values of importances and interactions take rows that the model has not seen.
+All functions take a fitted model and rows, and return frozen results with `summary`, `frame` and
+`plot`. P-values of importances and interactions need rows that the model has not seen.
 """
 
 from gpukfl.inference._bands import bands

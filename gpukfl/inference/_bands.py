@@ -520,53 +520,51 @@ def bands(
     Parameters
     ----------
     model : gpukfl.Model, or fitted regressor or classifier
-        Of this library, or of scikit-learn.
+        A model of this library or of scikit-learn.
     X : array or frame of shape (n, d)
         Rows, at least 40.
     y : array of shape (n,) or (n, t), or str
-        Their targets, or the name of the target's column in X.
+        Targets of the rows, or the name of the target column in X.
     kind : {"partial_dependence", "accumulated_effects", "profiles"}
-        Means over rows at values of a feature, its steps, less the mean of these, each step counted
-        alike; sums of local differences, less their mean over the rows between the first and the
-        last step, which ask the model for no combinations of features that the rows do not have (of
-        categories, whose levels have no order, still means over rows); or the function along the
-        learned directions, through the mean of the rows. Steps leave out 2 % of the rows at either
-        end.
+        "partial_dependence" is the mean over rows at values of a feature, the steps, minus the
+        mean of these. "accumulated_effects" are sums of local differences, minus their mean over
+        the rows between the first and the last step. They use no combinations of features that
+        the rows do not have. For categories, whose levels have no order, they are still means over
+        rows. "profiles" are functions along the learned directions, through the mean of the rows.
+        Steps exclude 2 % of the rows at either end.
     features : sequence of int or str, optional
-        Of which there are curves; by default the six most important. Of a table's category of few
-        levels there is one, with a step for each level. For "profiles" the numbers of directions,
-        by default the first three.
+        Features with curves; by default the six most important. A category of a table with few
+        levels has a step for each level. For "profiles", numbers of directions; by default the
+        first three.
     coverage : float
-        Probability, in (0, 1), with which a band holds its whole curve.
+        Probability, in (0, 1), with which a band covers its whole curve.
     held_out : bool
-        Whether the model has not seen the rows. Then its kernel is used as it is, and nothing is
-        fitted again.
+        Whether the model has not seen the rows. Then its kernel is used as it is, without new fits.
     points : int
-        On each curve at most, at least 3. The more, the fewer rows partial dependence is a mean
-        over.
+        Largest number of points on a curve, at least 3. With more, partial dependence averages over
+        fewer rows.
     max_rows : int
-        Rows that are used at most, at least 40; of more a sample is drawn, and bands are wider
-        than those of all rows.
+        Largest number of rows, at least 40. More are sampled, and bands are wider than those of all
+        rows.
     max_time : float, optional
-        Seconds that it may take, about: fits are cut off, and rows and
-        those that curves are means over are fewer, which makes the bands wider. Curves that there
-        is no time for are left out.
+        Approximate time limit in seconds, by shorter fits and fewer rows, which make the bands
+        wider. Curves without time are skipped.
     sample_weight : array of shape (n,), optional
-        Weights; noise has variances that go with their inverses.
+        Weights. The variance of the noise is inversely proportional to them.
     row_groups : array of shape (n,), or str, optional
-        Groups of rows that are alike, or the name of their column in X: then the model, whatever
-        it is, is fitted without each tenth of the groups. By default the column that the fit
-        named.
+        Groups of dependent rows, or the name of their column in X. Any model is then fitted without
+        each tenth of the groups. By default the column of the fit.
     random_state : int, RandomState or None
-        Draws halves, the rows that curves are means over, and the largest deviation, on the host.
+        Seed of halves, of the rows to average over, and of the largest deviation, which are drawn
+        on the host.
     progress : bool, optional
-        Show a line that says how far it is; by default on a terminal, and in a notebook.
+        Whether to show the progress; by default on a terminal and in a notebook.
 
     Returns
     -------
     Bands
-        A frozen result with `summary`, `frame` and `plot`. Ctrl-C while curves are made returns
-        those that are done, with a ConvergenceWarning; the others are in its `unfinished`.
+        A frozen result with `summary`, `frame` and `plot`. Ctrl-C returns the complete curves, with
+        a ConvergenceWarning; `unfinished` names the others.
 
     Raises
     ------
@@ -575,13 +573,12 @@ def bands(
 
     Notes
     -----
-    What is estimated is the curve of the conditional mean of y (of classes, of their
-    probabilities), not the model's own curve, which lies near. Partial dependence is a mean over
-    the rows, each counted alike, of more than 7500 / `points` (300 by default) over a sample of so
-    many, or of 40; accumulated effects are of all rows up to 3750. What is to be held is the curve
-    of the population: how far the fitted function's mean over so many rows varies from draw to
-    draw is in the bands, and makes them higher where features interact. Bands of fewer than 100
-    rows hold straight lines, and miss curves more often than they state.
+    The curve is that of the conditional mean of y (for classes, of their probabilities). The
+    model's own curve lies near it. Partial dependence averages over at most 7500 / `points` rows
+    (300 by default), or 40, with equal weights. Accumulated effects use up to 3750 rows. Bands
+    cover the curve of the population. They include how far the mean over these rows varies from
+    sample to sample, and are wider where features interact. Bands of fewer than 100 rows cover
+    straight lines, and miss curves more often than they state.
 
     A model that has learned a kernel (BKerNN, HKRR, kernel ridge regression, selection, RegFeaL)
     is split: each half of the rows is smoothed by the kernel of a fit to the other half, and the
@@ -596,10 +593,10 @@ def bands(
     and O(n p) kernel values for p points; n at most
     `max_rows`.
 
-    Other models are fitted ten times, each time without a tenth of the rows, and the bands say
-    how far these curves vary: such bands know nothing of the bias that all share. So it is of rows
-    in groups, where errors are not independent as the closed form takes them to be, and of fits
-    with another `loss` than squared errors: their bands are of what the loss asks for.
+    Other models are fitted ten times, each time without a tenth of the rows, and the bands show how
+    far these curves vary. Such bands do not include the bias that all fits share. Rows with groups
+    are treated in the same way, as the closed form needs independent errors. Fits with another
+    `loss` than the squared one are too: their bands are of what the loss estimates.
 
     References
     ----------

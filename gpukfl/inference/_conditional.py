@@ -451,7 +451,7 @@ def conditional_importance(
     random_state: Any = 0,
     progress: bool | None = None,
 ) -> ConditionalImportance:
-    r"""Measure the loss of a fitted model without the information that only some columns have.
+    r"""Measure the loss of a fitted model without the information of some columns alone.
 
     Column j is what the others say of it, and the rest:
     :math:`x_j = \hat m(x_{-j}) + s(x_{-j})\, r`. The residuals r are permuted among the rows, and
@@ -476,50 +476,50 @@ def conditional_importance(
     model : Model or scikit-learn estimator
         A fitted regressor or classifier.
     X : array or frame of shape (n_samples, n_features), optional
-        Rows that the model has not seen. Without X and y those of a portfolio that its folds held
-        out, each judged by the models that have not seen it.
+        Rows that the model has not seen. Without X and y, the held-out rows of a blend, each scored
+        by the models that have not seen it.
     y : str, or array or series of shape (n_samples,) or (n_samples, n_targets), optional
-        Their targets, or the name of their column.
+        Targets of the rows, or the name of their column.
     groups : dict, sequence of lists, or "columns", optional
         Features that are redrawn together, by name or number: ``{"size": ["height", "width"]}``.
-        By default what `correlated_groups` finds, features whose Spearman correlation is 0.9 or
-        more; "columns" takes each by itself.
+        By default the groups of `correlated_groups`, whose Spearman correlation is at least 0.9.
+        "columns" redraws each alone.
     n_permutations : int, default=1999
-        B: no p-value is below 1 / (B + 1). They cost next to nothing: the model is not asked again.
+        Number B of permutations: no p-value is below 1 / (B + 1). They cost almost nothing, as the
+        model makes no further predictions.
     n_copies : int, default=20
-        Residuals that each row is given: permutations are those inside random blocks of so many
-        rows.
+        Number of residuals for each row: permutations are within random blocks of so many rows.
     max_rows : int, default=1000
-        Rows that are drawn where there are more.
+        Largest number of rows; more are sampled.
     imputer : Imputer, optional
-        What predicts columns from others: by default kernel ridge regression, and of columns of at
-        most ten values the probabilities of these, from which they are then drawn.
+        Model that predicts columns from others. By default kernel ridge regression. Columns of at
+        most ten values are drawn from their predicted probabilities.
     max_time : float, optional
-        Seconds that it may take, about: rows and copies are fewer, groups
-        go from the most important one on, and those that there is no time for are left out.
+        Approximate time limit in seconds, by fewer rows and copies. The most important groups come
+        first, and groups without time are skipped.
     sample_weight : array of shape (n_samples,), optional
         Weights of the losses, at least 0.
     row_groups : array of shape (n_samples,), or str, optional
-        Groups of rows that depend on each other, such as visits of a patient, or the name of their
-        column in X: residuals change places by whole groups, and errors are of groups. By default
-        the column that the fit named; of the rows of folds the groups of the fit.
+        Groups of dependent rows, such as visits of a patient, or the name of their column in X.
+        Residuals are permuted by whole groups, and errors are those of groups. By default the
+        column of the fit; for the held-out rows of a blend, the groups of the fit.
     random_state : int, RandomState or None, default=0
-        Draws rows, blocks and permutations.
+        Seed of rows, blocks and permutations.
     progress : bool, optional
-        Show a line that says how far it is; by default on a terminal, and in a notebook.
+        Whether to show the progress; by default on a terminal and in a notebook.
 
     Returns
     -------
     ConditionalImportance
         Importances with standard errors and p-values, one a group; with `summary`, `frame`,
-        `plot`, and adjusted p-values. Ctrl-C returns the groups that are done, with a
-        ConvergenceWarning; the others are in its `unfinished`.
+        `plot`, and adjusted p-values. Ctrl-C returns the complete groups, with a
+        ConvergenceWarning; `unfinished` names the others.
 
     Raises
     ------
     TypeError, ValueError
-        If the model is not fitted, does not take the rows, or keeps none that were held out; or if
-        there are fewer than four rows, or groups are not of its features.
+        If the model is not fitted, does not match the rows, or has no held-out rows; if there are
+        fewer than four rows; or if groups have unknown features.
 
     Notes
     -----

@@ -236,7 +236,7 @@ def find_players(
             raise ValueError(msg)
         for name in members:
             if name not in names:
-                msg = f"expected columns of the table in groups, got {name!r}: it has "
+                msg = f"expected groups= to name columns of the table, got {name!r}: it has "
                 raise ValueError(msg + listed(names))
             if name in owner:
                 msg = f"expected each column in one group, got {name!r} in {owner[name]!r} and "
@@ -245,7 +245,7 @@ def find_players(
     alone = [name for name in names if name not in owner]
     taken = [group for group in map(str, groups or {}) if group in alone]
     if taken:
-        msg = f"expected names of groups that no other column has, got {taken[0]!r}"
+        msg = f"expected names of groups that are not names of columns, got {taken[0]!r}"
         raise ValueError(msg)
     players = tuple(dict.fromkeys(owner.get(name, name) for name in names))
     return players, np.array([players.index(owner.get(name, name)) for name in names])
@@ -288,8 +288,8 @@ def make_background(
 def _kept_rows(function: RowFunction) -> OutOfFold:
     e = function.estimator
     if not function.is_blend or not e.out_of_fold_.is_complete:
-        why = "comes from a file without the rows of its fit" if function.is_blend else "keeps none"
-        msg = f"expected background=, rows such as those of the fit: this model {why}"
+        why = "comes from a file without its rows" if function.is_blend else "keeps no rows"
+        msg = f"expected background=, rows such as the training set: this model {why}"
         raise ValueError(msg)
     kept: OutOfFold = e.out_of_fold_
     return kept
@@ -645,7 +645,7 @@ def explain_rows(
     if why:
         msg = (
             f"explain: {why} after {estimates.count} of {estimates.n_background} background rows: "
-            "standard_error says what contributions are off by"
+            "standard_error has the errors of the contributions"
         )
         warn(msg, ConvergenceWarning)
     return _make_explanation(function, rows, values, estimates, names, used, owner)
@@ -693,13 +693,13 @@ def _check_options(
     classes = is_classifier(model.estimator)
     if not classes and output in (LOG_ODDS, PROBABILITY):
         msg = (
-            f"expected output='auto' for a regression, whose one output is its prediction, got "
-            f"{output!r}, which classes have"
+            f"expected output='auto' for a regression, got {output!r}, which is for a "
+            "classification"
         )
         raise ValueError(msg)
     check_choice("output", output, ("auto", LOG_ODDS, PROBABILITY) if classes else ("auto",))
     if classes and len(model.estimator.classes_) < 2:
-        msg = "expected a model of at least two classes, got one: nothing can be explained"
+        msg = "expected a model of at least two classes, got one class"
         raise ValueError(msg)
     check_number("n_background", n_background, kind=Integral, low=1)
     check_number("n_walks", n_walks, kind=Integral, low=1, also=("auto",))

@@ -421,46 +421,46 @@ def interactions(
     Parameters
     ----------
     model : Model or scikit-learn estimator
-        A fitted regressor or classifier; of classes, the log-odds are looked at.
+        A fitted regressor or classifier; for classes, the log odds are used.
     X : array or frame of shape (n_samples, n_features)
-        Rows that the model has not seen, if p-values shall mean anything.
+        Rows. P-values are valid only if the model has not seen them.
     y : str, or array or series of shape (n_samples,) or (n_samples, n_targets), optional
-        Their targets, or the name of their column. Without there are no p-values.
+        Targets of the rows, or the name of their column. Without them there are no p-values.
     order : {2, 3}, default=2
-        Pairs, or triples.
+        Whether to measure pairs or triples.
     features : sequence of str or int, optional
-        What to look at. By default those that a selection found, of other models all, and where
-        it found too few; of these the `n_features` whose shuffling moves predictions most.
+        Features to measure. By default the `n_features` whose shuffling moves predictions most. For
+        a selection, these are among the selected ones, unless they are too few.
     n_features : int, optional
-        At most; by default 10 for pairs, 6 for triples.
+        Largest number of features; by default 10 for pairs, 6 for triples.
     n_permutations : int, default=9999
-        No p-value is below 1 / (n_permutations + 1).
+        Number of permutations: no p-value is below 1 / (n_permutations + 1).
     n_background : int, default=50
-        Rows that partial dependence averages over, drawn from X; the others are where effects are
-        evaluated and tested. At most half of the rows.
+        Number of rows of X that partial dependence averages over, at most half. Effects are
+        evaluated and tested on the others.
     max_rows : int, default=500
-        Where there are more, so many are drawn to evaluate at.
+        Largest number of rows to evaluate; more are sampled.
     max_time : float, optional
-        Seconds that it may take, about: rows, background and features are
-        fewer, and sets that there is no time for are left out.
+        Approximate time limit in seconds, by fewer rows, background rows and features. Sets without
+        time are skipped.
     sample_weight : array of shape (n_samples,), optional
-        Weights of the rows in all averages, H and the test, at least 0; noise has variances that
-        go with their inverses.
+        Weights of the rows in all averages, H and the test, at least 0. The variance of the noise
+        is inversely proportional to them.
     row_groups : array of shape (n_samples,), or str, optional
-        Groups of rows that depend on each other, such as visits of a patient, or the name of their
-        column in X. Then p-values are those of random signs of the scores of whole groups, in
-        place of permuted rows. By default the column that the fit named.
+        Groups of dependent rows, such as visits of a patient, or the name of their column in X.
+        P-values then come from random signs of the scores of whole groups, instead of permuted
+        rows. By default the column of the fit.
     random_state : int, RandomState or None, default=0
-        Draws rows, and permutations.
+        Seed of rows and permutations.
     progress : bool, optional
-        Show a line that says how far it is; by default on a terminal, and in a notebook.
+        Whether to show the progress; by default on a terminal and in a notebook.
 
     Returns
     -------
     Interactions
         H, shares and p-values, one for each pair or triple; with `summary`, `frame`, `plot`, and
-        adjusted p-values. Ctrl-C returns the sets that are done, with a ConvergenceWarning; the
-        others are in its `unfinished`.
+        adjusted p-values. Ctrl-C returns the complete sets, with a ConvergenceWarning; `unfinished`
+        names the others.
 
     Raises
     ------

@@ -54,30 +54,30 @@ def subspace(
     Parameters
     ----------
     model : gpukfl.Model or fitted estimator
-        Of BKerNN, HKRR, RegFeaL, selection or RKHS weightings; of a blend its leading member that
-        has learned a kernel is asked.
+        A BKerNN, HKRR, RegFeaL, selection or RKHS weighting. For a blend, its first member that
+        learns a kernel is used.
     X : array or frame of shape (n, d)
         Rows, at least four a fold.
     y : array of shape (n,) or (n, t), or str
-        Their targets, or the name of the target's column in X.
+        Targets of the rows, or the name of the target column in X.
     n_folds : int
-        As many fits, at least 2.
+        Number of folds, and of fits, at least 2.
     max_directions : int, optional
-        Directions that are tried, at least 1; by default one more than the model has, at most
-        five.
+        Largest number of directions to try, at least 1; by default one more than the model has, at
+        most five.
     max_time : float, optional
-        Seconds that it may take, about: fits are cut off, and of fewer
-        rows, which makes the angles wider.
+        Approximate time limit in seconds, by shorter fits to fewer rows, which make the angles
+        wider.
     sample_weight : array of shape (n,), optional
         Weights of the rows.
     row_groups : array of shape (n,), or str, optional
-        Groups of rows that are alike, or the name of their column in X: each is in one fold, of
-        which there are no more than groups, and errors and tests are of groups. By default the
-        column that the fit named.
+        Groups of dependent rows, or the name of their column in X. Each group is in one fold, and
+        there are at most as many folds as groups. Errors and tests are those of groups. By default
+        the column of the fit.
     random_state : int, RandomState or None
-        Draws the folds, on the host.
+        Seed of the folds, which are drawn on the host.
     progress : bool, optional
-        Show a line that says how far it is; by default on a terminal, and in a notebook.
+        Whether to show the progress; by default on a terminal and in a notebook.
 
     Returns
     -------

@@ -1,6 +1,6 @@
 """Predictions from a model file with NumPy alone: no scikit-learn, SciPy, Numba or pandas.
 
-Where Numba is installed and a call would take NumPy a second or more, it is used.
+Numba is used if it is installed and a call would take NumPy a second or more.
 
 >>> import gpukfl.runtime
 >>> model = gpukfl.runtime.load("prices.gpukfl")  # doctest: +SKIP

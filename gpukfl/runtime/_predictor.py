@@ -39,16 +39,16 @@ _TASKS = ("regression", "classification")
 
 
 class RuntimeModel:
-    """A fitted model, read by `load`.
+    """A fitted model, as `load` returns it.
 
     Attributes
     ----------
     method, task : str
-        What was fitted, and "regression" or "classification".
+        The method of `gpukfl.fit`, and "regression" or "classification".
     feature_names : list of str
-        One for each column of rows; of a table also of those that are left out.
+        Name of each column of rows; for a table also of those that are dropped.
     target_name : str
-        What is predicted.
+        Name of the target.
     classes_ : array of shape (n_classes,) or None
         Labels of a classification.
 
@@ -87,10 +87,10 @@ class RuntimeModel:
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Finite numbers, of a blend also gaps; of a frame the columns of the fit in their order.
-            Computed in the precision of the model. A model of a table takes a frame, a dict of
-            columns, a list of dicts, a structured array or a list of rows, with categories, text,
-            dates and gaps.
+            Finite numbers; a blend also accepts missing values. A frame needs the columns of the
+            fit in their order. A model of a table accepts a frame, a dict of columns, a list of
+            dicts, a structured array or a list of rows, with categories, text, dates and missing
+            values. Predictions are computed in the precision of the model.
 
         Returns
         -------
@@ -100,13 +100,13 @@ class RuntimeModel:
         Raises
         ------
         ValueError
-            If X is not such, or so far from the data of the fit that a prediction overflows.
+            If X is not as described, or so far from the training set that a prediction overflows.
         """
         found = self._evaluate_blocks(self._fitted.decode, X, "prediction")
         return found if self.classes_ is None else self.classes_[found]
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Estimate the classes' probabilities.
+        """Return the classes' probabilities.
 
         Parameters
         ----------
@@ -218,7 +218,7 @@ class RuntimeModel:
 
 
 def load(path: str | Path, /) -> RuntimeModel | RuntimeLabels:
-    """Read a model that `Model.save` or an estimator wrote, to predict with NumPy alone.
+    """Load a model that was saved by `Model.save` or an estimator, to predict with NumPy alone.
 
     Parameters
     ----------
@@ -228,21 +228,21 @@ def load(path: str | Path, /) -> RuntimeModel | RuntimeLabels:
     Returns
     -------
     RuntimeModel or RuntimeLabels
-        Ready to predict; the second of several labels a row. Nothing in the file is executed.
+        The model; `RuntimeLabels` for several labels a row. Nothing in the file is executed.
 
     Raises
     ------
     ValueError
-        If the file is truncated, damaged, no gpukfl model or of another version, or predictions
-        need more than NumPy: of a blend with members other than kernel methods, linear models and
-        gradient-boosted trees.
+        If the file is truncated, damaged, not a gpukfl model or has an unsupported version. If
+        predictions need more than NumPy, as for a blend with members other than kernel methods,
+        linear models and gradient-boosted trees.
     OSError
-        If it cannot be read.
+        If the file cannot be read.
 
     Notes
     -----
-    Checks the file's checksum, and what predicts as `gpukfl.load` does. The record of the fit is
-    not read.
+    The checksum and the prediction function are checked as by `gpukfl.load`. The record of the fit
+    is not read.
     """
     models = read_labels(path, _load_one)
     return RuntimeLabels(models) if models else _load_one(path)

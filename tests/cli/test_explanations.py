@@ -80,7 +80,7 @@ def test_a_single_method_is_given_a_background(capsys, files):
     [
         (["--group", "a"], "expected --group NAME=COLUMN,COLUMN, got 'a'"),
         (["--group", "g=a", "--group", "g=b"], "different names in --group, got 'g' twice"),
-        (["--group", "g=q"], "expected columns of the table in groups, got 'q'"),
+        (["--group", "g=q"], "expected groups= to name columns of the table, got 'q'"),
         (["--max-time", "0"], "expected max_time to be a number greater than 0"),
     ],
 )

@@ -245,7 +245,7 @@ def test_models_from_files(blend, tmp_path):
     whole, bare = (gpukfl.load(tmp_path / f"{name}.gpukfl") for name in ("whole", "bare"))
     found = blend.explain(X[:3])
     np.testing.assert_allclose(whole.explain(X[:3]).contributions, found.contributions, atol=1e-12)
-    with pytest.raises(ValueError, match=r"expected background=, .* without the rows of its fit"):
+    with pytest.raises(ValueError, match=r"expected background=, .* without its rows"):
         bare.explain(X[:3])
     check_sums(bare.explain(X[:3], background=X), blend.predict(X[:3]))
 
@@ -367,12 +367,12 @@ def test_max_time(wide, monkeypatch):
 @pytest.mark.parametrize(
     ("groups", "error", "text"),
     [
-        ({"g": ["a", "z"]}, ValueError, "expected columns of the table in groups, got 'z'"),
+        ({"g": ["a", "z"]}, ValueError, "expected groups= to name columns of the table, got 'z'"),
         ({"g": ["a"], "h": ["a"]}, ValueError, "each column in one group, got 'a' in 'g' and 'h'"),
         ({"g": ["a", "a"]}, ValueError, "each column in one group, got 'a' in 'g' and 'g'"),
         ({"g": []}, ValueError, "at least one column in the group 'g'"),
         ({"g": "a"}, TypeError, "expected a list of columns for the group 'g', got 'a'"),
-        ({"b": ["a"]}, ValueError, "names of groups that no other column has, got 'b'"),
+        ({"b": ["a"]}, ValueError, "names of groups that are not names of columns, got 'b'"),
         (["a"], TypeError, "expected groups to be Mapping or None"),
     ],
 )
@@ -417,7 +417,7 @@ def test_bad_options(blend, options, text):
 
 
 def test_a_single_method_needs_a_background(wide):
-    with pytest.raises(ValueError, match=r"expected background=, .* this model keeps none"):
+    with pytest.raises(ValueError, match=r"expected background=, .* this model keeps no rows"):
         wide.explain(WIDE[:2])
 
 

@@ -276,7 +276,7 @@ def test_bad_input_is_refused():
         learn(CODES[:0], y=TARGETS[:0])
     with pytest.raises(ValueError, match="expected finite targets of 400 rows, got 399"):
         learn(y=TARGETS[1:])
-    with pytest.raises(ValueError, match=r"got 400, of which \d+ are NaN or infinite"):
+    with pytest.raises(ValueError, match=r"got 400, \d+ of them NaN or infinite"):
         learn(y=np.where(TARGETS > 0, np.nan, TARGETS))
     with pytest.raises(ValueError, match=r"expected codes \(n, 4\), got shape \(2, 5\)"):
         learn()[0].transform(np.zeros((2, 5)))
