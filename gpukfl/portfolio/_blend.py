@@ -81,9 +81,11 @@ def greedy_weights(
     counts = np.zeros(len(predictions), dtype=np.int64)
     best, lowest = None, np.inf
     total: np.ndarray | float = 0.0
-    smallest = min((x for x in map(loss, predictions) if np.isfinite(x)), default=0.0)
+    alone = [loss(one) for one in predictions]
+    smallest = min((x for x in alone if np.isfinite(x)), default=0.0)
     for k in range(1, steps + 1):
-        losses = np.asarray([loss((total + one) / k) for one in predictions])
+        of_means = alone if k == 1 else [loss((total + one) / k) for one in predictions]
+        losses = np.asarray(of_means)
         losses += evenness * abs(smallest) * _unevenness(counts, k)
         chosen = _best_member(losses, counts)
         if chosen is None:

@@ -6,7 +6,7 @@ import functools
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from gpukfl.estimators._samples import Samples
 from gpukfl.inspection._metrics import (
     Measured,
     accuracy,
+    area_of_targets,
     balanced_accuracy,
     brier,
     d2,
@@ -64,6 +65,8 @@ class Metric:
         Of perfect predictions.
     has_influences : bool
         Whether `measure` knows them.
+    of_targets : callable, optional
+        A quicker way to the values of many predictions: of truth and weights a function of these.
     """
 
     name: str
@@ -73,6 +76,7 @@ class Metric:
     measure: Callable[[np.ndarray, np.ndarray, np.ndarray], Measured]
     best: float = 0.0
     has_influences: bool = True
+    of_targets: Callable[[np.ndarray, np.ndarray], Callable[[np.ndarray], float]] | None = None
 
     def value(self, truth: np.ndarray, predicted: np.ndarray, weights: np.ndarray, /) -> float:
         """Return the metric of predictions (n, t), or of probabilities and indicators (n, k)."""
@@ -122,6 +126,12 @@ class Metric:
         except ValueError:
             return np.nan
 
+    def judge(self, truth: np.ndarray, weights: np.ndarray, /) -> Callable[[np.ndarray], float]:
+        """Return a function with the value of predictions, NaN where the scorer refuses them."""
+        if self.of_targets is not None:
+            return self.of_targets(truth, weights)
+        return lambda predicted: self.value_or_nan(truth, predicted, weights)
+
     def check(self, truth: np.ndarray, weights: np.ndarray, /) -> None:
         """Raise ValueError if the metric cannot judge such targets or weights.
 
@@ -143,7 +153,7 @@ METRICS: Mapping[str, Metric] = {
         Metric("rmse", False, _REGRESSION, True, rmse),
         Metric("mae", False, _REGRESSION, True, mae),
         Metric("log_loss", False, _CLASSES, True, log_loss),
-        Metric("roc_auc", True, _CLASSES, False, roc_auc, 1.0),
+        Metric("roc_auc", True, _CLASSES, False, roc_auc, 1.0, of_targets=area_of_targets),
         Metric("accuracy", True, _CLASSES, False, accuracy, 1.0),
         Metric("balanced_accuracy", True, _CLASSES, False, balanced_accuracy, 1.0),
         Metric("brier", False, _CLASSES, True, brier),
@@ -337,13 +347,17 @@ def metric_weights(
     array, shape (n_members,), or None
         None where the metric is not finite for any member, or there is no time for ten steps.
     """
+    parts = list(outputs)
+    if isinstance(judge, LogLoss):  # classes by columns, of which sums and orders take less time
+        judge = replace(judge, truth=np.asfortranarray(judge.truth))
+        parts = [np.log(np.asfortranarray(one)) for one in outputs]
     loss = _blended_loss(metric, judge)
-    parts = [np.log(one) for one in outputs] if isinstance(judge, LogLoss) else list(outputs)
     begun = time.perf_counter()
-    if not np.isfinite([loss(one) for one in parts]).any():
+    tried = next((k for k, one in enumerate(parts, 1) if np.isfinite(loss(one))), 0)
+    if not tried:
         warn(f"the metric {metric.name!r} is not finite for any member: the loss weighs the blend")
         return None
-    each, there = time.perf_counter() - begun, left()
+    each, there = (time.perf_counter() - begun) * len(parts) / tried, left()
     steps = STEPS if there is None else int(min(STEPS, max(there, _LEAST_SECONDS) / each))
     if steps < _FEWEST_STEPS:
         warn(f"max_time leaves no time for the metric {metric.name!r}: the loss weighs the blend")
@@ -358,13 +372,25 @@ def _blended_loss(metric: Metric, judge: HeldOutLoss) -> Callable[[np.ndarray], 
     of_constant = metric.loss(metric.value_or_nan(truth, constant, weights))
     unit = of_constant if np.isfinite(of_constant) and of_constant > 0 else 1.0
     share = 0.0 if metric.is_smooth or not spread else _TIE_SHARE * unit / spread
+    value, of_classes = metric.judge(truth, weights), isinstance(judge, LogLoss)
+    own = np.arange(len(truth)), truth.argmax(axis=1)
 
     def loss(mean: np.ndarray) -> float:
-        predicted = mean
-        if isinstance(judge, LogLoss):
-            powers = np.exp(mean - mean.max(axis=1, keepdims=True))
-            predicted = powers / powers.sum(axis=1, keepdims=True)
-        found = metric.loss(metric.value_or_nan(truth, predicted, weights))
-        return found + share * float(judge.losses(predicted).sum()) if share else found
+        predicted = _normalize(mean) if of_classes else mean
+        found = metric.loss(value(predicted))
+        if not share:
+            return found
+        if of_classes:  # as of the judge, by the true class alone
+            with np.errstate(divide="ignore"):
+                return found - share * float((weights * np.log(predicted[own])).sum())
+        return found + share * float(judge.losses(predicted).sum())
 
     return loss
+
+
+def _normalize(logs: np.ndarray) -> np.ndarray:
+    """Return the probabilities (n, k) of logarithms that lack a common term."""
+    found = logs - logs.max(axis=1, keepdims=True)
+    np.exp(found, out=found)
+    found /= found.sum(axis=1, keepdims=True)
+    return found

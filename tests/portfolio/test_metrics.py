@@ -55,6 +55,23 @@ def test_metrics_are_those_of_scikit_learn(name, k):
     assert metric.value(truth, predicted, w) == pytest.approx(expected, rel=1e-12)
 
 
+@pytest.mark.parametrize("k", [2, 5])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_areas_of_many_predictions_are_those_of_scikit_learn(k, weighted):
+    metric, w = METRICS["roc_auc"], np.ones(300)
+    if weighted:
+        w = RNG.uniform(0.0, 3.0, 300) * (RNG.random(300) > 0.2)
+    truth, predicted = predictions(300, k)
+    area = metric.judge(truth, w)
+    for digits in (15, 2, 1, 0):  # with more and more ties
+        told = predicted.round(digits) + 0.0
+        told[:, 0] += 1.0 - told.sum(axis=1)
+        value = sklearn_value("roc_auc", truth, told, w)
+        assert area(told) == pytest.approx(value, abs=1e-12)
+        assert metric.value(truth, told, w) == pytest.approx(value, abs=1e-12)
+    assert np.isnan(metric.judge(np.eye(k)[np.zeros(300, dtype=int)], w)(predicted))
+
+
 @pytest.mark.parametrize("name", [*sorted(METRICS), "f1_macro", "neg_median_absolute_error"])
 def test_standard_errors_are_those_of_drawn_rows(name):
     rng = np.random.default_rng(0)
