@@ -242,9 +242,6 @@ def fit(
     if task == "classification":
         several = read_indicators(X, y)
         if several is not None:
-            if validation is not None:
-                msg = "expected no validation with several labels a row: use cv, or fit each label"
-                raise ValueError(msg)
             return _fit_labels(several, arguments)
     related = GivenRelations(groups, time, gap, cv)
     if validation is not None:
@@ -298,12 +295,17 @@ def fit(
 def _fit_labels(given: Indicators, arguments: dict[str, Any]) -> Any:
     """Fit a model to each of several labels a row, which share the time."""
     from gpukfl._multilabel import MultiLabelModel
+    from gpukfl.tables._training import split_target
 
     asked = {name: value for name, value in arguments.items() if name not in ("X", "y", "options")}
     asked |= arguments["options"]
     if asked["max_time"] is not None:
         asked["max_time"] /= len(given.labels)
-    return MultiLabelModel.from_fits(given, lambda X, y: fit(X, y, **asked))
+    validation, y = asked.pop("validation"), arguments["y"]
+    named = None if split_target(arguments["X"], y)[1] is y else y
+    return MultiLabelModel.from_fits(
+        given, lambda X, y, **own: fit(X, y, **asked, **own), validation, named
+    )
 
 
 def _note_counts(y: Any) -> None:

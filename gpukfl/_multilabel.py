@@ -6,7 +6,7 @@ import html
 import json
 import tempfile
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -29,6 +29,7 @@ from gpukfl.tables import Table
 from gpukfl.tables._labelled import AUTO, OUTPUTS, frame_library, label_rows
 from gpukfl.tables._target import target_name, target_names
 from gpukfl.tables._training import split_target
+from gpukfl.tables._validation import read_validation
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -75,6 +76,54 @@ def read_indicators(X: Any, y: Any, /) -> Indicators | None:
     return Indicators(X, values.astype(bool), target_names(name, values.shape[1]))
 
 
+def _judge_labels(given: Indicators, validation: Any, named: Any, /) -> list[dict[str, Any]]:
+    """Return for each label what its fit is given as `validation`: nothing without any.
+
+    `named` is y where it names columns. Raises ValueError if a label that varies in the fit does
+    not in validation.
+    """
+    if validation is None:
+        return [{} for _ in given.labels]
+    X, y, weights = read_validation(validation, named)
+    judging, names = _read_columns(y, given.labels)
+    _check_names("validation", names, given.labels)
+    for label, own, one in zip(given.labels, given.values.T, judging.T, strict=True):
+        if len(one) and _varies(own) and not _varies(one):
+            msg = (
+                f"expected rows with and without the label {label!r} in validation, got only rows "
+                f"{'with' if one[0] else 'without'} it"
+            )
+            raise ValueError(msg)
+    rest = () if weights is None else (weights,)
+    return [{"validation": (X, one, *rest)} for one in judging.T]
+
+
+def _varies(has: np.ndarray, /) -> bool:
+    """Whether some rows have a label and others have not."""
+    return bool(has.any() and not has.all())
+
+
+def _read_columns(y: Any, labels: Sequence[str], /) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Return indicators (n, k) in the order of known labels, and the names that they have."""
+    values, k = _host_matrix(y), len(labels)
+    if values is None or values.shape[1] != k or not np.isin(values, (0, 1)).all():
+        got = "no matrix of 0 and 1" if values is None else f"values of shape {values.shape}"
+        msg = f"expected y of 0 and 1, a column for each of {k} labels, got {got}"
+        raise ValueError(msg)
+    name, known = target_name(y), tuple(labels)
+    found = target_names(name, k) if name else known
+    if set(found) == set(known):
+        values, found = values[:, [found.index(one) for one in known]], known
+    return values.astype(bool), found
+
+
+def _check_names(what: str, names: Sequence[str], labels: Sequence[str], /) -> None:
+    """Raise ValueError if a name is that of no label; labels of arrays have no names."""
+    if tuple(labels) != target_names("y", len(labels)):
+        for name in names:
+            check_choice(what, name, tuple(labels))
+
+
 def _host_matrix(y: Any) -> np.ndarray | None:
     if is_array(y):
         values = to_host(y)
@@ -115,11 +164,13 @@ class MultiLabelModel:
     warnings_: list[str] = field(default_factory=list)
 
     @classmethod
-    def from_fits(cls, given: Indicators, fit: Callable[[Any, np.ndarray], Model], /) -> Self:
-        """Fit a model to each label by ``fit(X, y)``."""
-        models = []
-        for label, one in zip(given.labels, given.values.T, strict=True):
-            model = fit(given.X, one)
+    def from_fits(
+        cls, given: Indicators, fit: Callable[..., Model], validation: Any, named: Any, /
+    ) -> Self:
+        """Fit a model to each label by ``fit(X, y)``, or ``fit(X, y, validation=...)``."""
+        models, held_out = [], _judge_labels(given, validation, named)
+        for label, one, own in zip(given.labels, given.values.T, held_out, strict=True):
+            model = fit(given.X, one, **own)
             model.target_name = label
             models.append(model)
         return cls(models)
@@ -178,7 +229,9 @@ class MultiLabelModel:
     # ------------------------------------------------------------------ as an estimator
 
     @keep_warnings
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, **related: Any) -> Self:
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, *, validation: Any = None, **related: Any
+    ) -> Self:
         """Fit to other rows with the same options, and tune again: see `Model.fit`.
 
         Raises
@@ -186,9 +239,12 @@ class MultiLabelModel:
         TypeError, ValueError
             If y is no matrix of 0 and 1 of as many labels, or the rows are not as described.
         """
-        return self._change(
-            lambda one, rows, y: clone(one).fit(rows, y, sample_weight, **related), X, y
-        )
+
+        def fit(one: Model, rows: Any, y: Any, **own: Any) -> Model:
+            return clone(one).fit(rows, y, sample_weight, **related, **own)
+
+        self.models = self._fits(fit, X, y, validation)
+        return self
 
     @keep_warnings
     def refit(self, X: Any, y: Any, sample_weight: Any = None, **related: Any) -> Self:
@@ -196,15 +252,15 @@ class MultiLabelModel:
         models = self._fits(lambda one, rows, y: one.refit(rows, y, sample_weight, **related), X, y)
         return replace(self, models=models)
 
-    def _change(self, fit: Callable[[Model, Any, Any], Model], X: Any, y: Any) -> Self:
-        self.models = self._fits(fit, X, y)
-        return self
-
-    def _fits(self, fit: Callable[[Model, Any, Any], Model], X: Any, y: Any) -> list[Model]:
-        X, values, labels = self._read(X, y)
+    def _fits(
+        self, fit: Callable[..., Model], X: Any, y: Any, validation: Any = None
+    ) -> list[Model]:
+        rows, values, labels = self._read(X, y)
+        named = None if split_target(X, y)[1] is y else y
+        held_out = _judge_labels(Indicators(rows, values, labels), validation, named)
         found = []
-        for one, label, column in zip(self.models, labels, values.T, strict=True):
-            model = fit(one, X, column)
+        for one, label, column, own in zip(self.models, labels, values.T, held_out, strict=True):
+            model = fit(one, rows, column, **own)
             model.target_name = label
             found.append(model)
         return found
@@ -212,24 +268,12 @@ class MultiLabelModel:
     def _read(self, X: Any, y: Any) -> tuple[Any, np.ndarray, tuple[str, ...]]:
         """Return rows, indicators (n, k), and names of the labels in the order of the model."""
         X, y, _ = split_target(X, y)
-        values, k = _host_matrix(y), len(self.models)
-        if values is None or values.shape[1] != k or not np.isin(values, (0, 1)).all():
-            got = "no matrix of 0 and 1" if values is None else f"values of shape {values.shape}"
-            msg = f"expected y of 0 and 1, a column for each of {k} labels, got {got}"
-            raise ValueError(msg)
-        name = target_name(y)
-        labels = target_names(name, k) if name else tuple(self.labels)
-        if name and set(labels) == set(self.labels):
-            values = values[:, [labels.index(one) for one in self.labels]]
-            labels = tuple(self.labels)
-        return X, values.astype(bool), labels
+        return X, *_read_columns(y, self.labels)
 
     def _read_known(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
         """Return rows and indicators (n, k) of rows that judge the model, by the names of y."""
         X, values, labels = self._read(X, y)
-        if tuple(self.labels) != target_names("y", len(self.models)):
-            for label in labels:
-                check_choice("y", label, tuple(self.labels))
+        _check_names("y", labels, self.labels)
         return X, values
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:

@@ -102,6 +102,31 @@ def test_frames_of_labels_are_those_of_their_models(model):
     np.testing.assert_array_equal(sets["wet"], model.model_of("wet").predict_set(FRAME, 0.8))
 
 
+def test_rows_of_validation_judge_each_label():
+    both = FRAME.join(Y)
+    inside, outside = both[:100], both[100:]
+    model = gpukfl.fit(
+        inside, ["warm", "wet"], task="classification", validation=outside, **OPTIONS
+    )
+    given = {"X": inside[FRAME.columns], "y": inside["wet"] == 1}
+    held_out = outside[FRAME.columns], outside["wet"] == 1
+    alone = gpukfl.fit(**given, validation=held_out, **OPTIONS)
+    found = model.predict_proba(FRAME)
+    np.testing.assert_array_equal(found[:, 1], alone.predict_proba(FRAME)[:, 1])
+    assert "validation=validation" in gpukfl._call.call_text(model.models[0])
+    pairs = outside[FRAME.columns], outside[["wet", "warm"]], np.full(60, 2.0)
+    model.fit(inside, ["warm", "wet"], validation=pairs)
+    np.testing.assert_array_equal(model.predict_proba(FRAME), found)
+    for change, match in [
+        (lambda y: 0 * y, "rows with and without the label 'warm' in validation, got only rows wi"),
+        (lambda y: y[["wet"]], "a column for each of 2 labels"),
+        (lambda y: y.rename(columns={"wet": "wett"}), "expected validation to be one of 'warm'"),
+    ]:
+        with pytest.raises(ValueError, match=match):
+            model.fit(FRAME, Y, validation=(FRAME, change(Y)))
+    np.testing.assert_array_equal(model.predict_proba(FRAME), found)
+
+
 def test_names_of_labels_are_checked(model):
     with pytest.raises(ValueError, match=r"expected label to be one of 'warm', 'wet'.*'wet'\?"):
         model.model_of("wett")

@@ -72,7 +72,7 @@ def join_validation(
         raise TypeError(msg)
     named = isinstance(y, str)
     X, y_values, _ = split_target(X, y)
-    Xv, yv, wv = _read_validation(validation, y if named or y_values is not y else None)
+    Xv, yv, wv = read_validation(validation, y if named or y_values is not y else None)
     for name, one in (("X", X), ("y", y_values), ("validation", Xv), ("validation", yv)):
         if is_dask(one) or isinstance(one, np.memmap) or lies_in_parts(one):
             msg = f"expected {name} in memory where validation is given, got {type(one).__name__}"
@@ -94,7 +94,10 @@ def join_validation(
 
 
 def check_validation_classes(labels: Any, relations: Relations | None, /) -> None:
-    """Raise ValueError if rows of validation have classes that no row of the fit has."""
+    """Raise ValueError if rows of validation cannot judge classes.
+
+    They have classes that no row of the fit has, or one class where the fit has several.
+    """
     if relations is None or not relations.is_validation:
         return
     values = np.asarray(to_host(labels) if is_array(labels) else labels).reshape(-1)
@@ -107,10 +110,14 @@ def check_validation_classes(labels: Any, relations: Relations | None, /) -> Non
             f"{listed(map(str, new))}"
         )
         raise ValueError(msg)
+    judged = set(np.delete(values, inside).tolist())
+    if len(judged) == 1 and len(known) > 1:
+        msg = f"expected rows of at least two classes in validation, got only {judged.pop()!r}"
+        raise ValueError(msg)
 
 
-def _read_validation(validation: Any, named: Any) -> tuple[Any, Any, Any]:
-    """Return rows, targets, and weights or None."""
+def read_validation(validation: Any, named: Any) -> tuple[Any, Any, Any]:
+    """Return rows, targets, and weights or None; `named` is y where it names columns."""
     frame = frame_from_dicts(validation)
     if is_dask(frame):
         msg = "expected validation in memory, got a Dask collection"

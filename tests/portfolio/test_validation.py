@@ -125,6 +125,7 @@ def test_arrays_of_every_library_are_joined_and_scored(on):
         (lambda X, y: (X.tolist(), y), TypeError, "expected validation of rows as ndarray"),
         (lambda X, y: (X, y, -np.ones(len(y))), ValueError, "weights of validation of at least 0"),
         (lambda X, y: (X, np.where(y == "no", "new", y)), ValueError, "classes of the fit .* new"),
+        (lambda X, y: (X[y == "no"], y[y == "no"]), ValueError, "in validation, got only 'no'"),
     ],
 )
 def test_validation_that_does_not_fit_is_an_error_before_a_fit(monkeypatch, change, error, match):
