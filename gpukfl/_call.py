@@ -1,12 +1,16 @@
-"""The line of Python that fits a model again."""
+"""What a fit was asked for: the line of Python that repeats it, and in words."""
 
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from gpukfl._registry import METHODS
 from gpukfl.core._source import import_lines
+from gpukfl.estimators._reweighting import read_loss
+from gpukfl.portfolio._metrics import TITLES
 
 if TYPE_CHECKING:
     pass
@@ -51,3 +55,29 @@ def _given_options(model: Any) -> dict[str, Any]:
         for name, value in params.items()
         if name not in _BESIDE and repr(value) != repr(defaults[name])
     }
+
+
+# ----------------------------------------------------------------------------------- words
+
+
+def asked_words(model: Any, /) -> dict[str, str]:
+    """Return in words what the fit was asked for beside the defaults, by topic."""
+    e, found = model.estimator, {}
+    loss = read_loss(e) if model.task == "regression" else None
+    if loss is not None:
+        settings = [f"{getattr(loss, one.name):g}" for one in fields(loss)]
+        found["loss"] = ":".join([loss.name, *settings])
+    metric = getattr(e, "metric", "auto")
+    if metric != "auto":
+        found["metric"] = f"{TITLES.get(metric, metric)} weighs the blend"
+    found["judged by"] = _judge_words(model.related)
+    return {topic: text for topic, text in found.items() if text}
+
+
+def _judge_words(related: Mapping[str, str]) -> str:
+    """Return in words which rows judged the models; "" of folds that were drawn."""
+    if "validation" in related:
+        return "rows of validation, in place of folds"
+    words = {"groups": "new groups", "time": "later rows", "gap": "a gap", "cv": "the splits of cv"}
+    told = [words[part] + ("" if word == part else f" ({word})") for part, word in related.items()]
+    return ", ".join(told)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from sklearn.utils.validation import check_is_fitted
 
-from gpukfl._call import call_text
+from gpukfl._call import asked_words, call_text
 from gpukfl._predictions import ModelPredictions
 from gpukfl._registry import METHODS
 from gpukfl.core._files import check_can_write
@@ -57,6 +57,7 @@ class ModelExplanations(ModelPredictions, Shown):
             seconds=self.seconds or None,
             data=told.data or data_facts(self.table, self.feature_names, None),
             call=call_text(self) if self.method in METHODS else told.call,
+            asked=told.asked | asked_words(self),
         )
 
     def _repr_html_(self) -> str:

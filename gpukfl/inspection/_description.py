@@ -137,6 +137,8 @@ class Description:
         What else is to be known before the model is used, in sentences.
     call : str
         The line of Python that fits it again.
+    asked : dict of str: str
+        What the fit was asked for beside the defaults, in words, by topics of at most 11 letters.
     """
 
     name: str
@@ -163,6 +165,7 @@ class Description:
     times: tuple[Mapping[str, Any], ...] = ()
     warnings: tuple[str, ...] = ()
     call: str = ""
+    asked: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def caveat(self) -> str:
@@ -346,6 +349,7 @@ def summary_entries(d: Description, /) -> dict[str, str]:
         "data": ", ".join(size_texts(d)),
         "columns": d.columns,
         "task": d.task,
+        **d.asked,
         "model": d.text,
         "computed": _join_parts(f"on {d.place}" if d.place else "", d.products),
         "fit": _join_parts(steps, d.ended, time),

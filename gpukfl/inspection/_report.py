@@ -655,7 +655,8 @@ def _subtitle(d: Description) -> str:
     ]
     size = " and ".join(filter(None, sizes))
     time = "" if d.seconds is None else f"{d.seconds:.1f} s"
-    return ", ".join(filter(None, [" on ".join(filter(None, [d.task, size])), time]))
+    said = ", ".join(filter(None, [" on ".join(filter(None, [d.task, size])), time]))
+    return "; ".join([said, *(f"{topic}: {text}" for topic, text in d.asked.items())])
 
 
 def _scores_html(d: Description, scores: Mapping[str, float]) -> str:

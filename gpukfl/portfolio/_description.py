@@ -41,7 +41,7 @@ from gpukfl.portfolio._metrics import METRICS, TITLES, Metric, find_metric
 from gpukfl.portfolio._names import member_label, member_text, model_name
 from gpukfl.portfolio._scored import lead_by_metric, own_names
 from gpukfl.portfolio._train import SAME, SETTLED, UNTRIED, Standings
-from gpukfl.predictor import Monotone, SeenRows
+from gpukfl.predictor import SeenRows
 from gpukfl.tables._schema import columns_text, data_facts
 
 if TYPE_CHECKING:
@@ -193,6 +193,7 @@ def describe(e: Any, names: Names, /) -> Description:
         ended=status_text(e.status_),
         columns="" if known is None else columns_text(known.table),
         facts=_blend_facts(e, names, leading),
+        asked=_monotone_words(e, names),
         comparison=_make_comparison(e),
         times=tuple(
             one | {"member": member_label(one["member"], own)}
@@ -272,9 +273,6 @@ def _blend_facts(e: Any, names: Names, leading: list[Any]) -> dict[str, Any]:
     joined = joint_groups_text(e.feature_groups_, names.features).partition(": ")[2]
     if joined:
         facts["correlated features, shuffled together"] = joined
-    monotone = e.predictor_.monotone
-    if monotone is not None:
-        facts["rises or falls with"] = _monotone_text(e, names, monotone)
     if e.seen_rows_ is not None:
         repeats = ", ".join(f"{share:.0%}" for share in np.unique(e.seen_rows_.repeatability))
         facts["residuals that repeat with their row"] = repeats.replace("%", " %")
@@ -282,12 +280,14 @@ def _blend_facts(e: Any, names: Names, leading: list[Any]) -> dict[str, Any]:
     return facts | {"models": sum(len(one.models) for one in e.members_)}
 
 
-def _monotone_text(e: Any, names: Names, monotone: Monotone) -> str:
-    """Return the columns in which predictions are monotone, with how."""
+def _monotone_words(e: Any, names: Names) -> dict[str, str]:
+    """Return the columns in which predictions are monotone, with how; nothing without any."""
+    monotone = e.predictor_.monotone
+    if monotone is None:
+        return {}
     sources, ways = e._sources, {1: "rises", -1: "falls"}
-    return ", ".join(
-        f"{names.features[sources[one.column]]} ({ways[one.sign]})" for one in monotone.columns
-    )
+    told = (f"{names.features[sources[one.column]]} ({ways[one.sign]})" for one in monotone.columns)
+    return {"monotone": ", ".join(told)}
 
 
 def _make_comparison(e: Any) -> Comparison:
