@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
+from sklearn.multioutput import MultiOutputClassifier
 
 import gpukfl
 from gpukfl import MultiLabelModel
@@ -61,6 +62,9 @@ def test_targets_by_name_arrays_and_what_is_no_several_labels():
     assert as_numbers.task == "regression"
     with pytest.raises(ValueError, match="takes a column of 0 and 1 for each of several labels"):
         gpukfl.AutoClassifier(["linear"]).fit(numbers, Y)
+    advised = MultiOutputClassifier(gpukfl.AutoClassifier(**OPTIONS)).fit(numbers, Y)
+    shares = np.stack([one[:, 1] for one in advised.predict_proba(numbers)], axis=1)
+    np.testing.assert_allclose(shares, found.predict_proba(numbers), atol=1e-12)
     with pytest.raises(ValueError, match="a column for each of 2 labels"):
         found.score(numbers, Y.to_numpy()[:, :1])
 

@@ -304,7 +304,7 @@ def validate_labels(y: Any, X: Array, /) -> np.ndarray:
             msg = (
                 f"y should be a 1d array, got an array of shape {shape} instead: "
                 "gpukfl.fit(X, y, task='classification') takes a column of 0 and 1 for each of "
-                "several labels, as sklearn.multioutput.MultiOutputClassifier does"
+                "several labels; sklearn.multioutput.MultiOutputClassifier of this one does too"
             )
             raise ValueError(msg)
         labels = column_or_1d(given, warn=True)
