@@ -65,7 +65,7 @@ def asked_words(model: Any, /) -> dict[str, str]:
     e, found = model.estimator, {}
     loss = read_loss(e) if model.task == "regression" else None
     if loss is not None:
-        settings = [f"{getattr(loss, one.name):g}" for one in fields(loss)]
+        settings = [str(getattr(loss, one.name)) for one in fields(loss)]
         found["loss"] = ":".join([loss.name, *settings])
     metric = getattr(e, "metric", "auto")
     if metric != "auto":
