@@ -31,6 +31,7 @@ SCRIPTS = (
     "bench_evidence.py",
     "bench_inference_importance.py",
     "bench_row_groups.py",
+    "bench_quantiles.py",
     "bench_explained.py",
     "hkrr_figure1.py",
     "hkrr_figure2.py",

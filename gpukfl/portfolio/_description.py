@@ -58,11 +58,12 @@ COMPARED = "for comparison alone: not asked for"  # of members that are not blen
 
 
 def leaderboard_rows(
-    standings: Standings, seen: SeenRows | None, /
+    standings: Standings, seen: SeenRows | None, blend: np.ndarray, /
 ) -> tuple[list[dict[str, Any]], float]:
     """Return the rows of the leaderboard, and the total seconds.
 
-    Scores are of new rows; what holds where rows come again is noted of the blend.
+    Scores are of new rows, those of the blend by its out-of-fold predictions (m, t). What holds
+    where rows come again is noted of the blend.
     """
     names = (one.member.name for one in standings.finished)
     weights = dict(zip(names, standings.weights.tolist(), strict=True))
@@ -83,7 +84,7 @@ def leaderboard_rows(
     blend = {
         "member": BLEND,
         "weight": 1.0,
-        **_prediction_scores(standings.judge, standings.final_blend),
+        **_prediction_scores(standings.judge, blend),
         "note": "" if seen is None else f"of new rows; {repeats_text(seen)}",
     }
     return [*rows, blend | {"seconds": seconds, "chosen": True}], seconds

@@ -130,6 +130,9 @@ _ATTRIBUTES = """
     reach_ : array of shape (2, n_targets) or None
         Lowest and highest prediction that a member of a regression is believed: a tenth beyond
         what was seen, in units of `target_transform_`.
+    shift_ : array of shape (n_targets,) or None
+        What a blend of a quantile adds to predictions: the quantile of out-of-fold residuals. Each
+        fold of `out_of_fold_`, and so of the blend's scores, has that of the other folds.
     whole_ : bool
         Whether the last model of each member was fitted to all samples (of Dask collections those
         of other libraries were not); beside models of the folds it counts as much as these

@@ -53,6 +53,7 @@ from gpukfl.portfolio._losses import (
 )
 from gpukfl.portfolio._repeats import learn_seen_rows
 from gpukfl.portfolio._scored import held_out_scores
+from gpukfl.portfolio._shift import has_shift, learn_shift
 from gpukfl.portfolio._train import MemberTrainer
 from gpukfl.predictor import (
     Blend,
@@ -101,6 +102,7 @@ class HeldOutBlend:
     out_of_fold_: OutOfFold
     floor_: float = held("values.blending.floor")
     reach_: Array | None = held("values.blending.reach")
+    shift_: Array | None = held("values.blending.shift")
     temperature_: float = held("values.blending.temperature")
     target_transform_: TargetTransform | None = held("values.blending.transform")
     whole_: bool = held("values.blending.whole")
@@ -248,7 +250,9 @@ class HeldOutBlend:
     def _keep_seen_rows(self, trainer: MemberTrainer, samples: Samples) -> None:
         """Set what is predicted where rows come again, or drop what another fit left."""
         fitter = trainer.fitter
-        if fitter.monotone is not None:  # rows that come again would move, and others not
+        # With a projection rows that come again would move, and others not; what copies tell is
+        # their mean, which is no quantile
+        if fitter.monotone is not None or has_shift(fitter.judge):
             self.seen_rows_ = None
             return
         self.seen_rows_ = learn_seen_rows(samples, self.out_of_fold_, fitter.judge, fitter.floor)
@@ -265,21 +269,35 @@ class HeldOutBlend:
         ]
         self.out_of_fold_ = replace(kept, predicted=np.concatenate(parts))
 
+    def _keep_shift(self, judge: HeldOutLoss) -> np.ndarray | float:
+        """Set the shift of a quantile, and move what was held out by what other folds say.
+
+        Returns these moves (m, t), or 0.
+        """
+        found = learn_shift(judge, self.out_of_fold_)
+        if found is None:
+            return 0.0
+        kept = self.out_of_fold_
+        self.shift_ = asarray_like(found.shift, double_reference(kept.rows))
+        self.out_of_fold_ = replace(kept, predicted=kept.predicted + found.moves)
+        return found.moves
+
     def _keep(self, trainer: MemberTrainer, samples: Samples, run: Run) -> list[tuple[float, Any]]:
         """Set the members' results; return the blended ones with their weights."""
         standings, fitter = trainer.standings, trainer.fitter
         pairs = zip(standings.weights.tolist(), standings.finished, strict=True)
         chosen = [(w, entry) for w, entry in pairs if w > 0]
         self.members_, self.whole_ = [one.to_blend_member(w) for w, one in chosen], False
-        self.temperature_ = standings.temperature
+        self.temperature_, self.shift_ = standings.temperature, None
         self.out_of_fold_ = _make_out_of_fold(trainer, samples)
         self._keep_seen_rows(trainer, samples)
         there = double_reference(samples.X)
         self.reach_ = None if fitter.reach is None else asarray_like(fitter.reach, there)
         self._project_held_out()
+        blend = standings.final_blend + self._keep_shift(fitter.judge)
         middle = np.average(to_host(samples.Y), axis=0, weights=samples.weights)
         self.intercept_ = asarray_like(middle.astype(np.float64), there)
-        rows, self.tuning_seconds_ = leaderboard_rows(standings, self.seen_rows_)
+        rows, self.tuning_seconds_ = leaderboard_rows(standings, self.seen_rows_, blend)
         self.tuning_ = cast("list[MemberTried]", rows)
         for name in ("metric_scores_", "model_names_"):  # of another fit
             vars(self).pop(name, None)
@@ -289,7 +307,7 @@ class HeldOutBlend:
             self.model_names_ = named
         if trainer.metric is not None:
             groups = self.out_of_fold_.groups
-            self.metric_scores_ = held_out_scores(trainer.metric, standings, groups)
+            self.metric_scores_ = held_out_scores(trainer.metric, standings, blend, groups)
         run.lap("weights")
         ask_in_time(
             trainer,

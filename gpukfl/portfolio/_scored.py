@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 
 def held_out_scores(
-    metric: Metric, standings: Standings, groups: np.ndarray | None, /
+    metric: Metric, standings: Standings, blend: np.ndarray, groups: np.ndarray | None, /
 ) -> list[MetricTried]:
-    """Return the metric of every member and of the blend, as rows of the leaderboard."""
+    """Return the metric of every member and of the blend (m, t), as rows of the leaderboard."""
     truth, weights = standings.judge.truth, standings.judge.weights
 
     def row(name: str, predicted: np.ndarray | None) -> MetricTried:
@@ -43,7 +43,7 @@ def held_out_scores(
         row(one.member.name, one.outputs if one.predicted and not one.note else None)
         for one in standings.entries
     ]
-    return [*found, row(BLEND, standings.final_blend)]
+    return [*found, row(BLEND, blend)]
 
 
 def lead_by_metric(

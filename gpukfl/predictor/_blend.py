@@ -308,9 +308,12 @@ class Blend:
             )
             for one in self.members
         )
-        reach = self.blending.reach
-        placed = None if reach is None else put(reach)
-        blending = dataclasses.replace(self.blending, reach=placed)
+        reach, shift = self.blending.reach, self.blending.shift
+        blending = dataclasses.replace(
+            self.blending,
+            reach=None if reach is None else put(reach),
+            shift=None if shift is None else put(shift),
+        )
         return dataclasses.replace(self, members=members, blending=blending)
 
 

@@ -34,6 +34,8 @@ class Blending:
         Whether the last model of each member knows all samples, and others those of a fold.
     log_odds : bool
         Whether members' probabilities are joined by their log-odds; those of a member are averaged.
+    shift : array, shape (t,), optional
+        What is added to the blend of values, such that it is a quantile of rows held out.
     """
 
     classes: bool
@@ -43,6 +45,7 @@ class Blending:
     transform: TargetTransform | None = None
     whole: bool = False
     log_odds: bool = False
+    shift: Annotated[Array, Doubles("t")] | None = None
 
     def shares(self, count: int, /) -> list[float]:
         """Return the shares of a member's models in its mean: half for a model of all rows."""
@@ -84,7 +87,9 @@ class Blending:
         if self.transform is not None and residuals is not None:
             means = _smear_means(self.transform, means, residuals)
         total = weigh_predictions(weights, means)
-        return apply_temperature(total, self.temperature) if self.classes else total
+        if self.classes:
+            return apply_temperature(total, self.temperature)
+        return total if self.shift is None else total + self.shift
 
 
 def weigh_predictions(weights: np.ndarray, found: Array, /) -> Array:

@@ -60,6 +60,69 @@ def test_a_blend_of_a_quantile_and_its_intervals():
     assert np.mean((ends[:, 0] <= y) & (y <= ends[:, 1])) > 0.7
 
 
+def draw_wide(n, seed):
+    """Targets whose errors have deviations that differ."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 2))
+    return X, np.sin(2 * X[:, 0]) + 0.3 * np.exp(X[:, 1]) * rng.normal(size=n)
+
+
+def test_a_blend_of_a_quantile_is_shifted_to_the_share_of_held_out_rows():
+    X, y = draw_wide(200, 0)
+    model = blend("quantile:0.9", X, y)
+    kept, shift = model.out_of_fold_, float(model.shift_[0])
+    # Each row is moved by the rows of the other fold, so that their scores are honest
+    plain = [model._outputs(kept.rows[kept.fold == k], k)[:, 0] - shift for k in (0, 1)]
+    left = [kept.truth[kept.fold == k, 0] - plain[k] for k in (0, 1)]
+    for k in (0, 1):
+        move = np.quantile(left[1 - k], 0.9, method="inverted_cdf")
+        np.testing.assert_allclose(kept.predicted[kept.fold == k, 0], plain[k] + move, atol=1e-9)
+    whole = np.concatenate(left)
+    assert shift == pytest.approx(np.quantile(whole, 0.9, method="inverted_cdf"), abs=1e-9)
+    top = model.leaderboard().set_index("member").loc["blend", "score"]
+    truth, found = kept.truth[:, 0], kept.predicted[:, 0]
+    assert top == pytest.approx(d2_pinball_score(truth, found, alpha=0.9), abs=1e-9)
+    assert blend("poisson", X, np.exp(y)).shift_ is None
+
+
+def test_the_share_of_new_rows_below_a_quantile_is_its_level():
+    new, truth = draw_wide(2_000, 1)
+    below = [
+        np.mean(truth <= blend("quantile:0.9", *draw_wide(200, k)).predict(new)) for k in (2, 3)
+    ]
+    assert np.mean(below) == pytest.approx(0.9, abs=0.03)
+
+
+def test_one_held_out_part_moves_rows_by_others_of_it():
+    X, y = draw_wide(120, 4)
+    model = AutoRegressor(FEW, loss="quantile:0.8", random_state=0, n_folds=1, refit=False)
+    model.fit(X, y, groups=np.arange(120) // 4)
+    kept = model.out_of_fold_
+    moves = kept.predicted - (model._outputs(kept.rows, 0) - model.shift_)
+    assert len(np.unique(np.round(moves, 9))) > 1  # not one number, which each row would know of
+    by_group = [np.ptp(moves[kept.groups == g]) for g in np.unique(kept.groups)]
+    assert max(by_group) < 1e-9
+
+
+def test_rows_that_come_again_keep_their_quantile():
+    X, y = draw_wide(150, 5)
+    X, y = np.repeat(X, 2, axis=0), np.repeat(y, 2) + 0.01 * np.tile([1.0, -1.0], 150)
+    model = blend("quantile:0.9", X, y)
+    assert model.seen_rows_ is None  # what copies tell is their mean
+    assert np.mean(y <= model.predict(X)) > 0.8
+
+
+def test_a_shifted_blend_is_the_same_in_files_and_the_runtime(tmp_path):
+    X, y = draw_wide(120, 6)
+    model = gpukfl.fit(X, y, loss="quantile:0.9", members=FEW, n_folds=2, refit=False, n_jobs=1)
+    assert model.estimator.shift_ is not None
+    model.save(tmp_path / "model")
+    for read in (gpukfl.load, gpukfl.runtime.load):
+        np.testing.assert_allclose(read(tmp_path / "model").predict(X), model.predict(X), rtol=1e-9)
+    again = gpukfl.load(tmp_path / "model").estimator
+    np.testing.assert_array_equal(again.shift_, model.estimator.shift_)
+
+
 def test_importances_are_of_the_loss():
     X, y = draw_counts(150)
     found = blend("poisson", X, y).feature_importances_
