@@ -23,6 +23,7 @@ from gpukfl.inference._kernels import (
     has_directions,
     make_scaler,
 )
+from gpukfl.inference._losses import loss_of_fit
 from gpukfl.inference._results import Band, Bands
 from gpukfl.inference._row_groups import find_row_groups
 from gpukfl.inference._stepwise import (
@@ -585,7 +586,8 @@ def bands(
 
     Other models are fitted ten times, each time without a tenth of the rows, and the bands say
     how far these curves vary: such bands know nothing of the bias that all share. So it is of rows
-    in groups, where errors are not independent as the closed form takes them to be.
+    in groups, where errors are not independent as the closed form takes them to be, and of fits
+    with another `loss` than squared errors: their bands are of what the loss asks for.
 
     References
     ----------
@@ -657,7 +659,8 @@ def _estimate_all(
 ) -> tuple[list[list[Estimate]], str, list[str]]:
     """Estimate curves by kernel or by folds; also return the method's name and remarks."""
     constant = subject.kernel is None and not np.ptp(subject.functions(subject.X), axis=0).any()
-    if subject.groups is not None or (subject.kernel is None and not constant):
+    is_of_means = loss_of_fit(subject.estimator) is None  # as smoothers of the targets are
+    if subject.groups is not None or not is_of_means or (subject.kernel is None and not constant):
         shared = "bias that all fits share is not in the bands"
         count = _FOLDS if subject.groups is None else min(_FOLDS, len(np.unique(subject.groups)))
         return estimate_by_folds(subject, curves, rng, limit), f"{count} fits", [shared]

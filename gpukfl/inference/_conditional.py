@@ -461,9 +461,10 @@ def conditional_importance(
               \ell\big(y_i, f(x_{i,-j},\, \hat m(x_{i,-j}) + s(x_{i,-j})\, r_k)\big)
               - \ell(y_i, f(x_i))\big],
 
-    in units of the loss of saying the same of every row: what is lost of R² in a regression, of the
-    explained log loss of classes. If y depends on column j through the others only, and r does not
-    depend on them, the rows as they are and the redrawn ones are exchangeable, and
+    in units of the loss of saying the same of every row: what is lost of R² in a regression, of D²
+    where the fit has another `loss`, of the explained log loss of classes. If y depends on column j
+    through the others only, and r does not depend on them, the rows as they are and the redrawn
+    ones are exchangeable, and
     :math:`p = (1 + \#\{T_b \le T\}) / (1 + B)` with sums T of the rows and :math:`T_b` of
     permuted ones is uniform, or larger, whatever the model is. The sums are of squared errors, of
     classes those of probabilities, after the predictions have been given what the other columns
@@ -589,7 +590,7 @@ def conditional_importance(
         n_held_out=n_held_out,
         n_folds=len(asked.parts),
         n_permutations=int(n_permutations),
-        unit="R²" if asked.is_regression else "explained log loss",
+        unit=asked.score_name,
         unfinished=names[len(rows) :],
         n_row_groups=0 if asked.groups is None else len(np.unique(asked.groups)),
     )

@@ -19,8 +19,10 @@ from gpukfl.core._warnings import collect_warnings
 from gpukfl.estimators._base import feature_names
 from gpukfl.estimators._validation import validate_weights
 from gpukfl.inference._kernels import LearnedKernel, learned_kernel
+from gpukfl.inference._losses import loss_of_fit
 from gpukfl.portfolio._base import AutoBase
 from gpukfl.portfolio._folds import HeldOutLoss, LogLoss, SquaredError, squared_error
+from gpukfl.portfolio._losses import MeanLoss, judge_by
 from gpukfl.predictor import floor_probabilities
 from gpukfl.tables._encoding import Category, Encoding, find_categories
 from gpukfl.tables._monotone import read_signs
@@ -64,7 +66,14 @@ class EvaluationData:
     @property
     def is_regression(self) -> bool:
         """Whether the task is a regression."""
-        return isinstance(self.judge, SquaredError)
+        return not isinstance(self.judge, LogLoss)
+
+    @property
+    def score_name(self) -> str:
+        """What a share of the judge's loss is called."""
+        if isinstance(self.judge, MeanLoss):
+            return f"D² of the {self.judge.loss.name} loss"
+        return "R²" if self.is_regression else "explained log loss"
 
     @property
     def squares(self) -> SquaredError:
@@ -184,7 +193,10 @@ def _make_data(
     if is_classifier(estimator):
         judge: HeldOutLoss = FlooredLogLoss(truth, weights, groups=groups)
     else:
-        judge = replace(squared_error(truth, weights), groups=groups)
+        judge, loss = replace(squared_error(truth, weights), groups=groups), loss_of_fit(estimator)
+        if loss is not None:
+            loss.check_targets(truth)
+            judge = judge_by(loss, judge, truth, weights)
     encodings = getattr(estimator, "encodings_", None)
     finite: Predict = (lambda X: X) if encodings is None else encodings.finite
     finite_sources = tuple(sources if encodings is None else encodings.blind.sources)

@@ -123,7 +123,7 @@ def _importance_panels(asked: EvaluationData) -> list[Panel]:
     )
     names = [tuple(asked.names[k] for k in one) for one in found.groups]
     shuffled = Shuffled(
-        *("R²" if asked.is_regression else "explained log loss", found.total),
+        *(asked.score_name, found.total),
         *(found.n_rows, found.n_held_out),
         groups=tuple(one for one in names if len(one) > 1),
         by_groups=asked.judge.groups is not None,

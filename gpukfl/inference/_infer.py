@@ -17,6 +17,7 @@ from gpukfl.inference._conditional import conditional_importance
 from gpukfl.inference._evaluation import InferenceData
 from gpukfl.inference._interactions import interactions
 from gpukfl.inference._kernels import has_directions
+from gpukfl.inference._losses import loss_of_fit, predicts_means
 from gpukfl.inference._results import Bands, Result, Subspace
 from gpukfl.inference._row_groups import UNRELATED, find_row_groups
 from gpukfl.inference._stepwise import TimeLimit
@@ -51,8 +52,8 @@ class Inference(Shown):
     importance : ConditionalImportance or None
         What features say beyond all others; None where the model has seen the rows.
     interactions : Interactions or None
-        Of pairs of features; without p-values where the model has seen the rows, None where there
-        is one feature.
+        Of pairs of features; without p-values where the model has seen the rows, or predicts no
+        mean; None where there is one feature.
     unfinished : tuple of str
         Names of the parts that were left out, as it was stopped before.
     is_interrupted : bool
@@ -206,7 +207,8 @@ def infer(
     if new is not None:
         asked["importance"] = lambda limit: conditional_importance(model, max_time=limit, **new)
     if len(subject.names) > 1:
-        of_pairs = _without_targets(X, y, options) if new is None else new
+        is_tested = new is not None and predicts_means(loss_of_fit(subject.estimator))
+        of_pairs = new if is_tested else _without_targets(X, y, options)
         asked["interactions"] = lambda limit: interactions(model, max_time=limit, **of_pairs)
     with show_progress(progress), one_blas_thread():
         parts, unfinished, is_interrupted = _run_parts(asked, limit)
@@ -231,7 +233,7 @@ def _unseen_rows(model: Any, unseen: Any, options: dict[str, Any]) -> dict[str, 
 
 
 def _without_targets(X: Any, y: Any, options: dict[str, Any]) -> dict[str, Any]:
-    """Return rows that the model has seen: interactions of them are asked for without a target."""
+    """Return rows whose interactions are asked for without a target, so without p-values."""
     rows, truth, _ = split_target(X, y)
     data = drop_missing_targets(Dataset(rows, truth, options["sample_weight"]), named=True)
     return {**options, "X": data.X, "sample_weight": data.sample_weight}

@@ -30,6 +30,7 @@ from gpukfl.inference._evaluation import (
     mean_squared_change,
 )
 from gpukfl.inference._groups import feature_index
+from gpukfl.inference._losses import loss_of_fit, predicts_means
 from gpukfl.inference._row_groups import find_row_groups
 from gpukfl.inference._stepwise import TimeLimit, map_with_progress
 from gpukfl.inference._test_results import Interactions
@@ -465,9 +466,10 @@ def interactions(
     Raises
     ------
     TypeError, ValueError
-        If the model is not fitted, does not take the rows, or has too few features; or if there
-        are fewer than eight rows, or for p-values of triples fewer than four for each function of
-        two of their features: 148 beside the background, of features of many values.
+        If the model is not fitted, does not take the rows, or has too few features; if p-values
+        are asked of a fit with loss "absolute", "huber" or "quantile"; or if there are fewer than
+        eight rows, or for p-values of triples fewer than four for each function of two of their
+        features: 148 beside the background, of features of many values.
 
     Notes
     -----
@@ -506,6 +508,10 @@ def interactions(
     if X is None:
         msg = "expected X, rows to average over and to evaluate at, got None"
         raise ValueError(msg)
+    loss = loss_of_fit(getattr(model, "estimator", model))
+    if y is not None and not predicts_means(loss):
+        msg = f"expected a model of means to test interactions, got one with loss={loss!r}: leave "
+        raise ValueError(msg + "y out to measure them without p-values")
     check_number("max_time", max_time, low=0, low_allowed=False, also=(None,))
     limit = TimeLimit(max_time)
     row_groups = None if y is None else find_row_groups(model, X, row_groups)

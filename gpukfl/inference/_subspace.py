@@ -20,9 +20,11 @@ from gpukfl.estimators import KernelRidgeRegressor
 from gpukfl.estimators._progress import show_progress
 from gpukfl.inference._evaluation import InferenceData
 from gpukfl.inference._kernels import Map, complete_directions, has_directions, make_scaler
+from gpukfl.inference._losses import loss_of_fit
 from gpukfl.inference._results import Subspace
 from gpukfl.inference._row_groups import find_row_groups
 from gpukfl.inference._stepwise import TimeLimit, map_all_or_nothing
+from gpukfl.losses import Squared
 
 if TYPE_CHECKING:
     pass
@@ -92,7 +94,8 @@ def subspace(
     Each fit gives its directions in order: its `components_`, then those orthogonal to them in
     which its function varies most. For k = 0, 1, ... kernel ridge regression on the first
     k of them, tuned on the rows of the fit, predicts the rows that it left out; loss is the
-    squared error in units of the target's variance. The number of directions is the smallest
+    squared error in units of the target's variance, or that of the fit in units of the best
+    constant's. The number of directions is the smallest
     whose loss is at most one standard error above the lowest (Breiman and others, 1984): that of
     the lowest, or of their difference where this is larger, as where single rows are missed by far.
     Whether one more matters is tested by the differences of the losses of each row, against the
@@ -164,25 +167,36 @@ def _direction_losses(
     inside: np.ndarray,
     outside: np.ndarray,
 ) -> np.ndarray:
-    """Return squared errors (m, k + 1) of held-out rows, by the first 0, 1, ..., k directions."""
+    """Return losses (m, k + 1) of held-out rows, by the first 0, 1, ..., k directions.
+
+    They are those of the fit, squared errors by default, in units of that of a constant.
+    """
     w, Y = subject.weights[inside], subject.Y[inside]
-    middle = np.average(Y, axis=0, weights=w)
-    spread = np.average((Y - middle) ** 2, axis=0, weights=w)
+    asked = loss_of_fit(subject.estimator)
+    loss, middle = asked or Squared(), np.average(Y, axis=0, weights=w)
+    size = loss.scale(Y, w)
+    middle = middle if asked is None else asked.constant(Y, w, size)
+    at_middle = np.asarray(loss.losses(Y, np.broadcast_to(middle, Y.shape), size))
+    spread = np.average(at_middle, axis=0, weights=w)
     spread = np.where(spread > 0, spread, 1.0)
-    there = subject.Y[outside]
-    found = [np.mean((there - middle) ** 2 / spread, axis=1)]
+
+    def judge(predicted: np.ndarray) -> np.ndarray:
+        losses = np.asarray(loss.losses(subject.Y[outside], predicted, size))
+        return np.mean(losses / spread, axis=1)
+
+    found = [judge(np.broadcast_to(middle, (len(outside), len(middle))))]
     here, new = scale(subject.X[inside]) @ basis.T, scale(subject.X[outside]) @ basis.T
     for k in range(1, most + 1):
         if k > len(basis):
             found.append(found[-1])
             continue
-        ridge = KernelRidgeRegressor(random_state=0, scaling=None, backend="numpy")
+        ridge = KernelRidgeRegressor(random_state=0, scaling=None, backend="numpy", loss=loss)
         with warnings.catch_warnings():  # of a ridge at the edge: losses judge it
             warnings.simplefilter("ignore", UserWarning)
             warnings.simplefilter("ignore", ConvergenceWarning)
             ridge.fit(here[:, :k], Y, sample_weight=w)
         predicted = to_host(ridge.predict(new[:, :k])).reshape(len(outside), -1)
-        found.append(np.mean((there - predicted) ** 2 / spread, axis=1))
+        found.append(judge(predicted))
     return np.stack(found, axis=1)
 
 

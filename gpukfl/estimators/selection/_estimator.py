@@ -36,7 +36,7 @@ from gpukfl.estimators._data import (
 from gpukfl.estimators._features import profile_curves
 from gpukfl.estimators._fitted import Tried, held
 from gpukfl.estimators._learner import SearchResult, SteppedLearner
-from gpukfl.estimators._reweighting import LOSS
+from gpukfl.estimators._reweighting import LOSS, read_loss
 from gpukfl.estimators._validation import check_finite_result, validate_samples
 from gpukfl.estimators.kernel_ridge._estimator import warn_bad_solution
 from gpukfl.estimators.scaling import SCALING_ATTRIBUTE, STANDARD_SCALING
@@ -316,9 +316,19 @@ class SelectionBase(DescribedMethod, SelectorMixin, BoundedPredictions, SteppedL
                     f"Stability of gpukfl.estimators.selection, got {self.error_control!r}"
                 )
                 raise ValueError(msg)
-            return _CONTROLS[self.error_control]
-        check_kind("error_control", self.error_control, (Stability, Knockoffs, str, type(None)))
-        return self.error_control
+            found: Stability | Knockoffs | None = _CONTROLS[self.error_control]
+        else:
+            kinds = (Stability, Knockoffs, str, type(None))
+            check_kind("error_control", self.error_control, kinds)
+            found = self.error_control
+        loss = read_loss(self)
+        if found is not None and loss is not None:
+            msg = (
+                f"expected loss='squared' with error_control, got {loss!r}: reweighted targets "
+                "hold what was fitted to the variables before, so that no bound of errors holds"
+            )
+            raise ValueError(msg)
+        return found
 
     def _sparsity(self) -> float | Permutations | Path:
         if isinstance(self.sparsity, (Permutations, Path)):
@@ -619,6 +629,7 @@ _PARAMETERS = (
         ``Stability(n_subsamples, max_false=1.0)`` keeps variables that are selected on enough
         halves of the samples, in complementary pairs, so that no more than `max_false` false ones
         are expected. What ends before the halves are compared has no bound, as a warning says.
+        Not with another `loss` than "squared", whose reweighted targets know the variables.
     optimizer : ProjectedGradient, optional
         Steps in a working set, and the share of the objective that is worth another one; by
         default ``ProjectedGradient(max_iter=100, tol=1e-4)``.
