@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gpukfl.cli._files import TABLES, check_writable, expand_files, try_to_write
 from gpukfl.cli._predict import make_writer, read_rows
+from gpukfl.core._streams import try_write_line
 
 if TYPE_CHECKING:
     from gpukfl.inspection import Explanation
@@ -49,6 +51,8 @@ def run_explain(options: argparse.Namespace) -> int:
         raise OSError(said)
     if options.out is None:
         write(table)
+    for remark in found.remarks:
+        try_write_line(f"gpukfl: note: {remark}", sys.stderr)
     return 0
 
 

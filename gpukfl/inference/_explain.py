@@ -747,4 +747,5 @@ def _make_explanation(
         values=texts,
         n_background=found.n_background,
         n_taken=found.count,
+        remembered=(memory[:, 0] if t == 1 else memory) if memory.any() else None,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -32,6 +33,7 @@ _WIDTH = 6.4  # inches
 _FEWEST = 4  # columns for which there is room
 _ROOM = 0.2  # for numbers beside bars, as a share of what they span
 _LETTERS = 36  # of a column with its value
+_BELOW, _BELOW_SEVERAL = 80, 48  # letters of a line of a remark
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +68,9 @@ class Explanation:
         Background rows, and how many of them the rows were compared with.
     index : sequence, optional
         The index of the rows, if they were a pandas frame.
+    remembered : array, like `prediction`, or None
+        What predictions have of copies of these rows in the fit, which columns share equally; None
+        where nothing is remembered.
     """
 
     columns: tuple[str, ...]
@@ -80,13 +85,27 @@ class Explanation:
     n_background: int
     n_taken: int
     index: Any = None
+    remembered: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.contributions)
 
     def __repr__(self) -> str:
         of = f", {len(self.outputs)} outputs" if len(self.outputs) > 1 else ""
-        return f"Explanation({len(self)} rows, {len(self.columns)} columns{of})"
+        said = f"Explanation({len(self)} rows, {len(self.columns)} columns{of})"
+        return "\n".join([said, *self.remarks])
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What is to be known of contributions: how much is of copies of the rows in the fit."""
+        said = _remembered_text(self._remembered, self.unit)
+        return (said,) if said else ()
+
+    @property
+    def _remembered(self) -> np.ndarray:
+        """What is remembered of rows (n, t)."""
+        known = np.zeros(()) if self.remembered is None else self.remembered
+        return np.broadcast_to(known, self.prediction.shape).reshape(len(self), -1)
 
     def to_frame(self) -> pd.DataFrame:
         """Return the contributions as a frame.
@@ -127,11 +146,13 @@ class Explanation:
             self.outputs,
             self.unit,
             self.values[here],
+            _remembered_text(self._remembered[here], self.unit),
         )
 
     def summary(self) -> Beeswarm:
         """Return the panel of all rows."""
-        return Beeswarm(self.columns, *self._arrays(), self.outputs, self.unit, self.values)
+        said = "; ".join(self.remarks)
+        return Beeswarm(self.columns, *self._arrays(), self.outputs, self.unit, self.values, said)
 
     def plot_row(
         self,
@@ -232,6 +253,7 @@ class _Contributions(OutputsPanel):
     outputs: tuple[str, ...]
     unit: str
     values: np.ndarray
+    remark: str = ""  # on what is remembered of the rows
 
     def _only(self, k: int) -> Self:
         return replace(
@@ -248,6 +270,16 @@ class _Contributions(OutputsPanel):
         """The label of the axis of contributions."""
         of = f" of {self.outputs[0]}" if self.unit != self.outputs[0] else ""
         return shorten_label(f"{self.unit}{of}", _LETTERS)
+
+    @property
+    def _remark_in_words(self) -> str:
+        return f"; {self.remark}" if self.remark else ""
+
+    @property
+    def _remark_below(self) -> str:
+        """The remark in lines, as it stands below an axis."""
+        width = _BELOW if len(self.outputs) == 1 else _BELOW_SEVERAL
+        return "".join(f"\n{line}" for line in textwrap.wrap(self.remark, width))
 
     @property
     def _unit_of_several(self) -> str:
@@ -276,7 +308,8 @@ class Waterfall(_Contributions):
         first, order = self.contributions[0, :, 0], self._order(0)[:5]
         said = ", ".join(f"{self._column(j)} {_signed(first[j])}" for j in order)
         of = number_text(self.prediction[0, 0]), number_text(self.baseline[0])
-        return f"{self.subject}: {self._label} {of[0]} from a mean of {of[1]}: {said}"
+        said = f"{self.subject}: {self._label} {of[0]} from a mean of {of[1]}: {said}"
+        return said + self._remark_in_words
 
     def _column(self, j: int) -> str:
         value = self.values[0, j]
@@ -308,7 +341,8 @@ class Waterfall(_Contributions):
         name_rows(ax, names, _LETTERS)
         ends_said = f"{number_text(self.baseline[k])} on average, "
         ends_said += f"{number_text(self.prediction[0, k])} here"
-        name_values(ax, ends_said if len(self.outputs) > 1 else f"{self._label}: {ends_said}")
+        said = ends_said if len(self.outputs) > 1 else f"{self._label}: {ends_said}"
+        name_values(ax, said + self._remark_below)
         style_axes(ax)
         ax.grid(axis="y", visible=False)
 
@@ -341,7 +375,8 @@ class Beeswarm(_Contributions):
         """Return the leading columns in words."""
         size = np.abs(self.contributions[:, :, 0]).mean(axis=0)
         said = ", ".join(f"{self.columns[j]} {number_text(size[j])}" for j in self._order(0)[:5])
-        return f"mean absolute contributions to {len(self.values)} predictions: {said}"
+        said = f"mean absolute contributions to {len(self.values)} predictions: {said}"
+        return said + self._remark_in_words
 
     def _draw_output(self, ax: Any, k: int) -> None:
         """Draw a line of points for each leading column, coloured by its value."""
@@ -362,7 +397,8 @@ class Beeswarm(_Contributions):
         name_rows(ax, [self.columns[j] for j in order])
         ax.set_ylim(-0.6, max(len(order), _FEWEST) - 0.4)
         what = "contribution" if len(self.outputs) > 1 else f"contribution to {self._label}"
-        ax.set_xlabel(f"{what}\ncolour: low (dark) to high (light) values")
+        said = f"{what}\ncolour: low (dark) to high (light) values"
+        ax.set_xlabel(said + self._remark_below)
         style_axes(ax)
         ax.grid(axis="y", visible=False)
 
@@ -377,6 +413,24 @@ def _draw(panel: _Contributions, output: int | str | None, ax: Any, figsize: Siz
         down * (1.4 + 0.3 * max(rows, _FEWEST)),
     )
     return shown.draw(get_axes(ax, figsize, size))
+
+
+def _remembered_text(remembered: np.ndarray, unit: str) -> str:
+    """Return in words what is remembered of rows (n, t), or nothing where it is zero."""
+    sizes = np.abs(remembered).max(axis=1)
+    count = int(np.count_nonzero(sizes))
+    if not count:
+        return ""
+    rows = (
+        "this row"
+        if len(sizes) == 1
+        else f"{count} of {len(sizes)} rows ({count / len(sizes):.0%})"
+    )
+    most = f"{number_text(float(sizes.max()), 3)} of {unit}"
+    return (
+        f"the fit has seen copies of {rows}: what it remembers of their targets, at most {most}, "
+        "is shared equally among the columns"
+    )
 
 
 def _beside(x: np.ndarray) -> np.ndarray:

@@ -222,7 +222,21 @@ def test_rows_that_a_fit_remembers():
     y = np.concatenate([Y[:60], Y[:60]]) + 3.0 * np.tile(RNG.standard_normal(60), 2)
     model = AutoRegressor(**BLEND).fit(rows, y)
     assert model.seen_rows_ is not None
-    check_sums(model.explain(rows[:5]), model.predict(rows[:5]))
+    new = RNG.standard_normal((3, rows.shape[1]))
+    found = model.explain(np.concatenate([rows[:5], new]))
+    check_sums(found, model.predict(np.concatenate([rows[:5], new])))
+    (remark,) = found.remarks
+    most = np.abs(found.remembered).max()
+    assert "5 of 8 rows (62%)" in remark
+    assert f"{most:.3g}" in remark
+    assert repr(found).endswith(remark)
+    assert remark in found.summary().words
+    assert "copies of this row" in found.row(0).words
+    assert "copies" not in found.row(7).words
+    seen = found.plot_row(0).axes[0].get_xlabel()
+    assert "copies of this row" in " ".join(seen.split())
+    assert model.explain(new).remarks == ()
+    assert model.explain(new).remembered is None
 
 
 def test_models_from_files(blend, tmp_path):
