@@ -14,7 +14,7 @@ import numpy as np
 from gpukfl.core._array import Array, to_host
 from gpukfl.estimators._data import Data, HeldOut
 from gpukfl.estimators._run import Run
-from gpukfl.tables._clusters import deviation_of_sum, join_groups
+from gpukfl.tables._clusters import deviation_of_sum, group_sums, join_groups
 
 Problem = TypeVar("Problem", bound=Data)
 Setting = TypeVar("Setting")  # a frozen value
@@ -56,6 +56,7 @@ class Trial(Generic[Setting, Learned]):
     predicted: list[np.ndarray] = field(default_factory=list)
     standard_error: float = math.inf  # of the score, as the rows are a sample of all
     seconds: float = 0.0
+    groups: np.ndarray | None = None  # (m,), of the rows of the losses, where they are known
 
 
 class Tuner(ABC, Generic[Setting, Learned]):
@@ -126,12 +127,13 @@ class Search(Generic[Setting, Learned]):
                 trial.predicted.append(predicted)
                 losses.append(fold.held_out.losses(predicted))
                 trial.losses = np.concatenate(losses)
+                known = self.folds[: len(losses)]
+                trial.groups = join_groups([one.held_out.groups for one in known])
                 if len(losses) < len(self.folds) and self._is_behind(trial):
                     break
             trial.score = self._score(trial, len(losses))
             spread = held_out_spread(self.folds[: len(losses)])
-            groups = join_groups([fold.held_out.groups for fold in self.folds[: len(losses)]])
-            trial.standard_error = standard_error(trial.losses, spread, groups)
+            trial.standard_error = standard_error(trial.losses, spread, trial.groups)
         except FloatingPointError:
             trial.learned.clear()
         trial.seconds = time.perf_counter() - begun
@@ -143,7 +145,7 @@ class Search(Generic[Setting, Learned]):
             return False
         best = self.tuner.choose(self.trials)  # not the highest score, where that may be chance
         return bool(best.learned) and is_clearly_worse(
-            trial.losses, best.losses[: len(trial.losses)]
+            trial.losses, best.losses[: len(trial.losses)], trial.groups
         )
 
     def _score(self, trial: Trial[Setting, Learned], n_folds: int) -> float:
@@ -157,9 +159,14 @@ class Search(Generic[Setting, Learned]):
         return best.score + explained_share(error, spread) - explained_share(seen, spread)
 
 
-def is_clearly_worse(losses: np.ndarray, best: np.ndarray, /) -> bool:
-    """Whether losses exceed the best losses of the same rows by more than chance."""
-    more = losses - best
+def is_clearly_worse(
+    losses: np.ndarray, best: np.ndarray, groups: np.ndarray | None = None, /
+) -> bool:
+    """Whether losses exceed the best losses of the same rows by more than chance.
+
+    Rows are independent, or with groups (m,) these are.
+    """
+    more = losses - best if groups is None else group_sums(losses - best, groups)
     return not float(more.sum()) <= float(np.linalg.norm(more))  # its standard error
 
 

@@ -34,6 +34,7 @@ from gpukfl.inference._stepwise import (
 )
 from gpukfl.inspection import direction_name
 from gpukfl.linalg import host_eigh
+from gpukfl.tables._clusters import group_sums
 from gpukfl.tables._encoding import Category
 
 # ------------------------------------------------------------------------------- estimates
@@ -64,7 +65,8 @@ class Curve:
     """A curve of a function: weighted averages of its values at some points.
 
     Of curves that are means over rows, `strata` (b,) says which of these are drawn alike: all, or
-    those of an interval. Points are those of all rows, for one value after the other.
+    those of an interval, and `groups` (b,) which of them depend on each other. Points are those of
+    all rows, for one value after the other.
     """
 
     name: str  # of the feature or direction
@@ -74,6 +76,8 @@ class Curve:
     strata: np.ndarray | None = None
     labels: tuple[str, ...] = ()  # of the steps, where these are levels of a category
     columns: tuple[int, ...] | None = None  # that alone tell points of the same row apart
+    groups: np.ndarray | None = None
+    kept: np.ndarray | None = None  # which of the background rows these are; None of all
 
     def evaluate(self, function: Callable[[np.ndarray], np.ndarray], /) -> np.ndarray:
         """Return the curve (..., g, q) of a function of rows with values (..., m, q)."""
@@ -100,7 +104,10 @@ class Curve:
         return weights @ kernel.additive(self.points[first], X, columns)
 
     def covariance(self, values: np.ndarray, /) -> np.ndarray:
-        """Covariance (g, g) of the curve over draws of its rows, by values (p,) of a function."""
+        """Covariance (g, g) of the curve over draws of its rows, by values (p,) of a function.
+
+        Of whole groups, where rows depend on each other.
+        """
         g = len(self.steps)
         if self.strata is None:
             return np.zeros((g, g))
@@ -108,6 +115,9 @@ class Curve:
         members = self.strata == np.unique(self.strata)[:, None]  # (s, b)
         counts = members.sum(axis=1)
         away = parts - (parts @ members.T / counts) @ members
+        if self.groups is not None:
+            sums = group_sums(away.T, self.groups)
+            return len(sums) / max(len(sums) - 1, 1) * sums.T @ sums
         factor = (counts / np.maximum(counts - 1, 1)) @ members
         return (factor * away) @ away.T
 
@@ -159,8 +169,9 @@ def accumulated_effects(
     first and the last step: beyond, the curve says nothing.
     """
     steps = _grid_values(X[:, feature], points)
-    rows, interval = background, _assign_intervals(steps, background[:, feature])
-    rows, interval = rows[interval >= 0], interval[interval >= 0]
+    interval = _assign_intervals(steps, background[:, feature])
+    kept = np.flatnonzero(interval >= 0)
+    rows, interval = background[kept], interval[kept]
     filled, interval, counts = np.unique(interval, return_inverse=True, return_counts=True)
     # An interval without rows is joined to the one below it
     edges = np.append(steps[filled], steps[-1])
@@ -179,6 +190,7 @@ def accumulated_effects(
         np.concatenate([weights, -weights], axis=1),
         strata=interval,
         columns=(feature,),
+        kept=kept,
     )
 
 
@@ -717,13 +729,18 @@ def choose_curves(
     work = each * _FEATURES * X.size * evaluations  # of a row that curves are means over
     most = min(max(_ASKED // each, FEWEST), len(subject))
     count = limit.affordable(_PRODUCTS / work, most, least=min(FEWEST, most))
-    background = X[np.sort(rng.choice(len(X), count, replace=False))]
-    return [
+    some = np.sort(rng.choice(len(X), count, replace=False))
+    background = X[some]
+    curves = [
         level_effects(X, one, background=background)
         if isinstance(one, Category)
         else make(X, one, subject.names[one], points=points, background=background)
         for one in _choose_features(subject, features, rng)
     ]
+    if subject.groups is None:
+        return curves
+    groups = subject.groups[some]
+    return [replace(one, groups=groups if one.kept is None else groups[one.kept]) for one in curves]
 
 
 def _choose_features(

@@ -121,7 +121,8 @@ class Standings:
             return False
         seen, many = slice(0, n_judges), n_judges >= _MANY_JUDGES
         best = min((one.losses[seen] for one in self.finished), key=np.sum)
-        if not (many or is_clearly_worse(entry.losses, best)):
+        groups = None if self.judge.groups is None else self.judge.groups[seen]
+        if not (many or is_clearly_worse(entry.losses, best, groups)):
             return False
         blend, own = (self.judge.part(one, seen) for one in (self.blend[seen], entry.outputs))
         least = self.judge.row_losses(blend, seen).sum() * (1.0 - _WORTH if many else 1.0)

@@ -133,6 +133,18 @@ def test_behind_is_by_more_than_the_standard_error_of_the_difference():
     assert is_clearly_worse(np.full(100, np.nan), best)
 
 
+def test_behind_by_rows_of_groups_is_as_by_the_sums_of_groups():
+    more, best = np.random.default_rng(0).standard_normal((2, 20))
+    more = more + 0.5
+    assert is_clearly_worse(more, best)
+    # Ten copies of each row say no more than one, and are not a hundred more judges
+    copies, groups = (np.repeat(one, 10) for one in (more, np.arange(20)))
+    few = np.repeat(best, 10)
+    for shift in np.linspace(-0.5, 0.5, 21):
+        apart = is_clearly_worse(copies + shift, few, groups)
+        assert apart == is_clearly_worse(more + shift, best)
+
+
 def test_an_interruption_keeps_the_trials_that_are_whole():
     one = search([0.5, "interrupt", 1.0])
     with pytest.raises(KeyboardInterrupt):

@@ -1,5 +1,7 @@
 """Curves are the functionals that they are called, and kernels those of the fits."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.inspection import partial_dependence as oracle
@@ -157,6 +159,24 @@ def test_accumulated_effects_vary_as_the_means_of_their_intervals():
     errors = [np.var(X[rows, 1], ddof=1) / rows.sum() for rows in inside]
     expected = np.diag(np.diff(curve.steps) ** 2 * errors)
     np.testing.assert_allclose(steps @ found @ steps.T, expected, atol=1e-12)
+
+
+def test_curves_vary_as_the_groups_of_their_rows_do():
+    """Copies of rows that are one group each say no more than one of each."""
+    plain = partial_dependence(X, 0, "x0", points=9, background=X[:30])
+    copied = partial_dependence(X, 0, "x0", points=9, background=np.repeat(X[:30], 4, axis=0))
+    grouped = replace(copied, groups=np.repeat(np.arange(30), 4))
+    expected = plain.covariance(product(plain.points))
+    np.testing.assert_allclose(grouped.covariance(product(copied.points)), expected, atol=1e-12)
+    assert copied.covariance(product(copied.points)).max() < 0.5 * expected.max()
+
+
+def test_groups_of_rows_between_the_ends_go_with_accumulated_effects():
+    curve = accumulated_effects(X, 0, "x0", points=5, background=X)
+    grouped = replace(curve, groups=np.arange(120)[curve.kept])
+    assert len(grouped.groups) == len(curve.strata) < 120
+    found, plain = (one.covariance(product(curve.points)) for one in (grouped, curve))
+    np.testing.assert_allclose(found, plain, rtol=0.2, atol=0.2 * plain.max())
 
 
 def test_accumulated_effects_are_centered_by_the_rows_between_their_ends():

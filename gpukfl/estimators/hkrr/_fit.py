@@ -126,7 +126,7 @@ def _best_start(
         judged = _add_model(fold.problem, start, Z)
         assert judged.model is not None
         found = fold.held_out.losses(fold.problem.predict(judged.model, fold.held_out.X))
-        if best is None or is_clearly_worse(losses, found):
+        if best is None or is_clearly_worse(losses, found, fold.held_out.groups):
             best, losses = judged, found
         if run.is_over(TUNE_SHARE):
             break
@@ -180,12 +180,14 @@ class HyperKernelTuner(Tuner[HyperKernelSetting, LearnedMap]):
         first, *others = trials[: len(self.starting)]
         for other in others:
             if other.learned and (
-                not first.learned or is_clearly_worse(first.losses, other.losses)
+                not first.learned or is_clearly_worse(first.losses, other.losses, first.groups)
             ):
                 first = other
         steps = [first, *trials[len(self.starting) :]]
         best = hill_climb(steps, lambda score: _GAIN * (1.0 - score))
-        return first if first.learned and not is_clearly_worse(first.losses, best.losses) else best
+        if first.learned and not is_clearly_worse(first.losses, best.losses, first.groups):
+            return first
+        return best
 
     def describe_trial(self, trial: Trial[HyperKernelSetting, LearnedMap], /) -> dict[str, Any]:
         """Return the grid point by names, and whether the map was optimised."""

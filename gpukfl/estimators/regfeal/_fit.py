@@ -399,7 +399,8 @@ class RegFeaLSearch(Search[RegFeaLSetting, RegFeaLLearned]):
         if not rivals:
             return False
         best = max(rivals, key=lambda one: one.score).losses[: len(trial.losses)]
-        return is_clearly_worse(trial.losses, (_MUCH if is_point else 1.0 + _WORTH) * best)
+        rival = (_MUCH if is_point else 1.0 + _WORTH) * best
+        return is_clearly_worse(trial.losses, rival, trial.groups)
 
 
 def rank_trials(trials: Trials, /) -> list[OneTrial]:

@@ -384,7 +384,8 @@ class KernelSelection(SelectionSettings):
         if len(options) > 1 and choice.folds:
             fold: Fold[SelectionProblem] = choice.folds[0]
             losses = [fold.problem.glance(one.support, fold.held_out) for one in options]
-            while any(is_clearly_worse(losses[0], other) for other in losses[1:]):
+            groups = fold.held_out.groups
+            while any(is_clearly_worse(losses[0], other, groups) for other in losses[1:]):
                 options, losses = options[1:], losses[1:]
         return replace(options[0], status=status)
 
