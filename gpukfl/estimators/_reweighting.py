@@ -37,8 +37,7 @@ _TOL = 1e-3  # change of the values, in deviations of these, that ends them
 _GAIN = 1e-4  # share of the loss that a step of majorisation must gain
 _CLOSER, _TRIES, _NEAR = 0.9, 4, 0.05  # methods that draw may come no closer than a change
 _LEAST_STEP = 0.1  # of what a fit would change
-_TUNED = 2  # fits that choose their setting: the first one, and the first one with weights
-_SHARE = 0.3  # of the time, after which the second one takes the setting of the first
+_SHARE = 0.3  # of the time, after which the second fit takes the setting of the first
 _BEYOND = 0.7  # of a logarithm, that is predicted beyond the largest target
 _RARE = 0.1  # of a mean of the targets over their number: the least mean that is predicted
 
@@ -193,8 +192,12 @@ class Reweighting:
         return self._response(np.log(near), self.loss.settled_from)
 
     def _reweigh(self, F: np.ndarray, step: int, like: Any, start: Any) -> Any:
-        """Fit with the weights of values F (n, t); the first such fit chooses its setting."""
-        chooses = like is None and step + 1 < _TUNED and not self.run.is_over(_SHARE)
+        """Fit with the weights of values F (n, t).
+
+        The first such fit chooses its setting anew where outliers had their whole weight before.
+        Working targets of deviances hold F itself: rows held out would be judged by a fit to them.
+        """
+        chooses = like is None and step == 0 and self.link is None and not self.run.is_over(_SHARE)
         self.count += 1
         return self._refit(*self._response(F, step), None if chooses else start)
 

@@ -207,8 +207,8 @@ def infer(
     if new is not None:
         asked["importance"] = lambda limit: conditional_importance(model, max_time=limit, **new)
     if len(subject.names) > 1:
-        is_tested = new is not None and predicts_means(loss_of_fit(subject.estimator))
-        of_pairs = new if is_tested else _without_targets(X, y, options)
+        is_tested = predicts_means(loss_of_fit(subject.estimator))
+        of_pairs = new if new is not None and is_tested else _without_targets(X, y, options)
         asked["interactions"] = lambda limit: interactions(model, max_time=limit, **of_pairs)
     with show_progress(progress), one_blas_thread():
         parts, unfinished, is_interrupted = _run_parts(asked, limit)

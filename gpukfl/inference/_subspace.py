@@ -190,7 +190,8 @@ def _direction_losses(
         if k > len(basis):
             found.append(found[-1])
             continue
-        ridge = KernelRidgeRegressor(random_state=0, scaling=None, backend="numpy", loss=loss)
+        ridge = KernelRidgeRegressor(random_state=0, scaling=None, backend="numpy")
+        ridge.set_params(loss=loss)
         with warnings.catch_warnings():  # of a ridge at the edge: losses judge it
             warnings.simplefilter("ignore", UserWarning)
             warnings.simplefilter("ignore", ConvergenceWarning)

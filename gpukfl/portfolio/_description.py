@@ -59,7 +59,7 @@ COMPARED = "for comparison alone: not asked for"  # of members that are not blen
 
 
 def leaderboard_rows(
-    standings: Standings, seen: SeenRows | None, blend: np.ndarray, /
+    standings: Standings, seen: SeenRows | None, predicted: np.ndarray, /
 ) -> tuple[list[dict[str, Any]], float]:
     """Return the rows of the leaderboard, and the total seconds.
 
@@ -85,7 +85,7 @@ def leaderboard_rows(
     blend = {
         "member": BLEND,
         "weight": 1.0,
-        **_prediction_scores(standings.judge, blend),
+        **_prediction_scores(standings.judge, predicted),
         "note": "" if seen is None else f"of new rows; {repeats_text(seen)}",
     }
     return [*rows, blend | {"seconds": seconds, "chosen": True}], seconds

@@ -125,6 +125,17 @@ def test_slopes_are_those_of_the_loss(name):
     assert (weights > 0).all()
 
 
+def test_settings_of_a_deviance_are_chosen_before_targets_hold_what_was_fitted():
+    """Later working targets of rows held out would have been fitted to these rows."""
+    for seed in range(1, 4):
+        X, y = draw_targets("poisson", 150, seed)
+        model = KernelRidgeRegressor("gaussian", loss="poisson", random_state=0).fit(X, y)
+        near = 0.5 * (y + y.mean())
+        first = KernelRidgeRegressor("gaussian", random_state=0)
+        first.fit(X, np.log(near) + (y - near) / near, sample_weight=near)
+        assert model.ridge_ == first.ridge_
+
+
 @pytest.mark.parametrize("kind", METHODS)
 def test_every_method_predicts_means_of_counts_that_add_up(kind):
     X, y = draw_targets("poisson", 150)

@@ -233,7 +233,7 @@ def test_rows_that_a_fit_remembers():
     assert remark in found.summary().words
     assert "copies of this row" in found.row(0).words
     assert "copies" not in found.row(7).words
-    seen = found.plot_row(0).axes[0].get_xlabel()
+    seen = found.plot_row(0).get_xlabel()
     assert "copies of this row" in " ".join(seen.split())
     assert model.explain(new).remarks == ()
     assert model.explain(new).remembered is None
