@@ -332,7 +332,7 @@ def test_polynomials_end_at_twice_the_largest_deviation():
 def test_features_that_overflow_are_named():
     far = np.where(np.arange(N)[:, None] < 40, 1e4 * X, X).astype("float32")
     model = regressor(scaling=None, max_degree=20, clip=None)
-    with pytest.raises(FloatingPointError, match=r"overflow .*float32.*give clip=6"):
+    with pytest.raises(FloatingPointError, match=r"overflow .*float32.*use clip=6"):
         model.fit(far, Y)
     assert not hasattr(model, "coef_")
     model.set_params(clip=6.0, **regfeal(max_degree=3)).fit(far, Y)

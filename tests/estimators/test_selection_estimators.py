@@ -178,7 +178,7 @@ def test_features_that_vanish_are_scaled_or_named(unit):
     expected = KernelFeatureSelector(**given).fit(X, X[:, 0])
     found = KernelFeatureSelector(**given).fit(unit * X, X[:, 0])
     np.testing.assert_array_equal(found.get_support(), expected.get_support())
-    words = r"X vanishes.*: expected .*; (scaling='standard' scales|standardise)"
+    words = r"X underflows.*: expected .*; (scaling='standard' scales|standardise)"
     with pytest.raises(ValueError, match=words):
         KernelFeatureSelector(**given, scaling=None).fit(unit * X, X[:, 0])
 

@@ -96,5 +96,5 @@ def test_where_the_ridge_is_below_the_rounding_there_is_more(on_double):
 def test_features_that_overflow_are_named(on_double):
     operator = problem(on_double, 5, 2, 1)[0]
     K = on_double.put(np.diag([1.0, np.inf]))
-    with pytest.raises(FloatingPointError, match=r"of degree \d overflow .*float64.*give clip=6"):
+    with pytest.raises(FloatingPointError, match=r"of degree \d overflow .*float64.*use clip=6"):
         solve_with_room(K, 1.0, K[:, :1], lambda x: x[:, 0], operator)

@@ -349,7 +349,7 @@ def test_wrong_questions_are_named(data):
         fitted.interval(new, predictions, coverage=1.0)
     with pytest.raises(ValueError, match=r"at least 99 held-out rows .* coverage of 0.99, got 60"):
         fitted.interval(new, predictions, coverage=0.99)
-    with pytest.raises(ValueError, match=r"at least 99 rows"):
+    with pytest.raises(ValueError, match=r"at least 99 held-out rows"):
         fitted.quantiles(new, predictions, levels=[0.5, 0.01])
     with pytest.raises(ValueError, match=r"5 fold models for 25 rows .* got \(4, 25, 1\)"):
         fitted.interval(new, predictions[:4])

@@ -197,5 +197,5 @@ def test_wrong_coverages_are_named(rng):
     scores = ClassScores.from_probabilities(*draw(rng, 20))
     with pytest.raises(ValueError, match=r"less than 1, got 1.0"):
         scores.sets(draw(rng, 3)[0], coverage=1.0)
-    with pytest.raises(ValueError, match=r"at least 99 rows .* got 20"):
+    with pytest.raises(ValueError, match=r"at least 99 held-out rows .* got 20"):
         scores.sets(draw(rng, 3)[0], coverage=0.99)
