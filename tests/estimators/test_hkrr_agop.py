@@ -200,7 +200,9 @@ def test_models_are_kept(tmp_path):
 
 
 def test_kernels_of_other_norms_are_not_turned():
-    with pytest.raises(ValueError, match="expected structure 'diagonal' for a kernel that does not"):
+    with pytest.raises(
+        ValueError, match="expected structure 'diagonal' for a kernel that does not"
+    ):
         regressor(optimizer=FULL, kernel="manhattan_laplace").fit(X, Y)
 
 

@@ -268,7 +268,7 @@ FAR[3, 2] = 12.0
 def test_far_rows_are_clipped_or_warned_of():
     regressor(clip=6.0).fit(FAR, Y)  # without a warning
     regressor().fit(FAR, Y)
-    with pytest.warns(UserWarning, match=r"is 9\.\d* standard deviations .*: clip=6 moves"):
+    with pytest.warns(UserWarning, match=r"is 9\.\d* standard deviations .*: clip=6 bounds"):
         regressor(clip=None, scaling="standard").fit(FAR, Y)
     with pytest.warns(
         UserWarning, match=r"is 12 standard deviations .*: scaling='standard' scales"

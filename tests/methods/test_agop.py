@@ -364,7 +364,9 @@ def test_bad_settings_are_named(make, error, message):
 def test_kernels_of_other_norms_are_not_turned(on_double, rng):
     X, Y = data(rng)
     how = AverageGradientOuterProduct(structure="full")
-    with pytest.raises(ValueError, match=r"'diagonal' for a kernel that does not use .* got 'full'"):
+    with pytest.raises(
+        ValueError, match=r"'diagonal' for a kernel that does not use .* got 'full'"
+    ):
         fitted(on_double, X, Y, ManhattanLaplace(), how=how)
     fitted(on_double, X, Y, PowerExponential(order=2.0), how=how)
     assert Gaussian().norm == "euclidean"

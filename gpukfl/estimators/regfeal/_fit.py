@@ -146,9 +146,9 @@ class RegFeaLProblem(Data):
         if log_terms > math.log(enough):
             most = -math.expm1(-math.log(enough) / d)
             msg = (
-                f"expected a degree decay of at most {most:.2g} with {d} features, got "
-                f"{law.decay:g}: the kernel has about e^{log_terms:.1f} terms, too many for "
-                f"{count} random features. Use more random features, or degrees='auto'"
+                f"a degree decay of {law.decay:g} with {d} features is too large: the kernel has "
+                f"about e^{log_terms:.1f} terms, too many for {count} random features. Use at most "
+                f"{most:.2g}, more random features, or degrees='auto'"
             )
             warn(msg)
 
