@@ -110,6 +110,7 @@ def test_directions_are_judged_by_the_loss_of_the_fit(loss):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*reweighted fits")  # of targets that say nothing
 def test_a_direction_too_many_has_no_small_p_values():
     found = []
     for seed in range(12):
