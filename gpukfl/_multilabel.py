@@ -423,8 +423,13 @@ class MultiLabelModel:
             }
         )
 
-    def importances(self) -> pd.DataFrame:
+    def importances(self, *rows: Any) -> pd.DataFrame:
         """Return how much each column matters to each label: see `Model.importances`.
+
+        Parameters
+        ----------
+        *rows
+            None, as `Model.importances`.
 
         Returns
         -------
@@ -436,7 +441,7 @@ class MultiLabelModel:
         TypeError
             As `Model.importances`.
         """
-        return self._join({one.target_name: one.importances() for one in self.models})
+        return self._join({one.target_name: one.importances(*rows) for one in self.models})
 
     def partial_dependence(
         self, columns: Any = None, *, X: Any = None, y: Any = None, **options: Any

@@ -66,6 +66,16 @@ class Loss(ABC):
         """The name of the loss."""
         return type(self).__name__.lower()
 
+    @property
+    def words(self) -> str:
+        """The loss in words, with its parameters."""
+        return f"{self.name} error"
+
+    @property
+    def predicts(self) -> str:
+        """What predictions are, in words."""
+        return "mean"
+
     @abstractmethod
     def losses(self, Y: Array, P: Array, scale: np.ndarray, /) -> Array:
         """Return the loss (n, t) of predictions P (n, t), on the targets' own scale."""
@@ -165,6 +175,16 @@ class Quantile(Loss):
         _check_between("level", self.level, 0.0, 1.0)
         keep_python_numbers(self)
 
+    @property
+    def words(self) -> str:
+        """The loss in words, with its parameters."""
+        return f"pinball loss at {self.level:g}"
+
+    @property
+    def predicts(self) -> str:
+        """What predictions are, in words."""
+        return f"{self.level:g} quantile"
+
     def losses(self, Y: Array, P: Array, scale: np.ndarray, /) -> Array:  # noqa: ARG002
         """Return the level's share of what predictions lack, and the rest's of what they exceed."""
         short = Y - P
@@ -199,6 +219,11 @@ class Quantile(Loss):
 @dataclass(frozen=True)
 class Absolute(Loss):
     """Absolute errors: predicts medians, and is robust to outliers."""
+
+    @property
+    def predicts(self) -> str:
+        """What predictions are, in words."""
+        return "median"
 
     def losses(self, Y: Array, P: Array, scale: np.ndarray, /) -> Array:  # noqa: ARG002
         """Return the absolute errors."""
@@ -241,6 +266,16 @@ class Huber(Loss):
     def __post_init__(self) -> None:
         check_number("delta", self.delta, low=0, low_allowed=False)
         keep_python_numbers(self)
+
+    @property
+    def words(self) -> str:
+        """The loss in words, with its parameters."""
+        return f"Huber loss of delta {self.delta:g}"
+
+    @property
+    def predicts(self) -> str:
+        """What predictions are, in words."""
+        return "robust mean"
 
     def losses(self, Y: Array, P: Array, scale: np.ndarray, /) -> Array:
         """Return half the squared errors, or the line that touches them."""
@@ -285,6 +320,11 @@ class _Deviance(Loss):
     lowest: ClassVar[float] = 0.0
     settled_from: ClassVar[int] = 1
     expected: ClassVar[str] = "targets of at least 0, not all 0,"
+
+    @property
+    def words(self) -> str:
+        """The loss in words, with its parameters."""
+        return f"{self.name} deviance"
 
     @property
     @abstractmethod
@@ -332,6 +372,11 @@ class _Deviance(Loss):
 @dataclass(frozen=True)
 class Poisson(_Deviance):
     """The Poisson deviance: predicts the mean of counts, or of rates with exposures as weights."""
+
+    @property
+    def words(self) -> str:
+        """The loss in words, with its parameters."""
+        return "Poisson deviance"
 
     @property
     def _power(self) -> float:
@@ -387,6 +432,11 @@ class Tweedie(_Deviance):
         keep_python_numbers(self)
 
     @property
+    def words(self) -> str:
+        """The loss in words, with its parameters."""
+        return f"Tweedie deviance of power {self.power:g}"
+
+    @property
     def _power(self) -> float:
         return self.power
 
@@ -409,7 +459,12 @@ LOSSES: dict[str, type[Loss]] = {
     "gamma": Gamma,
     "tweedie": Tweedie,
 }
-_LEVEL = "expected a level for loss='quantile', such as loss='quantile:0.9' or Quantile(0.9)"
+_LEVEL = "loss='quantile' needs a level, such as loss='quantile:0.9' or Quantile(0.9)"
+_ELSEWHERE = {
+    **dict.fromkeys(("mae", "l1", "absolute_error"), "absolute"),
+    **dict.fromkeys(("mse", "l2", "rmse", "squared_error"), "squared"),
+    **dict.fromkeys(("pinball", "q"), "quantile:0.9"),
+}  # what other libraries call losses
 
 
 def make_loss(loss: str | Loss, /) -> Loss:
@@ -437,7 +492,9 @@ def make_loss(loss: str | Loss, /) -> Loss:
     name, colon, parameter = loss.partition(":")
     kind: Any = LOSSES.get(name)
     if kind is None:
-        msg = f"expected loss to be one of {', '.join(LOSSES)}, got {loss!r}{suggest(name, LOSSES)}"
+        same = _ELSEWHERE.get(name.lower())
+        hint = f". Did you mean {same!r}?" if same else suggest(name, LOSSES)
+        msg = f"expected loss to be one of {', '.join(LOSSES)}, got {loss!r}{hint}"
         raise ValueError(msg)
     if colon and not fields(kind):
         msg = f"expected loss={name!r} without a number, got {loss!r}"

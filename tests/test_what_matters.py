@@ -41,6 +41,11 @@ def blend():
 # ---------------------------------------------------------------------- importances
 
 
+def test_importances_take_no_rows(blend):
+    with pytest.raises(TypeError, match="takes no rows"):
+        blend.importances(FRAME, Y)
+
+
 def test_importances_say_what_is_lost_of_the_score_on_all_held_out_rows(blend):
     found = blend.importances()
     assert found["column"][0] in ("size", "opened", "sold")

@@ -266,6 +266,7 @@ class DescribedMethod(DescribedEstimator):
         return {
             **self._common_fields(names),
             "n_samples": self._n_samples,
+            "n_rows": vars(self).get("_n_rows"),
             "place": self.place_,
             "n_steps": self.n_iter_,
             "ended": status_text(self.status_),

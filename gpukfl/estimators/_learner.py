@@ -399,6 +399,7 @@ class Learner(RenamedParameters, HostPickled):
     tuning_cut_short_: bool
     n_reweightings_: Annotated[int, Count(), Sometimes()]  # fits with the weights of a loss
     _n_samples: Annotated[int, Count("n_samples")]
+    _n_rows: Annotated[int, Count(), Sometimes()]  # of which some may be copies
     _setting: Annotated[Any, Recorded(), Sometimes()]  # of the fit, as files hold it
     _values: ClassVar[tuple[type, ...]] = ()  # frozen values that parameters and attributes may be
     client: ClassVar[Any] = None  # of a Dask cluster; an instance may have its own
@@ -573,6 +574,7 @@ class Learner(RenamedParameters, HostPickled):
         self._library = library_name(place.reference) if lies_in_parts(X) else library_name(X)
         self.place_ = _place_text(place.reference, X, problem.rows.source)
         self._n_samples = int(problem.rows.shape[0])
+        self._n_rows = samples.n_rows or self._n_samples
         values = self._keep(problem, fitted, choice, make_mover(X, dtype))
         self.predictor_ = replace(self.predictor_, values=values, monotone=None)
         if deviations:

@@ -266,7 +266,10 @@ class Reweighting:
         msg = f"{type(e).__name__} with loss={self.loss!r} after {self.count} reweighted fits: "
         why = self.status.value
         if self.status is Status.MAX_ITER:
-            why = "not converged; the fit with the lowest loss is kept"
+            why = (
+                "predictions still changed a little. The fit with the lowest loss is kept, and "
+                "usually needs no action: compare its score with that of another method"
+            )
         warn(msg + why, ConvergenceWarning)
 
 

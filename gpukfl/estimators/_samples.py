@@ -203,6 +203,8 @@ class Samples:
         How they hang together, so that splits keep groups on one side and times in order.
     given_weights : host array, shape (n,), or None
         Weights of the user, where those of the fit are of a loss too: features are scaled by these.
+    n_rows : int or None
+        How many rows with a weight were given, with their copies; None where it is not known.
     """
 
     X: Array
@@ -212,6 +214,7 @@ class Samples:
     copies: np.ndarray | None = None
     relations: Relations | None = None
     given_weights: np.ndarray | None = None
+    n_rows: int | None = None
 
     @classmethod
     def validate(
@@ -240,14 +243,14 @@ class Samples:
             X, Y, weights = take_rows(X, rows), take_rows(Y, rows), weights[rows]
             relations = None if relations is None else relations.take(rows)
         alike = to_host(Y) if relations is None else np.column_stack([to_host(Y), relations.keys])
-        found, copies = find_duplicates(X, alike), None
+        found, copies, n_rows = find_duplicates(X, alike), None, X.shape[0]
         if found is not None:
             firsts, group = found
             X, Y = take_rows(X, firsts), take_rows(Y, firsts)
             relations = None if relations is None else relations.take(firsts)
             copies = _effective_counts(group, weights)
             weights = np.bincount(group, weights=weights).astype(np.float64)
-        return cls(X, Y, relative_weights(weights), labels, copies, relations)
+        return cls(X, Y, relative_weights(weights), labels, copies, relations, n_rows=n_rows)
 
     def __len__(self) -> int:
         return int(self.X.shape[0])

@@ -10,12 +10,14 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.base import is_classifier
 from sklearn.utils import check_random_state
 
 from gpukfl.core._array import asarray_like, to_host
 from gpukfl.core._checks import check_number, suggest
 from gpukfl.core._frames import listed
 from gpukfl.core._warnings import collect_warnings
+from gpukfl.estimators._reweighting import read_loss
 from gpukfl.inference._bands import FEWEST, bands
 from gpukfl.inference._evaluation import InferenceData
 from gpukfl.inference._explain import PROBABILITY, RowFunction, take_rows
@@ -284,7 +286,11 @@ def dependence(
     )
     said = _NO_FOLDS if function.is_blend else _BY_FITS if known else _NO_TARGETS
     said = _BY_FOLDS if function.n_folds else said
-    return Dependence(curves, function.outputs, function.unit, n_rows, said, rows.shape[0])
+    loss = None if is_classifier(function.estimator) else read_loss(function.estimator)
+    return Dependence(
+        *(curves, function.outputs, function.unit, n_rows, said, rows.shape[0]),
+        predicts="" if loss is None or loss.predicts == "mean" else loss.predicts,
+    )
 
 
 def _make_curve(

@@ -40,12 +40,15 @@ from gpukfl.inspection._measures import (
     RMSE,
     TEST,
     Scored,
+    d2_name,
     measure_classes,
     measure_regression,
 )
+from gpukfl.inspection._metrics import mean_loss
 from gpukfl.inspection._style import to_sentence, whole_text
 from gpukfl.portfolio._folds import HeldOutLoss, LogLoss, SquaredError, target_scale
 from gpukfl.portfolio._importances import joint_groups_text, permutation_importances
+from gpukfl.portfolio._losses import MeanLoss, fit_members_by, judge_by
 from gpukfl.portfolio._members import CANDIDATES, TREES, Member, Task
 from gpukfl.portfolio._metrics import METRICS
 from gpukfl.predictor import member_predictor
@@ -294,12 +297,16 @@ def _compare_models(
 ) -> Comparison:
     """Return the scores of the model and of simple baselines on the same rows."""
     classes = is_classifier(model.estimator)
+    loss = None if classes else read_loss(model.estimator)
     weights, scale = np.ones(len(new)), target_scale(new.Y, None)
     groups = read_named_groups(model, new.X)
     judge: HeldOutLoss = LogLoss(new.Y, weights, groups=groups)
     if not classes:
         judge = SquaredError(new.Y, weights, scale, groups=groups)
-    rows = [Compared("the shares of the classes" if classes else "the mean", 0.0)]
+    if loss is not None:
+        judge = judge_by(loss, judge, new.Y, weights)
+    constant = f"the {'mean' if loss is None else loss.predicts}"
+    rows = [Compared("the shares of the classes" if classes else constant, 0.0)]
     remarks = [f"On {whole_text(len(new))} rows that no model has seen."]
     if new.n_unknown:
         remarks.append(
@@ -318,7 +325,7 @@ def _compare_models(
             some = f"{whole_text(_MOST)} of the {whole_text(len(known))} rows"
             remarks.append(f"Simple models were fitted to {some}.")
     rows.append(_comparison_row(judge, d.name, predicted, own=True))
-    score = "explained log loss" if classes else "R²"
+    score = "explained log loss" if classes else "R²" if loss is None else d2_name(loss)
     return Comparison(tuple(rows), score, tuple(remarks), len(new))
 
 
@@ -335,6 +342,10 @@ def _comparison_row(
         brier = METRICS["brier"].value(judge.truth, predicted, judge.weights)
         more = {"accuracy": float(hits.mean()), "Brier score": brier}
         predicted = np.clip(predicted, _FLOOR, None)
+    elif isinstance(judge, MeanLoss):
+        if predicted.shape[1] == 1:
+            value, _ = mean_loss(judge.truth, predicted, judge.weights, judge.loss)
+            more = {f"mean {judge.loss.words}": value}
     elif predicted.shape[1] == 1:
         left = judge.truth - predicted
         more = {
@@ -351,6 +362,7 @@ def _baseline_predictions(model: Any, known: ReportRows, new: ReportRows) -> dic
     if len(rows) > _MOST:
         rows = np.sort(np.random.RandomState(0).choice(len(rows), _MOST, replace=False))
     classes, Y = is_classifier(model.estimator), known.Y[rows]
+    loss = None if classes else read_loss(model.estimator)
     y = np.argmax(Y, axis=1) if classes else Y if Y.shape[1] > 1 else Y[:, 0]
     inside, outside = _finite_numbers(model, [known.X, new.X], rows, y)
     samples = Samples(inside, Y[:, 1:] if classes and Y.shape[1] == 2 else Y, None, classes)
@@ -361,6 +373,7 @@ def _baseline_predictions(model: Any, known: ReportRows, new: ReportRows) -> dic
                 member = Member(
                     row.name, row.make(Task.from_samples(samples, inside.shape[1], "numpy", 0))
                 )
+                (member,) = fit_members_by(loss, [member], inside.shape[1])
                 fitted, _ = member.fit_clone(samples, None, None)
                 count = Y.shape[1] if classes else 0
                 told = member_predictor(fitted).outputs_by_blocks(outside, count)

@@ -72,6 +72,8 @@ class Dependence(Panel):
         What bands are, in sentences.
     limits : tuple of float, optional
         Ends of the scale that curves share.
+    predicts : str
+        What is predicted: "median", "0.9 quantile"; empty of means and probabilities.
     """
 
     name: ClassVar[str] = "partial_dependence"
@@ -83,6 +85,12 @@ class Dependence(Panel):
     said: str
     n_known: int = 0
     limits: tuple[float, float] | None = None
+    predicts: str = ""
+
+    @property
+    def _of(self) -> str:
+        """What is predicted, where it is no mean of the target."""
+        return f" of the {self.predicts}" if self.predicts else ""
 
     @property
     def empty(self) -> str:
@@ -104,7 +112,8 @@ class Dependence(Panel):
             for one in self.curves
             for k in self._shown[:1]
         ]
-        return f"mean predictions of {self.unit} along {', '.join(said)}"
+        what = f"the {self.predicts} of {self.unit}" if self.predicts else self.unit
+        return f"mean predictions of {what} along {', '.join(said)}"
 
     @property
     def remark(self) -> str:
@@ -160,12 +169,10 @@ class Dependence(Panel):
         """Draw one picture, or several in place of the axes."""
         if len(self.curves) == 1:
             self._draw_curve(ax, self.curves[0])
-            ax.set_title(self.title)
+            ax.set_title(f"Mean prediction{self._of} along")
             return ax
-        several = "several curves, or one of them"
-        _, cells = split_axes(
-            ax, "Mean prediction", self.shape, len(self.curves), instead=several, sharey=True
-        )
+        several, title = "several curves, or one of them", f"Mean prediction{self._of}"
+        _, cells = split_axes(ax, title, self.shape, len(self.curves), instead=several, sharey=True)
         limits = self._common_limits()
         for cell, one in zip(cells, self.curves, strict=True):
             replace(self, limits=limits)._draw_curve(cell, one)

@@ -10,7 +10,7 @@ from typing import Any, Protocol, Self, TypeVar
 from gpukfl.inspection._held_out import HELD_OUT
 from gpukfl.inspection._measures import Scored
 from gpukfl.inspection._panels import Importances, Panel
-from gpukfl.inspection._style import clean_text, to_sentence
+from gpukfl.inspection._style import clean_text, to_sentence, whole_text
 from gpukfl.inspection._tuning import Comparison, Tuning
 
 # ----------------------------------------------------------------------------------- facts
@@ -107,6 +107,8 @@ class Description:
         "regression", "classification of 3 classes", or the like.
     n_samples, n_features : int
         Size of the data.
+    n_rows : int
+        Rows with their copies, which are one sample.
     columns : str
         What the columns of a table were taken for.
     place, products : str
@@ -146,6 +148,7 @@ class Description:
     target: str = "y"
     task: str = ""
     n_samples: int | None = None
+    n_rows: int | None = None
     n_features: int | None = None
     columns: str = ""
     place: str = ""
@@ -275,6 +278,7 @@ _WIDE = 80  # cells of a line
 _LISTED = 10  # features
 _PARTS = 3  # of a feature: levels of a category
 _WARNED = 160  # characters of a warning
+_NEARLY_ALL = 0.9  # of the time of a fit, of which the rest is not worth a word
 _NAME, _LONGEST = 28, 52  # cells of a name with its lead
 
 
@@ -376,8 +380,17 @@ def _join_parts(*parts: str) -> str:
 
 def size_texts(d: Description, /) -> list[str]:
     """Return in words how many samples and features there were, as far as that is known."""
-    sizes = ((d.n_samples, "sample"), (d.n_features, "feature"))
-    return [count_text(count, what) for count, what in sizes if count is not None]
+    features = None if d.n_features is None else count_text(d.n_features, "feature")
+    return [text.replace("\u00a0", "") for text in (samples_text(d), features) if text]
+
+
+def samples_text(d: Description, what: str = "sample", /) -> str:
+    """Return in words how many samples there were, or how many rows and different ones."""
+    if d.n_samples is None:
+        return ""
+    if d.n_rows is None or d.n_rows <= d.n_samples:
+        return f"{whole_text(d.n_samples)} {what}{'' if d.n_samples == 1 else 's'}"
+    return f"{whole_text(d.n_rows)} rows, {whole_text(d.n_samples)} of them different"
 
 
 def hold_out_text(tuning: Tuning, seconds: float | None, /) -> str:
@@ -386,9 +399,10 @@ def hold_out_text(tuning: Tuning, seconds: float | None, /) -> str:
     if chosen is None:
         return ""
     best = max(t["score"] for t in tuning.trials if t["score"] is not None)
-    one = "best" if chosen["score"] == best and tuning.of == "setting" else "chosen"
+    one = "best" if chosen["score"] == best else "chosen"
+    one = one if tuning.of == "setting" else "blend"
     text = f"{tuning.score} {tuning.shown_score}, {one} of {count_text(tuning.count, tuning.of)}"
-    if tuning.seconds is not None and seconds:
-        share = f"{min(tuning.seconds / seconds, 1.0):.0%}".replace("%", " %")
-        text += f", found in {share} of the time"
+    share = tuning.seconds / seconds if tuning.seconds is not None and seconds else 1.0
+    if share < _NEARLY_ALL:
+        text += f", known after {share:.0%} of the time".replace("%", " %")
     return text

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from gpukfl.core._files import check_can_write
 from gpukfl.inspection._description import Description, summarize, summary_entries, warning_texts
 from gpukfl.inspection._figures import plot_model, plot_panel
-from gpukfl.inspection._importances import importances_frame
+from gpukfl.inspection._importances import importances_frame, refuse_rows
 from gpukfl.inspection._report import Inferred, write_report
 from gpukfl.inspection._style import bar_html, escape_html, escape_lines, name_html
 
@@ -158,13 +158,20 @@ class Shown(ABC):
             return plot_panel(self, panel, ax=ax, figsize=figsize)
         return plot_model(self, ax=ax, figsize=figsize)
 
-    def importances(self) -> pd.DataFrame:
+    def importances(self, *rows: Any) -> pd.DataFrame:
         """Return how much each column matters, with errors and the rows that tell it.
 
         The question of a blend: how much of the score is lost when the column's values are shuffled
         among held-out rows? Single methods answer questions of their own: how fast predictions
         change with the column (HKRR, RegFeaL, RKHS weightings), how much it weighs in the learned
         directions (BKerNN), or how much permuting adds to the error (selection).
+
+        Parameters
+        ----------
+        *rows
+            None: a blend has shuffled the held-out rows of its fit. For other rows use
+            `sklearn.inspection.permutation_importance` or
+            `gpukfl.inference.conditional_importance`.
 
         Returns
         -------
@@ -190,6 +197,7 @@ class Shown(ABC):
         and at least some 500. Each row costs a prediction by its fold's models for every column or
         group. The first look computes them, and the model and its file keep them.
         """
+        refuse_rows(rows)
         d = self.describe()
         if d.importances is None:
             msg = f"expected a model with importances, got {d.name}, which has none"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
+from gpukfl.core._checks import check_bool
 from gpukfl.inspection._figures import Size, get_axes
 from gpukfl.inspection._panels import BARS, OutputsPanel
 from gpukfl.inspection._style import (
@@ -107,22 +108,34 @@ class Explanation:
         known = np.zeros(()) if self.remembered is None else self.remembered
         return np.broadcast_to(known, self.prediction.shape).reshape(len(self), -1)
 
-    def to_frame(self) -> pd.DataFrame:
+    def to_frame(self, *, totals: bool = False) -> pd.DataFrame:
         """Return the contributions as a frame.
+
+        Parameters
+        ----------
+        totals : bool, default=False
+            Add two columns: "baseline", and "prediction", which is the sum of all others.
 
         Returns
         -------
         DataFrame
-            A row for each row; a column for each column, or for each pair of output and column.
+            Contributions, indexed like the explained rows. Its columns are those of the data, or
+            pairs of an output and a column.
         """
         import pandas as pd
 
-        index = None if self.index is None else self.index
+        check_bool("totals", totals)
+        n, p = self.contributions.shape[:2]
+        parts, names = self.contributions.reshape(n, p, -1), self.columns
+        if totals:
+            baseline = np.broadcast_to(self.baseline, self.prediction.shape).reshape(n, 1, -1)
+            parts = np.concatenate([parts, baseline, self.prediction.reshape(n, 1, -1)], axis=1)
+            names = (*names, "baseline", "prediction")
         if self.contributions.ndim == 2:
-            return pd.DataFrame(self.contributions, columns=list(self.columns), index=index)
-        pairs = pd.MultiIndex.from_product([self.outputs, self.columns], names=["output", "column"])
-        flat = np.moveaxis(self.contributions, 2, 1).reshape(len(self), -1)
-        return pd.DataFrame(flat, columns=pairs, index=index)
+            return pd.DataFrame(parts[:, :, 0], columns=list(names), index=self.index)
+        pairs = pd.MultiIndex.from_product([self.outputs, names], names=["output", "column"])
+        flat = np.moveaxis(parts, 2, 1).reshape(n, -1)
+        return pd.DataFrame(flat, columns=pairs, index=self.index)
 
     def row(self, i: int, /) -> Waterfall:
         """Return the panel of row `i`, counted from 0.
@@ -150,7 +163,7 @@ class Explanation:
         )
 
     def summary(self) -> Beeswarm:
-        """Return the panel of all rows."""
+        """Return the panel of all rows, which prints the leading columns in words."""
         said = "; ".join(self.remarks)
         return Beeswarm(self.columns, *self._arrays(), self.outputs, self.unit, self.values, said)
 
@@ -241,7 +254,7 @@ def stack_outputs(parts: Sequence[Explanation], outputs: tuple[str, ...], /) -> 
     )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class _Contributions(OutputsPanel):
     """Contributions and their errors (n, p, t), with what they sum to."""
 
@@ -263,6 +276,14 @@ class _Contributions(OutputsPanel):
             baseline=self.baseline[[k]],
             prediction=self.prediction[:, [k]],
             outputs=(self.outputs[k],),
+        )
+
+    def __repr__(self) -> str:
+        """Return in words what each output's leading columns add."""
+        parts = [(one, self._only(k)) for k, one in enumerate(self.outputs)]
+        several = len(parts) > 1
+        return "\n".join(
+            f"{one}: {panel.words}" if several else panel.words for one, panel in parts
         )
 
     @property
@@ -290,7 +311,7 @@ class _Contributions(OutputsPanel):
         return np.argsort(-np.abs(self.contributions[:, :, k]).mean(axis=0), kind="stable")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Waterfall(_Contributions):
     """The contributions to the prediction for one row."""
 
@@ -359,7 +380,7 @@ class Waterfall(_Contributions):
         return names[::-1], steps[::-1], errors[::-1]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Beeswarm(_Contributions):
     """The contributions to the predictions of many rows."""
 
@@ -375,8 +396,8 @@ class Beeswarm(_Contributions):
         """Return the leading columns in words."""
         size = np.abs(self.contributions[:, :, 0]).mean(axis=0)
         said = ", ".join(f"{self.columns[j]} {number_text(size[j])}" for j in self._order(0)[:5])
-        said = f"mean absolute contributions to {len(self.values)} predictions: {said}"
-        return said + self._remark_in_words
+        count = f"{len(self.values)} prediction{'' if len(self.values) == 1 else 's'}"
+        return f"mean absolute contributions to {count}: {said}{self._remark_in_words}"
 
     def _draw_output(self, ax: Any, k: int) -> None:
         """Draw a line of points for each leading column, coloured by its value."""

@@ -19,6 +19,7 @@ _EXPLAINED = (
     "The explained log loss is the share of the log loss of constant probabilities that the model "
     "removes."
 )
+_SAVED = "D² is the share of the loss of the best constant that the model removes."
 _TOGETHER = "Columns of one group are shuffled together, and share in equal parts what that costs."
 _QUESTIONS = {
     "row norms of W": "How much does the column weigh in the learned directions?",
@@ -36,7 +37,7 @@ class Shuffled:
     Attributes
     ----------
     score : str
-        Which score: "R²", or "explained log loss".
+        Which score: "R²", the D² of a loss, or "explained log loss".
     total : float
         The sum of what is lost, of which importances are shares.
     n_rows, n_held_out : int
@@ -73,8 +74,20 @@ def importance_question(panel: Any, /) -> str:
         own = _QUESTIONS.get(panel.unit, "")
         return f"{own} As a share of all columns.".strip()
     said = [SHUFFLED.format(score=panel.shuffled.score)]
-    said += [_EXPLAINED] if panel.shuffled.score != "R²" else []
+    score = panel.shuffled.score
+    said += [_SAVED] if score.startswith("D²") else [_EXPLAINED] if score != "R²" else []
     return " ".join([*said, *([_TOGETHER] if panel.shuffled.groups else [])])
+
+
+def refuse_rows(rows: tuple[Any, ...], /) -> None:
+    """Raise TypeError if rows are given to `importances`, which is of the held-out rows."""
+    if rows:
+        msg = (
+            "importances() takes no rows: a blend has shuffled the held-out rows of its fit. For "
+            "other rows use sklearn.inspection.permutation_importance(model, X, y), or "
+            "gpukfl.inference.conditional_importance(model, X, y)"
+        )
+        raise TypeError(msg)
 
 
 def importances_frame(panel: Any, n_samples: int | None, /) -> pd.DataFrame:

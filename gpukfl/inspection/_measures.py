@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from gpukfl.inspection._metrics import (
     influence_error,
     log_loss,
     mae,
+    mean_loss,
     r2,
     ratio_influence,
     rmse,
@@ -24,13 +25,8 @@ from gpukfl.losses import Loss
 TEST = "test"  # of rows that are given beside those of the fit
 R2, D2, RMSE, MAE = "R²", "D²", "RMSE", "MAE"
 ACCURACY, AUC, LOG_LOSS, BRIER = "accuracy", "ROC AUC", "log loss", "explained Brier score"
-_COMPARED = (
-    R2,
-    D2,
-    ACCURACY,
-    BRIER,
-)  # scores that say whether two sets of rows agree, the first known
-_SHOWN = (R2, D2, RMSE, ACCURACY, AUC, LOG_LOSS)
+_COMPARED = (R2, ACCURACY, BRIER)  # say whether two sets of rows agree, after any D²
+_SHOWN = (R2, RMSE, ACCURACY, AUC, LOG_LOSS)
 _APART = 2.0  # errors of a difference from which it is more than chance
 
 
@@ -46,11 +42,14 @@ class Score:
         The score.
     error : float, optional
         Its standard error, as the rows or their groups are a sample.
+    has_unit : bool
+        Whether it is of the target's size: RMSE, MAE and mean losses.
     """
 
     name: str
     value: float
     error: float | None = None
+    has_unit: bool = False
 
 
 @dataclass(frozen=True)
@@ -77,6 +76,8 @@ class Scored:
     @property
     def shown(self) -> tuple[Score, ...]:
         """The scores for the top of a page, or all if none of these is known."""
+        if any(one.name.startswith(D2) for one in self.scores):
+            return self.scores
         return tuple(one for one in self.scores if one.name in _SHOWN) or self.scores
 
     def find(self, name: str, /) -> Score | None:
@@ -89,7 +90,8 @@ def agreement_text(first: Scored, second: Scored, /) -> str:
 
     The error of their difference is the root of the sum of the squared errors.
     """
-    pairs = ((first.find(name), second.find(name)) for name in _COMPARED)
+    names = (*(one.name for one in first.scores if one.name.startswith(D2)), *_COMPARED)
+    pairs = ((first.find(name), second.find(name)) for name in names)
     both = next(((a, b) for a, b in pairs if a is not None and b is not None), None)
     if both is None or both[0].error is None or both[1].error is None:
         return ""
@@ -100,7 +102,7 @@ def agreement_text(first: Scored, second: Scored, /) -> str:
         return f"{what} There are too few rows to tell whether they differ."
     size = f"Their difference is {abs(gap):.3f} ± {error:.3f}"
     if abs(gap) <= _APART * error:
-        return f"{what} {size}, at most two standard errors: chance explains it."
+        return f"{what} {size}, at most two standard errors: it may be chance."
     harder = "harder" if gap < 0 else "easier"
     return (
         f"{what} {size}, more than two standard errors: the test rows are {harder} to predict, or "
@@ -119,19 +121,28 @@ def measure_regression(
 ) -> tuple[Score, ...]:
     """Return R², and of one target RMSE and MAE, of predictions (n, t) of targets (n, t).
 
-    With a loss its D² takes the place of R²: the share of the best constant's loss that is saved.
-    Both are means over targets, as those of scikit-learn.
+    With another loss these are its D², the share of the best constant's loss that is saved, and
+    its mean. R² and D² are means over targets, as those of scikit-learn.
     """
     w = np.ones(len(truth)) if weights is None else weights
     found = []
     if np.ptp(truth[w > 0], axis=0).all():
-        name = R2 if loss is None else D2
+        name = R2 if loss is None else d2_name(loss)
         known = r2(truth, predicted, w) if loss is None else d2(truth, predicted, w, loss)
         found.append(_score(name, *known, groups))
     if truth.shape[1] == 1:
-        found.append(_score(RMSE, *rmse(truth, predicted, w), groups))
-        found.append(_score(MAE, *mae(truth, predicted, w), groups))
+        of = {RMSE: rmse, MAE: mae}
+        if loss is not None:
+            of = {f"mean {loss.words}": lambda *rows: mean_loss(*rows, loss)}
+        for name, measure in of.items():
+            one = _score(name, *measure(truth, predicted, w), groups)
+            found.append(replace(one, has_unit=True))
     return tuple(found)
+
+
+def d2_name(loss: Loss, /) -> str:
+    """Return what the share of a loss is called that a model saves beside the best constant."""
+    return f"{D2} of the {loss.words}"
 
 
 def measure_classes(
@@ -176,6 +187,6 @@ def _score(name: str, value: float, influence: np.ndarray, groups: np.ndarray | 
 def score_text(one: Score, digits: int = 3, /) -> str:
     """Return a score with its error: "0.552 ± 0.030", or in the target's units "54.1 ± 2.3"."""
     known = one.error is not None and math.isfinite(one.error)
-    if one.name in (RMSE, MAE):
+    if one.has_unit:
         return number_text(one.value) + (f" ± {number_text(one.error or 0.0, 2)}" if known else "")
     return f"{one.value:.{digits}f}" + (f" ± {one.error:.{digits}f}" if known else "")

@@ -72,6 +72,14 @@ def mae(truth: np.ndarray, predicted: np.ndarray, weights: np.ndarray, /) -> Mea
     return _mean(np.abs(truth - predicted).mean(axis=1), weights)
 
 
+def mean_loss(
+    truth: np.ndarray, predicted: np.ndarray, weights: np.ndarray, loss: Loss, /
+) -> Measured:
+    """Mean of a loss, averaged over targets."""
+    scale = loss.scale(truth, weights)
+    return _mean(np.asarray(loss.losses(truth, predicted, scale)).mean(axis=1), weights)
+
+
 def log_loss(truth: np.ndarray, predicted: np.ndarray, weights: np.ndarray, /) -> Measured:
     """Mean of the negative logarithm of the true class's probability."""
     of_true = np.clip(np.sum(truth * predicted, axis=1), _CLOSEST, 1.0 - _CLOSEST)

@@ -26,6 +26,7 @@ from gpukfl.inspection._description import (
     count_text,
     get_description,
     hold_out_text,
+    samples_text,
     warning_texts,
 )
 from gpukfl.inspection._explanation import Waterfall
@@ -174,7 +175,8 @@ def features_html(d: Description, /) -> str:
 
 def _lost_text(shuffled: Shuffled) -> str:
     """Return the head of a column, which is as short as numbers are."""
-    return "R² lost" if shuffled.score == "R²" else "lost"
+    name = shuffled.score.partition(" ")[0]
+    return f"{name} lost" if name in ("R²", "D²") else "lost"
 
 
 def _feature_rows(
@@ -212,7 +214,7 @@ def directions_html(d: Description, /) -> str:
 
 def data_html(d: Description, /) -> str:
     """Return HTML on the columns, their missing values, and the target."""
-    counts = [f"{whole_text(d.n_samples)} rows" if d.n_samples else ""]
+    counts = [samples_text(d, "row") if d.n_samples else ""]
     counts += [f"{whole_text(d.n_features)} columns" if d.n_features else "", d.columns]
     target = ": ".join(filter(None, [d.target, d.task]))
     target += f"; {d.data.target}" if d.data and d.data.target else ""
@@ -649,11 +651,8 @@ def _inference_html(model: Description, of: Inferred, drawn: _Drawn) -> str:
 
 
 def _subtitle(d: Description) -> str:
-    sizes = [
-        "" if count is None else count_text(count, what).replace(str(count), whole_text(count), 1)
-        for count, what in ((d.n_samples, "sample"), (d.n_features, "feature"))
-    ]
-    size = " and ".join(filter(None, sizes))
+    d_text = "" if d.n_features is None else count_text(d.n_features, "feature")
+    size = " and ".join(filter(None, [samples_text(d), d_text]))
     time = "" if d.seconds is None else f"{d.seconds:.1f} s"
     said = ", ".join(filter(None, [" on ".join(filter(None, [d.task, size])), time]))
     return "; ".join([said, *(f"{topic}: {text}" for topic, text in d.asked.items())])

@@ -367,6 +367,7 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
                 samples, run, workers, once=whole is not None, weighted=weighted, known=known
             )
             self._library, self._n_samples = library_name(X), len(samples)
+            self._n_rows = samples.n_rows or len(samples)
             chosen = self._keep(trainer, samples, run)
             how = self._choose_last_fit(trainer, samples, whole, known)
             if whole is not None or how == "instead":  # then the folds' models go

@@ -31,7 +31,7 @@ from gpukfl.inspection import (
     Tuning,
 )
 from gpukfl.inspection._importances import Shuffled
-from gpukfl.inspection._measures import Scored, measure_classes, measure_regression
+from gpukfl.inspection._measures import Scored, d2_name, measure_classes, measure_regression
 from gpukfl.inspection._style import whole_text
 from gpukfl.inspection._tuning import BLEND
 from gpukfl.portfolio._attributes import MetricTried
@@ -86,14 +86,14 @@ def leaderboard_rows(
         "member": BLEND,
         "weight": 1.0,
         **_prediction_scores(standings.judge, predicted),
-        "note": "" if seen is None else f"of new rows; {repeats_text(seen)}",
+        "note": "" if seen is None else f"for new rows; {repeats_text(seen)}",
     }
     return [*rows, blend | {"seconds": seconds, "chosen": True}], seconds
 
 
 def repeats_text(seen: SeenRows, /) -> str:
     """Return in words how well rows are predicted that come again."""
-    return f"{seen.score:.3f} where a row comes again, by {seen.n_copies} copies"
+    return f"{seen.score:.3f} for rows that are in the fit, measured on {seen.n_copies} copies"
 
 
 def _prediction_scores(judge: HeldOutLoss, predicted: np.ndarray | None) -> dict[str, Any]:
@@ -165,7 +165,7 @@ _SCORES = {True: "explained log loss", False: "R²"}
 def _score_name(e: Any) -> str:
     """Return what scores of members are, in words."""
     loss = None if is_classifier(e) else read_loss(e)
-    return _SCORES[is_classifier(e)] if loss is None else f"D² of the {loss.name} loss"
+    return _SCORES[is_classifier(e)] if loss is None else d2_name(loss)
 
 
 def describe(e: Any, names: Names, /) -> Description:
@@ -191,6 +191,7 @@ def describe(e: Any, names: Names, /) -> Description:
         **e._common_fields(names),
         text=f"blend of {shares}",
         n_samples=e._n_samples,
+        n_rows=vars(e).get("_n_rows"),
         place=e.place_,
         ended=status_text(e.status_),
         columns="" if known is None else columns_text(known.table),
@@ -277,8 +278,8 @@ def _blend_facts(e: Any, names: Names, leading: list[Any]) -> dict[str, Any]:
         facts["correlated features, shuffled together"] = joined
     if e.seen_rows_ is not None:
         repeats = ", ".join(f"{share:.0%}" for share in np.unique(e.seen_rows_.repeatability))
-        facts["residuals that repeat with their row"] = repeats.replace("%", " %")
-        facts["score of rows that come again"] = repeats_text(e.seen_rows_)
+        facts["share of a row's error that its copies repeat"] = repeats.replace("%", " %")
+        facts["score"] = f"for new rows; {repeats_text(e.seen_rows_)}"
     return facts | {"models": sum(len(one.models) for one in e.members_)}
 
 
@@ -297,7 +298,9 @@ def _make_comparison(e: Any) -> Comparison:
     scored = [trial for trial in e.tuning_ if trial["score"] is not None]
     members = [trial for trial in scored if not trial["chosen"]]
     best = max(members, key=lambda trial: trial["score"])["member"]
-    rows = [Compared("the shares of the classes" if is_classifier(e) else "the mean", 0.0)]
+    loss = None if is_classifier(e) else read_loss(e)
+    constant = f"the {'mean' if loss is None else loss.predicts}"
+    rows = [Compared("the shares of the classes" if is_classifier(e) else constant, 0.0)]
     for trial in sorted(scored, key=lambda trial: trial["score"]):
         name, own = trial["member"], trial["chosen"]
         if not own and name not in _SIMPLE and name != best:
@@ -309,7 +312,7 @@ def _make_comparison(e: Any) -> Comparison:
         rows.append(Compared(shown, trial["score"], error, known, own=own))
     notes = [_TOO_GOOD]
     if e.seen_rows_ is not None:
-        notes.append(f"Scores are of new rows: {repeats_text(e.seen_rows_)}.")
+        notes.append(f"Scores are for new rows. The score is {repeats_text(e.seen_rows_)}.")
     return Comparison(tuple(rows), _score_name(e), tuple(notes))
 
 

@@ -115,6 +115,7 @@ class HeldOutBlend:
     _blind: Annotated[Encoding | None, Recorded()]  # learned without targets
     _later: LaterImportances  # until they are computed
     _n_samples: Annotated[int, Count("n_samples")]
+    _n_rows: Annotated[int, Count(), Sometimes()]  # of which some may be copies
     impute: str
     backend: str | Backend
     max_time: float | None

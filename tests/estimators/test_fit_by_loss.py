@@ -261,7 +261,9 @@ def test_a_text_is_a_loss_with_its_parameter(text, loss):
     ("loss", "y", "message"),
     [
         ("poison", 1.0, "Did you mean 'poisson'"),
-        ("quantile", 1.0, "expected a level"),
+        ("quantile", 1.0, "needs a level, such as loss='quantile:0.9'"),
+        ("mae", 1.0, "Did you mean 'absolute'"),
+        ("MSE", 1.0, "Did you mean 'squared'"),
         ("quantile:1.5", 1.0, "level"),
         ("quantile:a", 1.0, "quantile:0.9"),
         ("poisson:2", 1.0, "without a number"),

@@ -371,6 +371,14 @@ def test_a_singular_matrix_says_what_was_added():
     assert 0 < model.jitter_ < 1e-6
 
 
+@pytest.mark.filterwarnings("error::sklearn.exceptions.ConvergenceWarning")
+def test_a_linear_kernel_is_singular_without_a_loss():
+    twice = np.concatenate([X, 2.0 * X], axis=1)
+    options = {"kernel": Linear(offset=100.0), "ridge": 1e-9, "n_centers": 2 * D + 2}
+    found = regressor(**options).fit(twice, X @ np.arange(1.0, D + 1)).predict(twice)
+    np.testing.assert_allclose(found, X @ np.arange(1.0, D + 1), atol=1e-3)
+
+
 @pytest.mark.pairs
 @pytest.mark.parametrize(
     "samples",

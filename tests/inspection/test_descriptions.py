@@ -312,7 +312,7 @@ def test_a_score_has_its_error_and_its_share_of_the_time():
         trial(0.3, ridge=1.0, standard_error=0.03, seconds=2.2),
     )
     told = Description(name="Mine", tuning=Tuning(trials), seconds=10.0)
-    expected = "hold-out    R² 0.431 ± 0.020, best of 2 settings, found in 62 % of the time"
+    expected = "hold-out    R² 0.431 ± 0.020, best of 2 settings, known after 62 % of the time"
     assert expected in summarize(told)
     errors = plot_tuning(told).collections
     assert len(errors) == 1  # bars
@@ -334,7 +334,7 @@ def test_a_setting_that_is_not_the_best_is_not_said_to_be():
 def test_members_that_have_a_score_are_counted_without_their_blend():
     trials = (trial(0.6, chosen=True), trial(0.5, ridge=1.0), trial(0.4), trial(None))
     text = summarize(Description(name="Mine", tuning=Tuning(trials, of="member")))
-    assert text.endswith("R² 0.600, chosen of 2 members")
+    assert text.endswith("R² 0.600, blend of 2 members")
 
 
 def test_the_report_shows_errors_and_seconds(tmp_path):
@@ -349,7 +349,7 @@ def test_the_report_shows_errors_and_seconds(tmp_path):
     assert "".join(f'<th scope="col">{one}</th>' for one in head) in page
     assert "<td>0.1</td><td>0.4310 ± 0.0200</td><td>4</td>" in page
     assert "<td>1</td><td>stopped</td><td>2</td>" in page
-    assert "found in 75 % of the time; cut short by max_time." in page
+    assert "known after 75 % of the time; cut short by max_time." in page
     assert ">standard_error" not in page
 
 

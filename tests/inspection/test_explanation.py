@@ -57,7 +57,9 @@ def test_words_say_the_leading_columns():
     places = [words.index(f"c{k} ") for k in order[:5]]
     assert places == sorted(places)
     assert f"price {number_text(of.prediction[0])} from a mean of 100.0" in words
-    assert "mean absolute contributions to 1 predictions" in of.summary().words
+    assert "mean absolute contributions to 1 prediction:" in of.summary().words
+    assert repr(of.summary()) == of.summary().words
+    assert len(repr(make(t=3).summary()).splitlines()) == 3
 
 
 def test_a_summary_has_a_point_for_each_row_and_column():
@@ -107,6 +109,12 @@ def test_frames_of_one_output_and_of_several():
     one, several = make(), make(t=2)
     np.testing.assert_array_equal(one.to_frame().to_numpy(), one.contributions)
     assert several.to_frame().shape == (5, 24)
+    frame = one.to_frame(totals=True)
+    np.testing.assert_allclose(frame.iloc[:, :-1].sum(axis=1), frame["prediction"])
+    assert (frame["baseline"] == one.baseline).all()
+    second = several.to_frame(totals=True)["class 1"]
+    np.testing.assert_array_equal(second["prediction"], several.prediction[:, 1])
+    assert (second["baseline"] == several.baseline[1]).all()
     np.testing.assert_array_equal(several.to_frame()["class 1"], several.contributions[:, :, 1])
 
 

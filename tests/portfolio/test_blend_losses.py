@@ -137,7 +137,21 @@ def test_files_the_runtime_and_text_know_the_loss(tmp_path):
         np.testing.assert_allclose(read(tmp_path / "model").predict(X), model.predict(X), rtol=1e-9)
     assert gpukfl.load(tmp_path / "model").estimator.loss == "poisson"
     assert "loss='poisson'" in model.describe().call
-    assert model.describe().tuning.score == "D² of the poisson loss"
+    assert model.describe().tuning.score == "D² of the Poisson deviance"
+
+
+def test_reports_speak_of_the_loss(tmp_path):
+    X, y = draw_counts(160)
+    given = {"members": FEW, "n_folds": 2, "refit": False, "n_jobs": 1}
+    model = gpukfl.fit(X[:120], y[:120], loss="quantile:0.9", **given)
+    held_out, fitted_to = (X[120:], y[120:]), (X[:120], y[:120])
+    model.report(tmp_path / "report.html", held_out=held_out, fitted_to=fitted_to)
+    page = (tmp_path / "report.html").read_text()
+    for text in ("D² of the pinball loss at 0.9", "the 0.9 quantile</bdi>", "boosted trees"):
+        assert text in page
+    assert "Mean prediction of the 0.9 quantile along" in page
+    for text in ("R²", "RMSE", "log loss"):
+        assert text not in page
 
 
 def test_estimators_of_the_user_stay_as_they_are_and_positive():

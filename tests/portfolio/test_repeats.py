@@ -219,9 +219,10 @@ def test_files_and_the_runtime_know_rows_that_were_seen(tmp_path):
     np.testing.assert_array_equal(loaded.predict_interval(X), model.predict_interval(X))
     np.testing.assert_allclose(served.predict(X), model.predict(X), rtol=1e-9)
     assert r2_score(ROUGH, model.predict(X)) > 0.95
-    assert any("where a row comes again" in note for note in model.leaderboard()["note"])
+    assert any("for rows that are in the fit" in note for note in model.leaderboard()["note"])
+    assert f"{len(TWICE)} rows, {len(X)} of them different" in loaded.summary()
     model.report(tmp_path / "report.html")
-    assert "where a row comes again" in (tmp_path / "report.html").read_text()
+    assert "for rows that are in the fit" in (tmp_path / "report.html").read_text()
 
 
 @pytest.mark.torch

@@ -38,7 +38,7 @@ from gpukfl.estimators.kernel_ridge._fit import (
 )
 from gpukfl.estimators.scaling import SCALING, SCALING_ATTRIBUTE
 from gpukfl.inspection import Description, Names, Panel, Ridges
-from gpukfl.kernels import Brownian, Kernel, make_kernel
+from gpukfl.kernels import Brownian, Kernel, Linear, make_kernel
 from gpukfl.methods import (
     SELECTIONS,
     SOLVERS,
@@ -209,7 +209,9 @@ class KernelRidgeBase(BoundedPredictions, Learner):
 
     def _warn(self, problem: KernelRidgeProblem, fit: KernelRidgeFit) -> None:
         n = problem.rows.shape[0]
-        if not isinstance(self.n_centers, str) and self.n_centers > n:
+        # More centres than a linear function has directions change nothing
+        is_linear = isinstance(fit.kernel, Linear)
+        if not isinstance(self.n_centers, str) and self.n_centers > n and not is_linear:
             warn(
                 f"n_centers={self.n_centers} is more than the {n} rows: all rows are used as "
                 "centres"
@@ -220,8 +222,11 @@ class KernelRidgeBase(BoundedPredictions, Learner):
 
 
 def warn_bad_solution(fit: KernelRidgeFit, data: Data, /) -> None:
-    """Warn if the kernel matrix is singular, or the solver has not converged."""
-    if fit.raised:
+    """Warn if the kernel matrix is singular, or the solver has not converged.
+
+    That of a linear kernel has the rank of the columns: nothing is lost where it is singular.
+    """
+    if fit.raised and not isinstance(fit.kernel, Linear):
         msg = (
             f"the kernel matrix is singular in this precision: {fit.jitter:.1e} of its mean "
             "diagonal was added to its diagonal"
