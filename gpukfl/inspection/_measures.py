@@ -133,7 +133,7 @@ def measure_regression(
     if truth.shape[1] == 1:
         of = {RMSE: rmse, MAE: mae}
         if loss is not None:
-            of = {f"mean {loss.words}": lambda *rows: mean_loss(*rows, loss)}
+            of = {f"mean {loss.words}": lambda y, f, u: mean_loss(y, f, u, loss)}
         for name, measure in of.items():
             one = _score(name, *measure(truth, predicted, w), groups)
             found.append(replace(one, has_unit=True))
