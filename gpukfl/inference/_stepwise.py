@@ -56,6 +56,15 @@ class TimeLimit:
             return most
         return max(min(int((per_second * self.seconds) ** (1.0 / power)), most), least)
 
+    def check(self) -> None:
+        """Raise TimeIsOverError if no time is left."""
+        if self.is_over:
+            raise TimeIsOverError
+
+
+class TimeIsOverError(Exception):
+    """The time is over in the middle of an item, which is left out."""
+
 
 NO_LIMIT = TimeLimit(None)
 
@@ -70,16 +79,17 @@ def map_with_progress(
     """Apply a function to each item in order; warn if an interruption or a limit leaves some out.
 
     `what` names the items in the progress and the warning. KeyboardInterrupt is raised where the
-    first one is not done, which a limit leaves time for.
+    first one is not done, which a limit leaves time for. A later one may raise TimeIsOverError.
     """
     found = list[Found]()
     try:
         for one in _run_items(what, items, work):
             found.append(one)
-            if limit.is_over and len(found) < len(items):
-                msg = f"{what}: max_time is over, {len(found)} of {len(items)} are complete"
-                warn(msg, ConvergenceWarning)
-                break
+            if len(found) < len(items):
+                limit.check()
+    except TimeIsOverError:
+        msg = f"{what}: max_time is over, {len(found)} of {len(items)} are complete"
+        warn(msg, ConvergenceWarning)
     except KeyboardInterrupt:
         if not found:
             raise

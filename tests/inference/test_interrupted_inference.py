@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from gpukfl import AutoRegressor, KernelRidgeRegressor
 from gpukfl.estimators._run import use_report
 from gpukfl.inference import (
+    Imputer,
     _conditional,
     _infer,
     _interactions,
@@ -80,6 +81,20 @@ def test_groups_before_an_interruption_are_those_of_the_whole(monkeypatch, after
         np.testing.assert_array_equal(getattr(found, name), getattr(whole, name)[:after])
     assert f"stopped before {whole.groups[after]}" in found.summary()
     assert len(found.frame()) == after
+
+
+def test_a_group_is_left_in_its_middle_when_time_is_over(monkeypatch):
+    clock, imputed = Clock(0.0), Imputer.means
+
+    def means(*given):  # of a column, and of what is left of the target
+        clock.now += 4.0
+        return imputed(*given)
+
+    monkeypatch.setattr(Imputer, "means", means)
+    monkeypatch.setattr("time.perf_counter", clock)
+    with pytest.warns(ConvergenceWarning, match="max_time is over, 1 of 4"):
+        conditional_importance(MODEL, *NEW, max_time=10.0, **SMALL)
+    assert clock.now == 12.0
 
 
 def test_an_interruption_before_the_first_group_raises(monkeypatch):
