@@ -267,8 +267,8 @@ class Reweighting:
         why = self.status.value
         if self.status is Status.MAX_ITER:
             why = (
-                "predictions still changed a little. The fit with the lowest loss is kept, and "
-                "usually needs no action: compare its score with that of another method"
+                "predictions still changed. The fit with the lowest loss is kept, and can be used. "
+                "Compare its score with that of another method"
             )
         warn(msg + why, ConvergenceWarning)
 
