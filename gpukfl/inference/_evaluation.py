@@ -20,6 +20,7 @@ from gpukfl.estimators._base import feature_names
 from gpukfl.estimators._validation import validate_weights
 from gpukfl.inference._kernels import LearnedKernel, learned_kernel
 from gpukfl.inference._losses import loss_of_fit
+from gpukfl.inspection._measures import d2_name
 from gpukfl.portfolio._base import AutoBase
 from gpukfl.portfolio._folds import HeldOutLoss, LogLoss, SquaredError, squared_error
 from gpukfl.portfolio._losses import MeanLoss, judge_by
@@ -72,7 +73,7 @@ class EvaluationData:
     def score_name(self) -> str:
         """What a share of the judge's loss is called."""
         if isinstance(self.judge, MeanLoss):
-            return f"D² of the {self.judge.loss.name} loss"
+            return d2_name(self.judge.loss)
         return "R²" if self.is_regression else "explained log loss"
 
     @property

@@ -8,6 +8,7 @@ import gpukfl
 from gpukfl import HKRRRegressor, KernelFeatureSelector, KernelRidgeRegressor
 from gpukfl.estimators.selection import Knockoffs, Stability
 from gpukfl.inference import bands, conditional_importance, infer, interactions, subspace
+from gpukfl.losses import make_loss
 
 LOSSES = ("absolute", "quantile:0.8", "huber", "poisson", "tweedie:1.5")
 
@@ -38,7 +39,7 @@ def test_importances_are_in_units_of_the_loss_of_the_fit(loss, score):
     model, (X, y) = fitted(loss), draw(loss, 200, 1)
     # Of two groups that are all columns together, redrawing both is saying what no column says
     found = conditional_importance(model, X, y, groups={"all": [0, 1, 2]}, n_permutations=99)
-    assert found.unit == f"D² of the {loss} loss"
+    assert found.unit == f"D² of the {make_loss(loss).words}"
     whole = score(y, model.predict(X))
     # What is redrawn predicts no better than the best constant
     assert found.importances[0] >= whole - 0.02
@@ -139,5 +140,5 @@ def test_the_folds_of_a_blend_of_counts_are_asked_by_its_loss():
         X, y, loss="poisson", members=["linear", "trees"], n_folds=2, refit=False, n_jobs=1
     )
     found = conditional_importance(model, n_permutations=99)
-    assert found.unit == "D² of the poisson loss"
+    assert found.unit == "D² of the Poisson deviance"
     assert found.importances[0] > found.importances[2]
