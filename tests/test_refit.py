@@ -80,7 +80,7 @@ def test_columns_are_those_of_the_fit(blend):
     with pytest.raises(ValueError, match="expected 1 target"):
         blend.refit(FRAME, np.stack([PRICE, PRICE], axis=1))
     one = gpukfl.fit(NUMBERS, WAVE, method="bkernn", ridge="auto")
-    with pytest.raises(ValueError, match="expected the 3 columns"):
+    with pytest.raises(ValueError, match="the 3 columns of the fit"):
         one.refit(NUMBERS[:, :2], WAVE)
 
 

@@ -393,7 +393,7 @@ def validate_weights(sample_weight: Any, X: Array, /) -> np.ndarray | None:
 
 def _check_positive(count: Any) -> None:
     if int(count) < 2:
-        msg = "expected at least two positive sample weights, got at most one"
+        msg = "expected at least two positive sample weights, got at most one: all others are zero"
         raise ValueError(msg)
 
 

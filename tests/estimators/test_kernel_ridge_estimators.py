@@ -339,7 +339,7 @@ def test_auto_takes_centers_where_there_are_many(monkeypatch):
 
 
 def test_more_centers_than_samples_are_all_of_them():
-    with pytest.warns(UserWarning, match="n_centers=71 is more than the 70 samples"):
+    with pytest.warns(UserWarning, match="n_centers=71 is more than the 70 rows"):
         model = regressor(n_centers=71).fit(X, Y)
     assert model.centers_.shape == (N, D)
     np.testing.assert_array_equal(model.predict(NEW), regressor().fit(X, Y).predict(NEW))

@@ -146,7 +146,7 @@ def test_a_fit_takes_as_many_rows_as_there_is_time_for(n, d, classes, limit, wan
     assert len(fewer) == (model._n_samples < n)
     if fewer:
         assert wanted > 0.3
-        assert f"fitted to {model._n_samples} of them" in fewer[0]
+        assert f"fitted to {model._n_samples} random rows" in fewer[0]
         assert model.status_ == "TIME_LIMIT"
     else:
         assert wanted < 1.0

@@ -124,7 +124,7 @@ def test_wrong_problems_are_named(K, Y, w, shift, match):
 
 def test_wrong_questions_are_named():
     fit = Jackknife.from_kernel(np.eye(8), np.ones((8, 1)), shift=1.0)
-    with pytest.raises(ValueError, match="at least 9 rows"):
+    with pytest.raises(ValueError, match="at least 9 held-out rows"):
         fit.interval(np.ones((2, 8)), coverage=0.9)
     with pytest.raises(ValueError, match=r"expected K \(m, 8\), got \(2, 7\)"):
         fit.interval(np.ones((2, 7)), coverage=0.5)

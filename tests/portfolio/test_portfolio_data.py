@@ -98,7 +98,7 @@ def test_a_frame_gives_names():
     assert model.feature_names == ["a", "b", "c"]
     assert "blend of" in model.summary()
     scored = [t for t in model.tuning if t["score"] is not None and t["member"] != "blend"]
-    assert f"chosen of {len(scored)} members" in " ".join(model.summary().split())
+    assert f"blend of {len(scored)} members" in " ".join(model.summary().split())
     again = gpukfl.fit(X, Y, progress=False, members=["linear", "laplace"])
     np.testing.assert_array_equal(model.predict(frame), again.predict(X))
 

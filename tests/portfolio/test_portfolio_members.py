@@ -37,7 +37,7 @@ from sklearn.preprocessing import StandardScaler
 
 from gpukfl import BKerNNRegressor, KernelRidgeRegressor
 from gpukfl.estimators._samples import Samples, relative_weights
-from gpukfl.portfolio import AutoClassifier, AutoRegressor, Member, _budget, _train
+from gpukfl.portfolio import AutoClassifier, AutoRegressor, Member, _budget, _standings, _train
 from gpukfl.portfolio import _held_out_blend as _kept
 from gpukfl.portfolio import _members as _candidates
 from gpukfl.portfolio._folds import choose_n_folds
@@ -380,7 +380,7 @@ def test_an_interruption_after_the_members_keeps_the_blend(monkeypatch, owner, n
 
 
 def test_an_interruption_between_members_and_weights_keeps_the_blend(monkeypatch):
-    interrupt(monkeypatch, _train, "blend_weights", 1)
+    interrupt(monkeypatch, _standings, "blend_weights", 1)
     with pytest.warns(ConvergenceWarning, match="blended of linear"):
         model = regressor(members=["linear", "laplace"]).fit(X, Y)
     assert weights(model) == {"linear": 1.0}
