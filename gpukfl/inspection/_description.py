@@ -301,7 +301,7 @@ def summarize(of: Described | Description, /) -> str:
         lines += wrap_text(f"  {name:<11} ", text) if text else []
     if d.importances is not None:
         known = d.importances.shuffled
-        what = "" if known is None else f": share of the {known.score} that shuffling takes"
+        what = "" if known is None else f": {known.score} lost by shuffling, as shares of the sum"
         lines.append("  importance" + (" (means nothing)" if d.caveat else what))
         lines += _importance_lines(d.importances)
     return "\n".join(lines)
