@@ -58,33 +58,30 @@ def test_what_may_be_of_use_is_fitted_to_all_rows(monkeypatch, kind):
     assert sizes[:2] == [FEW, INSIDE]
 
 
-def test_what_another_member_beats_on_as_few_rows_goes_no_further(monkeypatch):
-    monkeypatch.setattr(_race, "_TRIED_FROM", INSIDE)
-    monkeypatch.setattr(_race, "_HOPELESS", 1e9)
+def notes_of_a_race(monkeypatch, **kinds):
+    """Fit members of these kinds beside a linear one, few rows first: what is noted of each."""
     rows = [row for row in _candidates.CANDIDATES if row.name == "linear"]
-    for name, kind in {"first": Nearly, "second": Memory}.items():
+    for name, kind in kinds.items():
         rows.append(MemberCandidate(name, lambda _, kind=kind: kind(), lambda _: "quick"))
     monkeypatch.setattr(_candidates, "CANDIDATES", rows)
     monkeypatch.setattr(_standings, "_JUDGES", 10)
     monkeypatch.setattr(_race, "_TRIED", FEW)
-    told = notes(regressor(members=None).fit(X, Y))
+    monkeypatch.setattr(_race, "_TRIED_FROM", INSIDE)
+    monkeypatch.setattr(_race, "_HOPELESS", 1e9)
+    return notes(regressor(members=None).fit(X, Y))
+
+
+def test_what_another_member_beats_on_as_few_rows_goes_no_further(monkeypatch):
+    told = notes_of_a_race(monkeypatch, first=Nearly, second=Memory)
     assert told["first"] == ""
     assert told["second"] == f"dropped after a fit to {FEW} rows: clearly behind"
 
 
 @pytest.mark.parametrize("least", [0.005, -1.0])
 def test_what_adds_too_little_to_others_on_few_rows_goes_no_further(monkeypatch, least):
-    monkeypatch.setattr(_race, "_TRIED_FROM", INSIDE)
-    monkeypatch.setattr(_race, "_HOPELESS", 1e9)
     monkeypatch.setattr(_race, "_BEATEN", 1e9)
     monkeypatch.setattr(_race, "_HELPS", least)
-    rows = [row for row in _candidates.CANDIDATES if row.name == "linear"]
-    for name, kind in {"second": Memory, "first": Nearly}.items():
-        rows.append(MemberCandidate(name, lambda _, kind=kind: kind(), lambda _: "quick"))
-    monkeypatch.setattr(_candidates, "CANDIDATES", rows)
-    monkeypatch.setattr(_standings, "_JUDGES", 10)
-    monkeypatch.setattr(_race, "_TRIED", FEW)
-    told = notes(regressor(members=None).fit(X, Y))
+    told = notes_of_a_race(monkeypatch, second=Memory, first=Nearly)
     assert told["first"] == ""  # it has lost least with few rows, and goes first
     few = f"dropped after a fit to {FEW} rows: adds too little to the others"
     assert told["second"] == few if least > 0 else told["second"].startswith("dropped after 1 of")
@@ -106,7 +103,7 @@ def test_what_is_named_is_fitted_to_all_rows_at_once(monkeypatch):
     monkeypatch.setattr(_race, "_TRIED_FROM", INSIDE)
     sizes, note = sizes_of_fits(monkeypatch, Memory, named=True)
     assert set(sizes) == {INSIDE}
-    assert "left" not in note
+    assert "dropped" not in note
 
 
 def test_what_is_interrupted_in_a_trial_leaves_the_blend_before(monkeypatch):
