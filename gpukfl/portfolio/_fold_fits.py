@@ -287,7 +287,7 @@ class FoldTask:
 
 @dataclass(eq=False)
 class FirstFits:
-    """Fits of members to the first fold, beside that of the member before them.
+    """Fits of members to the first fold, beside those of the members before them.
 
     Attributes
     ----------
@@ -303,12 +303,11 @@ class FirstFits:
     names: list[str] = field(default_factory=list)
     outcomes: Iterator[Outcome[FoldFit]] = field(default_factory=lambda: iter(()))
 
-    def choose(self, member: Member, count: int, /) -> list[Member]:
-        """Return a member and those after it, up to a count, whose fits need no other's."""
+    def choose(self, member: Member, /) -> list[Member]:
+        """Return a member and all those after it whose fits need no other's."""
         names = [one.name for one in self.expected]
         place = names.index(member.name) + 1 if member.name in names else len(names)
-        after = [one for one in self.expected[place : place + count - 1] if not one.like]
-        return [member, *after]
+        return [member, *(one for one in self.expected[place:] if not one.like)]
 
     def find(self, name: str, /) -> Outcome[FoldFit] | None:
         """Return the outcome of a member whose fit was asked for, or None."""
@@ -402,8 +401,9 @@ class FoldFitter:
         return fits
 
     def _fit_first(self, entry: MemberResult, report: Report) -> FoldFit:
-        """Fit a member to the first fold, while other processes do so with the next members.
+        """Fit a member to the first fold, while other processes do so with all that follow.
 
+        The first fold learns metrics from nothing: for one member it can take as long as all else.
         Where another process has fitted it already, its seconds are those that it took there.
         """
         begun, name, first = time.perf_counter(), entry.member.name, self.first
@@ -411,7 +411,7 @@ class FoldFitter:
         if outcome is not None:
             entry.seconds += outcome.seconds - (time.perf_counter() - begun)
             return outcome.result()
-        members = first.choose(entry.member, self.workers.count)
+        members = first.choose(entry.member)
         tasks = [FoldTask(one, 0, None, None, None) for one in members]
         first.outcomes = self.fit_tasks(tasks, report)
         first.names = [one.name for one in members[1:]]
