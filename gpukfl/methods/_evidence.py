@@ -459,11 +459,16 @@ class MetricFit:
     terms: KernelTerms | None = None  # of the kernel, where they were learned
     n_fits: int = 1  # whose mean it is
 
+    @property
+    def is_diagonal(self) -> bool:
+        """Whether it has a lengthscale for each feature, of each term of a kernel perhaps."""
+        return self.C.ndim != 2
+
     def mean_with(self, others: Sequence[Any], /) -> MetricFit:
         """Return the geometric mean of diagonal metrics, or this one where any is another map."""
         every = [self, *others]
         alike = all(isinstance(one, MetricFit) and one.C.shape == self.C.shape for one in every)
-        if not alike or self.C.ndim == 2:
+        if not (alike and self.is_diagonal):
             return self
         xp = array_namespace(self.C)
         C = xp.exp(xp.mean(xp.stack([xp.log(one.C) for one in every]), axis=0))

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from gpukfl.core._warnings import collect_warnings
+from gpukfl.estimators._learner import WarmStart
+from gpukfl.methods import MetricFit
 from gpukfl.portfolio._blend import blend_weights
 from gpukfl.portfolio._fold_fits import FoldFitter, MemberResult
 from gpukfl.portfolio._members import Member
@@ -74,6 +77,18 @@ class Race:
             return np.inf if trial is None else float(trial.losses.sum())
 
         return sorted(members, key=loss)
+
+    def start(self, member: Member, /) -> WarmStart[Any] | None:
+        """Return what few rows found from which a fit to all starts, or None.
+
+        That is a diagonal metric, which all rows would learn on as few. Directions are better with
+        more: HKRR that started from those of few rows lost 3 % more.
+        """
+        trial = self._trials.get(member.name)
+        found = None if trial is None else trial.precedent
+        if found is None or not isinstance(found.setting, MetricFit):
+            return None
+        return found if found.setting.is_diagonal else None
 
     def reason_to_leave(self, member: Member, /) -> str:
         """Return why a member that has run is not worth all rows, or an empty string.

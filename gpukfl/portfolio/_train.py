@@ -276,6 +276,8 @@ class MemberTrainer:
             entry.behind = bool(entry.note)
             if entry.behind:
                 return
+            start = self.race.start(member)
+            entry.member = entry.member if start is None else replace(entry.member, start=start)
         cut = [] if found.rows is None else [f"{found.rows} rows"]
         if entry.steps is not None:
             cut.append(f"{entry.steps} of {n_steps(member.estimator)} steps")

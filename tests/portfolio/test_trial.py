@@ -1,5 +1,7 @@
 """Of very many rows a member is fitted to few first, and no further where it has no hope."""
 
+import dataclasses
+
 import pytest
 from portfolio_cases import Memory, N, Nearly, X, Y, notes, regressor
 from sklearn.exceptions import ConvergenceWarning
@@ -115,3 +117,28 @@ def test_what_is_interrupted_in_a_trial_leaves_the_blend_before(monkeypatch):
     with pytest.warns(ConvergenceWarning, match="blended of linear"):
         sizes, note = sizes_of_fits(monkeypatch, Interrupted)
     assert (sizes, note) == ([FEW], "interrupted")
+
+
+@pytest.mark.parametrize(("name", "goes_on"), [("scales_quantile", True), ("hkrr", False)])
+def test_fits_to_all_rows_start_from_the_lengthscales_of_few_but_not_from_directions(
+    monkeypatch, name, goes_on
+):
+    starts = []
+
+    def fit_clone(member, samples, *given):
+        if member.name == name:
+            starts.append((len(samples), member.start))
+        return own(member, samples, *given)
+
+    own = _candidates.Member.fit_clone
+    rows = [row for row in _candidates.CANDIDATES if row.name in ("linear", name)]
+    rows = [dataclasses.replace(row, like="") for row in rows]
+    monkeypatch.setattr(_candidates, "CANDIDATES", rows)
+    monkeypatch.setattr(_candidates.Member, "fit_clone", fit_clone)
+    monkeypatch.setattr(_race, "_TRIED", FEW)
+    monkeypatch.setattr(_race, "_TRIED_FROM", INSIDE)
+    monkeypatch.setattr(_race, "_HOPELESS", 1e9)
+    regressor(members=None, effort="normal").fit(X, Y)
+    (first, none), (second, found) = starts[:2]
+    assert (first, none, second) == (FEW, None, INSIDE)
+    assert (found is not None) == goes_on

@@ -614,7 +614,7 @@ class EvidenceHKRR(HKRRMethod):
             C, ratio = search.first(problem)[-1]
             terms = initial_terms(problem)
             return MetricFit(C, ratio, 0.0, Status.CONVERGED, History(), terms)
-        if known is not None and known.C.ndim == 2 and problem.n >= KEPT_ROWS:
+        if known is not None and not known.is_diagonal and problem.n >= KEPT_ROWS:
             return search.again(problem, most, known)
         found = self._diagonal(search, problem, most, known)
         if self.structure in _DIAGONAL or found.status in _STOPPED:
@@ -626,7 +626,7 @@ class EvidenceHKRR(HKRRMethod):
         self, search: MetricSearch, problem: HyperKernelProblem, most: int, known: MetricFit | None
     ) -> MetricFit:
         found = None
-        if known is not None and known.C.ndim != 2:
+        if known is not None and known.is_diagonal:
             found = search.start_metric(known, problem)
             if problem.n >= KEPT_ROWS and self.structure in _DIAGONAL:
                 return found
