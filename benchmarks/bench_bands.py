@@ -24,8 +24,9 @@ from common import (
     criterion,
     draws_of,
     merged,
-    output_folder,
     parser,
+    pictures,
+    save_picture,
     say,
     shard_options,
     write_json,
@@ -141,13 +142,10 @@ def summed(truth: Truth, method: str, draws: list[dict[str, Any]]) -> dict[str, 
     }
 
 
-def draw_picture(rows: list[dict[str, Any]], path: Any) -> None:
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, ax = plt.subplots(figsize=(7.0, 3.4), layout="constrained")
+def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
+    rows = result["rows"]
+    plt = pictures()
+    figure, ax = plt.subplots(figsize=(7.0, 3.4))
     models = list(dict.fromkeys(row["model"] for row in rows))
     for row in rows:
         first = row["method"] == METHODS[0]
@@ -161,8 +159,8 @@ def draw_picture(rows: list[dict[str, Any]], path: Any) -> None:
     ax.axvspan(COVERAGE - WITHIN, COVERAGE + WITHIN, color="#eeeeee", zorder=0)
     ax.set_yticks(range(len(models)), models)
     ax.set(xlabel="samples in which the band holds the whole curve", xlim=(0.8, 1.0))
-    ax.legend(frameon=False, fontsize=8)
-    figure.savefig(path, dpi=130)
+    ax.legend()
+    save_picture(args, "bench_bands", figure)
 
 
 def run_parts(args: argparse.Namespace, parts: list[str]) -> dict[str, list[dict[str, Any]]]:
@@ -215,8 +213,7 @@ def main() -> None:
         return
     settings = f"{ROWS} rows, noise {NOISE}, bands of {COVERAGE:.0%}, BKerNN of 30 particles"
     content = {"settings": settings, "rows": rows, "criteria": judged}
-    write_json(args, "bench_bands", content)
-    draw_picture(rows, output_folder(args) / "bench_bands.png")
+    draw(args, write_json(args, "bench_bands", content))
 
 
 def one_draw(choice: bool, k: int, method: str, seed: int) -> dict[str, Any]:

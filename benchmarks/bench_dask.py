@@ -306,8 +306,9 @@ def criteria_of_memory(row: dict[str, Any]) -> dict[str, Any]:
 # ---------------------------------------------------------------------- the picture
 
 
-def draw(args: argparse.Namespace, rows: Sequence[dict[str, Any]]) -> None:
+def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
     """Draw passes over the time of each fit."""
+    rows = [row for row in result["rows"] if row["timeline"] is not None]
     plt = pictures()
     figure, ax = plt.subplots(figsize=(8.0, 0.9 + 0.5 * len(rows)))
     for place, row in enumerate(rows):
@@ -380,7 +381,6 @@ def main() -> None:
     pairs = [(row, fewer_of.get(row["method"])) for row in compared + large]
     criteria += [criteria_of_bytes(row, fewer) for row, fewer in pairs if fewer is not None]
     criteria += [criteria_of_memory(row) for row in large]
-    draw(args, compared)
     seconds = waited(1_500 if args.smoke else FEWER, partitions)
     content = {
         "settings": f"d = {D}; 2 workers of 1 thread; {PARTITIONS} partitions of Parquet",
@@ -390,7 +390,7 @@ def main() -> None:
         "extrapolation": [extrapolated(row, seconds, D) for row in compared],
         "criteria": criteria,
     }
-    write_json(args, "bench_dask", content)
+    draw(args, write_json(args, "bench_dask", content))
 
 
 if __name__ == "__main__":

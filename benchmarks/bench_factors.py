@@ -117,8 +117,9 @@ def judge(rows: list[dict[str, Any]], count: int) -> list[dict[str, Any]]:
     ]
 
 
-def draw(args: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
+def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
     """How many times as fast as one thread, alone and beside busy processes."""
+    rows = result["rows"]
     plt = pictures()
     loads = sorted({row["beside"] for row in rows})
     figure, axes = plt.subplots(1, len(loads), figsize=(7.2, 0.8 + 0.22 * len(rows)), sharey=True)
@@ -153,8 +154,7 @@ def main() -> None:
         "rows": rows,
         "criteria": judge(rows, count),
     }
-    write_json(args, "bench_factors", result)
-    draw(args, rows)
+    draw(args, write_json(args, "bench_factors", result))
 
 
 if __name__ == "__main__":

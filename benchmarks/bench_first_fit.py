@@ -161,7 +161,8 @@ def compare(rows: list[dict[str, Any]], before: list[dict[str, Any]]) -> list[di
     return judged
 
 
-def draw(args: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
+def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
+    rows = result["rows"]
     plt = pictures()
     sizes = sorted({(row["n"], row["d"]) for row in rows})
     figure, ax = plt.subplots(figsize=(1.7 * len(sizes) + 1, 3.8))
@@ -194,8 +195,7 @@ def run_sizes(args: argparse.Namespace, fits: dict[str, Callable[..., Any]]) -> 
         "rows": rows,
         "criteria": [] if args.smoke else judge(rows),
     }
-    write_json(args, "bench_first_fit", result)
-    draw(args, rows)
+    draw(args, write_json(args, "bench_first_fit", result))
 
 
 def run_sets(args: argparse.Namespace, fits: dict[str, Callable[..., Any]]) -> None:

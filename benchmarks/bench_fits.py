@@ -144,7 +144,8 @@ def growth(rows: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def draw(args: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
+def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
+    rows = result["rows"]
     plt = pictures()
     figure, (left, right) = plt.subplots(1, 2, figsize=(8.6, 3.6))
     n = np.asarray([row["n"] for row in rows], dtype=float)
@@ -185,8 +186,7 @@ def main() -> None:
         "small_fit": small,
     }
     say(f"growth: {result['growth']}")
-    write_json(args, "bench_fits", result)
-    draw(args, rows)
+    draw(args, write_json(args, "bench_fits", result))
 
 
 if __name__ == "__main__":

@@ -79,8 +79,10 @@ def table(rows: list[Row], backends: tuple[str, ...]) -> str:
     return "\n".join(lines)
 
 
-def draw(args: argparse.Namespace, rows: list[Row], backends: tuple[str, ...]) -> None:
+def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
     """Seconds of every task on every backend."""
+    rows = result["rows"]
+    backends = list(dict.fromkeys(row["backend"] for row in rows))
     plt = pictures()
     names = list(dict.fromkeys((row["task"], row["n"]) for row in rows))
     figure, ax = plt.subplots(figsize=(7.5, 0.6 + 0.32 * len(names)))
@@ -130,8 +132,7 @@ def main() -> None:
         "predicted_all_rows": predict_all_rows(args),
         "median_fit_seconds": statistics.median(fits) if fits else None,
     }
-    write_json(args, "bench_gpu", result)
-    draw(args, rows, backends)
+    draw(args, write_json(args, "bench_gpu", result))
     say(table(rows, backends))
 
 

@@ -162,7 +162,8 @@ def judge(rows: list[dict[str, Any]], gaps: dict[str, float]) -> list[dict[str, 
     return found
 
 
-def draw(args: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
+def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
+    rows = result["rows"]
     plt = pictures()
     figure, axes = plt.subplots(1, 3, figsize=(11.0, 3.9))
     for method, (colour, style) in STYLES.items():
@@ -210,8 +211,7 @@ def main() -> None:
         "growth": growth(rows),
         "criteria": [] if args.smoke else judge(rows, gaps),
     }
-    write_json(args, "bench_kernel_ridge", result)
-    draw(args, rows)
+    draw(args, write_json(args, "bench_kernel_ridge", result))
 
 
 if __name__ == "__main__":

@@ -206,7 +206,8 @@ def judge(rows: list[dict[str, Any]], times: list[dict[str, Any]]) -> list[dict[
     return found
 
 
-def draw(args: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
+def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
+    rows = result["rows"]
     plt = pictures()
     figure, axes = plt.subplots(2, len(SIGNALS), figsize=(13.0, 6.0), sharex=True, sharey="row")
     for column, signal in enumerate(SIGNALS):
@@ -276,8 +277,7 @@ def main() -> None:
         "times": times,
         "criteria": [] if args.smoke else judge(rows, times),
     }
-    write_json(args, "bench_knockoffs", result)
-    draw(args, rows)
+    draw(args, write_json(args, "bench_knockoffs", result))
 
 
 if __name__ == "__main__":

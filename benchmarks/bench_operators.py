@@ -194,7 +194,8 @@ def summary(row: dict[str, Any]) -> str:
     )
 
 
-def draw(args: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
+def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
+    rows = result["rows"]
     plt = pictures()
     counts = sorted({row["m"] for row in rows})
     figure, axes = plt.subplots(
@@ -247,8 +248,7 @@ def main() -> None:
         "settings": f"d = {D}, {KNOTS} knots, one right-hand side, float64, medians",
         "rows": rows,
     }
-    write_json(args, "bench_operators", result)
-    draw(args, rows)
+    draw(args, write_json(args, "bench_operators", result))
 
 
 if __name__ == "__main__":

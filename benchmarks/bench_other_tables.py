@@ -185,8 +185,9 @@ def judge(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return found
 
 
-def draw(args: argparse.Namespace, rows: list[dict[str, Any]], name: str) -> None:
+def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
     """Draw one point a table: errors of the best booster as multiples of ours, in order."""
+    rows = result["rows"]
     plt = pictures()
     titles = {False: "root mean squared errors of numbers", True: "log losses of classes"}
     kinds = {classes: errors(rows, classes=classes) for classes in titles}
@@ -212,7 +213,7 @@ def draw(args: argparse.Namespace, rows: list[dict[str, Any]], name: str) -> Non
     axes[0].set_ylabel("multiples of gpukfl.fit's")
     if axes[0].get_legend_handles_labels()[1]:
         axes[0].legend(frameon=False)
-    save_picture(args, name, figure)
+    save_picture(args, result["name"], figure)
 
 
 def record(
@@ -227,8 +228,7 @@ def record(
         "defaults of every model"
     )
     result = {"settings": settings, "threads": args.threads, "peers": versions(), "rows": rows}
-    write_json(args, name, result | {"criteria": judge(rows)})
-    draw(args, rows, name)
+    draw(args, write_json(args, name, result | {"criteria": judge(rows)}))
 
 
 def main() -> None:

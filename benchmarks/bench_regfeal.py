@@ -251,10 +251,8 @@ def judge(
     return found
 
 
-def draw(
-    args: argparse.Namespace, by_n: list[dict[str, Any]], by_d: list[dict[str, Any]],
-    shares: list[dict[str, Any]],
-) -> None:  # fmt: skip
+def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
+    by_n, by_d, shares = result["by_n"], result["by_d"], result["parts"]
     plt = pictures()
     figure, (left, middle, right) = plt.subplots(1, 3, figsize=(11.4, 3.7))
     for dtype, colour in (("float32", OURS), ("float64", SECOND)):
@@ -301,8 +299,7 @@ def main() -> None:
         "parts": shares,
         "criteria": [] if args.smoke else judge(whole, by_n, by_d),
     }
-    write_json(args, "bench_regfeal", result)
-    draw(args, by_n, by_d, shares)
+    draw(args, write_json(args, "bench_regfeal", result))
 
 
 if __name__ == "__main__":

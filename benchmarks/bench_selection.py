@@ -225,7 +225,8 @@ def judge(rows: list[dict[str, Any]], paths: list[dict[str, Any]]) -> list[dict[
 # ---------------------------------------------------------------------- picture
 
 
-def draw(args: argparse.Namespace, rows: list[dict[str, Any]], gaps: list[dict[str, Any]]) -> None:
+def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
+    rows, gaps = result["rows"], result["agreement"]
     plt = pictures()
     figure, axes = plt.subplots(1, 3, figsize=(11.8, 3.9))
     laplace = [r for r in rows if r["kernel"] == "Laplace" and r["dtype"] == "float64"]
@@ -283,8 +284,7 @@ def main() -> None:
         "exponents": {} if args.smoke else exponents(rows),
         "criteria": [] if args.smoke else judge(rows, paths),
     }
-    write_json(args, "bench_selection", result)
-    draw(args, rows, gaps)
+    draw(args, write_json(args, "bench_selection", result))
 
 
 if __name__ == "__main__":

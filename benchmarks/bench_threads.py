@@ -183,7 +183,8 @@ def judge(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return verdicts
 
 
-def draw(args: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
+def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
+    rows = result["rows"]
     plt = pictures()
     sizes = sorted({(row["n"], row["d"]) for row in rows})
     loads = sorted({row["beside"] for row in rows})
@@ -224,8 +225,7 @@ def main() -> None:
         "ratios": found,
         "criteria": [] if args.smoke else judge(found),
     }
-    write_json(args, "bench_threads", result)
-    draw(args, rows)
+    draw(args, write_json(args, "bench_threads", result))
 
 
 if __name__ == "__main__":

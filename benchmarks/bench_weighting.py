@@ -344,8 +344,7 @@ def main() -> None:
     result["memory_map"] = mapped(args) if args.memmap or args.smoke else []
     result["exponents"] = {"n": exponent(result["by_n"], "n"), "T": exponent(result["by_T"], "T")}
     result["criteria"] = [] if args.smoke else judge(result)
-    write_json(args, "bench_weighting", result)
-    draw(args, result)
+    draw(args, write_json(args, "bench_weighting", result))
 
 
 if __name__ == "__main__":

@@ -132,7 +132,8 @@ def judge(rows: dict[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
-def draw(args: argparse.Namespace, rows: dict[str, Any]) -> None:
+def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
+    rows = result["rows"]
     plt = pictures()
     figure, axes = plt.subplots(1, len(rows), figsize=(9.2, 3.4), sharey=True)
     place = np.arange(len(PENALTIES))
@@ -179,8 +180,7 @@ def main() -> None:
         "rows": rows,
         "criteria": criteria,
     }
-    write_json(args, "experiment3", result)
-    draw(args, rows)
+    draw(args, write_json(args, "experiment3", result))
 
 
 if __name__ == "__main__":

@@ -197,7 +197,8 @@ def _judge_gaps(text: str, gaps: dict[str, float], spread: dict[str, float]) -> 
     )
 
 
-def draw(args: argparse.Namespace, by_n: dict[int, Any], by_d: dict[int, Any]) -> None:
+def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
+    by_n, by_d = ({int(at): cell for at, cell in result[key].items()} for key in ("by_n", "by_d"))
     plt = pictures()
     figure, axes = plt.subplots(2, 2, figsize=(9.0, 6.2), sharey="row", sharex="col")
     labels = f"samples n (d = {FIXED_D})", f"dimension d (n = {FIXED_N})"
@@ -266,8 +267,7 @@ def main() -> None:
         "by_d": by_d,
         "criteria": criteria,
     }
-    write_json(args, "experiment5", result)
-    draw(args, by_n, by_d)
+    draw(args, write_json(args, "experiment5", result))
 
 
 if __name__ == "__main__":

@@ -153,8 +153,9 @@ def judge(rows: dict[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
-def draw(args: argparse.Namespace, rows: dict[str, Any]) -> None:
+def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
     """One line a data set: ours and published."""
+    rows = result["rows"]
     plt = pictures()
     names = sorted(rows, key=lambda name: rows[name]["ours"]["concave_feature"]["r2"])
     shown = [
@@ -201,8 +202,7 @@ def main() -> None:
         "means": means(rows),
         "criteria": judge(rows),
     }
-    write_json(args, "experiment6", result)
-    draw(args, rows)
+    draw(args, write_json(args, "experiment6", result))
 
 
 if __name__ == "__main__":

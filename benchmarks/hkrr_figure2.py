@@ -238,7 +238,8 @@ def judge(panels: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
     return found
 
 
-def draw(args: argparse.Namespace, panels: dict[str, list[dict[str, Any]]]) -> None:
+def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
+    panels = result["panels"]
     plt = pictures()
     figure, axes = plt.subplots(2, 3, figsize=(10.2, 6.2), sharey=True)
     for ax, name in zip(axes[0], DATASETS, strict=False):
@@ -321,8 +322,7 @@ def main() -> None:
         "panels": panels,
         "criteria": [] if args.smoke else judge(panels),
     }
-    write_json(args, "hkrr_figure2", result)
-    draw(args, panels)
+    draw(args, write_json(args, "hkrr_figure2", result))
 
 
 if __name__ == "__main__":

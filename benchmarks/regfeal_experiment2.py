@@ -161,9 +161,8 @@ def judge(rows: list[dict[str, Any]], others: list[dict[str, Any]]) -> list[dict
     return found
 
 
-def draw(
-    args: argparse.Namespace, rows: list[dict[str, Any]], others: list[dict[str, Any]]
-) -> None:
+def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
+    rows, others = result["rows"], result["with_1_over_c"]
     plt = pictures()
     figure, axes = plt.subplots(1, 2, figsize=(9.4, 4.0), sharex=True)
     sizes = sorted({row["n"] for row in rows})
@@ -215,8 +214,7 @@ def main() -> None:
         "with_1_over_c": others,
         "criteria": [] if args.smoke else judge(rows, others),
     }
-    write_json(args, "regfeal_experiment2", result)
-    draw(args, rows, others)
+    draw(args, write_json(args, "regfeal_experiment2", result))
 
 
 if __name__ == "__main__":

@@ -183,9 +183,8 @@ def judge_polynomials(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 # ---------------------------------------------------------------------- picture
 
 
-def draw(
-    args: argparse.Namespace, draws: list[list[dict[str, Any]]], known: list[dict[str, Any]]
-) -> None:
+def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
+    draws, known = result["draws"], result["published"]
     plt = pictures()
     figure, axes = plt.subplots(2, 2, figsize=(9.4, 6.6))
     at = [row["iteration"] for row in draws[0]]
@@ -264,8 +263,7 @@ def main() -> None:
         "polynomials": targets,
         "criteria": criteria,
     }
-    write_json(args, "regfeal_experiment3", result)
-    draw(args, draws, known)
+    draw(args, write_json(args, "regfeal_experiment3", result))
 
 
 if __name__ == "__main__":

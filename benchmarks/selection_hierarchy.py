@@ -170,7 +170,8 @@ def judge(thresholds: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def draw(args: argparse.Namespace, result: dict[str, Any], count: int) -> None:
+def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
+    count = len(result["thresholds"]["entered"])
     plt = pictures()
     figure, axes = plt.subplots(1, 3, figsize=(11.5, 3.9), width_ratios=(1, 1, 0.8))
     titles = "Algorithm 1'", "Algorithm 2', one γ for all rounds"
@@ -237,8 +238,7 @@ def main() -> None:
         "anchors": anchor_rows(place, n, p, draws),
         "criteria": [] if args.smoke else judge(result["thresholds"]),
     }
-    write_json(args, "selection_hierarchy", result)
-    draw(args, result, repetitions)
+    draw(args, write_json(args, "selection_hierarchy", result))
 
 
 if __name__ == "__main__":

@@ -119,7 +119,8 @@ def judge(draws: list[dict[str, Any]], first: dict[str, Any]) -> list[dict[str, 
 # ---------------------------------------------------------------------- picture
 
 
-def draw(args: argparse.Namespace, rows: dict[str, Any]) -> None:
+def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
+    rows = result["first"]
     plt = pictures()
     figure, axes = plt.subplots(2, 2, figsize=(9.4, 8.0))
     for name, colour in COLOURS.items():
@@ -182,8 +183,7 @@ def main() -> None:
         "draws": found,
         "criteria": [] if args.smoke else judge(found, first),
     }
-    write_json(args, "selection_landscape", result)
-    draw(args, first)
+    draw(args, write_json(args, "selection_landscape", result))
 
 
 if __name__ == "__main__":

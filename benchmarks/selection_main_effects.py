@@ -236,7 +236,8 @@ def roc_axes(ax: Any, title: str) -> None:
     ax.minorticks_off()
 
 
-def draw(args: argparse.Namespace, result: dict[str, Any], count: int) -> None:
+def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
+    count = len(result["kernels"]["Laplace"]["curve"][0]["false_rates"])
     plt = pictures()
     figure, axes = plt.subplots(1, 3, figsize=(11.5, 3.9), width_ratios=(1, 1, 0.8))
     for ax, signal in zip(axes, SIGNALS, strict=False):
@@ -304,8 +305,7 @@ def main() -> None:
         **result,
     }
     result["criteria"] = [] if args.smoke else judge(result["kernels"])
-    write_json(args, "selection_main_effects", result)
-    draw(args, result, repetitions)
+    draw(args, write_json(args, "selection_main_effects", result))
 
 
 if __name__ == "__main__":

@@ -225,7 +225,8 @@ def judge(rows: dict[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
-def draw(args: argparse.Namespace, rows: dict[str, Any]) -> None:
+def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
+    rows = result["rows"]
     plt = pictures()
     figure, axes = plt.subplots(1, 2, figsize=(9.8, 4.0), sharex=True, sharey=True)
     for ax, key, title in zip(axes, ("train_01", "test_01"), ("training", "test"), strict=True):
@@ -281,8 +282,7 @@ def main() -> None:
         "rows": rows,
         "criteria": [] if args.smoke else judge(rows),
     }
-    write_json(args, "weighting_pruning", result)
-    draw(args, rows)
+    draw(args, write_json(args, "weighting_pruning", result))
 
 
 if __name__ == "__main__":

@@ -264,7 +264,8 @@ def judge(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return found
 
 
-def draw(args: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
+def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
+    rows = result["rows"]
     plt = pictures()
     names = list(dict.fromkeys(row["data"] for row in rows))
     figure, axes = plt.subplots(1, len(names), figsize=(2.3 * len(names) + 2.4, 3.9), sharey=True)
@@ -332,8 +333,7 @@ def main() -> None:
         "rows": rows,
         "criteria": [] if args.smoke else judge(rows),
     }
-    write_json(args, "weighting_table3", result)
-    draw(args, rows)
+    draw(args, write_json(args, "weighting_table3", result))
 
 
 if __name__ == "__main__":
