@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from common import (
     OURS,
+    PUBLISHED,
     SECOND,
     criterion,
     draws_of,
@@ -156,10 +157,12 @@ def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
             ax.plot(held, at, "|", color=color, alpha=0.6)
     for method, color in zip(METHODS, (OURS, SECOND), strict=True):
         ax.plot([], [], "o", color=color, label=method)
-    ax.axvspan(COVERAGE - WITHIN, COVERAGE + WITHIN, color="#eeeeee", zorder=0)
+    ax.plot([], [], "|", color=PUBLISHED, label="one column")
+    within = f"target, {COVERAGE} ± {WITHIN}"
+    ax.axvspan(COVERAGE - WITHIN, COVERAGE + WITHIN, color="#eeeeee", zorder=0, label=within)
     ax.set_yticks(range(len(models)), models)
-    ax.set(xlabel="samples in which the band holds the whole curve", xlim=(0.8, 1.0))
-    ax.legend()
+    ax.set(xlabel="share of data sets in which the band covers the whole curve", xlim=(0.8, 1.0))
+    figure.legend(loc="outside upper center", ncols=4)
     save_picture(args, "bench_bands", figure)
 
 

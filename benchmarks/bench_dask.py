@@ -23,6 +23,8 @@ import numpy as np
 from bench_fits import D, Target
 from cluster_extrapolation import assumed, extrapolated
 from common import (
+    OURS,
+    SECOND,
     criterion,
     environment,
     in_subprocess,
@@ -313,7 +315,7 @@ def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
     figure, ax = plt.subplots(figsize=(8.0, 0.9 + 0.5 * len(rows)))
     for place, row in enumerate(rows):
         ends = row["timeline"][-1][1]
-        for heavy, colour in ((False, "tab:blue"), (True, "tab:orange")):
+        for heavy, colour in ((False, OURS), (True, SECOND)):
             bars = [
                 (100 * a / ends, 100 * (b - a) / ends)
                 for a, b, kb in row["timeline"]
@@ -323,10 +325,10 @@ def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
     labels = [f"{row['method']}: {row['passes']} passes, {row['seconds']:.3g} s" for row in rows]
     ax.set_yticks(range(len(rows)), labels)
     ax.invert_yaxis()
-    ax.set_xlabel("share of the fit's time (%); white: the client alone")
+    ax.set_xlabel("share of the fit's time (%); white: the client computes alone")
     ax.grid(visible=False, axis="y")
-    for colour, text in (("tab:blue", "less than 1 MB comes"), ("tab:orange", "more")):
-        ax.bar(0, 0, color=colour, label=f"a pass: {text}")
+    for colour, text in ((OURS, "less than 1 MB"), (SECOND, "more")):
+        ax.bar(0, 0, color=colour, label=f"a pass that returns {text}")
     figure.legend(loc="outside upper center", ncols=2)
     save_picture(args, "bench_dask", figure)
 

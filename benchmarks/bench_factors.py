@@ -135,9 +135,9 @@ def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
         ax.set_xlabel("times as fast as one thread")
         others = "a process" if beside == 1 else f"{beside} processes"
         ax.set_title(f"beside {others} kept busy" if beside else "alone", fontsize="medium")
-    lines = len(rows) // len(loads)
-    np.atleast_1d(axes)[0].set_ylim(lines + 1.6, -0.4)  # with room for the legend
-    np.atleast_1d(axes)[0].legend(fontsize="small", loc="lower right")
+    first = np.atleast_1d(axes)[0]
+    first.invert_yaxis()
+    figure.legend(*first.get_legend_handles_labels(), loc="outside upper center", ncols=2)
     save_picture(args, "bench_factors", figure)
 
 

@@ -224,7 +224,7 @@ def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
         mine = [row for row in objective if row["dtype"] == dtype]
         left.plot([r["n"] for r in mine], [r["seconds"] for r in mine], "-o", color=colour,
                   label=dtype)  # fmt: skip
-    left.set(xscale="log", yscale="log", xlabel="samples n", ylabel="seconds")
+    left.set(xscale="log", yscale="log", xlabel="rows n", ylabel="seconds")
     left.set_title(f"value and gradient, {CENTERS} centres")
     left.legend()
     for data, colour, marker, shift in zip(WANTED, (OURS, SECOND), "os", (7, -14), strict=True):

@@ -157,6 +157,7 @@ CASES: tuple[tuple[str, Draw, tuple[int, int], int, set[str], tuple[str, ...]], 
     ("Section 6.2", section_6_2, (1000, 100), 2, {"x0 × x1"}, ("selection",)),
     ("Section 6.2", section_6_2, (1000, 100), 3, {"x0 × x1 × x2"}, ("selection",)),
 )
+TARGETS = {"Friedman 1": "Friedman 1", "Section 6.2": "nested products"}  # in the picture
 FEW = 100  # rows with which a selection may find nothing
 
 
@@ -219,15 +220,19 @@ def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
     axes[0].plot([0, 1], [0, 1], color="black", lw=1)
     axes[0].plot([], [], color=OURS, label="Gaussian columns")
     axes[0].plot([], [], color=SECOND, label="heavy tails, binary, curved")
-    axes[0].set(title="A column that says nothing new", xlabel="p-value", ylabel="share below")
+    axes[0].set(
+        title="A column without effect given the others",
+        xlabel="p-value",
+        ylabel="share of data sets below",
+    )
     axes[0].legend()
     cases = result["interactions"]
     axes[1].barh(range(len(cases)), [row["right"] / row["draws"] for row in cases], color=OURS)
     orders = {2: "pairs", 3: "triples"}
-    names = [f"{row['data']}, {orders[row['order']]}:\n{row['model']}" for row in cases]
+    names = [f"{TARGETS[row['data']]}, {orders[row['order']]}:\n{row['model']}" for row in cases]
     axes[1].set_yticks(range(len(cases)), names)
     axes[1].invert_yaxis()
-    axes[1].set(title="True interactions found, and no others", xlabel="share of draws")
+    axes[1].set(title="True interactions found, and no others", xlabel="share of data sets")
     axes[1].grid(visible=False, axis="y")
     save_picture(args, "bench_inference_importance", figure)
 

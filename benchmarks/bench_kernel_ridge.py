@@ -175,9 +175,9 @@ def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
         axes[2].plot(n, used, style, color=colour)
     data = {row["n"]: row["data_mb"] for row in rows}
     axes[2].plot(sorted(data), [data[n] for n in sorted(data)], ":", color=PUBLISHED, label="data")
-    labels = "seconds of a fit", "test R²", "memory beyond the imports (MB)"
+    labels = "seconds of a fit", "test R²", "memory, without the imports (MB)"
     for ax, label in zip(axes, labels, strict=True):
-        ax.set(xscale="log", yscale="log", xlabel="samples n", title=label)
+        ax.set(xscale="log", yscale="log", xlabel="rows n", title=label)
     axes[1].set_yscale("linear")
     axes[2].legend(loc="upper left")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncol=3)

@@ -377,7 +377,7 @@ def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
             axes.plot(values, height, marker, color=colour, label=label)
     axes.set_yticks(np.arange(len(names)), names)
     axes.set_xlabel("test R² (400 rows to fit, 100 to test)")
-    axes.legend(loc="lower right")
+    figure.legend(loc="outside upper center", ncols=3)
     save_picture(args, "bench_portfolio_sets", figure)
 
 

@@ -259,24 +259,24 @@ def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
         mine = [row for row in by_n if row["dtype"] == dtype]
         left.plot([r["n"] for r in mine], [r["seconds"] for r in mine], "-o", color=colour,
                   label=dtype)  # fmt: skip
-    left.set(xscale="log", yscale="log", xlabel="samples n", ylabel="seconds of a fit")
-    left.set_title(f"d = {D}, {GROWTH_M} tuples")
+    left.set(xscale="log", yscale="log", xlabel="rows n", ylabel="seconds of a fit")
+    left.set_title(f"{D} columns, {GROWTH_M} random features")
     left.legend()
     at = [row["d"] for row in by_d]
     middle.plot(at, [row["seconds"] for row in by_d], "-o", color=OURS)
-    middle.set(xlabel="dimension d", ylabel="seconds of a fit", ylim=(0, None))
-    middle.set_title(f"n = {by_d[0]['n']}, {by_d[0]['m']} tuples")
+    middle.set(xlabel="columns d", ylabel="seconds of a fit", ylim=(0, None))
+    middle.set_title(f"{by_d[0]['n']} rows, {by_d[0]['m']} random features")
     place = np.arange(len(PARTS))
     for k, (row, colour) in enumerate(zip(shares, (OURS, THIRD), strict=False)):
         right.barh(
             place - 0.2 + 0.4 * k, [row["totals"][key] for key in PARTS], height=0.38,
-            color=colour, label=f"n = {row['n']}, d = {row['d']}",
+            color=colour, label=f"{row['n']} rows, {row['d']} columns",
         )  # fmt: skip
     right.set_yticks(place, PARTS)
     right.invert_yaxis()
     right.set_axisbelow(True)
     right.set(xlabel="seconds", title=f"parts, all {N_ITER} iterations")
-    right.legend()
+    right.legend(loc="upper center", bbox_to_anchor=(0.3, -0.16))
     save_picture(args, "bench_regfeal", figure)
 
 

@@ -239,8 +239,8 @@ def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
     n = max(r["n"] for r in laplace if r["n_centers"] is None) if args.smoke else N_OF_P
     axes[1].plot(*zip(*series(laplace, "p", n_centers=None, n=n), strict=True), "-o",
                  color=SECOND, label=f"dense, n = {n}")  # fmt: skip
-    axes[0].set(xlabel="samples n", ylabel="seconds", title="One gradient against samples")
-    axes[1].set(xlabel="variables p", ylabel="seconds", title="One gradient against variables")
+    axes[0].set(xlabel="rows n", ylabel="seconds", title="one gradient")
+    axes[1].set(xlabel="columns p", ylabel="seconds", title="one gradient")
     _draw_agreement(axes[2], gaps)
     for ax in axes:
         ax.set(xscale="log", yscale="log")
@@ -260,7 +260,7 @@ def _draw_agreement(ax: Any, gaps: list[dict[str, Any]]) -> None:
         colour = OURS if which == "2 variables" else SECOND
         ax.plot(at, [row["gradient"] for row in mine], style, color=colour,
                 label=f"n = {n}, {which}")  # fmt: skip
-    ax.set(xlabel="centres", ylabel="relative difference", title="gradients of the two forms")
+    ax.set(xlabel="centres", ylabel="relative difference", title="centres against the dense form")
 
 
 def main() -> None:

@@ -199,13 +199,17 @@ def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
                 mine = [r for r in rows if (r["n"], r["beside"]) == (n, beside)]
                 mine = [r for r in mine if r["exported"] == threads]
                 ax.plot([r["seconds"] for r in mine], [names.index(r["method"]) for r in mine],
-                        marker, color=colour, label=f"exported: {threads}")  # fmt: skip
-            ax.set(xscale="log", title=f"n = {n:,}, d = {d}, beside {beside}")
+                        marker, color=colour, label=f"threads exported: {threads}")  # fmt: skip
+            ax.set(
+                xscale="log",
+                title=f"{n:,} rows, {d} columns, "
+                + beside_names.get(beside, f"beside {beside} processes"),
+            )
             ax.xaxis.set_minor_formatter("")  # of so few decades they would overlap
             ax.set_yticks(range(len(names)), names)
     for ax in panels[-1]:
         ax.set_xlabel("seconds for the fit")
-    panels[0, 0].legend()
+    figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
     save_picture(args, "bench_threads", figure)
 
 

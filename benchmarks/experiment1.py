@@ -316,7 +316,7 @@ def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
         ax.set_yscale("log" if part == "train" else "linear")
         ax.set_xlabel("steps")
         ax.set_ylabel(f"{part} mean squared error")
-    axes[0].legend()
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     save_picture(args, "experiment1", figure)
 
 

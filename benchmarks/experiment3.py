@@ -140,7 +140,15 @@ def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
     for ax, (kind, row) in zip(np.atleast_1d(axes), rows.items(), strict=True):
         ours = [row[p]["mean"] for p in PENALTIES]
         spread = [row[p]["std_ddof1"] for p in PENALTIES]
-        ax.errorbar(ours, place + 0.12, xerr=spread, fmt="o", color=OURS, capsize=3, label="gpukfl")
+        ax.errorbar(
+            ours,
+            place + 0.12,
+            xerr=spread,
+            fmt="o",
+            color=OURS,
+            capsize=3,
+            label="gpukfl, mean ± standard deviation",
+        )
         if "published_mean" in row["basic"]:
             known = [row[p]["published_mean"] for p in PENALTIES]
             spread = [row[p]["published_std_ddof1"] for p in PENALTIES]
@@ -149,9 +157,10 @@ def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
                 label="published",
             )  # fmt: skip
         ax.set_title(kind)
-        ax.set_xlabel("test R² (mean ± std)")
+        ax.set_xlabel("test R²")
     first = np.atleast_1d(axes)[0]
     first.set_yticks(place, [p.replace("_", " ") for p in PENALTIES])
+    first.set_ylabel("penalty")
     first.invert_yaxis()
     figure.legend(*first.get_legend_handles_labels(), loc="outside upper center", ncols=2)
     save_picture(args, "experiment3", figure)

@@ -121,8 +121,10 @@ def judge(rows: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
 def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
     rows = result["rows"]
     plt = pictures()
-    columns = [("bkernn", m, f"BKerNN, m = {m}", OURS) for m in PARTICLES]
-    columns += [("relu_network", m, f"ReLU network, {m}", SECOND) for m in WIDTHS]
+    columns = [("bkernn", m, f"BKerNN, {m} particle" + "s" * (m > 1), OURS) for m in PARTICLES]
+    columns += [
+        ("relu_network", m, f"ReLU network, {m} unit" + "s" * (m > 1), SECOND) for m in WIDTHS
+    ]
     figure, axes = plt.subplots(3, len(columns), figsize=(11.0, 6.2), sharex=True, sharey="row")
     for line, (kind, row) in zip(axes, rows.items(), strict=True):
         X, y, grid, truth = draw_data(kind)
@@ -133,7 +135,9 @@ def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
                 cell = row[method][str(m)]
                 ax.plot(grid[::SHOWN, 0], cell["curve"], color=colour, linewidth=1.6)
                 ax.set_title(f"{title}\nR² {cell['r2']:.3f}", fontsize=9)
-        line[0].set_ylabel(kind)
+        line[0].set_ylabel(f"{kind}, y")
+    for ax in axes[-1]:
+        ax.set_xlabel("x")
     save_picture(args, "experiment4", figure)
 
 

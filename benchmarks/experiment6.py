@@ -179,7 +179,7 @@ def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
     axes.plot([], [], "|", color=PUBLISHED, markersize=10, markeredgewidth=1.6, label="published")
     axes.set_yticks(np.arange(len(names)), names)
     axes.set_xlabel("test R² (400 rows to train, 100 to test)")
-    axes.legend(loc="lower right")
+    figure.legend(loc="outside upper center", ncols=2)
     save_picture(args, "experiment6", figure)
 
 

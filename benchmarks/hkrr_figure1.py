@@ -181,7 +181,7 @@ def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
         ax.set_xscale("log")
         ax.set_yscale("log")
         ax.set_xlabel("seconds")
-        ax.set_title(f"{row['entries']} start {row['start']}: {row['outcome']}")
+        ax.set_title(f"start {row['start']} ({row['entries']}): {row['outcome']}")
     axes[0].set_ylabel("training loss")
     axes[0].legend()
     save_picture(args, "hkrr_figure1", figure)

@@ -329,7 +329,7 @@ def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
         axes[2 * i + 1, 0].set_ylabel("feature score")
     sizes = sorted({row["n"] for row in rows})
     for ax in axes[-1]:
-        ax.set(xscale="log", xlabel="samples n")
+        ax.set(xscale="log", xlabel="rows n")
         ax.set_xticks(sizes, [str(n) for n in sizes])
         ax.minorticks_off()
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=5)

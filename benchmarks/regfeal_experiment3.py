@@ -196,7 +196,7 @@ def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
             return 1.0 - row[FEATURE] if key == FEATURE else row[key]
 
         for k, rows in enumerate(draws):
-            style = {"label": "gpukfl, draws of tuples"} if not k else {"alpha": 0.4}
+            style = {"label": "gpukfl, five seeds"} if not k else {"alpha": 0.4}
             ax.plot(at, [shown(row) for row in rows], "-o", color=OURS, markersize=3.5, **style)
         if known:
             ax.plot([row["iteration"] for row in known], [shown(row) for row in known], "--x",
@@ -208,14 +208,14 @@ def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
     left, right = axes[1]
     for a in range(D):
         colour = OURS if a < TRUE else SECOND
-        name = {0: "the first two", TRUE: "the others"}.get(a)
+        name = {0: "the two true directions", TRUE: "other directions"}.get(a)
         left.plot(at, [row["shares"][a] for row in draws[0]], "-", color=colour, label=name)
         if known:
             left.plot(
                 [row["iteration"] for row in known], [row["shares"][a] for row in known], "x",
                 color=PUBLISHED, markersize=4, label=None if a else "published",
             )  # fmt: skip
-    left.set(xlabel="iteration", title="shares of directions, $\\eta^{r/(2-r)}$")
+    left.set(xlabel="iteration", title="weight $\\eta^{r/(2-r)}$ of each direction")
     left.set_xticks(at)
     left.legend()
     chosen = [k for k in (0, 1, 3, 4, 9) if k < len(at)]
@@ -224,7 +224,7 @@ def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
     for k, colour in zip(chosen, colours, strict=True):
         right.plot(degrees, draws[0][k]["degree_law"], "-o", color=colour, markersize=3.5,
                    label=f"iteration {k + 1}")  # fmt: skip
-    right.set(xlabel="degree |α|", title="part of the drawn tuples")
+    right.set(xlabel="degree |α|", title="share of random features by degree")
     right.set_xticks(degrees, [*(str(k) for k in degrees[:-1]), f"> {DEGREES}"])
     right.legend()
     save_picture(args, "regfeal_experiment3", figure)

@@ -255,7 +255,7 @@ def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
         roc_axes(ax, f"{signal}, {'linear' if signal == 'x1' else 'nonlinear'}")
     axes[0].plot([], [], "o", color=PUBLISHED, label="the paper's γ")
     axes[0].plot([], [], "o", color=PUBLISHED, markerfacecolor="white", label="further γ, ours")
-    axes[0].set_ylabel(f"share of {count} draws that find it")
+    axes[0].set_ylabel(f"share of {count} data sets that find it")
     axes[0].legend(loc="lower right")
     _draw_allowed(axes[2], result)
     save_picture(args, "selection_main_effects", figure)
@@ -270,9 +270,9 @@ def _draw_allowed(ax: Any, result: dict[str, Any]) -> None:
     ax.plot([c["x2"] for c in cells.values()], at + 0.13, "D", color="black", label="x2")
     ax.axhline(len(KERNELS) - 0.5, color="#999999", linewidth=0.8)
     ax.set_yticks(at, list(cells))
-    ax.set(xlim=(-0.04, 1.04), ylim=(len(cells) - 0.5, -0.5), xlabel="share of draws")
+    ax.set(xlim=(-0.04, 1.04), ylim=(len(cells) - 0.5, -0.5), xlabel="share of data sets")
     ax.set_title(f"at false-positive rate ≤ {ALLOWED:.0%}")
-    ax.legend(loc=(0.2, 0.3))
+    ax.legend(loc="upper center", bbox_to_anchor=(0.3, -0.14), ncols=2)
 
 
 def main() -> None:

@@ -141,7 +141,9 @@ def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
     low, high = axes[0].get_ylim()
     shown = [v for v in errors if low <= v <= high]
     axes[0].set_yticks(shown, [f"{v:g}" for v in shown])
-    axes[0].set(ylabel="test 0-1 error", title=f"mean and standard deviation of {seeds} seeds")
+    axes[0].set(
+        ylabel="share of test rows wrong", title=f"mean and standard deviation of {seeds} seeds"
+    )
     axes[1].set(ylabel="seconds", title="one fit, λ known")
     handles = axes[0].get_legend_handles_labels()
     figure.legend(*handles, loc="outside lower center", ncols=len(LEARNERS))

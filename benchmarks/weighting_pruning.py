@@ -247,9 +247,9 @@ def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
                     color="black", markersize=7, markerfacecolor="none")  # fmt: skip
         ax.set(title=f"{title} data", xlabel="parameters kept (%)", yscale="log", xlim=(0, 103))
         ax.set_ylim(top=0.6)  # nothing kept is all wrong
-    axes[0].set_ylabel("0-1 error")
+    axes[0].set_ylabel("share of rows wrong")
     handles, labels = axes[0].get_legend_handles_labels()
-    for marker, label, face in (("o", f"accepted by (66), ε = {TOLERANCE}", PUBLISHED),
+    for marker, label, face in (("o", f"chosen by rule (66), ε = {TOLERANCE}", PUBLISHED),
                                 ("D", "published, other rows", "none")):  # fmt: skip
         handles.append(plt.Line2D([], [], marker=marker, linestyle="", color=PUBLISHED,
                                   markerfacecolor=face, markersize=7))  # fmt: skip
