@@ -171,8 +171,8 @@ def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
         mine = {(row["n"], row["d"]): row["seconds"] for row in rows if row["method"] == name}
         colour = OURS if name in METHODS else SECOND
         ax.plot([mine[size] for size in sizes], marker, color=colour, alpha=0.8, ms=7, label=name)
-    ax.set_xticks(range(len(sizes)), [f"{n:,} rows\n{d} columns" for n, d in sizes])
-    ax.set(yscale="log", ylabel="seconds, search included")
+    ax.set_xticks(range(len(sizes)), [f"{n:,}\n× {d}" for n, d in sizes])
+    ax.set(yscale="log", xlabel="rows × columns", ylabel="seconds, search included")
     figure.legend(loc="outside right center", title="gpukfl (blue), others")
     save_picture(args, "bench_first_fit", figure)
 

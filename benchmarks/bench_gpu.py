@@ -82,7 +82,7 @@ def table(rows: list[Row], backends: tuple[str, ...]) -> str:
 def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
     """Seconds of every task on every backend."""
     rows = result["rows"]
-    first = result["environment"]["gpu"] or result["environment"]["backend"]
+    first = (result["environment"]["gpu"] or result["environment"]["backend"]).split(",")[0]
     backends = list(dict.fromkeys(row["backend"] for row in rows))
     plt = pictures()
     names = list(dict.fromkeys((row["task"], row["n"]) for row in rows))
@@ -96,7 +96,7 @@ def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
             seconds,
             height,
             color=colour,
-            label=backend if k else first,
+            label=backend.removeprefix("cupy, ") if k else first,
         )
     ax.set_yticks(
         np.arange(len(names)) + height * (len(backends) - 1) / 2,

@@ -224,8 +224,8 @@ def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
                 )  # fmt: skip
         axes[0, column].set(title=signal, ylim=(-0.05, 1.05))
         axes[1, column].axhline(LEVEL, color=PUBLISHED, linestyle=":")
-        names = [row["design"].replace(" ", "\n") for row in mine]
-        axes[1, column].set_xticks(range(len(mine)), names, fontsize="small")
+        names = [row["design"] for row in mine]
+        axes[1, column].set_xticks(range(len(mine)), names, rotation=20, ha="right")
     axes[0, 0].set_ylabel("share of true columns found")
     axes[1, 0].set_ylabel("share of false columns\namong those found")
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)

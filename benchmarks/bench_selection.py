@@ -244,7 +244,9 @@ def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
     _draw_agreement(axes[2], gaps)
     for ax in axes:
         ax.set(xscale="log", yscale="log")
+    for ax in axes[:2]:
         ax.legend()
+    axes[2].legend(loc="upper center", bbox_to_anchor=(0.45, -0.15), ncols=2)
     centers = sorted({row["n_centers"] for row in gaps})
     axes[2].set_xticks(centers, [str(m) for m in centers])
     axes[2].minorticks_off()

@@ -200,11 +200,9 @@ def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
                 mine = [r for r in mine if r["exported"] == threads]
                 ax.plot([r["seconds"] for r in mine], [names.index(r["method"]) for r in mine],
                         marker, color=colour, label=f"threads exported: {threads}")  # fmt: skip
-            ax.set(
-                xscale="log",
-                title=f"{n:,} rows, {d} columns, "
-                + beside_names.get(beside, f"beside {beside} processes"),
-            )
+            busy = f"beside {beside} busy process" + "es" * (beside > 1)
+            load = busy if beside else "idle cores"
+            ax.set(xscale="log", title=f"{n:,} rows, {d} columns\n{load}")
             ax.xaxis.set_minor_formatter("")  # of so few decades they would overlap
             ax.set_yticks(range(len(names)), names)
     for ax in panels[-1]:

@@ -286,14 +286,14 @@ def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
             axes[1].plot([r["n"] for r in rows], [r["seconds"] for r in rows], "-" + marker,
                          color=colour, label=label)  # fmt: skip
     axes[1].set(xscale="log", yscale="log", xlabel="rows", ylabel="seconds")
-    axes[1].set_title(f"{D} columns, T = {result['by_n'][0]['T']}, float32")
+    axes[1].set_title(f"{D} columns, T = {result['by_n'][0]['T']},\nfloat32")
     axes[1].legend()
     rows = result["by_T"]
     axes[2].plot([r["T"] for r in rows], [r["seconds"] for r in rows], "-o", color=OURS)
     axes[2].set(xscale="log", yscale="log", xlabel="parameters T")
     axes[2].set_xticks([r["T"] for r in rows], [str(r["T"]) for r in rows])
     axes[2].minorticks_off()
-    axes[2].set_title(f"{D} columns, {rows[0]['n']:,} rows, float32")
+    axes[2].set_title(f"{D} columns, {rows[0]['n']:,} rows,\nfloat32")
     save_picture(args, "bench_weighting", figure)
 
 

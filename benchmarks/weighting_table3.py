@@ -293,7 +293,9 @@ def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
             ax.axhline(edge, color="#999999", linewidth=0.8)
     first = np.atleast_1d(axes)[0]
     labels = (
-        model.replace(" w/ ", ", ").replace("LS", "least squares").replace("RKS", "random features")
+        model.replace(" w/ ", ", ")
+        .replace("LS", "least squares")
+        .replace("RKS", "random kitchen sinks")
         for model in MODELS
     )
     names = [label.replace("RKHSWeightingClassifier", "gpukfl") for label in labels]
