@@ -106,7 +106,8 @@ def first_look() -> Figure:
         band.steps, band.center - band.width, band.center + band.width, color=BLUE, alpha=0.25, lw=0
     )
     right.plot(band.steps, band.center, color=BLUE, lw=2)
-    bare(right, title="One curve, with its band", xlabel="body mass index", ylabel="effect on progression")
+    labels = {"xlabel": "body mass index", "ylabel": "effect on progression"}
+    bare(right, title="One curve, with its band", **labels)
     return figure
 
 
