@@ -20,12 +20,14 @@ from typing import Any
 import numpy as np
 from common import (
     OURS,
+    PUBLISHED,
     SECOND,
     criterion,
     draws_of,
     merged,
-    output_folder,
     parser,
+    pictures,
+    save_picture,
     say,
     shard_options,
     write_json,
@@ -141,13 +143,10 @@ def summed(truth: Truth, method: str, draws: list[dict[str, Any]]) -> dict[str, 
     }
 
 
-def draw_picture(rows: list[dict[str, Any]], path: Any) -> None:
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, ax = plt.subplots(figsize=(7.0, 3.4), layout="constrained")
+def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
+    rows = result["rows"]
+    plt = pictures()
+    figure, ax = plt.subplots(figsize=(7.0, 3.4))
     models = list(dict.fromkeys(row["model"] for row in rows))
     for row in rows:
         first = row["method"] == METHODS[0]
@@ -158,11 +157,13 @@ def draw_picture(rows: list[dict[str, Any]], path: Any) -> None:
             ax.plot(held, at, "|", color=color, alpha=0.6)
     for method, color in zip(METHODS, (OURS, SECOND), strict=True):
         ax.plot([], [], "o", color=color, label=method)
-    ax.axvspan(COVERAGE - WITHIN, COVERAGE + WITHIN, color="#eeeeee", zorder=0)
+    ax.plot([], [], "|", color=PUBLISHED, label="one column")
+    within = f"target, {COVERAGE} ± {WITHIN}"
+    ax.axvspan(COVERAGE - WITHIN, COVERAGE + WITHIN, color="#eeeeee", zorder=0, label=within)
     ax.set_yticks(range(len(models)), models)
-    ax.set(xlabel="samples in which the band holds the whole curve", xlim=(0.8, 1.0))
-    ax.legend(frameon=False, fontsize=8)
-    figure.savefig(path, dpi=130)
+    ax.set(xlabel="share of data sets in which the band covers the whole curve", xlim=(0.8, 1.0))
+    figure.legend(loc="outside upper center", ncols=4)
+    save_picture(args, "bench_bands", figure)
 
 
 def run_parts(args: argparse.Namespace, parts: list[str]) -> dict[str, list[dict[str, Any]]]:
@@ -215,8 +216,7 @@ def main() -> None:
         return
     settings = f"{ROWS} rows, noise {NOISE}, bands of {COVERAGE:.0%}, BKerNN of 30 particles"
     content = {"settings": settings, "rows": rows, "criteria": judged}
-    write_json(args, "bench_bands", content)
-    draw_picture(rows, output_folder(args) / "bench_bands.png")
+    draw(args, write_json(args, "bench_bands", content))
 
 
 def one_draw(choice: bool, k: int, method: str, seed: int) -> dict[str, Any]:

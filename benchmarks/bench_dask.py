@@ -23,6 +23,8 @@ import numpy as np
 from bench_fits import D, Target
 from cluster_extrapolation import assumed, extrapolated
 from common import (
+    OURS,
+    SECOND,
     criterion,
     environment,
     in_subprocess,
@@ -306,13 +308,14 @@ def criteria_of_memory(row: dict[str, Any]) -> dict[str, Any]:
 # ---------------------------------------------------------------------- the picture
 
 
-def draw(args: argparse.Namespace, rows: Sequence[dict[str, Any]]) -> None:
+def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
     """Draw passes over the time of each fit."""
+    rows = [row for row in result["rows"] if row["timeline"] is not None]
     plt = pictures()
     figure, ax = plt.subplots(figsize=(8.0, 0.9 + 0.5 * len(rows)))
     for place, row in enumerate(rows):
         ends = row["timeline"][-1][1]
-        for heavy, colour in ((False, "tab:blue"), (True, "tab:orange")):
+        for heavy, colour in ((False, OURS), (True, SECOND)):
             bars = [
                 (100 * a / ends, 100 * (b - a) / ends)
                 for a, b, kb in row["timeline"]
@@ -322,10 +325,10 @@ def draw(args: argparse.Namespace, rows: Sequence[dict[str, Any]]) -> None:
     labels = [f"{row['method']}: {row['passes']} passes, {row['seconds']:.3g} s" for row in rows]
     ax.set_yticks(range(len(rows)), labels)
     ax.invert_yaxis()
-    ax.set_xlabel("share of the fit's time (%); white: the client alone")
+    ax.set_xlabel("share of the fit's time (%); white: the client computes alone")
     ax.grid(visible=False, axis="y")
-    for colour, text in (("tab:blue", "less than 1 MB comes"), ("tab:orange", "more")):
-        ax.bar(0, 0, color=colour, label=f"a pass: {text}")
+    for colour, text in ((OURS, "less than 1 MB"), (SECOND, "more")):
+        ax.bar(0, 0, color=colour, label=f"a pass that returns {text}")
     figure.legend(loc="outside upper center", ncols=2)
     save_picture(args, "bench_dask", figure)
 
@@ -380,7 +383,6 @@ def main() -> None:
     pairs = [(row, fewer_of.get(row["method"])) for row in compared + large]
     criteria += [criteria_of_bytes(row, fewer) for row, fewer in pairs if fewer is not None]
     criteria += [criteria_of_memory(row) for row in large]
-    draw(args, compared)
     seconds = waited(1_500 if args.smoke else FEWER, partitions)
     content = {
         "settings": f"d = {D}; 2 workers of 1 thread; {PARTITIONS} partitions of Parquet",
@@ -390,7 +392,7 @@ def main() -> None:
         "extrapolation": [extrapolated(row, seconds, D) for row in compared],
         "criteria": criteria,
     }
-    write_json(args, "bench_dask", content)
+    draw(args, write_json(args, "bench_dask", content))
 
 
 if __name__ == "__main__":

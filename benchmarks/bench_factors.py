@@ -117,8 +117,9 @@ def judge(rows: list[dict[str, Any]], count: int) -> list[dict[str, Any]]:
     ]
 
 
-def draw(args: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
+def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
     """How many times as fast as one thread, alone and beside busy processes."""
+    rows = result["rows"]
     plt = pictures()
     loads = sorted({row["beside"] for row in rows})
     figure, axes = plt.subplots(1, len(loads), figsize=(7.2, 0.8 + 0.22 * len(rows)), sharey=True)
@@ -134,9 +135,9 @@ def draw(args: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
         ax.set_xlabel("times as fast as one thread")
         others = "a process" if beside == 1 else f"{beside} processes"
         ax.set_title(f"beside {others} kept busy" if beside else "alone", fontsize="medium")
-    lines = len(rows) // len(loads)
-    np.atleast_1d(axes)[0].set_ylim(lines + 1.6, -0.4)  # with room for the legend
-    np.atleast_1d(axes)[0].legend(fontsize="small", loc="lower right")
+    first = np.atleast_1d(axes)[0]
+    first.invert_yaxis()
+    figure.legend(*first.get_legend_handles_labels(), loc="outside upper center", ncols=2)
     save_picture(args, "bench_factors", figure)
 
 
@@ -153,8 +154,7 @@ def main() -> None:
         "rows": rows,
         "criteria": judge(rows, count),
     }
-    write_json(args, "bench_factors", result)
-    draw(args, rows)
+    draw(args, write_json(args, "bench_factors", result))
 
 
 if __name__ == "__main__":

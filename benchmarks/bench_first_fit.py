@@ -161,28 +161,19 @@ def compare(rows: list[dict[str, Any]], before: list[dict[str, Any]]) -> list[di
     return judged
 
 
-def draw(args: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
+def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
+    rows = result["rows"]
     plt = pictures()
     sizes = sorted({(row["n"], row["d"]) for row in rows})
-    figure, ax = plt.subplots(figsize=(1.7 * len(sizes) + 1, 3.8))
+    figure, ax = plt.subplots(figsize=(9.0, 4.2))
     names = list(dict.fromkeys(row["method"] for row in rows))
-    for k, name in enumerate(names):
+    for name, marker in zip(names, "os^Dvxp+*", strict=False):
         mine = {(row["n"], row["d"]): row["seconds"] for row in rows if row["method"] == name}
-        places = np.arange(len(sizes)) + (k - (len(names) - 1) / 2) * 0.11
         colour = OURS if name in METHODS else SECOND
-        ax.bar(
-            places,
-            [mine[size] for size in sizes],
-            width=0.1,
-            color=colour,
-            alpha=1 - 0.13 * (k % 5),
-        )
-        for place, size in zip(places, sizes, strict=True):
-            label = f" {name}"
-            ax.text(place, mine[size], label, rotation=90, fontsize=6, ha="center", va="bottom")
-    ax.set_xticks(range(len(sizes)), [f"n = {n:,}\nd = {d}" for n, d in sizes])
-    ax.set(yscale="log", ylabel="seconds, search included")
-    ax.margins(y=0.25)
+        ax.plot([mine[size] for size in sizes], marker, color=colour, alpha=0.8, ms=7, label=name)
+    ax.set_xticks(range(len(sizes)), [f"{n:,}\n× {d}" for n, d in sizes])
+    ax.set(yscale="log", xlabel="rows × columns", ylabel="seconds, search included")
+    figure.legend(loc="outside right center", title="gpukfl (blue), others")
     save_picture(args, "bench_first_fit", figure)
 
 
@@ -194,8 +185,7 @@ def run_sizes(args: argparse.Namespace, fits: dict[str, Callable[..., Any]]) -> 
         "rows": rows,
         "criteria": [] if args.smoke else judge(rows),
     }
-    write_json(args, "bench_first_fit", result)
-    draw(args, rows)
+    draw(args, write_json(args, "bench_first_fit", result))
 
 
 def run_sets(args: argparse.Namespace, fits: dict[str, Callable[..., Any]]) -> None:

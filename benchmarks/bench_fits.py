@@ -144,22 +144,23 @@ def growth(rows: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def draw(args: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
+def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
+    rows = result["rows"]
     plt = pictures()
     figure, (left, right) = plt.subplots(1, 2, figsize=(8.6, 3.6))
     n = np.asarray([row["n"] for row in rows], dtype=float)
     seconds = [row["seconds"] for row in rows]
-    left.plot(n, seconds, "-o", color=OURS, label=f"m = {M}, {ITERATIONS} steps, in memory")
-    left.plot(n, seconds[-1] * n / n[-1], "--", color=PUBLISHED, label="proportional to n")
+    left.plot(n, seconds, "-o", color=OURS, label=f"{M} particles, {ITERATIONS} steps")
+    left.plot(n, seconds[-1] * n / n[-1], "--", color=PUBLISHED, label="proportional to the rows")
     left.set_ylabel("seconds for the fit")
     used = [row["peak_anonymous_mb"] - row["anonymous_before_mb"] for row in rows]
-    right.plot(n, used, "-o", color=OURS, label="peak beyond the imports")
+    right.plot(n, used, "-o", color=OURS, label="peak, without the imports")
     right.plot(n, [row["data_mb"] for row in rows], "--", color=PUBLISHED, label="the data")
     right.set_ylabel("memory (MB)")
     for ax in (left, right):
         ax.set_xscale("log")
         ax.set_yscale("log")
-        ax.set_xlabel("samples n")
+        ax.set_xlabel("rows n")
         ax.legend(loc="upper left")
     save_picture(args, "bench_fits", figure)
 
@@ -185,8 +186,7 @@ def main() -> None:
         "small_fit": small,
     }
     say(f"growth: {result['growth']}")
-    write_json(args, "bench_fits", result)
-    draw(args, rows)
+    draw(args, write_json(args, "bench_fits", result))
 
 
 if __name__ == "__main__":

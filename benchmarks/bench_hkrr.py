@@ -216,16 +216,15 @@ def means(fits: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return found
 
 
-def draw(
-    args: argparse.Namespace, objective: list[dict[str, Any]], fits: list[dict[str, Any]]
-) -> None:
+def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
+    objective, fits = result["objective"], result["fits"]
     plt = pictures()
     figure, (left, right) = plt.subplots(1, 2, figsize=(9.6, 3.7))
     for dtype, colour in (("float32", OURS), ("float64", SECOND)):
         mine = [row for row in objective if row["dtype"] == dtype]
         left.plot([r["n"] for r in mine], [r["seconds"] for r in mine], "-o", color=colour,
                   label=dtype)  # fmt: skip
-    left.set(xscale="log", yscale="log", xlabel="samples n", ylabel="seconds")
+    left.set(xscale="log", yscale="log", xlabel="rows n", ylabel="seconds")
     left.set_title(f"value and gradient, {CENTERS} centres")
     left.legend()
     for data, colour, marker, shift in zip(WANTED, (OURS, SECOND), "os", (7, -14), strict=True):
@@ -258,8 +257,7 @@ def main() -> None:
         "means": means(fits),
         "criteria": [] if args.smoke else judge(objective, fits),
     }
-    write_json(args, "bench_hkrr", result)
-    draw(args, objective, fits)
+    draw(args, write_json(args, "bench_hkrr", result))
 
 
 if __name__ == "__main__":

@@ -162,7 +162,8 @@ def judge(rows: list[dict[str, Any]], gaps: dict[str, float]) -> list[dict[str, 
     return found
 
 
-def draw(args: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
+def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
+    rows = result["rows"]
     plt = pictures()
     figure, axes = plt.subplots(1, 3, figsize=(11.0, 3.9))
     for method, (colour, style) in STYLES.items():
@@ -174,9 +175,9 @@ def draw(args: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
         axes[2].plot(n, used, style, color=colour)
     data = {row["n"]: row["data_mb"] for row in rows}
     axes[2].plot(sorted(data), [data[n] for n in sorted(data)], ":", color=PUBLISHED, label="data")
-    labels = "seconds of a fit", "test R²", "memory beyond the imports (MB)"
+    labels = "seconds of a fit", "test R²", "memory, without the imports (MB)"
     for ax, label in zip(axes, labels, strict=True):
-        ax.set(xscale="log", yscale="log", xlabel="samples n", title=label)
+        ax.set(xscale="log", yscale="log", xlabel="rows n", title=label)
     axes[1].set_yscale("linear")
     axes[2].legend(loc="upper left")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncol=3)
@@ -210,8 +211,7 @@ def main() -> None:
         "growth": growth(rows),
         "criteria": [] if args.smoke else judge(rows, gaps),
     }
-    write_json(args, "bench_kernel_ridge", result)
-    draw(args, rows)
+    draw(args, write_json(args, "bench_kernel_ridge", result))
 
 
 if __name__ == "__main__":

@@ -206,9 +206,10 @@ def judge(rows: list[dict[str, Any]], times: list[dict[str, Any]]) -> list[dict[
     return found
 
 
-def draw(args: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
+def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
+    rows = result["rows"]
     plt = pictures()
-    figure, axes = plt.subplots(2, len(SIGNALS), figsize=(13.0, 6.0), sharex=True, sharey="row")
+    figure, axes = plt.subplots(2, len(SIGNALS), figsize=(10.5, 6.0), sharex=True, sharey="row")
     for column, signal in enumerate(SIGNALS):
         mine = [row for row in rows if row["signal"] == signal]
         for axis, key in zip(axes[:, column], ("power", "false"), strict=True):
@@ -223,10 +224,10 @@ def draw(args: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
                 )  # fmt: skip
         axes[0, column].set(title=signal, ylim=(-0.05, 1.05))
         axes[1, column].axhline(LEVEL, color=PUBLISHED, linestyle=":")
-        names = [row["design"].replace(" ", "\n") for row in mine]
-        axes[1, column].set_xticks(range(len(mine)), names, fontsize="small")
-    axes[0, 0].set_ylabel("share of the true ones found")
-    axes[1, 0].set_ylabel("share of false ones among the found")
+        names = [row["design"] for row in mine]
+        axes[1, column].set_xticks(range(len(mine)), names, rotation=20, ha="right")
+    axes[0, 0].set_ylabel("share of true columns found")
+    axes[1, 0].set_ylabel("share of false columns\namong those found")
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     save_picture(args, "bench_knockoffs", figure)
 
@@ -276,8 +277,7 @@ def main() -> None:
         "times": times,
         "criteria": [] if args.smoke else judge(rows, times),
     }
-    write_json(args, "bench_knockoffs", result)
-    draw(args, rows)
+    draw(args, write_json(args, "bench_knockoffs", result))
 
 
 if __name__ == "__main__":

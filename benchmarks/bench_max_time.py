@@ -58,7 +58,8 @@ def judge(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def draw(args: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
+def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
+    rows = result["rows"]
     plt = pictures()
     figure, ax = plt.subplots(figsize=(6.5, 3.2))
     sizes = sorted({(row["n"], row["d"]) for row in rows})
@@ -87,8 +88,7 @@ def main() -> None:
         "rows": rows,
         "criteria": [] if args.smoke else judge(rows),
     }
-    write_json(args, "bench_max_time", result)
-    draw(args, rows)
+    draw(args, write_json(args, "bench_max_time", result))
 
 
 if __name__ == "__main__":

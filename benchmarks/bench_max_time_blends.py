@@ -107,7 +107,8 @@ def is_kept(row: dict[str, Any]) -> bool:
     return not row["given_up"] and row["own"] <= allowed
 
 
-def draw(args: argparse.Namespace, sides: dict[str, list[dict[str, Any]]]) -> None:
+def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
+    sides = {side: result[side] for side in ("now", "before") if side in result}
     plt = pictures()
     figure, ax = plt.subplots(figsize=(7.5, 4.6), layout="constrained")
     for k, (side, rows) in enumerate(sides.items()):
@@ -178,8 +179,7 @@ def main() -> None:
                 )
             ],
         }
-        write_json(args, "bench_max_time_blends", result)
-        draw(args, sides)
+        draw(args, write_json(args, "bench_max_time_blends", result))
 
 
 if __name__ == "__main__":

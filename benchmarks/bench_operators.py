@@ -194,7 +194,8 @@ def summary(row: dict[str, Any]) -> str:
     )
 
 
-def draw(args: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
+def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
+    rows = result["rows"]
     plt = pictures()
     counts = sorted({row["m"] for row in rows})
     figure, axes = plt.subplots(
@@ -210,7 +211,7 @@ def draw(args: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
         if "floor" in at[0]:
             ax.plot(
                 n, [row["floor"]["best"] for row in at], "--", color=PUBLISHED,
-                label="gather + scatter-add",
+                label="random reads and writes alone",
             )  # fmt: skip
         dense = [row for row in at if "dense" in row]
         ax.plot(
@@ -223,7 +224,7 @@ def draw(args: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
         ax.set_xscale("log")
         ax.set_yscale("log")
         ax.set_title(f"m = {m} particles")
-        ax.set_xlabel("samples n")
+        ax.set_xlabel("rows n")
     axes[0][0].set_ylabel("seconds")
     figure.legend(*axes[0][0].get_legend_handles_labels(), loc="outside right upper")
     save_picture(args, "bench_operators", figure)
@@ -247,8 +248,7 @@ def main() -> None:
         "settings": f"d = {D}, {KNOTS} knots, one right-hand side, float64, medians",
         "rows": rows,
     }
-    write_json(args, "bench_operators", result)
-    draw(args, rows)
+    draw(args, write_json(args, "bench_operators", result))
 
 
 if __name__ == "__main__":

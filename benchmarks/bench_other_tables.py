@@ -185,34 +185,35 @@ def judge(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return found
 
 
-def draw(args: argparse.Namespace, rows: list[dict[str, Any]], name: str) -> None:
+def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
     """Draw one point a table: errors of the best booster as multiples of ours, in order."""
+    rows = result["rows"]
     plt = pictures()
-    titles = {False: "root mean squared errors of numbers", True: "log losses of classes"}
+    titles = {False: "regression: RMSE", True: "classification: log loss"}
     kinds = {classes: errors(rows, classes=classes) for classes in titles}
     kinds = {classes: found for classes, found in kinds.items() if len(found)}
     shape = {"figsize": (8.4, 3.6), "width_ratios": (3, 1)[: len(kinds)]}
     figure, axes = plt.subplots(1, len(kinds), squeeze=False, **shape)
     axes = axes[0]
     for ax, (classes, found) in zip(axes, kinds.items(), strict=True):
-        for peer, color in zip(("CatBoost", "LightGBM"), (SECOND, THIRD), strict=True):
+        for peer, color, marker in (("CatBoost", SECOND, "o"), ("LightGBM", THIRD, "^")):
             if peer in found:
                 times = np.sort(found[peer] / found[PORTFOLIO])
-                ax.plot(np.arange(1, len(times) + 1), times, "o", ms=3.5, color=color, label=peer)
+                ax.plot(
+                    np.arange(1, len(times) + 1), times, marker, ms=3.5, color=color, label=peer
+                )
         ax.axhline(1.0, color="0.6", lw=1)
-        ax.set(yscale="log", xlabel="tables, in order", title=titles[classes])
+        ax.set(yscale="log", xlabel="tables, sorted", title=titles[classes])
         seen = ax.get_ylim()
         between = [1.1, 1.2, 1.5] if seen[1] < _NEAR else []
         ax.set_yticks([0.5, 1, *between, 2, 5, 10, 20, 50])
         ax.xaxis.get_major_locator().set_params(integer=True)
         ax.minorticks_off()
         ax.set_ylim(seen)
-        ax.title.set_size(9)
         ax.yaxis.set_major_formatter("{x:g}")
-    axes[0].set_ylabel("multiples of gpukfl.fit's")
-    if axes[0].get_legend_handles_labels()[1]:
-        axes[0].legend(frameon=False)
-    save_picture(args, name, figure)
+    axes[0].set_ylabel("error / error of gpukfl.fit")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
+    save_picture(args, result["name"], figure)
 
 
 def record(
@@ -227,8 +228,7 @@ def record(
         "defaults of every model"
     )
     result = {"settings": settings, "threads": args.threads, "peers": versions(), "rows": rows}
-    write_json(args, name, result | {"criteria": judge(rows)})
-    draw(args, rows, name)
+    draw(args, write_json(args, name, result | {"criteria": judge(rows)}))
 
 
 def main() -> None:

@@ -194,8 +194,7 @@ def run_sets(args: argparse.Namespace) -> None:
         f"of all {OTHERS} other rows"
     )
     more = {"held_in_draws": held_in_draws(truth, predicted, NEXT)}
-    record(args, "sets", settings, rows, judge_sets(rows), **more)
-    draw_sets(args, rows)
+    draw(args, record(args, "sets", settings, rows, judge_sets(rows), **more))
 
 
 def run_uci(args: argparse.Namespace) -> None:
@@ -344,7 +343,7 @@ def record(
     rows: list[dict[str, Any]],
     criteria: list[dict[str, Any]],
     **more: Any,
-) -> None:
+) -> dict[str, Any]:
     result = {
         "settings": settings,
         "threads": args.threads,
@@ -353,19 +352,21 @@ def record(
         "criteria": criteria,
         **more,
     }
-    write_json(args, f"bench_portfolio_{part}", result)
+    return write_json(args, f"bench_portfolio_{part}", result)
 
 
-def draw_sets(args: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
+def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
     """One line a set: the portfolio, our single methods, and the others."""
     plt = pictures()
-    table = scores_by_set(rows, "r2")
+    table = scores_by_set(result["rows"], "r2")
     names = sorted(table, key=lambda name: max(table[name].values()))
+    models = dict.fromkeys(row["model"] for row in result["rows"])
+    others = [model for model in models if model not in (PORTFOLIO, *SINGLE)]
     figure, axes = plt.subplots(figsize=(7.2, 0.34 * len(names) + 1.7))
     groups = (
-        ("our single methods", SINGLE, THIRD, "."),
-        ("others", tuple(peers(1)), SECOND, "|"),
-        ("portfolio", (PORTFOLIO,), OURS, "o"),
+        ("single methods of gpukfl", SINGLE, THIRD, "."),
+        ("other libraries", others, SECOND, "|"),
+        ("gpukfl.fit, a blend", (PORTFOLIO,), OURS, "o"),
     )
     for label, members, colour, marker in groups:
         found = [
@@ -376,7 +377,7 @@ def draw_sets(args: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
             axes.plot(values, height, marker, color=colour, label=label)
     axes.set_yticks(np.arange(len(names)), names)
     axes.set_xlabel("test R² (400 rows to fit, 100 to test)")
-    axes.legend(loc="lower right")
+    figure.legend(loc="outside upper center", ncols=3)
     save_picture(args, "bench_portfolio_sets", figure)
 
 

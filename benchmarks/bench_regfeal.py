@@ -251,34 +251,32 @@ def judge(
     return found
 
 
-def draw(
-    args: argparse.Namespace, by_n: list[dict[str, Any]], by_d: list[dict[str, Any]],
-    shares: list[dict[str, Any]],
-) -> None:  # fmt: skip
+def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
+    by_n, by_d, shares = result["by_n"], result["by_d"], result["parts"]
     plt = pictures()
     figure, (left, middle, right) = plt.subplots(1, 3, figsize=(11.4, 3.7))
     for dtype, colour in (("float32", OURS), ("float64", SECOND)):
         mine = [row for row in by_n if row["dtype"] == dtype]
         left.plot([r["n"] for r in mine], [r["seconds"] for r in mine], "-o", color=colour,
                   label=dtype)  # fmt: skip
-    left.set(xscale="log", yscale="log", xlabel="samples n", ylabel="seconds of a fit")
-    left.set_title(f"d = {D}, {GROWTH_M} tuples")
+    left.set(xscale="log", yscale="log", xlabel="rows n", ylabel="seconds of a fit")
+    left.set_title(f"{D} columns, {GROWTH_M} random features")
     left.legend()
     at = [row["d"] for row in by_d]
     middle.plot(at, [row["seconds"] for row in by_d], "-o", color=OURS)
-    middle.set(xlabel="dimension d", ylabel="seconds of a fit", ylim=(0, None))
-    middle.set_title(f"n = {by_d[0]['n']}, {by_d[0]['m']} tuples")
+    middle.set(xlabel="columns d", ylabel="seconds of a fit", ylim=(0, None))
+    middle.set_title(f"{by_d[0]['n']} rows, {by_d[0]['m']} random features")
     place = np.arange(len(PARTS))
     for k, (row, colour) in enumerate(zip(shares, (OURS, THIRD), strict=False)):
         right.barh(
             place - 0.2 + 0.4 * k, [row["totals"][key] for key in PARTS], height=0.38,
-            color=colour, label=f"n = {row['n']}, d = {row['d']}",
+            color=colour, label=f"{row['n']} rows, {row['d']} columns",
         )  # fmt: skip
     right.set_yticks(place, PARTS)
     right.invert_yaxis()
     right.set_axisbelow(True)
     right.set(xlabel="seconds", title=f"parts, all {N_ITER} iterations")
-    right.legend()
+    right.legend(loc="upper center", bbox_to_anchor=(0.3, -0.16))
     save_picture(args, "bench_regfeal", figure)
 
 
@@ -301,8 +299,7 @@ def main() -> None:
         "parts": shares,
         "criteria": [] if args.smoke else judge(whole, by_n, by_d),
     }
-    write_json(args, "bench_regfeal", result)
-    draw(args, by_n, by_d, shares)
+    draw(args, write_json(args, "bench_regfeal", result))
 
 
 if __name__ == "__main__":

@@ -225,7 +225,8 @@ def judge(rows: list[dict[str, Any]], paths: list[dict[str, Any]]) -> list[dict[
 # ---------------------------------------------------------------------- picture
 
 
-def draw(args: argparse.Namespace, rows: list[dict[str, Any]], gaps: list[dict[str, Any]]) -> None:
+def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
+    rows, gaps = result["rows"], result["agreement"]
     plt = pictures()
     figure, axes = plt.subplots(1, 3, figsize=(11.8, 3.9))
     laplace = [r for r in rows if r["kernel"] == "Laplace" and r["dtype"] == "float64"]
@@ -238,12 +239,14 @@ def draw(args: argparse.Namespace, rows: list[dict[str, Any]], gaps: list[dict[s
     n = max(r["n"] for r in laplace if r["n_centers"] is None) if args.smoke else N_OF_P
     axes[1].plot(*zip(*series(laplace, "p", n_centers=None, n=n), strict=True), "-o",
                  color=SECOND, label=f"dense, n = {n}")  # fmt: skip
-    axes[0].set(xlabel="samples n", ylabel="seconds", title="One gradient against samples")
-    axes[1].set(xlabel="variables p", ylabel="seconds", title="One gradient against variables")
+    axes[0].set(xlabel="rows n", ylabel="seconds", title="one gradient")
+    axes[1].set(xlabel="columns p", ylabel="seconds", title="one gradient")
     _draw_agreement(axes[2], gaps)
     for ax in axes:
         ax.set(xscale="log", yscale="log")
+    for ax in axes[:2]:
         ax.legend()
+    axes[2].legend(loc="upper center", bbox_to_anchor=(0.45, -0.15), ncols=2)
     centers = sorted({row["n_centers"] for row in gaps})
     axes[2].set_xticks(centers, [str(m) for m in centers])
     axes[2].minorticks_off()
@@ -259,7 +262,7 @@ def _draw_agreement(ax: Any, gaps: list[dict[str, Any]]) -> None:
         colour = OURS if which == "2 variables" else SECOND
         ax.plot(at, [row["gradient"] for row in mine], style, color=colour,
                 label=f"n = {n}, {which}")  # fmt: skip
-    ax.set(xlabel="centres", ylabel="relative difference", title="gradients of the two forms")
+    ax.set(xlabel="centres", ylabel="relative difference", title="centres against the dense form")
 
 
 def main() -> None:
@@ -283,8 +286,7 @@ def main() -> None:
         "exponents": {} if args.smoke else exponents(rows),
         "criteria": [] if args.smoke else judge(rows, paths),
     }
-    write_json(args, "bench_selection", result)
-    draw(args, rows, gaps)
+    draw(args, write_json(args, "bench_selection", result))
 
 
 if __name__ == "__main__":

@@ -183,13 +183,15 @@ def error(model: Any, rows: pd.DataFrame, y: Any, classes: bool) -> float:
 # ---------------------------------------------------------------------- results
 
 
-def draw(args: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
+def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
     """Draw errors as multiples of those of `gpukfl.fit`, a row of points for each set."""
+    rows = result["rows"]
     plt = pictures()
     means = pd.DataFrame(rows).pivot_table(index="set", columns="model", values="error", sort=False)
     figure, ax = plt.subplots(figsize=(7.2, 0.5 * len(means) + 1.6))
-    published = {} if args.smoke else TABFM
-    means["TabFM, published"] = [published.get(name, np.nan) for name in means.index]
+    means["TabFM, published"] = [
+        result["published"]["TabFM"].get(name, np.nan) for name in means.index
+    ]
     shapes = dict(zip([*means], "osxD^v*", strict=False))
     for model, marker in shapes.items():
         times = means[model] / means[PORTFOLIO]
@@ -214,8 +216,7 @@ def main() -> None:
         rows = run(args, _chosen(args), kept, folder)
     settings = f"{FOLDS}-fold cross-validation, shuffled by the seed 0; defaults of every model"
     found = {"settings": settings, "threads": args.threads, "peers": _versions(), "rows": rows}
-    write_json(args, "bench_tabarena", {**found, "published": {"TabFM": TABFM}})
-    draw(args, rows)
+    draw(args, write_json(args, "bench_tabarena", {**found, "published": {"TabFM": TABFM}}))
 
 
 def _chosen(args: argparse.Namespace) -> list[str]:

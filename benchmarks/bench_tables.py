@@ -199,8 +199,9 @@ def judge(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return found
 
 
-def draw(args: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
+def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
     """Draw one line a table: how much better or worse than ours the boosters are."""
+    rows = result["rows"]
     plt = pictures()
     table = means(rows, "score")
     figure, ax = plt.subplots(figsize=(7.2, 0.4 * len(table) + 1.6))
@@ -230,8 +231,7 @@ def main() -> None:
             rows += [measured(name, args, table, seed, whole) for name in names]
     settings = "a fifth of the rows tests, by the permutation of each seed; defaults of every model"
     result = {"settings": settings, "threads": args.threads, "peers": versions(), "rows": rows}
-    write_json(args, "bench_tables", result | {"criteria": judge(rows)})
-    draw(args, rows)
+    draw(args, write_json(args, "bench_tables", result | {"criteria": judge(rows)}))
 
 
 if __name__ == "__main__":

@@ -183,7 +183,8 @@ def judge(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return verdicts
 
 
-def draw(args: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
+def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
+    rows = result["rows"]
     plt = pictures()
     sizes = sorted({(row["n"], row["d"]) for row in rows})
     loads = sorted({row["beside"] for row in rows})
@@ -198,13 +199,15 @@ def draw(args: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
                 mine = [r for r in rows if (r["n"], r["beside"]) == (n, beside)]
                 mine = [r for r in mine if r["exported"] == threads]
                 ax.plot([r["seconds"] for r in mine], [names.index(r["method"]) for r in mine],
-                        marker, color=colour, label=f"exported: {threads}")  # fmt: skip
-            ax.set(xscale="log", title=f"n = {n:,}, d = {d}, beside {beside}")
+                        marker, color=colour, label=f"threads exported: {threads}")  # fmt: skip
+            busy = f"beside {beside} busy process" + "es" * (beside > 1)
+            load = busy if beside else "idle cores"
+            ax.set(xscale="log", title=f"{n:,} rows, {d} columns\n{load}")
             ax.xaxis.set_minor_formatter("")  # of so few decades they would overlap
             ax.set_yticks(range(len(names)), names)
     for ax in panels[-1]:
         ax.set_xlabel("seconds for the fit")
-    panels[0, 0].legend()
+    figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
     save_picture(args, "bench_threads", figure)
 
 
@@ -224,8 +227,7 @@ def main() -> None:
         "ratios": found,
         "criteria": [] if args.smoke else judge(found),
     }
-    write_json(args, "bench_threads", result)
-    draw(args, rows)
+    draw(args, write_json(args, "bench_threads", result))
 
 
 if __name__ == "__main__":

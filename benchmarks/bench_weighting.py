@@ -274,7 +274,7 @@ def judge(result: dict[str, Any]) -> list[dict[str, Any]]:
 
 def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
     plt = pictures()
-    figure, axes = plt.subplots(1, 3, figsize=(12.4, 3.9), width_ratios=(1.4, 1, 1))
+    figure, axes = plt.subplots(1, 3, figsize=(11.0, 3.9), width_ratios=(1.4, 1, 1))
     _draw_skin(axes[0], result["skin"])
     if result["skin"]:
         figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower left", ncols=5)
@@ -286,31 +286,34 @@ def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
             axes[1].plot([r["n"] for r in rows], [r["seconds"] for r in rows], "-" + marker,
                          color=colour, label=label)  # fmt: skip
     axes[1].set(xscale="log", yscale="log", xlabel="rows", ylabel="seconds")
-    axes[1].set_title(f"{D} columns, T = {result['by_n'][0]['T']}, float32")
+    axes[1].set_title(f"{D} columns, T = {result['by_n'][0]['T']},\nfloat32")
     axes[1].legend()
     rows = result["by_T"]
     axes[2].plot([r["T"] for r in rows], [r["seconds"] for r in rows], "-o", color=OURS)
     axes[2].set(xscale="log", yscale="log", xlabel="parameters T")
     axes[2].set_xticks([r["T"] for r in rows], [str(r["T"]) for r in rows])
     axes[2].minorticks_off()
-    axes[2].set_title(f"{D} columns, {rows[0]['n']:,} rows, float32")
+    axes[2].set_title(f"{D} columns, {rows[0]['n']:,} rows,\nfloat32")
     save_picture(args, "bench_weighting", figure)
 
 
 def _draw_skin(ax: Any, rows: list[dict[str, Any]]) -> None:
     """Bars for each fit and precision, the floor inside them, the limits beside them."""
-    parts = (("product", "#c9d6e4"), ("erf", "#8fa9c4"), ("gram", "#4f749c"))
+    parts = (
+        ("product", "matrix product", "#c9d6e4"), ("erf", "error function", "#8fa9c4"),
+        ("gram", "Gram matrix", "#4f749c"),
+    )  # fmt: skip
     for at, row in enumerate(rows):
         ax.barh(at, row["seconds"], height=0.75, color=THIRD, alpha=0.35,
                 label=None if at else "fit")  # fmt: skip
         left = 0.0
-        for key, colour in parts:
+        for key, name, colour in parts:
             ax.barh(at, row[f"floor_{key}_s"], left=left, height=0.4, color=colour,
-                    label=None if at else f"{key} alone")  # fmt: skip
+                    label=None if at else f"{name} alone")  # fmt: skip
             left += row[f"floor_{key}_s"]
         limit = FITS[row["fit"]][2]
         ax.plot([limit, limit], [at - 0.42, at + 0.42], color=PUBLISHED, linewidth=1.4,
-                label=None if at else "wanted")  # fmt: skip
+                label=None if at else "limit")  # fmt: skip
     names = [f"{row['fit']}, {row['dtype']}" for row in rows]
     ax.set_yticks(range(len(rows)), names, fontsize=8)
     ax.set(ylim=(len(rows) - 0.4, -0.6), xlabel="seconds")
@@ -344,8 +347,7 @@ def main() -> None:
     result["memory_map"] = mapped(args) if args.memmap or args.smoke else []
     result["exponents"] = {"n": exponent(result["by_n"], "n"), "T": exponent(result["by_T"], "T")}
     result["criteria"] = [] if args.smoke else judge(result)
-    write_json(args, "bench_weighting", result)
-    draw(args, result)
+    draw(args, write_json(args, "bench_weighting", result))
 
 
 if __name__ == "__main__":

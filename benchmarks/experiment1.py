@@ -296,7 +296,8 @@ def judge(rows: dict[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
-def draw(args: argparse.Namespace, rows: dict[str, Any]) -> None:
+def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
+    rows = result["rows"]
     plt = pictures()
     figure, axes = plt.subplots(1, 2, figsize=(8.6, 3.6))
     for ax, part in zip(axes, ("train", "test"), strict=True):
@@ -315,7 +316,7 @@ def draw(args: argparse.Namespace, rows: dict[str, Any]) -> None:
         ax.set_yscale("log" if part == "train" else "linear")
         ax.set_xlabel("steps")
         ax.set_ylabel(f"{part} mean squared error")
-    axes[0].legend()
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     save_picture(args, "experiment1", figure)
 
 
@@ -337,8 +338,7 @@ def main() -> None:
         "rows": rows,
         "criteria": judge(rows) if reference is not None and not args.smoke else [],
     }
-    write_json(args, "experiment1", result)
-    draw(args, rows)
+    draw(args, write_json(args, "experiment1", result))
 
 
 if __name__ == "__main__":

@@ -140,17 +140,18 @@ def judge(kind: str, result: dict[str, Any]) -> list[dict[str, Any]]:
     return [first, second]
 
 
-def draw(args: argparse.Namespace, by_m: dict[str, Any], by_lambda: dict[str, Any]) -> None:
+def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
     plt = pictures()
     figure, axes = plt.subplots(1, 2, figsize=(8.4, 3.5), sharey=True)
     titles = "number of particles m", "ridge λ"
-    for ax, result, title in zip(axes, (by_m, by_lambda), titles, strict=True):
+    for ax, key, title in zip(axes, ("by_m", "by_lambda"), titles, strict=True):
+        curves = result[key]
         for part, colour in (("train", SECOND), ("test", OURS)):
-            ax.plot(result["values"], result[f"{part}_r2"], "-o", color=colour, label=part)
-            if f"published_{part}_r2" in result:
+            ax.plot(curves["values"], curves[f"{part}_r2"], "-o", color=colour, label=part)
+            if f"published_{part}_r2" in curves:
                 ax.plot(
-                    result["values"],
-                    result[f"published_{part}_r2"],
+                    curves["values"],
+                    curves[f"published_{part}_r2"],
                     "--x",
                     color=PUBLISHED,
                     linewidth=1.0,
@@ -189,8 +190,7 @@ def main() -> None:
         "by_lambda": by_lambda,
         "criteria": criteria,
     }
-    write_json(args, "experiment2", result)
-    draw(args, by_m, by_lambda)
+    draw(args, write_json(args, "experiment2", result))
 
 
 if __name__ == "__main__":

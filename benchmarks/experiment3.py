@@ -132,14 +132,23 @@ def judge(rows: dict[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
-def draw(args: argparse.Namespace, rows: dict[str, Any]) -> None:
+def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
+    rows = result["rows"]
     plt = pictures()
     figure, axes = plt.subplots(1, len(rows), figsize=(9.2, 3.4), sharey=True)
     place = np.arange(len(PENALTIES))
     for ax, (kind, row) in zip(np.atleast_1d(axes), rows.items(), strict=True):
         ours = [row[p]["mean"] for p in PENALTIES]
         spread = [row[p]["std_ddof1"] for p in PENALTIES]
-        ax.errorbar(ours, place + 0.12, xerr=spread, fmt="o", color=OURS, capsize=3, label="gpukfl")
+        ax.errorbar(
+            ours,
+            place + 0.12,
+            xerr=spread,
+            fmt="o",
+            color=OURS,
+            capsize=3,
+            label="gpukfl, mean ± standard deviation",
+        )
         if "published_mean" in row["basic"]:
             known = [row[p]["published_mean"] for p in PENALTIES]
             spread = [row[p]["published_std_ddof1"] for p in PENALTIES]
@@ -148,9 +157,10 @@ def draw(args: argparse.Namespace, rows: dict[str, Any]) -> None:
                 label="published",
             )  # fmt: skip
         ax.set_title(kind)
-        ax.set_xlabel("test R² (mean ± std)")
+        ax.set_xlabel("test R²")
     first = np.atleast_1d(axes)[0]
     first.set_yticks(place, [p.replace("_", " ") for p in PENALTIES])
+    first.set_ylabel("penalty")
     first.invert_yaxis()
     figure.legend(*first.get_legend_handles_labels(), loc="outside upper center", ncols=2)
     save_picture(args, "experiment3", figure)
@@ -179,8 +189,7 @@ def main() -> None:
         "rows": rows,
         "criteria": criteria,
     }
-    write_json(args, "experiment3", result)
-    draw(args, rows)
+    draw(args, write_json(args, "experiment3", result))
 
 
 if __name__ == "__main__":

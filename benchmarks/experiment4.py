@@ -118,10 +118,13 @@ def judge(rows: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
     return found
 
 
-def draw(args: argparse.Namespace, rows: dict[str, dict[str, Any]]) -> None:
+def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
+    rows = result["rows"]
     plt = pictures()
-    columns = [("bkernn", m, f"BKerNN, m = {m}", OURS) for m in PARTICLES]
-    columns += [("relu_network", m, f"ReLU network, {m}", SECOND) for m in WIDTHS]
+    columns = [("bkernn", m, f"BKerNN, {m} particle" + "s" * (m > 1), OURS) for m in PARTICLES]
+    columns += [
+        ("relu_network", m, f"ReLU network, {m} unit" + "s" * (m > 1), SECOND) for m in WIDTHS
+    ]
     figure, axes = plt.subplots(3, len(columns), figsize=(11.0, 6.2), sharex=True, sharey="row")
     for line, (kind, row) in zip(axes, rows.items(), strict=True):
         X, y, grid, truth = draw_data(kind)
@@ -129,10 +132,12 @@ def draw(args: argparse.Namespace, rows: dict[str, dict[str, Any]]) -> None:
             ax.plot(X[:, 0], y, "x", color="#bbbbbb", markersize=3)
             ax.plot(grid[:, 0], truth, "--", color=PUBLISHED, linewidth=1.0)
             if method in row:
-                cell = row[method][m]
+                cell = row[method][str(m)]
                 ax.plot(grid[::SHOWN, 0], cell["curve"], color=colour, linewidth=1.6)
                 ax.set_title(f"{title}\nR² {cell['r2']:.3f}", fontsize=9)
-        line[0].set_ylabel(kind)
+        line[0].set_ylabel(f"{kind}, y")
+    for ax in axes[-1]:
+        ax.set_xlabel("x")
     save_picture(args, "experiment4", figure)
 
 
@@ -157,8 +162,7 @@ def main() -> None:
         "rows": rows,
         "criteria": [] if args.smoke else judge(rows),
     }
-    write_json(args, "experiment4", result)
-    draw(args, rows)
+    draw(args, write_json(args, "experiment4", result))
 
 
 if __name__ == "__main__":

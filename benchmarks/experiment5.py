@@ -197,10 +197,11 @@ def _judge_gaps(text: str, gaps: dict[str, float], spread: dict[str, float]) -> 
     )
 
 
-def draw(args: argparse.Namespace, by_n: dict[int, Any], by_d: dict[int, Any]) -> None:
+def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
+    by_n, by_d = ({int(at): cell for at, cell in result[key].items()} for key in ("by_n", "by_d"))
     plt = pictures()
     figure, axes = plt.subplots(2, 2, figsize=(9.0, 6.2), sharey="row", sharex="col")
-    labels = f"samples n (d = {FIXED_D})", f"dimension d (n = {FIXED_N})"
+    labels = f"rows n ({FIXED_D} columns)", f"columns d ({FIXED_N} rows)"
     for column, (cells, label) in enumerate(zip((by_n, by_d), labels, strict=True)):
         top, bottom = axes[:, column]
         at = list(cells)
@@ -209,8 +210,8 @@ def draw(args: argparse.Namespace, by_n: dict[int, Any], by_d: dict[int, Any]) -
         if "relu_network_r2_mean" in cells[at[0]]:
             _line(top, at, cells, "relu_network_r2_mean", "ReLU network, torch", NETWORK)
             _line(bottom, at, cells, "relu_network_feature_mean", "ReLU network, torch", NETWORK)
-        _line(bottom, at, cells, "feature_as_published_mean", "filled as published", OURS)
-        _line(bottom, at, cells, "feature_mean", "missing directions as wrong", SECOND)
+        _line(bottom, at, cells, "feature_as_published_mean", "BKerNN, filled as published", OURS)
+        _line(bottom, at, cells, "feature_mean", "BKerNN, missing directions as wrong", SECOND)
         if "published_feature_mean" in cells[at[0]]:
             for ours in THEIRS:
                 _band(top, at, cells, f"published_{ours}_r2")
@@ -266,8 +267,7 @@ def main() -> None:
         "by_d": by_d,
         "criteria": criteria,
     }
-    write_json(args, "experiment5", result)
-    draw(args, by_n, by_d)
+    draw(args, write_json(args, "experiment5", result))
 
 
 if __name__ == "__main__":

@@ -153,8 +153,9 @@ def judge(rows: dict[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
-def draw(args: argparse.Namespace, rows: dict[str, Any]) -> None:
+def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
     """One line a data set: ours and published."""
+    rows = result["rows"]
     plt = pictures()
     names = sorted(rows, key=lambda name: rows[name]["ours"]["concave_feature"]["r2"])
     shown = [
@@ -178,7 +179,7 @@ def draw(args: argparse.Namespace, rows: dict[str, Any]) -> None:
     axes.plot([], [], "|", color=PUBLISHED, markersize=10, markeredgewidth=1.6, label="published")
     axes.set_yticks(np.arange(len(names)), names)
     axes.set_xlabel("test R² (400 rows to train, 100 to test)")
-    axes.legend(loc="lower right")
+    figure.legend(loc="outside upper center", ncols=2)
     save_picture(args, "experiment6", figure)
 
 
@@ -201,8 +202,7 @@ def main() -> None:
         "means": means(rows),
         "criteria": judge(rows),
     }
-    write_json(args, "experiment6", result)
-    draw(args, rows)
+    draw(args, write_json(args, "experiment6", result))
 
 
 if __name__ == "__main__":

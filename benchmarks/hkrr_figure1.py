@@ -170,7 +170,8 @@ def shown_starts(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return chosen + [row for row in rows if row not in chosen][: 2 - len(chosen)]
 
 
-def draw(args: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
+def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
+    rows = result["rows"]
     plt = pictures()
     figure, axes = plt.subplots(1, 2, figsize=(8.6, 3.6))
     for ax, row in zip(axes, shown_starts(rows), strict=False):
@@ -180,7 +181,7 @@ def draw(args: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
         ax.set_xscale("log")
         ax.set_yscale("log")
         ax.set_xlabel("seconds")
-        ax.set_title(f"{row['entries']} start {row['start']}: {row['outcome']}")
+        ax.set_title(f"start {row['start']} ({row['entries']}): {row['outcome']}")
     axes[0].set_ylabel("training loss")
     axes[0].legend()
     save_picture(args, "hkrr_figure1", figure)
@@ -206,8 +207,7 @@ def main() -> None:
         "criteria": [] if args.smoke else judge(rows),
     }
     say(f"outcomes: {result['outcomes']}")
-    write_json(args, "hkrr_figure1", result)
-    draw(args, rows)
+    draw(args, write_json(args, "hkrr_figure1", result))
 
 
 if __name__ == "__main__":

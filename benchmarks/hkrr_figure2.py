@@ -238,19 +238,20 @@ def judge(panels: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
     return found
 
 
-def draw(args: argparse.Namespace, panels: dict[str, list[dict[str, Any]]]) -> None:
+def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
+    panels = result["panels"]
     plt = pictures()
     figure, axes = plt.subplots(2, 3, figsize=(10.2, 6.2), sharey=True)
     for ax, name in zip(axes[0], DATASETS, strict=False):
         _lines(ax, panels[name], "d")
         ax.axvline(TRUE, color="#999999", linewidth=0.8, linestyle=":")
-        ax.set(xscale="log", xlabel="components d", title=f"{name}, n = {N}")
+        ax.set(xscale="log", xlabel="components d", title=f"{name}, {N} rows")
         ax.set_xticks(D_VALUES, [str(d) for d in D_VALUES])
         ax.minorticks_off()
     for ax, d in zip(axes[1], D_OF_N, strict=True):
         rows = [row for row in panels["samples"] if row["d"] == d]
         _lines(ax, rows, "n")
-        ax.set(xlabel="thousand samples", title=f"Dataset 1, d = {d}")
+        ax.set(xlabel="rows (thousands)", title=f"Dataset 1, d = {d}")
         ax.set_xticks(N_VALUES, [f"{n / 1000:g}" for n in N_VALUES])
     for ax in axes[:, 0]:
         ax.set(ylabel="test R²", ylim=(-0.3, 1.02))
@@ -321,8 +322,7 @@ def main() -> None:
         "panels": panels,
         "criteria": [] if args.smoke else judge(panels),
     }
-    write_json(args, "hkrr_figure2", result)
-    draw(args, panels)
+    draw(args, write_json(args, "hkrr_figure2", result))
 
 
 if __name__ == "__main__":

@@ -156,7 +156,8 @@ def judge(toys: dict[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
-def draw(args: argparse.Namespace, toys: dict[str, Any]) -> None:
+def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
+    toys = result["toys"]
     plt = pictures()
     from matplotlib.colors import ListedColormap
 
@@ -219,8 +220,7 @@ def main() -> None:
         "toys": toys,
         "criteria": [] if args.smoke else judge(toys),
     }
-    write_json(args, "hkrr_toy", result)
-    draw(args, toys)
+    draw(args, write_json(args, "hkrr_toy", result))
 
 
 if __name__ == "__main__":

@@ -307,7 +307,8 @@ def judge(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 # ---------------------------------------------------------------------- picture
 
 
-def draw(args: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
+def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
+    rows = result["rows"]
     plt = pictures()
     dimensions = sorted({row["d"] for row in rows})
     settings = [s for s in SETTINGS if any(row["setting"] == s for row in rows)]
@@ -328,7 +329,7 @@ def draw(args: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
         axes[2 * i + 1, 0].set_ylabel("feature score")
     sizes = sorted({row["n"] for row in rows})
     for ax in axes[-1]:
-        ax.set(xscale="log", xlabel="samples n")
+        ax.set(xscale="log", xlabel="rows n")
         ax.set_xticks(sizes, [str(n) for n in sizes])
         ax.minorticks_off()
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=5)
@@ -386,8 +387,7 @@ def main() -> None:
         "rows": rows,
         "criteria": [] if args.smoke else judge(rows),
     }
-    write_json(args, "regfeal_experiment1", result)
-    draw(args, rows)
+    draw(args, write_json(args, "regfeal_experiment1", result))
 
 
 if __name__ == "__main__":

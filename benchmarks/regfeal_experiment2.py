@@ -161,9 +161,8 @@ def judge(rows: list[dict[str, Any]], others: list[dict[str, Any]]) -> list[dict
     return found
 
 
-def draw(
-    args: argparse.Namespace, rows: list[dict[str, Any]], others: list[dict[str, Any]]
-) -> None:
+def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
+    rows, others = result["rows"], result["with_1_over_c"]
     plt = pictures()
     figure, axes = plt.subplots(1, 2, figsize=(9.4, 4.0), sharex=True)
     sizes = sorted({row["n"] for row in rows})
@@ -186,11 +185,13 @@ def draw(
                 [row["m"] for row in paper], [row[f"{key}_mean"] for row in paper], "v",
                 color=colour, markerfacecolor="none",
             )  # fmt: skip
-        ax.set(xlabel="tuples m", title=title)
+        ax.set(xlabel="random features m", title=title)
     axes[0].set_ylim(-0.8, 1.02)
     axes[1].set_ylim(0.0, 1.03)
-    axes[0].plot([], [], "--x", color=PUBLISHED, label="published, error bar")
-    axes[0].plot([], [], "v", color="#888888", markerfacecolor="none", label="with 1/c in $M_f$")
+    axes[0].plot([], [], "--x", color=PUBLISHED, label="published ± standard error")
+    axes[0].plot(
+        [], [], "v", color="#888888", markerfacecolor="none", label="as the paper writes $M_f$"
+    )
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=5)
     save_picture(args, "regfeal_experiment2", figure)
 
@@ -215,8 +216,7 @@ def main() -> None:
         "with_1_over_c": others,
         "criteria": [] if args.smoke else judge(rows, others),
     }
-    write_json(args, "regfeal_experiment2", result)
-    draw(args, rows, others)
+    draw(args, write_json(args, "regfeal_experiment2", result))
 
 
 if __name__ == "__main__":

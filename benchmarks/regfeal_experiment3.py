@@ -183,9 +183,8 @@ def judge_polynomials(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 # ---------------------------------------------------------------------- picture
 
 
-def draw(
-    args: argparse.Namespace, draws: list[list[dict[str, Any]]], known: list[dict[str, Any]]
-) -> None:
+def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
+    draws, known = result["draws"], result["published"]
     plt = pictures()
     figure, axes = plt.subplots(2, 2, figsize=(9.4, 6.6))
     at = [row["iteration"] for row in draws[0]]
@@ -197,7 +196,7 @@ def draw(
             return 1.0 - row[FEATURE] if key == FEATURE else row[key]
 
         for k, rows in enumerate(draws):
-            style = {"label": "gpukfl, draws of tuples"} if not k else {"alpha": 0.4}
+            style = {"label": "gpukfl, five seeds"} if not k else {"alpha": 0.4}
             ax.plot(at, [shown(row) for row in rows], "-o", color=OURS, markersize=3.5, **style)
         if known:
             ax.plot([row["iteration"] for row in known], [shown(row) for row in known], "--x",
@@ -209,14 +208,14 @@ def draw(
     left, right = axes[1]
     for a in range(D):
         colour = OURS if a < TRUE else SECOND
-        name = {0: "the first two", TRUE: "the others"}.get(a)
+        name = {0: "the two true directions", TRUE: "other directions"}.get(a)
         left.plot(at, [row["shares"][a] for row in draws[0]], "-", color=colour, label=name)
         if known:
             left.plot(
                 [row["iteration"] for row in known], [row["shares"][a] for row in known], "x",
                 color=PUBLISHED, markersize=4, label=None if a else "published",
             )  # fmt: skip
-    left.set(xlabel="iteration", title="shares of directions, $\\eta^{r/(2-r)}$")
+    left.set(xlabel="iteration", title="weight $\\eta^{r/(2-r)}$ of each direction")
     left.set_xticks(at)
     left.legend()
     chosen = [k for k in (0, 1, 3, 4, 9) if k < len(at)]
@@ -225,7 +224,7 @@ def draw(
     for k, colour in zip(chosen, colours, strict=True):
         right.plot(degrees, draws[0][k]["degree_law"], "-o", color=colour, markersize=3.5,
                    label=f"iteration {k + 1}")  # fmt: skip
-    right.set(xlabel="degree |α|", title="part of the drawn tuples")
+    right.set(xlabel="degree |α|", title="share of random features by degree")
     right.set_xticks(degrees, [*(str(k) for k in degrees[:-1]), f"> {DEGREES}"])
     right.legend()
     save_picture(args, "regfeal_experiment3", figure)
@@ -264,8 +263,7 @@ def main() -> None:
         "polynomials": targets,
         "criteria": criteria,
     }
-    write_json(args, "regfeal_experiment3", result)
-    draw(args, draws, known)
+    draw(args, write_json(args, "regfeal_experiment3", result))
 
 
 if __name__ == "__main__":

@@ -170,14 +170,15 @@ def judge(thresholds: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def draw(args: argparse.Namespace, result: dict[str, Any], count: int) -> None:
+def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
+    count = len(result["thresholds"]["entered"])
     plt = pictures()
     figure, axes = plt.subplots(1, 3, figsize=(11.5, 3.9), width_ratios=(1, 1, 0.8))
     titles = "Algorithm 1'", "Algorithm 2', one γ for all rounds"
     for ax, key, title in zip(axes, ("path", "fixed"), titles, strict=False):
         _against_sparsity(ax, result[key]["curve"])
         ax.set_title(title)
-    axes[0].set_ylabel(f"share of {count} draws, or of variables")
+    axes[0].set_ylabel(f"share of {count} data sets that find it")
     axes[0].legend(loc="center left")
     _draw_rounds(axes[2], result["thresholds"], count)
     save_picture(args, "selection_hierarchy", figure)
@@ -207,8 +208,8 @@ def _draw_rounds(ax: Any, thresholds: dict[str, Any], count: int) -> None:
                 ax.text(k, below + share / 2, f"round {number}", ha="center", va="center")
             below += share
     false = thresholds["false_rate"]
-    ax.set(ylim=(0, 1.05), title=f"Algorithm 2', permutations: {false:.2%} false")
-    ax.set_ylabel(f"share of {count} draws")
+    ax.set(ylim=(0, 1.05), title=f"Algorithm 2', permutations:\n{false:.2%} false columns")
+    ax.set_ylabel(f"share of {count} data sets")
     ax.grid(visible=False, axis="x")
 
 
@@ -237,8 +238,7 @@ def main() -> None:
         "anchors": anchor_rows(place, n, p, draws),
         "criteria": [] if args.smoke else judge(result["thresholds"]),
     }
-    write_json(args, "selection_hierarchy", result)
-    draw(args, result, repetitions)
+    draw(args, write_json(args, "selection_hierarchy", result))
 
 
 if __name__ == "__main__":

@@ -119,7 +119,8 @@ def judge(draws: list[dict[str, Any]], first: dict[str, Any]) -> list[dict[str, 
 # ---------------------------------------------------------------------- picture
 
 
-def draw(args: argparse.Namespace, rows: dict[str, Any]) -> None:
+def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
+    rows = result["first"]
     plt = pictures()
     figure, axes = plt.subplots(2, 2, figsize=(9.4, 8.0))
     for name, colour in COLOURS.items():
@@ -127,7 +128,8 @@ def draw(args: argparse.Namespace, rows: dict[str, Any]) -> None:
         at, J = np.asarray(rows[name]["along"]), np.asarray(rows[name]["J_along"])
         near = at <= 0.1
         axes[0, 0].plot(at[near], J[near], "-", color=colour, label=label)
-        axes[0, 1].plot(at[1:], J[0] - J[1:], "-", color=colour, label=label)
+        falls = np.flatnonzero(J[0] - J > 1e-6 * J[0])  # the file keeps 8 digits
+        axes[0, 1].plot(at[falls], J[0] - J[falls], "-", color=colour, label=label)
     axes[0, 0].set(xlabel="β2", ylabel="J(0, β2)", title="near 0: a slope, or flat")
     axes[0, 1].set(xscale="log", yscale="log", xlabel="β2", ylabel="J(0, 0) - J(0, β2)")
     axes[0, 1].set_title("what J falls by: as β2, or as β2²")
@@ -182,8 +184,7 @@ def main() -> None:
         "draws": found,
         "criteria": [] if args.smoke else judge(found, first),
     }
-    write_json(args, "selection_landscape", result)
-    draw(args, first)
+    draw(args, write_json(args, "selection_landscape", result))
 
 
 if __name__ == "__main__":

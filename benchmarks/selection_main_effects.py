@@ -236,7 +236,8 @@ def roc_axes(ax: Any, title: str) -> None:
     ax.minorticks_off()
 
 
-def draw(args: argparse.Namespace, result: dict[str, Any], count: int) -> None:
+def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
+    count = len(result["kernels"]["Laplace"]["curve"][0]["false_rates"])
     plt = pictures()
     figure, axes = plt.subplots(1, 3, figsize=(11.5, 3.9), width_ratios=(1, 1, 0.8))
     for ax, signal in zip(axes, SIGNALS, strict=False):
@@ -254,7 +255,7 @@ def draw(args: argparse.Namespace, result: dict[str, Any], count: int) -> None:
         roc_axes(ax, f"{signal}, {'linear' if signal == 'x1' else 'nonlinear'}")
     axes[0].plot([], [], "o", color=PUBLISHED, label="the paper's γ")
     axes[0].plot([], [], "o", color=PUBLISHED, markerfacecolor="white", label="further γ, ours")
-    axes[0].set_ylabel(f"share of {count} draws that find it")
+    axes[0].set_ylabel(f"share of {count} data sets that find it")
     axes[0].legend(loc="lower right")
     _draw_allowed(axes[2], result)
     save_picture(args, "selection_main_effects", figure)
@@ -269,9 +270,9 @@ def _draw_allowed(ax: Any, result: dict[str, Any]) -> None:
     ax.plot([c["x2"] for c in cells.values()], at + 0.13, "D", color="black", label="x2")
     ax.axhline(len(KERNELS) - 0.5, color="#999999", linewidth=0.8)
     ax.set_yticks(at, list(cells))
-    ax.set(xlim=(-0.04, 1.04), ylim=(len(cells) - 0.5, -0.5), xlabel="share of draws")
+    ax.set(xlim=(-0.04, 1.04), ylim=(len(cells) - 0.5, -0.5), xlabel="share of data sets")
     ax.set_title(f"at false-positive rate ≤ {ALLOWED:.0%}")
-    ax.legend(loc=(0.2, 0.3))
+    ax.legend(loc="upper center", bbox_to_anchor=(0.3, -0.14), ncols=2)
 
 
 def main() -> None:
@@ -304,8 +305,7 @@ def main() -> None:
         **result,
     }
     result["criteria"] = [] if args.smoke else judge(result["kernels"])
-    write_json(args, "selection_main_effects", result)
-    draw(args, result, repetitions)
+    draw(args, write_json(args, "selection_main_effects", result))
 
 
 if __name__ == "__main__":

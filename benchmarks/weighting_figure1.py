@@ -120,7 +120,8 @@ def judge(curves: dict[str, Any]) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def draw(args: argparse.Namespace, curves: dict[str, Any], seeds: int) -> None:
+def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
+    curves, seeds = result["curves"], result["seeds"]
     plt = pictures()
     figure, axes = plt.subplots(1, 2, figsize=(9.4, 3.9))
     for name, (_, colour, marker) in LEARNERS.items():
@@ -128,7 +129,7 @@ def draw(args: argparse.Namespace, curves: dict[str, Any], seeds: int) -> None:
         for ax, key in zip(axes, ("test_01", "seconds"), strict=True):
             ax.plot(curve["T"], curve[key], "-" + marker, color=colour, label=name)
             if curve[f"{key}_std"] is not None and key == "test_01":
-                low, high = (curve[key] + s * curve[f"{key}_std"] for s in (-1, 1))
+                low, high = (np.add(curve[key], s * np.array(curve[f"{key}_std"])) for s in (-1, 1))
                 ax.fill_between(curve["T"], np.maximum(low, 1e-4), high, color=colour, alpha=0.15,
                                 linewidth=0)  # fmt: skip
     ticks = [T for T in (100, 200, 500, 1000, 2000, 4000) if max(curves["SFGD"]["T"]) >= T]
@@ -140,7 +141,9 @@ def draw(args: argparse.Namespace, curves: dict[str, Any], seeds: int) -> None:
     low, high = axes[0].get_ylim()
     shown = [v for v in errors if low <= v <= high]
     axes[0].set_yticks(shown, [f"{v:g}" for v in shown])
-    axes[0].set(ylabel="test 0-1 error", title=f"mean and standard deviation of {seeds} seeds")
+    axes[0].set(
+        ylabel="share of test rows wrong", title=f"mean and standard deviation of {seeds} seeds"
+    )
     axes[1].set(ylabel="seconds", title="one fit, λ known")
     handles = axes[0].get_legend_handles_labels()
     figure.legend(*handles, loc="outside lower center", ncols=len(LEARNERS))
@@ -176,8 +179,7 @@ def main() -> None:
         "curves": curves,
         "criteria": [] if args.smoke else judge(curves),
     }
-    write_json(args, "weighting_figure1", result)
-    draw(args, curves, seeds)
+    draw(args, write_json(args, "weighting_figure1", result))
 
 
 if __name__ == "__main__":

@@ -225,7 +225,8 @@ def judge(rows: dict[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
-def draw(args: argparse.Namespace, rows: dict[str, Any]) -> None:
+def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
+    rows = result["rows"]
     plt = pictures()
     figure, axes = plt.subplots(1, 2, figsize=(9.8, 4.0), sharex=True, sharey=True)
     for ax, key, title in zip(axes, ("train_01", "test_01"), ("training", "test"), strict=True):
@@ -246,9 +247,9 @@ def draw(args: argparse.Namespace, rows: dict[str, Any]) -> None:
                     color="black", markersize=7, markerfacecolor="none")  # fmt: skip
         ax.set(title=f"{title} data", xlabel="parameters kept (%)", yscale="log", xlim=(0, 103))
         ax.set_ylim(top=0.6)  # nothing kept is all wrong
-    axes[0].set_ylabel("0-1 error")
+    axes[0].set_ylabel("share of rows wrong")
     handles, labels = axes[0].get_legend_handles_labels()
-    for marker, label, face in (("o", f"accepted by (66), ε = {TOLERANCE}", PUBLISHED),
+    for marker, label, face in (("o", f"chosen by rule (66), ε = {TOLERANCE}", PUBLISHED),
                                 ("D", "published, other rows", "none")):  # fmt: skip
         handles.append(plt.Line2D([], [], marker=marker, linestyle="", color=PUBLISHED,
                                   markerfacecolor=face, markersize=7))  # fmt: skip
@@ -281,8 +282,7 @@ def main() -> None:
         "rows": rows,
         "criteria": [] if args.smoke else judge(rows),
     }
-    write_json(args, "weighting_pruning", result)
-    draw(args, rows)
+    draw(args, write_json(args, "weighting_pruning", result))
 
 
 if __name__ == "__main__":

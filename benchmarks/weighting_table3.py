@@ -264,10 +264,11 @@ def judge(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return found
 
 
-def draw(args: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
+def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
+    rows = result["rows"]
     plt = pictures()
     names = list(dict.fromkeys(row["data"] for row in rows))
-    figure, axes = plt.subplots(1, len(names), figsize=(2.3 * len(names) + 2.4, 3.9), sharey=True)
+    figure, axes = plt.subplots(1, len(names), figsize=(2.0 * len(names) + 2.4, 3.9), sharey=True)
     for ax, name in zip(np.atleast_1d(axes), names, strict=True):
         mine = {row["model"]: row for row in rows if row["data"] == name}
         for at, model in enumerate(MODELS):
@@ -281,21 +282,30 @@ def draw(args: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
             if row["published"]:
                 ax.plot(row["published"]["test_01"], at, "D", color=PUBLISHED, markersize=7,
                         markerfacecolor="none", zorder=4)  # fmt: skip
-        ax.set(title=name + (", other rows" if name == "mnist17" else ""), xlabel="test 0-1 error")
+        ax.set(
+            title="digits 1 and 7, other rows" if name == "mnist17" else name,
+            xlabel="share of test rows wrong",
+        )
         low, high = ax.dataLim.intervalx
         ax.set_xlim(0.8 * low if low > 0.05 else -0.05 * high, 1.08 * high)
         ax.xaxis.set_major_locator(plt.MaxNLocator(4))
         for edge in (3.5, 6.5):
             ax.axhline(edge, color="#999999", linewidth=0.8)
     first = np.atleast_1d(axes)[0]
-    first.set_yticks(range(len(MODELS)), [m.replace(" w/ ", ", ").replace(
-        "RKHSWeightingClassifier", "ours") for m in MODELS])  # fmt: skip
+    labels = (
+        model.replace(" w/ ", ", ")
+        .replace("LS", "least squares")
+        .replace("RKS", "random kitchen sinks")
+        for model in MODELS
+    )
+    names = [label.replace("RKHSWeightingClassifier", "gpukfl") for label in labels]
+    first.set_yticks(range(len(MODELS)), names)
     first.set_ylim(len(MODELS) - 0.5, -0.5)
     handles = [
         plt.Line2D([], [], marker="o", linestyle="", color=OURS, label="gpukfl"),
         plt.Line2D([], [], marker="o", linestyle="", color=OURS, markerfacecolor="white",
                    label="chosen by accuracy"),
-        plt.Line2D([], [], marker="o", linestyle="", color=SECOND, label="peers, run here"),
+        plt.Line2D([], [], marker="o", linestyle="", color=SECOND, label="other methods, run here"),
         plt.Line2D([], [], marker="D", linestyle="", color=PUBLISHED, markerfacecolor="none",
                    label="published"),
     ]  # fmt: skip
@@ -332,8 +342,7 @@ def main() -> None:
         "rows": rows,
         "criteria": [] if args.smoke else judge(rows),
     }
-    write_json(args, "weighting_table3", result)
-    draw(args, rows)
+    draw(args, write_json(args, "weighting_table3", result))
 
 
 if __name__ == "__main__":

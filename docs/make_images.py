@@ -99,14 +99,15 @@ def first_look() -> Figure:
 
     found = conditional_importance(model).frame().head(6).iloc[::-1]
     middle.barh(found["group"], found["importance"], xerr=found["standard_error"], color=BLUE)
-    bare(middle, title="What no other column says", xlabel="loss of R² without the column")
+    bare(middle, title="Importance given the other columns", xlabel="loss of R²")
 
     band = bands(model, X_train, y_train, features=["body mass index"]).curves[0]
     right.fill_between(
         band.steps, band.center - band.width, band.center + band.width, color=BLUE, alpha=0.25, lw=0
     )
     right.plot(band.steps, band.center, color=BLUE, lw=2)
-    bare(right, title="One curve, with its band", xlabel="body mass index", ylabel="effect")
+    labels = {"xlabel": "body mass index", "ylabel": "effect on progression"}
+    bare(right, title="One curve, with its band", **labels)
     return figure
 
 
@@ -244,8 +245,8 @@ def which_method() -> Figure:
     bare(
         ax,
         title=f"Means over {rows['set'].nunique()} sets of 400 rows: gpukfl (circles) and others",
-        xlabel="processor seconds of a fit by default",
-        ylabel="R² of other rows",
+        xlabel="processor seconds of a fit with default settings",
+        ylabel="mean test R²",
     )
     return figure
 
