@@ -144,8 +144,8 @@ class ModelPredictions:
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Any:
         """Return intervals that cover the target with a probability of about `coverage`.
 
-        For a frame, return a frame with the columns `lower` and `upper`, for each of several targets. See
-        `AutoRegressor.predict_interval` and `set_output`.
+        For a frame, return a frame with the columns `lower` and `upper`, for each of several
+        targets. See `AutoRegressor.predict_interval` and `set_output`.
 
         Raises
         ------
