@@ -87,16 +87,17 @@ class ModelExplanations(ModelPredictions, Shown):
             A result of `inference`, for a section with bands of curves, importances with errors and
             tests.
         held_out : tuple (X, y), optional
-            Rows that the model has not seen, with their targets or the name of the target column.
-            They add scores with errors, and a comparison with the held-out rows of the fit. They
-            also add pictures of predictions, residuals or calibration, and what shuffling each
-            feature costs. Errors are those of groups if the rows have the `groups` column of the
-            fit.
+            Test rows: the model has not seen them. y has their targets, or is the name of the
+            target column in X. They add scores with errors, and a comparison with the held-out rows
+            of the fit. They also add pictures of predictions, residuals or calibration, and what
+            shuffling each column costs. Errors are those of groups if the rows have the `groups`
+            column of the fit.
         fitted_to : tuple (X, y), optional
-            The training set. It adds ranges of the columns, and a comparison with a linear model
-            and boosted trees on the rows of `held_out`. These are fitted to at most 20 000 rows.
-            For a single method with a kernel, it also adds bands of curves. Up to 1000 rows, they
-            take two fits to half of the rows; else they use at most 500 rows of `held_out`.
+            Training rows: those that the model was fitted to. They add ranges of the columns, and a
+            comparison with a linear model and boosted trees on the rows of `held_out`. These are
+            fitted to at most 20 000 rows. For a single method with a kernel, they also add bands of
+            curves. Up to 1000 rows, bands take two fits to half of the rows; else they use at most
+            500 rows of `held_out`.
 
         Raises
         ------
@@ -147,63 +148,67 @@ class ModelExplanations(ModelPredictions, Shown):
         random_state: Any = 0,
         progress: bool | None = None,
     ) -> Explanation:
-        r"""Return what each column adds to the prediction for each row.
+        """Return what each column adds to the prediction for each row.
 
-        Contributions are Shapley values: with background rows b and v(S) the mean prediction where
-        the columns in S are the row's, and others those of b, a column is paid the mean of what it
-        adds to v over all orders of the columns. They sum to the prediction less the baseline, the
-        mean prediction for the background rows.
+        These additions are Shapley values. For each row they sum to the prediction minus the
+        baseline, which is the mean prediction for the background rows.
 
         Parameters
         ----------
         X : array or frame of shape (n_samples, n_features)
-            Rows as for `predict`.
-        background : array or frame, optional
-            Rows to compare with, such as those of the fit. By default a blend takes those that its
-            folds held out, with their weights.
+            Rows to explain, as for `predict`.
+        background : array or frame of shape (n_background_rows, n_features), optional
+            Rows to compare with, such as the training set. By default the held-out rows of a blend,
+            with their weights. Single methods keep no rows, and need it.
         n_background : int, default=32
-            How many of these are chosen, at most: together they are like all, in the means and
-            variances of columns and in predictions.
+            Largest number of background rows. More are reduced to this number, with about the same
+            means and variances of columns and predictions.
         groups : mapping of str to list of str, optional
-            Columns that change together, by the name of the group, such as
-            ``{"place": ["latitude", "longitude"]}``; each other column is alone.
+            Groups of columns that are explained together, for example
+            ``{"place": ["latitude", "longitude"]}``. For groups of rows see `gpukfl.fit`.
         output : {"auto", "log_odds", "probability"}, default="auto"
-            What is explained of classes: by default log odds, in which effects add up. Of two
-            classes it is that of the second, of more one for each. A regression has "auto" only.
+            What is explained for classes. "auto" is "log_odds": those of the second of two classes,
+            or of each of more classes. A regression takes "auto" only.
         n_walks : int or "auto", default="auto"
-            Pairs of orders for each row. More than there are background rows are divided among
-            these. By default 64, or at least 8 where the evaluations would be more than 300 000.
+            Pairs of orders of the columns that are drawn for each row; more make errors smaller.
+            "auto" is 64, or fewer, at least 8, if there would be more than 300 000 predictions.
         max_time : float, optional
-            Seconds, after which the estimates so far are returned; at least one background row is
-            taken.
+            Time limit in seconds, after which the estimates so far are returned. At least one
+            background row is used.
         random_state : int, RandomState or None, default=0
-            Draws background rows and orders.
+            Seed of the background rows and the orders.
         progress : bool, optional
-            Whether progress is shown; by default on terminals and in notebooks.
+            Whether to show the progress; by default on a terminal and in a notebook.
 
         Returns
         -------
         gpukfl.inspection.Explanation
-            Contributions with their standard errors and their spread over the models of the folds,
-            the baseline and the predictions; with `to_frame`, `plot_row` and `plot_summary`. On the
-            host in float64.
+            `contributions` of shape (n_samples, n_columns), with a third axis for several targets
+            or classes; also `standard_error`, `spread`, `baseline` and `prediction`. All are NumPy
+            arrays in float64. It has `to_frame`, `summary`, `plot_row` and `plot_summary`.
 
         Raises
         ------
         TypeError, ValueError
-            If the rows, groups or an option are not as described; if a single method, or a model
-            from a file without the rows of its fit, is asked without `background`.
+            If the rows, the groups or an option are not as described, or `background` is missing
+            where the model keeps no rows.
 
         Notes
         -----
-        Interventional Shapley values [1]_, by antithetic pairs of orders [2]_: 2 (p - 1)
-        predictions for each pair of p columns, fewer where the row and b share values. With at most
-        5 columns or groups they are exact. Each pair walks from one background row to the row; f at
-        background rows that were not taken is a control variate. A sum of functions of at most two
-        columns each is explained exactly by any pair, against each background row that is taken.
+        The value of a set of columns is the mean prediction if they come from the row, and all
+        others from a background row. The contribution of a column is what it adds to this value,
+        averaged over all orders of the columns [1]_. It explains the model, and need not be a
+        cause.
 
-        Models explain new rows. Where a blend remembers a row of its fit, all columns share what it
-        remembers equally. Columns that are left out, such as identifiers, contribute 0.
+        Linear models, trees and product kernels are explained exactly, and so is any model with at
+        most five columns or groups. Otherwise, orders are drawn in pairs, each with its reverse
+        [2]_. `standard_error` is the error of this.
+
+        A pair of orders costs 2 (p - 1) predictions for p columns, or fewer if the row and the
+        background row share values.
+
+        If a blend remembers copies of a row from its fit, all columns share this part equally.
+        Columns that the model drops, such as identifiers, contribute 0.
 
         References
         ----------
@@ -212,6 +217,15 @@ class ModelExplanations(ModelPredictions, Shown):
            a causal problem", AISTATS 2020.
         .. [2] Mitchell, Cooper, Frank and Holmes, "Sampling permutations for Shapley value
            estimation", JMLR 23, 2022, Section 4.
+
+        Examples
+        --------
+        >>> import gpukfl
+        >>> from sklearn.datasets import load_diabetes
+        >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+        >>> model = gpukfl.fit(X, y, members=["linear"], n_folds=2)
+        >>> model.explain(X[:3]).to_frame().shape
+        (3, 10)
         """
         from gpukfl.inference import explain  # here, so that a fit does not wait for it
 
@@ -269,9 +283,9 @@ class ModelExplanations(ModelPredictions, Shown):
         -------
         pandas.DataFrame
             A row for each value of a column, with columns column, value (as the table has it: a
-            number, a level, a date), mean (the mean prediction; of classes their probability), low
-            and high; and output, the target or class, where there are several. Its `attrs` have the
-            number of "rows", "of_rows" that there are, and what the "band" is.
+            number, a level, a date), mean (the mean prediction; for classes their probability),
+            lower and upper; and output, the target or class, if there are several. Its `attrs` have
+            the number of "rows", of "of_rows" in all, and what the "band" is.
 
         Raises
         ------
@@ -283,8 +297,8 @@ class ModelExplanations(ModelPredictions, Shown):
         Bands of a blend are two standard errors to either side, by the jackknife over its folds:
         how far the curve moves when a fold of the rows is not fitted. As folds are few, each
         variance is averaged with the mean over the curve, of weight 4 to K - 1. Bands do not
-        include the bias that all fits share. Models without folds' models have no bands: low and
-        high are NaN. Costs a prediction for each row and value of each column, of all folds'
+        include the bias that all fits share. Models without folds' models have no bands: lower
+        and upper are NaN. Costs a prediction for each row and value of each column, of all folds'
         models.
         """
         from gpukfl.inference._dependence import partial_dependence

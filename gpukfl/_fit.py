@@ -69,131 +69,130 @@ def fit(
     ----------
     X : array or frame of shape (n_samples, n_features)
         Real data: NumPy, CuPy, torch, a NumPy memory map, or a frame of pandas, polars or pyarrow.
-        Columns of frames may be numbers, categories, booleans, dates, durations or text, with gaps:
-        see `gpukfl.tables`. So may those of NumPy arrays and of lists of rows, called x0, x1, ...
+        Columns may be numbers, categories, booleans, dates, durations or text, with missing values:
+        see `gpukfl.tables`. Columns of arrays and of lists of rows are called x0, x1, ...
     y : str, or array, series or frame of shape (n_samples,) or (n_samples, n_targets)
-        Numbers, or labels: text, categories, booleans or integers; or the name of the column of X
-        that is the target, or a list of several. Rows without a target are left out, with a
-        warning. Ordered categories of pandas keep their order in `classes_`. Columns of 0 and 1, or
-        booleans, are several labels a row with ``task="classification"``: rows may have any number
-        of them.
+        Numbers, or labels: text, categories, booleans or integers. Or the name of the target column
+        of X, or a list of several. Rows without a target are dropped, with a warning. Ordered
+        categories of pandas keep their order in `classes_`. With ``task="classification"``, columns
+        of 0 and 1, or booleans, are several labels a row: a row may have any number of them.
     method : {"auto", "bkernn", "hkrr", "selection", "rkhs_weighting", "regfeal"}, default="auto"
-        What to fit: a blend of all methods that suit the data, with a linear model and
-        gradient-boosted trees beside them (`AutoRegressor`, `AutoClassifier`), a Brownian kernel
-        neural network, hyper-kernel ridge regression, kernel feature selection with kernel ridge
-        regression on the selected variables, an RKHS weighting of simple predictors, or
-        regularised feature learning with Hermite polynomials.
+        "auto" fits a blend of all methods that suit the data, of a linear model and of boosted
+        trees (`AutoRegressor`, `AutoClassifier`). "bkernn" is a Brownian kernel neural network,
+        "hkrr" hyper-kernel ridge regression, "selection" kernel feature selection,
+        "rkhs_weighting" an RKHS weighting of simple predictors, and "regfeal" regularised feature
+        learning with Hermite polynomials.
     effort : {"quick", "normal", "thorough"}, default="normal"
-        Of "auto": how many models the blend tries.
+        For a blend: how many models it tries.
     members : None, "kernels", or list, default=None
-        Of "auto": what the blend tries. None is everything that suits the data, and "kernels"
-        leaves out trees. A list has names of `AutoRegressor`, such as "trees" or "bkernn",
-        scikit-learn estimators, or pairs of a name and an estimator.
+        For a blend: the models that it tries. None is all that suit the data, and "kernels" leaves
+        out trees. A list has names of `AutoRegressor`, such as "trees" or "bkernn", scikit-learn
+        estimators, or pairs of a name and an estimator.
     n_folds : int or "auto", default="auto"
-        Of "auto": folds of the cross-validation; 1 holds out one part.
+        For a blend: number of folds of the cross-validation; 1 holds out one part.
     refit : bool, "both" or "auto", default="auto"
-        Of "auto": whether the models of the blend are fitted to all rows in the end, in place of
-        those of the folds (True) or beside them ("both").
+        For a blend: whether its models are fitted to all rows at the end, instead of those of the
+        folds (True) or in addition to them ("both").
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, which multiply `sample_weight`.
     target_transform : {"auto", "log", "rank", None}, default="auto"
-        Of "auto", for a regression: the scale on which models are fitted. "auto" tries logarithms
-        and ranks where the target is skewed.
+        For a blend that predicts numbers: the scale on which models are fitted. "auto" tries
+        logarithms and ranks where the target is skewed.
     loss : str or Loss, default="squared"
-        Of a regression: what predictions make small, and so what they are of the target: "squared"
-        (the mean), "absolute" (the median), "quantile:0.9" (a quantile), "huber" (robust to
-        outliers), and the mean by the deviance of "poisson" (counts), "gamma" (positive amounts) or
-        "tweedie:1.5" (amounts of which many are 0); or a value of `gpukfl.losses`. Every method has
-        them; a blend is weighed by the loss too. Fits take several times as long.
+        For a regression: the loss, which determines what is predicted. "squared" predicts the mean,
+        "absolute" the median, "quantile:0.9" a quantile, and "huber" a mean that is robust to
+        outliers. "poisson" (counts), "gamma" (positive amounts) and "tweedie:1.5" (amounts with
+        many zeros) predict the mean on a log scale. It may be a value of `gpukfl.losses`. The loss
+        also weights a blend. Losses other than "squared" take several times as long.
     backend : {"auto", "numpy", "cupy", "torch"} or Backend, default="auto"
-        Where to compute, as a `Backend` also in which precision. "auto" follows X, and moves large
+        Where to compute; a `Backend` also sets the precision. "auto" follows X, and moves large
         NumPy data to a usable GPU.
     task : {"auto", "regression", "classification"}, default="auto"
-        "auto" takes text, categories, booleans, integers of two values, and integers
-        0, 1, ..., k - 1 of up to ten well-filled values for classes, and all other numbers for
-        numbers. It warns where integers of few values may be classes after all, and refuses dates,
-        and text that makes no classes. A `loss` of `gpukfl.losses` other than "squared" asks for a
-        regression. `Model.summary` says what was taken.
+        "auto" is a classification for text, categories, booleans, integers of two values, and
+        integers 0, 1, ..., k - 1 of up to ten frequent values. All other numbers are a regression,
+        with a warning if integers of few values may be classes. Dates are an error, and so is text
+        that makes no classes. A `loss` other than "squared" is a regression. `Model.summary` shows
+        the task.
     scaling : {"auto", "standard", "robust", "quantile", None}, default="auto"
-        How features are scaled first: "standard" to zero mean and unit variance; "robust" by median
-        and interquartile range, and bounded; "quantile" to normal scores of their ranks; None not
-        at all. "auto" is "robust" where a feature has heavy tails, and "standard" elsewhere and for
-        "selection". For "hkrr" by evidence of a sum of kernels also a tuple of names, one for each
-        term.
+        How columns are scaled first. "standard" gives zero mean and unit variance. "robust" uses
+        median and interquartile range, and bounds values. "quantile" uses normal scores of ranks.
+        None does nothing. "auto" is "robust" where a column has heavy tails, else "standard"; it is
+        "standard" for "selection". For a sum of kernels, "hkrr" by evidence also takes a tuple of
+        names, one for each term.
     ridge : float, "auto" or "tune", default="tune"
-        "tune" goes where the hold-out score rises, each fit warm-started by its neighbour: among
-        multiples of the paper's formula for "bkernn", together with the number of components for
-        "hkrr", over three values for "selection", and over a grid on five folds for
-        "rkhs_weighting". "auto" is the formula of "bkernn", and "tune" for the others; "regfeal"
-        tunes its decay and strength instead. With "auto" every member tunes its own.
+        Strength of the regularisation of a single method. "tune" chooses it by the score of
+        held-out rows: for "bkernn" among multiples of the paper's formula, for "hkrr" together with
+        the number of components, for "selection" among three values, and for "rkhs_weighting" on a
+        grid. "auto" is the formula for "bkernn", and "tune" for the others. "regfeal" tunes its
+        decay and strength instead. Models of a blend always tune their own.
     penalty : str or Penalty, optional
-        Of "bkernn": a penalty, by default "concave_feature", or "tune" for the one with the best
-        hold-out score.
+        For "bkernn": a penalty, by default "concave_feature". "tune" is the one with the best score
+        on held-out rows.
     max_time : float, optional
-        Seconds for everything from the call on, checked between steps. The first fit of a process
-        also spends one to three of them on imports. Tuning takes at most half; a final fit that is
-        cut off keeps its best step and gives a ConvergenceWarning. Members of a blend are timed on
-        few rows, columns and steps before they are begun; what is too slow for all is given fewer
-        rows or steps, or is left out. A single method takes as many rows as there is time for,
-        with a warning. Folds of more than 100 000 numbers for each second of the limit
-        are tuned on one fold.
+        Time limit in seconds from the call on, checked between steps. The first fit of a process
+        also spends one to three seconds on imports. Tuning takes at most half. A last fit that is
+        cut off keeps its best step, with a ConvergenceWarning. Models of a blend that are too slow
+        get fewer rows or steps, or are dropped. A single method takes as many rows as there is time
+        for, with a warning. Folds of more than 100 000 numbers for each second of the limit are
+        tuned on one fold.
     random_state : int, default=0
-        Draws splits and first particles.
+        Seed of all random numbers.
     sample_weight : array of shape (n_samples,), optional
-        Weights, at least 0. A common factor changes nothing; copies of a row count as weight, and
-        rows of weight 0 change nothing.
+        Weights, at least 0. A common factor changes nothing, and rows of weight 0 change nothing.
+        Copies of a row are merged, with the sum of their weights.
     groups : array of shape (n_samples,), or str, optional
-        What rows belong to, such as patients or stations; or the name of the column of X that says
-        so, which is then no feature. Scores, choices, blends, probabilities and intervals are those
-        of new groups: all rows of a group are held out together. At least two groups.
+        Groups of rows, such as patients or stations, at least two; or the name of their column in
+        X, which is then not used to predict. All rows of a group are held out together. Scores,
+        probabilities and intervals are therefore those of new groups. For groups of columns see
+        `Model.explain`.
     time : array of shape (n_samples,), or str, optional
-        Numbers or dates; or the name of their column, which is then no feature: give the array to
-        keep it among them. Rows that are held out come after those that are fitted; the first half
-        is never held out, unless one part of the last fifth is. Rows of equal times are on one
-        side. With `groups` both hold.
+        Numbers or dates; or the name of their column in X, which is then not used to predict. Pass
+        the array to use the column too. Held-out rows are later than the rows that are fitted, and
+        rows of equal times are on one side. The first half is never held out, and with many rows
+        only the last fifth is. With `groups`, both hold.
     gap : float or timedelta, optional
-        How long before rows that are held out none is fitted: in units of `time`, of dates a
-        timedelta or text such as "7 days".
+        Time before each held-out part in which no row is fitted, in units of `time`. For dates it
+        is a timedelta, or text such as "7 days".
     cv : splitter of scikit-learn, or pairs of indices, optional
-        Which rows are fitted and held out, in place of folds drawn by lot; searches inside a fold
-        use what is left of them there. Not with `time`.
+        Rows to fit and to hold out, instead of random folds. Searches inside a fold use what
+        remains of these splits there. Not with `time`.
     validation : tuple (X, y) or (X, y, sample_weight), or frame, optional
-        Of "auto": other rows, which judge models in place of folds. A frame has the column that y
-        names. Weights of the blend, probabilities, intervals and importances come from these rows.
-        No model is fitted to them, unless `refit` is given; kinds of columns are those of all rows.
-        Not with `groups`, `time` or `cv`.
+        For a blend: other rows, which score its models instead of folds. A frame has the column
+        that y names. Weights of the blend, probabilities, intervals and importances come from these
+        rows. No model is fitted to them, unless `refit` is given. All rows determine the kinds of
+        columns. Not with `groups`, `time` or `cv`.
     metric : str, default="auto"
-        Of "auto": what weighs the blend and heads the leaderboard. "r2", "rmse" or "mae" of a
-        regression; "log_loss", "roc_auc", "accuracy", "balanced_accuracy" or "brier" of classes; or
-        the name of a scorer of scikit-learn. "auto" is the squared error, or the log loss. See
-        `AutoRegressor`.
+        For a blend: the metric that weights it and leads the leaderboard. For a regression "r2",
+        "rmse" or "mae"; for classes "log_loss", "roc_auc", "accuracy", "balanced_accuracy" or
+        "brier"; or the name of a scikit-learn scorer. "auto" is the squared error, or the log loss.
+        See `AutoRegressor`.
     columns : dict of str: str, optional
-        What columns of a frame are to be taken for, by name, where the guess is wrong: for example
-        ``{"zip": "category"}``. Kinds are those of `gpukfl.tables`.
+        Kinds of columns that are not detected, by name: for example ``{"zip": "category"}``. Kinds
+        are those of `gpukfl.tables`.
     impute : {"median", "model"}, default="median"
-        What stands for missing numbers of a table, beside a column that marks them: the median, or
-        what kernel ridge regression tells from the other columns.
+        How missing numbers of a table are replaced: by the median, or by kernel ridge regression
+        from the other columns. A second column marks them.
     monotone : dict of str or int to int, or sequence of int, optional
-        Numeric columns in which predictions never fall (1) or never rise (-1), by name, x0, x1, ...
-        or number: for example ``{"age": 1, "price": -1}``; or a sign of -1, 0 or 1 for each column,
-        as of scikit-learn's `monotonic_cst`. It holds exactly, for all values of the other columns,
-        also of intervals and quantiles; of two classes for the probability of the second. At most
-        eight columns. A missing value is outside the order. Predictions take as long as those of
-        about 30 rows with one such column, and as of 200 to 300 with more.
+        Numeric columns in which predictions never fall (1) or never rise (-1), at most eight, by
+        name or number: for example ``{"age": 1, "price": -1}``. Or a sign of -1, 0 or 1 for each
+        column, as in scikit-learn's `monotonic_cst`. It holds exactly, for all values of the other
+        columns, also for intervals and quantiles. For two classes, the probability of the second
+        rises or falls. A missing value is outside the order. Predictions take as long as those of
+        about 30 rows with one such column, and of 200 to 300 with more.
     n_jobs : int, optional
-        Processes that fit the members of a blend at the same time, -1 for all cores. By default all
-        of at least 300 rows and at most 20 000, where NumPy computes. Results are the same to the
-        last bit.
+        Processes that fit the models of a blend at the same time; -1 is all cores. The default is
+        all cores for 300 to 20 000 rows, where NumPy computes. Results are the same to the last
+        bit.
     progress : bool, optional
-        Show a line that says how far the fit is; by default on a terminal, and in a notebook.
+        Whether to show the progress; by default on a terminal and in a notebook.
     **options
-        Further parameters of the estimator of a single method, for example ``knots`` of "bkernn".
+        Further parameters of the estimator of a single method, for example ``knots`` for "bkernn".
 
     Returns
     -------
     Model
-        With `predict`, `score`, `transform`, `summary`, `plot`, `report` and `save`. Of several
-        labels a row a `MultiLabelModel`, with a model of two classes for each.
+        It has `predict`, `score`, `transform`, `summary`, `plot`, `report` and `save`. For several
+        labels a row it is a `MultiLabelModel`, with a model of two classes for each label.
 
     Raises
     ------
@@ -204,13 +203,12 @@ def fit(
 
     Notes
     -----
-    Tunes on 5 folds of few samples, below 2000 for "bkernn" and below 1000 for the others, else on
-    one held-out fifth, of at most 20 000 samples. For "bkernn" of at most 10 000, and on no more
-    of the folds than hold out 600.
+    A single method is tuned on five folds of few rows: below 2000 for "bkernn", where folds that
+    hold out 600 rows together are enough, and below 1000 for the others. With more rows, it is
+    tuned on one held-out fifth of at most 20 000 rows, or 10 000 for "bkernn".
 
-    Where `groups` or `time` are given, choices in closed form leave out whole groups or blocks of
-    times in place of single rows; the evidence of a Gaussian process leaves out nothing. Rows must
-    be in memory, in one place.
+    With `groups` or `time`, choices in closed form leave out whole groups or blocks of time. The
+    evidence of a Gaussian process leaves out nothing. All rows must be in memory, on one device.
 
     Ctrl-C ends the fit with the best model so far and a warning.
 

@@ -75,7 +75,7 @@ class Model(ModelExplanations):
     n_samples : int
         Number of rows of the fit, without those of weight 0; copies of a row count once.
     feature_names : list of str
-        Name of each feature.
+        Names of the columns that predict.
     target_name : str
         Name of the target.
     tuning : list of dict
@@ -197,7 +197,7 @@ class Model(ModelExplanations):
         sample_weight : array of shape (n_samples,), optional
             Weights, at least 0.
         groups, time, gap, cv : optional
-            Groups, times and splits of the rows, as in `gpukfl.fit`; by default the columns that
+            Groups of rows, times and splits, as in `gpukfl.fit`; by default the columns that
             were named there. Arrays must be passed again; without them you are warned.
         validation : tuple or frame, optional
             For a blend: rows that score the models instead of folds, as in `gpukfl.fit`.
@@ -265,7 +265,7 @@ class Model(ModelExplanations):
         sample_weight : array of shape (n_samples,), optional
             Weights, at least 0.
         groups, time, gap, cv : optional
-            Groups, times and splits of the rows, as in `fit`.
+            Groups of rows, times and splits, as in `fit`.
 
         Returns
         -------
@@ -342,13 +342,13 @@ class Model(ModelExplanations):
 
     @property
     def n_features_in_(self) -> int:
-        """Number of features."""
+        """Number of columns that predict."""
         known = self.reader
         return self.estimator.n_features_in_ if known is None else len(known.names)
 
     @property
     def feature_names_in_(self) -> np.ndarray:
-        """Names of the features, for a model that was fitted to a frame."""
+        """Names of the columns, for a model that was fitted to a frame."""
         if self.reader is not None:
             return np.array(self.reader.names, dtype=object)
         return self.estimator.feature_names_in_
@@ -418,12 +418,12 @@ class Model(ModelExplanations):
 
     @property
     def feature_importances_(self) -> np.ndarray:
-        """Importance of each feature, summing to 1; for a blend computed at first access."""
+        """Importance of each column, summing to 1; for a blend computed at first access."""
         found = to_host(self.estimator.feature_importances_)
         return found.copy() if self.reader is None else self.reader.sum_by_column(found)
 
     def most_important(self, count: int = 10) -> list[tuple[str, float]]:
-        """Return names and importances of the leading features."""
+        """Return names and importances of the leading columns."""
         check_number("count", count, kind=Integral, low=0)
         return Importances(tuple(self.feature_names), self.feature_importances_).leading(count)
 
@@ -431,8 +431,8 @@ class Model(ModelExplanations):
         if not self.__sklearn_is_fitted__():
             return f"Model({self.method}, {self.task}, not fitted)"
         return (
-            f"Model({self.method}, {self.task}, {self.n_samples} samples, "
-            f"{len(self.feature_names)} features)"
+            f"Model({self.method}, {self.task}, {self.n_samples} rows, "
+            f"{len(self.feature_names)} columns)"
         )
 
     # ------------------------------------------------------------------ files and smaller models

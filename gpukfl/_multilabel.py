@@ -549,7 +549,8 @@ class MultiLabelModel:
         path : str or Path
             The first page; that of the second label of "page.html" is "page_2.html".
         **options : object
-            Of `Model.report`; ``held_out`` and ``fitted_to`` have the indicators of all labels.
+            Options of `Model.report`. The targets of ``held_out`` (test rows) and ``fitted_to``
+            (training rows) are the indicators of all labels.
 
         Raises
         ------

@@ -144,8 +144,8 @@ class ModelPredictions:
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Any:
         """Return intervals that cover the target with a probability of about `coverage`.
 
-        For a frame, return a frame with the columns low and high, for each of several targets. See
-        `AutoRegressor.predict_interval` and `set_output`.
+        For a frame, return a frame with the columns `lower` and `upper`, for each of several
+        targets. See `AutoRegressor.predict_interval` and `set_output`.
 
         Raises
         ------
@@ -153,7 +153,7 @@ class ModelPredictions:
             If the model is no blend, or a classification.
         """
         found = self._ask_blend(X, "predict_interval", coverage)
-        return self._label(found, X, self._target_names, ("low", "high"))
+        return self._label(found, X, self._target_names, ("lower", "upper"))
 
     def predict_quantiles(self, X: Any, levels: Sequence[float] = (0.05, 0.5, 0.95)) -> Any:
         """Return quantiles of the target: see `AutoRegressor.predict_quantiles`.

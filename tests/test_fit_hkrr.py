@@ -52,7 +52,7 @@ def test_hkrr_of_a_frame(hkrr_models):
     model = hkrr_models["regression"]
     assert (model.method, model.task, model.n_samples) == ("hkrr", "regression", N)
     assert (model.feature_names, model.target_name) == (["width", "height", "age"], "price")
-    assert repr(model) == "Model(hkrr, regression, 80 samples, 3 features)"
+    assert repr(model) == "Model(hkrr, regression, 80 rows, 3 columns)"
     assert model.score(FRAME, Y) > 0.9
     assert {name for name, _ in model.most_important(2)} == {"width", "height"}
     e = model.estimator

@@ -39,9 +39,9 @@ def test_a_regression_keeps_index_and_names(model):
     assert found.name == "price"
     assert found.index.equals(few.index)
     ends = model.predict_interval(few, 0.8)
-    assert list(ends.columns) == ["low", "high"]
+    assert list(ends.columns) == ["lower", "upper"]
     assert ends.index.equals(few.index)
-    assert (ends["low"] < found).all()
+    assert (ends["lower"] < found).all()
     assert list(model.predict_quantiles(few, [0.25, 0.5]).columns) == [0.25, 0.5]
     plain = few.to_numpy(dtype=object)
     for method in ("predict", "predict_interval", "predict_quantiles"):
@@ -50,7 +50,7 @@ def test_a_regression_keeps_index_and_names(model):
         np.testing.assert_array_equal(array, getattr(model, method)(few).to_numpy())
     both = gpukfl.fit(FRAME, pd.DataFrame({"one": Y, "two": -Y}), **OPTIONS)
     assert list(both.predict(few).columns) == ["one", "two"]
-    assert both.predict_interval(few)["two"]["high"].gt(both.predict(few)["two"]).all()
+    assert both.predict_interval(few)["two"]["upper"].gt(both.predict(few)["two"]).all()
 
 
 def test_probabilities_are_arrays_until_frames_are_asked_for(classifier):
@@ -87,7 +87,7 @@ def test_polars_where_it_is_asked_for(model, classifier):
     assert isinstance(found, polars.Series)
     assert found.name == "price"
     np.testing.assert_array_equal(found.to_numpy(), model.estimator.predict(FRAME[:4]))
-    assert model.predict_interval(rows).columns == ["low", "high"]
+    assert model.predict_interval(rows).columns == ["lower", "upper"]
     assert classifier.predict_set(rows).columns == ["x", "y", "z"]
     assert classifier.predict(rows).to_list() == classifier.predict(FRAME[:4]).to_list()
 

@@ -46,7 +46,7 @@ def test_a_blend_keeps_members_and_follows_the_new_rows(tmp_path, blend):
     fresh = gpukfl.fit(FRAME, later, **BLEND)
     assert found.score(FRAME, later) > fresh.score(FRAME, later) - 0.02
     ends = found.predict_interval(FRAME, 0.8)
-    assert np.mean((later >= ends["low"]) & (later <= ends["high"])) > 0.7
+    assert np.mean((later >= ends["lower"]) & (later <= ends["upper"])) > 0.7
     blend.save(tmp_path / "old")
     loaded = gpukfl.load(tmp_path / "old")
     loaded.estimator.n_jobs = 1

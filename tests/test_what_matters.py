@@ -140,13 +140,13 @@ def test_single_methods_answer_a_question_of_their_own(method):
 
 def test_curves_have_the_values_of_the_table(blend):
     found = blend.partial_dependence(list(FRAME.columns))
-    assert list(found.columns) == ["column", "value", "mean", "low", "high"]
+    assert list(found.columns) == ["column", "value", "mean", "lower", "upper"]
     values = found.groupby("column", sort=False)["value"].agg(list)
     assert set(values["shop"]) == {"north", "south", "west"}
     assert values["new"] == [False, True]
     assert all(isinstance(one, pd.Timestamp) for one in values["sold"])
-    assert (found["low"] <= found["mean"]).all()
-    assert (found["mean"] <= found["high"]).all()
+    assert (found["lower"] <= found["mean"]).all()
+    assert (found["mean"] <= found["upper"]).all()
     spans = found.groupby("column")["mean"].agg(lambda part: part.max() - part.min())
     assert spans["size"] == pytest.approx(4.0, rel=0.15)
     assert spans["noise"] < 0.3
@@ -180,10 +180,10 @@ def test_classes_have_a_curve_each_and_models_of_files_need_rows(tmp_path):
 def test_curves_of_a_single_method_have_its_bands():
     X, y = FRAME[["size", "noise"]].iloc[:100], Y[:100]
     model = gpukfl.fit(X, y, method="hkrr", ridge=1e-2, progress=False)
-    assert model.partial_dependence(X=X)["low"].isna().all()
+    assert model.partial_dependence(X=X)["lower"].isna().all()
     found = model.partial_dependence("size", X=X, y=y, points=5)
-    assert (found["high"] > found["low"]).all()
-    inside = (found["low"] <= found["mean"]) & (found["mean"] <= found["high"])
+    assert (found["upper"] > found["lower"]).all()
+    inside = (found["lower"] <= found["mean"]) & (found["mean"] <= found["upper"])
     assert inside.mean() > 0.5
     assert found["mean"].iloc[-1] - found["mean"].iloc[0] == pytest.approx(4.0, rel=0.35)
 

@@ -447,32 +447,32 @@ class ArrayRegressor(RegressorMixin):
         Parameters
         ----------
         X : array of shape (n_samples, n_features)
-            Finite real data: NumPy, CuPy, torch, a frame, or a NumPy memory map.
+            Finite numbers: an array of NumPy, CuPy or torch, a frame, or a NumPy memory map.
         y : array of shape (n_samples,) or (n_samples, n_targets)
-            Finite real targets.
+            Finite numbers, one or several targets for each row.
         sample_weight : array of shape (n_samples,), optional
-            Weights, at least 0; a common factor changes nothing, and an integer weight counts as
-            so many copies of the sample, which are held out together.
+            Weights, at least 0. A common factor changes nothing. An integer weight counts as that
+            many copies of the row, which are held out together.
         groups : array of shape (n_samples,), or str, optional
-            Groups of samples, or the name of the column of a frame that holds them. All samples of
-            a group are held out together, wherever some are.
+            Groups of rows, such as patients, or the name of their column in a frame. All rows of a
+            group are held out together. For groups of columns see `gpukfl.Model.explain`.
         time : array of shape (n_samples,), or str, optional
-            Numbers or dates, or the name of their column. Held-out samples come after those that
-            are fitted.
+            Numbers or dates, or the name of their column in a frame. Held-out rows are later than
+            the rows that are fitted.
         gap : float or timedelta, optional
-            How long before held-out samples none is fitted, in units of `time`.
+            Time before each held-out part in which no row is fitted, in units of `time`.
         cv : splitter of scikit-learn, or pairs of indices, optional
-            Which samples are fitted and held out, in place of folds drawn by lot.
+            Rows to fit and to hold out, instead of random folds.
 
         Returns
         -------
         self
-            Fitted.
+            The fitted estimator.
 
         Raises
         ------
         TypeError, ValueError
-            If the data or a parameter is not as described; the model is left as it was.
+            If the data or a parameter is not as described. The estimator does not change.
         RuntimeError
             If the backend is not available.
         """

@@ -539,7 +539,8 @@ def bands(
     coverage : float
         Probability, in (0, 1), with which a band covers its whole curve.
     held_out : bool
-        Whether the model has not seen the rows. Then its kernel is used as it is, without new fits.
+        Whether X and y are test rows, which the model has not seen, and not its training set. The
+        model's kernel is then used as it is, without new fits.
     points : int
         Largest number of points on a curve, at least 3. With more, partial dependence averages over
         fewer rows.

@@ -481,9 +481,9 @@ def conditional_importance(
     y : str, or array or series of shape (n_samples,) or (n_samples, n_targets), optional
         Targets of the rows, or the name of their column.
     groups : dict, sequence of lists, or "columns", optional
-        Features that are redrawn together, by name or number: ``{"size": ["height", "width"]}``.
-        By default the groups of `correlated_groups`, whose Spearman correlation is at least 0.9.
-        "columns" redraws each alone.
+        Groups of columns that are redrawn together: ``{"size": ["height", "width"]}``. By default
+        those of `correlated_groups`, whose Spearman correlation is at least 0.9. "columns" redraws
+        each column by itself. For groups of rows see `row_groups`.
     n_permutations : int, default=1999
         Number B of permutations: no p-value is below 1 / (B + 1). They cost almost nothing, as the
         model makes no further predictions.

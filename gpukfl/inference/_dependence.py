@@ -298,17 +298,17 @@ def _make_curve(
 ) -> DependenceCurve:
     """Return a curve with its band: of the folds' models by the jackknife, or that of `bands`."""
     t, n_folds = len(function.outputs), function.n_folds
-    mean, low = found[:, :t], np.full((len(found), t), np.nan)
-    high = low
+    mean, lower = found[:, :t], np.full((len(found), t), np.nan)
+    upper = lower
     if n_folds:
         error = _fold_errors(found[:, t:].reshape(len(found), n_folds, t))
-        low, high = mean - _ERRORS * error, mean + _ERRORS * error
+        lower, upper = mean - _ERRORS * error, mean + _ERRORS * error
     elif bands is not None and len(bands) == t:
         middle = mean.mean(axis=0)
-        low = middle + np.stack([one.lower for one in bands], axis=1)
-        high = middle + np.stack([one.upper for one in bands], axis=1)
+        lower = middle + np.stack([one.lower for one in bands], axis=1)
+        upper = middle + np.stack([one.upper for one in bands], axis=1)
     name = function.model.feature_names[grid.column]
-    return DependenceCurve(name, grid.values, grid.places, grid.is_ordered, mean, low, high)
+    return DependenceCurve(name, grid.values, grid.places, grid.is_ordered, mean, lower, upper)
 
 
 def _fold_errors(by_fold: np.ndarray) -> np.ndarray:

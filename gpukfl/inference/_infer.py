@@ -150,7 +150,7 @@ def infer(
     coverage : float
         Coverage of the bands.
     held_out : bool
-        Whether the model has not seen the rows: see `bands`.
+        Whether X and y are test rows, which the model has not seen, and not its training set.
     unseen : tuple of X and y, optional
         Rows and targets that the model has not seen, if X and y are its training set. Importances
         and interactions are tested on them. Bands and directions use X and y, with `sample_weight`

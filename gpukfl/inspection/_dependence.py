@@ -41,7 +41,7 @@ class DependenceCurve:
         Where they are drawn.
     is_ordered : bool
         Whether a line connects them: not of levels.
-    mean, low, high : arrays (g, t)
+    mean, lower, upper : arrays (g, t)
         Mean predictions with the ends of their bands, NaN where there are none.
     """
 
@@ -50,8 +50,8 @@ class DependenceCurve:
     places: np.ndarray
     is_ordered: bool
     mean: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,7 +136,7 @@ class Dependence(Panel):
         return [(one.column, replace(self, curves=(one,), limits=limits)) for one in self.curves]
 
     def _common_limits(self) -> tuple[float, float]:
-        parts = [part for one in self.curves for part in (one.mean, one.low, one.high)]
+        parts = [part for one in self.curves for part in (one.mean, one.lower, one.upper)]
         ends = np.concatenate([part[:, self._shown].ravel() for part in parts])
         low, high = float(np.nanmin(ends)), float(np.nanmax(ends))
         room = _ROOM * (high - low or 1.0)
@@ -152,15 +152,15 @@ class Dependence(Panel):
                 "output": output,
                 "value": _pandas_value(value),
                 "mean": one.mean[g, k],
-                "low": one.low[g, k],
-                "high": one.high[g, k],
+                "lower": one.lower[g, k],
+                "upper": one.upper[g, k],
             }
             for one in self.curves
             for k, output in enumerate(self.outputs)
             for g, value in enumerate(one.values)
         ]
         several = ["output"] if self.outputs != (self.unit,) else []
-        names = ["column", *several, "value", "mean", "low", "high"]
+        names = ["column", *several, "value", "mean", "lower", "upper"]
         frame = pd.DataFrame(rows, columns=names)
         frame.attrs |= {"rows": self.n_rows, "of_rows": self.n_known, "band": self.said}
         return frame
@@ -182,12 +182,12 @@ class Dependence(Panel):
         shown = self._shown
         for color, k in zip(COLORS if len(shown) > 1 else (BLUE,), shown, strict=False):
             label = self.outputs[k] if len(shown) > 1 else None
-            low, mean, high = one.low[:, k], one.mean[:, k], one.high[:, k]
+            lower, mean, upper = one.lower[:, k], one.mean[:, k], one.upper[:, k]
             if one.is_ordered:
-                ax.fill_between(one.places, low, high, color=color, alpha=0.22, lw=0)
+                ax.fill_between(one.places, lower, upper, color=color, alpha=0.22, lw=0)
                 ax.plot(one.places, mean, "-", color=color, lw=1.6, label=label)
             else:
-                bars = np.nan_to_num(np.stack([mean - low, high - mean]))
+                bars = np.nan_to_num(np.stack([mean - lower, upper - mean]))
                 ax.errorbar(one.places, mean, bars, fmt="o", ms=4, color=color, label=label)
         self._name_ticks(ax, one)
         alone = self.outputs != (self.unit,) and len(shown) == 1

@@ -219,44 +219,59 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         cv: Any = None,
         validation: Any = None,
     ) -> Self:
-        """Fit to one or many targets, or to class labels.
+        """Fit the models of the blend on folds, and weight them by held-out rows.
 
         Parameters
         ----------
-        X : array of shape (n_samples, n_features)
-            Real data: NumPy, CuPy, torch, a frame, or a NumPy memory map.
+        X : array or frame of shape (n_samples, n_features)
+            Arrays of NumPy, CuPy or torch, lists of rows, frames, NumPy memory maps or Dask
+            collections. Columns may have text, dates and missing values.
         y : array of shape (n_samples,) or (n_samples, n_targets)
-            Finite real targets; of a classification labels (n_samples,) of any type that sorts.
-            Ordered categories of pandas keep their order in `classes_`.
+            Finite numbers for a regression. For a classification one label a row: text, integers,
+            booleans or categories. Ordered categories of pandas keep their order in `classes_`.
         sample_weight : array of shape (n_samples,), optional
-            Weights, at least 0; a common factor changes nothing, and an integer weight counts as
-            so many copies of the sample, which are held out together.
+            Weights, at least 0. A common factor changes nothing. An integer weight counts as that
+            many copies of the row, which are held out together.
         groups : array of shape (n_samples,), or str, optional
-            Groups of samples, or the name of the column of a frame that holds them. All samples of
-            a group are held out together, wherever some are.
+            Groups of rows, such as patients, or the name of their column in a frame. All rows of a
+            group are held out together. For groups of columns see `gpukfl.Model.explain`.
         time : array of shape (n_samples,), or str, optional
-            Numbers or dates, or the name of their column. Held-out samples come after those that
-            are fitted.
+            Numbers or dates, or the name of their column in a frame. Held-out rows are later than
+            the rows that are fitted.
         gap : float or timedelta, optional
-            How long before held-out samples none is fitted, in units of `time`.
+            Time before each held-out part in which no row is fitted, in units of `time`.
         cv : splitter of scikit-learn, or pairs of indices, optional
-            Which samples are fitted and held out, in place of folds drawn by lot.
+            Rows to fit and to hold out, instead of random folds.
         validation : tuple (X, y) or (X, y, sample_weight), optional
-            Other samples, which judge members in place of folds: weights, probabilities, intervals
+            Other rows, which score the models instead of folds. Weights, probabilities, intervals
             and importances come from them. No model is fitted to them, unless `refit` is given.
-            Not with `groups`, `time` or `cv`, nor with Dask.
+            They exclude `groups`, `time`, `cv` and Dask.
 
         Returns
         -------
         self
-            Fitted.
+            The fitted estimator.
 
         Raises
         ------
         TypeError, ValueError
-            If the data or a parameter is not as described; the model is left as it was.
+            If the data or a parameter is not as described. The estimator does not change.
         RuntimeError
             If the backend is not available.
+
+        Notes
+        -----
+        The time of a fit is the sum over all models and folds. `max_time` limits it, and
+        `effort="quick"` takes about a third of it.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_wine
+        >>> from gpukfl import AutoClassifier
+        >>> X, y = load_wine(return_X_y=True, as_frame=True)
+        >>> model = AutoClassifier(members=["linear"], n_folds=2, random_state=0).fit(X, y)
+        >>> model.predict_proba(X).shape
+        (178, 3)
         """
         given = GivenRelations(groups, time, gap, cv)
         with self._keep_order(y):

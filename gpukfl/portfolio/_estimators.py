@@ -97,12 +97,12 @@ _ATTRIBUTES = """
     out_of_fold_ : OutOfFold
         Held-out rows, with their predictions and targets.
     feature_importances_, feature_importances_error_ : arrays of shape (n_features,)
-        Share of the loss that shuffling a feature adds on held-out rows, and its standard error.
-        Features with a correlation of at least 0.9 are shuffled together, and share equally.
+        Share of the loss that shuffling a column adds on held-out rows, and its standard error.
+        Columns with a correlation of at least 0.9 are shuffled together, and share equally.
         Computed at first access, within `max_time`, or by `save`. Fewer rows, or Ctrl-C, make the
         errors larger.
     feature_groups_ : list of lists of int
-        Features that were shuffled together.
+        Columns that were shuffled together, by number.
     intercept_ : array of shape (n_targets,)
         Mean of the targets.
     tuning_ : list of dict

@@ -267,37 +267,38 @@ _PARAMETERS = (
     Parameters
     ----------
     kernel : str or Kernel, default="gaussian"
-        A name ("brownian", "gaussian", "gaussian_mixture", "inverse_manhattan",
-        "inverse_multiquadric", "laplace", "linear", "manhattan_laplace", "manhattan_mixture",
-        "matern32", "matern52", "polynomial", "power_exponential", "rational_quadratic") or a
-        value, such as ``Gaussian() + 0.1 * Linear()``.
+        The kernel: a value such as ``Gaussian() + 0.1 * Linear()``, or a name. Names are
+        "brownian", "gaussian", "gaussian_mixture", "inverse_manhattan", "inverse_multiquadric",
+        "laplace", "linear", "manhattan_laplace", "manhattan_mixture", "matern32", "matern52",
+        "polynomial", "power_exponential" and "rational_quadratic".
     ridge : float or "auto", default="auto"
-        λ, at least 0, in units of the kernel; it is multiplied by the number of samples. "auto"
-        takes the best of a grid by leave-one-out (the kernel matrix of up to 2000 samples) or
-        generalised cross-validation (up to 1000 centres), in closed form.
+        Strength λ of the regularisation, at least 0. The number of rows multiplies it. "auto" is
+        the best of a grid, by leave-one-out errors of at most 2000 rows. With centres, it is the
+        best by generalised cross-validation with at most 1000 of them.
     lengthscale : float, "auto" or "median", default="auto"
-        What distances are divided by. For a kernel given by name "median" is the median distance,
-        and "auto" a power of two times it, from a quarter to eight, chosen by leave-one-out; of
-        at most 1000 samples. For a kernel given as a value both are 1.
+        Number that divides distances. "median" is the median distance of at most 1000 rows. "auto"
+        multiplies it by the power of two, from 1/4 to 8, with the best leave-one-out error. Both
+        are 1 if `kernel` is not a name.
     solver : {"auto", "direct", "cg", "falkon"}, default="auto"
-        "direct" factors: the kernel matrix, or with `n_centers` the normal equations of the
-        centres. "cg" solves with all samples without storing their matrix; `n_centers` are those
-        of its preconditioner. "falkon" solves for the centres without normal equations. "auto" is
-        exact up to 20 000 samples, and takes centres beyond.
+        "direct" factors the kernel matrix, or the normal equations of the centres. "cg" uses all
+        rows without storing the matrix. "falkon" solves iteratively for the centres. "auto" uses
+        all rows up to 20 000, and centres beyond.
     n_centers : int or "auto", default="auto"
-        Nyström centres; "auto" is 4√n between 1000 and 4000 where not all samples are taken.
+        Number of centres: rows that represent all others (Nyström). "auto" is 4√n, between 1000 and
+        4000, where not all rows are used. For "cg", they precondition.
     center_selection : {"uniform", "leverage", "pivoted"}, default="uniform"
-        Uniform draws, approximate ridge leverage scores, or randomly pivoted Cholesky.
+        How centres are drawn: uniformly, by approximate ridge leverage scores, or by a randomly
+        pivoted Cholesky factorisation.
     max_iter : int, default=100
-        Iterations of conjugate gradients.
+        Largest number of iterations of "cg" and "falkon".
     tol : float, default=1e-6
-        Their relative residual.
+        Relative residual at which these stop.
     random_state : int, RandomState or None, default=None
-        Draws centres, on the host.
+        Seed of the centres, which are drawn on the host.
     backend : {"auto", "numpy", "cupy", "torch"} or Backend, default="auto"
-        Where to compute, as a `Backend` also in which precision. "auto" follows X, and moves large
-        NumPy data to a usable GPU. Systems are solved in float64 either way, and only "falkon"
-        takes kernel values in the precision of the data.
+        Where to compute; a `Backend` also sets the precision. "auto" follows X, and moves large
+        NumPy data to a usable GPU. Systems are solved in float64. "falkon" computes kernel values
+        in the precision of the data.
 """
     + SCALING
 )
@@ -307,28 +308,28 @@ _ATTRIBUTES = (
     Attributes
     ----------
     centers_ : array of shape (n_centers, n_features)
-        Centres, as the kernel sees them.
+        Centres after scaling.
     dual_coef_ : array of shape (n_centers, n_targets)
-        α.
+        Coefficients α of the centres.
     intercept_ : array of shape (n_targets,)
         Mean of the targets.
     bounds_ : array of shape (2, n_targets)
-        Least and largest value that is predicted: the mean of a target, less and plus twice its
-        largest deviation. With a small ridge functions may be wild just outside the data.
+        Smallest and largest prediction: the mean of a target, minus and plus twice its largest
+        deviation. They limit predictions just outside the data, where the ridge is small.
 """
     + SCALING_ATTRIBUTE
     + """    kernel_, lengthscale_, ridge_, solver_ : Kernel, float, float, str
-        As used.
+        The values that the fit used.
     ridge_path_ : RidgePath or None
-        Ridges tried and their scores.
+        Ridges of the grid, with their scores.
     tuning_ : list
-        Empty: lengthscale and ridge are chosen in closed form, and no settings are fitted for it.
+        Empty, because lengthscale and ridge are chosen in closed form.
     status_, n_iter_, solve_residual_ : str, int, float
-        How the solver ended; 1 iteration where it factored, and residual 0 for centres. "STALLED"
-        where rounding leaves more than `tol` of the targets, or a factor a thousandth: without a
-        ridge, of a kernel that cannot take all values.
+        How the solver ended, its iterations and its relative residual. A factorisation is one
+        iteration; with centres its residual is 0. "STALLED" means that rounding left a residual
+        above `tol`, or above a thousandth for a factorisation.
     jitter_ : float
-        What was added to the diagonal of the factored kernel matrix, relative to its mean.
+        Number that was added to the diagonal of the factored kernel matrix, relative to its mean.
     condition_ : float or None
         Lower bound on the condition number of the kernel matrix of the centres, if it was factored.
 """
@@ -337,14 +338,14 @@ _ATTRIBUTES = (
 _NOTES = """
     Notes
     -----
-    "direct": O(n² d + n³) time and O(n²) memory, with q centres O(n q²) and a block of rows. "cg":
-    O(n² d) for each iteration; "falkon": O(n q d). Rows may be a NumPy memory map; only a block of
-    them is in memory unless all samples are centres.
+    With n rows, d columns and q centres, "direct" takes O(n² d + n³) time and O(n²) memory, or
+    O(n q²) time with centres. An iteration takes O(n² d) time for "cg", and O(n q d) for "falkon".
+    X may be a NumPy memory map. Only a block of its rows is in memory, unless all are centres.
 """
 
 
 class KernelRidgeRegressor(ArrayRegressor, KernelRidgeBase):
-    __doc__ = f"""Kernel ridge regression: exact, by conjugate gradients, or with Nyström centres.
+    __doc__ = f"""Fit a kernel ridge regression, to all rows or with some of them as centres.
     {_PARAMETERS}{LOSS}{MONOTONE}{_ATTRIBUTES}{OF_EVERY_FIT}{_NOTES}
     Examples
     --------
@@ -358,9 +359,7 @@ class KernelRidgeRegressor(ArrayRegressor, KernelRidgeBase):
 
 
 class KernelRidgeClassifier(OneHotClassifier, KernelRidgeBase):
-    __doc__ = f"""Kernel ridge classification: least squares on one-hot classes.
-
-    Any number of classes, any labels.
+    __doc__ = f"""Fit a kernel ridge classification, by least squares on an indicator of each class.
     {_PARAMETERS}{MONOTONE}{CLASS_WEIGHT}{_ATTRIBUTES}{OF_EVERY_FIT}{OF_CLASSIFIERS}{_NOTES}
     Examples
     --------
@@ -395,8 +394,7 @@ class BrownianKernelRidge(ArrayRegressor, Learner):
     Attributes
     ----------
     X_fit_ : array of shape (n_centers, n_features)
-        Centres, as the kernel sees them: all samples of positive weight, or some of those that lie
-        in parts.
+        Centres after scaling: all rows of positive weight, or some of them if rows are in parts.
 """
         + SCALING_ATTRIBUTE
         + """    dual_coef_ : array of shape (n_centers, n_targets)
