@@ -69,7 +69,7 @@ def test_every_column_is_described_in_a_line(capsys, csv):
         "price": "target",
     }
     assert re.search(r"id +identifier +dropped: a different integer in every row", out)
-    assert re.search(r"town +category +text of 3 values: .*Köln", out)
+    assert re.search(r"town +category +3 different texts: .*Köln", out)
     assert re.search(r"price +target +regression \(floats\)", out)
 
 
