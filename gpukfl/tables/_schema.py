@@ -321,7 +321,7 @@ def _describe_column(column: Column, ends: str) -> ColumnFacts:
         return ColumnFacts(column.name, "dropped", column.missing, reason=why, is_used=False)
     kind, said = _KINDS[column.kind][0], ends if column.kind in _WITH_ENDS else ""
     if column.levels:
-        kind, said = f"{kind}, {count_text(len(column.levels), 'level')}"
+        kind = f"{kind}, {count_text(len(column.levels), 'level')}"
         said = listed(column.levels, _LEVELS)
     return ColumnFacts(column.name, kind, column.missing, said, _reason(column))
 
