@@ -44,7 +44,7 @@ def test_a_frame_gives_its_names():
 def test_an_array_gets_names():
     model = fit(X, Y, ridge="auto")
     assert (model.feature_names, model.target_name) == (["x0", "x1", "x2"], "y")
-    assert repr(model) == "Model(bkernn, regression, 80 samples, 3 features)"
+    assert repr(model) == "Model(bkernn, regression, 80 rows, 3 columns)"
 
 
 @pytest.mark.parametrize("ridge", ["auto", "tune"])

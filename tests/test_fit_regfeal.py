@@ -65,7 +65,7 @@ def test_a_frame_is_fitted(models):
     model = models["regression"]
     assert (model.method, model.task, model.n_samples) == ("regfeal", "regression", N)
     assert (model.feature_names, model.target_name) == (NAMES, "price")
-    assert repr(model) == "Model(regfeal, regression, 80 samples, 4 features)"
+    assert repr(model) == "Model(regfeal, regression, 80 rows, 4 columns)"
     assert model.score(FRAME, Y) > 0.9
     assert {name for name, _ in model.most_important(2)} == {"width", "height"}
     assert model.feature_importances_.sum() == pytest.approx(1.0)
@@ -142,7 +142,7 @@ def test_the_summary_says_what_was_done(models):
     best = next(trial for trial in model.tuning if trial["chosen"])
     for expected in [
         "RegFeaLRegressor for price",
-        "80 samples, 4 features",
+        "80 rows, 4 columns",
         f"{len(e.multi_indices_)} Hermite features, degree decay 0.3, strength {e.strength_:g}",
         f"prediction by {e._last_text()}",
         "numpy cpu, by blocks",

@@ -68,7 +68,7 @@ def test_a_frame_is_selected_from(models):
     model = models["regression"]
     assert (model.method, model.task, model.n_samples) == ("selection", "regression", N)
     assert (model.feature_names, model.target_name) == (NAMES, "price")
-    assert repr(model) == "Model(selection, regression, 80 samples, 4 features)"
+    assert repr(model) == "Model(selection, regression, 80 rows, 4 columns)"
     assert list(model.estimator.get_feature_names_out()) == ["width", "height"]
     np.testing.assert_array_equal(model.transform(FRAME), X[:, :2])
     assert model.score(FRAME, Y) > 0.95
@@ -146,7 +146,7 @@ def test_the_summary_says_what_was_done(models):
     best = next(trial for trial in model.tuning if trial["chosen"])
     for expected in [
         "KernelFeatureSelector for price",
-        "80 samples, 4 features",
+        "80 rows, 4 columns",
         f"2 of 4 variables in 2 rounds, then {type(e.kernel_).__name__} kernel",
         "numpy cpu, by blocks",
         f"{e.n_iter_} steps, converged",

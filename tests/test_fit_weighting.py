@@ -70,7 +70,7 @@ def test_a_frame_is_fitted(models):
     model = models["regression"]
     assert (model.method, model.task, model.n_samples) == ("rkhs_weighting", "regression", N)
     assert (model.feature_names, model.target_name) == (NAMES, "price")
-    assert repr(model) == "Model(rkhs_weighting, regression, 80 samples, 4 features)"
+    assert repr(model) == "Model(rkhs_weighting, regression, 80 rows, 4 columns)"
     assert model.score(FRAME, Y) > 0.9
     assert {name for name, _ in model.most_important(2)} == {"width", "height"}
     assert model.feature_importances_.sum() == pytest.approx(1.0)

@@ -319,7 +319,8 @@ def summarize(of: Described | Description, /) -> str:
         what = "" if known is None else f": {known.score} lost by shuffling, as shares of the sum"
         lines.append("  importance" + (" (means nothing)" if d.caveat else what))
         lines += _importance_lines(d.importances.joined())
-        lines += wrap_text("    ", without_effect_text(d))
+        without = without_effect_text(d)
+        lines += wrap_text("    ", without) if without else []
     return "\n".join(lines)
 
 

@@ -105,7 +105,7 @@ def test_a_table_is_fitted_and_its_rows_predicted_as_they_come(capsys, csv, tmp_
     model = tmp_path / "m"
     status, out, _ = run(capsys, "fit", csv, *QUICK, "--columns", "zip=category", "--out", model)
     assert status == 0
-    assert "64 samples, 5 features" in out
+    assert "64 rows, 5 columns" in out
     assert "dropped id (a different integer in every row)" in " ".join(out.split())
     fitted = gpukfl.load(model)
     expected = fitted.predict(FRAME.drop(columns=["price"]))

@@ -61,7 +61,7 @@ def test_an_estimator_does_what_a_model_does(fitted, case):
     assert isinstance(estimator.describe(), Description)
     lines = estimator.summary().splitlines()
     assert lines[0] == f"{type(estimator).__name__} for y"
-    assert lines[1] == "  data        80 samples, 3 features"
+    assert lines[1] == "  data        80 rows, 3 columns"
     assert "width" in estimator.summary()
     assert lines == model.summary().splitlines()
     model.feature_names = ["a long name " * 20, "長い名前" * 20, "age"]
