@@ -22,7 +22,6 @@ from gpukfl.inspection import (
     Shown,
     write_report,
 )
-from gpukfl.portfolio._names import MODELS
 from gpukfl.tables._schema import data_facts
 
 if TYPE_CHECKING:
@@ -53,7 +52,6 @@ class ModelExplanations(ModelPredictions, Shown):
             told = self.reader.translate(told)
         return replace(
             told.add_warnings(self.warnings_),
-            kind=told.kind or MODELS.get(self.method, ""),
             task=task_text(self.estimator, self.target_kind),
             n_samples=self.n_samples,
             seconds=self.seconds or None,

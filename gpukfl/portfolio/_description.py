@@ -289,8 +289,8 @@ def _count_models(e: Any) -> str:
     """Return in words how many models were fitted, of how many kinds."""
     counts, n_folds = [len(one.models) for one in e.members_], e.out_of_fold_.n_folds
     said = f"{count_text(sum(counts), 'fitted model')}: {count_text(len(counts), 'kind')}"
-    in_folds = n_folds > 1 and set(counts) == {n_folds}
-    return said + (f" in {n_folds} folds" if in_folds else "")
+    where = {n_folds: f" in {n_folds} folds", n_folds + 1: f" in {n_folds} folds and on all rows"}
+    return said + (where.get(counts[0], "") if n_folds > 1 and len(set(counts)) == 1 else "")
 
 
 def _judged(e: Any) -> str:

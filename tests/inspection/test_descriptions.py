@@ -312,7 +312,7 @@ def test_a_score_has_its_error_and_its_share_of_the_time():
         trial(0.3, ridge=1.0, standard_error=0.03, seconds=2.2),
     )
     told = Description(name="Mine", tuning=Tuning(trials), seconds=10.0)
-    expected = "score       held-out R² 0.431 ± 0.020, best of 2 settings, known after 62 % of the time"
+    expected = "held-out R² 0.431 ± 0.020, best of 2 settings, known after 62 %"
     assert expected in summarize(told)
     errors = plot_tuning(told).collections
     assert len(errors) == 1  # bars
