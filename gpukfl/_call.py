@@ -8,6 +8,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from gpukfl._registry import METHODS
+from gpukfl.core._frames import listed
 from gpukfl.core._source import import_lines
 from gpukfl.estimators._reweighting import read_loss
 from gpukfl.portfolio._metrics import TITLES
@@ -70,6 +71,7 @@ def asked_words(model: Any, /) -> dict[str, str]:
     metric = getattr(e, "metric", "auto")
     if metric != "auto":
         found["metric"] = f"{TITLES.get(metric, metric)} weighs the blend"
+    found["dropped"] = f"{listed(model.dropped)} (as you asked)" if model.dropped else ""
     found["judged by"] = _judge_words(model.related)
     return {topic: text for topic, text in found.items() if text}
 

@@ -142,7 +142,7 @@ def test_the_summary_says_what_was_done(models):
     best = next(trial for trial in model.tuning if trial["chosen"])
     for expected in [
         "RegFeaLRegressor for price",
-        "80 samples, 4 features",
+        "80 rows, 4 columns",
         f"{len(e.multi_indices_)} Hermite features, degree decay 0.3, strength {e.strength_:g}",
         f"prediction by {e._last_text()}",
         "numpy cpu, by blocks",

@@ -146,7 +146,7 @@ def test_the_summary_says_what_was_done(models):
     best = next(trial for trial in model.tuning if trial["chosen"])
     for expected in [
         "KernelFeatureSelector for price",
-        "80 samples, 4 features",
+        "80 rows, 4 columns",
         f"2 of 4 variables in 2 rounds, then {type(e.kernel_).__name__} kernel",
         "numpy cpu, by blocks",
         f"{e.n_iter_} steps, converged",

@@ -59,7 +59,7 @@ def test_the_summary_says_what_was_done(models):
     best = max(trial["score"] for trial in model.tuning)
     for expected in [
         "BKerNNRegressor for price",
-        "80 samples, 3 features",
+        "80 rows, 3 columns",
         "8 particles, penalty concave_feature",
         f"ridge {e.ridge_:.3g}",
         "numpy cpu, exact",

@@ -324,7 +324,7 @@ def _compare_models(
         if len(known) > _MOST:
             some = f"{whole_text(_MOST)} of the {whole_text(len(known))} rows"
             remarks.append(f"Simple models were fitted to {some}.")
-    rows.append(_comparison_row(judge, d.name, predicted, own=True))
+    rows.append(_comparison_row(judge, d.title, predicted, own=True))
     score = "explained log loss" if classes else "R²" if loss is None else d2_name(loss)
     return Comparison(tuple(rows), score, tuple(remarks), len(new))
 

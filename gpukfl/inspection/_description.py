@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, Self, TypeVar
 
+from gpukfl.core._frames import listed
 from gpukfl.inspection._held_out import HELD_OUT
 from gpukfl.inspection._measures import Scored
 from gpukfl.inspection._panels import Importances, Panel
@@ -32,12 +33,18 @@ class ColumnFacts:
         Share of the rows that have no value.
     said : str
         Its values, in a few words.
+    reason : str
+        Why it was taken for that, where somebody may disagree.
+    is_used : bool
+        Whether the column is used.
     """
 
     name: str
     kind: str
     gaps: float = 0.0
     said: str = ""
+    reason: str = ""
+    is_used: bool = True
 
 
 @dataclass(frozen=True)
@@ -99,6 +106,8 @@ class Description:
     ----------
     name : str
         Of the estimator.
+    kind : str
+        What the model is, for titles; empty where only the name says it.
     text : str
         The model in a line.
     target : str
@@ -144,6 +153,7 @@ class Description:
     """
 
     name: str
+    kind: str = ""
     text: str = ""
     target: str = "y"
     task: str = ""
@@ -169,6 +179,11 @@ class Description:
     warnings: tuple[str, ...] = ()
     call: str = ""
     asked: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        """What the model is: its kind, or the name of the estimator."""
+        return to_sentence(self.kind).rstrip(".") if self.kind else self.name
 
     @property
     def caveat(self) -> str:
@@ -279,7 +294,7 @@ _LISTED = 10  # features
 _PARTS = 3  # of a feature: levels of a category
 _WARNED = 160  # characters of a warning
 _NEARLY_ALL = 0.9  # of the time of a fit, of which the rest is not worth a word
-_NAME, _LONGEST = 28, 52  # cells of a name with its lead
+_NAME, _LONGEST = 28, 72  # cells of a name with its lead
 
 
 def summarize(of: Described | Description, /) -> str:
@@ -296,14 +311,16 @@ def summarize(of: Described | Description, /) -> str:
         Lines of at most 80 cells; what is not known is left out.
     """
     d = get_description(of)
-    lines = wrap_text("", f"{d.name} for {d.target}")
+    lines = wrap_text("", f"{d.title} for {d.target}")
     for name, text in summary_entries(d).items():
         lines += wrap_text(f"  {name:<11} ", text) if text else []
     if d.importances is not None:
         known = d.importances.shuffled
         what = "" if known is None else f": {known.score} lost by shuffling, as shares of the sum"
         lines.append("  importance" + (" (means nothing)" if d.caveat else what))
-        lines += _importance_lines(d.importances)
+        lines += _importance_lines(d.importances.joined())
+        without = without_effect_text(d)
+        lines += wrap_text("    ", without) if without else []
     return "\n".join(lines)
 
 
@@ -328,6 +345,17 @@ def pad_text(text: str, cells: int, /) -> str:
         end = chop_cells(text[::-1], half)[0][::-1]
         text = f"{chop_cells(text, cells - 1 - half)[0]}…{end}"
     return text + " " * (cells - cell_len(text))
+
+
+def without_effect_text(d: Description, /) -> str:
+    """Return the used columns whose importance is 0 beside others, in words, or ""."""
+    known = d.importances
+    if known is None or known.shuffled is None or not known.values.any():
+        return ""
+    unused = () if d.data is None else [one.name for one in d.data.columns if not one.is_used]
+    pairs = zip(known.features, known.values, strict=True)
+    names = [name for name, value in pairs if not value and name not in unused]
+    return f"importance 0: {listed(names)}" if names else ""
 
 
 def _importance_lines(known: Importances) -> list[str]:
@@ -357,7 +385,7 @@ def summary_entries(d: Description, /) -> dict[str, str]:
         "model": d.text,
         "computed": _join_parts(f"on {d.place}" if d.place else "", d.products),
         "fit": _join_parts(steps, d.ended, time),
-        "hold-out": hold_out_text(d.tuning, d.seconds) if d.tuning else "",
+        "score": hold_out_text(d.tuning, d.seconds) if d.tuning else "",
         "found": d.caveat,
         "tuning": "cut short by max_time" if d.tuning and d.tuning.cut_short else "",
         "warnings": _shorten_warnings(d.warnings),
@@ -379,17 +407,17 @@ def _join_parts(*parts: str) -> str:
 
 
 def size_texts(d: Description, /) -> list[str]:
-    """Return in words how many samples and features there were, as far as that is known."""
-    features = None if d.n_features is None else count_text(d.n_features, "feature")
-    return [text.replace("\u00a0", "") for text in (samples_text(d), features) if text]
+    """Return in words how many rows and columns there were, as far as that is known."""
+    columns = None if d.n_features is None else count_text(d.n_features, "column")
+    return [text.replace("\u00a0", "") for text in (rows_text(d), columns) if text]
 
 
-def samples_text(d: Description, what: str = "sample", /) -> str:
-    """Return in words how many samples there were, or how many rows and different ones."""
+def rows_text(d: Description, /) -> str:
+    """Return in words how many rows there were, and how many different ones."""
     if d.n_samples is None:
         return ""
     if d.n_rows is None or d.n_rows <= d.n_samples:
-        return f"{whole_text(d.n_samples)} {what}{'' if d.n_samples == 1 else 's'}"
+        return f"{whole_text(d.n_samples)} row{'' if d.n_samples == 1 else 's'}"
     return f"{whole_text(d.n_rows)} rows, {whole_text(d.n_samples)} of them different"
 
 
@@ -401,7 +429,8 @@ def hold_out_text(tuning: Tuning, seconds: float | None, /) -> str:
     best = max(t["score"] for t in tuning.trials if t["score"] is not None)
     one = "best" if chosen["score"] == best else "chosen"
     one = one if tuning.of == "setting" else "blend"
-    text = f"{tuning.score} {tuning.shown_score}, {one} of {count_text(tuning.count, tuning.of)}"
+    text = f"{tuning.judged} {tuning.score} {tuning.shown_score}"
+    text += f", {one} of {count_text(tuning.count, tuning.of)}"
     share = tuning.seconds / seconds if tuning.seconds is not None and seconds else 1.0
     if share < _NEARLY_ALL:
         text += f", known after {share:.0%} of the time".replace("%", " %")

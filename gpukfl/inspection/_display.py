@@ -40,11 +40,11 @@ def card(d: Description, /) -> str:
     told = {"found", "warnings"}  # above, in full
     said = {name: text for name, text in summary_entries(d).items() if text and name not in told}
     body = (
-        f"<div><b>{escape_html(d.name)}</b> for {name_html(d.target)}</div>"
+        f"<div><b>{escape_html(d.title)}</b> for {name_html(d.target)}</div>"
         f"{warned}{_entries_html(said)}"
     )
     if d.importances is not None:
-        body += _importances_html(d.importances.leading(_LISTED))
+        body += _importances_html(d.importances.joined().leading(_LISTED))
     facts = _entries_html({name: str(text) for name, text in d.facts.items()})
     more = f"<details><summary>more of the model</summary>{facts}</details>" if d.facts else ""
     return _wrap_html(body + more)

@@ -35,7 +35,18 @@ _LEAST = 0.005  # loading that is said
 _LINE = 36  # letters of a caveat that fit in a picture
 _BELOW, _REMARK = 46, 240  # letters of a line below it, and of all
 _SAID = 5  # features, or loadings of a direction, that words name
+_JOINED, _NAMED = " (shuffled together)", 4  # after the names of so many columns of a group
+_LONG = 40  # letters of the names of a group in a picture
 _FEWEST_STEPS = 2  # that make a curve
+
+
+def _joined_name(names: tuple[str, ...]) -> str:
+    """Return one name for columns that were shuffled together."""
+    if len(names) == 1:
+        return names[0]
+    left = len(names) - _NAMED
+    more = f" + {left} more" if left > 0 else ""
+    return " + ".join(names[:_NAMED]) + more + _JOINED
 
 
 class Panel(ABC):
@@ -113,11 +124,32 @@ class Importances(Panel):
     @property
     def words(self) -> str:
         """Return the leading features in words."""
-        said = ", ".join(f"{name} {value:.2f}" for name, value in self.leading(_SAID))
-        left = np.count_nonzero(self.values) - _SAID
+        units = self.joined()
+        said = ", ".join(f"{name} {value:.2f}" for name, value in units.leading(_SAID))
+        left = np.count_nonzero(units.values) - _SAID
         more = f", and {left} smaller ones" if left > 0 else ""
         below = f"; {self.remark}" if self.remark else ""
         return f"{self.name.replace('_', ' ')}: {said}{more}{below}"
+
+    def joined(self) -> Self:
+        """Return the importances with columns that were shuffled together as one."""
+        if self.shuffled is None or not self.shuffled.groups:
+            return self
+        groups = self.shuffled.groups
+        inside = {name for group in groups for name in group}
+        units = [*groups, *((name,) for name in self.features if name not in inside)]
+        rows = [[self.features.index(name) for name in unit] for unit in units]
+
+        def total(values: np.ndarray) -> np.ndarray:
+            return np.array([values[some].sum() for some in rows])
+
+        return replace(
+            self,
+            features=tuple(map(_joined_name, units)),
+            values=total(self.values),
+            errors=None if self.errors is None else total(self.errors),
+            shuffled=replace(self.shuffled, groups=()),
+        )
 
     def leading(self, count: int, /) -> list[tuple[str, float]]:
         """Names and values of the leading features that have any, or of the first."""
@@ -139,6 +171,8 @@ class Importances(Panel):
 
     def draw(self, ax: Any, /, *, caveat: str = "") -> Any:
         """Draw bars of the leading features; pale, with a note, if the model found nothing."""
+        if self.shuffled is not None and self.shuffled.groups:
+            return self.joined().draw(ax, caveat=caveat)
         order = self._order(BARS)[::-1]
         levels = np.ones(len(self.values), dtype=int) if self.levels is None else self.levels
         colors = [PALE if caveat else level_color(int(levels[k])) for k in order]
@@ -147,7 +181,10 @@ class Importances(Panel):
             bars |= {"xerr": self.scale * self.errors[order], "capsize": 2, "alpha": BAR}
             bars["error_kw"] = {"ecolor": "black", "elinewidth": 1}
         ax.barh(np.arange(len(order)), self.scale * self.values[order], **bars)
-        name_rows(ax, [self.features[k] for k in order])
+        names = [self.features[k] for k in order]
+        joined = any(name.endswith(_JOINED) for name in names)
+        names = [name.removesuffix(_JOINED) for name in names]
+        name_rows(ax, names, *([_LONG] if joined else []))
         ax.set_ylim(min(len(order) - _FEWEST_BARS, 0) - 0.5, len(order) - 0.5)
         if levels.max(initial=0) > 1:
             for level in range(1, int(levels.max()) + 1):

@@ -26,8 +26,9 @@ from gpukfl.inspection._description import (
     count_text,
     get_description,
     hold_out_text,
-    samples_text,
+    rows_text,
     warning_texts,
+    without_effect_text,
 )
 from gpukfl.inspection._explanation import Waterfall
 from gpukfl.inspection._figures import draw_detached_figure
@@ -59,7 +60,7 @@ from gpukfl.inspection._tuning import Compared, Leaderboard, Tuning, trial_error
 
 _LISTED, _PARTS = 20, 5  # features, and what was made of each
 _TRIALS = 100  # that are listed
-_LEAST_SHOWN = 0.005  # of the longest part of a fit
+_LEAST_SHOWN = 0.01  # of the time of a fit
 _HEADS = {
     "multiple": "times the paper's",
     "n_components": "components",
@@ -75,7 +76,7 @@ def leaderboard_html(d: Description, pictures: str, /) -> str:
         return ""
     trials = sorted(d.tuning.trials, key=lambda t: (t["score"] is None, -(t["score"] or 0.0)))
     more = [key for key in ("log_loss", "brier") if any(t.get(key) is not None for t in trials)]
-    head = ["member", f"held-out {d.tuning.score}", "share"]
+    head = ["member", f"{d.tuning.judged} {d.tuning.score}", "share"]
     rows = (
         (
             "chosen" if trial["chosen"] else "",
@@ -113,7 +114,7 @@ def comparison_html(d: Description, /) -> str:
         return ""
     more = list(dict.fromkeys(key for row in known.rows for key in row.more))
     rows = (("chosen" if row.own else "", _comparison_cells(row, more)) for row in known.rows)
-    made = table_html(["model", f"held-out {known.score}", *more], rows)
+    made = table_html(["model", f"{known.judged} {known.score}", *more], rows)
     said = "".join(note_html(remark) for remark in known.remarks)
     return section_html("Compared with simple models", made, said)
 
@@ -130,7 +131,12 @@ def times_html(d: Description, /) -> str:
     """Return an HTML table of where the time of the fit went, the longest parts first."""
     longest = sorted(d.times, key=lambda one: -one["seconds"])
     scale = max((one["seconds"] for one in longest), default=0.0) or 1.0
-    shown = [one for one in longest if one["seconds"] >= _LEAST_SHOWN * scale]
+    least = _LEAST_SHOWN * sum(one["seconds"] for one in longest)
+    shown = [one for one in longest if one["seconds"] >= least]
+    left = longest[len(shown) :]
+    if left:
+        seconds = sum(one["seconds"] for one in left)
+        shown.append({"part": "other", "member": "", "fits": 0, "seconds": seconds})
     rows = [
         (
             "",
@@ -143,17 +149,15 @@ def times_html(d: Description, /) -> str:
         )
         for one in shown
     ]
-    left = len(longest) - len(shown)
-    more = f"{left} quicker parts are not shown." if left else ""
     made = table_html(["part of the fit", "fits", "seconds", ""], rows)
-    return section_html("Where the time went", made, note_html(more)) if rows else ""
+    return section_html("Where the time went", made) if rows else ""
 
 
 def features_html(d: Description, /) -> str:
     """Return an HTML table of importances, with their errors and parts."""
-    known = d.importances
-    if known is None:
+    if d.importances is None:
         return ""
+    known = d.importances.joined()
     leading = known.leading(_LISTED)
     largest = max((value for _, value in leading), default=0.0) or 1.0
     rows = [
@@ -166,7 +170,7 @@ def features_html(d: Description, /) -> str:
     said = "They mean nothing here: see above." if d.caveat else importance_question(known)
     left = int(np.count_nonzero(known.values)) - len(leading)
     more = f"{left} more have an importance." if left > 0 else ""
-    below = to_sentence(known.remark) if known.remark else ""
+    below = " ".join(to_sentence(one) for one in (without_effect_text(d), known.remark) if one)
     return (
         "<h3>Most important columns</h3>"
         f"\n{note_html(said)}{made}{note_html(more)}{note_html(below)}"
@@ -207,20 +211,21 @@ def directions_html(d: Description, /) -> str:
     more = note_html(f"{left} more directions are not listed.") if left else ""
     return (
         "<h3>Learned directions</h3>\n"
-        + table_html(["", "sum of features"], rows, words=True)
+        + table_html(["", "sum of columns"], rows, words=True)
         + more
     )
 
 
 def data_html(d: Description, /) -> str:
     """Return HTML on the columns, their missing values, and the target."""
-    counts = [samples_text(d, "row") if d.n_samples else ""]
+    counts = [rows_text(d) if d.n_samples else ""]
     counts += [f"{whole_text(d.n_features)} columns" if d.n_features else "", d.columns]
     target = ": ".join(filter(None, [d.target, d.task]))
     target += f"; {d.data.target}" if d.data and d.data.target else ""
     made = _facts_html({"rows and columns": ", ".join(filter(None, counts)), "target": target})
     if d.data is None or not d.data.columns:
         return section_html("The data", made)
+    reasons = any(c.reason for c in d.data.columns)
     columns = (
         (
             "",
@@ -229,16 +234,18 @@ def data_html(d: Description, /) -> str:
                 escape_html(c.kind),
                 f"{c.gaps:.1%}".replace("%", "\u00a0%") if c.gaps else "none",
                 escape_html(c.said),
+                *([escape_html(c.reason)] if reasons else []),
             ],
         )
         for c in d.data.columns
     )
+    head = ["column", "taken for", "missing", "values", *(["why"] if reasons else [])]
     left = d.data.n_columns - len(d.data.columns)
     more = note_html(f"{whole_text(left)} more columns are not listed." if left else "")
     return section_html(
         "The data",
         made,
-        table_html(["column", "taken for", "missing", "values"], columns, words=True),
+        table_html(head, columns, words=True),
         more,
     )
 
@@ -248,7 +255,7 @@ def model_html(d: Description, pictures: str, /) -> str:
     ended = f" ({d.ended})" if d.ended else ""
     how = {"fit": d.ended} if d.n_steps is None else {"steps": f"{d.n_steps}{ended}"}
     facts = {"model": d.text, **d.facts, "kernel products": d.products, **how}
-    facts |= {"computed on": d.place}
+    facts |= {"computed on": d.place, "class": d.name}
     return section_html("The model", _facts_html(facts), pictures)
 
 
@@ -258,7 +265,7 @@ def tuning_html(d: Description, pictures: str, /) -> str:
     if known is None or not known.trials or any(isinstance(p, Leaderboard) for p in d.panels):
         return ""
     keys = known.settings
-    heads = [_HEADS.get(key, key) for key in keys] + [f"hold-out {known.score}"]
+    heads = [_HEADS.get(key, key) for key in keys] + [f"{known.judged} {known.score}"]
     timed = known.seconds is not None
     trials = sorted(known.trials, key=lambda trial: [_sort_key(trial.get(key)) for key in keys])
     rows = (
@@ -568,8 +575,8 @@ def render_page(d: Description, scores: Mapping[str, float], inference: Inferred
     said = [*warning_texts(d, judged=bool(scores)), *([] if drawn.possible else [_ABSENT])]
     warned = [f'<p class="caveat" dir="auto">{escape_html(one)}</p>\n' for one in said]
     return PAGE.format(
-        title=escape_html(f"{d.target}: {d.name}"),
-        title_shown=f"{name_html(d.target)}: {escape_html(d.name)}",
+        title=escape_html(f"{d.title} for {d.target}"),
+        title_shown=f"{escape_html(d.title)} for {name_html(d.target)}",
         subtitle=escape_html(_subtitle(d)),
         colors=color_sheet(drawn.colors, dark=False),
         dark_colors=color_sheet(drawn.colors, dark=True),
@@ -624,7 +631,7 @@ def _matters_html(d: Description, drawn: _Drawn) -> str:
     table, pictures = features_html(d), drawn.draw(Importances)
     beside = next((panel for panel in d.panels if isinstance(panel, HeldOutImportances)), None)
     if beside is not None:
-        asked = f"“{beside.title}” answers another question. {importance_question(beside)}"
+        asked = f"“{beside.title}” answers another question. {importance_question(beside.joined())}"
         table += note_html(asked)
     if not pictures:
         return section_html("What matters", table)
@@ -651,8 +658,8 @@ def _inference_html(model: Description, of: Inferred, drawn: _Drawn) -> str:
 
 
 def _subtitle(d: Description) -> str:
-    d_text = "" if d.n_features is None else count_text(d.n_features, "feature")
-    size = " and ".join(filter(None, [samples_text(d), d_text]))
+    d_text = "" if d.n_features is None else count_text(d.n_features, "column")
+    size = " and ".join(filter(None, [rows_text(d), d_text]))
     time = "" if d.seconds is None else f"{d.seconds:.1f} s"
     said = ", ".join(filter(None, [" on ".join(filter(None, [d.task, size])), time]))
     return "; ".join([said, *(f"{topic}: {text}" for topic, text in d.asked.items())])
@@ -695,11 +702,11 @@ def _value_text(value: Any) -> str:
 
 
 def tuning_scores(d: Description, /) -> Scored | None:
-    """Return the hold-out score of a single method's chosen setting; None of blends."""
+    """Return the held-out score of a single method's chosen setting; None of blends."""
     if any(one.of != TEST for one in d.scored) or d.tuning is None or d.tuning.chosen is None:
         return None
     score = Score(d.tuning.score, d.tuning.chosen["score"], trial_error(d.tuning.chosen))
-    return Scored("hold-out", "rows that tuning held out", (score,))
+    return Scored(d.tuning.judged, "rows that tuning held out", (score,))
 
 
 def agreement(d: Description, /) -> str:

@@ -56,6 +56,8 @@ class Tuning(Panel):
     of : str
         What there was a choice of: a "setting", or a "member" of a blend, which is the chosen trial
         and none of them.
+    judged : str
+        An adjective for the scores: "cross-validated" or "held-out".
     """
 
     name: ClassVar[str] = "tuning"
@@ -66,6 +68,7 @@ class Tuning(Panel):
     cut_short: bool = False
     untried: tuple[str, ...] = ()
     of: str = "setting"
+    judged: str = "held-out"
 
     @property
     def count(self) -> int:
@@ -99,8 +102,8 @@ class Tuning(Panel):
         elif self.cut_short:
             short = "max_time was too short for a complete search; "
         return (
-            f"nothing was found that predicts{' in this time' if short else ''}: the hold-out "
-            f"{self.score} is {self.shown_score}, no better than {least}; {short}"
+            f"nothing was found that predicts{' in this time' if short else ''}: the "
+            f"{self.judged} {self.score} is {self.shown_score}, no better than {least}; {short}"
             "importances mean nothing"
         )
 
@@ -178,7 +181,7 @@ class Tuning(Panel):
         ax.set(
             title=f"Choice of the {self.along.replace('_', ' ')} by held-out rows",
             xlabel=self.along.replace("_", " "),
-            ylabel=f"hold-out {self.score}",
+            ylabel=f"{self.judged} {self.score}",
         )
         add_legend(ax)
         return style_axes(ax)
@@ -362,9 +365,12 @@ class Comparison:
         What is to be known of it, in sentences.
     n_rows : int, optional
         On how many rows.
+    judged : str
+        An adjective for the scores: "cross-validated" or "held-out".
     """
 
     rows: tuple[Compared, ...]
     score: str
     remarks: tuple[str, ...] = ()
     n_rows: int | None = None
+    judged: str = "held-out"

@@ -30,6 +30,7 @@ from gpukfl.inspection import (
     RocCurves,
     Tuning,
 )
+from gpukfl.inspection._description import count_text
 from gpukfl.inspection._importances import Shuffled
 from gpukfl.inspection._measures import Scored, d2_name, measure_classes, measure_regression
 from gpukfl.inspection._style import whole_text
@@ -189,6 +190,7 @@ def describe(e: Any, names: Names, /) -> Description:
         panels += _class_panels(e) if is_classifier(e) else _regression_panels(e, names.outputs)
     return Description(
         **e._common_fields(names),
+        kind="blend of models",
         text=f"blend of {shares}",
         n_samples=e._n_samples,
         n_rows=vars(e).get("_n_rows"),
@@ -214,6 +216,7 @@ def describe(e: Any, names: Names, /) -> Description:
             cut_short=e.tuning_cut_short_,
             untried=tuple(member_text(t["member"], own) for t in e.tuning_ if t["note"] == UNTRIED),
             of="member",
+            judged=_judged(e),
         ),
     )
 
@@ -248,7 +251,6 @@ def _make_leaderboard(e: Any) -> Leaderboard:
 def _make_importances(e: Any, names: Names) -> Importances:
     """Return what shuffling columns of held-out rows takes from the score."""
     shares, basis = e.feature_importances_, vars(e).get("feature_importances_basis_")
-    joined = joint_groups_text(e.feature_groups_, names.features)
     known = None
     if basis is not None:  # files of older fits have none
         groups = [tuple(names.features[k] for k in one) for one in e.feature_groups_]
@@ -263,7 +265,7 @@ def _make_importances(e: Any, names: Names) -> Importances:
         shares,
         "loss that shuffling adds",
         errors=vars(e).get("feature_importances_error_"),
-        remark="; ".join(filter(None, [said, joined])),
+        remark=said,
         shuffled=known,
     )
 
@@ -275,12 +277,25 @@ def _blend_facts(e: Any, names: Names, leading: list[Any]) -> dict[str, Any]:
     }
     joined = joint_groups_text(e.feature_groups_, names.features).partition(": ")[2]
     if joined:
-        facts["correlated features, shuffled together"] = joined
+        facts["correlated columns, shuffled together"] = joined
     if e.seen_rows_ is not None:
         repeats = ", ".join(f"{share:.0%}" for share in np.unique(e.seen_rows_.repeatability))
         facts["share of a row's error that its copies repeat"] = repeats.replace("%", " %")
         facts["score"] = f"for new rows; {repeats_text(e.seen_rows_)}"
-    return facts | {"models": sum(len(one.models) for one in e.members_)}
+    return facts | {"models": _count_models(e)}
+
+
+def _count_models(e: Any) -> str:
+    """Return in words how many models were fitted, of how many kinds."""
+    counts, n_folds = [len(one.models) for one in e.members_], e.out_of_fold_.n_folds
+    said = f"{count_text(sum(counts), 'fitted model')}: {count_text(len(counts), 'kind')}"
+    where = {n_folds: f" in {n_folds} folds", n_folds + 1: f" in {n_folds} folds and on all rows"}
+    return said + (where.get(counts[0], "") if n_folds > 1 and len(set(counts)) == 1 else "")
+
+
+def _judged(e: Any) -> str:
+    """Return an adjective for scores of the fit."""
+    return "cross-validated" if e.out_of_fold_.n_folds > 1 else "held-out"
 
 
 def _monotone_words(e: Any, names: Names) -> dict[str, str]:
@@ -313,7 +328,7 @@ def _make_comparison(e: Any) -> Comparison:
     notes = [_TOO_GOOD]
     if e.seen_rows_ is not None:
         notes.append(f"Scores are for new rows. The score is {repeats_text(e.seen_rows_)}.")
-    return Comparison(tuple(rows), _score_name(e), tuple(notes))
+    return Comparison(tuple(rows), _score_name(e), tuple(notes), judged=_judged(e))
 
 
 def _held_out_scores(e: Any) -> list[Scored]:
@@ -326,11 +341,9 @@ def _held_out_scores(e: Any) -> list[Scored]:
         scores = measure_classes(*rows)
     else:
         scores = measure_regression(*rows, loss=read_loss(e))
-    of, how = "held-out", "rows of the fit"
-    if kept.n_folds > 1:
-        of, how = "cross-validated", f"rows in {kept.n_folds} folds"
+    how = "rows of the fit" if kept.n_folds == 1 else f"rows in {kept.n_folds} folds"
     count = None if kept.groups is None else len(np.unique(kept.groups))
-    return [Scored(of, f"{whole_text(len(kept.truth))} {how}", scores, count)]
+    return [Scored(_judged(e), f"{whole_text(len(kept.truth))} {how}", scores, count)]
 
 
 def _describe_data(e: Any, names: Names) -> DataFacts:

@@ -298,10 +298,10 @@ def _affordable_groups(
         return groups
     count = int(there_is / few)
     if count == 0:
-        warn("max_time leaves no time for feature importances: they are 0")
+        warn("max_time leaves no time for importances: they are 0")
         return []
     groups = _leading_groups(groups, to_host(fold.X), predicted, count)
-    warn(f"max_time leaves time for importances of {len(groups)} features: the others are 0")
+    warn(f"max_time leaves time for importances of {len(groups)} columns: the others are 0")
     return groups
 
 

@@ -27,6 +27,7 @@ from gpukfl.inspection._metrics import (
     influence_error,
     log_loss,
     mae,
+    mean_loss,
     r2,
     rmse,
     roc_auc,
@@ -177,15 +178,19 @@ def usual_metrics(*, classes: bool) -> list[Metric]:
     return [one for one in METRICS.values() if one.task == task]
 
 
-def loss_metric(loss: Loss | None, /) -> Metric | None:
-    """Return the D² of a loss of a regression as a metric; None of the squared one."""
-    if loss is None:
-        return None
+def loss_metrics(loss: Loss, /) -> list[Metric]:
+    """Return the D² and the mean of a loss of a regression as metrics."""
 
-    def measure(truth: np.ndarray, predicted: np.ndarray, weights: np.ndarray) -> Measured:
+    def measure_d2(truth: np.ndarray, predicted: np.ndarray, weights: np.ndarray) -> Measured:
         return d2(truth, predicted, weights, loss)
 
-    return Metric("d2", True, _REGRESSION, True, measure, 1.0)
+    def measure_mean(truth: np.ndarray, predicted: np.ndarray, weights: np.ndarray) -> Measured:
+        return mean_loss(truth, predicted, weights, loss)
+
+    return [
+        Metric("d2", True, _REGRESSION, True, measure_d2, 1.0),
+        Metric("mean_loss", False, _REGRESSION, True, measure_mean),
+    ]
 
 
 def find_metric(name: Any, /, *, classes: bool) -> Metric | None:

@@ -15,7 +15,7 @@ from gpukfl.estimators._reweighting import read_loss
 from gpukfl.estimators._validation import plain_labels
 from gpukfl.inspection._tuning import BLEND
 from gpukfl.portfolio._attributes import MetricTried
-from gpukfl.portfolio._metrics import Metric, find_metric, loss_metric, usual_metrics
+from gpukfl.portfolio._metrics import Metric, find_metric, loss_metrics, usual_metrics
 from gpukfl.portfolio._names import model_name
 from gpukfl.portfolio._standings import Standings
 from gpukfl.tables._target import host_target
@@ -108,8 +108,11 @@ def score_models(e: Any, X: Any, y: Any, sample_weight: Any, /, *, name: str = "
     truth = _read_truth(y, e, scored[-1].predicted.shape)
     weights = _read_weights(sample_weight, len(truth))
     usual = usual_metrics(classes=is_classifier(e))
-    own = None if is_classifier(e) else loss_metric(read_loss(e))
-    first = [one for one in (asked, own) if one is not None]
+    loss = None if is_classifier(e) else read_loss(e)
+    first = [] if asked is None else [asked]
+    if loss is not None:  # R² and RMSE judge means alone
+        first += loss_metrics(loss)
+        usual = usual if "mean" in loss.predicts else []
     metrics = [*first, *(one for one in usual if one is not asked)]
     if asked is not None:
         asked.check(truth, weights)

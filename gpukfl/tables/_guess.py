@@ -394,7 +394,7 @@ def _words(name: str, values: Values) -> Column:
     u, m = len(values.labels), int(np.count_nonzero(values.data >= 0))
     if u > _MANY and u > _UNIQUE * m:
         if np.mean([" " in label.strip() for label in values.labels]) >= _WORDS:
-            return _text(Column(name, "text", f"text of {u} values"), values)
+            return _text(Column(name, "text", f"{u} different texts"), values)
         if u == len(values.data):  # what names rows has no gaps
             if all(_ODD_NUMBER.fullmatch(label.strip()) for label in values.labels):
                 warn(
@@ -403,7 +403,7 @@ def _words(name: str, values: Values) -> Column:
                     "'numeric'} to read the numbers and treat other values as missing"
                 )
             return Column(name, "identifier", "a different word in every row")
-    reason = f"text of {u} values"
+    reason = f"{u} different texts"
     if _are_padded_numbers(values.labels[:_SEEN]):
         reason += ", digits that begin with a zero"
     return Column(name, "category", reason, values.levels(MOST_LEVELS))

@@ -14,10 +14,11 @@ import numpy as np
 
 from gpukfl.core._frames import check_size, is_frame, is_numeric, listed
 from gpukfl.inspection import ColumnFacts, DataFacts
+from gpukfl.inspection._description import count_text
 from gpukfl.partitioned import Collections, compute_values, name_partition_in_errors
 from gpukfl.tables import _values
 from gpukfl.tables._codes import share_of_single
-from gpukfl.tables._column import LEVELLED, Column
+from gpukfl.tables._column import LEFT_OUT, LEVELLED, TOLD_SO, Column
 from gpukfl.tables._frame import name_column_in_errors, read_column, read_frame
 from gpukfl.tables._guess import CONSTANT, MOST_LEVELS, ONE_VALUE, sort_levels
 from gpukfl.tables._table import Table
@@ -240,21 +241,49 @@ def check_usable(table: Table, /) -> Table:
 
 
 def columns_text(table: Table, /) -> str:
-    """Return in words how many columns have each kind, and why some are dropped."""
+    """Return in words how many columns have each kind, and why those of doubtful kinds have it."""
     used = {one.source for one in table.coded}
-    kinds = Counter(column.kind for k, column in enumerate(table.columns) if k in used)
-    said = [f"{count} {kind}" for kind, count in kinds.most_common()]
-    left = [f"{one.name} ({one.reason})" for k, one in enumerate(table.columns) if k not in used]
+    taken = [column for k, column in enumerate(table.columns) if k in used]
+    kinds, said = Counter(column.kind for column in taken), []
+    for kind, count in kinds.most_common():
+        some = [_name_with_reason(one) for one in taken if one.kind == kind and _reason(one)]
+        named = f": {listed(some, _LEVELS)}" if some else ""
+        said.append(f"{count} {_KINDS[kind][count > 1]}{named}")
+    left = [_name_with_reason(one) for k, one in enumerate(table.columns) if k not in used]
     if left:
-        said.append(f"dropped {listed(left)}")
-    return ", ".join(said)
+        said.append(f"dropped: {listed(left)}")
+    return "; ".join(said)
+
+
+def _name_with_reason(column: Column) -> str:
+    return f"{column.name} ({_reason(column) or column.reason})"
+
+
+def _reason(column: Column) -> str:
+    """Return why a column has its kind, where somebody may disagree, or ""."""
+    if column.reason == TOLD_SO:
+        return "as you asked"
+    doubtful = column.kind in _DOUBTFUL or "," in column.reason
+    return column.reason if doubtful and column.reason not in _PLAIN else ""
 
 
 # -------------------------------------------------------------------------------- facts
 
 
 _SHOWN = 60  # columns that a report lists
-_LEVELS = 3  # of a category that are named
+_LEVELS = 3  # of a category, or columns of a kind, that are named
+_KINDS = {
+    "numeric": ("number", "numbers"),
+    "code": ("category of integers", "categories of integers"),
+    "ordered": ("ordered category", "ordered categories"),
+    "category": ("category", "categories"),
+    "boolean": ("true or false", "true or false"),
+    "date": ("date", "dates"),
+    "duration": ("duration", "durations"),
+    "text": ("text", "texts"),
+}  # one column and several in words
+_DOUBTFUL = ("code", "text", "date", *LEFT_OUT)  # kinds that are often guesses
+_PLAIN = ("dates",)  # reasons that say no more than the kind
 _WITH_ENDS = ("numeric", "code", "ordered")  # kinds of which ends and middles say something
 
 
@@ -277,7 +306,7 @@ def data_facts(
     """
     ranges = {} if rows is None else _ranges(table, rows)
     columns = tuple(
-        ColumnFacts(name, "numeric", 0.0, ranges.get(k, ""))
+        ColumnFacts(name, "number", 0.0, ranges.get(k, ""))
         if table is None
         else _describe_column(table.columns[k], ranges.get(k, ""))
         for k, name in enumerate(names[:_SHOWN])
@@ -287,12 +316,14 @@ def data_facts(
 
 
 def _describe_column(column: Column, ends: str) -> ColumnFacts:
-    said = ends if column.kind in _WITH_ENDS and not column.levels else ""
-    if column.levels:
-        said = f"{len(column.levels)} levels: {listed(column.levels, _LEVELS)}"
     if not column.is_used:
-        said = f"dropped: {column.reason}"
-    return ColumnFacts(column.name, column.kind, column.missing, said or column.reason)
+        why = _reason(column)
+        return ColumnFacts(column.name, "dropped", column.missing, reason=why, is_used=False)
+    kind, said = _KINDS[column.kind][0], ends if column.kind in _WITH_ENDS else ""
+    if column.levels:
+        kind = f"{kind}, {count_text(len(column.levels), 'level')}"
+        said = listed(column.levels, _LEVELS)
+    return ColumnFacts(column.name, kind, column.missing, said, _reason(column))
 
 
 def _ranges(table: Table | None, rows: np.ndarray) -> dict[int, str]:

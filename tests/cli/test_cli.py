@@ -44,7 +44,7 @@ def test_fit_prints_a_summary_and_the_test_score(capsys, csv):
     status, out, err = run(capsys, "fit", csv, *QUICK)
     assert (status, err) == (0, "")
     assert "BKerNNRegressor for price" in out
-    assert "48 samples, 3 features" in out
+    assert "48 rows, 3 columns" in out
     assert "8 particles" in out
     score = float(out.split("test        R² ")[1].split()[0])
     assert 0.5 < score <= 1
@@ -169,14 +169,14 @@ def test_a_signal_during_inference_leaves_a_report_with_what_is_done(
 def test_fit_tunes_by_default(capsys, csv):
     status, out, _ = run(capsys, "fit", csv, "--method", "bkernn", "--particles", 4)
     assert status == 0
-    assert "hold-out" in out
+    assert "held-out" in out
     assert "settings" in out
 
 
 SAID = {  # options of methods, and what is said of their fits
     "hkrr": (["--components", 2, "--ridge", "1e-4"], ["HKRRRegressor", "kernel of 2 components"]),
     "rkhs_weighting": (["--ridge", "1e-3"], ["RKHSWeightingRegressor", "parameters"]),
-    "regfeal": (["--max-time", 30], ["RegFeaLRegressor", "Hermite features", "hold-out    R² "]),
+    "regfeal": (["--max-time", 30], ["RegFeaLRegressor", "Hermite features", "held-out R² "]),
 }
 
 
@@ -203,8 +203,8 @@ def test_methods_are_fitted_reported_and_predict(capsys, csv, tmp_path, method):
 @pytest.mark.parametrize(
     ("method", "options", "said"),
     [
-        ("hkrr", ["--components", 1, "--max-time", 1], "hold-out    explained Brier score"),
-        ("rkhs_weighting", ["--max-time", 0.5], "hold-out    "),
+        ("hkrr", ["--components", 1, "--max-time", 1], "held-out explained Brier score"),
+        ("rkhs_weighting", ["--max-time", 0.5], "score       held-out "),
     ],
 )
 def test_methods_tune_by_default_and_keep_to_their_time(capsys, method, options, said):
@@ -221,7 +221,7 @@ def test_variables_are_selected_reported_and_predict(capsys, tmp_path):
     method = ["--method", "selection", "--ridge", 0.01]
     status, out, err = run(capsys, "fit", "diabetes", *method, "--out", model, "--report", report)
     assert (status, err) == (0, "")
-    for expected in ["KernelFeatureSelector for target", "354 samples, 10 features", "of 10 vari"]:
+    for expected in ["KernelFeatureSelector for target", "354 rows, 10 columns", "of 10 vari"]:
         assert expected in out
     for name in ("bmi", "s5"):  # the two that every method finds
         assert re.search(rf"^    {name} +0\.\d{{3}}$", out, re.MULTILINE)
@@ -239,7 +239,7 @@ def test_selection_from_a_file_tunes(capsys, csv):
     status, out, err = run(capsys, "fit", csv, "--method", "selection", "--max-time", 60)
     assert status == 0
     assert "KernelFeatureSelector for price" in out
-    assert re.search(r"hold-out    R² .* best of \d settings", out)
+    assert re.search(r"score       held-out R² .* best of \d settings", out)
     assert err == ""
 
 

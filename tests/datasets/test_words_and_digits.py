@@ -108,10 +108,10 @@ def test_the_command_line_says_and_chooses(tmp_path, capsys):
     assert main(["describe", path]) == 0
     printed = capsys.readouterr().out
     assert "'None' is a level (--na None makes it missing)" in printed
-    assert "text of 2 values: Pave, Grvl; missing values are written 'NA'" in printed
+    assert "2 different texts: Pave, Grvl; missing values are written 'NA'" in printed
     assert main(["describe", path, "--na", "None"]) == 0
     printed = capsys.readouterr().out
-    assert "50.0%    text of 2 values: Brk, Stone; missing values are written 'None'" in printed
+    assert "50.0%    2 different texts: Brk, Stone; missing values are written 'None'" in printed
     assert "'NA' is a level" in printed
 
 

@@ -61,7 +61,7 @@ def test_an_estimator_does_what_a_model_does(fitted, case):
     assert isinstance(estimator.describe(), Description)
     lines = estimator.summary().splitlines()
     assert lines[0] == f"{type(estimator).__name__} for y"
-    assert lines[1] == "  data        80 samples, 3 features"
+    assert lines[1] == "  data        80 rows, 3 columns"
     assert "width" in estimator.summary()
     assert lines == model.summary().splitlines()
     model.feature_names = ["a long name " * 20, "長い名前" * 20, "age"]
@@ -164,7 +164,7 @@ def test_kernel_ridge_is_saved_loaded_and_served(y, tmp_path):
 
 def test_what_learns_no_features_and_tries_no_ridges_has_no_pictures(tmp_path):
     estimator = gpukfl.BrownianKernelRidge(random_state=0).fit(FRAME, Y)
-    assert f"Brownian kernel, {N} samples" in estimator.summary()
+    assert f"Brownian kernel, {N} rows" in estimator.summary()
     with pytest.raises(TypeError, match=r"an estimator of gpukfl \(Auto.*: use pickle"):
         estimator.save(tmp_path / "model")
     with pytest.raises(ValueError, match="BrownianKernelRidge, which has no pictures"):

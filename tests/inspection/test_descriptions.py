@@ -312,14 +312,14 @@ def test_a_score_has_its_error_and_its_share_of_the_time():
         trial(0.3, ridge=1.0, standard_error=0.03, seconds=2.2),
     )
     told = Description(name="Mine", tuning=Tuning(trials), seconds=10.0)
-    expected = "hold-out    R² 0.431 ± 0.020, best of 2 settings, known after 62 % of the time"
+    expected = "held-out R² 0.431 ± 0.020, best of 2 settings, known after 62 %"
     assert expected in summarize(told)
     errors = plot_tuning(told).collections
     assert len(errors) == 1  # bars
 
 
 def test_scores_without_error_and_time_are_told_too():
-    assert "hold-out    R² 0.500, best of 2 settings\n" in summarize(described())
+    assert "score       held-out R² 0.500, best of 2 settings\n" in summarize(described())
     one = Description(name="Mine", tuning=Tuning((trial(0.5, chosen=True),)))
     assert summarize(one).endswith("best of 1 setting")
     with pytest.raises(ValueError, match="ridge was not tuned"):
@@ -345,7 +345,7 @@ def test_the_report_shows_errors_and_seconds(tmp_path):
     told = Description(name="Mine", tuning=Tuning(trials, cut_short=True), seconds=8.0)
     write_report(told, tmp_path / "report.html", scores={})
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
-    head = ("ridge", "hold-out R²", "seconds")
+    head = ("ridge", "held-out R²", "seconds")
     assert "".join(f'<th scope="col">{one}</th>' for one in head) in page
     assert "<td>0.1</td><td>0.4310 ± 0.0200</td><td>4</td>" in page
     assert "<td>1</td><td>stopped</td><td>2</td>" in page
@@ -384,7 +384,7 @@ def test_what_predicts_nothing_is_said_to(score, error, nothing, tmp_path):
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     picture = " ".join(said(plot_importances(told).figure)).replace("\n", " ")
     for text in (summarize(told), page, picture):
-        assert ("othing was found that predicts: the hold-out R² is" in text) == nothing
+        assert ("othing was found that predicts: the held-out R² is" in text) == nothing
         assert ("importances mean nothing" in text) == nothing
     assert ("importance (means nothing)" in summarize(told)) == nothing
     assert ("Nothing" in page) == nothing

@@ -257,7 +257,7 @@ def test_numbers_with_units_among_numbers_are_no_text():
 def test_codes_that_begin_with_a_zero_say_why_they_are_words():
     found = column([f"{k % 37:04d}" for k in range(200)])
     assert found.kind == "category"
-    assert found.reason == "text of 37 values, digits that begin with a zero"
+    assert found.reason == "37 different texts, digits that begin with a zero"
     assert "zero" not in column([f"0x{k % 37:04d}" for k in range(200)]).reason
 
 

@@ -76,7 +76,7 @@ def describe(e: Any, names: Names, /) -> Description:
             "residual of the last solve": f"{e.solve_residual_:.1e}",
         },
         note=(
-            "A direction's loadings are the weights of the features in it. Its function is what "
+            "A direction's loadings are the weights of the columns in it. Its function is what "
             "its particles add to the prediction along it."
         ),
         panels=(

@@ -140,7 +140,7 @@ def describe(e: Any, names: Names, /) -> Description:
             **_posterior_facts(e),
         },
         note=(
-            "A direction's loadings are the weights of the features in it. A profile is the "
+            "A direction's loadings are the weights of the columns in it. A profile is the "
             "prediction along one learned direction, through the middle of the centres."
         ),
         panels=(

@@ -84,7 +84,7 @@ def describe_brownian(e: Any, names: Names, /) -> Description:
     count = e.X_fit_.shape[0]
     return Description(
         **e._common_fields(names),
-        text=f"Brownian kernel, {count} samples, ridge {e.ridge_:.3g}",
+        text=f"Brownian kernel, {count} rows, ridge {e.ridge_:.3g}",
         n_samples=count,
         facts={
             "ridge": f"{e.ridge_:.4g}",

@@ -98,7 +98,7 @@ def describe(e: Any, names: Names, /) -> Description:
             "largest degree": int(e.multi_indices_.sum(axis=1).max(initial=0)),
         },
         note=(
-            "A direction's loadings are the weights of the features in it. A profile is the "
+            "A direction's loadings are the weights of the columns in it. A profile is the "
             "prediction along one learned direction, through the middle of the data."
         ),
         panels=(

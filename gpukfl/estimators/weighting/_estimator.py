@@ -134,7 +134,7 @@ def describe(e: Any, names: Names, /) -> Description:
         ),
         products="by blocks",
         facts=facts,
-        note=f"A direction's loadings are the weights of the features in it. {_caption(e)}",
+        note=f"A direction's loadings are the weights of the columns in it. {_caption(e)}",
         panels=_panels(e, names, about["tuning"]),
     )
 
