@@ -345,7 +345,7 @@ def test_the_summary_says_what_columns_are(model):
     assert "1 category" in text
     assert "1 date" in text
     assert "dropped key_id (" in text
-    assert "4 features" in text
+    assert "4 columns" in text
 
 
 def test_importances_are_of_columns(model):

@@ -279,7 +279,7 @@ def test_npz_is_fitted(capsys, tmp_path):
 def test_nothing_is_held_out_when_asked(capsys, csv):
     status, out, _ = run(capsys, "fit", csv, *QUICK, "--test-fraction", 0)
     assert status == 0
-    assert "60 samples" in out
+    assert "60 rows" in out
     assert "held-out rows" not in out
 
 

@@ -192,7 +192,7 @@ def test_a_semicolon_table_is_fitted_and_predicted(capsys, tmp_path):
     FRAME.to_csv(tmp_path / "t.csv", sep=";", decimal=",", index=False, encoding="utf-8-sig")
     status, out, err = run(capsys, "fit", tmp_path / "t.csv", *QUICK, "--out", tmp_path / "m")
     assert (status, err) == (0, "")
-    assert "3 features" in out
+    assert "3 columns" in out
     status, out, _ = run(capsys, "predict", tmp_path / "m", tmp_path / "t.csv")
     assert (status, len(out.splitlines())) == (0, 61)
 

@@ -169,7 +169,7 @@ def test_rows_without_a_target_are_left_out(capsys, tmp_path):
     status, out, err = run(capsys, "fit", written(tmp_path, frame), *QUICK)
     assert status == 0
     assert "gpukfl: warning: 10 of 80 rows have no price, and are dropped\n" in err
-    assert "56 samples" in out
+    assert "56 rows" in out
 
 
 def test_prices_are_numbers(capsys, tmp_path):
@@ -184,7 +184,7 @@ def test_standard_input_is_fitted_and_predicted(capsys, csv, tmp_path, monkeypat
     given_on_input(monkeypatch, raw)
     status, out, _ = run(capsys, "fit", "-", *QUICK, "--out", tmp_path / "m")
     assert status == 0
-    assert "64 samples" in out
+    assert "64 rows" in out
     given_on_input(monkeypatch, raw)
     status, out, _ = run(capsys, "predict", tmp_path / "m", "-")
     assert (status, len(out.splitlines())) == (0, 1 + N)
