@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from bench_other_tables import compared, merged, record
-from bench_tables import PORTFOLIO, Table, simulated
+from bench_tables import PORTFOLIO, QUICK, Table, simulated
 from common import parser, say
 
 ROWS, MANY, SEED = 1_500, 20_000, 0
@@ -194,7 +194,7 @@ def main() -> None:
     line.add_argument("--large", action="store_true", help="tables of 10 000 rows and more")
     args = line.parse_args()
     titles = [title for title, *_ in tables_drawn(args.large)]
-    rows = merged(args.merge, titles) if args.merge else compared(args, tables(args), (PORTFOLIO,))
+    rows = merged(args.merge, titles) if args.merge else compared(args, tables(args), (PORTFOLIO, QUICK))
     name = "bench_drawn_large" if args.large else "bench_drawn_tables"
     record(args, name, rows, at_most=_at_most(args))
 
