@@ -128,7 +128,7 @@ def test_the_summary_of_hkrr_says_what_was_done(hkrr_models):
     best = next(trial for trial in model.tuning if trial["chosen"])
     for expected in [
         "HKRRRegressor for price",
-        "80 samples, 3 features",
+        "80 rows, 3 columns",
         "Gaussian kernel of 2 components",
         f"80 centres, ridge {e.ridge_:.3g}",
         "numpy cpu, by blocks",

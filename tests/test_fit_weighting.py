@@ -174,7 +174,7 @@ def test_the_summary_says_what_was_done(models, kind):
     text, e = " ".join(model.summary().split()), model.estimator
     for expected in [
         type(e).__name__,
-        "80 samples",
+        "80 rows",
         f"{e.n_parameters_} of {e.n_parameters} parameters",
         type(e.instantiation_).__name__,
         e.learner.replace("_", " "),

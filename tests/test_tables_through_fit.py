@@ -344,7 +344,7 @@ def test_the_summary_says_what_columns_are(model):
     text = " ".join(model.summary().split())
     assert "1 category" in text
     assert "1 date" in text
-    assert "dropped key_id (" in text
+    assert "dropped: key_id (" in text
     assert "4 columns" in text
 
 
@@ -383,7 +383,7 @@ def test_reports_hold_columns_and_levels(kernel, tmp_path):
     kernel.report(tmp_path / "report.html")
     text = (tmp_path / "report.html").read_text()
     assert "colour=red" in text
-    assert "dropped key_id" in text
+    assert "dropped: key_id" in text
 
 
 # ---------------------------------------------------------------------- one model of a blend

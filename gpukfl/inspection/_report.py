@@ -255,7 +255,9 @@ def model_html(d: Description, pictures: str, /) -> str:
     ended = f" ({d.ended})" if d.ended else ""
     how = {"fit": d.ended} if d.n_steps is None else {"steps": f"{d.n_steps}{ended}"}
     facts = {"model": d.text, **d.facts, "kernel products": d.products, **how}
-    facts |= {"computed on": d.place, "class": d.name}
+    facts |= {"computed on": d.place}
+    if any(facts.values()):
+        facts["class"] = d.name
     return section_html("The model", _facts_html(facts), pictures)
 
 

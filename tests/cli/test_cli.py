@@ -189,7 +189,7 @@ def test_methods_are_fitted_reported_and_predict(capsys, csv, tmp_path, method):
     status, out, err = run(capsys, "fit", csv, *given)
     assert status == 0
     assert err == "" or (method == "regfeal" and "max_time was reached first" in err)
-    for expected in [*said, "for price", "48 samples"]:
+    for expected in [*said, "for price", "48 rows"]:
         assert expected in out
     assert float(out.split("test        R² ")[1].split()[0]) > 0.5
     assert "Test: 12 held-out rows" in report.read_text(encoding="utf-8")

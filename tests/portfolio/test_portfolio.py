@@ -336,7 +336,7 @@ def test_importances_that_there_is_no_time_for_are_said_to_be_missing(monkeypatc
     monkeypatch.setattr(_importances, "_MOMENT", 0.0)
     model = regressor(members=["linear"], max_time=100.0).fit(X, Y)
     model._later = replace(model._later, max_time=0.0)
-    with pytest.warns(UserWarning, match="no time for feature importances"):
+    with pytest.warns(UserWarning, match="no time for importances"):
         shares = model.feature_importances_
     np.testing.assert_array_equal(shares, 0.0)
 
