@@ -194,7 +194,11 @@ def main() -> None:
     line.add_argument("--large", action="store_true", help="tables of 10 000 rows and more")
     args = line.parse_args()
     titles = [title for title, *_ in tables_drawn(args.large)]
-    rows = merged(args.merge, titles) if args.merge else compared(args, tables(args), (PORTFOLIO, QUICK))
+    rows = (
+        merged(args.merge, titles)
+        if args.merge
+        else compared(args, tables(args), (PORTFOLIO, QUICK))
+    )
     name = "bench_drawn_large" if args.large else "bench_drawn_tables"
     record(args, name, rows, at_most=_at_most(args))
 
