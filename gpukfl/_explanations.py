@@ -200,9 +200,10 @@ class ModelExplanations(ModelPredictions, Shown):
         averaged over all orders of the columns [1]_. It explains the model, and need not be a
         cause.
 
-        Linear models, trees and product kernels are explained exactly, and so is any model with at
-        most five columns or groups. Otherwise, orders are drawn in pairs, each with its reverse
-        [2]_. `standard_error` is the error of this.
+        Any model with at most five columns or groups is explained exactly. So are predictions of
+        numbers by linear models, trees and product kernels, if all background rows are affordable.
+        Otherwise, orders are drawn in pairs, each with its reverse [2]_. `standard_error` is the
+        error of this.
 
         A pair of orders costs 2 (p - 1) predictions for p columns, or fewer if the row and the
         background row share values.
