@@ -54,7 +54,6 @@ _NOT_SAVED = (
     "compression",
     "weighted",
     "related",
-    "dropped",
     "output",
 )
 
@@ -101,8 +100,8 @@ class Model(ModelExplanations):
         Whether the fit had sample weights; not saved.
     related : dict of str: str
         The arguments groups, time, gap and cv of the fit, as text; not saved.
-    dropped : tuple of str
-        Columns of the file that `gpukfl fit --drop` left out; not saved.
+    dropped : list of str
+        Columns of the file that `gpukfl fit --drop` left out.
     reference : Reference, optional
         A sample of the training rows, for `drift`.
     output : str
@@ -126,7 +125,7 @@ class Model(ModelExplanations):
     warnings_: list[str] = field(default_factory=list)
     weighted: bool = False
     related: Mapping[str, str] = field(default_factory=dict)
-    dropped: tuple[str, ...] = ()
+    dropped: list[str] = field(default_factory=list)
     reference: Reference | None = None
     output: str = AUTO
 

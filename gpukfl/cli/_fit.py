@@ -280,7 +280,7 @@ def run_fit(options: argparse.Namespace) -> int:
         )
     else:
         model, scored, rows = _fit_table(options, given)
-    model.dropped = tuple(dict.fromkeys(options.drop))
+    model.dropped = list(dict.fromkeys(options.drop))
     # Written before anything is printed, which fails where nobody reads it
     outcomes = [try_to_write("model", options.out, model.save)]
     try:

@@ -55,7 +55,10 @@ def read_rows(model: Model, file: str, /, decimal: str | None, na: list[str] | N
 def read_table(
     model: Model, file: str, /, decimal: str | None, na: list[str] | None
 ) -> tuple[Any, Any]:
-    """Read a table; return the frame, and the columns that the model takes."""
+    """Read a table; return the frame, and the columns that the model takes.
+
+    Columns that `gpukfl fit --drop` left out are left out again.
+    """
     from gpukfl.datasets import load_frame
 
     table = model.table
@@ -68,7 +71,7 @@ def read_table(
     words = {*MISSING, "None", *(na or ())}
     na_values = {column.name: sorted(words.difference(column.levels)) for column in table.columns}
     frame = load_frame(file, kinds=kinds, decimal=decimal, na_values=na_values)
-    return frame, frame
+    return frame, frame.drop(columns=[name for name in model.dropped if name in frame])
 
 
 def target_columns(target: str, frame: Any, /) -> list[str]:
@@ -133,7 +136,7 @@ def _numeric_rows(frame: Any, model: Model) -> Any:
 
     names = model.feature_names
     check_columns(names, frame.columns, f"columns {join_names(names)}, got no column ")
-    known = {*names, *parts_of_name(model.target_name)}
+    known = {*names, *parts_of_name(model.target_name), *model.dropped}
     new = [name for name in frame.columns if name not in known]
     if new:
         warn(f"columns that were not in the fit are ignored: {join_names(new)}")

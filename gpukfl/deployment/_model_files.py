@@ -62,6 +62,7 @@ _ABOUT: dict[str, Any] = {  # beside the tuning
     "target_kind": str,
     "seconds": float,
     "warnings_": list[str],
+    "dropped": list[str],
     "reference": Reference | None,
 }
 
@@ -255,7 +256,8 @@ def _decode_about(
 ) -> dict[str, Any]:
     """Decode the fields of the model beside its estimator."""
     hints = _ABOUT | {"tuning": record_hints(kind)["tuning_"]}
-    nodes = {"warnings_": [], "reference": None, **nodes}  # older files say nothing of them
+    # Older files say nothing of these
+    nodes = {"warnings_": [], "dropped": [], "reference": None, **nodes}
     if set(nodes) != set(hints):
         msg = f"whose model is not of {', '.join(sorted(hints))}"
         raise RefusedError(msg)

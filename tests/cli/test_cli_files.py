@@ -185,7 +185,9 @@ def test_columns_are_left_out(capsys, csv, tmp_path):
     status, out, _ = run(capsys, "fit", csv, *QUICK, *drop)
     assert status == 0
     assert "for c" in out
-    assert gpukfl.load(tmp_path / "m").feature_names == ["a"]
+    model = gpukfl.load(tmp_path / "m")
+    assert (model.feature_names, model.dropped) == (["a"], ["b", "price"])
+    assert run(capsys, "predict", tmp_path / "m", csv)[::2] == (0, "")
 
 
 def test_a_semicolon_table_is_fitted_and_predicted(capsys, tmp_path):
