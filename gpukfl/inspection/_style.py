@@ -144,7 +144,8 @@ def add_legend(ax: Any, where: Any = None, /, **options: Any) -> None:
 
 def name_values(ax: Any, text: str, /) -> None:
     """Write what the values of x are; a long text ends where the axes does, or it would be cut."""
-    ax.set_xlabel(text, loc="center" if len(text) <= _LONGEST else "right")
+    longest = max(map(len, text.split("\n")))
+    ax.set_xlabel(text, loc="center" if longest <= _LONGEST else "right")
 
 
 def use_integer_ticks(axis: Any, /) -> None:
@@ -249,7 +250,7 @@ pre { background: var(--pale); padding: .8rem; border-radius: 6px; overflow-x: a
   font-size: .85rem; line-height: 1.4; }
 @media (max-width: 40rem) { body { margin: .8rem auto; }
   td, th { padding-right: .6rem; font-size: .9rem; } th { font-size: .8rem; }
-  td bdi { max-width: 34vw; } .words td bdi { overflow-wrap: anywhere; } .bars { display: none; }
+  td bdi { max-width: 34vw; } .words td + td bdi { overflow-wrap: anywhere; } .bars { display: none; }
   .score { padding: .5rem .7rem; margin-right: .3rem; } .score b { font-size: 1.25rem; } }
 @media print { body { max-width: none; margin: 0; font-size: 10.5pt; }
   .pictures { grid-template-columns: 1fr 1fr; }

@@ -275,6 +275,8 @@ class Leaderboard(Panel):
         In the blend; that of the blend itself is 1.
     score : str
         What the score is.
+    judged : str
+        An adjective for the scores: "cross-validated" or "held-out".
     models : tuple of str, optional
         What the members are in words, which the picture writes; their names by default.
     """
@@ -285,6 +287,7 @@ class Leaderboard(Panel):
     errors: np.ndarray
     weights: np.ndarray
     score: str = "R²"
+    judged: str = "held-out"
     models: tuple[str, ...] = ()
 
     @property
@@ -296,7 +299,7 @@ class Leaderboard(Panel):
     def words(self) -> str:
         """Return the best scores in words."""
         known = list(zip(self.models or self.members, self.scores, strict=True))[:_NAMED]
-        return f"held-out {self.score}: " + "; ".join(f"{name} {one:.3f}" for name, one in known)
+        return f"{self.judged} {self.score}: " + "; ".join(f"{name} {one:.3f}" for name, one in known)
 
     def draw(self, ax: Any, /) -> Any:
         """Draw scores with errors, and write the weights."""
@@ -316,7 +319,7 @@ class Leaderboard(Panel):
         from matplotlib.ticker import MaxNLocator
 
         ax.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))  # names leave little room
-        name_values(ax, f"{self.score} on held-out rows")
+        name_values(ax, f"{self.judged} {self.score}")
         ax.set_title("Members and their blend")
         return style_axes(ax)
 

@@ -245,7 +245,7 @@ def _make_leaderboard(e: Any) -> Leaderboard:
     )
     members = tuple(trial["member"] for trial in scored)
     labels = tuple(member_label(name, own_names(e)) for name in members)
-    return Leaderboard(members, scores, errors, weights, title, labels)
+    return Leaderboard(members, scores, errors, weights, title, _judged(e), labels)
 
 
 def _make_importances(e: Any, names: Names) -> Importances:
