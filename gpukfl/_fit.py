@@ -225,7 +225,7 @@ def fit(
     from gpukfl._model import Model
     from gpukfl._multilabel import read_indicators
     from gpukfl.estimators._base import feature_names
-    from gpukfl.portfolio._fold_fits import usual_jobs
+    from gpukfl.portfolio._fold_fits import default_jobs
     from gpukfl.tables._monotone import check_monotone
     from gpukfl.tables._reference import Reference
     from gpukfl.tables._relations import GivenRelations
@@ -265,7 +265,7 @@ def fit(
     )
     table = {"columns": columns, "impute": impute}
     estimator = _make_estimator(method, data.task, given, ridge, scaling, table)
-    usual = usual_jobs(estimator, len(data))
+    usual = default_jobs(estimator, len(data))
     estimator.set_params(**usual)
     rows = _fit_estimator(estimator, data, columns, impute, progress, begun)
     estimator.set_params(max_time=None, **dict.fromkeys(usual))

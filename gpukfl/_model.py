@@ -33,7 +33,7 @@ from gpukfl.estimators._run import count_time_from
 from gpukfl.inspection import (
     Importances,
 )
-from gpukfl.portfolio._fold_fits import usual_jobs
+from gpukfl.portfolio._fold_fits import default_jobs
 from gpukfl.portfolio._scored import read_scored_rows, score_models
 from gpukfl.tables._labelled import AUTO
 from gpukfl.tables._reader import Reader, encode_training_data
@@ -223,7 +223,7 @@ class Model(ModelExplanations):
         given = given.or_else(self.related, X)
         data = read_training_data(X, y, sample_weight, given, task=self.task)
         estimator = clone(self.estimator)
-        beside = self._limit | usual_jobs(estimator, len(data))
+        beside = self._limit | default_jobs(estimator, len(data))
         estimator.set_params(**beside)
         rows = encode_training_data(estimator, data, self.columns, self.impute)
         with count_time_from(begun):

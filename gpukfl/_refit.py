@@ -10,8 +10,8 @@ from sklearn.base import clone
 from gpukfl.estimators._base import ordered_classes
 from gpukfl.estimators._run import count_time_from
 from gpukfl.portfolio._base import AutoBase
-from gpukfl.portfolio._fold_fits import usual_jobs
-from gpukfl.portfolio._precedent import Precedent
+from gpukfl.portfolio._fold_fits import default_jobs
+from gpukfl.portfolio._previous_blend import PreviousBlend
 from gpukfl.tables._reader import Encoded, Reader, encode_again, tell_monotone_columns
 from gpukfl.tables._training import Dataset
 
@@ -37,7 +37,7 @@ def refit_estimator(
     _check_targets(old, data, target)
     rows = encode_again(old, reader, data, impute, target)
     new = clone(old)
-    beside: dict[str, Any] = dict(usual_jobs(new, len(data)))
+    beside: dict[str, Any] = dict(default_jobs(new, len(data)))
     if max_time is not None and hasattr(new, "max_time"):
         beside |= {"max_time": max_time}
     new.set_params(**beside)
@@ -45,7 +45,7 @@ def refit_estimator(
         tell_monotone_columns(new, rows.reader)
     with count_time_from(begun), ordered_classes(new, data.class_order):
         if isinstance(old, AutoBase):
-            _refit_blend(new, Precedent.from_blend(old), rows.X, data)
+            _refit_blend(new, PreviousBlend.from_blend(old), rows.X, data)
         else:
             alike = reader is None or _have_equal_columns(reader, rows.reader)
             start = old.to_warm_start() if alike else None
@@ -54,7 +54,7 @@ def refit_estimator(
     return new.set_params(**{name: getattr(old, name) for name in beside}), rows
 
 
-def _refit_blend(new: AutoBase, known: Precedent, X: Any, data: Dataset) -> None:
+def _refit_blend(new: AutoBase, known: PreviousBlend, X: Any, data: Dataset) -> None:
     if known.is_constant:
         new._fit_rows(X, data.y, data.sample_weight, data.relations)
     else:

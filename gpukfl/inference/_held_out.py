@@ -48,7 +48,7 @@ from gpukfl.inspection._metrics import mean_loss
 from gpukfl.inspection._style import to_sentence, whole_text
 from gpukfl.portfolio._folds import HeldOutLoss, LogLoss, SquaredError, target_scale
 from gpukfl.portfolio._importances import joint_groups_text, permutation_importances
-from gpukfl.portfolio._losses import MeanLoss, fit_members_by, judge_by
+from gpukfl.portfolio._losses import MeanLoss, make_mean_loss, set_member_losses
 from gpukfl.portfolio._members import CANDIDATES, TREES, Member, Task
 from gpukfl.portfolio._metrics import METRICS
 from gpukfl.predictor import member_predictor
@@ -304,7 +304,7 @@ def _compare_models(
     if not classes:
         judge = SquaredError(new.Y, weights, scale, groups=groups)
     if loss is not None:
-        judge = judge_by(loss, judge, new.Y, weights)
+        judge = make_mean_loss(loss, judge, new.Y, weights)
     constant = f"the {'mean' if loss is None else loss.predicts}"
     rows = [Compared("the shares of the classes" if classes else constant, 0.0)]
     remarks = [f"On {whole_text(len(new))} rows that no model has seen."]
@@ -373,7 +373,7 @@ def _baseline_predictions(model: Any, known: ReportRows, new: ReportRows) -> dic
                 member = Member(
                     row.name, row.make(Task.from_samples(samples, inside.shape[1], "numpy", 0))
                 )
-                (member,) = fit_members_by(loss, [member], inside.shape[1])
+                (member,) = set_member_losses(loss, [member], inside.shape[1])
                 fitted, _ = member.fit_clone(samples, None, None)
                 count = Y.shape[1] if classes else 0
                 told = member_predictor(fitted).outputs_by_blocks(outside, count)

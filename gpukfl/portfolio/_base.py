@@ -58,11 +58,11 @@ from gpukfl.portfolio._folds import (
     make_held_out_loss,
     split_folds,
 )
-from gpukfl.portfolio._held_out_blend import LATER_LOOK, HeldOutBlend, ask_in_time
+from gpukfl.portfolio._held_out_blend import LATER_IMPORTANCES, HeldOutBlend, run_within_time
 from gpukfl.portfolio._losses import (
-    fit_members_by,
-    judge_samples_by,
-    limit_to_range,
+    make_mean_loss,
+    restrict_reach,
+    set_member_losses,
 )
 from gpukfl.portfolio._members import (
     EFFORTS,
@@ -76,7 +76,7 @@ from gpukfl.portfolio._members import (
 )
 from gpukfl.portfolio._metrics import check_metric, find_metric
 from gpukfl.portfolio._monotone import constrain_trees, member_monotone
-from gpukfl.portfolio._precedent import KNOWN_FOLDS, Precedent
+from gpukfl.portfolio._previous_blend import REFIT_FOLDS, PreviousBlend
 from gpukfl.portfolio._refit import BESIDE, Refit, choose_refit, fit_members_to_all, refit_members
 from gpukfl.portfolio._scored import own_names, read_scored_rows, score_models
 from gpukfl.portfolio._train import MemberTrainer
@@ -314,7 +314,7 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
 
     def refit_rows(
         self,
-        known: Precedent,
+        known: PreviousBlend,
         X: Any,
         y: Any,
         sample_weight: Any,
@@ -347,7 +347,7 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         sample_weight: Any,
         whole: Collections | None,
         relations: Relations | None = None,
-        known: Precedent | None = None,
+        known: PreviousBlend | None = None,
     ) -> Self:
         """Fit to rows in memory, which may be a sample of `whole`, perhaps as was `known`."""
         self._check_parameters()
@@ -383,7 +383,7 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
             )
             self._library, self._n_samples = library_name(X), len(samples)
             self._n_rows = samples.n_rows or len(samples)
-            chosen = self._keep(trainer, samples, run)
+            chosen = self._set_results(trainer, samples, run)
             how = self._choose_last_fit(trainer, samples, whole, known)
             if whole is not None or how == "instead":  # then the folds' models go
                 self._compute_importances_in(trainer)
@@ -416,7 +416,7 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         trainer: MemberTrainer,
         samples: Samples,
         whole: Collections | None,
-        known: Precedent | None,
+        known: PreviousBlend | None,
     ) -> Refit:
         """Return whether members are fitted to all of these rows in the end."""
         if whole is not None:
@@ -440,7 +440,7 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
 
             return self._compute_importances((lambda: 0.0) if over else left)
 
-        trainer.stopped = ask_in_time(trainer, compute) or trainer.stopped
+        trainer.stopped = run_within_time(trainer, compute) or trainer.stopped
 
     def _read_samples(
         self, y: Any, X: Array, sample_weight: Any, relations: Relations | None
@@ -488,7 +488,7 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         *,
         once: bool,
         weighted: bool,
-        known: Precedent | None,
+        known: PreviousBlend | None,
     ) -> MemberTrainer:
         """Train the members, on one held-out part if `once`.
 
@@ -498,7 +498,7 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         asked = self.n_folds
         if isinstance(asked, str):
             asked = choose_n_folds(n, samples.X.shape[1], self.max_time, effort=self.effort)
-            asked = asked if known is None else min(asked, KNOWN_FOLDS)
+            asked = asked if known is None else min(asked, REFIT_FOLDS)
         n_folds = 1 if once else int(asked)
         if samples.relations is not None:
             n_folds = count_related_folds(samples.relations, n_folds, self.n_folds)
@@ -506,7 +506,9 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         self.floor_ = 0.5 / (n + max(count, 1))
         judge, transform = make_held_out_loss(folds, samples, count), self.target_transform_
         loss = None if count else read_loss(self)
-        judge = judge if loss is None else judge_samples_by(loss, judge, samples)
+        if loss is not None:
+            targets = to_host(samples.Y).astype(np.float64)
+            judge = make_mean_loss(loss, judge, targets, samples.weights)
         if transform is not None:
             folds = [fold.transform_targets(transform.forward) for fold in folds]
         if self.encodings_ is not None:
@@ -518,7 +520,7 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         reach = (
             None if count else prediction_limits(Y if transform is None else transform.forward(Y))
         )
-        reach = None if reach is None else limit_to_range(reach, loss, Y, w)
+        reach = None if reach is None else restrict_reach(reach, loss, Y, w)
         monotone = member_monotone(self.predictor_.monotone, self.encodings_)
         fitter = FoldFitter(
             *(folds, judge, run, self.floor_, transform, reach, workers), monotone=monotone
@@ -526,13 +528,13 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         metric = find_metric(self.metric, classes=is_classifier(self))
         trainer = MemberTrainer(fitter, run, metric=metric)
         d = folds[0].inside.X.shape[1]
-        members = fit_members_by(loss, self._members(samples, d, run, known), d)
+        members = set_member_losses(loss, self._members(samples, d, run, known), d)
         run.lap("encodings")
         trainer.train([replace(one, weighted=weighted) for one in members])
         return trainer
 
     def _members(
-        self, samples: Samples, d: int, run: Run, precedent: Precedent | None
+        self, samples: Samples, d: int, run: Run, previous: PreviousBlend | None
     ) -> Sequence[Member]:
         if not np.ptp(to_host(samples.Y), axis=0).any():
             warn("y is constant: the model predicts that constant and learns nothing")
@@ -546,8 +548,8 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
             of_table=known is not None,
             has_levels=known is not None and len(known.some) > 0,
         )
-        if precedent is not None:
-            members = precedent.members(task, known)
+        if previous is not None:
+            members = previous.make_members(task, known)
         else:
             limited = self.max_time is not None
             members = make_members(self.members, self.effort, task, limited=limited)
@@ -728,7 +730,7 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
             model of an older file.
         """
         check_is_fitted(self)
-        return fit_times_frame(vars(self).get("fit_times_", []), later=LATER_LOOK)
+        return fit_times_frame(vars(self).get("fit_times_", []), later=LATER_IMPORTANCES)
 
     def distilled(self, method: str = "bkernn") -> Distilled:
         """Fit one small model to the predictions of the blend, and measure its loss.

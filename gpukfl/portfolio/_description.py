@@ -35,14 +35,14 @@ from gpukfl.inspection._importances import Shuffled
 from gpukfl.inspection._measures import Scored, d2_name, measure_classes, measure_regression
 from gpukfl.inspection._style import whole_text
 from gpukfl.inspection._tuning import BLEND
-from gpukfl.portfolio._attributes import MetricTried
+from gpukfl.portfolio._attributes import MetricScore
 from gpukfl.portfolio._folds import HeldOutLoss, LogLoss
 from gpukfl.portfolio._importances import joint_groups_text
 from gpukfl.portfolio._metrics import METRICS, TITLES, Metric, find_metric
 from gpukfl.portfolio._names import member_label, member_text, model_name
 from gpukfl.portfolio._scored import lead_by_metric, own_names
 from gpukfl.portfolio._standings import Standings
-from gpukfl.portfolio._train import SAME, SETTLED, UNTRIED
+from gpukfl.portfolio._train import SKIP_NO_TIME, SKIP_PERFECT, SKIP_SAME
 from gpukfl.predictor import SeenRows
 from gpukfl.tables._schema import columns_text, data_facts
 
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 # What every member came to, as plain values and as a frame.
 
 
-COMPARED = "for comparison alone: not asked for"  # of members that are not blended
+COMPARISON_ONLY = "for comparison alone: not asked for"  # of members that are not blended
 
 
 def leaderboard_rows(
@@ -77,7 +77,9 @@ def leaderboard_rows(
                 "member": entry.member.name,
                 "weight": weights.get(entry.member.name, 0.0),
                 **_prediction_scores(standings.judge, known),
-                "note": entry.note or entry.remark or ("" if entry.member.blended else COMPARED),
+                "note": entry.note
+                or entry.remark
+                or ("" if entry.member.blended else COMPARISON_ONLY),
                 "seconds": entry.seconds,
                 "chosen": False,
             }
@@ -117,7 +119,7 @@ def leaderboard_frame(
     *,
     classes: bool,
     metric: Metric | None = None,
-    scores: Sequence[MetricTried] = (),
+    scores: Sequence[MetricScore] = (),
     own: Mapping[str, str] = MappingProxyType({}),
 ) -> pd.DataFrame:
     """Return the leaderboard as a frame, best first: by the score, or by the metric of the fit."""
@@ -154,7 +156,7 @@ def fit_times_frame(times: Sequence[FitTime], /, *, later: str) -> pd.DataFrame:
 _WHOLE = 1e-6  # near which multiples of the smallest weight are whole
 _COVERAGE = 0.9  # of the intervals that are drawn
 # Ends of what is noted of members that would not help
-_NO_FAULTS = ("clearly behind", "clearly worse", SETTLED, COMPARED)
+_HARMLESS_ENDINGS = ("clearly behind", "clearly worse", SKIP_PERFECT, COMPARISON_ONLY)
 _SIMPLE = ("linear", "trees")  # members that others know
 _TOO_GOOD = (
     "Each member of the blend was scored on rows that its fits had not seen. The weights were "
@@ -214,7 +216,9 @@ def describe(e: Any, names: Names, /) -> Description:
             _score_name(e),
             along="member",
             cut_short=e.tuning_cut_short_,
-            untried=tuple(member_text(t["member"], own) for t in e.tuning_ if t["note"] == UNTRIED),
+            untried=tuple(
+                member_text(t["member"], own) for t in e.tuning_ if t["note"] == SKIP_NO_TIME
+            ),
             of="member",
             judged=_judged(e),
         ),
@@ -365,8 +369,8 @@ def _describe_data(e: Any, names: Names) -> DataFacts:
 def _member_warnings(e: Any) -> list[str]:
     """Return warnings of members that could not do what they should."""
     members = [trial for trial in e.tuning_ if not trial["chosen"]]
-    noted = [t for t in members if t["note"] and not t["note"].startswith(SAME)]
-    left = [t for t in noted if not t["note"].endswith(_NO_FAULTS)]
+    noted = [t for t in members if t["note"] and not t["note"].startswith(SKIP_SAME)]
+    left = [t for t in noted if not t["note"].endswith(_HARMLESS_ENDINGS)]
     left = [t for t in left if not any(t["note"] in one for one in e.warnings_)]  # told by them
     own = own_names(e)
     found = [f"The blend's member {member_text(t['member'], own)}: {t['note']}." for t in left]

@@ -74,7 +74,7 @@ def distil(blend: Any, name: str, /) -> Distilled:
         raise ValueError(msg)
     classes, t = is_classifier(blend), kept.truth.shape[1]
     seed, rarest = int(run.rng.randint(2**31 - 1)), 0 if classes else n  # what will be predicted
-    several = kept.n_folds > 1 and blend._has_folds
+    several = kept.n_folds > 1 and blend._has_fold_models
     judging = kept.fold == 0 if several else _draw_test_rows(kept, run.rng)
     # of models that were fitted to all rows nothing is asked of rows that they have seen
     predicted = to_host(blend._outputs(kept.rows, 0)) if several else kept.predicted

@@ -236,7 +236,7 @@ class AutoRegressor(ArrayRegressor, AutoBase):
 
     fit = AutoBase.fit
 
-    def _keep_uncertainty(self, rng: np.random.RandomState, max_time: float | None, /) -> None:
+    def _set_uncertainty(self, rng: np.random.RandomState, max_time: float | None, /) -> None:
         kept = self.out_of_fold_
         X = to_host(self._finite(kept.rows)).astype(np.float64)
         self.uncertainty_ = Uncertainty.fit(
@@ -433,7 +433,7 @@ class AutoClassifier(LabelClassifier, AutoBase):
         proba = predict_finite(self, X, "predict_log_proba")
         return array_namespace(proba).log(proba)
 
-    def _keep_uncertainty(self, rng: np.random.RandomState, max_time: float | None, /) -> None:  # noqa: ARG002
+    def _set_uncertainty(self, rng: np.random.RandomState, max_time: float | None, /) -> None:  # noqa: ARG002
         kept = self.out_of_fold_
         codes = np.argmax(kept.truth, axis=1)
         self.class_scores_ = ClassScores.from_probabilities(kept.predicted, codes, kept.weights)

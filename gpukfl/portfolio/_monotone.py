@@ -11,15 +11,12 @@ from dataclasses import replace
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.multioutput import MultiOutputRegressor
 
 from gpukfl.portfolio._encodings import Encodings
-from gpukfl.portfolio._members import BOOSTED, Member
+from gpukfl.portfolio._members import BOOSTED, BOOSTED_CLASSES, Member
 from gpukfl.predictor import Forest, Monotone, Predictor
 from gpukfl.tables._seen import CODES, columns_with_gaps
-
-_TREES = HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
 
 def member_monotone(monotone: Monotone | None, encodings: Encodings | None, /) -> Monotone | None:
@@ -37,7 +34,7 @@ def constrain_trees(
         return member
     estimator = clone(member.estimator)
     inner = estimator.estimator if isinstance(estimator, MultiOutputRegressor) else estimator
-    if not isinstance(inner, _TREES):
+    if not isinstance(inner, BOOSTED_CLASSES):
         return member
     moved = monotone
     if encodings is not None and member.sees == CODES:
@@ -53,7 +50,7 @@ def constrain_trees(
     return replace(member, estimator=estimator)
 
 
-def judged_predictor(predictor: Predictor, monotone: Monotone | None, /) -> Predictor:
+def project_predictor(predictor: Predictor, monotone: Monotone | None, /) -> Predictor:
     """Return a member's predictor as it is judged: projected, unless trees hold the constraint."""
     if monotone is None or isinstance(predictor.values, Forest):
         return predictor

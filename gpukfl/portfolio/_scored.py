@@ -14,7 +14,7 @@ from gpukfl.core._frames import as_frame, check_in_memory, check_label_kinds, is
 from gpukfl.estimators._reweighting import read_loss
 from gpukfl.estimators._validation import plain_labels
 from gpukfl.inspection._tuning import BLEND
-from gpukfl.portfolio._attributes import MetricTried
+from gpukfl.portfolio._attributes import MetricScore
 from gpukfl.portfolio._metrics import Metric, find_metric, loss_metrics, usual_metrics
 from gpukfl.portfolio._names import model_name
 from gpukfl.portfolio._standings import Standings
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 
 def held_out_scores(
     metric: Metric, standings: Standings, blend: np.ndarray, groups: np.ndarray | None, /
-) -> list[MetricTried]:
+) -> list[MetricScore]:
     """Return the metric of every member and of the blend (m, t), as rows of the leaderboard."""
     truth, weights = standings.judge.truth, standings.judge.weights
 
-    def row(name: str, predicted: np.ndarray | None) -> MetricTried:
+    def row(name: str, predicted: np.ndarray | None) -> MetricScore:
         if predicted is None:
-            return MetricTried(member=name, value=None, error=np.nan)
+            return MetricScore(member=name, value=None, error=np.nan)
         value, error = metric.evaluate(truth, predicted, weights, groups)
-        return MetricTried(member=name, value=value, error=error)
+        return MetricScore(member=name, value=value, error=error)
 
     found = [
         row(one.member.name, one.outputs if one.predicted and not one.note else None)
@@ -47,7 +47,7 @@ def held_out_scores(
 
 
 def lead_by_metric(
-    frame: pd.DataFrame, metric: Metric, scores: Sequence[MetricTried], /
+    frame: pd.DataFrame, metric: Metric, scores: Sequence[MetricScore], /
 ) -> pd.DataFrame:
     """Return a leaderboard with the metric in front, best first, in the order of the trials."""
     frame = frame.drop(columns=[metric.name], errors="ignore")
