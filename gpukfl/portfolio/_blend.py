@@ -204,9 +204,7 @@ def choose_transform(asked: str | None, samples: Samples, run: Run, /) -> Target
     """Return the transform of the targets; quick fits choose that of "auto"."""
     if asked is None or samples.labels:
         return None
-    kept = rows_with_weight(samples)
-    Y, w = to_host(samples.Y).astype(np.float64)[kept], samples.weights
-    w = None if w is None else w[kept]
+    kept, Y, w = weighted_targets(samples)
     if asked != "auto":
         return _CLASSES[asked].fit(Y, w)
     if len(kept) < 2 * _TRIAL_FOLDS or np.abs(skewness(Y, w)).max() < _MIN_SKEWNESS:
@@ -231,10 +229,13 @@ def choose_transform(asked: str | None, samples: Samples, run: Run, /) -> Target
     return best
 
 
-def rows_with_weight(samples: Samples, /) -> np.ndarray:
-    """Return the numbers of the rows with a positive weight."""
-    w = samples.weights
-    return np.arange(len(samples)) if w is None else np.flatnonzero(w)
+def weighted_targets(samples: Samples, /) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Return the numbers of the rows with a positive weight, their targets and weights."""
+    Y, w = to_host(samples.Y).astype(np.float64), samples.weights
+    if w is None:
+        return np.arange(len(samples)), Y, None
+    rows = np.flatnonzero(w)
+    return rows, Y[rows], w[rows]
 
 
 def _kernel_ridge_error(transform: TargetTransform | None, samples: Samples) -> float:

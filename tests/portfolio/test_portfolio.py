@@ -333,7 +333,7 @@ def test_correlated_features_share():
 
 
 def test_importances_that_there_is_no_time_for_are_said_to_be_missing(monkeypatch):
-    monkeypatch.setattr(_importances, "_MOMENT", 0.0)
+    monkeypatch.setattr(_importances, "_MIN_SECONDS", 0.0)
     model = regressor(members=["linear"], max_time=100.0).fit(X, Y)
     model._pending_importances = replace(model._pending_importances, max_time=0.0)
     with pytest.warns(UserWarning, match="no time for importances"):
@@ -394,8 +394,8 @@ def test_importances_of_replaced_models_are_those_of_the_folds():
 def test_importances_that_are_interrupted_are_of_fewer_rows(monkeypatch):
     model = regressor(members=["linear"]).fit(X, Y)
     later, full = model.to_host(), model.feature_importances_error_
-    monkeypatch.setattr(_importances, "_ELEMENTS", 5 * 40 * X.shape[1] ** 2)  # a fold at once
-    interrupt(monkeypatch, _importances._Fold, "gains", 2)
+    monkeypatch.setattr(_importances, "_BLOCK_ENTRIES", 5 * 40 * X.shape[1] ** 2)  # a fold at once
+    interrupt(monkeypatch, _importances._FoldPart, "added_losses", 2)
     with pytest.warns(UserWarning, match="only 60 of 90 rows: they were interrupted"):
         shares = later.feature_importances_
     assert shares.sum() == pytest.approx(1.0)
@@ -405,7 +405,7 @@ def test_importances_that_are_interrupted_are_of_fewer_rows(monkeypatch):
 def test_importances_that_are_interrupted_at_once_are_not_there(monkeypatch):
     model = regressor(members=["linear"]).fit(X, Y)
     with monkeypatch.context() as patch:
-        interrupt(patch, _importances._Fold, "gains", 0)
+        interrupt(patch, _importances._FoldPart, "added_losses", 0)
         with pytest.raises(KeyboardInterrupt):
             _ = model.feature_importances_
     assert model.feature_importances_.sum() == pytest.approx(1.0)
