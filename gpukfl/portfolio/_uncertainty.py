@@ -571,11 +571,9 @@ class Uncertainty:
             ratio = np.count_nonzero(rows) * n_centers / (len(few) * count)
             return (time.perf_counter() - begun) * max(ratio / _OVERHEAD, 1.0)
 
-        spreads = (
-            []
-            if len(Y) < _MIN_ROWS
-            else _learn_spreads(learn_spread, time_few_rows, seen, max_time)
-        )
+        spreads = []
+        if len(Y) >= _MIN_ROWS:
+            spreads = _learn_spreads(learn_spread, time_few_rows, seen, max_time)
         if not spreads:
             plain = Residuals.standardize(residuals, folds, weights=weights)
             return cls(plain.count_less(together), np.ones_like(residuals), [], np.arange(n_models))
