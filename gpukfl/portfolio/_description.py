@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.base import is_classifier
 
+from gpukfl.core._frames import listed
 from gpukfl.estimators._base import status_text
 from gpukfl.estimators._reweighting import read_loss
 from gpukfl.estimators._run import FitTime
@@ -193,7 +194,7 @@ def describe(e: Any, names: Names, /) -> Description:
         ended=status_text(e.status_),
         columns="" if known is None else columns_text(known.table),
         facts=_blend_facts(e, names, leading),
-        asked=_monotone_text(e, names),
+        asked=_scale_text(e, names) | _monotone_text(e, names),
         comparison=_make_comparison(e),
         times=tuple(
             one | {"member": member_label(one["member"], own)}
@@ -293,6 +294,15 @@ def _models_text(e: Any) -> str:
 def _validation_text(e: Any) -> str:
     """Return an adjective for the scores of the fit."""
     return "cross-validated" if e.out_of_fold_.n_folds > 1 else "held-out"
+
+
+def _scale_text(e: Any, names: Names) -> dict[str, str]:
+    """Return in words the transform of the targets, if there is one."""
+    transform = None if is_classifier(e) else e.target_transform_
+    if transform is None:
+        return {}
+    why = "chosen by quick fits" if e.target_transform == "auto" else "as you asked"
+    return {"scale": f"models fit the {transform.unit} of {listed(names.outputs)} ({why})"}
 
 
 def _monotone_text(e: Any, names: Names) -> dict[str, str]:

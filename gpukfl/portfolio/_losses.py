@@ -51,7 +51,8 @@ class MeanLoss(HeldOutLoss):
         """Whether the loss is as small as rounding."""
         return self._loss_is_at_most(_PERFECT_SHARE, predicted)
 
-    def _constant(self) -> np.ndarray:
+    def constant(self) -> np.ndarray:
+        """Return the best constant predictions (t,)."""
         return self.loss.constant(self.truth, self.weights, self.scale)
 
 
