@@ -130,13 +130,10 @@ class ModelPredictions:
 
     @defer_for_dask
     def _estimate(self, X: Any, method: str) -> Array:
-        return self._classifier_method(method)(self._rows(X))
-
-    def _classifier_method(self, name: str) -> Any:
         if not is_classifier(self.estimator):
             msg = "expected a classification model, got a regression: use predict"
             raise TypeError(msg)
-        return getattr(self.estimator, name)
+        return getattr(self.estimator, method)(self._rows(X))
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Any:
         """Return intervals that cover the target with a probability of about `coverage`.

@@ -47,7 +47,9 @@ def refit_estimator(
         if isinstance(old, AutoBase):
             _refit_blend(new, PreviousBlend.from_blend(old), rows.X, data)
         else:
-            same = reader is None or _have_equal_columns(reader, rows.reader)
+            same = reader is None or (
+                rows.reader is not None and reader.encoding.names == rows.reader.encoding.names
+            )
             start = old.to_warm_start() if same else None
             new.fit_like(rows.X, data.y, data.sample_weight, start, relations=data.relations)
     new._keep_beside(data.beside)
@@ -59,10 +61,6 @@ def _refit_blend(new: AutoBase, previous: PreviousBlend, X: Any, data: Dataset) 
         new._fit_rows(X, data.y, data.sample_weight, data.relations)
     else:
         new.refit_rows(previous, X, data.y, data.sample_weight, data.relations)
-
-
-def _have_equal_columns(old: Reader, new: Reader | None) -> bool:
-    return new is not None and old.encoding.names == new.encoding.names
 
 
 def _check_targets(old: Any, data: Dataset, target: str) -> None:

@@ -25,8 +25,8 @@ class Blended:
     weight : float
         Weight in the blend.
     models : list of estimators
-        One for each fold, whose mean is the member's prediction, and perhaps one refitted to all
-        rows; or that one alone.
+        A model of each fold and perhaps one that was refitted to all rows, or only that one. The
+        member predicts their mean.
     residuals : array, shape (q, t), or None
         Quantiles of held-out residuals, if targets are transformed.
     sees : str
@@ -125,7 +125,7 @@ class ImportanceBasis:
 
 @dataclass(frozen=True, eq=False)
 class PendingImportances:
-    """What importances need beside the held-out rows, until they are computed.
+    """What importances need in addition to the held-out rows, until they are computed.
 
     Attributes
     ----------
@@ -134,7 +134,7 @@ class PendingImportances:
     scale : host array, shape (t,), or None
         Units of the targets' errors; None for classes.
     max_time : float or None
-        Time limit of the fit in seconds, which is also theirs.
+        Time limit of the fit in seconds, which importances have too.
     """
 
     state: Any

@@ -119,7 +119,7 @@ class Budget:
     def lacks_time_for_batches(self, entry: MemberResult, n_batches: int) -> bool:
         """Whether `n_batches` more batches of folds would take longer than the time left.
 
-        Of members that keep a time limit, the first fit says nothing: it searches until its limit.
+        The first fit of a member with a time limit does not count: it may search until its limit.
         """
         left, is_first = self.remaining_seconds, len(entry.models) == 1
         if left is None or (is_first and entry.member.keeps_time):

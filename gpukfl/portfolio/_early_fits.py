@@ -33,13 +33,13 @@ class EarlyFits:
     would_continue : callable
         Whether a member's next fold would be fitted now, by its result so far.
     make_report : callable
-        Returns what reports the steps of a member's fits to some folds.
+        Returns a function that reports the steps of a member's fits to some folds.
 
     Attributes
     ----------
     seconds : defaultdict
-        By member name: seconds of its early fits in this process, minus those of early fits of
-        others during its turn.
+        Corrections of each member's time, by its name: plus its own early fits, minus early fits
+        of others during its turn.
     """
 
     def __init__(

@@ -196,8 +196,9 @@ class AutoRegressor(ArrayRegressor, AutoBase):
 
     def _rules(self) -> Iterator[tuple[str, bool]]:
         yield from super()._rules()
-        sizes = self._n_spread_columns, self.out_of_fold_.n_folds
-        yield "residuals of its folds", self.uncertainty_.is_sound(*sizes)
+        encodings, n_folds = self.encodings_, self.out_of_fold_.n_folds
+        n_columns = self.n_features_in_ if encodings is None else len(encodings.blind.names)
+        yield "residuals of its folds", self.uncertainty_.is_sound(n_columns, n_folds)
 
     def __init__(
         self,
@@ -321,11 +322,6 @@ class AutoRegressor(ArrayRegressor, AutoBase):
             return self.uncertainty_.quantiles(rows, blends, levels=levels)
 
         return self._compute_by_blocks(X, quantiles, "predict_quantiles")
-
-    @property
-    def _n_spread_columns(self) -> int:
-        known = self.encodings_
-        return self.n_features_in_ if known is None else len(known.blind.names)
 
     def _compute_by_blocks(
         self, X: Any, compute: Callable[[np.ndarray, np.ndarray], np.ndarray], method: str

@@ -91,9 +91,8 @@ def default_jobs(estimator: Any, n: int, /) -> dict[str, int]:
 def start_workers(n_jobs: int | None, X: Array, reference: Array, /) -> Workers:
     """Return the processes that fit members to rows (n, d).
 
-    For many rows on the host there is one process, as more would fill the memory. Beside a GPU,
-    other processes fit the members that do not use it. With many rows that is one process, which
-    uses threads.
+    For many rows on the host there is only this process, as others would fill the memory. With a
+    GPU, other processes fit the members that do not use it: for many rows one with threads.
     """
     on_gpu, (n, d) = is_on_gpu(reference), X.shape
     if isinstance(X, np.memmap) or not (on_gpu or (is_host(X) and is_host(reference))):
@@ -299,7 +298,7 @@ class FirstFits:
     outcomes: Iterator[Outcome[FoldFit]] = field(default_factory=lambda: iter(()))
 
     def list_from(self, member: Member, /) -> list[Member]:
-        """Return a member and all later ones that may be fitted whatever comes before them."""
+        """Return a member and all later ones that are not skipped because of another one."""
         names = [one.name for one in self.upcoming]
         place = names.index(member.name) + 1 if member.name in names else len(names)
         return [member, *(one for one in self.upcoming[place:] if not one.like)]
@@ -399,7 +398,7 @@ class FoldFitter:
         """Fit a member to the first fold, while other processes fit later members to it.
 
         The first fit searches its settings. For one member it can take as long as all other fits.
-        The seconds of a fit in another process are those that it took there.
+        A fit in another process counts with its seconds there.
         """
         begun, first = time.perf_counter(), self.first_fits
         outcome = first.take(entry.member.name)

@@ -102,10 +102,8 @@ class HeldOutLoss(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class SquaredError(HeldOutLoss):
-    """Squared errors, in units of each target's variance."""
-
-    scale: np.ndarray  # (t,), standard deviations; positive
+class RegressionLoss(HeldOutLoss):
+    """A loss of predictions of targets."""
 
     def mix(self, weights: np.ndarray, predicted: Sequence[np.ndarray], /) -> np.ndarray:
         """Return the mean of predictions."""
@@ -115,14 +113,21 @@ class SquaredError(HeldOutLoss):
         """Return the predictions."""
         return predicted
 
+    def is_nearly_perfect(self, predicted: np.ndarray, /) -> bool:
+        """Whether the loss is as small as rounding."""
+        return self._loss_is_at_most(_PERFECT_SHARE, predicted)
+
+
+@dataclass(frozen=True, eq=False)
+class SquaredError(RegressionLoss):
+    """Squared errors, in units of each target's variance."""
+
+    scale: np.ndarray  # (t,), standard deviations; positive
+
     def row_losses(self, part: np.ndarray, rows: RowChoice = slice(None), /) -> np.ndarray:
         """Weighted squared error of each row, averaged over targets."""
         errors = (self.truth[rows] - part) / self.scale
         return self.weights[rows] * np.mean(errors**2, axis=1)
-
-    def is_nearly_perfect(self, predicted: np.ndarray, /) -> bool:
-        """Whether errors are as small as rounding."""
-        return self._loss_is_at_most(_PERFECT_SHARE, predicted)
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,6 +167,13 @@ class LogLoss(HeldOutLoss):
 def held_out_loss(truth: np.ndarray, weights: np.ndarray, /, *, classes: bool) -> HeldOutLoss:
     """Return the loss of predictions of targets, or of probabilities of classes."""
     return LogLoss(truth, weights) if classes else squared_error(truth, weights)
+
+
+def all_indicators(indicators: np.ndarray, n_classes: int, /) -> np.ndarray:
+    """Return indicators of all classes (n, k), also if those of two are given for the second."""
+    if n_classes != 2 or indicators.shape[1] != 1:
+        return indicators
+    return np.concatenate([1.0 - indicators, indicators], axis=1)
 
 
 def squared_error(truth: np.ndarray, weights: np.ndarray, /) -> SquaredError:
@@ -313,8 +325,6 @@ def make_held_out_loss(
     )
     groups = join_groups([fold.outside.groups for fold in folds])
     if n_classes:
-        if truth.shape[1] == 1 and n_classes == 2:
-            truth = np.concatenate([1.0 - truth, truth], axis=1)
-        return LogLoss(truth, w, groups=groups)
+        return LogLoss(all_indicators(truth, n_classes), w, groups=groups)
     Y = to_host(samples.Y).astype(np.float64)
     return SquaredError(truth, w, target_scale(Y, samples.weights), groups=groups)

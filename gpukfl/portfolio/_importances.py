@@ -341,9 +341,9 @@ class _AddedLosses:
 def _leading_groups(
     groups: list[list[int]], X: np.ndarray, predicted: np.ndarray, most: int | None = None
 ) -> list[list[int]]:
-    """Return at most a number of groups, those most correlated with the predictions.
+    """Return the groups most correlated with the predictions: at most a number of them.
 
-    The default number limits the entries of rows that are predicted.
+    By default, the entries of all shuffled rows of a part limit the number.
     """
     count = max(1, _MAX_ENTRIES // X.size) if most is None else most
     if len(groups) <= count:

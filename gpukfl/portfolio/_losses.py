@@ -18,38 +18,25 @@ from gpukfl.estimators._learner import Learner
 from gpukfl.estimators._reweighting import least_means
 from gpukfl.kernels import Linear
 from gpukfl.losses import Absolute, Gamma, Huber, Loss, Poisson, Quantile, Tweedie
-from gpukfl.portfolio._folds import HeldOutLoss, RowChoice
+from gpukfl.portfolio._folds import HeldOutLoss, RegressionLoss, RowChoice
 from gpukfl.portfolio._members import BOOSTED, Member
 
-_PERFECT_SHARE = 1e-10  # of the best constant's loss, below which predictions are nearly perfect
 _CENTERS = 300  # of kernel ridge regression with a linear kernel, at most
 _LINEAR = Linear(offset=100.0)  # its constant is hardly penalised
 
 
 @dataclass(frozen=True, eq=False)
-class MeanLoss(HeldOutLoss):
+class MeanLoss(RegressionLoss):
     """The loss of a regression, relative to that of each target's best constant."""
 
     loss: Loss
     scale: np.ndarray  # (t,), sizes of the targets
     unit: np.ndarray  # (t,), mean losses of the best constants; positive
 
-    def mix(self, weights: np.ndarray, predicted: Sequence[np.ndarray], /) -> np.ndarray:
-        """Return the mean of predictions."""
-        return sum(w * one for w, one in zip(weights, predicted, strict=True))
-
-    def part(self, predicted: np.ndarray, rows: RowChoice = slice(None), /) -> np.ndarray:  # noqa: ARG002
-        """Return the predictions."""
-        return predicted
-
     def row_losses(self, part: np.ndarray, rows: RowChoice = slice(None), /) -> np.ndarray:
         """Weighted loss of each row, averaged over targets."""
         found = np.asarray(self.loss.losses(self.truth[rows], part, self.scale))
         return self.weights[rows] * np.mean(found / self.unit, axis=1)
-
-    def is_nearly_perfect(self, predicted: np.ndarray, /) -> bool:
-        """Whether the loss is as small as rounding."""
-        return self._loss_is_at_most(_PERFECT_SHARE, predicted)
 
     def constant(self) -> np.ndarray:
         """Return the best constant predictions (t,)."""

@@ -175,7 +175,7 @@ class Member:
 
     @property
     def _takes_weights(self) -> bool:
-        return self.takes_any_library or any(_takes_weights(_last_step(self.estimator)))
+        return self.takes_any_library or any(_find_weight_support(_last_step(self.estimator)))
 
 
 def _fill_scarce_columns(X: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
@@ -195,7 +195,7 @@ def _fit_with_weights(
 
     If it takes no weights and rows `may_repeat`, each row is repeated as often as its weight says.
     """
-    named, passed_on = _takes_weights(_last_step(model))
+    named, passed_on = _find_weight_support(_last_step(model))
     if weights is None:
         model.fit(X, y)
     elif named or (passed_on and not may_repeat):
@@ -216,7 +216,7 @@ def _use_related_splits(model: Any, samples: Samples) -> Iterator[None]:
     if (
         samples.relations is None
         or not isinstance(given, (int, type(None)))
-        or not (samples.weights is None or _takes_weights(last)[0])
+        or not (samples.weights is None or _find_weight_support(last)[0])
     ):
         yield
         return
@@ -262,7 +262,7 @@ def _parameter_path(model: Any) -> str:
     return f"{name}__{_parameter_path(last)}"
 
 
-def _takes_weights(model: Any) -> tuple[bool, bool]:
+def _find_weight_support(model: Any) -> tuple[bool, bool]:
     """Return whether `fit` takes weights, and whether it passes them to other estimators."""
     parameters = inspect.signature(model.fit).parameters
     passed_on = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters.values())
@@ -328,7 +328,7 @@ class Task:
     seed : int
         Seed of the members.
     of_table : bool
-        Whether rows come from a table, whose codes trees take.
+        Whether rows come from a table. Trees then take its codes.
     has_levels : bool
         Whether some members see levels of categories.
     too_large : frozenset of str
@@ -454,10 +454,6 @@ def _evidence(kernel: str, scaling: str) -> Callable[[Task], Any]:
 def _two_scales(scaling: str) -> Callable[[Task], Any]:
     kernel = Matern52() + 0.2 * Matern32(0.25)
     return _hkrr(criterion="evidence", kernel=kernel, structure="diagonals", scaling=scaling)
-
-
-def _leave_one_out(kernel: str, scaling: str) -> Callable[[Task], Any]:
-    return _hkrr(criterion="loo", kernel=kernel, scaling=scaling)
 
 
 def _logistic(scaling: str) -> Callable[[Task], Any]:
@@ -605,7 +601,7 @@ CANDIDATES = (
     ),
     MemberCandidate(
         "loo_quantile",
-        _leave_one_out("matern32", "quantile"),
+        _hkrr(criterion="loo", kernel="matern32", scaling="quantile"),
         suits=lambda task: _has_few_rows(task) and not _has_few_classes(task),
     ),
     MemberCandidate("matern52", _kernel_ridge("matern52")),

@@ -34,7 +34,7 @@ from gpukfl.inspection._metrics import (
 )
 from gpukfl.losses import Loss
 from gpukfl.portfolio._blend import STEPS, blend_weights
-from gpukfl.portfolio._folds import HeldOutLoss, LogLoss
+from gpukfl.portfolio._folds import HeldOutLoss, LogLoss, all_indicators
 
 # ---------------------------------------------------------------------------------- metrics
 
@@ -224,9 +224,7 @@ def check_metric(metric: Metric | None, samples: Samples, n_classes: int, /) -> 
     """Raise ValueError if a metric cannot judge the targets of samples, before any fit."""
     if metric is None:
         return
-    truth = to_host(samples.Y).astype(np.float64)
-    if n_classes == 2 and truth.shape[1] == 1:
-        truth = np.concatenate([1.0 - truth, truth], axis=1)
+    truth = all_indicators(to_host(samples.Y).astype(np.float64), n_classes)
     weights = samples.weights
     metric.check(truth, np.ones(len(truth)) if weights is None else weights)
 

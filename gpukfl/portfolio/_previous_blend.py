@@ -1,4 +1,4 @@
-"""The blend of an earlier fit, whose members are fitted to other rows without a search."""
+"""The blend of an earlier fit, for a fit of its members to other rows without a search."""
 
 from __future__ import annotations
 

@@ -51,9 +51,9 @@ def choose_refit(
 ) -> Refit:
     """Return how members are refitted to all rows, as asked or if it pays and time allows.
 
-    It pays where each fold lacks more than a tenth of the rows. It pays with 2000 rows in any case.
-    With fewer than 200 it does not, as single fits to few rows err about as much. `related` rows
-    of which some are never held out, such as the earliest times, are always refitted.
+    It pays if each fold lacks more than a tenth of the rows, and always for 2000 rows or more. It
+    does not pay for fewer than 200 rows, as single fits to so few err about as much. If rows are
+    `related` and some are never held out, such as the earliest times, there is always a refit.
     """
     if trainer.stopped:
         return ""

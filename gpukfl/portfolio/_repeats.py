@@ -24,7 +24,7 @@ from gpukfl.core._array import lies_in_parts, to_host
 from gpukfl.estimators._samples import Samples, effective_number, find_equal_rows
 from gpukfl.estimators._search import explained_share
 from gpukfl.portfolio._attributes import OutOfFold
-from gpukfl.portfolio._folds import HeldOutLoss, LogLoss
+from gpukfl.portfolio._folds import HeldOutLoss, LogLoss, all_indicators
 from gpukfl.predictor import SeenRows, floor_probabilities
 
 _PRIOR_ROWS = 10.0  # rows without repeatability, in addition to the different rows with copies
@@ -159,8 +159,8 @@ def learn_seen_rows(
     if lies_in_parts(samples.X) or np.prod(samples.X.shape) > _MAX_ENTRIES:
         return None
     Y = to_host(samples.Y).astype(np.float64)
-    if isinstance(judge, LogLoss) and Y.shape[1] < judge.truth.shape[1]:
-        Y = np.concatenate([1.0 - Y, Y], axis=1)
+    if isinstance(judge, LogLoss):
+        Y = all_indicators(Y, judge.truth.shape[1])
     groups = CopyGroups.from_samples(samples, Y)
     if groups is None:
         return None

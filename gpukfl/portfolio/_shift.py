@@ -28,7 +28,7 @@ class Shift(NamedTuple):
 
 
 def has_shift(judge: HeldOutLoss, /) -> bool:
-    """Return whether a loss is that of a quantile, whose blends are shifted."""
+    """Return whether blends with this loss are shifted: whether it is that of a quantile."""
     return isinstance(judge, MeanLoss) and isinstance(judge.loss, Quantile)
 
 

@@ -25,7 +25,7 @@ _MANY_ROWS, _MIN_GAIN = 1_000, 1e-3
 
 @dataclass(eq=False)
 class Standings:
-    """The members' results so far, and the blend of those that have finished.
+    """The results of members so far, and the blend of the finished ones.
 
     Attributes
     ----------

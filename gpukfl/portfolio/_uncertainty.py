@@ -29,7 +29,7 @@ from gpukfl.tables._relations import deal_groups
 
 # ------------------------------------------------------------------------------- quantiles
 
-_BLOCK = 2**14  # new rows whose quantiles are searched at once
+_BLOCK = 2**14  # new rows in a search
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +102,7 @@ class SortedGroups:
             c, s = centers[:, rows], spreads[:, rows]
             pivot = c[longest, columns] + s[longest, columns] * self._get_values(longest, middle)
             below, upto = self._ranks((pivot - c) / s)
-            # The rank of the pivot in its group is known, whatever rounding says
+            # The rank of the pivot in its group is known; rounding may give another
             below = np.where(own, np.minimum(below, middle), below)
             upto = np.where(own, np.maximum(upto, middle + 1), upto)
             enough = sum(r[k] for r, k in zip(self.sums, upto, strict=True)) >= wanted
