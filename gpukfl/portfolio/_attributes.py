@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 from typing import Annotated, Any, TypedDict
 
@@ -78,6 +79,12 @@ class OutOfFold:
         rows = np.tile(row, (n, 1)).astype(to_host(self.rows).dtype)
         fold = np.arange(n, dtype=self.fold.dtype)
         return OutOfFold(rows, np.zeros((n, t)), np.zeros((n, t)), np.ones(n), fold, False)
+
+    @property
+    def rows_by_fold(self) -> list[Array]:
+        """The held-out rows of each fold."""
+        ends = [0, *np.cumsum(np.bincount(self.fold)).tolist()]
+        return [self.rows[start:stop, :] for start, stop in itertools.pairwise(ends)]
 
     @property
     def n_folds(self) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import sys
 import time
@@ -249,11 +248,7 @@ class HeldOutBlend:
         if self.predictor_.monotone is None:
             return
         kept = self.out_of_fold_
-        ends = [0, *np.cumsum(np.bincount(kept.fold)).tolist()]
-        parts = [
-            to_host(self._outputs(kept.rows[start:stop, :], k))
-            for k, (start, stop) in enumerate(itertools.pairwise(ends))
-        ]
+        parts = [to_host(self._outputs(rows, k)) for k, rows in enumerate(kept.rows_by_fold)]
         self.out_of_fold_ = replace(kept, predicted=np.concatenate(parts))
 
     def _set_shift(self, judge: HeldOutLoss) -> np.ndarray | float:
@@ -354,8 +349,6 @@ class HeldOutBlend:
     def _shuffle_held_out(self, X: Array, left: Callable[[], float]) -> PermutationImportances:
         """Shuffle the columns of the held-out rows (m, d), fold by fold."""
         kept, pending = self.out_of_fold_, self._pending_importances
-        ends = np.cumsum(np.bincount(kept.fold)).tolist()
-        rows = [X[start:stop, :] for start, stop in zip([0, *ends], ends, strict=False)]
         judge: HeldOutLoss = LogLoss(kept.truth, kept.weights, groups=kept.groups)
         if pending.scale is not None:
             judge = SquaredError(kept.truth, kept.weights, pending.scale, groups=kept.groups)
@@ -365,7 +358,7 @@ class HeldOutBlend:
         rng.set_state(pending.state)
         with limit_threads(X, self._n_samples, Backend.parse(self.backend).name):
             return permutation_importances(
-                *(rows, self._sources, self.n_features_in_),
+                *(kept.rows_by_fold, self._sources, self.n_features_in_),
                 lambda k, some: to_host(self._outputs(some, k)),
                 *(judge, rng, left),
                 repeats=max(1, min(_MAX_REPEATS, _REPEATED_ROWS // len(kept.fold))),
