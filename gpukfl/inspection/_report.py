@@ -268,7 +268,7 @@ def tuning_html(d: Description, pictures: str, /) -> str:
         return ""
     keys = known.settings
     heads = [_HEADS.get(key, key) for key in keys] + [f"{known.judged} {known.score}"]
-    timed = known.seconds is not None
+    timed = any(trial.get("seconds") is not None for trial in known.trials)
     trials = sorted(known.trials, key=lambda trial: [_sort_key(trial.get(key)) for key in keys])
     rows = (
         (
@@ -284,7 +284,7 @@ def tuning_html(d: Description, pictures: str, /) -> str:
     left = len(trials) - _TRIALS
     more = note_html(f"{left} more settings are not listed." if left > 0 else "")
     head = [*heads, "seconds"] if timed else heads
-    said = [hold_out_text(known, d.seconds), "cut short by max_time" if known.cut_short else ""]
+    said = [hold_out_text(known), "cut short by max_time" if known.cut_short else ""]
     told = "; ".join(filter(None, said))
     note = note_html(to_sentence(told)) if told else ""
     return section_html("Tuning", note, table_html(head, rows), more, pictures)

@@ -115,12 +115,6 @@ class Tuning(Panel):
         return f"{self.chosen['score']:.3f}" + ("" if error is None else f" ± {error:.3f}")
 
     @property
-    def seconds(self) -> float | None:
-        """The time of all trials, if it is known."""
-        known = [t["seconds"] for t in self.trials if t.get("seconds") is not None]
-        return float(sum(known)) if known else None
-
-    @property
     def settings(self) -> list[str]:
         """The keys of settings for which some trial has a value."""
         first = dict.fromkeys(key for trial in self.trials for key in trial)

@@ -209,7 +209,6 @@ def describe(e: Any, names: Names, /) -> Description:
         panels=tuple(panels),
         scored=tuple(_held_out_scores(e)),
         tuning=Tuning(
-            # The blend's seconds are those of its members
             tuple(_trial(t, own) for t in e.tuning_),
             _score_name(e),
             along="member",

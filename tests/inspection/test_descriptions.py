@@ -306,19 +306,19 @@ def test_directions_in_which_no_feature_stands_out_are_not_drawn(tmp_path, small
 # ---------------------------------------------------------------------- tuning
 
 
-def test_a_score_has_its_error_and_its_share_of_the_time():
+def test_a_score_has_its_error():
     trials = (
         trial(0.431, chosen=True, standard_error=0.02, seconds=4.0),
         trial(0.3, ridge=1.0, standard_error=0.03, seconds=2.2),
     )
     told = Description(name="Mine", tuning=Tuning(trials), seconds=10.0)
-    expected = "held-out R² 0.431 ± 0.020, best of 2 settings, known after 62 %"
+    expected = "held-out R² 0.431 ± 0.020, best of 2 settings"
     assert expected in summarize(told)
     errors = plot_tuning(told).collections
     assert len(errors) == 1  # bars
 
 
-def test_scores_without_error_and_time_are_told_too():
+def test_scores_without_error_are_told_too():
     assert "score       held-out R² 0.500, best of 2 settings\n" in summarize(described())
     one = Description(name="Mine", tuning=Tuning((trial(0.5, chosen=True),)))
     assert summarize(one).endswith("best of 1 setting")
@@ -349,7 +349,7 @@ def test_the_report_shows_errors_and_seconds(tmp_path):
     assert "".join(f'<th scope="col">{one}</th>' for one in head) in page
     assert "<td>0.1</td><td>0.4310 ± 0.0200</td><td>4</td>" in page
     assert "<td>1</td><td>stopped</td><td>2</td>" in page
-    assert "known after 75 % of the time; cut short by max_time." in page
+    assert "best of 2 settings; cut short by max_time." in page
     assert ">standard_error" not in page
 
 
