@@ -1,7 +1,7 @@
 """What the portfolio reaches beside other libraries' models, on the same rows in the same run.
 
-The parts: 17 small sets (`sets`), two UCI sets (`uci`), classes (`classes`), prediction intervals
-(`intervals`) and time (`time`); each writes a result of its own.
+The parts: 17 small sets (`sets`), two UCI sets (`uci`), classes (`classes`) and prediction
+intervals (`intervals`); each writes a result of its own.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from common import (
     OURS,
     SECOND,
     THIRD,
-    in_subprocess,
     parser,
     pictures,
     save_picture,
@@ -35,7 +34,6 @@ from portfolio_criteria import (
     judge_classes,
     judge_intervals,
     judge_sets,
-    judge_time,
     judge_uci,
     scores_by_set,
 )
@@ -53,9 +51,8 @@ from threadpoolctl import threadpool_limits
 
 import gpukfl
 
-PARTS = ("sets", "uci", "classes", "intervals", "time")
+PARTS = ("sets", "uci", "classes", "intervals")
 NEXT, OTHERS = 100, 600  # test rows of the small sets, of which the first are judged
-SIZES = ((400, 10), (10_000, 20), (100_000, 20), (1_000_000, 20))
 
 Split = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # X, y, and those held out
 Make = Callable[[int, int, bool], Any]
@@ -293,46 +290,6 @@ def interval_row(model: str, name: str, ends: np.ndarray, y: np.ndarray) -> dict
     return {"model": model, "set": name, "coverage": float(inside.mean()), "width": width}
 
 
-# ---------------------------------------------------------------------- time
-
-
-def draw_data(n: int, d: int, n_test: int = 2_000) -> Split:
-    """Draw y = sin(1.5 x_1) + x_2 x_3 + noise."""
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((n + n_test, d))
-    y = np.sin(1.5 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.3 * rng.standard_normal(len(X))
-    return X[:n], y[:n], X[n:], y[n:]
-
-
-def time_one(args: argparse.Namespace, name: str, n: int, d: int, effort: str) -> dict[str, Any]:
-    """Fit once in a process of its own, after a small fit has compiled."""
-    warnings.simplefilter("ignore")
-    make = chosen(args)[name]
-    about = {"set": f"n = {n:,}, d = {d}", "effort": effort}
-
-    def with_effort(*size: Any) -> Any:
-        model = make(*size)
-        return model.set_params(effort=effort) if name == PORTFOLIO else model
-
-    warm, split = draw_data(200, 3), draw_data(n, d)
-    with_effort(200, 3, False).fit(*warm[:2])
-    row = regression_row(name, with_effort, args, split, **about)
-    return row or {}
-
-
-def run_time(args: argparse.Namespace) -> None:
-    sizes = ((200, 3),) if args.smoke else tuple(s for s in SIZES if s[0] <= args.largest)
-    names = [name for name in chosen(args) if name not in SINGLE][: 2 if args.smoke else None]
-    plan = [(name, *size, "quick" if args.smoke else "normal") for size in sizes for name in names]
-    plan += [(PORTFOLIO, *sizes[0], "quick")] * (PORTFOLIO in names)
-    rows = [row for one in plan if "r2" in (row := in_subprocess(time_one, args, *one))]
-    settings = (
-        "one fit in a process of its own after a small fit has compiled; "
-        "y = sin(1.5 x_1) + x_2 x_3 + noise of std 0.3; R² on 2000 other rows"
-    )
-    record(args, "time", settings, rows, judge_time(rows))
-
-
 # ---------------------------------------------------------------------- the record
 
 
@@ -388,7 +345,6 @@ def main() -> None:
     line.add_argument("--threads", type=int, default=1, help="of every model (default: 1)")
     line.add_argument("--processes", type=int, default=1, help="that share the UCI sets' fits")
     line.add_argument("--splits", type=int, default=5, help="of the UCI sets (default: 5)")
-    line.add_argument("--largest", type=int, default=10**6, help="rows (default: a million)")
     args = line.parse_args()
     warnings.simplefilter("ignore")
     runs = {
@@ -396,7 +352,6 @@ def main() -> None:
         "uci": run_uci,
         "classes": run_classes,
         "intervals": run_intervals,
-        "time": run_time,
     }
     for part in args.part:
         runs[part](args)

@@ -52,9 +52,6 @@ FILES = {  # one for each method, and one for all
     "cluster_results.md": cluster.SECTIONS,
 }
 
-# Written, and run in smoke mode only: the documentation says so
-AWAITED = ("bench_portfolio_time",)
-
 
 def where(record: dict[str, Any]) -> str:
     """Say on what the numbers were made."""
@@ -97,8 +94,7 @@ def main() -> None:
     line.add_argument("--allow-missing", action="store_true", help="leave out what is not there")
     args = line.parse_args()
     names = [name for sections in FILES.values() for name in sections]
-    absent = [name for name in names if not (args.results / f"{name}.json").exists()]
-    missing = [name for name in absent if name not in AWAITED]
+    missing = [name for name in names if not (args.results / f"{name}.json").exists()]
     if missing and not args.allow_missing:
         files = ", ".join(f"{name}.json" for name in missing)
         sys.exit(f"no {files} in the results folder: run those scripts, or use --allow-missing")

@@ -18,9 +18,6 @@ RMSE = {"kin8nm": 0.062, "power-plant": 3.05}
 ACCURACY = {"adults": 0.870, "digits": 0.985, "breast cancer": 0.975}
 LOG_LOSS_SETS = 3  # of the four, on which the log loss is at most CatBoost's
 WITHIN = 0.015  # of the coverage
-LIMITS = {400: 15.0, 10_000: 90.0, 100_000: 240.0, 1_000_000: 600.0}  # seconds
-QUICK = 2.0  # seconds, at n = 400
-MEMORY = 8_000.0  # MB, at n = 10⁶
 
 Rows = list[dict[str, Any]]
 
@@ -111,18 +108,4 @@ def judge_intervals(rows: Rows) -> list[dict[str, Any]]:
         }
         text = "mean width at most that of LightGBM's conformalised quantiles"
         judged.append(criterion(text, both[PORTFOLIO] <= both["LightGBM"], **both))
-    return judged
-
-
-def judge_time(rows: Rows) -> list[dict[str, Any]]:
-    judged = []
-    for row in rows:
-        if row["model"] != PORTFOLIO or row["n"] not in LIMITS:
-            continue
-        limit = QUICK if row["effort"] == "quick" else LIMITS[row["n"]]
-        text = f"{row['set']}, effort {row['effort']}: at most {limit:g} s"
-        judged.append(criterion(text, row["seconds"] <= limit, seconds=row["seconds"]))
-        if row["n"] == max(LIMITS):
-            text, peak = f"{row['set']}: at most {MEMORY / 1000:g} GB", row["peak_rss_mb"]
-            judged.append(criterion(text, peak <= MEMORY, peak_mb=peak))
     return judged

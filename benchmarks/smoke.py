@@ -57,6 +57,7 @@ SCRIPTS = (
     "bench_first_fit.py",
     "bench_first_fit_splits.py",
     "bench_classes.py",
+    "bench_blend_times.py",
     "bench_gpu.py",
     "gpu_model.py",
     "gpu_all_rows.py",

@@ -37,7 +37,9 @@ def call_text(model: Any, /) -> str:
     weights = ["sample_weight=sample_weight"] if model.weighted else []
     weights += [f"{name}={words}" for name, words in model.related.items()]
     arguments = ["X", "y", *weights, *(f"{name}={value!r}" for name, value in given.items())]
+    dropped = f"X = X.drop(columns={model.dropped!r})\n" if model.dropped else ""
     line, needed = f"model = gpukfl.fit({', '.join(arguments)})", import_lines(given.values())
+    needed += dropped
     if len(line) <= _WIDE:
         return needed + line
     return f"{needed}model = gpukfl.fit(\n" + "".join(f"    {one},\n" for one in arguments) + ")"

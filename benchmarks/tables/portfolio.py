@@ -114,21 +114,6 @@ def _of_tables(r: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
     return ["R² or accuracy (log loss)", *models], body
 
 
-def seconds(r: dict[str, Any]) -> str:
-    rows = [
-        [
-            row["set"],
-            row["model"],
-            row["effort"],
-            number(row["seconds"], ".2f"),
-            number(row["r2"], ".4f"),
-            number(row["peak_rss_mb"], ".0f"),
-        ]
-        for row in r["rows"]
-    ]
-    return _versions(r) + table(["", "model", "effort", "s", "R²", "peak MB"], rows)
-
-
 SECTIONS = {
     "bench_portfolio_sets": ("17 small sets", sets),
     "bench_portfolio_uci": ("Two UCI sets", uci),
@@ -138,5 +123,4 @@ SECTIONS = {
     "bench_drawn_tables": ("Tables that were drawn", other_tables),
     "bench_drawn_large": ("Tables of many rows that were drawn", other_tables),
     "bench_portfolio_intervals": ("Prediction intervals", intervals),
-    "bench_portfolio_time": ("Time", seconds),
 }

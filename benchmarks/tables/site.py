@@ -29,6 +29,7 @@ _FIRST_LOOK_IN = ("bench_other_tables", "bench_drawn_tables", "bench_tabarena")
 COMPARED = ("portfolio", "HKRR", "CatBoost", "xRFM", "LightGBM", "XGBoost")
 NEAR, BEHIND, TIED = 0.005, 0.02, 0.001  # of R² or accuracy
 FAR = 0.05  # of an error
+SHORT = 10.0  # seconds, that are written with a decimal
 _AS_READ = {"AutoGluon, good": "AutoGluon, good, in our seconds"}
 
 
@@ -318,6 +319,30 @@ def times(read: Read) -> str:
     return f"{shown}\n\nFor rows × features. {_settings(record)}"
 
 
+def blend_times(read: Read) -> str:
+    """Give the seconds and the memory of blends, by size."""
+    record = read("bench_blend_times")
+    frame = _frame(record)
+    models = list(frame["model"].unique())
+    rows = []
+    for (classes, n, d), some in frame.groupby(["classes", "n", "d"], sort=False):
+        of = some.set_index("model")
+        kind = f"{classes} classes" if classes else "numbers"
+        seconds = [_waited(of.at[name, "seconds"]) for name in models]
+        memory = [f"{of.at[name, 'memory_mb'] / 1e3:.1f}" for name in models[:1]]
+        rows.append([f"{n:,} × {d}", kind, *seconds, *memory])
+    head = ["rows × columns", "target", *(f"{name}, s" for name in models), "memory, GB"]
+    on = record["environment"]
+    return (
+        f"{table(head, rows)}\n\n{_settings(record)} Measured on {on['cores']} cores "
+        f"({on['cpu']}), commit {on['commit'][:10]}."
+    )
+
+
+def _waited(seconds: float) -> str:
+    return f"{seconds:.1f}" if seconds < SHORT else f"{seconds:.0f}"
+
+
 def served(read: Read) -> str:
     """Give what a model costs after the fit."""
     record = read("bench_serving")
@@ -355,6 +380,7 @@ PAGES: dict[str, tuple[Callable[[Read], str], tuple[str, ...]]] = {
     "single_methods.md": (single, ("bench_portfolio_sets",)),
     "first_times.md": (times, ("bench_first_fit",)),
     "functions.md": (functions, ()),
+    "blend_times.md": (blend_times, ("bench_blend_times",)),
     "served.md": (served, ("bench_serving",)),
 }
 

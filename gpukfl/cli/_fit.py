@@ -334,8 +334,8 @@ def _score_lines(model: Model, scored: Scored) -> list[str]:
     from gpukfl.inspection._measures import score_text
     from gpukfl.inspection._report import agreement
 
-    first, *others = (f"{one.name} {score_text(one, 4)}" for one in scored.shown)
-    said = ", ".join([f"{first} on {scored.rows}", *others])
+    first, *others = (f"{one.name} {score_text(one)}" for one in scored.shown)
+    said = ", ".join([f"{first} on {scored.rows}", *others]).replace("\u00a0", "")
     d = model.describe()
     agrees = agreement(replace(d, scored=(*d.scored, scored)))
     lead = "  test        "

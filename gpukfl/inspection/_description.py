@@ -384,7 +384,7 @@ def summary_entries(d: Description, /) -> dict[str, str]:
         "model": d.text,
         "computed": _join_parts(f"on {d.place}" if d.place else "", d.products),
         "fit": _join_parts(steps, d.ended, time),
-        "score": hold_out_text(d.tuning) if d.tuning else "",
+        "score": hold_out_text(d),
         "found": d.caveat,
         "tuning": "cut short by max_time" if d.tuning and d.tuning.cut_short else "",
         "warnings": _shorten_warnings(d.warnings),
@@ -420,13 +420,15 @@ def rows_text(d: Description, /) -> str:
     return f"{whole_text(d.n_rows)} rows, {whole_text(d.n_samples)} of them different"
 
 
-def hold_out_text(tuning: Tuning, /) -> str:
-    """Return the score of the chosen setting and the number of trials in words."""
-    chosen = tuning.chosen
-    if chosen is None:
+def hold_out_text(d: Description, /) -> str:
+    """Return the score in words: on which rows, and of how many settings or models."""
+    tuning = d.tuning
+    if tuning is None or tuning.chosen is None:
         return ""
-    best = max(t["score"] for t in tuning.trials if t["score"] is not None)
-    one = "best" if chosen["score"] == best else "chosen"
-    one = one if tuning.of == "setting" else "blend"
     text = f"{tuning.judged} {tuning.score} {tuning.shown_score}"
-    return f"{text}, {one} of {count_text(tuning.count, tuning.of)}"
+    if tuning.of == "setting":
+        best = max(t["score"] for t in tuning.trials if t["score"] is not None)
+        one = "best" if tuning.chosen["score"] == best else "chosen"
+        return f"{text}, {one} of {count_text(len(tuning.trials), tuning.of)}"
+    on = next((f" on {one.rows}" for one in d.scored if one.of == tuning.judged), "")
+    return f"{text}{on}".replace("\u00a0", "")

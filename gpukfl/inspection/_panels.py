@@ -22,6 +22,7 @@ from gpukfl.inspection._style import (
     add_twin,
     level_color,
     name_rows,
+    name_values,
     shorten_label,
     style_axes,
     use_integer_ticks,
@@ -195,7 +196,8 @@ class Importances(Panel):
             lost = f"{self.shuffled.score} lost when held-out values are shuffled"
             unit = textwrap.wrap(lost, _BELOW)
         below = [*unit, *(textwrap.wrap(shorten_label(self.remark, _REMARK), _BELOW))]
-        ax.set(title=self.title, xlabel="\n".join(below))
+        ax.set_title(self.title)
+        name_values(ax, "\n".join(below))
         ax.locator_params(axis="x", nbins=6)
         if not self.values.any():
             ax.set_xlim(0.0, 1.0)

@@ -18,6 +18,7 @@ from gpukfl.inspection._style import (
     PALE,
     add_legend,
     name_values,
+    share_text,
     shorten_label,
     style_axes,
 )
@@ -71,13 +72,6 @@ class Tuning(Panel):
     judged: str = "held-out"
 
     @property
-    def count(self) -> int:
-        """The number of trials, or of members with a score."""
-        if self.of == "setting":
-            return len(self.trials)
-        return sum(not trial["chosen"] for trial in self._scored_trials)
-
-    @property
     def chosen(self) -> Mapping[str, Any] | None:
         """The chosen trial, if it has a score."""
         return next((t for t in self._scored_trials if t["chosen"]), None)
@@ -111,8 +105,13 @@ class Tuning(Panel):
     def shown_score(self) -> str:
         """The chosen score, with its standard error if it is known."""
         assert self.chosen is not None
-        error = trial_error(self.chosen)
-        return f"{self.chosen['score']:.3f}" + ("" if error is None else f" ± {error:.3f}")
+        return share_text(self.chosen["score"], trial_error(self.chosen))
+
+    @property
+    def seconds(self) -> float | None:
+        """The time of all trials, if it is known."""
+        known = [t["seconds"] for t in self.trials if t.get("seconds") is not None]
+        return float(sum(known)) if known else None
 
     @property
     def settings(self) -> list[str]:
@@ -269,6 +268,8 @@ class Leaderboard(Panel):
         In the blend; that of the blend itself is 1.
     score : str
         What the score is.
+    judged : str
+        An adjective for the scores: "cross-validated" or "held-out".
     models : tuple of str, optional
         What the members are in words, which the picture writes; their names by default.
     """
@@ -279,6 +280,7 @@ class Leaderboard(Panel):
     errors: np.ndarray
     weights: np.ndarray
     score: str = "R²"
+    judged: str = "held-out"
     models: tuple[str, ...] = ()
 
     @property
@@ -290,7 +292,9 @@ class Leaderboard(Panel):
     def words(self) -> str:
         """Return the best scores in words."""
         known = list(zip(self.models or self.members, self.scores, strict=True))[:_NAMED]
-        return f"held-out {self.score}: " + "; ".join(f"{name} {one:.3f}" for name, one in known)
+        return f"{self.judged} {self.score}: " + "; ".join(
+            f"{name} {one:.3f}" for name, one in known
+        )
 
     def draw(self, ax: Any, /) -> Any:
         """Draw scores with errors, and write the weights."""
@@ -310,7 +314,7 @@ class Leaderboard(Panel):
         from matplotlib.ticker import MaxNLocator
 
         ax.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))  # names leave little room
-        name_values(ax, f"{self.score} on held-out rows")
+        name_values(ax, f"{self.judged} {self.score}")
         ax.set_title("Members and their blend")
         return style_axes(ax)
 

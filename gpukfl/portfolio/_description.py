@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.base import is_classifier
 
+from gpukfl.core._frames import listed
 from gpukfl.estimators._base import status_text
 from gpukfl.estimators._reweighting import read_loss
 from gpukfl.estimators._run import FitTime
@@ -198,7 +199,7 @@ def describe(e: Any, names: Names, /) -> Description:
         ended=status_text(e.status_),
         columns="" if known is None else columns_text(known.table),
         facts=_blend_facts(e, names, leading),
-        asked=_monotone_words(e, names),
+        asked=_scale_words(e, names) | _monotone_words(e, names),
         comparison=_make_comparison(e),
         times=tuple(
             one | {"member": member_label(one["member"], own)}
@@ -209,6 +210,7 @@ def describe(e: Any, names: Names, /) -> Description:
         panels=tuple(panels),
         scored=tuple(_held_out_scores(e)),
         tuning=Tuning(
+            # The blend's seconds are those of its members
             tuple(_trial(t, own) for t in e.tuning_),
             _score_name(e),
             along="member",
@@ -244,7 +246,7 @@ def _make_leaderboard(e: Any) -> Leaderboard:
     )
     members = tuple(trial["member"] for trial in scored)
     labels = tuple(member_label(name, own_names(e)) for name in members)
-    return Leaderboard(members, scores, errors, weights, title, labels)
+    return Leaderboard(members, scores, errors, weights, title, _judged(e), labels)
 
 
 def _make_importances(e: Any, names: Names) -> Importances:
@@ -295,6 +297,15 @@ def _count_models(e: Any) -> str:
 def _judged(e: Any) -> str:
     """Return an adjective for scores of the fit."""
     return "cross-validated" if e.out_of_fold_.n_folds > 1 else "held-out"
+
+
+def _scale_words(e: Any, names: Names) -> dict[str, str]:
+    """Return the scale on which targets are fitted; nothing if that is their own."""
+    transform = None if is_classifier(e) else e.target_transform_
+    if transform is None:
+        return {}
+    why = "chosen by quick fits" if e.target_transform == "auto" else "as you asked"
+    return {"scale": f"models fit the {transform.unit} of {listed(names.outputs)} ({why})"}
 
 
 def _monotone_words(e: Any, names: Names) -> dict[str, str]:

@@ -86,9 +86,9 @@ class HeldOutLoss(ABC):
         """The loss (n,) of each row by the best constant predictions."""
         if not np.ptp(self.truth, axis=0).any():
             return np.zeros(len(self.truth))  # and no rounding of a mean
-        return self.losses(np.broadcast_to(self._constant(), self.truth.shape))
+        return self.losses(np.broadcast_to(self.constant(), self.truth.shape))
 
-    def _constant(self) -> np.ndarray:
+    def constant(self) -> np.ndarray:
         """Return the best constant predictions (t,)."""
         return np.average(self.truth, axis=0, weights=self.weights)
 

@@ -53,7 +53,8 @@ class MeanLoss(HeldOutLoss):
         """Whether the loss is as small as rounding."""
         return self._leaves(predicted, _SETTLED)
 
-    def _constant(self) -> np.ndarray:
+    def constant(self) -> np.ndarray:
+        """Return the best constant predictions (t,)."""
         return self.loss.constant(self.truth, self.weights, self.scale)
 
 

@@ -481,6 +481,8 @@ def test_what_is_of_one_member_says_so():
     words = f" of recursive feature machine (agop), {share:.0%} of the blend"
     assert directions.of == words.replace("%", " %")
     assert directions.of in directions.words
+    seconds = sum(row["seconds"] for row in model.tuning_ if not row["chosen"])
+    assert described.tuning.seconds == pytest.approx(seconds)
 
 
 def test_a_blend_of_one_member_is_drawn_as_the_blend():
