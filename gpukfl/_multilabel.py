@@ -185,6 +185,16 @@ class MultiLabelModel:
         """Names of the labels."""
         return [one.target_name for one in self.models]
 
+    @property
+    def dropped(self) -> list[str]:
+        """Columns of the file that `gpukfl fit --drop` left out."""
+        return self.models[0].dropped
+
+    @dropped.setter
+    def dropped(self, names: list[str]) -> None:
+        for one in self.models:
+            one.dropped = names
+
     def model_of(self, label: str) -> Model:
         """Return the model of one label, of the classes False and True.
 
