@@ -406,7 +406,7 @@ class _Shared:
             )
             for curve in curves
         ]
-        free = _Free.build(kernel, len(X), subject.Y.shape[1])
+        free = _Free.build(kernel, X, subject.Y.shape[1])
         return cls(
             half,
             (K, unit * other),
@@ -421,6 +421,11 @@ def _kernel_variance(K: np.ndarray) -> float:
     return float(np.trace(K) / len(K) - K.mean())
 
 
+def _most_common(column: np.ndarray) -> int:
+    """Return how many rows have the most common value."""
+    return int(np.unique(column, return_counts=True)[1].max())
+
+
 @dataclass(frozen=True, eq=False)
 class _Free:
     """The unpenalised functions: a constant, trends, and changes of the learned directions."""
@@ -430,10 +435,16 @@ class _Free:
     n_outputs: int
 
     @classmethod
-    def build(cls, kernel: LearnedKernel, n: int, n_outputs: int) -> _Free:
-        """Choose the most important features, as many as the rows allow."""
-        count = (n // _FREE_SHARE - 1) // (1 + len(kernel.directions))
+    def build(cls, kernel: LearnedKernel, X: np.ndarray, n_outputs: int) -> _Free:
+        """Choose the most important features, as many as the rows (n, d) allow.
+
+        None that is the same in nearly all rows: the others would not tell its functions apart.
+        """
+        each = 1 + len(kernel.directions)  # functions of a feature
+        count = (len(X) // _FREE_SHARE - 1) // each
+        others = len(X) - np.array([_most_common(column) for column in X.T])
         order = np.argsort(-kernel.importances, kind="stable")
+        order = order[others[order] >= _FREE_SHARE * each]
         return cls(kernel, order[: max(count, 0)], n_outputs)
 
     def evaluate(self, X: np.ndarray) -> np.ndarray:
@@ -653,9 +664,9 @@ def _make_bands(
         covariance = e.covariance + curve.covariance(values[:, c])
         factor = largest_deviation(covariance, e.freedom, coverage, rng)
         width = factor * np.sqrt(np.diagonal(covariance))
-        found.append(
-            Band(curve.name, output, curve.steps, e.values, width, own[:, c], curve.labels)
-        )
+        seconds = subject.seconds.get(curve.name, 0.0)
+        band = curve.steps, e.values, width, own[:, c], curve.labels, seconds
+        found.append(Band(curve.name, output, *band))
     return found
 
 

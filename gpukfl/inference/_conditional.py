@@ -720,6 +720,9 @@ class _Copies:
         n, count = redrawn.values.shape[:2]
         changed = np.repeat(self.asked.rows[redrawn.rows], count, axis=0)
         changed[:, columns] = redrawn.values.reshape(n * count, -1)
+        levels = self.asked.levels
+        for j in columns[levels[columns] > 0]:  # the nearest of those that there are
+            changed[:, j] = np.clip(np.round(changed[:, j]), 0, levels[j])
         return part.predict(changed).reshape(n, count, -1)
 
 

@@ -23,6 +23,7 @@ from gpukfl.inference._evaluation import InferenceData
 from gpukfl.inference._explain import PROBABILITY, RowFunction, take_rows
 from gpukfl.inference._results import Band
 from gpukfl.inspection._dependence import Dependence, DependenceCurve
+from gpukfl.tables._dates import date_part
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,11 +37,13 @@ _ROWS = 500  # that curves are means over, at most
 _FEWEST_ROWS = 20  # however long they take
 _EVALUATIONS = 200_000  # rows that are evaluated at most, beyond these
 _AT_ONCE = 2**14  # rows that are evaluated at once
+_POOL = 512  # rows whose predictions are made, so that curves are means over rows like all
+_GOLDEN = (5.0**0.5 - 1.0) / 2.0
 _ORDERED = ("category", "ordered", "boolean")  # kinds that are drawn as points
 _POINTS, _SHOWN_SECONDS = 20, 3.0  # of a report
 _BY_FOLDS = (
-    "A band is two standard errors to either side: how far the curve moves when a fold of the rows "
-    "is not fitted. It does not include the bias that all fits share."
+    "A band, or a level's bar, is two standard errors to either side: how far the curve moves when a "
+    "fold of the rows is not fitted. It does not include the bias that all fits share."
 )
 _BY_FITS = "A band covers the whole curve of the target's mean in 95 % of samples."
 _NO_FOLDS = "There are no bands: they need a blend with models of several folds."
@@ -62,13 +65,37 @@ class _Grid:
     values: tuple[Any, ...]  # as the table has them
     places: np.ndarray  # (g,), where they are drawn
     is_ordered: bool  # whether lines may connect them
+    followers: tuple[int, ...] = ()  # dates that move with it, by the same time
 
-    def put(self, rows: np.ndarray, step: int, model: Any) -> np.ndarray:
+    def name(self, model: Any) -> str:
+        """Return the names of the columns that move."""
+        return " + ".join(model.feature_names[k] for k in (self.column, *self.followers))
+
+    def put(self, rows: np.ndarray, step: int, function: RowFunction) -> np.ndarray:
         """Return rows with the value of a step, and times between dates that go with it."""
         found = rows.copy()
         found[:, self.at] = self.codes[step]
-        _restore_times(found, self.column, model)
+        if not self.followers:
+            _restore_times(found, self.column, function.model)
+        shift = np.nan_to_num(self.codes[step, 0] - rows[:, self.at[0]])  # none from missing dates
+        for k in self.followers:
+            _shift_date(found, k, shift, function)
         return found
+
+
+def _shift_date(rows: np.ndarray, k: int, days: np.ndarray, function: RowFunction) -> None:
+    """Move the date in column `k` of the table by days (n,); times since others stay."""
+    column, at = function.model.table.columns[k], np.flatnonzero(function.sources == k)
+    rows[:, at[0]] += days
+    moments = _to_moments(column.start + rows[:, at[0]])
+    for place, part in zip(at[1:], column.parts, strict=False):
+        rows[:, place] = date_part(moments, part)
+
+
+def _to_moments(days: Any) -> Any:
+    """Return days since 1970 as dates to the second, NaT where they are NaN."""
+    seconds = np.nan_to_num(np.round(86_400 * days)).astype(np.int64).astype("datetime64[s]")
+    return np.where(np.isnan(days), np.datetime64("NaT"), seconds)
 
 
 def _restore_times(rows: np.ndarray, moved: int, model: Any) -> None:
@@ -88,7 +115,9 @@ def _restore_times(rows: np.ndarray, moved: int, model: Any) -> None:
                 rows[:, place] = rows[:, first[column.name]] - rows[:, first[other]] + apart
 
 
-def _make_grid(function: RowFunction, rows: np.ndarray, k: int, points: int) -> _Grid | None:
+def _make_grid(
+    function: RowFunction, rows: np.ndarray, k: int, points: int, followers: tuple[int, ...] = ()
+) -> _Grid | None:
     """Return values of column `k` over the range of the rows; None of what no model reads."""
     at = np.flatnonzero(function.sources == k)
     table = function.model.table
@@ -105,7 +134,7 @@ def _make_grid(function: RowFunction, rows: np.ndarray, k: int, points: int) -> 
     found = known[first[np.searchsorted(codes[first], steps)]][:, at]
     values = tuple(_table_value(column, one) for one in steps.tolist())
     places = steps if is_ordered else np.arange(float(len(steps)))
-    return _Grid(k, at, found, values, places, is_ordered)
+    return _Grid(k, at, found, values, places, is_ordered, followers)
 
 
 def _spread_values(codes: np.ndarray, points: int) -> np.ndarray:
@@ -132,9 +161,7 @@ def _table_value(column: Any, code: float) -> Any:
     if kind == "boolean":
         return bool(code)
     if kind == "date":
-        whole = math.floor(column.start + code)
-        part = round((column.start + code - whole) * 86_400)
-        return np.datetime64(whole, "D").astype("datetime64[s]") + np.timedelta64(part, "s")
+        return _to_moments(column.start + code)[()]
     if kind == "duration":
         return np.timedelta64(round(code * 1e3), "ms")
     return code
@@ -143,22 +170,36 @@ def _table_value(column: Any, code: float) -> Any:
 # ------------------------------------------------------------------------------------ rows
 
 
+def _spread_rows(
+    function: RowFunction, rows: Any, predicted: np.ndarray | None, rng: np.random.RandomState
+) -> np.ndarray:
+    """Return numbers of rows in an order of which all beginnings are like the whole.
+
+    They are taken evenly along predictions of the first output: of all rows where these are known,
+    else of a random pool, which the others follow. The golden ratio's multiples leave no gaps.
+    """
+    order = rng.permutation(rows.shape[0])
+    pool = order[: None if predicted is not None else _POOL]
+    found = function(take_rows(rows, pool)) if predicted is None else predicted[pool]
+    ranked = pool[np.argsort(found[:, 0], kind="stable")]
+    turns = (0.5 + _GOLDEN * np.arange(len(pool))) % 1.0
+    return np.concatenate([ranked[np.argsort(np.argsort(turns))], order[len(pool) :]])
+
+
 def _average(
     function: RowFunction,
     grids: Sequence[_Grid],
     rows: Any,
     weights: np.ndarray,
-    max_rows: int,
+    order: np.ndarray,
     max_time: float | None,
-    rng: np.random.RandomState,
 ) -> tuple[list[np.ndarray], int]:
     """Return the means (g, (1 + K) t) of curves over rows, and over how many there was time.
 
-    Rows are taken in random order, and blocks of them by all curves at once.
+    Rows are taken in the given order, and blocks of them by all curves at once.
     """
     begun, n_steps = time.perf_counter(), sum(len(one.places) for one in grids)
-    count = min(max_rows, max(_FEWEST_ROWS, _EVALUATIONS // n_steps), rows.shape[0])
-    order = rng.permutation(rows.shape[0])[:count]
+    count = min(len(order), max(_FEWEST_ROWS, _EVALUATIONS // n_steps))
     host = np.asarray(to_host(rows))
     sums: Any = 0.0
     total, done, step = 0.0, 0, min(count, _FEWEST_ROWS)
@@ -183,7 +224,7 @@ def _sum_block(
     size, found = max(1, _AT_ONCE // len(host)), []
     for start in range(0, len(steps), size):
         some = steps[start : start + size]
-        changed = np.concatenate([one.put(host, k, function.model) for one, k in some])
+        changed = np.concatenate([one.put(host, k, function) for one, k in some])
         values = function(asarray_like(changed, there))
         found.append(np.einsum("sbt,b->st", values.reshape(len(some), len(host), -1), w))
     return np.concatenate(found)
@@ -196,14 +237,11 @@ def _make_grids(function: RowFunction, rows: np.ndarray, columns: Any, points: i
     """Return values of the columns that are named, or of the most important ones."""
     model, found, unread = function.model, [], []
     if columns is None:
-        known = np.asarray(
-            getattr(model, "feature_importances_", np.zeros(len(model.feature_names)))
-        )
-        order = np.argsort(-known, kind="stable").tolist()
+        order = _most_important(function)
     else:
-        order = _read_columns(columns, list(model.feature_names))
-    for k in order:
-        grid = _make_grid(function, rows, k, points)
+        order = [(k,) for k in _read_columns(columns, list(model.feature_names))]
+    for k, *others in order:
+        grid = _make_grid(function, rows, k, points, tuple(others))
         if grid is None:
             unread.append(model.feature_names[k])
         else:
@@ -214,6 +252,15 @@ def _make_grids(function: RowFunction, rows: np.ndarray, columns: Any, points: i
         msg = f"expected columns that the model uses, got {listed(unread)}"
         raise ValueError(msg)
     return found
+
+
+def _most_important(function: RowFunction) -> list[tuple[int, ...]]:
+    """Return the columns, the most important first; dates with times between them are together."""
+    names, dates = function.model.feature_names, function.related_dates
+    known = np.asarray(getattr(function.model, "feature_importances_", np.zeros(len(names))))
+    alone = [(k,) for k in range(len(names)) if k not in dates]
+    units = sorted([*alone, dates] if dates else alone)
+    return sorted(units, key=lambda unit: -known[list(unit)].sum())
 
 
 def _read_columns(columns: Any, names: list[str]) -> list[int]:
@@ -236,21 +283,21 @@ def _read_columns(columns: Any, names: list[str]) -> list[int]:
     return list(dict.fromkeys(found))
 
 
-def _rows_of(function: RowFunction, X: Any) -> tuple[Any, np.ndarray]:
-    """Return the rows that curves are means over, in codes, and their weights."""
+def _rows_of(function: RowFunction, X: Any) -> tuple[Any, np.ndarray, np.ndarray | None]:
+    """Return the rows that curves are means over, in codes, weights, and known predictions."""
     if X is not None:
         rows = function.rows(X)
         if not rows.shape[0]:
             msg = "expected at least one row in X, got none"
             raise ValueError(msg)
-        return rows, np.ones(rows.shape[0])
+        return rows, np.ones(rows.shape[0]), None
     kept = getattr(function.estimator, "out_of_fold_", None)
     if kept is None or not kept.is_complete:
         why = "keeps no rows" if kept is None else "comes from a file without its rows"
         msg = f"expected X, the rows that curves are averaged over: this model {why}"
         raise ValueError(msg)
     some = np.flatnonzero(kept.weights > 0)
-    return take_rows(kept.rows, some), kept.weights[some]
+    return take_rows(kept.rows, some), kept.weights[some], kept.predicted[some]
 
 
 def dependence(
@@ -267,21 +314,22 @@ def dependence(
     """Return the curves of a model's columns, as a picture that has their numbers."""
     function, begun = RowFunction(model, PROBABILITY), time.perf_counter()
     rng = check_random_state(random_state)
-    rows, weights = _rows_of(function, X)
+    rows, weights, predicted = _rows_of(function, X)
     host = np.asarray(to_host(rows), dtype=np.float64)
     grids = _make_grids(function, host, columns, points)
     known: dict[str, list[Band]] = {}
     if y is not None and not function.is_blend:
         chosen = [one.column for one in grids]
         known = _find_bands(model, X, y, chosen, points, max_time)
-    grids = [_at_steps(one, known.get(model.feature_names[one.column])) for one in grids]
-    spent = time.perf_counter() - begun
-    left = None if max_time is None else max(max_time - spent, 0.0)
+    grids = [_at_steps(one, known.get(one.name(model))) for one in grids]
     if not grids:
         return Dependence((), function.outputs, function.unit, 0, "")
-    found, n_rows = _average(function, grids, rows, weights, max_rows, left, rng)
+    order = _spread_rows(function, rows, predicted, rng)[:max_rows]
+    spent = time.perf_counter() - begun
+    left = None if max_time is None else max(max_time - spent, 0.0)
+    found, n_rows = _average(function, grids, rows, weights, order, left)
     curves = tuple(
-        _make_curve(function, grid, one, known.get(model.feature_names[grid.column]))
+        _make_curve(function, grid, one, known.get(grid.name(model)))
         for grid, one in zip(grids, found, strict=True)
     )
     said = _NO_FOLDS if function.is_blend else _BY_FITS if known else _NO_TARGETS
@@ -307,8 +355,11 @@ def _make_curve(
         middle = mean.mean(axis=0)
         lower = middle + np.stack([one.lower for one in bands], axis=1)
         upper = middle + np.stack([one.upper for one in bands], axis=1)
-    name = function.model.feature_names[grid.column]
-    return DependenceCurve(name, grid.values, grid.places, grid.is_ordered, mean, lower, upper)
+    return DependenceCurve(
+        *(grid.name(function.model), grid.values, grid.places, grid.is_ordered),
+        *(mean, lower, upper),
+        along=function.model.feature_names[grid.column],
+    )
 
 
 def _fold_errors(by_fold: np.ndarray) -> np.ndarray:

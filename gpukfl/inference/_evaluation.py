@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Self
@@ -25,6 +25,7 @@ from gpukfl.portfolio._base import AutoBase
 from gpukfl.portfolio._folds import HeldOutLoss, LogLoss, SquaredError, squared_error
 from gpukfl.portfolio._losses import MeanLoss, make_mean_loss
 from gpukfl.predictor import floor_probabilities
+from gpukfl.tables import Table
 from gpukfl.tables._encoding import Category, Encoding, find_categories
 from gpukfl.tables._monotone import read_signs
 from gpukfl.tables._relations import GivenRelations, deal_groups
@@ -39,6 +40,7 @@ from gpukfl.tables._training import read_test_data
 
 Predict = Callable[[np.ndarray], np.ndarray]  # rows (m, c) -> predictions (m, t)
 _FEWEST = 4  # rows of which anything is said
+_DAY = 86_400.0  # seconds
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +62,7 @@ class EvaluationData:
     parts: tuple[Part, ...]  # one, or one for each fold of a portfolio
     finite: Predict  # rows (n, q) without gaps, by which columns are predicted from others
     finite_sources: tuple[int, ...]  # which feature each column of these is made of
+    levels: np.ndarray  # (c,), of columns that are indices of levels how many there are, else 0
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -201,7 +204,13 @@ def _make_data(
     encodings = getattr(estimator, "encodings_", None)
     finite: Predict = (lambda X: X) if encodings is None else encodings.finite
     finite_sources = tuple(sources if encodings is None else encodings.blind.sources)
-    return EvaluationData(rows, tuple(names), tuple(sources), judge, parts, finite, finite_sources)
+    levels = np.zeros(rows.shape[1], dtype=np.int64)
+    if encodings is not None:
+        levels[:] = [one.levels for one in encodings.table.coded]
+    return EvaluationData(
+        *(rows, tuple(names), tuple(sources), judge, parts),
+        *(finite, finite_sources, levels),
+    )
 
 
 def _prediction_inputs(estimator: Any, X: Any) -> tuple[Predict, np.ndarray, tuple[str, ...]]:
@@ -313,6 +322,7 @@ class InferenceData:
     outputs: tuple[str, ...]  # of the fitted functions
     remark: str = ""  # what is to be known of it
     categories: tuple[Category, ...] = ()  # features that stand for a category together
+    seconds: Mapping[str, float] = field(default_factory=dict)  # of 1, of features that are times
     groups: np.ndarray | None = None  # (n,), codes of the groups that rows belong to
 
     def __len__(self) -> int:
@@ -432,7 +442,8 @@ class InferenceData:
         X, y, weights = (values[kept] for values in (rows.X, y, weights))
         groups = None if data.relations is None else data.relations.take(kept).groups
         return cls(
-            *(rows.asked, X, y, weights, rows.names, outputs, rows.remark, rows.categories, groups)
+            *(rows.asked, X, y, weights, rows.names, outputs, rows.remark),
+            *(rows.categories, rows.seconds, groups),
         )
 
 
@@ -445,19 +456,35 @@ class _Rows:
     names: tuple[str, ...]
     remark: str = ""
     categories: tuple[Category, ...] = field(default=(), kw_only=True)
+    seconds: Mapping[str, float] = field(default_factory=dict, kw_only=True)
 
     @classmethod
-    def encode(cls, asked: Any, X: Any, encoding: Encoding, remark: str = "") -> Self:
+    def encode(
+        cls, asked: Any, X: Any, encoding: Encoding, table: Table, remark: str = ""
+    ) -> Self:
         return cls(
-            asked, _to_float64(X), encoding.names, remark, categories=find_categories(encoding)
+            *(asked, _to_float64(X), encoding.names, remark),
+            categories=find_categories(encoding),
+            seconds=_seconds_of_units(table),
         )
+
+
+def _seconds_of_units(table: Table) -> dict[str, float]:
+    """Return the seconds that 1 is of features that are times: durations, those between dates."""
+    found = dict[str, float]()
+    for k, column in enumerate(table.columns):
+        names = [one.name for one in table.coded if one.source == k]
+        if column.kind == "duration":
+            found[names[0]] = 1.0
+        found |= dict.fromkeys(names[len(names) - len(column.since) :], _DAY)
+    return found
 
 
 def _read_rows(model: Any, estimator: Any, X: Any) -> _Rows:
     if hasattr(model, "reader"):
         X = model._rows(X)
         if model.reader is not None:
-            return _Rows.encode(estimator, X, model.reader.encoding)
+            return _Rows.encode(estimator, X, model.reader.encoding, model.reader.table)
     if isinstance(estimator, AutoBase):
         return _leading_member(estimator, X)
     frame = numeric_frame(X) if is_frame(X) else None
@@ -489,7 +516,7 @@ def _leading_member(blend: AutoBase, X: Any) -> _Rows:
         said = f"by the kernel of {member.name}, the first member of the blend that has one"
         if encodings is None:
             return _Rows(one, _to_float64(rows), names, said)
-        return _Rows.encode(one, rows, encodings.by_fold[0], said)
+        return _Rows.encode(one, rows, encodings.by_fold[0], encodings.table, said)
     if encodings is not None:
         msg = "expected a blend with a member that learns a kernel, or columns of numbers"
         raise ValueError(msg)

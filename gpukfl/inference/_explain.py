@@ -52,14 +52,14 @@ from gpukfl.tables._target import target_names
 LOG_ODDS, PROBABILITY = "log_odds", "probability"
 _EVALUATIONS = 300_000  # rows that are evaluated by default, about
 _FEWEST, _MOST = 8, 64  # walks for each row, by default
-_AT_ONCE = 2**15  # evaluations between two looks at the clock
+_AT_ONCE = 2**13  # evaluations between two looks at the clock, and two reports
 _SUBSETS = 5  # players of which all subsets are taken
 _CHUNK = 2**20  # contributions that are computed at once
 _CLOSED = 2**23  # those by closed forms
 _DRAWN = 1_000  # rows among which background rows are chosen
 _PREDICTED, _FARTHEST = 0.3, 3.0  # weight of predictions, and limit of deviations
 _BACKGROUND = 32  # rows
-_SHOWN, _SHOWN_WALKS, _FEWEST_SHOWN = 10_000, 32, 4  # evaluations and walks of a report
+_SHOWN, _FEWEST_SHOWN = 10_000, 4  # evaluations of a report, and fewest walks
 _CANDIDATES = 500  # rows among which a report chooses
 _LEAST = np.finfo(np.float64).tiny
 _LONGEST_TEXT = 60  # letters of a text that are shown
@@ -94,6 +94,13 @@ class RowFunction:
         if self._table is None:
             return np.arange(len(self.model.feature_names))
         return np.array([one.source for one in self._table.coded], dtype=np.int64)
+
+    @cached_property
+    def related_dates(self) -> tuple[int, ...]:
+        """The columns of dates between which the times are taken: none, or several."""
+        columns = () if self._table is None else self._table.columns
+        dates = tuple(k for k, column in enumerate(columns) if column.kind == "date")
+        return dates if any(columns[k].since for k in dates) else ()
 
     @property
     def is_blend(self) -> bool:
@@ -498,18 +505,21 @@ def _estimate(
     clock: Clock,
     *,
     exact: bool,
+    stage: str,
 ) -> str:
     """Add blocks to an estimate until time is over or the user stops it; return why it ended."""
     report = current_report()
+
+    def tell() -> None:
+        said = f"{found.count} of {found.n_background} background rows"
+        report(f"explaining{stage}: {said}", found.count, History())
+
     try:
         with restore_interruptions():
+            tell()
             for block in blocks:
                 found.add(*block, exact=exact)
-                report(
-                    f"explained by {found.count} of {found.n_background} background rows",
-                    found.count,
-                    History(),
-                )
+                tell()
                 if found.count < found.n_background and clock.is_over():
                     return "max_time is over"
     except KeyboardInterrupt:
@@ -632,14 +642,14 @@ def explain_rows(
         step = 1 if limited else max(1, _CLOSED // (part.at_rows.size * len(used)))
         found = part.estimate()
         blocks = _closed_contributions(closed, part, place, len(used), step)
-        why = _estimate(blocks, found, clock, exact=True)
+        why = _estimate(blocks, found, clock, exact=True, stage=" by closed forms")
         parts.append((found, part.at_rows))
         if closed.is_nearly_whole and isinstance(n_walks, str):
             plan = make_plan(len(values), len(used), count, _FEWEST)
     if closed is None or not closed.is_whole:
         found = whole.estimate()
         blocks = _contributions(whole, of_column, plan, rng, one_by_one=limited)
-        why = _estimate(blocks, found, clock, exact=not plan.pairs) or why
+        why = _estimate(blocks, found, clock, exact=not plan.pairs, stage="") or why
         parts.append((found, whole.at_rows))
     estimates = Estimates(tuple(parts))
     if why:
@@ -660,7 +670,7 @@ def explained_panels(model: Any, given: Any, fitted_to: Any, /) -> list[Waterfal
     kept = getattr(model.estimator, "out_of_fold_", None)
     is_kept = kept is not None and kept.is_complete
     others = None if is_kept else given if fitted_to is None else fitted_to
-    n_walks = min(_SHOWN_WALKS, _SHOWN // (4 * len(model.feature_names)))
+    n_walks = min(_MOST, _SHOWN // (4 * len(model.feature_names)))
     one_class = len(getattr(model.estimator, "classes_", (0, 1))) < 2
     if one_class or n_walks < _FEWEST_SHOWN or (others is None and not is_kept):
         return []
@@ -674,7 +684,8 @@ def explained_panels(model: Any, given: Any, fitted_to: Any, /) -> list[Waterfal
     values = values if is_classifier(model.estimator) else values[:, :1]
     order = np.argsort(values.max(axis=1), kind="stable")
     chosen = order[[(len(order) - 1) // 2, -1]]
-    players = find_players(model.feature_names, None)
+    dates = [model.feature_names[k] for k in function.related_dates]
+    players = find_players(model.feature_names, {" + ".join(dates): dates} if dates else None)
     known = make_background(function, others, _BACKGROUND, rng)
     rows = take_rows(rows, chosen)
     found = explain_rows(function, rows, known, players, n_walks, Clock(None), rng)

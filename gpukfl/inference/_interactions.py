@@ -535,6 +535,7 @@ def interactions(
 
     return Interactions(
         order=int(order),
+        n_features=len(asked.names),
         features=tuple(asked.names[k] for k in chosen),
         sets=names_of(sets),
         h=np.array(h),

@@ -15,6 +15,7 @@ from gpukfl.inspection import Description, Panel, Told, direction_name, plot_pan
 from gpukfl.inspection._figures import Size
 from gpukfl.inspection._panels import split_axes
 from gpukfl.inspection._style import (
+    BARS_TEXT,
     BLUE,
     GREY,
     ORANGE,
@@ -25,6 +26,7 @@ from gpukfl.inspection._style import (
     shorten_label,
     shorten_text,
     style_axes,
+    time_unit,
     use_integer_ticks,
 )
 from gpukfl.tables._clusters import group_sums
@@ -93,6 +95,8 @@ class Band:
         of one fold.
     labels : tuple of str
         The levels, of a category, whose steps are 0, 1 and so on; otherwise empty.
+    seconds : float
+        How many seconds a step of 1 is: of durations 1, of times between dates 86 400; otherwise 0.
     """
 
     name: str
@@ -102,6 +106,7 @@ class Band:
     width: np.ndarray
     model: np.ndarray
     labels: tuple[str, ...] = ()
+    seconds: float = 0.0
 
     @property
     def lower(self) -> np.ndarray:
@@ -193,9 +198,16 @@ class Bands(Result):
                 f"A constant fits into the band of {_join_names(flat)}: no effect was shown, "
                 "which does not show that there is none."
             )
+        apart = [clean_text(self._label(one)) for one in self.curves if not one.holds(one.model)]
+        if apart:
+            said.append(
+                f"The {self.asked}'s own curve leaves the band of {_join_names(apart)}: what is "
+                "tested there is another function, smoothed from the targets themselves."
+            )
         said.append(
             f"Each band misses its curve somewhere in {1 - self.coverage:.0%} of samples; several "
-            "bands miss one more often. A curve shows how the target's mean goes with a feature "
+            "bands miss one more often, and so do those of targets whose errors are much larger in "
+            "some rows. A curve shows how the target's mean goes with a feature "
             "in these rows, not what would happen if the feature were changed."
         )
         return " ".join(said)
@@ -206,8 +218,8 @@ class Bands(Result):
         Returns
         -------
         DataFrame
-            Columns name, output, at (a number, or the level of a category), center, lower, upper
-            and model.
+            Columns name, output, at (a number, or the level of a category; times between dates are
+            in days), center, lower, upper and model.
         """
         import pandas as pd
 
@@ -296,8 +308,11 @@ class Bands(Result):
         return cells
 
     def _draw_one(self, ax: Any, one: Band, *, title: str) -> None:
-        label = f"centre of the {self.coverage:.0%} band"
+        label = f"{self.coverage:.0%} band and its centre".replace("%", " %")
         beside = f"the {self.asked}'s own curve"
+        longest = one.seconds * float(np.abs(one.steps).max())
+        unit, size = time_unit(longest) if one.seconds else ("", 1.0)
+        steps = one.steps * (one.seconds or 1.0) / size
         if one.labels:
             ax.errorbar(one.steps, one.center, one.width, fmt="o", color=BLUE, ms=4, label=label)
             ax.plot(one.steps, one.model, "x", color=GREY, label=beside)
@@ -307,11 +322,13 @@ class Bands(Result):
                 one.steps, [shorten_label(level, _LETTERS) for level in one.labels], **turned
             )
         else:
-            ax.fill_between(one.steps, one.lower, one.upper, color=BLUE, alpha=0.25, lw=0)
-            ax.plot(one.steps, one.center, color=BLUE, lw=1.6, label=label)
-            ax.plot(one.steps, one.model, color=GREY, lw=1.0, ls="--", label=beside)
+            ax.fill_between(steps, one.lower, one.upper, color=BLUE, alpha=0.25, lw=0)
+            ax.plot(steps, one.center, color=BLUE, lw=1.6, label=label)
+            ax.plot(steps, one.model, color=GREY, lw=1.0, ls="--", label=beside)
         less = "" if self.kind == "profiles" else ", less its mean"
-        ax.set(xlabel=shorten_label(one.name), ylabel=shorten_label(one.output) + less, title=title)
+        name = shorten_label(one.name) + (f", {unit}" if unit else "")
+        name += "" if one.holds(one.model) else f"\n{beside} leaves the band"
+        ax.set(xlabel=name, ylabel=shorten_label(one.output) + less, title=title)
         style_axes(ax)
 
     def _label(self, one: Band) -> str:
@@ -468,6 +485,11 @@ class Subspace(Result):
             f"Held-out rows support {_directions_text(count)}: with fewer, the loss rises by more "
             "than a standard error."
         ]
+        if self.n_learned > count:
+            said.append(
+                f"The model has {self.n_learned}, which pictures of it show: those beyond may be "
+                "noise."
+            )
         if sure:
             which = "it" if sure == 1 else "each of them beyond those before"
             said.append(
@@ -552,13 +574,14 @@ class Subspace(Result):
         """Draw both against the number of directions."""
         count = np.arange(len(self.losses))
         ax.errorbar(count, self.losses, self.standard_errors, fmt="o-", ms=4, capsize=3, color=BLUE)
-        ax.axvline(self.n_directions, color=BLUE, lw=0.8, ls=":", label="one-standard-error rule")
-        ax.set(title="How many directions", xlabel="directions", ylabel="loss of held-out rows")
+        ax.axvline(self.n_directions, color=BLUE, lw=0.8, ls=":")
+        rule = "directions\ndotted: the fewest within one standard error"
+        ax.set(title="How many directions", xlabel=rule)
+        ax.set_ylabel(f"loss of held-out rows{BARS_TEXT}")
         use_integer_ticks(ax.xaxis)
         style_axes(ax)
-        add_legend(ax)
         if len(self.angles):
-            twin = add_twin(ax, "angle between fits, degrees", color=ORANGE)
+            twin = add_twin(ax, "angle between fits, degrees\nmedian and range", color=ORANGE)
             numbers = np.arange(1, len(self.angles) + 1)
             low, middle, high = np.quantile(self.angles, [0.0, 0.5, 1.0], axis=1)
             reach = np.stack([middle - low, high - middle])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -14,6 +15,7 @@ from gpukfl.inference._results import Result
 from gpukfl.inspection._figures import Size, get_axes
 from gpukfl.inspection._style import (
     BAR,
+    BARS_TEXT,
     BLUE,
     PALE,
     add_legend,
@@ -53,8 +55,13 @@ class Tested(Result):
         said = ", ".join(map(clean_text, found)) if found else "none"
         return (
             f"{self.subject.capitalize()}, at a false discovery rate of {_RATE:.0%}: {said}. "
-            "Others may matter too."
+            f"{self._tested_text} tested. Others may matter too."
         )
+
+    @property
+    @abstractmethod
+    def _tested_text(self) -> str:
+        """How many hypotheses there are p-values of, and how many there might be."""
 
     @property
     @abstractmethod
@@ -192,6 +199,11 @@ class ConditionalImportance(Tested):
     def _names(self) -> tuple[str, ...]:
         return self.groups
 
+    @property
+    def _tested_text(self) -> str:
+        done = len(self.groups)
+        return _count_text(done, done + len(self.unfinished), "columns or groups of columns")
+
     def frame(self) -> pd.DataFrame:
         """Return a frame with a row for each group, the most important first.
 
@@ -257,7 +269,7 @@ class ConditionalImportance(Tested):
     def plot(
         self, ax: Any = None, *, level: float = 0.1, method: str = "bh", figsize: Size = None
     ) -> Any:
-        """Draw the leading importances with two standard errors; pale if not significant.
+        """Draw the leading importances with standard errors; pale if not significant.
 
         Parameters
         ----------
@@ -288,13 +300,18 @@ class ConditionalImportance(Tested):
         found = self.adjusted(method) <= level
         order = self._draw_bars(ax, self.importances, found, level, _LISTED)
         at = np.arange(len(order))
-        errors = 2 * self.standard_errors[order]
+        errors = self.standard_errors[order]
         style: dict[str, Any] = {"ecolor": "black", "elinewidth": 1, "capsize": 2}
         ax.errorbar(self.importances[order], at, xerr=errors, fmt="none", **style)
         name_rows(ax, [self.groups[k] for k in order])
-        ax.set(title="Conditional importances", xlabel=f"loss of {self.unit}")
+        ax.set(title="Conditional importances", xlabel=f"loss of {self.unit}{BARS_TEXT}")
         add_legend(ax, loc="lower right")
         return style_axes(ax)
+
+
+def _count_text(done: int, every: int, what: str) -> str:
+    """Return in words how many hypotheses were tested: "1 of 45 pairs of columns was"."""
+    return f"{done} of {every} {what} {'was' if done == 1 else 'were'}"
 
 
 _LISTED_SETS = 12
@@ -309,6 +326,8 @@ class Interactions(Tested):
     ----------
     order : int
         2 or 3.
+    n_features : int
+        Of the model.
     features : tuple of str
         That were looked at.
     sets : tuple of tuples of str
@@ -336,6 +355,7 @@ class Interactions(Tested):
     name: ClassVar[str] = "interactions"
     subject: ClassVar[str] = "interactions"
     order: int
+    n_features: int
     features: tuple[str, ...]
     sets: tuple[tuple[str, ...], ...]
     h: np.ndarray
@@ -351,6 +371,11 @@ class Interactions(Tested):
     @property
     def _names(self) -> tuple[str, ...]:
         return tuple(" × ".join(one) for one in self.sets)
+
+    @property
+    def _tested_text(self) -> str:
+        what = "pairs of columns" if self.order == 2 else "triples of columns"
+        return _count_text(len(self.sets), math.comb(self.n_features, self.order), what)
 
     def adjusted(self, method: str = "by") -> np.ndarray:
         """Adjust the p-values for multiplicity, as `ConditionalImportance` does.

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _ACROSS = 3  # pictures in a row
 _LETTERS = 15  # of a level that are shown, and of all of them beside each other
 _ROOM = 0.06  # above and below, as a share of what curves span
+_SLANTED = 8  # levels whose names have room at a slant
 _TURNED = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"}
 
 
@@ -34,7 +35,7 @@ class DependenceCurve:
     Attributes
     ----------
     column : str
-        Its name.
+        Its name, or those of dates that move together.
     values : tuple
         Values as the table has them: numbers, levels, dates.
     places : array (g,)
@@ -43,6 +44,8 @@ class DependenceCurve:
         Whether a line connects them: not of levels.
     mean, lower, upper : arrays (g, t)
         Mean predictions with the ends of their bands, NaN where there are none.
+    along : str
+        The column whose values they are.
     """
 
     column: str
@@ -52,6 +55,7 @@ class DependenceCurve:
     mean: np.ndarray
     lower: np.ndarray
     upper: np.ndarray
+    along: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,10 +122,14 @@ class Dependence(Panel):
     @property
     def remark(self) -> str:
         """What is to be known of the curves, in sentences."""
-        some = f"{whole_text(self.n_rows)} of " if self.n_rows < self.n_known else ""
+        rows = f"{whole_text(self.n_known)} rows"
+        if self.n_rows < self.n_known:
+            rows = f"{whole_text(self.n_rows)} of {rows}, taken evenly along the predictions"
+        dates = [one.column for one in self.curves if one.column != one.along]
+        moved = f" Dates move together ({dates[0]}): the times between them stay." if dates else ""
         return (
             "A curve is the mean prediction if every row had this value of the column, and all "
-            f"else as it is. It is of {some}{whole_text(self.n_known)} rows. {self.said}"
+            f"else as it is.{moved} It is of {rows}. {self.said}"
         )
 
     @property
@@ -192,7 +200,7 @@ class Dependence(Panel):
         self._name_ticks(ax, one)
         alone = self.outputs != (self.unit,) and len(shown) == 1
         of = f" of {self.outputs[0]}" if alone else ""
-        ax.set(xlabel=shorten_label(one.column), ylabel=shorten_label(f"{self.unit}{of}"))
+        ax.set(xlabel=shorten_label(one.along), ylabel=shorten_label(f"{self.unit}{of}"))
         if self.limits is not None:
             ax.set_ylim(self.limits)
         add_legend(ax)
@@ -204,6 +212,7 @@ class Dependence(Panel):
             names = [shorten_label(str(value), _LETTERS) for value in one.values]
             ax.margins(x=0.15)
             turned = _TURNED if len("".join(names)) > 2 * _LETTERS else {}
+            turned = {"rotation": 90} if len(names) > _SLANTED else turned
             ax.set_xticks(one.places, names, **turned)
         elif isinstance(one.values[0], (np.datetime64, np.timedelta64)):
             some = np.unique(np.linspace(0, len(one.places) - 1, 4).round().astype(int))

@@ -13,6 +13,7 @@ from gpukfl.core._checks import check_bool
 from gpukfl.inspection._figures import Size, get_axes
 from gpukfl.inspection._panels import BARS, OutputsPanel
 from gpukfl.inspection._style import (
+    BARS_TEXT,
     BLUE,
     GREY,
     ORANGE,
@@ -32,7 +33,6 @@ _POINTS = 1_000  # rows of a summary that are drawn
 _LAYERS = 24  # points beside each other in a summary
 _WIDTH = 6.4  # inches
 _FEWEST = 4  # columns for which there is room
-_ROOM = 0.2  # for numbers beside bars, as a share of what they span
 _LETTERS = 36  # of a column with its value
 _BELOW, _BELOW_SEVERAL = 80, 48  # letters of a line of a remark
 
@@ -349,21 +349,17 @@ class Waterfall(_Contributions):
         known = errors > 0
         bars = {"fmt": "none", "ecolor": GREY, "capsize": 2, "lw": 0.8}
         ax.errorbar(ends[known], y[known], xerr=errors[known], **bars)
-        low, high = np.minimum(starts, ends), np.maximum(starts, ends)
-        box = {"fc": ax.get_facecolor(), "ec": "none", "pad": 0.6}  # no line goes through numbers
-        for at, step, left, right, color in zip(y, steps, low, high, colors, strict=True):
-            end, side = (right, "left") if step >= 0 else (left, "right")
-            text = {"ha": side, "va": "center", "fontsize": 8, "color": color, "bbox": box}
-            beside = {"xytext": (4 if step >= 0 else -4, 0), "textcoords": "offset points"}
-            ax.annotate(_signed(step), (end, at), **beside, **text)
-        room = (_ROOM if len(self.outputs) == 1 else 2.0 * _ROOM) * (high.max() - low.min() or 1.0)
-        ax.set_xlim(low.min() - room, high.max() + room)
+        # Numbers in a column on the right, as those beside bars would cover names
+        text = {"ha": "left", "va": "center", "fontsize": 8, "xycoords": ("axes fraction", "data")}
+        for at, step, color in zip(y, steps, colors, strict=True):
+            ax.annotate(_signed(step), (1.0, at), color=color, **text)
+        ax.margins(x=0.05)
         ax.set_ylim(-0.6, max(len(steps), _FEWEST) - 0.4)
         name_rows(ax, names, _LETTERS)
         ends_said = f"{number_text(self.baseline[k])} on average, "
         ends_said += f"{number_text(self.prediction[0, k])} here"
         said = ends_said if len(self.outputs) > 1 else f"{self._label}: {ends_said}"
-        name_values(ax, said + self._remark_below)
+        name_values(ax, said + (BARS_TEXT if known.any() else "") + self._remark_below)
         style_axes(ax)
         ax.grid(axis="y", visible=False)
 

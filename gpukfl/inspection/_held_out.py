@@ -10,6 +10,7 @@ import numpy as np
 from gpukfl.inspection._class_panels import Confusion, RocCurves
 from gpukfl.inspection._panels import OUTPUTS, OutputsPanel, Panel
 from gpukfl.inspection._style import (
+    BARS_TEXT,
     BLUE,
     COLORS,
     GREY,
@@ -60,7 +61,7 @@ class Predictions(_TargetsPanel):
     """
 
     name: ClassVar[str] = "predictions"
-    title: ClassVar[str] = "Predictions for rows that were held out"  # type: ignore[misc]
+    title: ClassVar[str] = "Predicted and true values"  # type: ignore[misc]
     intervals: np.ndarray | None = None
     coverage: float | None = None
 
@@ -90,13 +91,13 @@ class Predictions(_TargetsPanel):
         truth, predicted = self.truth[:, k], self.predicted[:, k]
         rows = _thin_points(predicted)
         if self.intervals is not None:
-            ends, label = self.intervals[rows, k], self._coverage_text(k)
-            ax.vlines(predicted[rows], *ends.T, color=GREY, lw=0.7, alpha=0.45, label=label)
+            ends = self.intervals[rows, k]
+            ax.vlines(predicted[rows], *ends.T, color=GREY, lw=0.7, alpha=0.45)
         ax.plot(predicted[rows], truth[rows], ".", color=BLUE, ms=3, alpha=0.7)
         both = [min(truth.min(), predicted.min()), max(truth.max(), predicted.max())]
         ax.plot(both, both, color=ORANGE, lw=1.2)
-        ax.set(xlabel="predicted", ylabel=f"true {shorten_label(self.outputs[k])}")
-        add_legend(ax, loc="upper left")
+        held = "" if self.intervals is None else f"\n{self._coverage_text(k)}"
+        ax.set(xlabel=f"predicted{held}", ylabel=f"true {shorten_label(self.outputs[k])}")
         style_axes(ax)
 
 
@@ -113,7 +114,7 @@ class ResidualPlot(_TargetsPanel):
     """
 
     name: ClassVar[str] = "residuals"
-    title: ClassVar[str] = "Residuals of rows that were held out"  # type: ignore[misc]
+    title: ClassVar[str] = "Residuals: true less predicted"  # type: ignore[misc]
 
     @property
     def words(self) -> str:
@@ -207,7 +208,7 @@ class Reliability(Panel):
         ax.set(
             title=f"Calibration of probabilities{more}",
             xlabel="predicted probability",
-            ylabel="share of rows that were held out",
+            ylabel=f"share of held-out rows{BARS_TEXT}",
             ylim=(-0.03, 1.03),
         )
         add_legend(ax, loc="upper left")

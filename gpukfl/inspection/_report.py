@@ -60,8 +60,20 @@ from gpukfl.inspection._tuning import Compared, Leaderboard, Tuning, trial_error
 
 
 _LISTED, _PARTS = 20, 5  # features, and what was made of each
+_UNTESTED = (
+    "All directions that the model has are shown, the most important first, whether or not new rows "
+    "support them: model.inference tests this."
+)
 _TRIALS = 100  # that are listed
 _LEAST_SHOWN = 0.01  # of the time of a fit
+_SECONDS = (
+    "Seconds are how long a model's fits to the folds took, with compiling, also those that ran "
+    "while other models were fitted."
+)
+_LAPS = (
+    "Each second of the fit is counted once. Fits that ran at the same time as those of other "
+    "models add nothing here."
+)
 _HEADS = {
     "multiple": "times the paper's",
     "n_components": "components",
@@ -91,7 +103,8 @@ def leaderboard_html(d: Description, pictures: str, /) -> str:
         for trial in trials
     )
     made = table_html([*head, *(_HEADS[key] for key in more), "seconds"], rows)
-    return section_html("Members and their blend", made, pictures)
+    timed = note_html(_SECONDS) if any(trial.get("seconds") for trial in trials) else ""
+    return section_html("Members and their blend", made, timed, pictures)
 
 
 def _member_html(trial: Mapping[str, Any]) -> str:
@@ -151,7 +164,7 @@ def times_html(d: Description, /) -> str:
         for one in shown
     ]
     made = table_html(["part of the fit", "fits", "seconds", ""], rows)
-    return section_html("Where the time went", made) if rows else ""
+    return section_html("Where the time went", made, note_html(_LAPS)) if rows else ""
 
 
 def features_html(d: Description, /) -> str:
@@ -209,7 +222,9 @@ def directions_html(d: Description, /) -> str:
         return ""
     rows = (("", [str(k + 1), escape_html(known.mix(k))]) for k in known.leading)
     left = len(known.loadings) - len(known.leading)
-    more = note_html(f"{left} more directions are not listed.") if left else ""
+    said = [f"{left} more directions are not listed."] if left else []
+    said += [_UNTESTED] if len(known.loadings) > 1 else []
+    more = note_html(" ".join(said))
     return (
         "<h3>Learned directions</h3>\n"
         + table_html(["", "sum of columns"], rows, words=True)
@@ -497,9 +512,10 @@ _CURVES_ASK = (
     "column costs little."
 )
 _INFERENCE_ASKS = (
-    "This section asks for more than the importances above. Does the target depend on a column "
-    "beyond all others (p-values)? Does a flat line fit in the band of its curve? A column may "
-    "matter to the model and not be needed beside others, and the other way round."
+    "This section asks for more than the importances above. P-values ask whether the target depends "
+    "on a column beyond all others. Bands ask whether the target's mean varies along a column: it "
+    "does if no flat line fits. A column may pass one test and not the other: the others may replace "
+    "it, its effects may cancel in the mean, or the rows may be too few."
 )
 _ABSENT = "There are no pictures here: they need matplotlib, `pip install 'gpukfl[plot]'`."
 
@@ -557,7 +573,7 @@ def render_page(d: Description, scores: Mapping[str, float], inference: Inferred
     body = [
         _matters_html(d, drawn),
         _curves_html(d, drawn),
-        section_html("Predictions of rows that were held out", drawn.draw(*HELD_OUT)),
+        section_html("Predictions for held-out rows", drawn.draw(*HELD_OUT)),
         leaderboard_html(d, drawn.draw(Leaderboard)),
         comparison_html(d),
         section_html("Explained rows", drawn.draw(Waterfall), _explained_note(d)),
@@ -620,11 +636,16 @@ class _Drawn:
 
 def _explained_note(d: Description) -> str:
     """Return what pictures of explained rows show, or an empty string without any."""
-    if not any(isinstance(panel, Waterfall) for panel in d.panels):
+    known = next((panel for panel in d.panels if isinstance(panel, Waterfall)), None)
+    if known is None:
         return ""
+    own = known.columns if d.importances is None else d.importances.features
+    joined = [name for name in known.columns if name not in own]
+    dates = f" With groups= it explains {joined[0]} together, as here." if joined else ""
     return note_html(
         "What each column adds to the prediction: from the mean of other rows at the bottom to the "
-        "prediction at the top. These are Shapley values, as of model.explain."
+        "prediction at the top. These are Shapley values, as model.explain returns them by default. "
+        f"Other background rows give other values.{dates}"
     )
 
 

@@ -127,7 +127,9 @@ BLUE, ORANGE, GREEN, PURPLE, RED, GREY = (
 COLORS = (BLUE, ORANGE, GREEN, PURPLE, RED, GREY)
 PALE = "#bbbbbb"  # of what does not count
 BAR = 0.65  # opacity of bars, on which errors are read, light or dark
+BARS_TEXT = "\n± one standard error"  # below what bars of errors are of
 _LONGEST = 24  # letters of a name
+_TIMES = (("days", 86_400.0), ("hours", 3_600.0), ("minutes", 60.0), ("seconds", 1.0))
 
 
 def style_axes(ax: Any, /) -> Any:
@@ -166,6 +168,11 @@ def name_values(ax: Any, text: str, /) -> None:
     """Write what the values of x are; a long text ends where the axes does, or it would be cut."""
     longest = max(map(len, text.split("\n")))
     ax.set_xlabel(text, loc="center" if longest <= _LONGEST else "right")
+
+
+def time_unit(longest: float, /) -> tuple[str, float]:
+    """Return the unit in which people say times up to so many seconds, and its seconds."""
+    return next((one for one in _TIMES if longest >= 2.0 * one[1]), _TIMES[-1])
 
 
 def use_integer_ticks(axis: Any, /) -> None:

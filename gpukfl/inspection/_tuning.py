@@ -11,6 +11,7 @@ import numpy as np
 
 from gpukfl.inspection._panels import Panel
 from gpukfl.inspection._style import (
+    BARS_TEXT,
     BLUE,
     COLORS,
     GREY,
@@ -174,7 +175,7 @@ class Tuning(Panel):
         ax.set(
             title=f"Choice of the {self.along.replace('_', ' ')} by held-out rows",
             xlabel=self.along.replace("_", " "),
-            ylabel=f"{self.judged} {self.score}",
+            ylabel=f"{self.judged} {self.score}{BARS_TEXT if any(known) else ''}",
         )
         add_legend(ax)
         return style_axes(ax)
@@ -314,7 +315,7 @@ class Leaderboard(Panel):
         from matplotlib.ticker import MaxNLocator
 
         ax.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))  # names leave little room
-        name_values(ax, f"{self.judged} {self.score}")
+        name_values(ax, f"{self.judged} {self.score}{BARS_TEXT}")
         ax.set_title("Members and their blend")
         return style_axes(ax)
 

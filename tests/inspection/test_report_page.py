@@ -229,7 +229,7 @@ def test_a_page_says_all_there_is(odd):
     titles = re.findall("<h2>(.*?)</h2>", odd)
     assert titles == [
         "What matters",
-        "Predictions of rows that were held out",
+        "Predictions for held-out rows",
         "Members and their blend",
         "Compared with simple models",
         "What was learned",
@@ -277,7 +277,7 @@ def test_each_of_several_targets_has_its_picture(tmp_path, t):
         tmp_path / "r.html",
     )
     assert Page(page).kinds.count("svg") == min(t, 6)
-    assert "Predictions for rows that were held out: <bdi" in page
+    assert "Predicted and true values: <bdi" in page
 
 
 def test_small_pictures_of_classes_share_a_scale():
