@@ -15,7 +15,7 @@ from gpukfl.core._array import Array, array_namespace, asarray_like, is_host
 from gpukfl.core._checks import check_choice
 from gpukfl.core._warnings import collect_warnings, warn
 from gpukfl.predictor import Predictor
-from gpukfl.tables._column import Coded, Listed
+from gpukfl.tables._column import Coded, TupleFields
 from gpukfl.tables._lookups import Lookup, learn_lookup, lookup_width, select_columns
 from gpukfl.tables._table import Table
 
@@ -108,7 +108,7 @@ _FEWEST, _MOST = 10, 2000  # rows that a model is fitted to
 
 
 @dataclass(frozen=True, eq=False)
-class Imputation(Listed):
+class Imputation(TupleFields):
     """An imputation model of one numeric column.
 
     Attributes
@@ -246,7 +246,7 @@ def _is_finite(value: Any) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class Encoding(Listed):
+class Encoding(TupleFields):
     """An encoding of codes as finite numbers.
 
     Columns of numbers are, in this order: numbers, sines and cosines of those that go round,

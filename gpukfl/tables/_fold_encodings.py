@@ -9,13 +9,13 @@ from functools import cached_property
 import numpy as np
 
 from gpukfl.core._array import Array
-from gpukfl.tables._column import Listed
+from gpukfl.tables._column import TupleFields
 from gpukfl.tables._encoding import Encoding, group_by_sort, waves
 from gpukfl.tables._seen import CODES, LEVELS, NUMBERS, Seen, columns_with_gaps, with_levels
 
 
 @dataclass(frozen=True, eq=False)
-class FoldEncodings(Listed):
+class FoldEncodings(TupleFields):
     """The encodings of all folds, applied to codes.
 
     Attributes

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gpukfl.core._array import Array, array_namespace, asarray_like, index_like, is_host
-from gpukfl.tables._column import Coded, Listed
+from gpukfl.tables._column import Coded, TupleFields
 
 _SMOOTH = 10.0  # rows that the mean of all counts for
 FEW = 8  # levels up to which each has a column
@@ -81,7 +81,7 @@ class LevelSums:
 
 
 @dataclass(frozen=True, eq=False)
-class Lookup(Listed):
+class Lookup(TupleFields):
     """Numbers for each level.
 
     Attributes

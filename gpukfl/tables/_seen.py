@@ -17,7 +17,7 @@ from gpukfl.core._array import (
 )
 from gpukfl.core._frames import holds_float32, is_frame, listed, numeric_frame
 from gpukfl.core._warnings import warn
-from gpukfl.tables._codes import tell_of_infinite
+from gpukfl.tables._codes import warn_infinite
 from gpukfl.tables._column import Coded
 from gpukfl.tables._encoding import Encoding
 from gpukfl.tables._lookups import FEW, Lookup, select_columns
@@ -134,7 +134,7 @@ def fill_with_medians(X: Array, medians: np.ndarray, names: Sequence[str], /) ->
     if not len(lacking):
         return X
     infinite = to_host(xp.sum(xp.astype(~known & ~xp.isnan(X), xp.int64), axis=0)).tolist()
-    tell_of_infinite(dict(zip(names, infinite, strict=True)), X.shape[0])
+    warn_infinite(dict(zip(names, infinite, strict=True)), X.shape[0])
     where = listed([names[j] for j in lacking.tolist()])
     warn(f"missing values in {where}, which had none in the fit, are replaced by its medians")
     return xp.where(known, X, asarray_like(medians, X)[None, :])
