@@ -91,7 +91,7 @@ from gpukfl.tables import IMPUTE, Table
 from gpukfl.tables._monotone import (
     check_classes,
     check_monotone,
-    kinds_beside_monotone,
+    declare_monotone_numeric,
     learn_monotone,
     read_signs,
     read_table_signs,
@@ -465,7 +465,7 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
 
     def _infer_table(self, X: Any, whole: Collections | None) -> Table | None:
         """Return what the columns of a frame are, or None of complete numbers."""
-        return infer_schema(X, kinds_beside_monotone(self.columns, self.monotone, X), whole)
+        return infer_schema(X, declare_monotone_numeric(self.columns, self.monotone, X), whole)
 
     def _read(self, X: Any, table: Table | None, *, seen: bool) -> Array:
         """Validate rows, or encode a table, which may have been learned from them."""

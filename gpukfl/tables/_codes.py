@@ -23,12 +23,12 @@ from gpukfl.tables._dates import PERIODS, date_part, days_since, detect_day_orde
 from gpukfl.tables._frame import name_column_in_errors, read_objects
 from gpukfl.tables._numerals import (
     SIGNS,
+    ambiguous_label,
     detect_notation,
     format_number,
     is_gap,
     parse_integer,
     parse_labels,
-    read_in_two_ways,
 )
 from gpukfl.tables._values import Values
 
@@ -147,7 +147,7 @@ class Coder:
         if column.unit or AS_TEXT in column.reason or column.reason == DECLARED:
             return
         numbers = parse_labels(values.labels, "", column.decimal)
-        label = read_in_two_ways(values.labels[~np.isnan(numbers)], "", column.decimal)
+        label = ambiguous_label(values.labels[~np.isnan(numbers)], "", column.decimal)
         if label:
             number = float(numbers[values.labels == label][0])
             warn(
@@ -352,10 +352,7 @@ _NUMERAL = re.compile(r"[-+]?\d+(?:\.\d*)?", re.ASCII)  # not 1e3, which may be 
 # New levels are warned of among at least so many values, from this share of them on, and from this
 # multiple of the share that the fit predicts (`Column.rare`)
 _MIN_VALUES, _NEW_SHARE, _NEW_FACTOR = 10, 0.5, 3.0
-_FORM_TEXTS = {
-    _values.NUMBERS: "numbers",
-    _values.BOOLEANS: "true or false",
-}  # of values that equal a level
+_FORM_TEXTS = {_values.NUMBERS: "numbers", _values.BOOLEANS: "true or false"}
 _MOST_SHOWN = 3  # levels in a warning
 _MIDNIGHT = " 00:00:00"
 
@@ -413,9 +410,7 @@ class Levels:
         if len(strange):
             found[strange] = self._find_equivalent(values.form, named.labels[strange])
             if self._column.kind != "ordered":  # its new values are missing, with a warning
-                self._warn_new_levels(
-                    named.labels, np.where(found < 0, counts, 0), int(counts.sum())
-                )
+                self._warn_new(named.labels, np.where(found < 0, counts, 0), int(counts.sum()))
         return np.append(found, np.nan)[named.data]
 
     def _find_equivalent(self, form: str, labels: np.ndarray) -> np.ndarray:
@@ -458,22 +453,20 @@ class Levels:
     @cached_property
     def _word_places(self) -> dict[str, int]:
         """The indices of levels by lower-case text, where only one level has it."""
-        return _index_unique(
-            (level.strip().casefold(), k) for k, level in enumerate(self._column.levels)
-        )
+        words = (level.strip().casefold() for level in self._column.levels)
+        return _index_unique((word, k) for k, word in enumerate(words))
 
     def _warn_equivalent(self, form: str, labels: np.ndarray, found: np.ndarray) -> None:
         name, k = self._column.name, int(np.argmin(np.where(found < 0, np.inf, found)))
         level = self._column.levels[int(found[k])]
         if form in _FORM_TEXTS:
-            said = (
-                f"column {name!r} was text in the fit and is {_FORM_TEXTS[form]} here: {labels[k]}"
-            )
+            what = _FORM_TEXTS[form]
+            said = f"column {name!r} was text in the fit and is {what} here: {labels[k]}"
         else:
             said = f"column {name!r}: {labels[k]!r}, which is the same number,"
         warn(f"{said} is read as {level!r}")
 
-    def _warn_new_levels(self, labels: np.ndarray, new: np.ndarray, n: int) -> None:
+    def _warn_new(self, labels: np.ndarray, new: np.ndarray, n: int) -> None:
         """Warn if most values are unknown levels."""
         column, count = self._column, int(new.sum())
         if n < _MIN_VALUES or count < max(_NEW_SHARE, _NEW_FACTOR * column.rare) * n:

@@ -14,6 +14,8 @@ from gpukfl.tables import _values
 from gpukfl.tables._codes import learn_components, warn_of_floats
 from gpukfl.tables._column import AS_TEXT, DECLARED, LEVEL_KINDS, Column
 from gpukfl.tables._dates import (
+    are_dates_text,
+    are_seasons,
     are_year_and_month,
     common_zone,
     days_since,
@@ -21,20 +23,18 @@ from gpukfl.tables._dates import (
     find_zones,
     looks_like_date,
     parse_dates,
-    read_as_dates,
-    seasons,
-    varying,
+    varying_parts,
 )
 from gpukfl.tables._numerals import (
     CLOCK,
+    ambiguous_label,
+    are_numbers,
     detect_notation,
-    doubtful_numbers,
+    doubtful_number_text,
     format_number,
     has_zero_padded,
     is_gap,
     parse_labels,
-    read_as_numbers,
-    read_in_two_ways,
 )
 from gpukfl.tables._values import Values
 
@@ -302,7 +302,7 @@ def _make_date(column: Column, values: Values) -> Column:
     column = _add_missing(column, missing)
     if not len(moments):
         return column
-    return replace(column, parts=varying(moments), start=float(days_since(moments).min()))
+    return replace(column, parts=varying_parts(moments), start=float(days_since(moments).min()))
 
 
 def _make_text(column: Column, values: Values) -> Column:
@@ -316,9 +316,9 @@ def _guess_label(name: str, values: Values) -> Column:
     if values.declared:
         return Column(name, "category", "categories", values.levels(MOST_LEVELS))
     unit, decimal = detect_notation(values.labels)
-    if read_as_numbers(values.labels, unit, decimal):
+    if are_numbers(values.labels, unit, decimal):
         _warn_ambiguous_commas(name, values, unit, decimal)
-        doubt = doubtful_numbers(values.labels, unit)
+        doubt = doubtful_number_text(values.labels, unit)
         if doubt:
             keeps = f"pass columns={{{name!r}: 'category'}}"
             warn(f"column {name!r}: {doubt}. To keep the text, {keeps}")
@@ -327,7 +327,7 @@ def _guess_label(name: str, values: Values) -> Column:
         said = f"{found.reason}{AS_TEXT}{' with ' * bool(units)}{' and '.join(units)}"
         if found.reason != ONE_VALUE:  # its level must stay as it is written
             return replace(found, reason=said, unit=unit, decimal=decimal)
-    if read_as_dates(values.labels):
+    if are_dates_text(values.labels):
         others = _no_dates_reason(values)
         if others is None:
             return _make_date(Column(name, "date", f"dates{AS_TEXT}"), values)
@@ -349,7 +349,7 @@ def _no_dates_reason(values: Values) -> str | None:
     dates = written & ~np.isnat(parse_dates(labels, bool(detect_day_order(labels)[0])))
     if not dates.any():
         return ""
-    if seasons(labels[written]):
+    if are_seasons(labels[written]):
         return _NEXT_YEAR
     rows = np.bincount(values.data[values.data >= 0], minlength=len(labels))
     for counts in (rows, np.ones(len(labels))):
@@ -360,7 +360,7 @@ def _no_dates_reason(values: Values) -> str | None:
 
 
 def _warn_ambiguous_commas(name: str, values: Values, unit: str, decimal: str) -> None:
-    label = read_in_two_ways(values.labels, unit, decimal)
+    label = ambiguous_label(values.labels, unit, decimal)
     if label:
         number = format_number(float(parse_labels(np.array([label]), unit, decimal)[0]))
         warn(

@@ -124,11 +124,9 @@ def _find_missing(column: Column, values: Values) -> np.ndarray:
 
 def _keep_frequent(levels: dict[str, int]) -> dict[str, int]:
     """Return the counts of the most frequent levels."""
-    return (
-        levels
-        if len(levels) <= _MOST_COUNTED
-        else {k: levels[k] for k in _most_frequent(levels, _MOST_COUNTED)}
-    )
+    if len(levels) <= _MOST_COUNTED:
+        return levels
+    return {level: levels[level] for level in _most_frequent(levels, _MOST_COUNTED)}
 
 
 def _most_frequent(levels: dict[str, int], at_most: int) -> tuple[str, ...]:
@@ -352,9 +350,8 @@ def _describe_target(target: np.ndarray, classes: Sequence[str], targets: Sequen
     if classes:
         pairs = zip(classes, target.mean(axis=0), strict=True)
         return listed((f"{name} {share:.1%}" for name, share in pairs), 2 * _MOST_NAMED)
-    said = [
-        f"{_range_text(y)}, mean {y.mean():.4g}, sd {y.std():.4g}" for y in target.T[:_MOST_NAMED]
-    ]
+    some = target.T[:_MOST_NAMED]
+    said = [f"{_range_text(y)}, mean {y.mean():.4g}, sd {y.std():.4g}" for y in some]
     if len(targets) > 1:
         said = [f"{name}: {ends}" for name, ends in zip(targets, said, strict=False)]
     left = target.shape[1] - _MOST_NAMED
