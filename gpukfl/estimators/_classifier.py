@@ -48,7 +48,7 @@ OF_CLASSIFIERS = """    classes_ : array of shape (n_classes,)
 
 
 class LabelClassifier(ClassifierMixin):
-    """A classifier by least squares on indicators of classes; of two classes the second's."""
+    """A classifier by least squares on indicators of classes; of two classes only the second's."""
 
     class_weight: Any
     predictor_: Predictor
@@ -57,8 +57,8 @@ class LabelClassifier(ClassifierMixin):
     classes_: np.ndarray = held("labels")
     _learn: Callable[[Any, Any, Any, GivenRelations], Self]
     predict: Callable[[Any], Array]
-    _more: ClassVar[Mapping[str, Any]] = {"class_weight": None}
-    _order: ClassVar[tuple[str, ...]] = ()  # of the classes, while a fit reads its targets
+    _added_parameters: ClassVar[Mapping[str, Any]] = {"class_weight": None}
+    _order: ClassVar[tuple[str, ...]] = ()  # of the classes, during a fit
 
     @restore_on_error
     @keep_warnings
@@ -198,7 +198,7 @@ class OneHotClassifier(LabelClassifier):
     """
 
     calibration_: Calibration | SoftmaxCalibration = held("classes.calibration")
-    _signs: ClassVar[bool] = False  # whether targets are -1 and 1 instead of 0 and 1
+    _has_signs: ClassVar[bool] = False  # whether targets are -1 and 1 instead of 0 and 1
     _calibration_class: ClassVar[type[Calibration | SoftmaxCalibration]] = Calibration
     _predict: Callable[[Any, str], Array]
 
@@ -206,7 +206,7 @@ class OneHotClassifier(LabelClassifier):
         """Fit the calibration of probabilities to held-out rows."""
         try:
             found = held_out()
-        except KeyboardInterrupt:  # the model is there
+        except KeyboardInterrupt:  # the model is complete
             self.status_ = Status.INTERRUPTED.name
             msg = f"{type(self).__name__} was interrupted: its probabilities are not calibrated"
             warn(msg, ConvergenceWarning)
@@ -218,11 +218,11 @@ class OneHotClassifier(LabelClassifier):
             self.calibration_ = self._calibration_class.fit(scores, codes, weights)
 
     def _make_classes(self, labels: np.ndarray) -> Classes:
-        """Return what makes classes of scores, not calibrated yet."""
-        return Classes(len(labels), self._calibration_class(), self._signs)
+        """Return the map from scores to classes, not calibrated yet."""
+        return Classes(len(labels), self._calibration_class(), self._has_signs)
 
     def _classes(self) -> Classes:
-        """Return the map from scores to classes and probabilities."""
+        """Return the fitted map from scores to classes and probabilities."""
         classes = self.predictor_.classes
         assert classes is not None
         return classes

@@ -368,7 +368,7 @@ _FOLDS_BELOW = 2_000  # rows below which one hold-out set is too small to choose
 _LOOSE = 3.0  # times `tol`, where trials end, and a fit of more rows that goes on from them
 _LOOSE_FROM = 200  # rows of a fold: fewer cost no time, and each one's score says much
 _FEW = 2_000  # rows whose steps part by the rounding of float32
-_JUDGES = 600  # held-out rows that are enough: no more folds than these take
+_ENOUGH = 600  # held-out rows that are enough: no more folds than these take
 
 
 @dataclass(frozen=True, eq=False)
@@ -434,7 +434,7 @@ class BKerNN(BKerNNSettings):
     """BKerNN with its settings."""
 
     splits: ClassVar[Splits] = Splits(
-        _ROWS, _FOLDS_BELOW, fewest=5, judges=_JUDGES, double_below=_FEW
+        _ROWS, _FOLDS_BELOW, fewest=5, enough=_ENOUGH, double_below=_FEW
     )
 
     def work(self, n: int, d: int, /) -> int:

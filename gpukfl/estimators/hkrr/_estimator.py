@@ -857,11 +857,11 @@ class HKRRClassifier(OneHotClassifier, HKRRBase):
     """
 
     @property
-    def _signs(self) -> bool:  # type: ignore[override]
+    def _has_signs(self) -> bool:  # type: ignore[override]
         """Whether scores are log odds, 0 where two classes are as likely."""
         return isinstance(self.criterion, str) and self.criterion == LOGISTIC
 
     @property
     def _calibration_class(self) -> type[Calibration | SoftmaxCalibration]:  # type: ignore[override]
         """What makes probabilities of scores."""
-        return SoftmaxCalibration if self._signs else Calibration
+        return SoftmaxCalibration if self._has_signs else Calibration

@@ -663,7 +663,7 @@ class RKHSWeightingClassifier(OneHotClassifier, WeightingBase):
     True
     """
 
-    _signs = True
+    _has_signs = True
     validation_: Validation | None
 
     def _keep_validation(
