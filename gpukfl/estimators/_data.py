@@ -174,7 +174,7 @@ class Data:
     def to_target_units(self, values: Array, /, *, mean: bool = False) -> Array:
         """Return values (..., t) in units of the targets, perhaps plus their mean, in float64."""
         xp = array_namespace(self.y_scale)
-        with np.errstate(over="ignore"):  # found by check_finite_prediction
+        with np.errstate(over="ignore"):  # found by check_finite_result
             found = xp.astype(values, xp.float64, copy=False) * self.y_scale
             return found + self.y_mean if mean else found
 
@@ -257,7 +257,7 @@ def make_mover(X: Array, dtype: str) -> Callable[[Array], Array]:
 def move_like(x: Array, target: Array, /) -> Array:
     """Move an array to the library, dtype and device of another.
 
-    Overflow gives infinity, which `check_finite_prediction` reports.
+    Overflow gives infinity, which `check_finite_result` reports.
     """
     with np.errstate(over="ignore"):
         if library_name(x) == library_name(target):
