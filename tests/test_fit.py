@@ -253,7 +253,7 @@ def test_trials_end_sooner_than_the_fit(monkeypatch):
     seen.clear()
     monkeypatch.setattr(_bkernn_search, "_LOOSE_FROM", 1)
     fit(X, Y)
-    assert set(seen[:-1]) == {_bkernn_search._LOOSE}
+    assert set(seen[:-1]) == {_bkernn_search._LOOSE_FACTOR}
     assert seen[-1] == 1.0
 
 

@@ -1,4 +1,4 @@
-"""Kernel feature selection as a method: γ and λ by hold-out, and what bounds errors."""
+"""Kernel feature selection as a method: γ and λ by hold-out, and error control."""
 
 from __future__ import annotations
 
@@ -47,16 +47,16 @@ from gpukfl.methods import (
 
 RIDGES = (0.1, 0.01, 0.001, 0.0001)
 
-_FEWEST_ROWS = 1_000  # that another selection is worth its time on
-_ROWS = 1_250  # rows that settings are chosen on, at most: the exact form is quick there
-_SHARE = 0.5  # of max_time after which the choice has ended
-_MOST_ERROR = 0.25  # of the gradient, before a fit warns that centres are few
+_LEAST_ROWS = 1_000  # with time for fewer, the search's selection is kept
+_ROWS = 1_250  # most rows for the search, where the exact form is quick
+_SHARE = 0.5  # of max_time, at which the search ends
+_MOST_ERROR = 0.25  # relative error of the gradient above which few centres are warned of
 _LOWEST = 1e-3  # smallest γ of a path, relative to the largest
 _STOPPED = (Status.INTERRUPTED, Status.TIME_LIMIT)
-_MOST_JUDGED_ROWS = 100_000  # that variables are selected on, unless a number of centres is given
-_MOST_BROUGHT = 10_000  # the same of rows in parts, which come to one place
-SELECT_SHARE = 0.7  # of max_time after which the selection has ended
-QUIET = (Status.CONVERGED, Status.STALLED)  # no further progress is where a fit may well end
+_MOST_SELECTION_ROWS = 100_000  # for the selection, unless a number of centres is given
+_MOST_MOVED_ROWS = 10_000  # the same for partitioned rows, which are moved to one place
+SELECT_SHARE = 0.7  # of max_time, at which the selection ends
+QUIET = (Status.CONVERGED, Status.STALLED)  # statuses without a warning
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class SelectionSetting:
 
     ridge: float
     sparsity: float | str
-    number: int = 1  # on the path of this λ
+    number: int = 1  # place on the path of this λ
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,14 +73,12 @@ class Discoveries:
     """The discoveries of knockoffs among the variables."""
 
     e_values: np.ndarray  # (p,), means over the draws
-    level: float  # α, at which they are used
-    draws: int  # that were done
+    level: float  # α
+    draws: int  # completed
     copies: int  # κ
-    # Share of their distance from one for all pairs, as far as it may be noise, by which the
-    # correlations were moved that copies were drawn with
-    shrinkage: float
+    shrinkage: float  # of the correlations that copies were drawn with
     n_samples: int  # rows that were used
-    status: Status | None = None  # how the draws ended, where it was before the last
+    status: Status | None = None  # why the draws ended early
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +91,7 @@ class SelectionFitted:
     threshold: float | None = None
     path: dict[str, np.ndarray] | None = None
     discoveries: Discoveries | None = None
-    missed: float | None = None  # R² of all variables together, where none was selected
+    missed: float | None = None  # R² of all variables together, if none was selected
 
 
 # ---------------------------------------------------------------------------------- search
@@ -111,26 +109,26 @@ Trials = Sequence[Trial[SelectionSetting, SelectionLearned]]
 
 
 @dataclass(eq=False)
-class JudgedObjective:
-    """J(β) of a fold at one λ, and what its f predicts of the rows held out."""
+class FoldObjective:
+    """J(β) of a fold at one λ, and the predictions of its f for held-out rows."""
 
     ridge: float
     objective: DenseSelection
-    predicted: dict[bytes, Array] = field(default_factory=dict)  # by the variables selected
+    predicted: dict[bytes, Array] = field(default_factory=dict)  # by selected variables
 
 
-def judged_objective(fold: Fold[SelectionProblem], ridge: float, /) -> JudgedObjective:
+def fold_objective(fold: Fold[SelectionProblem], ridge: float, /) -> FoldObjective:
     """Return J of a fold at λ; the fold keeps the last one."""
     known, problem = fold.reached, fold.problem
     if known is None or known.ridge != ridge:
         given = problem.kernel, problem.X, problem.Y, ridge, problem.weights
-        fold.reached = known = JudgedObjective(ridge, DenseSelection(*given))
+        fold.reached = known = FoldObjective(ridge, DenseSelection(*given))
     return known
 
 
 @dataclass(frozen=True)
 class ObjectiveFits:
-    """Fits to few rows, on which many settings are tried and judged by the f of J(β)."""
+    """Fits to few rows for the search; held-out rows are predicted by the f of J(β)."""
 
     count: int  # settings with one λ
 
@@ -143,7 +141,7 @@ class ObjectiveFits:
         /,
     ) -> SelectionLearned:
         """Select variables, and refit their weights."""
-        judged, problem = judged_objective(fold, setting.ridge), fold.problem
+        judged, problem = fold_objective(fold, setting.ridge), fold.problem
         stage = f"λ = {setting.ridge:g}, {setting.number} of {self.count}"
         selection = problem.run(
             judged.objective,
@@ -155,7 +153,7 @@ class ObjectiveFits:
         if selection.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
         key, objective = selection.support.tobytes(), judged.objective
-        if key not in judged.predicted:  # a set of variables is judged once
+        if key not in judged.predicted:  # each set of variables once
             given, left = (
                 (objective, selection.support, selection.beta),
                 run.remaining_seconds(_SHARE),
@@ -200,7 +198,7 @@ class SelectionTuner(Tuner[SelectionSetting, SelectionLearned]):
     def choose(self, trials: Trials, /) -> Trial[SelectionSetting, SelectionLearned]:
         """Return the trial with fewest variables within one standard error of the lowest loss.
 
-        The lowest loss itself where there is more to try: the search has been stopped.
+        After an interrupted search, it is the trial of the lowest loss.
         """
         lowest = min(trials, key=_total_loss)
         if self.propose(trials) is not None:
@@ -239,7 +237,7 @@ class KernelSelection(SelectionSettings):
         return n * d
 
     def problem(self, samples: Samples, place: Place, run: Run, /) -> SelectionProblem:
-        """Place samples, and measure τ; of few variables knockoffs can find nothing."""
+        """Place samples, and measure τ; raise ValueError if knockoffs are not possible."""
         check_knockoffs(self, samples.X)
         return SelectionProblem(self, samples, place, run)
 
@@ -256,7 +254,7 @@ class KernelSelection(SelectionSettings):
         run: Run,
         /,
     ) -> SelectionLearned:
-        """Select, and fit kernel ridge regression on what was selected, as for all rows."""
+        """Select variables, and fit kernel ridge regression on them, as for all rows."""
         problem, left = fold.problem, run.remaining_seconds()
         objective = problem.objective(setting.ridge)
         selection = problem.run(objective, setting.sparsity, max_time=left)
@@ -288,7 +286,7 @@ class KernelSelection(SelectionSettings):
         def sparsities(ridge: float) -> Sequence[float | str]:
             if path is None:
                 return [given]
-            top = max(largest_sparsity(judged_objective(fold, ridge).objective) for fold in found)
+            top = max(largest_sparsity(fold_objective(fold, ridge).objective) for fold in found)
             return [float(g) for g in top * np.geomspace(1.0, _LOWEST, count)]
 
         tuner = SelectionTuner(RIDGES if self.ridge is None else (self.ridge,), sparsities)
@@ -316,7 +314,7 @@ class KernelSelection(SelectionSettings):
             last = problem.fit_predictor(found.selection, ridge, run, hasty=hasty)
             if last is None and not (problem.constant or hasty):
                 found = replace(found, missed=problem.explained_by_all())
-        except KeyboardInterrupt:  # the quickest fit, which another one ends
+        except KeyboardInterrupt:  # one quick fit, which a second Ctrl-C ends
             found = replace(found, selection=replace(found.selection, status=Status.INTERRUPTED))
             last = problem.fit_predictor(found.selection, ridge, run, hasty=True)
         return replace(found, last=last, path=self._path(choice))
@@ -329,7 +327,7 @@ class KernelSelection(SelectionSettings):
     ) -> Selection:
         """Select on all samples, or on as many as there is time for.
 
-        What is stopped before it has found enough leaves what the search has selected.
+        If it is stopped, `_fallback_selection` chooses the result.
         """
         ridge = choice.setting.ridge
         try:
@@ -342,7 +340,7 @@ class KernelSelection(SelectionSettings):
                 else min(problem.n, max_selection_rows(problem))
             )
             count = min(problem.affordable_rows(ridge, left), wanted)
-            if count < min(problem.n, _FEWEST_ROWS):  # the search has seen as many
+            if count < min(problem.n, _LEAST_ROWS):  # the search has seen as many
                 return self._fallback_selection(problem, choice, Status.TIME_LIMIT)
             if count < problem.n:
                 some = problem.part(np.sort(draw_indices(run.rng, problem.n, count)))
@@ -361,7 +359,7 @@ class KernelSelection(SelectionSettings):
         if found.status in _STOPPED:
             return self._fallback_selection(problem, choice, found.status, found)
         if not run.is_over(SELECT_SHARE):
-            _warn_of_centers(some, objective, found)
+            _warn_few_centers(some, objective, found)
         if count < wanted and found.status in QUIET:
             return replace(found, status=Status.TIME_LIMIT)
         return found
@@ -375,7 +373,7 @@ class KernelSelection(SelectionSettings):
     ) -> Selection:
         """Return the selection of an interrupted run, of the search, or all variables.
 
-        The first of these that no later one predicts clearly better than, in quick fits to a fold.
+        It is the first of these that no later one clearly beats, in quick fits to a fold.
         """
         trial = min(choice.trials, key=_total_loss, default=None)
         searched = trial.learned[0].selection if trial is not None and trial.learned else None
@@ -383,7 +381,7 @@ class KernelSelection(SelectionSettings):
         options.append(Selection(problem.everything, status))
         if len(options) > 1 and choice.folds:
             fold: Fold[SelectionProblem] = choice.folds[0]
-            losses = [fold.problem.glance(one.support, fold.held_out) for one in options]
+            losses = [fold.problem.quick_losses(one.support, fold.held_out) for one in options]
             groups = fold.held_out.groups
             while any(is_clearly_worse(losses[0], other, groups) for other in losses[1:]):
                 options, losses = options[1:], losses[1:]
@@ -406,10 +404,10 @@ class KernelSelection(SelectionSettings):
 
 def max_selection_rows(problem: SelectionProblem, /) -> int:
     """Return the maximal number of rows for the selection."""
-    return _MOST_JUDGED_ROWS if problem.rows.partitioning is None else _MOST_BROUGHT
+    return _MOST_SELECTION_ROWS if problem.rows.partitioning is None else _MOST_MOVED_ROWS
 
 
-def _warn_of_centers(
+def _warn_few_centers(
     problem: SelectionProblem, objective: SelectionObjective, found: Selection
 ) -> None:
     """Warn if the kernel approximation by centres is too coarse for the gradient."""
@@ -494,7 +492,7 @@ def _select_by_knockoffs(
     """Keep the variables that beat their copies."""
     found = None
     if problem.constant or selection.status in QUIET:
-        # A λ that these data chose could tell variables from their copies
+        # A λ chosen on these data could favour variables over their copies
         ridge = problem.settings.ridge or DEFAULT_RIDGE
         found = run_knockoffs(problem, ridge, control, run, SELECT_SHARE)
     if found is None:
@@ -515,7 +513,7 @@ def _select_by_knockoffs(
 
 
 def _keep_variables(selection: Selection, kept: np.ndarray) -> Selection:
-    """Set the weights of the kept variables; those without get a typical weight."""
+    """Set the weights of the kept variables; those without one get the mean weight."""
     weights = selection.beta[selection.support]
     typical = float(weights.mean()) if len(weights) else 1.0
     beta = np.where(selection.support, selection.beta, typical)
@@ -595,9 +593,9 @@ def selection_frequencies(
 ) -> tuple[np.ndarray, float, bool]:
     """Return selection frequencies on complementary halves of the samples.
 
-    An odd number of them is one half of a last pair; `late` is asked after every pair whether to
-    end there. Return the share of the halves on which each variable was selected (p,), the mean
-    number q of variables selected on a half, and whether there were as many halves as asked for.
+    `late` is called after every pair, and ends the loop if it returns True. Return the share of
+    halves on which each variable was selected (p,), the mean number q of selected variables on a
+    half, and whether all halves were completed.
 
     References
     ----------
@@ -620,19 +618,19 @@ def selection_frequencies(
 def stability_threshold(mean_selected: float, p: int, max_false: float, /) -> float:
     r"""Return the frequency π above which at most `max_false` false variables are expected.
 
-    From the bound :math:`E[V] \le q^2 / ((2\pi - 1) p)` (Meinshausen and Bühlmann, Theorem 1), at
-    least just above one half. More than 1 means that so few cannot be promised.
+    From the bound :math:`E[V] \le q^2 / ((2\pi - 1) p)` (Meinshausen and Bühlmann, Theorem 1), and
+    above one half. A value above 1 means that `max_false` cannot be guaranteed.
     """
     return max(0.5 * (1.0 + mean_selected**2 / (p * max_false)), math.nextafter(0.5, 1.0))
 
 
 # ------------------------------------------------------------------------------- knockoffs
 
-_MOST_ROWS = 3_000  # where a number of centres is not given: as for the exact form
-_MEMORY_SHARE = 0.5  # of what may be used
-_BYTES = 48  # of an element of the columns: itself, sorted, its order, drawn and moved
+_MOST_ROWS = 3_000  # unless a number of centres is given, as for the exact form
+_MEMORY_SHARE = 0.5  # of the available memory
+_BYTES_EACH = 48  # for each element of variables and copies, with sorted and drawn values
 _ROUNDS = 20
-_NAMED = 5  # pairs of equal columns that a warning names
+_MOST_NAMED = 5  # pairs of equal columns in a warning
 
 
 def run_knockoffs(
@@ -645,14 +643,14 @@ def run_knockoffs(
 ) -> Discoveries | None:
     """Compare variables with knockoff copies; return None if no draw was completed.
 
-    A share of the time ends the draws, after the first; so does an interruption.
+    Draws end at a share of the time, after the first, or by an interruption.
     """
     level, copies = control.level, control.n_copies
     found: list[np.ndarray] = []
     none = Discoveries(np.zeros(problem.p), level, 0, copies, 0.0, problem.n)
     if problem.constant:
         return none
-    # A generator of its own: data drawn from the same seed must not be their copies
+    # A separate generator: the user may have drawn the data from the same seed
     rng = np.random.RandomState(run.rng.randint(0, 2**32, size=8, dtype=np.uint32))
     status, sampled = None, none
     try:
@@ -680,7 +678,7 @@ def _limit_to_memory(
 ) -> SelectionProblem:
     """Return as many rows as fit in memory with all copies."""
     fitting = int(
-        _MEMORY_SHARE * available_memory(problem.X) // (_BYTES * (copies + 1) * problem.p)
+        _MEMORY_SHARE * available_memory(problem.X) // (_BYTES_EACH * (copies + 1) * problem.p)
     )
     if problem.settings.n_centers == "auto":
         fitting = min(fitting, _MOST_ROWS)
@@ -703,7 +701,7 @@ def _run_contest(
     )
     if status is Status.INTERRUPTED:
         raise KeyboardInterrupt
-    # Of equal columns a fit may weigh the first alone, which is the variable
+    # Among equal columns a fit may prefer the first, which is the variable
     untold = _has_equal_copy(problem.X, copies)
     untold[[column for pair in sampler.correlation.equal for column in pair]] = True
     return np.where(untold, 0.0, contest(combine_weights(*fits)))
@@ -734,8 +732,8 @@ def _warn_weak_knockoffs(sampler: Copies, problem: SelectionProblem) -> None:
         )
         warn(msg, UserWarning)
     if correlation.equal:
-        pairs = ", ".join(f"{j} like {i}" for i, j in correlation.equal[:_NAMED])
-        more = ", ..." if len(correlation.equal) > _NAMED else ""
+        pairs = ", ".join(f"{j} like {i}" for i, j in correlation.equal[:_MOST_NAMED])
+        more = ", ..." if len(correlation.equal) > _MOST_NAMED else ""
         msg = (
             f"columns differ only in their units ({pairs}{more}): knockoffs cannot tell which "
             "matters, and select neither"
