@@ -28,7 +28,7 @@ from gpukfl.estimators._base import ordered_classes, predict_finite, restore_on_
 from gpukfl.estimators._calibration import Calibration, HeldOutScores, SoftmaxCalibration
 from gpukfl.estimators._dask import run_on_data_device
 from gpukfl.estimators._fitted import held
-from gpukfl.estimators._samples import Samples
+from gpukfl.estimators._samples import Samples, decode_classes
 from gpukfl.estimators._validation import plain_labels, validate_labels, validate_weights
 from gpukfl.partitioned import is_dask
 from gpukfl.partitioned._rows import map_rows, reduce_rows
@@ -213,9 +213,8 @@ class OneHotClassifier(LabelClassifier):
             return
         if found is not None and len(self.classes_) > 1:
             F, Y, weights = found
-            codes = Y.argmax(axis=1) if Y.shape[1] > 1 else (Y[:, 0] > 0.5).astype(np.int64)
             scores = to_host(self._make_classes(self.classes_).all_probabilities(F))
-            self.calibration_ = self._calibration_class.fit(scores, codes, weights)
+            self.calibration_ = self._calibration_class.fit(scores, decode_classes(Y), weights)
 
     def _make_classes(self, labels: np.ndarray) -> Classes:
         """Return the map from scores to classes, not calibrated yet."""

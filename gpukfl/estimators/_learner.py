@@ -183,7 +183,7 @@ class SearchResult(Generic[Setting, Learned]):
         The chosen trial; None if nothing was tried.
     trials : list of Trial
         All trials.
-    told : list of dict
+    descriptions : list of dict
         The setting of each trial, as plain values by name.
     folds : sequence of Fold
         Training and held-out rows of the trials.
@@ -198,7 +198,7 @@ class SearchResult(Generic[Setting, Learned]):
     setting: Setting
     trial: Trial[Setting, Learned] | None = None
     trials: list[Trial[Setting, Learned]] = field(default_factory=list)
-    told: list[dict[str, Any]] = field(default_factory=list)
+    descriptions: list[dict[str, Any]] = field(default_factory=list)
     folds: Sequence[Fold[Any]] = ()
     stopped: bool = False
     cut_short: bool = False
@@ -636,13 +636,13 @@ class Learner(RenamedParameters, HostPickled):
         """Set the trials and scores of the search."""
         self.tuning_ = [
             {
-                **told,
+                **setting,
                 "score": trial.score,
                 "standard_error": trial.standard_error,
                 "seconds": trial.seconds,
                 "chosen": trial is choice.trial,
             }
-            for trial, told in zip(choice.trials, choice.told, strict=True)
+            for trial, setting in zip(choice.trials, choice.descriptions, strict=True)
         ]
         self.tuning_seconds_, self.tuning_cut_short_ = seconds, choice.cut_short
 

@@ -255,9 +255,9 @@ class Samples:
             return None
         Y = self.Y
         if not lies_in_parts(Y):
-            return _decode_classes(to_host(Y))
+            return decode_classes(to_host(Y))
         there = map_rows(
-            Y, lambda a, b: _decode_classes(to_host(Y[a:b, :])), columns=(), dtype=np.int64
+            Y, lambda a, b: decode_classes(to_host(Y[a:b, :])), columns=(), dtype=np.int64
         )
         return to_host(take_rows(there, np.arange(len(self))))
 
@@ -310,7 +310,7 @@ class Samples:
         rows = np.arange(n) if n <= few else np.sort(draw_indices(rng, n, few))
         Y = to_host(take_rows(self.Y, rows))
         rows = drop_duplicates(self.X, Y, rows)
-        classes = None if not self.labels else _decode_classes(to_host(take_rows(self.Y, rows)))
+        classes = None if not self.labels else decode_classes(to_host(take_rows(self.Y, rows)))
         splits: list[tuple[np.ndarray, np.ndarray]] = []
         if self.relations is not None:
             share = None if len(rows) < how.folds_below else how.share
@@ -352,7 +352,7 @@ def number_by_appearance(classes: np.ndarray, /) -> np.ndarray:
     return np.argsort(np.argsort(first))[codes]
 
 
-def _decode_classes(Y: np.ndarray, /) -> np.ndarray:
+def decode_classes(Y: np.ndarray, /) -> np.ndarray:
     """Return the classes (n,) of indicators (n, t)."""
     return Y.argmax(axis=1) if Y.shape[1] > 1 else (Y[:, 0] > 0.5).astype(np.int64)
 

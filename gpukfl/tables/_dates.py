@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import numpy as np
 
 from gpukfl._accel.trust import is_numpy_only
-from gpukfl.tables._numerals import is_gap
+from gpukfl.tables._numerals import PROBE, is_gap
 
 MOMENT = "datetime64[us]"
 _FINE, _FINER = "datetime64[ns]", ("ns", "ps", "fs", "as")
@@ -62,7 +62,6 @@ _YEAR_AND_MONTH = re.compile(r"(\d{4})[-/](\d\d?)")
 _SIX_DIGITS = re.compile(r"(\d{4})(\d\d)(?:\.0*)?", re.ASCII)
 _MIN_SEASONS = 2  # different seasons; a single 2003/04 may be a month
 _BLOCK_ROWS = 2**15  # dates converted at once
-_PROBE = 1000  # labels tested first, before all labels are
 
 
 def as_moments(times: np.ndarray, /) -> np.ndarray:
@@ -211,17 +210,13 @@ def to_local_time(moments: np.ndarray, zone: str, /) -> np.ndarray:
 def _zone_offsets(times: np.ndarray, zone: str) -> np.ndarray:
     """Return the offsets (n,) of a zone at UTC times."""
     info, listed = ZoneInfo(zone), np.clip(times, _FIRST_DAY, _LAST_DAY).astype(MOMENT).tolist()
-    offsets = [_utc_offset(time.replace(tzinfo=UTC), info) for time in listed]
+    offsets: Any = [time.replace(tzinfo=UTC).astimezone(info).utcoffset() for time in listed]
     return np.array(offsets, dtype="timedelta64[us]")
-
-
-def _utc_offset(time: datetime, zone: ZoneInfo) -> object:
-    return time.astimezone(zone).utcoffset()
 
 
 def are_dates_text(labels: np.ndarray, /) -> bool:
     """Whether all nonmissing labels are dates."""
-    return _all_look_like_dates(labels[:_PROBE]) and _all_look_like_dates(labels)
+    return _all_look_like_dates(labels[:PROBE]) and _all_look_like_dates(labels)
 
 
 def are_seasons(labels: np.ndarray, /) -> bool:

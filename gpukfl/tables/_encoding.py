@@ -29,7 +29,7 @@ class Groups(NamedTuple):
     """The indices of columns of codes by kind."""
 
     numbers: list[int]
-    rounds: list[int]  # cyclic numbers, such as hours
+    cyclic: list[int]  # cyclic numbers, such as hours
     gaps: list[int]  # numbers with an indicator of missing values
     levels: list[int]
 
@@ -40,7 +40,7 @@ class Output(NamedTuple):
     name: str
     column: int  # the column of codes
     weighed: bool  # whether it keeps its scale
-    told: bool  # whether it holds target means
+    has_targets: bool  # whether it holds target means
 
 
 def waves(angles: Any, /) -> tuple[Any, Any]:
@@ -75,7 +75,7 @@ def output_columns(coded: Sequence[Coded], widths: Sequence[int], /) -> list[lis
     groups = group_by_kind(coded)
     levels = [j for j, width in zip(groups.levels, widths, strict=True) for _ in range(width)]
     places: list[list[int]] = [[] for _ in coded]
-    order = (*groups.numbers, *groups.rounds, *groups.rounds, *groups.gaps, *levels)
+    order = (*groups.numbers, *groups.cyclic, *groups.cyclic, *groups.gaps, *levels)
     for k, j in enumerate(order):
         places[j].append(k)
     return places
@@ -481,8 +481,8 @@ class Encoding(TupleFields):
         if groups.numbers:
             X = select_columns(codes, groups.numbers)
             yield xp.where(xp.isnan(X), asarray_like(self.medians[groups.numbers], codes), X)
-        if groups.rounds:
-            angles = select_columns(codes, groups.rounds) * asarray_like(self._radians, codes)
+        if groups.cyclic:
+            angles = select_columns(codes, groups.cyclic) * asarray_like(self._radians, codes)
             for wave in waves(angles):
                 yield xp.where(xp.isnan(angles), asarray_like(np.zeros(()), codes), wave)
         if groups.gaps:
@@ -504,7 +504,7 @@ class Encoding(TupleFields):
             others = [
                 k
                 for k, one in enumerate(self.outputs)
-                if self.coded[one.column].source != source and not one.told
+                if self.coded[one.column].source != source and not one.has_targets
             ]
             learned.append(learn_imputation(j, codes[j], encoded, others, weights, rng))
         return replace(self, imputations=tuple(one for one in learned if one is not None))
@@ -526,7 +526,7 @@ class Encoding(TupleFields):
     @cached_property
     def _radians(self) -> np.ndarray:
         """The radians per unit of each cyclic number."""
-        return 2.0 * np.pi / np.array([self.coded[j].period for j in self._groups.rounds])
+        return 2.0 * np.pi / np.array([self.coded[j].period for j in self._groups.cyclic])
 
     @cached_property
     def outputs(self) -> tuple[Output, ...]:
@@ -534,11 +534,11 @@ class Encoding(TupleFields):
         groups, name = self._groups, [one.name for one in self.coded]
         found = [Output(name[j], j, False, False) for j in groups.numbers]
         for wave in ("sine", "cosine"):
-            found += [Output(f"{name[j]} {wave}", j, True, False) for j in groups.rounds]
+            found += [Output(f"{name[j]} {wave}", j, True, False) for j in groups.cyclic]
         found += [Output(f"{name[j]} missing", j, True, False) for j in groups.gaps]
         for j, lookup in zip(groups.levels, self.lookups, strict=True):
-            told = not lookup.weighed
-            found += [Output(f"{name[j]}{one}", j, lookup.weighed, told) for one in lookup.names]
+            weighed = lookup.weighed
+            found += [Output(f"{name[j]}{one}", j, weighed, not weighed) for one in lookup.names]
         return tuple(found)
 
     @property

@@ -58,7 +58,7 @@ class JointEncodings:
         first = by_fold[0]
         self._some = some
         self._by_fold = by_fold
-        self._numbers, self._rounds, self._gaps, self._levels = map(
+        self._numbers, self._cyclic, self._gaps, self._levels = map(
             _as_indices, group_by_kind(first.coded)
         )
         self._medians = np.stack([one.medians[self._numbers] for one in by_fold])
@@ -95,8 +95,8 @@ class JointEncodings:
     def _blocks(self, codes: np.ndarray) -> list[np.ndarray]:
         """Return the encoded blocks: (n, 1, w) where folds agree, else (n, F, w)."""
         blocks = list[np.ndarray]()
-        if len(self._rounds):
-            angles = codes.take(self._rounds, axis=1)[:, None] * self._radians
+        if len(self._cyclic):
+            angles = codes.take(self._cyclic, axis=1)[:, None] * self._radians
             missing = np.isnan(angles)
             blocks += [np.where(missing, 0.0, wave) for wave in waves(angles)]
         if len(self._gaps):

@@ -27,6 +27,7 @@ from gpukfl.tables._dates import (
 )
 from gpukfl.tables._numerals import (
     CLOCK,
+    PROBE,
     ambiguous_label,
     are_numbers,
     detect_notation,
@@ -44,7 +45,6 @@ _MOST_CODES = 8  # at most so many distinct integers are codes ...
 _ROWS_PER_CODE = 20  # ... if each is in so many rows on average
 _COLLISIONS = 10.0  # expected equal pairs above which distinct integers are not random draws
 _MANY_TEXTS, _UNIQUE_SHARE = 20, 0.5  # distinct texts, and their share of the rows: text above both
-_PROBE = 1000  # labels tested first, before all labels are
 _MOSTLY = 0.95  # least share of dates, among labels and among rows
 _PHRASE_SHARE = 0.5  # least share of texts with several words for the kind "text"
 _NEXT_YEAR = "each value names a year and the next one"  # why seasons are not dates
@@ -171,7 +171,8 @@ def make_column(name: str, values: Values, kind: str, /) -> Column:
     if kind == "category":
         return replace(column, levels=values.levels(MOST_LEVELS))
     if kind == "ordered":
-        return replace(column, levels=_order_levels(values))
+        known = tuple(values.labels) if values.ordered else sort_levels(values.levels(MOST_LEVELS))
+        return replace(column, levels=known)
     if kind == "date":
         column = _make_date(column, values)
         return _check_values(
@@ -269,13 +270,6 @@ def _to_numbers(values: Values, unit: str, decimal: str) -> Values:
     if unit == CLOCK:
         return Values(_values.DURATIONS, values.as_numbers(unit, decimal))
     return values.as_numerals(unit, decimal)
-
-
-def _order_levels(values: Values) -> tuple[str, ...]:
-    """Return levels in their given order, or by leading numbers, or by name."""
-    if values.ordered:
-        return tuple(values.labels)
-    return sort_levels(values.levels(MOST_LEVELS))
 
 
 def sort_levels(levels: Sequence[str], /) -> tuple[str, ...]:
@@ -377,7 +371,7 @@ def _warn_stray_words(name: str, labels: np.ndarray, unit: str, decimal: str) ->
         "date": lambda some: np.array([looks_like_date(label) for label in some], dtype=bool),
     }
     for kind, are_of in found.items():
-        if np.mean(are_of(labels[:_PROBE])) < _MOSTLY:
+        if np.mean(are_of(labels[:PROBE])) < _MOSTLY:
             continue
         others = [label for label in labels[~are_of(labels)] if not is_gap(label, unit)]
         if 0 < len(others) <= (1.0 - _MOSTLY) * len(labels):
@@ -402,14 +396,10 @@ def _guess_words(name: str, values: Values) -> Column:
                 )
             return Column(name, "identifier", "a different word in every row")
     reason = f"{u} different texts"
-    if _are_padded_numbers(values.labels[:_PROBE]):
+    some = values.labels[:PROBE]
+    if has_zero_padded(some) and not np.isnan(parse_labels(some)).any():
         reason += ", digits that begin with a zero"
     return Column(name, "category", reason, values.levels(MOST_LEVELS))
-
-
-def _are_padded_numbers(labels: np.ndarray) -> bool:
-    """Whether labels are numbers with leading zeros."""
-    return has_zero_padded(labels) and not np.isnan(parse_labels(labels)).any()
 
 
 _GUESSES: dict[str, Callable[[str, Values], Column]] = {

@@ -31,7 +31,7 @@ _PADDED = re.compile(r"[-+]?0\d")  # a code, whose zeros must stay
 _VERSION = re.compile(r"\d{1,3}\.\d{1,3}", re.ASCII)
 VERSIONS = 64  # at most so many different numbers may be versions
 _POWER = re.compile(r"\d+e\d+", re.IGNORECASE | re.ASCII)  # perhaps a code: programs write 1e+05
-_PROBE = 1000  # labels tested first, before all labels are
+PROBE = 1000  # labels tested first, before all labels are
 
 
 def is_gap(label: str, unit: str = "", /) -> bool:
@@ -113,20 +113,20 @@ def detect_notation(labels: np.ndarray, first: str = ".", /) -> tuple[str, str]:
     """
     for decimal in (first, *(mark for mark in ".," if mark != first)):
         unit = _detect_unit(labels, decimal)
-        marked = decimal == first or any(decimal in label for label in labels[:_PROBE])
+        marked = decimal == first or any(decimal in label for label in labels[:PROBE])
         if marked and are_numbers(labels, unit, decimal):
             return unit, decimal
     return _detect_unit(labels, first), first
 
 
 def _detect_unit(labels: np.ndarray, decimal: str) -> str:
-    units = (_parse_label(label)[1] for label in _swap_commas(labels[:_PROBE], decimal))
+    units = (_parse_label(label)[1] for label in _swap_commas(labels[:PROBE], decimal))
     return next(filter(None, units), "")
 
 
 def are_numbers(labels: np.ndarray, unit: str, decimal: str = ".", /) -> bool:
     """Whether all nonmissing labels are numbers of one unit."""
-    return all(_all_are_numbers(some, unit, decimal) for some in (labels[:_PROBE], labels))
+    return all(_all_are_numbers(some, unit, decimal) for some in (labels[:PROBE], labels))
 
 
 def ambiguous_label(labels: np.ndarray, unit: str, decimal: str, /) -> str:

@@ -15,7 +15,7 @@ from gpukfl.tables._column import Column
 from gpukfl.tables._dates import days_since
 from gpukfl.tables._frame import name_column_in_errors, read_column, read_frame
 from gpukfl.tables._table import Table
-from gpukfl.tables._training import take_rows
+from gpukfl.tables._training import count_rows, take_rows
 from gpukfl.tables._values import BOOLEANS, DATES, DURATIONS, LABELS, NUMBERS, Values
 
 NUMBER, DATE, LEVEL = "number", "date", "level"
@@ -98,7 +98,7 @@ class Reference:
         names : sequence of str
             Names of the columns.
         """
-        n = len(X) if not hasattr(X, "shape") else int(X.shape[0])
+        n = count_rows(X)
         rows = draw_rows(n, max(min(_MOST_ROWS, _MOST_VALUES // max(len(names), 1)), _LEAST_ROWS))
         return cls(tuple(read_samples(take_some(X, rows), table, names)), n)
 

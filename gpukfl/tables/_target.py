@@ -111,9 +111,7 @@ def class_order(y: Any, /) -> tuple[str, ...]:
     """Return the labels of ordered pandas categories in their order, as text; else ()."""
     if is_array(y):
         return ()
-    frame = as_frame(y)
-    if hasattr(frame, "columns") and frame.shape[1] == 1:
-        frame = frame.iloc[:, 0]
+    frame = _squeeze_frame(y)
     kind: Any = getattr(frame, "dtype", None)
     if type(kind).__name__ != "CategoricalDtype" or not kind.ordered:
         return ()
@@ -254,9 +252,7 @@ def _host_values(y: Any, *, tell: bool = False) -> tuple[np.ndarray, str]:
     if is_array(y):
         values = to_host(y)
     else:
-        frame = as_frame(y)
-        if hasattr(frame, "columns") and frame.shape[1] == 1:
-            frame = frame.iloc[:, 0]
+        frame = _squeeze_frame(y)
         if type(getattr(frame, "dtype", None)).__name__ == "CategoricalDtype":
             return _as_labels(_complete(np.asarray(frame, dtype=object)), tell), "categories"
         values = column_array(frame)
@@ -270,7 +266,14 @@ def _host_values(y: Any, *, tell: bool = False) -> tuple[np.ndarray, str]:
     return values, _KIND_OF_DTYPE.get(values.dtype.kind, "other objects")
 
 
+def _squeeze_frame(y: Any) -> Any:
+    """Return a frame of one column as a series; other frames, series and lists by `as_frame`."""
+    frame = as_frame(y)
+    return frame.iloc[:, 0] if hasattr(frame, "columns") and frame.shape[1] == 1 else frame
+
+
 def _complete(values: np.ndarray) -> np.ndarray:
+    """Return the values; raise ValueError if one is missing."""
     from pandas import isna
 
     missing = int(np.count_nonzero(isna(values)))

@@ -98,7 +98,7 @@ class Dataset:
     class_order: tuple[str, ...] = ()
 
     def __len__(self) -> int:
-        return n_rows_of(self.X)
+        return count_rows(self.X)
 
     def take(self, rows: np.ndarray, n: int, why: str, /) -> Dataset:
         """Return the data set of some of the n rows; `why` is the reason for dropping others."""
@@ -112,17 +112,17 @@ class Dataset:
             self, X=X, y=y, sample_weight=weights, n_dropped=dropped, relations=relations
         )
 
-    def with_splits(self) -> Dataset:
+    def check_splits(self) -> Dataset:
         """Return the data set; raise ValueError if its relations leave no rows to hold out."""
         if self.relations is not None:
             self.relations.check()
         return self
 
-    def checked(self) -> Dataset:
-        """Return the data set as `with_splits`; without relations, warn of near copies."""
+    def check(self) -> Dataset:
+        """Return the data set as `check_splits`; without relations, warn of near copies."""
         if self.relations is None and self.everything is None:
             warn_near_copies(self.X)
-        return self.with_splits()
+        return self.check_splits()
 
 
 def check_not_related(given: GivenRelations | Relations | None, where: str, /) -> None:
@@ -193,8 +193,8 @@ def read_training_data(
     data = replace(data, y=target.y, target_name=name, task=target.task, kind=target.kind)
     data = replace(data, class_order=order)
     if target.task == "classification":
-        return data.checked()
-    data = drop_outliers(data, labels).checked()
+        return data.check()
+    data = drop_outliers(data, labels).check()
     if data.everything is not None and len(data.y) < len(target.y):
         return replace(data, everything=data.everything.only(Range.from_targets(data.y)))
     return data
@@ -205,7 +205,7 @@ def _add_relations(X: Any, y: Any, sample_weight: Any, given: GivenRelations) ->
     if given.is_empty:
         return Dataset(X, y, sample_weight)
     X, given, beside = split_relation_columns(X, given)
-    relations = Relations.read(given, X, y, n_rows_of(X))
+    relations = Relations.read(given, X, y, count_rows(X))
     return Dataset(X, y, sample_weight, relations=relations, beside=beside)
 
 
@@ -232,7 +232,7 @@ def read_arrays(
     if not classes:
         warn_rounded_targets(data.y)
         data = drop_outliers(data)
-    return replace(data.checked(), X=name_columns(data.X)) if named else data.checked()
+    return replace(data.check(), X=name_columns(data.X)) if named else data.check()
 
 
 def read_test_data(
@@ -263,9 +263,9 @@ def _check_lengths(X: Any, y: Any, sample_weight: Any) -> None:
     if X is None or y is None:
         msg = f"expected X and y, got None for the {'data X' if X is None else 'target y'}"
         raise ValueError(msg)
-    sizes = [n_rows_of(X), n_rows_of(y)]
+    sizes = [count_rows(X), count_rows(y)]
     if sample_weight is not None and not np.isscalar(sample_weight):
-        sizes.append(n_rows_of(sample_weight))
+        sizes.append(count_rows(sample_weight))
     if len(set(sizes)) > 1:
         msg = (
             "Found input variables with inconsistent numbers of samples: expected as many targets "
@@ -276,7 +276,7 @@ def _check_lengths(X: Any, y: Any, sample_weight: Any) -> None:
         check_size(tuple(getattr(X, "shape", (0,))), _MIN_ROWS)
 
 
-def n_rows_of(x: Any, /) -> int:
+def count_rows(x: Any, /) -> int:
     """Count the rows of an array, a frame or a list."""
     return int(x.shape[0]) if hasattr(x, "shape") and x.shape else len(x)
 
@@ -534,7 +534,8 @@ def drop_outliers(data: Dataset, labels: Any = None, /) -> Dataset:
         Of rows that `find_outliers` finds among those of positive weight.
     """
     values = numbers_of_targets(data.y)
-    if values is None or lies_in_parts(data.X) or len(values) != _count_rows(data.X):
+    has_rows = bool(getattr(data.X, "shape", None)) or isinstance(data.X, (list, tuple))
+    if values is None or lies_in_parts(data.X) or not has_rows or len(values) != len(data):
         return data
     n = len(values)
     weights = np.ones(n) if data.sample_weight is None else weights_on_host(data.sample_weight)
@@ -580,13 +581,6 @@ def numbers_of_targets(y: Any, /) -> np.ndarray | None:
     except (*_CHECK_ERRORS, AttributeError):
         return None
     return values if np.isfinite(values).all() else None
-
-
-def _count_rows(X: Any) -> int:
-    """Return the number of rows, or -1."""
-    if getattr(X, "shape", None):
-        return int(X.shape[0])
-    return len(X) if isinstance(X, (list, tuple)) else -1
 
 
 def find_index(*given: Any) -> Any:

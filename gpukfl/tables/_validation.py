@@ -27,8 +27,8 @@ from gpukfl.core._warnings import warn
 from gpukfl.partitioned import is_dask
 from gpukfl.tables._relations import GivenRelations, Relations
 from gpukfl.tables._training import (
+    count_rows,
     missing_targets,
-    n_rows_of,
     split_target,
     take_rows,
     weights_on_host,
@@ -76,11 +76,11 @@ def join_validation(
         if is_dask(one) or isinstance(one, np.memmap) or lies_in_parts(one):
             msg = f"expected {name} in memory with validation, got {type(one).__name__}"
             raise TypeError(msg)
-    n = n_rows_of(X)
+    n = count_rows(X)
     _check_counts("y and sample_weight", n, y_values, sample_weight)
-    _check_counts("validation", n_rows_of(Xv), yv, wv)
+    _check_counts("validation", count_rows(Xv), yv, wv)
     Xv, yv, wv = _drop_missing_targets(Xv, yv, wv)
-    m = n_rows_of(Xv)
+    m = count_rows(Xv)
     if not m:
         msg = "expected validation with at least one row, got none"
         raise ValueError(msg)
@@ -148,7 +148,7 @@ def _drop_missing_targets(Xv: Any, yv: Any, wv: Any) -> tuple[Any, Any, Any]:
 
 
 def _check_counts(name: str, n: int, *others: Any) -> None:
-    sizes = [n_rows_of(one) for one in others if one is not None and not np.isscalar(one)]
+    sizes = [count_rows(one) for one in others if one is not None and not np.isscalar(one)]
     if any(size != n for size in sizes):
         msg = f"expected {name} with as many targets and weights as rows, got {[n, *sizes]}"
         raise ValueError(msg)

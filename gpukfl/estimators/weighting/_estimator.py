@@ -47,6 +47,7 @@ from gpukfl.estimators.weighting._data import (
 )
 from gpukfl.estimators.weighting._fit import (
     CHOICES,
+    QUIET,
     PrunedWeighting,
     RKHSWeighting,
     WeightingSetting,
@@ -230,7 +231,6 @@ def _has_theta(e: Any) -> bool:
 
 # ------------------------------------------------------------------------------------ base
 
-_QUIET = (Status.CONVERGED, Status.STALLED)  # statuses without a warning
 _LARGEST_LOG = 300.0  # larger bounds are vacuous
 
 
@@ -418,7 +418,7 @@ class WeightingBase(DirectionProfiles, SteppedLearner):
         return self._gradients.T @ self._gradients
 
     def _warn(self, problem: WeightingProblem, learned: WeightingLearned) -> None:
-        if learned.status not in _QUIET:
+        if learned.status not in QUIET:
             seen = self._n_samples
             part = "" if seen == problem.n else f" (fitted on {seen} of {problem.n} rows)"
             msg = f"{type(self).__name__}: {learned.status.value}{part}"

@@ -123,7 +123,7 @@ _FEW_ROWS = 2_000  # fewer rows use float64: their features are nearly dependent
 _HASTY_ROWS, _HASTY_PARAMETERS = 2_000, 100  # of a fit after an interruption
 _LARGEST_LOG_SCALE = 700.0  # of a ridge, without overflow
 
-_QUIET = (Status.CONVERGED, Status.STALLED)
+QUIET = (Status.CONVERGED, Status.STALLED)  # statuses without a warning
 
 CANDIDATES: dict[str, list[Instantiation]] = {
     "gaussian_sign": [GaussianSign(constant=c) for c in (0.9, 0.5, 0.1, 0.01)],
@@ -390,7 +390,7 @@ class RKHSWeighting(WeightingSettings):
         too_few = bool(tried) and max(tried) < self.n_parameters  # for lack of time
         if choice.stopped:
             learned = replace(learned, status=Status.INTERRUPTED)
-        elif learned.status in _QUIET and (learned.n_seen < problem.n or too_few):
+        elif learned.status in QUIET and (learned.n_seen < problem.n or too_few):
             learned = replace(learned, status=Status.TIME_LIMIT)
         if self.prune is None:
             return PrunedWeighting(learned, learned.A)
