@@ -12,7 +12,7 @@ from gpukfl.estimators._run import count_time_from
 from gpukfl.portfolio._base import AutoBase
 from gpukfl.portfolio._fold_fits import usual_jobs
 from gpukfl.portfolio._precedent import Precedent
-from gpukfl.tables._reader import Encoded, Reader, encode_again, pass_monotone_columns
+from gpukfl.tables._reader import EncodedRows, Reader, encode_again, pass_monotone_columns
 from gpukfl.tables._training import Dataset
 
 
@@ -25,7 +25,7 @@ def refit_estimator(
     target: str,
     impute: str,
     max_time: float | None,
-) -> tuple[Any, Encoded]:
+) -> tuple[Any, EncodedRows]:
     """Fit a copy of a fitted estimator to other rows, and return it with the rows that it saw.
 
     Raises

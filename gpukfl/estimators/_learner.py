@@ -249,7 +249,7 @@ class Method(FoldMethod[Problem, Setting, Learned], Protocol[Problem, Setting, L
     def search(
         self, folds: Callable[[], Sequence[Fold[Problem]]], problem: Problem, run: Run, /
     ) -> Search[Setting, Learned] | None:
-        """Return the search of a setting on held-out rows, or None if nothing is to be chosen."""
+        """Return the search of a setting on held-out rows, or None without a choice."""
 
     def learn(
         self, problem: Problem, choice: SearchResult[Setting, Learned], run: Run, /

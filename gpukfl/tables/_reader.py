@@ -133,7 +133,7 @@ class Reader:
 
 
 @dataclass(frozen=True, eq=False)
-class Encoded:
+class EncodedRows:
     """Encoded rows for an estimator.
 
     Attributes
@@ -156,7 +156,7 @@ class Encoded:
 
 def encode_training_data(
     estimator: Any, data: Dataset, columns: Mapping[str, str] | None, impute: str, /
-) -> Encoded:
+) -> EncodedRows:
     """Encode the training rows of an estimator that does not read tables.
 
     Raises TypeError, ValueError as `infer_schema`.
@@ -167,13 +167,13 @@ def encode_training_data(
     parameters = estimator.get_params(deep=False)
     if "columns" in parameters:
         if columns or (is_frame(X) and not is_numeric(X)):
-            return Encoded(X)
+            return EncodedRows(X)
         many = None
     columns = declare_monotone_numeric(columns, parameters.get("monotone"), X)
     table = infer_schema(X, columns, many)
     if table is None:
         X = numeric_frame(X)
-        return Encoded(X, [str(c) for c in X.columns] if hasattr(X, "columns") else None)
+        return EncodedRows(X, [str(c) for c in X.columns] if hasattr(X, "columns") else None)
     rng = check_random_state(parameters["random_state"])
     y, classes = to_host(data.y), data.task == "classification"
     if read_table_signs(parameters["monotone"], table) and impute == "model":
@@ -191,14 +191,14 @@ def encode_training_data(
     )
     pass_monotone_columns(estimator, reader)
     if many is None:
-        return Encoded(rows, reader.names, reader, reader)
+        return EncodedRows(rows, reader.names, reader, reader)
     reader, of_partition = fit_level_statistics(reader, many, np.unique(y) if classes else None)
-    return Encoded(rows, reader.names, reader, of_partition)
+    return EncodedRows(rows, reader.names, reader, of_partition)
 
 
 def encode_again(
     estimator: Any, reader: Reader | None, data: Dataset, impute: str, target: str, /
-) -> Encoded:
+) -> EncodedRows:
     """Encode other training rows by the schema of a fitted estimator, and learn the encoding anew.
 
     Raises ValueError if columns are missing or too many, as `read_new_rows`.
@@ -211,7 +211,7 @@ def encode_again(
         elif getattr(X, "ndim", 0) == 2 and X.shape[1] != count:
             msg = f"expected X with the {count} columns of the fit, got {X.shape[1]} columns"
             raise ValueError(msg)
-        return Encoded(X, names)
+        return EncodedRows(X, names)
     rng = check_random_state(estimator.random_state)
     frame = _drop_target(data.X, target, reader.names) if is_frame(data.X) else data.X
     reader, rows = Reader.learn(
@@ -221,7 +221,7 @@ def encode_again(
         seed=int(rng.randint(2**31 - 1)),
         relations=data.relations,
     )
-    return Encoded(rows, reader.names, reader)
+    return EncodedRows(rows, reader.names, reader)
 
 
 def pass_monotone_columns(estimator: Any, reader: Reader, /) -> None:

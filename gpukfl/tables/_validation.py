@@ -35,7 +35,7 @@ from gpukfl.tables._training import (
 )
 
 
-class Joined(NamedTuple):
+class JoinedRows(NamedTuple):
     """Rows of a fit, followed by those of its validation."""
 
     X: Any
@@ -46,7 +46,7 @@ class Joined(NamedTuple):
 
 def join_validation(
     X: Any, y: Any, sample_weight: Any, given: GivenRelations, validation: Any, /
-) -> Joined:
+) -> JoinedRows:
     """Join rows of validation to those of a fit.
 
     Parameters
@@ -89,7 +89,7 @@ def join_validation(
         if difference:
             warn(difference)
     X, y = _join_rows(X, Xv), _join_targets(y_values, yv)
-    return Joined(X, y, _join_weights(sample_weight, wv, n, m), GivenRelations(n_training=n))
+    return JoinedRows(X, y, _join_weights(sample_weight, wv, n, m), GivenRelations(n_training=n))
 
 
 def check_validation_classes(labels: Any, relations: Relations | None, /) -> None:

@@ -368,18 +368,18 @@ _ENOUGH = 600  # held-out rows after which no more folds are used
 
 
 @dataclass(frozen=True, eq=False)
-class BKerNNLearned:
+class BKerNNFoldFit:
     """The result of a fold: particles and held-out predictions."""
 
     W: Array
     predicted: Array  # computed with the fit, whose sorted positions are not kept
 
 
-Trials = Sequence[Trial[BKerNNSetting, BKerNNLearned]]
+Trials = Sequence[Trial[BKerNNSetting, BKerNNFoldFit]]
 
 
 @dataclass(frozen=True, eq=False)
-class BKerNNTuner(Tuner[BKerNNSetting, BKerNNLearned]):
+class BKerNNTuner(Tuner[BKerNNSetting, BKerNNFoldFit]):
     """A tuner that moves each penalty's ridge away from the paper's while scores improve."""
 
     penalties: Sequence[Penalty]
@@ -396,12 +396,12 @@ class BKerNNTuner(Tuner[BKerNNSetting, BKerNNLearned]):
                 return BKerNNSetting(penalty, self.ridge, power)
         return None
 
-    def starts(self, setting: BKerNNSetting, trials: Trials, /) -> Sequence[BKerNNLearned | None]:
+    def starts(self, setting: BKerNNSetting, trials: Trials, /) -> Sequence[BKerNNFoldFit | None]:
         """Return the particles of the last fits with the same penalty."""
         same = trials and trials[-1].setting.penalty == setting.penalty
         return trials[-1].learned if same else ()
 
-    def describe_trial(self, trial: Trial[BKerNNSetting, BKerNNLearned], /) -> dict[str, Any]:
+    def describe_trial(self, trial: Trial[BKerNNSetting, BKerNNFoldFit], /) -> dict[str, Any]:
         """Return penalty and ridge by names, the ridge also as a multiple of the paper's."""
         setting = trial.setting
         return {
@@ -450,10 +450,10 @@ class BKerNN(BKerNNSettings):
         self,
         fold: Fold[BKerNNProblem],
         setting: BKerNNSetting,
-        start: BKerNNLearned | None,
+        start: BKerNNFoldFit | None,
         run: Run,
         /,
-    ) -> BKerNNLearned:
+    ) -> BKerNNFoldFit:
         """Fit, with equal draws for every setting; `fold.reached` keeps the particles."""
         problem = fold.problem
         fit = problem.fit(
@@ -468,9 +468,9 @@ class BKerNN(BKerNNSettings):
         fold.reached = fit.W
         if fit.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
-        return BKerNNLearned(fit.W, problem.predict(fit, fold.held_out.X))
+        return BKerNNFoldFit(fit.W, problem.predict(fit, fold.held_out.X))
 
-    def predict_fold(self, fold: Fold[BKerNNProblem], learned: BKerNNLearned, /) -> Array:  # noqa: ARG002
+    def predict_fold(self, fold: Fold[BKerNNProblem], learned: BKerNNFoldFit, /) -> Array:  # noqa: ARG002
         """Return the predictions that the fit made."""
         return learned.predicted
 
@@ -480,7 +480,7 @@ class BKerNN(BKerNNSettings):
         problem: BKerNNProblem,
         run: Run,
         /,
-    ) -> Search[BKerNNSetting, BKerNNLearned] | None:
+    ) -> Search[BKerNNSetting, BKerNNFoldFit] | None:
         """Return a search if penalty or ridge are to be chosen."""
         if not self.climbs and len(self.penalties) == 1:
             return None
@@ -491,7 +491,7 @@ class BKerNN(BKerNNSettings):
     def learn(
         self,
         problem: BKerNNProblem,
-        choice: SearchResult[BKerNNSetting, BKerNNLearned],
+        choice: SearchResult[BKerNNSetting, BKerNNFoldFit],
         run: Run,
         /,
     ) -> BKerNNFit:
@@ -509,7 +509,7 @@ class BKerNN(BKerNNSettings):
         )
         return replace(fit, status=Status.INTERRUPTED) if choice.stopped else fit
 
-    def _start(self, choice: SearchResult[BKerNNSetting, BKerNNLearned]) -> Array | None:
+    def _start(self, choice: SearchResult[BKerNNSetting, BKerNNFoldFit]) -> Array | None:
         """Return the particles to start from: those of the best trial, or of an interrupted fit."""
         if choice.trial is not None and choice.trial.learned:
             return choice.trial.learned[-1].W

@@ -37,7 +37,7 @@ from gpukfl.estimators._learner import SearchResult, SteppedLearner
 from gpukfl.estimators._reweighting import LOSS
 from gpukfl.estimators._validation import check_finite_result, validate_samples
 from gpukfl.estimators.hkrr._data import HyperKernelProblem, SolvedModel
-from gpukfl.estimators.hkrr._fit import HKRR, EvidenceHKRR, GradientHKRR, HKRRFitted
+from gpukfl.estimators.hkrr._fit import HKRR, EvidenceHKRR, GradientHKRR, HKRRResult
 from gpukfl.estimators.hkrr._metric import KEPT_ROWS
 from gpukfl.estimators.hkrr._settings import (
     LOGISTIC,
@@ -412,7 +412,7 @@ class HKRRBase(LinearFeatures, SteppedLearner):
     def _keep(
         self,
         problem: HyperKernelProblem,
-        fitted: HKRRFitted,
+        fitted: HKRRResult,
         choice: SearchResult[Any, Any],  # noqa: ARG002
         back: Callable[[Array], Array],
     ) -> KernelSum:
@@ -444,7 +444,7 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         )
 
     def _warm_setting(
-        self, choice: SearchResult[Any, Any], fitted: HKRRFitted, *, alike: bool = False
+        self, choice: SearchResult[Any, Any], fitted: HKRRResult, *, alike: bool = False
     ) -> Any:
         if fitted.metric is not None:
             return fitted.metric
@@ -469,7 +469,7 @@ class HKRRBase(LinearFeatures, SteppedLearner):
     def _keep_belief(
         self,
         problem: HyperKernelProblem,
-        fitted: HKRRFitted,
+        fitted: HKRRResult,
         back: Callable[[Array], Array],
     ) -> None:
         """Set the attributes for variances, in the units of the targets."""
@@ -487,7 +487,7 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         scales = float(xp.sum(xp.log(problem.y_scale)))
         self.evidence_ = belief.evidence - problem.n * scales
 
-    def _keep_deviations(self, fitted: HKRRFitted, back: Callable[[Array], Array], /) -> None:  # noqa: ARG002
+    def _keep_deviations(self, fitted: HKRRResult, back: Callable[[Array], Array], /) -> None:  # noqa: ARG002
         """Set the large matrices for variances, in float64."""
         if fitted.belief is None:
             return
@@ -533,7 +533,7 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         """Smallest eigenvalue of the centres' kernel matrix in float64, computed on access."""
         return _smallest_eigenvalue(self.kernel_, self.centers_, self.map_)
 
-    def _warn(self, problem: HyperKernelProblem, fitted: HKRRFitted) -> None:
+    def _warn(self, problem: HyperKernelProblem, fitted: HKRRResult) -> None:
         model, asked = fitted.model, self._centers.fit
         if not isinstance(asked, str) and asked > problem.n:
             warn(

@@ -215,7 +215,7 @@ class HyperKernelTuner(Tuner[HyperKernelSetting, LearnedMap]):
 
 
 @dataclass(frozen=True, eq=False)
-class HKRRFitted:
+class HKRRResult:
     """The final fit: the optimised map and its model."""
 
     steps: HKRRFit
@@ -315,7 +315,7 @@ class HKRR(HKRRMethod):
         choice: SearchResult[HyperKernelSetting, LearnedMap],
         run: Run,
         /,
-    ) -> HKRRFitted:
+    ) -> HKRRResult:
         """Optimise the map on some rows, and solve with all rows."""
         setting, start = self._starting_point(problem, choice)
         stopped, learned = choice.stopped, setting.steps > 0
@@ -343,7 +343,7 @@ class HKRR(HKRRMethod):
                 stopped = stopped or is_interrupted(model)
             except KeyboardInterrupt:  # the optimisation's model is used
                 stopped = True
-        return HKRRFitted(fit, model, self._final_status(setting, fit, stopped=stopped), learned)
+        return HKRRResult(fit, model, self._final_status(setting, fit, stopped=stopped), learned)
 
     def _starting_point(
         self, problem: HyperKernelProblem, choice: SearchResult[HyperKernelSetting, LearnedMap]
@@ -538,7 +538,7 @@ class EvidenceHKRR(HKRRMethod):
         return fold.problem.predict(learned.model, fold.held_out.X)
 
     def search(self, *_: Any) -> None:
-        """Search nothing."""
+        """Return None: there is no search."""
 
     def learn(
         self,
@@ -546,12 +546,12 @@ class EvidenceHKRR(HKRRMethod):
         choice: SearchResult[MetricFit | None, EvidenceModel],
         run: Run,
         /,
-    ) -> HKRRFitted:
+    ) -> HKRRResult:
         """Learn the map on some rows, and solve with all rows."""
         found = self.fit(problem, run, choice.setting)
         metric, model = found.metric, found.model
         steps = HKRRFit(model.B, model.lengthscale, metric.status, metric.value, metric.history)
-        return HKRRFitted(
+        return HKRRResult(
             steps,
             model,
             metric.status,
@@ -804,7 +804,7 @@ class GradientHKRR(HKRRMethod):
         choice: SearchResult[GradientSetting, GradientFit],
         run: Run,
         /,
-    ) -> HKRRFitted:
+    ) -> HKRRResult:
         """Solve at the best map, with all rows and more centres."""
         stopped, trial = choice.stopped, choice.trial
         if trial is not None and trial.learned:
@@ -824,7 +824,7 @@ class GradientHKRR(HKRRMethod):
         ended = Status.INTERRUPTED if stopped else fit.status
         if ended is Status.MAX_ITER:  # the number of maps was given
             ended = Status.DECIDED
-        return HKRRFitted(steps, model, ended, learned, ridges=fit.ridges)
+        return HKRRResult(steps, model, ended, learned, ridges=fit.ridges)
 
     def _refit(
         self,

@@ -38,10 +38,10 @@ from gpukfl.estimators._learner import SearchResult, SteppedLearner
 from gpukfl.estimators._reweighting import LOSS
 from gpukfl.estimators._validation import check_finite_result
 from gpukfl.estimators.regfeal._fit import (
-    RegFeaLFitted,
     RegFeaLMethod,
     RegFeaLProblem,
-    Retrained,
+    RegFeaLResult,
+    RetrainedModel,
     leading_columns,
 )
 from gpukfl.estimators.regfeal._settings import (
@@ -291,7 +291,7 @@ class RegFeaLBase(DirectionProfiles, BoundedPredictions, SteppedLearner):
     def _keep(
         self,
         problem: RegFeaLProblem,
-        fitted: RegFeaLFitted,
+        fitted: RegFeaLResult,
         choice: SearchResult[RegFeaLSetting, Any],
         back: Callable[[Array], Array],
     ) -> Function:
@@ -337,7 +337,7 @@ class RegFeaLBase(DirectionProfiles, BoundedPredictions, SteppedLearner):
 
     def _retrained_function(
         self,
-        found: Retrained | None,
+        found: RetrainedModel | None,
         data: Data,
         hermite: HermiteSum,
         back: Callable[[Array], Array],

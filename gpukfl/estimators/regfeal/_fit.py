@@ -162,7 +162,7 @@ _SHORT = 0.1  # of the longest column's length; shorter columns are left out
 
 
 @dataclass(frozen=True, eq=False)
-class Retrained:
+class RetrainedModel:
     """A model that predicts from coordinates: kernel ridge regression, or another regressor."""
 
     directions: np.ndarray  # (s, d), the projection of the data
@@ -170,7 +170,7 @@ class Retrained:
     regressor: Any = None
 
 
-def retrain(problem: RegFeaLProblem, directions: np.ndarray, run: Run, /) -> Retrained:
+def retrain(problem: RegFeaLProblem, directions: np.ndarray, run: Run, /) -> RetrainedModel:
     """Fit kernel ridge regression, or a clone of the regressor, to coordinates."""
     rows, regressor = problem.coordinates(problem.rows, directions), problem.settings.retrain
     weights, n = problem.given_weights, problem.n
@@ -181,12 +181,12 @@ def retrain(problem: RegFeaLProblem, directions: np.ndarray, run: Run, /) -> Ret
             return fit_kernel_ridge(rows, Y, weights, centers=q)
 
         wanted = _EXACT_ROWS if n <= _EXACT_ROWS else _CENTERS if n <= _MANY_ROWS else _FEW_CENTERS
-        return Retrained(directions, solve(run.affordable(wanted, solve, times=_RETRAIN_WORK)))
+        return RetrainedModel(directions, solve(run.affordable(wanted, solve, times=_RETRAIN_WORK)))
     Y = to_host(problem.Y).astype(np.float64)
     given = {} if weights is None else {"sample_weight": weights}
     y = Y[:, 0] if Y.shape[1] == 1 else Y
     fitted = clone(regressor).fit(to_host(rows.whole()), y, **given)
-    return Retrained(directions, regressor=fitted)
+    return RetrainedModel(directions, regressor=fitted)
 
 
 def fit_kernel_ridge(
@@ -248,13 +248,13 @@ _RIDGE_CENTERS = 300  # for the choice of their ridge
 
 
 @dataclass(eq=False)
-class RegFeaLLearned:
+class RegFeaLFoldFit:
     """The result of a fold."""
 
     method: RegFeaL
     fit: RegFeaLFit
     first: FirstTurn | None  # shared by fits that differ only in μ; None once released
-    retrained: Retrained | None = None
+    retrained: RetrainedModel | None = None
 
     @functools.cached_property
     def directions(self) -> tuple[np.ndarray, np.ndarray]:
@@ -264,7 +264,7 @@ class RegFeaLLearned:
 
 def fit_few_features(
     problem: RegFeaLProblem, setting: RegFeaLSetting, first: FirstTurn, run: Run, /
-) -> RegFeaLLearned:
+) -> RegFeaLFoldFit:
     """Fit with few features and iterations, and equal draws, to compare settings."""
     method, rng = problem.settings.make_method(setting), np.random.RandomState(0)
     few = min(method.n_random_features, _FEATURES), min(method.n_iter, _ITERATIONS)
@@ -274,7 +274,7 @@ def fit_few_features(
         raise KeyboardInterrupt
     name = f"tune {setting.law.text}, strength {setting.strength:g}"
     run.tell(name, len(fit.history) - 1, fit.history)
-    return RegFeaLLearned(method, fit, first)
+    return RegFeaLFoldFit(method, fit, first)
 
 
 # ---------------------------------------------------------------------------------- search
@@ -297,12 +297,12 @@ _FIT_WORK = 3  # iterations for which there should be time
 _FIT_SHARE = 0.8  # of max_time, at which the fit ends
 _QUICK_FEATURES, _QUICK_ITERATIONS = 300, 2  # after an early interruption
 
-OneTrial = Trial[RegFeaLSetting, RegFeaLLearned]
+OneTrial = Trial[RegFeaLSetting, RegFeaLFoldFit]
 Trials = Sequence[OneTrial]
 
 
 @dataclass(frozen=True, eq=False)
-class RegFeaLTuner(Tuner[RegFeaLSetting, RegFeaLLearned]):
+class RegFeaLTuner(Tuner[RegFeaLSetting, RegFeaLFoldFit]):
     """A tuner that climbs the grid of laws and μ from the best of some first settings.
 
     Then models are retrained on the directions of the best settings, called points, with several
@@ -331,7 +331,7 @@ class RegFeaLTuner(Tuner[RegFeaLSetting, RegFeaLLearned]):
             (one for point in finalists for one in self._list_coordinates(point)), trials
         )
 
-    def starts(self, setting: RegFeaLSetting, trials: Trials, /) -> Sequence[RegFeaLLearned | None]:
+    def starts(self, setting: RegFeaLSetting, trials: Trials, /) -> Sequence[RegFeaLFoldFit | None]:
         """Return fits to retrain, or first regressions with the same law."""
         points = _select_points(trials)
         if setting.way is not None:
@@ -386,7 +386,7 @@ class RegFeaLTuner(Tuner[RegFeaLSetting, RegFeaLLearned]):
         return [replace(point.setting, way=way) for way in ways]
 
 
-class RegFeaLSearch(Search[RegFeaLSetting, RegFeaLLearned]):
+class RegFeaLSearch(Search[RegFeaLSetting, RegFeaLFoldFit]):
     """A search that drops retrained models that are clearly worse, and points that are much worse.
 
     Directions that are a little worse for Hermite features may be the best to retrain on.
@@ -467,13 +467,13 @@ def degree_law(mean_degree: float, d: int, /) -> DegreeLaw:
 
 
 @dataclass(frozen=True, eq=False)
-class RegFeaLFitted:
+class RegFeaLResult:
     """The final fit, and the model retrained on its directions."""
 
     method: RegFeaL
     fit: RegFeaLFit
     directions: tuple[np.ndarray, np.ndarray]  # R and η by the last regression
-    retrained: Retrained | None
+    retrained: RetrainedModel | None
     status: Status
 
 
@@ -500,10 +500,10 @@ class RegFeaLMethod(RegFeaLSettings):
         self,
         fold: Fold[RegFeaLProblem],
         setting: RegFeaLSetting,
-        start: RegFeaLLearned | None,
+        start: RegFeaLFoldFit | None,
         run: Run,
         /,
-    ) -> RegFeaLLearned:
+    ) -> RegFeaLFoldFit:
         """Fit Hermite features, or kernel ridge regression on the directions of such a fit."""
         problem = fold.problem
         if setting.way is None or start is None:
@@ -516,9 +516,9 @@ class RegFeaLMethod(RegFeaLSettings):
         rows, Y = problem.coordinates(problem.kept_rows, directions), to_double(problem.Y)
         weights = problem.given_weights
         fit = fit_kernel_ridge(rows, Y, weights, centers=_TRIAL_CENTERS, few=_RIDGE_CENTERS)
-        return replace(start, first=None, retrained=Retrained(directions, fit))
+        return replace(start, first=None, retrained=RetrainedModel(directions, fit))
 
-    def predict_fold(self, fold: Fold[RegFeaLProblem], learned: RegFeaLLearned, /) -> Array:
+    def predict_fold(self, fold: Fold[RegFeaLProblem], learned: RegFeaLFoldFit, /) -> Array:
         """Predict the held-out rows, by Hermite features or the retrained model."""
         problem, again = fold.problem, learned.retrained
         rows = Rows(fold.held_out.X, problem.reference)
@@ -532,7 +532,7 @@ class RegFeaLMethod(RegFeaLSettings):
         problem: RegFeaLProblem,
         run: Run,
         /,
-    ) -> Search[RegFeaLSetting, RegFeaLLearned] | None:
+    ) -> Search[RegFeaLSetting, RegFeaLFoldFit] | None:
         """Return a search if law, μ or a retrained model are to be chosen, and there is time."""
         start = self.default_setting(problem)
         if not self.is_open and (self.retrain is None or run.is_over(SHARE)):
@@ -557,10 +557,10 @@ class RegFeaLMethod(RegFeaLSettings):
     def learn(
         self,
         problem: RegFeaLProblem,
-        choice: SearchResult[RegFeaLSetting, RegFeaLLearned],
+        choice: SearchResult[RegFeaLSetting, RegFeaLFoldFit],
         run: Run,
         /,
-    ) -> RegFeaLFitted:
+    ) -> RegFeaLResult:
         """Fit all rows and retrain; use few features after an early interruption."""
         problem.warn_of_scale()
         problem.warn_of_many_terms()
@@ -583,10 +583,10 @@ class RegFeaLMethod(RegFeaLSettings):
             except KeyboardInterrupt:  # the Hermite features predict
                 stopped = True
         status = Status.INTERRUPTED if stopped else fit.status
-        return RegFeaLFitted(method, fit, (R, eta), again, status)
+        return RegFeaLResult(method, fit, (R, eta), again, status)
 
     def _choose_coordinates(
-        self, choice: SearchResult[RegFeaLSetting, RegFeaLLearned], R: np.ndarray, eta: np.ndarray
+        self, choice: SearchResult[RegFeaLSetting, RegFeaLFoldFit], R: np.ndarray, eta: np.ndarray
     ) -> Coordinates | None:
         """Return the coordinates to retrain on; by default the important directions."""
         way, trial = choice.setting.way, choice.trial

@@ -44,8 +44,8 @@ from gpukfl.estimators.selection._data import SelectionProblem, make_selection_k
 from gpukfl.estimators.selection._fit import (
     QUIET,
     KernelSelection,
-    SelectionFitted,
-    SelectionLearned,
+    SelectionFoldFit,
+    SelectionResult,
     SelectionSetting,
 )
 from gpukfl.estimators.selection._settings import (
@@ -92,7 +92,7 @@ class Round(TypedDict):
     highest_left: float
 
 
-class PathFound(TypedDict):
+class PathRecord(TypedDict):
     """The result of a path over the sparsities."""
 
     sparsity: Annotated[np.ndarray, Doubles("n_path")]
@@ -100,7 +100,7 @@ class PathFound(TypedDict):
     score: Annotated[np.ndarray, Doubles("n_path")]
 
 
-class KnockoffsUsed(TypedDict):
+class KnockoffRecord(TypedDict):
     """The settings of the knockoffs that were used."""
 
     level: float
@@ -209,12 +209,12 @@ class SelectionBase(DescribedMethod, SelectorMixin, BoundedPredictions, SteppedL
     sparsity_: float
     anchor_: float
     rounds_: list[Round]
-    path_: PathFound | None
+    path_: PathRecord | None
     selection_frequencies_: Annotated[Array, Doubles("n_features")] | None
     stability_threshold_: float | None
     e_values_: Annotated[Array, Doubles("n_features")] | None
     fdr_: float | None
-    knockoffs_: KnockoffsUsed | None
+    knockoffs_: KnockoffRecord | None
     tuning_: list[SelectionTried]
     _values = (
         Permutations,
@@ -340,8 +340,8 @@ class SelectionBase(DescribedMethod, SelectorMixin, BoundedPredictions, SteppedL
     def _keep(
         self,
         problem: SelectionProblem,
-        fitted: SelectionFitted,
-        choice: SearchResult[SelectionSetting, SelectionLearned],
+        fitted: SelectionResult,
+        choice: SearchResult[SelectionSetting, SelectionFoldFit],
         back: Callable[[Array], Array],
     ) -> KernelSum:
         selection, last = fitted.selection, fitted.last
@@ -372,7 +372,7 @@ class SelectionBase(DescribedMethod, SelectorMixin, BoundedPredictions, SteppedL
         self.n_effective_features_ = int(selection.support.sum())
         self.sparsity_ = selection.rounds[-1].sparsity if selection.rounds else 0.0
         self.anchor_, self.ridge_ = problem.anchor, choice.setting.ridge
-        self.path_ = cast("PathFound | None", fitted.path)
+        self.path_ = cast("PathRecord | None", fitted.path)
         self._keep_steps(selection.history, selection.status, QUIET)
         if not self.n_effective_features_ and not problem.constant:
             warn(_nothing_selected_text(fitted.missed, problem.n, is_classifier(self)))
@@ -387,7 +387,7 @@ class SelectionBase(DescribedMethod, SelectorMixin, BoundedPredictions, SteppedL
             bounds=prediction_bounds(problem, back),
         )
 
-    def _keep_discoveries(self, fitted: SelectionFitted, there: Array) -> None:
+    def _keep_discoveries(self, fitted: SelectionResult, there: Array) -> None:
         """Set the attributes of knockoffs, which are None without them."""
         found = fitted.discoveries
         self.e_values_, self.fdr_, self.knockoffs_ = None, None, None

@@ -82,7 +82,7 @@ class Discoveries:
 
 
 @dataclass(frozen=True, eq=False)
-class SelectionFitted:
+class SelectionResult:
     """The result of a fit: selection, final model, error control and path."""
 
     selection: Selection
@@ -98,14 +98,14 @@ class SelectionFitted:
 
 
 @dataclass(frozen=True, eq=False)
-class SelectionLearned:
+class SelectionFoldFit:
     """The result of a fold: variables, and held-out predictions."""
 
     selection: Selection
     predicted: Array
 
 
-Trials = Sequence[Trial[SelectionSetting, SelectionLearned]]
+Trials = Sequence[Trial[SelectionSetting, SelectionFoldFit]]
 
 
 @dataclass(eq=False)
@@ -136,10 +136,10 @@ class ObjectiveFits:
         self,
         fold: Fold[SelectionProblem],
         setting: SelectionSetting,
-        start: SelectionLearned | None,
+        start: SelectionFoldFit | None,
         run: Run,
         /,
-    ) -> SelectionLearned:
+    ) -> SelectionFoldFit:
         """Select variables, and refit their weights."""
         judged, problem = fold_objective(fold, setting.ridge), fold.problem
         stage = f"λ = {setting.ridge:g}, {setting.number} of {self.count}"
@@ -160,15 +160,15 @@ class ObjectiveFits:
             )
             beta = problem.refine_weights(*given, max_time=left)
             judged.predicted[key] = _predict_objective(objective, beta, fold.held_out.X)
-        return SelectionLearned(selection, judged.predicted[key])
+        return SelectionFoldFit(selection, judged.predicted[key])
 
-    def predict_fold(self, fold: Fold[SelectionProblem], learned: SelectionLearned, /) -> Array:  # noqa: ARG002
+    def predict_fold(self, fold: Fold[SelectionProblem], learned: SelectionFoldFit, /) -> Array:  # noqa: ARG002
         """Return the predictions of the held-out rows."""
         return learned.predicted
 
 
 @dataclass(frozen=True, eq=False)
-class SelectionTuner(Tuner[SelectionSetting, SelectionLearned]):
+class SelectionTuner(Tuner[SelectionSetting, SelectionFoldFit]):
     """A tuner over λ, with thresholds by permutations or a path over γ."""
 
     ridges: Sequence[float]
@@ -190,12 +190,12 @@ class SelectionTuner(Tuner[SelectionSetting, SelectionLearned]):
 
     def starts(
         self, setting: SelectionSetting, trials: Trials, /
-    ) -> Sequence[SelectionLearned | None]:
+    ) -> Sequence[SelectionFoldFit | None]:
         """Return the weights at the previous, larger γ."""
         same = trials and trials[-1].setting.ridge == setting.ridge
         return trials[-1].learned if same else ()
 
-    def choose(self, trials: Trials, /) -> Trial[SelectionSetting, SelectionLearned]:
+    def choose(self, trials: Trials, /) -> Trial[SelectionSetting, SelectionFoldFit]:
         """Return the trial with fewest variables within one standard error of the lowest loss.
 
         After an interrupted search, it is the trial of the lowest loss.
@@ -204,7 +204,7 @@ class SelectionTuner(Tuner[SelectionSetting, SelectionLearned]):
         if self.propose(trials) is not None:
             return lowest
 
-        def close(trial: Trial[SelectionSetting, SelectionLearned]) -> bool:
+        def close(trial: Trial[SelectionSetting, SelectionFoldFit]) -> bool:
             excess = trial.losses - lowest.losses
             return bool(excess.sum() <= len(excess) ** 0.5 * excess.std())
 
@@ -214,7 +214,7 @@ class SelectionTuner(Tuner[SelectionSetting, SelectionLearned]):
             (trial for trial in good if mean_selection_size(trial) == fewest), key=_total_loss
         )
 
-    def describe_trial(self, trial: Trial[SelectionSetting, SelectionLearned], /) -> dict[str, Any]:
+    def describe_trial(self, trial: Trial[SelectionSetting, SelectionFoldFit], /) -> dict[str, Any]:
         """Return λ, γ and the number of selected variables by names."""
         setting = trial.setting
         return {
@@ -250,10 +250,10 @@ class KernelSelection(SelectionSettings):
         self,
         fold: Fold[SelectionProblem],
         setting: SelectionSetting,
-        start: SelectionLearned | None,  # noqa: ARG002
+        start: SelectionFoldFit | None,  # noqa: ARG002
         run: Run,
         /,
-    ) -> SelectionLearned:
+    ) -> SelectionFoldFit:
         """Select variables, and fit kernel ridge regression on them, as for all rows."""
         problem, left = fold.problem, run.remaining_seconds()
         objective = problem.objective(setting.ridge)
@@ -262,9 +262,9 @@ class KernelSelection(SelectionSettings):
             raise KeyboardInterrupt
         hasty = run.is_over(SELECT_SHARE)
         last = problem.fit_predictor(selection, setting.ridge, run, hasty=hasty)
-        return SelectionLearned(selection, problem.predict(last, fold.held_out.X))
+        return SelectionFoldFit(selection, problem.predict(last, fold.held_out.X))
 
-    def predict_fold(self, fold: Fold[SelectionProblem], learned: SelectionLearned, /) -> Array:  # noqa: ARG002
+    def predict_fold(self, fold: Fold[SelectionProblem], learned: SelectionFoldFit, /) -> Array:  # noqa: ARG002
         """Return the predictions of the held-out rows."""
         return learned.predicted
 
@@ -274,7 +274,7 @@ class KernelSelection(SelectionSettings):
         problem: SelectionProblem,
         run: Run,
         /,
-    ) -> Search[SelectionSetting, SelectionLearned] | None:
+    ) -> Search[SelectionSetting, SelectionFoldFit] | None:
         """Return a search if λ, or γ along a path, are to be chosen."""
         path = self.sparsity if isinstance(self.sparsity, Path) else None
         if self.ridge is not None and path is None:
@@ -296,10 +296,10 @@ class KernelSelection(SelectionSettings):
     def learn(
         self,
         problem: SelectionProblem,
-        choice: SearchResult[SelectionSetting, SelectionLearned],
+        choice: SearchResult[SelectionSetting, SelectionFoldFit],
         run: Run,
         /,
-    ) -> SelectionFitted:
+    ) -> SelectionResult:
         """Select on all samples and fit, with less effort if time is short."""
         ridge = choice.setting.ridge
         if choice.stopped:
@@ -322,7 +322,7 @@ class KernelSelection(SelectionSettings):
     def _select(
         self,
         problem: SelectionProblem,
-        choice: SearchResult[SelectionSetting, SelectionLearned],
+        choice: SearchResult[SelectionSetting, SelectionFoldFit],
         run: Run,
     ) -> Selection:
         """Select on all samples, or on as many as there is time for.
@@ -367,7 +367,7 @@ class KernelSelection(SelectionSettings):
     def _fallback_selection(
         self,
         problem: SelectionProblem,
-        choice: SearchResult[SelectionSetting, SelectionLearned],
+        choice: SearchResult[SelectionSetting, SelectionFoldFit],
         status: Status,
         reached: Selection | None = None,
     ) -> Selection:
@@ -388,7 +388,7 @@ class KernelSelection(SelectionSettings):
         return replace(options[0], status=status)
 
     def _path(
-        self, choice: SearchResult[SelectionSetting, SelectionLearned], /
+        self, choice: SearchResult[SelectionSetting, SelectionFoldFit], /
     ) -> dict[str, np.ndarray] | None:
         """Return the path of the first fold at the chosen λ, if there was one."""
         ridge = choice.setting.ridge
@@ -421,13 +421,13 @@ def _warn_few_centers(
         )
 
 
-def mean_selection_size(trial: Trial[SelectionSetting, SelectionLearned], /) -> float:
+def mean_selection_size(trial: Trial[SelectionSetting, SelectionFoldFit], /) -> float:
     """Return the mean number of variables over the folds; 0 for a failed trial."""
     counts = [learned.selection.support.sum() for learned in trial.learned]
     return float(np.mean(counts)) if counts else 0.0
 
 
-def _total_loss(trial: Trial[SelectionSetting, SelectionLearned]) -> float:
+def _total_loss(trial: Trial[SelectionSetting, SelectionFoldFit]) -> float:
     """Return the sum of the held-out losses; infinite for a failed trial."""
     return float(trial.losses.sum()) if trial.learned else np.inf
 
@@ -471,13 +471,13 @@ def check_knockoffs(settings: SelectionSettings, X: Array, /) -> None:
 
 def control_errors(
     problem: SelectionProblem, setting: SelectionSetting, selection: Selection, run: Run, /
-) -> SelectionFitted:
+) -> SelectionResult:
     """Apply the error control of the settings to a selection."""
     control = problem.settings.error_control
     if isinstance(control, Knockoffs):
         return _select_by_knockoffs(problem, selection, control, run)
     if control is None or problem.constant:
-        return SelectionFitted(selection, None)
+        return SelectionResult(selection, None)
     if selection.status not in QUIET:
         return _keep_without_bound(selection)
     return _select_by_stability(problem, setting, selection, control, run)
@@ -488,7 +488,7 @@ def _select_by_knockoffs(
     selection: Selection,
     control: Knockoffs,
     run: Run,
-) -> SelectionFitted:
+) -> SelectionResult:
     """Keep the variables that beat their copies."""
     found = None
     if problem.constant or selection.status in QUIET:
@@ -501,7 +501,7 @@ def _select_by_knockoffs(
             "those selected has no bound"
         )
         warn(msg, UserWarning)
-        return SelectionFitted(
+        return SelectionResult(
             selection
             if selection.status not in QUIET
             else replace(selection, status=Status.INTERRUPTED),
@@ -509,7 +509,7 @@ def _select_by_knockoffs(
         )
     kept = _keep_variables(selection, select_by_e_values(found.e_values, control.level))
     kept = kept if found.status is None else replace(kept, status=found.status)
-    return SelectionFitted(kept, None, discoveries=found)
+    return SelectionResult(kept, None, discoveries=found)
 
 
 def _keep_variables(selection: Selection, kept: np.ndarray) -> Selection:
@@ -526,7 +526,7 @@ def _select_by_stability(
     selection: Selection,
     control: Stability,
     run: Run,
-) -> SelectionFitted:
+) -> SelectionResult:
     """Keep the variables that are selected on enough halves of the samples."""
     n, index = problem.n, None
     if problem.rows.partitioning is not None and n > max_selection_rows(problem):
@@ -553,17 +553,17 @@ def _select_by_stability(
     threshold = _check_threshold(mean, problem.p, control.max_false)
     kept = _keep_variables(selection, shares >= threshold)
     status = selection.status if whole else Status.TIME_LIMIT
-    return SelectionFitted(replace(kept, status=status), None, shares, threshold)
+    return SelectionResult(replace(kept, status=status), None, shares, threshold)
 
 
-def _keep_without_bound(selection: Selection) -> SelectionFitted:
+def _keep_without_bound(selection: Selection) -> SelectionResult:
     """Keep the selection, and warn that the number of false variables is not bounded."""
     msg = (
         "the fit ended before halves of the samples were compared: the number of false variables "
         "among those selected has no bound"
     )
     warn(msg, UserWarning)
-    return SelectionFitted(selection, None)
+    return SelectionResult(selection, None)
 
 
 def _check_threshold(mean: float, p: int, most: float) -> float:

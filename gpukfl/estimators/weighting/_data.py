@@ -119,7 +119,7 @@ _MOST_ROUNDING = 1e-6  # relative rounding of errors from sums; with more, rows 
 
 
 @dataclass(frozen=True, eq=False)
-class WeightingLearned:
+class WeightingFit:
     """Coefficients, and the record of their fit."""
 
     operator: FeatureOperator
@@ -182,7 +182,7 @@ class WeightingProblem(Data):
         scale = common_scale(instantiation, placed, self.d)
         return FeatureOperator(instantiation, self.rows, placed, scale)
 
-    def fitted_operator(self, learned: WeightingLearned, X: Array, /) -> FeatureOperator:
+    def fitted_operator(self, learned: WeightingFit, X: Array, /) -> FeatureOperator:
         """Return the features of a fit at other scaled rows (m, d), without the column of ones."""
         rows = Rows(X, self.reference, leading_ones=self.settings.bias)
         return replace(learned.operator, rows=rows)
@@ -251,7 +251,7 @@ class WeightingProblem(Data):
         tell: Callable[[str, int, History], None] = lambda *_: None,
         validate: bool = False,
         near: float | None = None,
-    ) -> WeightingLearned:
+    ) -> WeightingFit:
         """Learn the coefficients, and choose the ridge if it is open.
 
         `late` returns whether the time is spent, `left` the seconds for one descent. With
@@ -270,7 +270,7 @@ class WeightingProblem(Data):
         tell: Callable[..., None],
         validate: bool,
         near: float | None,
-    ) -> WeightingLearned:
+    ) -> WeightingFit:
         begun, history = time.perf_counter(), History()
 
         def watch(seen: int) -> bool:
@@ -300,7 +300,7 @@ class WeightingProblem(Data):
             validated = replace(validated, ridges=[math.exp(log) for log in logs])
         history = History()
         history.append(self._objective(operator, whole, A, chosen), 1.0, 0.0, begun)
-        return WeightingLearned(
+        return WeightingFit(
             operator,
             A,
             math.log(chosen) + unit,
@@ -343,7 +343,7 @@ class WeightingProblem(Data):
             return risk + ridge * float(xp.sum(xp.abs(A)))
         return risk + 0.5 * ridge * float(xp.sum(A * (operator.core @ A)))
 
-    def training_risk(self, learned: WeightingLearned, A: Array) -> tuple[float, int]:
+    def training_risk(self, learned: WeightingFit, A: Array) -> tuple[float, int]:
         """Return the mean training loss of coefficients `A`, and the number of rows."""
         return self._risk(learned.operator, learned.sums, A)
 
@@ -369,7 +369,7 @@ class WeightingProblem(Data):
         left: Callable[[], float | None],
         tell: Callable[..., None],
         validate: bool,
-    ) -> WeightingLearned:
+    ) -> WeightingFit:
         """Run Algorithms 1 and 2 for all ridges together, on each fold and on all rows."""
         unit = 2.0 * operator.log_scale
         if self.settings.ridge is None:
@@ -390,7 +390,7 @@ class WeightingProblem(Data):
         k = len(logs) // 2 if validated is None else validated.best
         fit = walk(np.arange(self.n), [logs[k]])
         ended = fit.status if status is Status.CONVERGED else status
-        return WeightingLearned(
+        return WeightingFit(
             operator, fit.A, logs[k], ended, fit.history, n_seen=self.n, validated=validated
         )
 

@@ -41,7 +41,7 @@ from gpukfl.estimators._validation import (
 )
 from gpukfl.estimators.scaling import SCALING_ATTRIBUTE, STANDARD_SCALING
 from gpukfl.estimators.weighting._data import (
-    WeightingLearned,
+    WeightingFit,
     WeightingProblem,
     feature_principal_gradients,
 )
@@ -343,7 +343,7 @@ class WeightingBase(DirectionProfiles, SteppedLearner):
         self,
         problem: WeightingProblem,
         fitted: PrunedWeighting,
-        choice: SearchResult[WeightingSetting, WeightingLearned],
+        choice: SearchResult[WeightingSetting, WeightingFit],
         back: Callable[[Array], Array],
     ) -> FeatureSum:
         learned, A, operator = fitted.learned, fitted.A, fitted.learned.operator
@@ -398,9 +398,9 @@ class WeightingBase(DirectionProfiles, SteppedLearner):
         self,
         problem: WeightingProblem,
         fitted: PrunedWeighting,
-        choice: SearchResult[WeightingSetting, WeightingLearned],
+        choice: SearchResult[WeightingSetting, WeightingFit],
     ) -> None:
-        """Set the attributes of validation that depend on the task."""
+        """Set the held-out risks of a classification."""
 
     def _keep_gradients(
         self, problem: WeightingProblem, operator: FeatureOperator, A: Array, there: Array
@@ -417,7 +417,7 @@ class WeightingBase(DirectionProfiles, SteppedLearner):
         """The average gradient outer product (n_features, n_features), computed on access."""
         return self._gradients.T @ self._gradients
 
-    def _warn(self, problem: WeightingProblem, learned: WeightingLearned) -> None:
+    def _warn(self, problem: WeightingProblem, learned: WeightingFit) -> None:
         if learned.status not in QUIET:
             seen = self._n_samples
             part = "" if seen == problem.n else f" (fitted on {seen} of {problem.n} rows)"
@@ -670,7 +670,7 @@ class RKHSWeightingClassifier(OneHotClassifier, WeightingBase):
         self,
         problem: WeightingProblem,
         fitted: PrunedWeighting,
-        choice: SearchResult[WeightingSetting, WeightingLearned],
+        choice: SearchResult[WeightingSetting, WeightingFit],
     ) -> None:
         """Set the held-out risks."""
         self.validation_ = None

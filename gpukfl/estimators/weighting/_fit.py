@@ -19,7 +19,7 @@ from gpukfl.estimators._learner import SearchResult
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples, Splits
 from gpukfl.estimators._search import Fold, Search, Trial, Tuner, standard_error
-from gpukfl.estimators.weighting._data import WeightingLearned, WeightingProblem, log_relative_ridge
+from gpukfl.estimators.weighting._data import WeightingFit, WeightingProblem, log_relative_ridge
 from gpukfl.estimators.weighting._settings import WeightingSettings
 from gpukfl.instantiations import INSTANTIATIONS, GaussianSign, Instantiation, Stumps
 from gpukfl.methods import (
@@ -39,7 +39,7 @@ _LARGEST_LOG = 300.0  # larger bounds are vacuous
 
 
 def candidate_degradations(
-    problem: WeightingProblem, learned: WeightingLearned, found: list[Candidate], rule: str, /
+    problem: WeightingProblem, learned: WeightingFit, found: list[Candidate], rule: str, /
 ) -> list[float]:
     """Return how much worse each candidate is than the whole model, by bound or measurement.
 
@@ -67,7 +67,7 @@ def candidate_degradations(
 
 
 def _capacities(
-    problem: WeightingProblem, learned: WeightingLearned, found: list[Candidate]
+    problem: WeightingProblem, learned: WeightingFit, found: list[Candidate]
 ) -> tuple[list[float], list[float]]:
     """Return θ times the distance of each candidate, and the slope of the loss."""
     operator, xp = learned.operator, array_namespace(problem.Y)
@@ -83,7 +83,7 @@ def _capacities(
 
 
 def _evaluate_candidates(
-    problem: WeightingProblem, learned: WeightingLearned, found: list[Candidate]
+    problem: WeightingProblem, learned: WeightingFit, found: list[Candidate]
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return mean loss and error rate of the whole model and each candidate, in one pass."""
     operator, t = learned.operator, problem.Y.shape[1]
@@ -145,11 +145,11 @@ class WeightingSetting:
     ridge: float | None = None
 
 
-Trials = Sequence[Trial[WeightingSetting, WeightingLearned]]
+Trials = Sequence[Trial[WeightingSetting, WeightingFit]]
 
 
 @dataclass(frozen=True)
-class WeightingTuner(Tuner[WeightingSetting, WeightingLearned]):
+class WeightingTuner(Tuner[WeightingSetting, WeightingFit]):
     """A tuner that tries every instantiation, and then fits the best one with all parameters."""
 
     candidates: Sequence[Instantiation]
@@ -173,21 +173,19 @@ class WeightingTuner(Tuner[WeightingSetting, WeightingLearned]):
         tried = [replace(trial.setting, ridge=None) for trial in trials]
         return None if setting in tried else setting
 
-    def starts(
-        self, setting: WeightingSetting, trials: Trials, /
-    ) -> Sequence[WeightingLearned | None]:
+    def starts(self, setting: WeightingSetting, trials: Trials, /) -> Sequence[WeightingFit | None]:
         """Return the last fit of the same instantiation, or of any, for its ridge."""
         if not trials:
             return [None]
         same = [one for one in trials if one.setting.instantiation == setting.instantiation]
         return [(same or trials)[-1].learned[0]]
 
-    def choose(self, trials: Trials, /) -> Trial[WeightingSetting, WeightingLearned]:
+    def choose(self, trials: Trials, /) -> Trial[WeightingSetting, WeightingFit]:
         """Return the best trial among those on all rows, or among all."""
         whole = [trial for trial in trials if trial.learned[0].n_seen == self.n]
         return max(whole or trials, key=lambda trial: (trial.score, trial.setting.ridge))
 
-    def describe_trial(self, trial: Trial[WeightingSetting, WeightingLearned], /) -> dict[str, Any]:
+    def describe_trial(self, trial: Trial[WeightingSetting, WeightingFit], /) -> dict[str, Any]:
         """Return instantiation, ridge and size of the fit by names."""
         setting = trial.setting
         return {
@@ -199,7 +197,7 @@ class WeightingTuner(Tuner[WeightingSetting, WeightingLearned]):
 
 
 @dataclass
-class WeightingSearch(Search[WeightingSetting, WeightingLearned]):
+class WeightingSearch(Search[WeightingSetting, WeightingFit]):
     """A search whose fits score all ridges at once, with the same folds throughout."""
 
     problem: WeightingProblem = field(kw_only=True)
@@ -229,15 +227,15 @@ class WeightingSearch(Search[WeightingSetting, WeightingLearned]):
         few = setting.n_parameters
         return min(wanted, max(few, int(few * (left / max(took, 1e-9)) ** (1.0 / _COST_POWER))))
 
-    def evaluate(self, setting: WeightingSetting, /) -> Trial[WeightingSetting, WeightingLearned]:
+    def evaluate(self, setting: WeightingSetting, /) -> Trial[WeightingSetting, WeightingFit]:
         """Fit without each fold and with all rows; add a trial for every ridge."""
         return self._score_fits(setting, self._scout)
 
     def _score_fits(
         self,
         setting: WeightingSetting,
-        fit: Callable[[WeightingSetting, WeightingLearned | None], WeightingLearned],
-    ) -> Trial[WeightingSetting, WeightingLearned]:
+        fit: Callable[[WeightingSetting, WeightingFit | None], WeightingFit],
+    ) -> Trial[WeightingSetting, WeightingFit]:
         begun = time.perf_counter()
         (near,) = self.tuner.starts(setting, self.trials)
         learned = fit(setting, near)
@@ -254,7 +252,7 @@ class WeightingSearch(Search[WeightingSetting, WeightingLearned]):
             raise KeyboardInterrupt
         return self.tuner.choose(found)
 
-    def _scout(self, setting: WeightingSetting, near: WeightingLearned | None) -> WeightingLearned:
+    def _scout(self, setting: WeightingSetting, near: WeightingFit | None) -> WeightingFit:
         """Fit the search's parameters, with equal draws for all candidates of one kind."""
         problem = self._search_problem
         W = setting.instantiation.draw(
@@ -266,7 +264,7 @@ class WeightingSearch(Search[WeightingSetting, WeightingLearned]):
         self.run.tell(f"tune {instantiation_text(setting.instantiation)}", tried, learned.history)
         return learned
 
-    def _finish(self, setting: WeightingSetting, near: WeightingLearned | None) -> WeightingLearned:
+    def _finish(self, setting: WeightingSetting, near: WeightingFit | None) -> WeightingFit:
         """Fit all parameters, including the best trial's, until the time is spent."""
         problem, run = self.problem, self.run
         first = [] if near is None else [to_host(near.operator.W)]
@@ -283,8 +281,8 @@ class WeightingSearch(Search[WeightingSetting, WeightingLearned]):
         )
 
     def _make_trials(
-        self, setting: WeightingSetting, learned: WeightingLearned
-    ) -> list[Trial[WeightingSetting, WeightingLearned]]:
+        self, setting: WeightingSetting, learned: WeightingFit
+    ) -> list[Trial[WeightingSetting, WeightingFit]]:
         """Return a trial for every ridge, or one without a score if there were too few rows."""
         known = learned.validated
         if known is None:
@@ -319,7 +317,7 @@ class WeightingSearch(Search[WeightingSetting, WeightingLearned]):
 class PrunedWeighting:
     """The result of a fit: coefficients, perhaps pruned, and the record of pruning."""
 
-    learned: WeightingLearned
+    learned: WeightingFit
     A: Array  # (T, t), 0 for pruned parameters
     pruning: list[dict[str, Any]] | None = None
 
@@ -346,16 +344,16 @@ class RKHSWeighting(WeightingSettings):
         self,
         fold: Fold[WeightingProblem],
         setting: WeightingSetting,
-        start: WeightingLearned | None,  # noqa: ARG002
+        start: WeightingFit | None,  # noqa: ARG002
         run: Run,
         /,
-    ) -> WeightingLearned:
+    ) -> WeightingFit:
         """Fit the training rows."""
         problem = fold.problem
         W = setting.instantiation.draw(setting.n_parameters, problem.d, run.again())
         return problem.learn(problem.operator(setting.instantiation, W))
 
-    def predict_fold(self, fold: Fold[WeightingProblem], learned: WeightingLearned, /) -> Array:
+    def predict_fold(self, fold: Fold[WeightingProblem], learned: WeightingFit, /) -> Array:
         """Predict the held-out rows."""
         return fold.problem.fitted_operator(learned, fold.held_out.X) @ learned.A
 
@@ -380,7 +378,7 @@ class RKHSWeighting(WeightingSettings):
     def learn(
         self,
         problem: WeightingProblem,
-        choice: SearchResult[WeightingSetting, WeightingLearned],
+        choice: SearchResult[WeightingSetting, WeightingFit],
         run: Run,
         /,
     ) -> PrunedWeighting:
@@ -412,9 +410,9 @@ class RKHSWeighting(WeightingSettings):
     def _final_fit(
         self,
         problem: WeightingProblem,
-        choice: SearchResult[WeightingSetting, WeightingLearned],
+        choice: SearchResult[WeightingSetting, WeightingFit],
         run: Run,
-    ) -> WeightingLearned:
+    ) -> WeightingFit:
         if choice.trial is not None:
             return choice.trial.learned[0]
         if choice.folds and choice.folds[0].reached is not None:
