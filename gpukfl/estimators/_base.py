@@ -236,9 +236,9 @@ class DescribedEstimator(Shown):
         host = self.to_host()
         one_unit = is_classifier(host)
         names = Names(feature_names(self, features), target, output_names(host, target), one_unit)
-        told = host._describe(names)
+        description = host._describe(names)
         return replace(
-            told.add_warnings(host.warnings_),
+            description.add_warnings(host.warnings_),
             call=f"{import_lines([self])}model = {self!r}.fit(X, y)",
         )
 

@@ -289,9 +289,9 @@ def choose_setting(
         return SearchResult(method.default_setting(problem), folds=reached, stopped=stopped)
     tuner, trials = search.tuner, search.trials
     best = tuner.choose(trials)
-    told = [tuner.describe_trial(trial) for trial in trials]
+    descriptions = [tuner.describe_trial(trial) for trial in trials]
     return SearchResult(
-        best.setting, best, trials, told, search.folds, stopped, search.is_cut_short
+        best.setting, best, trials, descriptions, search.folds, stopped, search.is_cut_short
     )
 
 

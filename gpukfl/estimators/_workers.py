@@ -226,8 +226,8 @@ def _call_pickled(text: bytes, /) -> Outcome[Any]:
     ):
         warnings.simplefilter("always")
         made = _call(fit, given, around.processes)
-    told = [(str(one.message), one.category, one.filename, one.lineno) for one in heard]
-    return Outcome(made.found, made.error, made.notes, told, made.seconds)
+    foreign = [(str(one.message), one.category, one.filename, one.lineno) for one in heard]
+    return Outcome(made.found, made.error, made.notes, foreign, made.seconds)
 
 
 # ---------------------------------------------------------------------------------- queues

@@ -45,7 +45,7 @@ _LARGEST_FLOAT = sys.float_info.max
 _CACHE_SIZE, _LONGEST_KEY = 2**12, 200  # cached values, and characters of one
 
 
-def make_coded(column: Column, source: int, /) -> list[Coded]:
+def describe_codes(column: Column, source: int, /) -> list[Coded]:
     """Return the columns of codes of a column."""
     return _CODED_BY_KIND.get(column.kind, _code_number)(column, source) if column.is_used else []
 
@@ -125,7 +125,7 @@ class Coder:
         if len(first.data) == n:
             yield from coded(first)
             return
-        parts, at = [np.empty(n) for _ in make_coded(self.column, 0)], 0
+        parts, at = [np.empty(n) for _ in describe_codes(self.column, 0)], 0
         for values in itertools.chain([first], blocks):
             stop = at + len(values.data)
             for whole, part in zip(parts, coded(values), strict=True):
@@ -309,10 +309,10 @@ class RowCoder:
             if coder.keeps_numbers and (is_nan or abs(value) <= _LARGEST_FLOAT):
                 return (value,)
             value = None if is_nan else value
-        codes, told = (
+        codes, messages = (
             self._look_up(coder, value) if _is_cacheable(value) else _code_value(coder, value)
         )
-        for message in told:
+        for message in messages:
             warn(message)
         return codes
 
@@ -337,11 +337,11 @@ def _is_cacheable(value: Any) -> bool:
 
 def _code_value(coder: Coder, value: Any) -> tuple[list[float], list[str]]:
     """Return the codes of one value, and the warnings."""
-    with collect_warnings() as told:
+    with collect_warnings() as messages:
         with name_column_in_errors(coder.column.name):
             values = read_objects([value])
         warn_infinite({coder.column.name: values.infinite}, 1)
-        return [float(codes[0]) for codes in coder(iter([values]), 1)], told
+        return [float(codes[0]) for codes in coder(iter([values]), 1)], messages
 
 
 # ------------------------------------------------------------------------------- levels

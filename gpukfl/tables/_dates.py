@@ -285,9 +285,9 @@ def parse_dates(labels: np.ndarray, day_first: bool, zone: str = "", /) -> np.nd
     if not zone:
         return found
     offsets = [zone_offset(parse_zone(label)) for label in labels]
-    told = np.array([offset is not None for offset in offsets], dtype=bool)
+    has_offset = np.array([offset is not None for offset in offsets], dtype=bool)
     ahead = np.array([one for one in offsets if one is not None], dtype="timedelta64[us]")
-    found[told] = to_local_time(found[told] - ahead, zone)
+    found[has_offset] = to_local_time(found[has_offset] - ahead, zone)
     return found
 
 

@@ -464,12 +464,12 @@ class Encoding(TupleFields):
             If there are more or fewer columns.
         """
         encoded, lookups, gappy = np.empty((n, self.n_features), dtype), iter(self.lookups), {}
-        told = {one.column for one in self.imputations}
+        imputed = {one.column for one in self.imputations}
         places = output_columns(self.coded, [len(lookup.names) for lookup in self.lookups])
         for j, codes, one in iterate_columns(columns, self.coded):
             known = next(lookups) if one.levels else float(self.medians[j])
             _write_encoding(encoded, places[j], codes, one, known)
-            if j in told:
+            if j in imputed:
                 gappy[j] = codes
             del codes  # before the next are made
         self._impute(gappy, encoded)
@@ -511,12 +511,12 @@ class Encoding(TupleFields):
 
     def _impute(self, codes: Mapping[int, np.ndarray] | np.ndarray, encoded: np.ndarray) -> None:
         """Write imputed values into encoded rows; the models' inputs have medians."""
-        told = []
+        imputed = []
         for one in self.imputations:
             rows = np.flatnonzero(np.isnan(codes[one.column]))
             if len(rows):
-                told.append((rows, self._groups.numbers.index(one.column), one(encoded[rows])))
-        for rows, place, values in told:
+                imputed.append((rows, self._groups.numbers.index(one.column), one(encoded[rows])))
+        for rows, place, values in imputed:
             encoded[rows, place] = values
 
     @cached_property

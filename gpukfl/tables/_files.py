@@ -249,7 +249,7 @@ def _read_text(
     """
     text = TextTable.of(source)
     names = make_column_names(text.names)
-    reading = Reading(
+    options = FileOptions(
         place=lambda row: f"line {text.find_line(row)}",
         kinds=kinds,
         decimal=decimal,
@@ -258,15 +258,15 @@ def _read_text(
         written=lambda some: text.read(names, some, [""], usecols=some),
     )
     # "?" stays until `_warn_missing_words`
-    missing = {n: list({"", *MISSING, *reading.missing_words(n)} - {"?"}) for n in names}
+    missing = {n: list({"", *MISSING, *options.missing_words(n)} - {"?"}) for n in names}
     frame = text.read(names, [name for name in names if kinds.get(name) in _TEXT_KINDS], missing)
     if frame.iloc[:, -1].isna().any():  # perhaps a short row, or a long first row
         text.check_field_counts()
     codes = [name for name in names if name not in kinds] if text.has_padded_digits() else []
-    return _drop_unnamed_columns(_parse_numbers(_restore_text(frame, reading, codes), reading))
+    return _drop_unnamed_columns(_parse_numbers(_restore_text(frame, options, codes), options))
 
 
-def _restore_text(frame: Any, reading: Reading, codes: Sequence[str]) -> Any:
+def _restore_text(frame: Any, options: FileOptions, codes: Sequence[str]) -> Any:
     """Restore the text of columns in which pandas lost leading zeros or marks.
 
     Missing values get back their words. Large integers beside missing values were rounded, and
@@ -279,9 +279,9 @@ def _restore_text(frame: Any, reading: Reading, codes: Sequence[str]) -> Any:
     large = [n for n in whole if kinds[n] == "f" and (frame[n].abs() >= WHOLE).any()]
     codes = [name for name in whole if name in codes]
     some = list(dict.fromkeys([*texts, *large, *codes]))
-    if not some or reading.written is None:
+    if not some or options.written is None:
         return frame
-    again = reading.written(some)
+    again = options.written(some)
     kept = {*texts, *large, *(name for name in codes if _is_zero_padded(again[name]))}
     return _replace_columns(frame, {name: again[name] for name in kept})
 
@@ -350,8 +350,10 @@ def _read_workbook(
     if not len(frame):
         msg = f"its sheet {name} has a header and no rows below it"
         raise ValueError(msg)
-    reading = Reading(lambda row: f"row {rows[row] + 1} of sheet {name}", kinds, decimal, na_values)
-    return _drop_unnamed_columns(_parse_numbers(frame, reading))
+    options = FileOptions(
+        lambda row: f"row {rows[row] + 1} of sheet {name}", kinds, decimal, na_values
+    )
+    return _drop_unnamed_columns(_parse_numbers(frame, options))
 
 
 def _split_header(sheet: Any, name: str) -> tuple[Any, np.ndarray]:
@@ -392,7 +394,7 @@ _TEXT_KINDS = ("category", "ordered", "text", "identifier")  # kinds that are re
 
 
 @dataclass(frozen=True)
-class Reading:
+class FileOptions:
     """Options and findings on a file's columns.
 
     Attributes
@@ -421,34 +423,34 @@ class Reading:
         return MISSING if self.na_values is None else self.na_values
 
 
-def _parse_numbers(frame: Any, reading: Reading) -> Any:
+def _parse_numbers(frame: Any, options: FileOptions) -> Any:
     """Parse text columns that hold numbers, and their words for missing values.
 
     Unambiguous numbers show the file's decimal mark. Without any, commas are decimal in a column
     whose numbers all have one, unless commas separate columns; a warning shows the result. Raises
     ValueError with the first other word of a column that is declared numeric.
     """
-    texts = _text_columns(frame, reading)
-    numbers = {name: words for name, words in texts.items() if _is_number(name, words, reading)}
+    texts = _text_columns(frame, options)
+    numbers = {name: words for name, words in texts.items() if _is_number(name, words, options)}
     for name, words in texts.items():
-        if name not in numbers and reading.kinds.get(name) in ("numeric", "code"):
-            numbers[name] = _treat_words_as_missing(name, words, reading)
-    mark = reading.decimal or _file_decimal_mark(frame, numbers)
-    if mark == "," and reading.written is not None and not reading.commas_separate:
-        numbers |= _reread_as_text(frame, reading)
+        if name not in numbers and options.kinds.get(name) in ("numeric", "code"):
+            numbers[name] = _treat_words_as_missing(name, words, options)
+    mark = options.decimal or _file_decimal_mark(frame, numbers)
+    if mark == "," and options.written is not None and not options.commas_separate:
+        numbers |= _reread_as_text(frame, options)
     changed = {
         name: words.as_truth(frame[name]) if words.are_truth else words.as_text(frame[name])
         for name, words in texts.items()
         if name not in numbers
     }
     for name, words in numbers.items():
-        changed[name] = words.as_numbers(frame[name], _decimal_mark(words, mark, reading))
+        changed[name] = words.as_numbers(frame[name], _decimal_mark(words, mark, options))
     if not mark:
         # Beside comma separators, points seldom separate groups of digits
-        _warn_ambiguous_numbers(numbers, changed, "," if reading.commas_separate else ",.")
-    _warn_versions(frame, reading)
-    _warn_zero_padded({n: words for n, words in texts.items() if n not in numbers}, reading)
-    _warn_missing_words(texts | numbers, reading)
+        _warn_ambiguous_numbers(numbers, changed, "," if options.commas_separate else ",.")
+    _warn_versions(frame, options)
+    _warn_zero_padded({n: words for n, words in texts.items() if n not in numbers}, options)
+    _warn_missing_words(texts | numbers, options)
     found = _replace_columns(frame, changed)
     found.attrs["missing_words"] = {
         name: sorted(words.gaps - {""}) for name, words in texts.items() if words.gaps - {""}
@@ -456,17 +458,17 @@ def _parse_numbers(frame: Any, reading: Reading) -> Any:
     return found
 
 
-def _is_number(name: str, words: Words, reading: Reading) -> bool:
+def _is_number(name: str, words: Words, options: FileOptions) -> bool:
     """Whether a text column is read as numbers; codes such as 020 only if `kinds` says so."""
-    kind = reading.kinds.get(name)
+    kind = options.kinds.get(name)
     return bool(words.decimals) and (
         kind in _NUMBER_KINDS if words.zero_padded_value else kind not in _TEXT_KINDS
     )
 
 
-def _warn_zero_padded(texts: dict[str, Words], reading: Reading) -> None:
+def _warn_zero_padded(texts: dict[str, Words], options: FileOptions) -> None:
     """Warn of codes with leading zeros, which stay text."""
-    some = [n for n, words in texts.items() if words.decimals and n not in reading.kinds]
+    some = [n for n, words in texts.items() if words.decimals and n not in options.kinds]
     if some:
         shown = join_names(f"{texts[name].zero_padded_value!r} in {name}" for name in some)
         warn(
@@ -476,11 +478,11 @@ def _warn_zero_padded(texts: dict[str, Words], reading: Reading) -> None:
         )
 
 
-def _warn_versions(frame: Any, reading: Reading) -> None:
+def _warn_versions(frame: Any, options: FileOptions) -> None:
     """Warn of floats that the file may write as versions, such as 1.10 beside 1.9."""
-    some = [name for name in frame.columns if name not in reading.kinds]
+    some = [name for name in frame.columns if name not in options.kinds]
     some = [name for name in some if _like_versions(frame[name])]
-    again = reading.written(some) if some and reading.written else {}
+    again = options.written(some) if some and options.written else {}
     for name in some if len(again) else ():
         words = Words.from_column(again[name])
         doubt = doubtful_number_text(words.values) if words else ""
@@ -500,19 +502,19 @@ def _like_versions(column: Any) -> bool:
     return len(values) <= VERSIONS and np.allclose(values, np.rint(values), rtol=0.0, atol=1e-6)
 
 
-def _text_columns(frame: Any, reading: Reading) -> dict[str, Words]:
+def _text_columns(frame: Any, options: FileOptions) -> dict[str, Words]:
     """Return the text columns by name."""
     columns = {name: frame[name] for name in frame.columns if frame[name].dtype.kind in "OU"}
     found = {
-        n: Words.from_column(column, reading.missing_words(n)) for n, column in columns.items()
+        n: Words.from_column(column, options.missing_words(n)) for n, column in columns.items()
     }
     return {name: words for name, words in found.items() if words is not None}
 
 
-def _reread_as_text(frame: Any, reading: Reading) -> dict[str, Words]:
+def _reread_as_text(frame: Any, options: FileOptions) -> dict[str, Words]:
     """Return as text the float columns whose points may separate groups of digits."""
     floats = [name for name in frame.columns if frame[name].dtype.kind == "f"]
-    again = _text_columns(reading.written(floats), reading) if floats and reading.written else {}
+    again = _text_columns(options.written(floats), options) if floats and options.written else {}
     return {name: words for name, words in again.items() if words.decimals}
 
 
@@ -534,25 +536,25 @@ def _file_decimal_mark(frame: Any, numbers: dict[str, Words]) -> str | None:
     return "." if points else None
 
 
-def _decimal_mark(words: Words, mark: str | None, reading: Reading) -> str:
+def _decimal_mark(words: Words, mark: str | None, options: FileOptions) -> str:
     """Return the decimal mark of a column of numbers."""
     if len(words.decimals) == 1:
         return words.decimals
     if mark is not None:
         return mark
     commas = all("," in value for value in words.values)
-    return "," if commas and not reading.commas_separate else "."
+    return "," if commas and not options.commas_separate else "."
 
 
-def _treat_words_as_missing(name: str, words: Words, reading: Reading) -> Words:
+def _treat_words_as_missing(name: str, words: Words, options: FileOptions) -> Words:
     """Treat the words of a column that is declared numeric as missing values; raise for others."""
-    missing = {*MISSING, *reading.missing_words(name)}
+    missing = {*MISSING, *options.missing_words(name)}
     others = [
         word for word in words.words if word and word not in missing and word.casefold() not in GAPS
     ]
     if others:
         first = min(others, key=lambda word: bool(Words([0], [word]).decimals))
-        where = reading.place(int(np.argmax(words.codes == words.words.index(first))))
+        where = options.place(int(np.argmax(words.codes == words.words.index(first))))
         msg = f"expected numbers of one unit in column {name}, got {first!r} in {where}"
         raise ValueError(msg)
     return replace(words, gaps=frozenset(words.words))
@@ -574,16 +576,16 @@ def _warn_ambiguous_numbers(numbers: dict[str, Words], changed: dict[str, Any], 
         )
 
 
-def _warn_missing_words(texts: dict[str, Words], reading: Reading) -> None:
+def _warn_missing_words(texts: dict[str, Words], options: FileOptions) -> None:
     """Warn of words read as missing values that other readers may keep."""
     said: dict[str, list[str]] = {}
     for name, words in texts.items():
-        usual = MISSING - {"?"} if reading.na_values is None else reading.missing_words(name)
+        usual = MISSING - {"?"} if options.na_values is None else options.missing_words(name)
         for word in sorted(words.gaps.difference([""], usual)):
             said.setdefault(word, []).append(name)
     if said:
-        told = "; ".join(f"{word!r} in {join_names(names)}" for word, names in said.items())
-        warn(f"words are read as missing values: {told}")
+        shown = "; ".join(f"{word!r} in {join_names(names)}" for word, names in said.items())
+        warn(f"words are read as missing values: {shown}")
 
 
 def _replace_columns(frame: Any, changed: dict[str, Any]) -> Any:

@@ -87,10 +87,10 @@ class Duplicates:
 
     def find_first(self, column: Column, values: Values, /) -> str:
         """Return the name of the first equivalent column, perhaps its own."""
-        told = self._first.setdefault(_hash_column(column, values), column.name)
+        first = self._first.setdefault(_hash_column(column, values), column.name)
         if column.kind == "code":  # a later category may repeat its levels
             self._first.setdefault(_hash_partition(values), column.name)
-        return told
+        return first
 
 
 def _hash_column(column: Column, values: Values) -> bytes:
@@ -326,11 +326,11 @@ def _guess_label(name: str, values: Values) -> Column:
         if others is None:
             return _make_date(Column(name, "date", f"dates{AS_TEXT}"), values)
         if others == _NEXT_YEAR:
-            told = f"pass columns={{{name!r}: 'category'}} to confirm"
+            advice = f"pass columns={{{name!r}: 'category'}} to confirm"
         else:
-            told = f"pass columns={{{name!r}: 'date'}} to read dates, and treat others as missing"
+            advice = f"pass columns={{{name!r}: 'date'}} to read dates, and treat others as missing"
         if others:
-            warn(f"column {name!r} is not read as dates, as {others}: {told}")
+            warn(f"column {name!r} is not read as dates, as {others}: {advice}")
     else:
         _warn_stray_words(name, values.labels, unit, decimal)
     return _guess_words(name, values)

@@ -66,8 +66,8 @@ def _label_in_polars(values: np.ndarray, names: Sequence[Any], parts: Sequence[A
     values = values if values.dtype.kind != "O" else np.array(values.tolist())
     if values.ndim == 1:
         return pl.Series(str(names[0]), values)
-    told = [str(one) for one in (parts or names)]
+    labels = [str(one) for one in (parts or names)]
     if values.ndim == 3:
-        told = [f"{name} {part}" for name in names for part in parts]
+        labels = [f"{name} {part}" for name in names for part in parts]
     flat = values.reshape(len(values), -1)
-    return pl.DataFrame({name: flat[:, k] for k, name in enumerate(told)})
+    return pl.DataFrame({name: flat[:, k] for k, name in enumerate(labels)})

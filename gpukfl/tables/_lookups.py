@@ -170,8 +170,8 @@ def make_lookup(coded: Coded, sums: LevelSums, /, *, without: int | None = None)
 
 def _one_hot(coded: Coded, mass: np.ndarray) -> Lookup:
     """Return the one-hot lookup, scaled to unit total variance."""
-    told = [*range(coded.levels), *[coded.levels + 1] * coded.gaps]  # no column for new levels
-    values = np.eye(coded.levels + 2)[:, told]
+    columns = [*range(coded.levels), *[coded.levels + 1] * coded.gaps]  # no column for new levels
+    values = np.eye(coded.levels + 2)[:, columns]
     shares = mass @ values / max(mass.sum(), _TINY)
     spread = float(np.sum(shares * (1.0 - shares)))
     names = [*(f"={' '.join(label.split())}" for label in coded.labels), *[" missing"] * coded.gaps]

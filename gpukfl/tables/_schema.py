@@ -192,10 +192,10 @@ def _infer_from_partitions(
         return None
     table = Table.learn(X, columns=columns, whole=False)
     counts = sum_partitions(everything, partial(_count_partition, table))
-    told = tuple(
+    learned = tuple(
         one.update_column(column) for one, column in zip(counts, table.columns, strict=True)
     )
-    table = check_usable(replace(table, columns=told))
+    table = check_usable(replace(table, columns=learned))
     table.tell_of_empty()
     return table
 

@@ -17,7 +17,7 @@ from gpukfl.tables._codes import (
     Coder,
     RowCoder,
     add_time_differences,
-    make_coded,
+    describe_codes,
     singleton_share,
     warn_infinite,
 )
@@ -78,8 +78,8 @@ class Table(TupleFields):
         from gpukfl.tables._guess import Duplicates, guess, make_column
 
         _check_container(frame)
-        given, told = read_frame(frame), dict(columns or {})
-        _check_kinds(told, given)
+        given, declared = read_frame(frame), dict(columns or {})
+        _check_kinds(declared, given)
         check_any(given)
         learned, seen, infinite = [], Duplicates(), Counter[str]()
         for k, name in enumerate(given.names):
@@ -87,8 +87,8 @@ class Table(TupleFields):
             if values.note:
                 warn(f"column {name!r} has {values.note}")
             infinite[name] = values.infinite
-            if name in told:
-                column = make_column(name, values, told[name])
+            if name in declared:
+                column = make_column(name, values, declared[name])
             else:
                 column = guess(name, values, given.named)
                 first = seen.find_first(column, values) if column.is_used else name
@@ -114,7 +114,7 @@ class Table(TupleFields):
     @cached_property
     def coded(self) -> tuple[Coded, ...]:
         """The columns of codes."""
-        return tuple(one for k, column in enumerate(self.columns) for one in make_coded(column, k))
+        return tuple(one for k, c in enumerate(self.columns) for one in describe_codes(c, k))
 
     @property
     def plain(self) -> bool:
@@ -292,9 +292,9 @@ class Table(TupleFields):
         """Return lines on the kinds of columns, and on dropped ones."""
         kinds = [column.kind for column in self.columns]
         counts = {kind: kinds.count(kind) for kind in KINDS if kind in kinds}
-        told = [", ".join(f"{count} {kind}" for kind, count in counts.items())]
+        lines = [", ".join(f"{count} {kind}" for kind, count in counts.items())]
         left = [c for c in self.columns if not c.is_used]
-        return told + [f"{c.name} is dropped: {c.reason}" for c in left]
+        return lines + [f"{c.name} is dropped: {c.reason}" for c in left]
 
     of = OldName("learn")
     described = OldName("describe")
@@ -307,13 +307,13 @@ def _check_container(X: Any) -> None:
     check_container("X", X)
 
 
-def _check_kinds(told: dict[str, str], given: Frame) -> None:
-    unknown = [name for name in told if name not in given.names]
+def _check_kinds(declared: dict[str, str], given: Frame) -> None:
+    unknown = [name for name in declared if name not in given.names]
     if unknown:
         known = listed(given.names)
         msg = f"expected columns= to name columns of the table, got {unknown[0]!r}: it has {known}"
         raise ValueError(msg)
-    for name, kind in told.items():
+    for name, kind in declared.items():
         if kind not in DECLARABLE_KINDS:
             msg = f"expected a kind among {', '.join(DECLARABLE_KINDS)} for {name!r}, got {kind!r}"
             raise ValueError(msg)

@@ -226,13 +226,13 @@ class HyperKernelProblem(Data):
         other.kernel = kernel
         return other
 
-    def kernel_of(self, model: SolvedModel) -> Kernel:
+    def model_kernel(self, model: SolvedModel) -> Kernel:
         """Return the kernel of a model, at lengthscale 1."""
         return self.kernel if model.kernel is None else model.kernel
 
     def operator(self, model: SolvedModel, X: Rows, B: Array, Z: Array) -> KernelOperator:
         """Return the kernel operator of a model's mapped points, in the precision of its arrays."""
-        return KernelOperator(self.kernel_of(model), X, Z, B / model.lengthscale, keep=True)
+        return KernelOperator(self.model_kernel(model), X, Z, B / model.lengthscale, keep=True)
 
     def system(self, kernel: Kernel, Z: Array, B: Array | None = None) -> NystromSystem:
         """Return the normal equations in float64, which small ridges need."""

@@ -157,16 +157,16 @@ def _last_fit_facts(e: Any) -> dict[str, str]:
     found: LastFit | None = getattr(e, "last_fit_", None)
     if found is None or found["residual"] is None:
         return {}
-    told = (
+    text = (
         f"all {found['rows']} rows by {'a factor and ' * (found['way'] == 'factor')}"
         f"{found['products']} products to a residual of {found['residual']:.1e}"
     )
     if found["error"] is not None and found["centers_error"] is not None:
-        told += (
+        text += (
             f" (error on rows held out {found['error']:.3g}, by centres "
             f"{found['centers_error']:.3g})"
         )
-    return {"last fit": told}
+    return {"last fit": text}
 
 
 def _posterior_facts(e: Any) -> dict[str, str]:
@@ -436,7 +436,7 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         return KernelSum(
             intercept=intercept,
             scaling=problem.scaling,
-            kernel=problem.kernel_of(model).stretched(model.lengthscale),
+            kernel=problem.model_kernel(model).stretched(model.lengthscale),
             centers=back(model.Z),
             coef=coef,
             B=B,

@@ -485,14 +485,14 @@ def note_all_rows(model: SolvedModel, run: Run, /) -> None:
     found = model.solution
     if found is None:
         return
-    told = (
+    text = (
         f"all {model.Z.shape[0]} rows as centres: {found.status.value}, residual "
         f"{found.residual:.1e} after {found.n_iter} products"
     )
     if found.errors and found.centers_error:
         ratio = math.sqrt(min(found.errors) / found.centers_error)
-        told += f", errors on rows held out {ratio:.3f} times those by centres"
-    run.note(told)
+        text += f", errors on rows held out {ratio:.3f} times those by centres"
+    run.note(text)
 
 
 def is_interrupted(model: SolvedModel, /) -> bool:
