@@ -68,7 +68,7 @@ _STRETCHES = (0.5, 0.7, 1.0, 1.4)  # lengthscales of the last fit, in units of t
 _LEAST_ROOT = 0.03  # least length of a starting map's direction, relative to the first
 _AXIS_STEP = 1e-3  # relative range of the lengths of a start's axes
 _DISTANCE_CENTERS = 500  # centres whose median distance bounds lengthscales
-# Most lengthscales in that distance: by float32's rounding, in float64 too, so that both agree
+# Most lengthscales within that distance: limited by float32's rounding, also in float64
 _MOST_LENGTHSCALES = 0.1 / math.sqrt(np.finfo(np.float32).eps)
 TUNE_CENTERS = 200
 _GRADIENT_ROWS = 1000  # rows at which gradients are computed
