@@ -14,7 +14,7 @@ from gpukfl.estimators._samples import Samples
 from gpukfl.portfolio._folds import MemberFold
 from gpukfl.portfolio._members import Member
 from gpukfl.tables import Encoding, Table
-from gpukfl.tables._encoding import is_valid
+from gpukfl.tables._encoding import are_consistent
 from gpukfl.tables._fold_encodings import FoldEncodings
 from gpukfl.tables._seen import (
     CODES,
@@ -94,7 +94,7 @@ class Encodings:
         return (
             len(self.table.columns) == n_features
             and len(self.by_fold) == n_models
-            and all(is_valid(self.table, one) for one in [*self.by_fold, self.blind])
+            and all(are_consistent(self.table, one) for one in [*self.by_fold, self.blind])
             and len({one.n_features for one in self.by_fold}) == 1
             and are_level_columns(self.some, self.table.coded)
         )

@@ -221,7 +221,7 @@ def find_categories(encoding: Encoding, /) -> tuple[Category, ...]:
     return tuple(found)
 
 
-def is_valid(table: Table, encoding: Encoding, /) -> bool:
+def are_consistent(table: Table, encoding: Encoding, /) -> bool:
     """Whether an encoding from a file fits the codes of a table."""
     try:
         if not (_is_finite(table) and _is_finite(encoding)):

@@ -26,7 +26,7 @@ from gpukfl.core._warnings import warn
 from gpukfl.estimators._validation import validate_weights
 from gpukfl.inspection import Description, Importances
 from gpukfl.partitioned import Collections, Read, name_partition_in_errors
-from gpukfl.tables._encoding import Encoding, is_valid
+from gpukfl.tables._encoding import Encoding, are_consistent
 from gpukfl.tables._lookups import FOLDS, LevelSums, look_up_rows, make_lookup
 from gpukfl.tables._monotone import declare_monotone_numeric, read_table_signs
 from gpukfl.tables._relations import Relations, drop_columns
@@ -121,7 +121,7 @@ class Reader:
 
     def is_sound(self, n_features: int, /) -> bool:
         """Whether it is valid for an estimator with that number of features."""
-        return is_valid(self.table, self.encoding) and self.encoding.n_features == n_features
+        return are_consistent(self.table, self.encoding) and self.encoding.n_features == n_features
 
     @property
     def names(self) -> list[str]:
