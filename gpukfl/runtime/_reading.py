@@ -36,9 +36,9 @@ from gpukfl.predictor import (
 from gpukfl.predictor._codec import Decoder
 from gpukfl.runtime._older_files import read_older
 from gpukfl.tables import Encoding, Table
-from gpukfl.tables._encoding import fits
+from gpukfl.tables._encoding import are_consistent
 from gpukfl.tables._fold_encodings import FoldEncodings
-from gpukfl.tables._seen import are_levels
+from gpukfl.tables._seen import are_level_columns
 
 KINDS: dict[Any, tuple[type, ...]] = {  # the classes of abstract ones that a file may hold
     Kernel: (*KERNELS.values(), Sum, Product, Scaled, ColumnBlock),
@@ -77,7 +77,7 @@ class RowReading:
         """Raise ValueError unless the encoding is one of the table."""
         if self.encoding is None:
             return
-        if self.table is None or not fits(self.table, self.encoding):
+        if self.table is None or not are_consistent(self.table, self.encoding):
             msg = "expected an encoding of its table"
             raise ValueError(msg)
 
@@ -95,8 +95,8 @@ class RowReading:
             sound = (
                 sound
                 and table is not None
-                and are_levels(encoder.some, table.coded)
-                and all(fits(table, one) for one in encoder.by_fold)
+                and are_level_columns(encoder.some, table.coded)
+                and all(are_consistent(table, one) for one in encoder.by_fold)
             )
         if not sound or (encoder is None) != (self.table is None or self.encoding is not None):
             msg = "whose encoding is not one of its table, or makes no rows for its predictor"
