@@ -459,9 +459,7 @@ class _Rows:
     seconds: Mapping[str, float] = field(default_factory=dict, kw_only=True)
 
     @classmethod
-    def encode(
-        cls, asked: Any, X: Any, encoding: Encoding, table: Table, remark: str = ""
-    ) -> Self:
+    def encode(cls, asked: Any, X: Any, encoding: Encoding, table: Table, remark: str = "") -> Self:
         return cls(
             *(asked, _to_float64(X), encoding.names, remark),
             categories=find_categories(encoding),

@@ -300,7 +300,9 @@ class Leaderboard(Panel):
     def words(self) -> str:
         """Return the best scores in words."""
         known = list(zip(self.models or self.members, self.scores, strict=True))[:_NAMED]
-        return f"{self.judged} {self.score}: " + "; ".join(f"{name} {one:.3f}" for name, one in known)
+        return f"{self.judged} {self.score}: " + "; ".join(
+            f"{name} {one:.3f}" for name, one in known
+        )
 
     def draw(self, ax: Any, /) -> Any:
         """Draw scores with errors, and write the weights."""
