@@ -15,14 +15,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from common import (
-    OURS,
-    SECOND,
     output_folder,
     parser,
-    pictures,
-    save_picture,
     say,
     write_json,
 )
@@ -79,35 +74,6 @@ def table(rows: list[Row], backends: tuple[str, ...]) -> str:
     return "\n".join(lines)
 
 
-def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
-    """Seconds of every task on every backend."""
-    rows = result["rows"]
-    first = (result["environment"]["gpu"] or result["environment"]["backend"]).split(",")[0]
-    backends = list(dict.fromkeys(row["backend"] for row in rows))
-    plt = pictures()
-    names = list(dict.fromkeys((row["task"], row["n"]) for row in rows))
-    figure, ax = plt.subplots(figsize=(7.5, 0.6 + 0.32 * len(names)))
-    height = 0.8 / len(backends)
-    for k, (backend, colour) in enumerate(zip(backends, (OURS, SECOND), strict=False)):
-        of = {(row["task"], row["n"]): row for row in rows if row["backend"] == backend}
-        seconds = [of.get(name, {}).get("seconds", np.nan) for name in names]
-        ax.barh(
-            np.arange(len(names)) + k * height,
-            seconds,
-            height,
-            color=colour,
-            label=backend.removeprefix("cupy, ") if k else first,
-        )
-    ax.set_yticks(
-        np.arange(len(names)) + height * (len(backends) - 1) / 2,
-        [f"{name}, n = {n:,}" for name, n in names],
-    )
-    ax.set_ylim(len(names) - 0.3, -0.6)
-    ax.set(xscale="log", xlabel="seconds")
-    figure.legend(loc="outside upper center", ncols=2)
-    save_picture(args, "bench_gpu", figure)
-
-
 def predict_all_rows(args: argparse.Namespace) -> dict[str, Any]:
     """Predict all rows as centres in another process, where a stand-in takes the place of CuPy."""
     script, out = Path(__file__).with_name("gpu_all_rows.py"), output_folder(args)
@@ -139,7 +105,7 @@ def main() -> None:
         "predicted_all_rows": predict_all_rows(args),
         "median_fit_seconds": statistics.median(fits) if fits else None,
     }
-    draw(args, write_json(args, "bench_gpu", result))
+    write_json(args, "bench_gpu", result)
     say(table(rows, backends))
 
 

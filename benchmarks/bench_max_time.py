@@ -66,9 +66,10 @@ def draw(args: argparse.Namespace, result: dict[str, Any]) -> None:
     for k, ((n, d), colour) in enumerate(zip(sizes, (OURS, SECOND, THIRD), strict=False)):
         mine = [row["seconds"] for row in rows if row["n"] == n]
         places = np.arange(len(mine)) + 0.27 * k
-        ax.barh(places, mine, height=0.25, color=colour, label=f"n = {n:,}, d = {d}")
+        ax.barh(places, mine, height=0.25, color=colour, label=f"{n:,} rows, {d} columns")
     ax.axvline(LIMIT, color="black", linewidth=1, linestyle="--", label="max_time")
     ax.set_yticks(np.arange(len(METHODS)) + 0.27, METHODS)
+    ax.invert_yaxis()
     ax.set(xlabel="seconds for the fit")
     ax.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=2, frameon=False, fontsize=8)
     save_picture(args, "bench_max_time", figure)

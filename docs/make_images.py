@@ -16,7 +16,6 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 from sklearn.datasets import load_diabetes
-from sklearn.model_selection import train_test_split
 
 import gpukfl
 from gpukfl.inference import bands, conditional_importance
@@ -83,7 +82,7 @@ def first_look() -> Figure:
     """Draw a blend: predictions with intervals, importances with errors, a curve with its band."""
     X, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
     X = X.rename(columns=MEASURED)
-    X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.3, random_state=0)
+    X_train, X_test, y_train, y_test = X[:400], X[400:], y[:400], y[400:]  # as in the README
     model = gpukfl.fit(X_train, y_train, backend="numpy", random_state=0)
     figure = Figure(figsize=(11.0, 3.6), layout="constrained")
     left, middle, right = figure.subplots(1, 3, width_ratios=(1.1, 0.9, 1.0))
@@ -91,15 +90,17 @@ def first_look() -> Figure:
     predicted, intervals = model.predict(X_test), model.predict_interval(X_test)
     low, high = intervals.to_numpy().T
     inside = (low <= y_test) & (y_test <= high)
-    left.vlines(predicted, low, high, color=BLUE, alpha=0.25, lw=1)
-    left.scatter(predicted, y_test, s=9, c=np.where(inside, BLUE, ORANGE), zorder=3)
+    left.vlines(predicted, low, high, color=BLUE, alpha=0.35, lw=1.5)
+    for rows, color, label in ((inside, BLUE, "inside"), (~inside, ORANGE, "outside")):
+        left.plot(predicted[rows], y_test[rows], ".", color=color, label=label, zorder=3)
+    left.legend(frameon=False, loc="upper left")
     share = f"{inside.mean():.0%}".replace("%", " %")
     title = f"{len(y_test)} new people: {share} in their 90 % interval"
     bare(left, title=title, xlabel="predicted progression", ylabel="true progression")
 
     found = conditional_importance(model).frame().head(6).iloc[::-1]
     middle.barh(found["group"], found["importance"], xerr=found["standard_error"], color=BLUE)
-    bare(middle, title="Importance given the other columns", xlabel="loss of R²")
+    bare(middle, title="Importance given the other columns", xlabel="R² lost, ± one standard error")
 
     band = bands(model, X_train, y_train, features=["body mass index"]).curves[0]
     right.fill_between(

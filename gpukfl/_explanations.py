@@ -1,4 +1,4 @@
-"""What a fitted model says of itself: summaries, reports, explanations, curves and drift."""
+"""Summaries, reports, explanations, curves and drift of a fitted model."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from sklearn.utils.validation import check_is_fitted
 
-from gpukfl._call import asked_words, call_text
+from gpukfl._call import call_text, describe_request
 from gpukfl._predictions import ModelPredictions
 from gpukfl._registry import METHODS
 from gpukfl.core._files import check_can_write
@@ -57,7 +57,7 @@ class ModelExplanations(ModelPredictions, Shown):
             seconds=self.seconds or None,
             data=told.data or data_facts(self.table, self.feature_names, None),
             call=call_text(self) if self.method in METHODS else told.call,
-            asked=told.asked | asked_words(self),
+            asked=told.asked | describe_request(self),
         )
 
     def _repr_html_(self) -> str:
@@ -228,7 +228,7 @@ class ModelExplanations(ModelPredictions, Shown):
         >>> model.explain(X[:3]).to_frame().shape
         (3, 10)
         """
-        from gpukfl.inference import explain  # here, so that a fit does not wait for it
+        from gpukfl.inference import explain  # imported late: a fit does not need it
 
         return explain(
             self,
@@ -340,7 +340,7 @@ class ModelExplanations(ModelPredictions, Shown):
         TypeError, ValueError
             If the rows or an option are not as described.
         """
-        from gpukfl.inference import infer  # here, so that a fit does not wait for it
+        from gpukfl.inference import infer  # imported late: a fit does not need it
 
         return infer(self, X, y, **options)
 
@@ -389,7 +389,7 @@ class ModelExplanations(ModelPredictions, Shown):
         >>> found["column"][0]
         'bmi'
         """
-        from gpukfl.inference._drift import measure_drift  # here, so that a fit does not wait
+        from gpukfl.inference._drift import measure_drift  # imported late: a fit does not need it
 
         check_is_fitted(self.estimator)
         return measure_drift(self, X)

@@ -1,4 +1,4 @@
-"""The function `fit`: data in, a tuned and fitted model out."""
+"""The function `gpukfl.fit`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpukfl.core._warnings import keep_warnings
 
-# Functions import what they use: it takes seconds, which count in `max_time`
+# Imports are inside functions: they take seconds, which count in `max_time`
 if TYPE_CHECKING:
     from gpukfl._model import Model
     from gpukfl._multilabel import Indicators
@@ -225,7 +225,7 @@ def fit(
     from gpukfl._model import Model
     from gpukfl._multilabel import read_indicators
     from gpukfl.estimators._base import feature_names
-    from gpukfl.portfolio._fold_fits import usual_jobs
+    from gpukfl.portfolio._fold_fits import default_jobs
     from gpukfl.tables._monotone import check_monotone
     from gpukfl.tables._reference import Reference
     from gpukfl.tables._relations import GivenRelations
@@ -233,9 +233,9 @@ def fit(
     from gpukfl.tables._training import read_training_data
     from gpukfl.tables._validation import join_validation
 
-    _check(method, task, ridge, scaling, penalty, max_time)
+    _check_options(method, task, ridge, scaling, penalty, max_time)
     _check_arguments(columns, impute, progress, sample_weight)
-    _check_blended(method, validation=validation, metric=None if metric == "auto" else metric)
+    _check_blend_options(method, validation=validation, metric=None if metric == "auto" else metric)
     check_monotone(monotone)
     if task == "classification":
         several = read_indicators(X, y)
@@ -244,13 +244,13 @@ def fit(
     related = GivenRelations(groups, time, gap, cv)
     if validation is not None:
         X, y, sample_weight, related = join_validation(X, y, sample_weight, related, validation)
-    task = _task_of(loss) if task == "auto" else task
+    task = _infer_task(loss) if task == "auto" else task
     data = read_training_data(X, y, sample_weight, related, task=task, random_state=random_state)
     warn_target_leakage(data.X, data.y, classes=data.task == "classification")
     if data.task == "regression" and loss == "squared":
-        _note_counts(data.y)
+        _record_counts(data.y)
     given = {"random_state": random_state, "backend": backend, "max_time": max_time, **options}
-    given |= _chosen_options(
+    given |= _drop_defaults(
         effort=effort,
         members=members,
         n_folds=n_folds,
@@ -265,7 +265,7 @@ def fit(
     )
     table = {"columns": columns, "impute": impute}
     estimator = _make_estimator(method, data.task, given, ridge, scaling, table)
-    usual = usual_jobs(estimator, len(data))
+    usual = default_jobs(estimator, len(data))
     estimator.set_params(**usual)
     rows = _fit_estimator(estimator, data, columns, impute, progress, begun)
     estimator.set_params(max_time=None, **dict.fromkeys(usual))
@@ -291,7 +291,7 @@ def fit(
 
 
 def _fit_labels(given: Indicators, arguments: dict[str, Any]) -> Any:
-    """Fit a model to each of several labels a row, which share the time."""
+    """Fit a model to each of several labels a row; they share `max_time`."""
     from gpukfl._multilabel import MultiLabelModel
     from gpukfl.tables._training import split_target
 
@@ -306,8 +306,8 @@ def _fit_labels(given: Indicators, arguments: dict[str, Any]) -> Any:
     )
 
 
-def _note_counts(y: Any) -> None:
-    """Note among the model's warnings, without one, that a target looks like counts."""
+def _record_counts(y: Any) -> None:
+    """Add to the model's warnings, without warning, that a target looks like counts."""
     from gpukfl.core._warnings import record_warning
     from gpukfl.losses import looks_like_counts
 
@@ -316,17 +316,17 @@ def _note_counts(y: Any) -> None:
         record_warning("y looks like counts: loss='poisson' models their mean on a log scale")
 
 
-def _task_of(loss: Any) -> str:
-    """Return the task that a loss asks for: a regression by all but the squared one."""
+def _infer_task(loss: Any) -> str:
+    """Return "regression" for a loss other than "squared", else "auto"."""
     from gpukfl.losses import LOSSES, Loss, Squared
 
     name = loss.partition(":")[0] if isinstance(loss, str) else loss
-    of_numbers = isinstance(loss, Loss) or (isinstance(name, str) and name in LOSSES)
-    return "regression" if of_numbers and not (loss == "squared" or loss == Squared()) else "auto"
+    known = isinstance(loss, Loss) or (isinstance(name, str) and name in LOSSES)
+    return "regression" if known and not (loss == "squared" or loss == Squared()) else "auto"
 
 
-def _chosen_options(**named: Any) -> dict[str, Any]:
-    """Return the options that are not the default, which some methods do not have."""
+def _drop_defaults(**named: Any) -> dict[str, Any]:
+    """Return the options that are not the default; not all methods have each."""
     return {
         name: value
         for name, value in named.items()
@@ -337,12 +337,12 @@ def _chosen_options(**named: Any) -> dict[str, Any]:
 def _make_estimator(
     method: str, task: str, given: dict[str, Any], ridge: Any, scaling: Any, table: dict[str, Any]
 ) -> Any:
-    """Return the estimator: of one method with ridge and scaling, a blend with those of tables."""
+    """Return the estimator: a single method with ridge and scaling, or a blend with `table`."""
     from gpukfl._registry import METHODS, check_options
 
     row = METHODS[method]
     if row.single:
-        tuned = ridge == "tune" and not row.penalised  # the others choose theirs by "auto"
+        tuned = ridge == "tune" and not row.penalised  # without a formula, "auto" tunes it
         given |= {"ridge": "auto" if tuned else ridge, "scaling": scaling}
     else:
         given |= table
@@ -353,7 +353,7 @@ def _make_estimator(
 def _fit_estimator(
     estimator: Any, data: Dataset, columns: Any, impute: str, progress: bool | None, begun: float
 ) -> Encoded:
-    """Fit an estimator, whose time counts from `begun`, and return the rows that it saw."""
+    """Fit an estimator, whose time counts from `begun`; return the encoded rows."""
     from gpukfl.core._interruption import restore_interruptions
     from gpukfl.core._places import Backend
     from gpukfl.estimators._learner import limit_threads
@@ -373,7 +373,9 @@ def _fit_estimator(
     return rows
 
 
-def _check(method: str, task: str, ridge: Any, scaling: Any, penalty: Any, max_time: Any) -> None:
+def _check_options(
+    method: str, task: str, ridge: Any, scaling: Any, penalty: Any, max_time: Any
+) -> None:
     from gpukfl._registry import METHODS, TASKS
     from gpukfl.core._checks import check_number, suggest
     from gpukfl.penalties import PENALTIES, Penalty
@@ -403,8 +405,8 @@ def _check(method: str, task: str, ridge: Any, scaling: Any, penalty: Any, max_t
     check_number("max_time", max_time, low=0, low_allowed=False, also=(None,))
 
 
-def _check_blended(method: str, **given: Any) -> None:
-    """Raise TypeError if a single method is given what members of a blend are judged by."""
+def _check_blend_options(method: str, **given: Any) -> None:
+    """Raise TypeError if a single method is given options of blends."""
     if method == "auto":
         return
     for name, value in given.items():

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from numbers import Integral
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import clone, is_classifier
@@ -30,10 +30,8 @@ from gpukfl.deployment._compression import (
 from gpukfl.deployment._model_files import read, write
 from gpukfl.estimators._base import feature_names
 from gpukfl.estimators._run import count_time_from
-from gpukfl.inspection import (
-    Importances,
-)
-from gpukfl.portfolio._fold_fits import usual_jobs
+from gpukfl.inspection import Importances
+from gpukfl.portfolio._fold_fits import default_jobs
 from gpukfl.portfolio._scored import read_scored_rows, score_models
 from gpukfl.tables._labelled import AUTO
 from gpukfl.tables._reader import Reader, encode_training_data
@@ -42,9 +40,6 @@ from gpukfl.tables._relations import GivenRelations
 from gpukfl.tables._target import host_target, order_targets
 from gpukfl.tables._training import read_test_data, read_training_data, split_target, take_rows
 from gpukfl.tables._validation import join_validation
-
-if TYPE_CHECKING:
-    pass
 
 _NOT_SAVED = (
     "estimator",
@@ -223,12 +218,12 @@ class Model(ModelExplanations):
         given = given.or_else(self.related, X)
         data = read_training_data(X, y, sample_weight, given, task=self.task)
         estimator = clone(self.estimator)
-        beside = self._limit | usual_jobs(estimator, len(data))
-        estimator.set_params(**beside)
+        options = self._time_limit | default_jobs(estimator, len(data))
+        estimator.set_params(**options)
         rows = encode_training_data(estimator, data, self.columns, self.impute)
         with count_time_from(begun):
             estimator._fit_read(rows.X, data)
-        self.estimator = estimator.set_params(**dict.fromkeys(beside))
+        self.estimator = estimator.set_params(**dict.fromkeys(options))
         self.n_samples, self.reader = estimator._n_samples, rows.reader
         self.feature_names = rows.names or list(feature_names(estimator))
         self.target_name = data.target_name or self.target_name
@@ -314,13 +309,13 @@ class Model(ModelExplanations):
         return found
 
     @property
-    def _limit(self) -> dict[str, float | None]:
+    def _time_limit(self) -> dict[str, float | None]:
         """Return the time limit of the next fit, if the estimator has one."""
         return {"max_time": self.max_time} if hasattr(self.estimator, "max_time") else {}
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the estimator's parameters, with which `fit` fits again."""
-        return {**self.estimator.get_params(deep=deep), **self._limit}
+        return {**self.estimator.get_params(deep=deep), **self._time_limit}
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters for the next `fit`.
@@ -330,7 +325,7 @@ class Model(ModelExplanations):
         ValueError
             If the estimator has no such parameter.
         """
-        if self._limit:
+        if self._time_limit:
             self.max_time = params.pop("max_time", self.max_time)
         self.estimator.set_params(**params)
         return self

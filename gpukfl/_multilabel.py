@@ -1,4 +1,4 @@
-"""Several labels a row: a model of two classes for each label, as one model and one file."""
+"""Several labels a row: one model and file with a model of two classes for each label."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Indicators:
-    """Rows, and which labels each of them has.
+    """Rows and the labels that each of them has.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class Indicators:
     values : host array of bool, shape (n, k)
         Whether a row has a label.
     labels : tuple of str
-        Their names.
+        Names of the labels.
     """
 
     X: Any
@@ -59,9 +59,9 @@ class Indicators:
 
 
 def read_indicators(X: Any, y: Any, /) -> Indicators | None:
-    """Return several labels a row, or None of any other target.
+    """Return the indicators of several labels a row, or None for any other target.
 
-    Columns of which each row has exactly one are classes of one kind, and no several labels.
+    If each row has exactly one label, the columns are classes, and it returns None.
     """
     if any(map(is_dask, (X, y))):
         return None
@@ -76,18 +76,18 @@ def read_indicators(X: Any, y: Any, /) -> Indicators | None:
     return Indicators(X, values.astype(bool), target_names(name, values.shape[1]))
 
 
-def _judge_labels(given: Indicators, validation: Any, named: Any, /) -> list[dict[str, Any]]:
-    """Return for each label what its fit is given as `validation`: nothing without any.
+def _split_validation(given: Indicators, validation: Any, named: Any, /) -> list[dict[str, Any]]:
+    """Return for each label the argument `validation` of its fit, if there is one.
 
-    `named` is y where it names columns. Raises ValueError if a label that varies in the fit does
-    not in validation.
+    `named` is y if it names columns. Raises ValueError if a label varies in the fit, but not in
+    the validation rows.
     """
     if validation is None:
         return [{} for _ in given.labels]
     X, y, weights = read_validation(validation, named)
-    judging, names = _read_columns(y, given.labels)
+    values, names = _read_columns(y, given.labels)
     _check_names("validation", names, given.labels)
-    for label, own, one in zip(given.labels, given.values.T, judging.T, strict=True):
+    for label, own, one in zip(given.labels, given.values.T, values.T, strict=True):
         if len(one) and _varies(own) and not _varies(one):
             msg = (
                 f"expected rows with and without the label {label!r} in validation, got only rows "
@@ -95,16 +95,16 @@ def _judge_labels(given: Indicators, validation: Any, named: Any, /) -> list[dic
             )
             raise ValueError(msg)
     rest = () if weights is None else (weights,)
-    return [{"validation": (X, one, *rest)} for one in judging.T]
+    return [{"validation": (X, one, *rest)} for one in values.T]
 
 
 def _varies(has: np.ndarray, /) -> bool:
-    """Whether some rows have a label and others have not."""
+    """Whether some rows have a label and others do not."""
     return bool(has.any() and not has.all())
 
 
 def _read_columns(y: Any, labels: Sequence[str], /) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Return indicators (n, k) in the order of known labels, and the names that they have."""
+    """Return indicators (n, k) in the order of known labels if names agree, and their names."""
     values, k = _host_matrix(y), len(labels)
     if values is None or values.shape[1] != k or not np.isin(values, (0, 1)).all():
         got = "no matrix of 0 and 1" if values is None else f"values of shape {values.shape}"
@@ -118,7 +118,7 @@ def _read_columns(y: Any, labels: Sequence[str], /) -> tuple[np.ndarray, tuple[s
 
 
 def _check_names(what: str, names: Sequence[str], labels: Sequence[str], /) -> None:
-    """Raise ValueError if a name is that of no label; labels of arrays have no names."""
+    """Raise ValueError for a name of no label; labels of arrays have no names."""
     if tuple(labels) != target_names("y", len(labels)):
         for name in names:
             check_choice(what, name, tuple(labels))
@@ -130,7 +130,7 @@ def _host_matrix(y: Any) -> np.ndarray | None:
     elif is_frame(y) or isinstance(y, (list, tuple)):
         try:
             values = np.asarray(as_frame(y) if is_frame(y) else y)
-        except ValueError:  # of rows of different lengths
+        except ValueError:  # rows of different lengths
             return None
         if values.dtype == object:
             values = np.array(values.tolist())
@@ -168,7 +168,7 @@ class MultiLabelModel:
         cls, given: Indicators, fit: Callable[..., Model], validation: Any, named: Any, /
     ) -> Self:
         """Fit a model to each label by ``fit(X, y)``, or ``fit(X, y, validation=...)``."""
-        models, held_out = [], _judge_labels(given, validation, named)
+        models, held_out = [], _split_validation(given, validation, named)
         for label, one, own in zip(given.labels, given.values.T, held_out, strict=True):
             model = fit(given.X, one, **own)
             model.target_name = label
@@ -184,6 +184,16 @@ class MultiLabelModel:
     def labels(self) -> list[str]:
         """Names of the labels."""
         return [one.target_name for one in self.models]
+
+    @property
+    def dropped(self) -> list[str]:
+        """Columns of the file that `gpukfl fit --drop` left out."""
+        return self.models[0].dropped
+
+    @dropped.setter
+    def dropped(self, names: list[str]) -> None:
+        for one in self.models:
+            one.dropped = names
 
     def model_of(self, label: str) -> Model:
         """Return the model of one label, of the classes False and True.
@@ -243,21 +253,24 @@ class MultiLabelModel:
         def fit(one: Model, rows: Any, y: Any, **own: Any) -> Model:
             return clone(one).fit(rows, y, sample_weight, **related, **own)
 
-        self.models = self._fits(fit, X, y, validation)
+        self.models = self._fit_each(fit, X, y, validation)
         return self
 
     @keep_warnings
     def refit(self, X: Any, y: Any, sample_weight: Any = None, **related: Any) -> Self:
         """Return a model of other rows with the members and settings: see `Model.refit`."""
-        models = self._fits(lambda one, rows, y: one.refit(rows, y, sample_weight, **related), X, y)
-        return replace(self, models=models)
 
-    def _fits(
+        def refit(one: Model, rows: Any, y: Any) -> Model:
+            return one.refit(rows, y, sample_weight, **related)
+
+        return replace(self, models=self._fit_each(refit, X, y))
+
+    def _fit_each(
         self, fit: Callable[..., Model], X: Any, y: Any, validation: Any = None
     ) -> list[Model]:
         rows, values, labels = self._read(X, y)
         named = None if split_target(X, y)[1] is y else y
-        held_out = _judge_labels(Indicators(rows, values, labels), validation, named)
+        held_out = _split_validation(Indicators(rows, values, labels), validation, named)
         found = []
         for one, label, column, own in zip(self.models, labels, values.T, held_out, strict=True):
             model = fit(one, rows, column, **own)
@@ -270,8 +283,8 @@ class MultiLabelModel:
         X, y, _ = split_target(X, y)
         return X, *_read_columns(y, self.labels)
 
-    def _read_known(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
-        """Return rows and indicators (n, k) of rows that judge the model, by the names of y."""
+    def _read_named(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
+        """Return rows and indicators (n, k); raise ValueError if y has names of other labels."""
         X, values, labels = self._read(X, y)
         _check_names("y", labels, self.labels)
         return X, values
@@ -353,7 +366,7 @@ class MultiLabelModel:
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the share of rows of which all labels are predicted right, as scikit-learn."""
-        X, values = self._read_known(X, y)
+        X, values = self._read_named(X, y)
         predicted = to_host(self._probabilities(X)) > 0.5
         return float(accuracy_score(values, predicted, sample_weight=sample_weight))
 
@@ -380,7 +393,7 @@ class MultiLabelModel:
         """
         columns = []
         for one in self.models:
-            known = one._ask_blend(X, "predict_set", coverage)
+            known = one._call_blend(X, "predict_set", coverage)
             xp, classes = array_namespace(known), to_host(one.classes_).tolist()
             never = xp.zeros_like(known[:, 0])
             both = [known[:, classes.index(c)] if c in classes else never for c in (False, True)]
@@ -415,7 +428,7 @@ class MultiLabelModel:
         """
         if X is None or y is None:
             return self._join({one.target_name: one.leaderboard(X, y) for one in self.models})
-        X, values = self._read_known(X, y)
+        X, values = self._read_named(X, y)
         return self._join(
             {
                 one.target_name: one.leaderboard(X, column, sample_weight)
@@ -475,7 +488,7 @@ class MultiLabelModel:
             return self._join(
                 {label: one.partial_dependence(X=X, **asked) for label, one in self._varying()}
             )
-        X, values = self._read_known(X, y)
+        X, values = self._read_named(X, y)
         given = dict(zip(self.labels, values.T, strict=True))
         return self._join(
             {
@@ -512,7 +525,7 @@ class MultiLabelModel:
         return stack_outputs(list(parts.values()), tuple(parts))
 
     def _varying(self) -> list[tuple[str, Model]]:
-        """Return the labels that some rows of the fit have and others have not, with models."""
+        """Return the labels that vary in the fit, with their models."""
         found = [
             (label, one)
             for label, one in zip(self.labels, self.models, strict=True)
@@ -525,7 +538,7 @@ class MultiLabelModel:
 
     @staticmethod
     def _join(frames: Mapping[str, pd.DataFrame], /) -> pd.DataFrame:
-        """Return the frames of labels as one, whose first column names the label."""
+        """Return the frames of all labels as one; its first column is the label."""
         import pandas as pd
 
         joined = pd.concat(frames, names=["label"]).reset_index(level="label")
@@ -562,7 +575,7 @@ class MultiLabelModel:
             own = dict(options)
             for name in ("held_out", "fitted_to"):
                 if own.get(name) is not None:
-                    X, values = self._read_known(*own[name])
+                    X, values = self._read_named(*own[name])
                     own[name] = X, values[:, k]
             page = path.with_name(f"{path.stem}_{k + 1}{path.suffix}")
             one.report(page, **own)

@@ -1,9 +1,9 @@
-"""What a fitted model predicts: arrays, or series and frames as its user wants them."""
+"""Predictions of a fitted model, as arrays, series or frames."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from sklearn.base import is_classifier
 from sklearn.exceptions import NotFittedError
@@ -16,9 +16,6 @@ from gpukfl.tables import Table
 from gpukfl.tables._labelled import AUTO, OUTPUTS, frame_library, label_rows
 from gpukfl.tables._reader import Reader, read_new_rows
 from gpukfl.tables._target import target_names
-
-if TYPE_CHECKING:
-    pass
 
 
 class ModelPredictions:
@@ -101,12 +98,12 @@ class ModelPredictions:
         return target_names(self.target_name, int(self.estimator.intercept_.shape[0]))
 
     def _label(self, found: Any, X: Any, names: Sequence[Any], parts: Sequence[Any] = (), /) -> Any:
-        """Return values of the rows `X` as `set_output` says."""
+        """Return values of the rows `X` in the form of `set_output`."""
         library = frame_library(X, self.output)
         return label_rows(found, X, library, names, parts) if library else found
 
     def _label_probabilities(self, found: Any, X: Any) -> Any:
-        """Return probabilities, which are arrays unless `set_output` says otherwise."""
+        """Return probabilities as arrays, unless `set_output` chose frames."""
         if self.output == AUTO:
             return found
         return self._label(found, X, to_host(self.classes_).tolist())
@@ -133,13 +130,10 @@ class ModelPredictions:
 
     @defer_for_dask
     def _estimate(self, X: Any, method: str) -> Array:
-        return self._classifier_method(method)(self._rows(X))
-
-    def _classifier_method(self, name: str) -> Any:
         if not is_classifier(self.estimator):
             msg = "expected a classification model, got a regression: use predict"
             raise TypeError(msg)
-        return getattr(self.estimator, name)
+        return getattr(self.estimator, method)(self._rows(X))
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Any:
         """Return intervals that cover the target with a probability of about `coverage`.
@@ -152,7 +146,7 @@ class ModelPredictions:
         TypeError
             If the model is no blend, or a classification.
         """
-        found = self._ask_blend(X, "predict_interval", coverage)
+        found = self._call_blend(X, "predict_interval", coverage)
         return self._label(found, X, self._target_names, ("lower", "upper"))
 
     def predict_quantiles(self, X: Any, levels: Sequence[float] = (0.05, 0.5, 0.95)) -> Any:
@@ -165,7 +159,7 @@ class ModelPredictions:
         TypeError
             If the model is no blend, or a classification.
         """
-        found = self._ask_blend(X, "predict_quantiles", levels)
+        found = self._call_blend(X, "predict_quantiles", levels)
         return self._label(found, X, self._target_names, tuple(levels))
 
     def predict_set(self, X: Any, coverage: float = 0.9) -> Any:
@@ -179,11 +173,11 @@ class ModelPredictions:
         TypeError
             If the model is no blend, or a regression.
         """
-        found = self._ask_blend(X, "predict_set", coverage)
+        found = self._call_blend(X, "predict_set", coverage)
         return self._label(found, X, to_host(self.classes_).tolist())
 
     @defer_for_dask
-    def _ask_blend(self, X: Any, method: str, given: Any) -> Array:
+    def _call_blend(self, X: Any, method: str, given: Any) -> Array:
         return self._blend_method(method)(self._rows(X), given)
 
     @defer_for_dask

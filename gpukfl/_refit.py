@@ -1,4 +1,4 @@
-"""A fitted estimator fitted to other rows: the same members and settings, without a search."""
+"""Fits of a fitted estimator to other rows, with its members and settings, without a search."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from sklearn.base import clone
 from gpukfl.estimators._base import ordered_classes
 from gpukfl.estimators._run import count_time_from
 from gpukfl.portfolio._base import AutoBase
-from gpukfl.portfolio._fold_fits import usual_jobs
-from gpukfl.portfolio._precedent import Precedent
+from gpukfl.portfolio._fold_fits import default_jobs
+from gpukfl.portfolio._previous_blend import PreviousBlend
 from gpukfl.tables._reader import Encoded, Reader, encode_again, tell_monotone_columns
 from gpukfl.tables._training import Dataset
 
@@ -26,47 +26,45 @@ def refit_estimator(
     impute: str,
     max_time: float | None,
 ) -> tuple[Any, Encoded]:
-    """Fit a copy of a fitted estimator to other rows, and return it with the rows that it saw.
+    """Fit a copy of a fitted estimator to other rows; return it with the encoded rows.
 
     Raises
     ------
     TypeError, ValueError
-        If the rows have not the columns of the fit, or as many targets.
+        If columns of the fit are missing, or the number of targets differs.
     """
     begun = time.perf_counter()
     _check_targets(old, data, target)
     rows = encode_again(old, reader, data, impute, target)
     new = clone(old)
-    beside: dict[str, Any] = dict(usual_jobs(new, len(data)))
+    own: dict[str, Any] = dict(default_jobs(new, len(data)))
     if max_time is not None and hasattr(new, "max_time"):
-        beside |= {"max_time": max_time}
-    new.set_params(**beside)
+        own |= {"max_time": max_time}
+    new.set_params(**own)
     if rows.reader is not None:
         tell_monotone_columns(new, rows.reader)
     with count_time_from(begun), ordered_classes(new, data.class_order):
         if isinstance(old, AutoBase):
-            _refit_blend(new, Precedent.from_blend(old), rows.X, data)
+            _refit_blend(new, PreviousBlend.from_blend(old), rows.X, data)
         else:
-            alike = reader is None or _have_equal_columns(reader, rows.reader)
-            start = old.to_warm_start() if alike else None
+            same = reader is None or (
+                rows.reader is not None and reader.encoding.names == rows.reader.encoding.names
+            )
+            start = old.to_warm_start() if same else None
             new.fit_like(rows.X, data.y, data.sample_weight, start, relations=data.relations)
     new._keep_beside(data.beside)
-    return new.set_params(**{name: getattr(old, name) for name in beside}), rows
+    return new.set_params(**{name: getattr(old, name) for name in own}), rows
 
 
-def _refit_blend(new: AutoBase, known: Precedent, X: Any, data: Dataset) -> None:
-    if known.is_constant:
+def _refit_blend(new: AutoBase, previous: PreviousBlend, X: Any, data: Dataset) -> None:
+    if previous.is_constant:
         new._fit_rows(X, data.y, data.sample_weight, data.relations)
     else:
-        new.refit_rows(known, X, data.y, data.sample_weight, data.relations)
-
-
-def _have_equal_columns(old: Reader, new: Reader | None) -> bool:
-    return new is not None and old.encoding.names == new.encoding.names
+        new.refit_rows(previous, X, data.y, data.sample_weight, data.relations)
 
 
 def _check_targets(old: Any, data: Dataset, target: str) -> None:
-    """Raise ValueError unless there are as many targets as the model has."""
+    """Raise ValueError unless the number of targets is that of the model."""
     shape: tuple[int, ...] = tuple(getattr(data.y, "shape", ())) or (len(data.y),)
     given = 1 if len(shape) == 1 else int(shape[1])
     count = 1 if hasattr(old, "classes_") else int(old.intercept_.shape[0])

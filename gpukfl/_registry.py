@@ -1,4 +1,4 @@
-"""The methods of `gpukfl.fit`, and what each of them can do."""
+"""The methods of `gpukfl.fit`, and the data that each function takes."""
 
 from __future__ import annotations
 
@@ -24,25 +24,23 @@ from gpukfl.estimators import (
 )
 from gpukfl.portfolio import AutoClassifier, AutoRegressor
 
-# -------------------------------------------------------------------------------- registry
-
-# The methods of `gpukfl.fit`: a row is all that others know of one.
+# --------------------------------------------------------------------------------- methods
 
 
 @dataclass(frozen=True)
 class MethodInfo:
-    """The description of a method for newcomers.
+    """The estimators and properties of a method of `gpukfl.fit`.
 
     Attributes
     ----------
     regression, classification : type
         Estimators.
     size : str or None
-        What its parameter n_... counts that the command line sets: the option's name.
+        Option of the command line that sets the size of the model, its parameter n_...
     penalised : bool
-        Whether it has penalties, and a formula for the ridge beside a choice of it.
+        Whether it has penalties, and a formula for the ridge.
     single : bool
-        Whether it is one method, with a ridge and features that it scales.
+        Whether it is a single method, with a ridge and a scaling of features.
     """
 
     regression: type
@@ -52,18 +50,24 @@ class MethodInfo:
     single: bool = True
 
     def estimator_class(self, task: str, /) -> type:
-        """Return the estimator of a task.
+        """Return the estimator class of a task.
 
         Raises
         ------
         KeyError
-            If it is neither "regression" nor "classification".
+            If the task is neither "regression" nor "classification".
         """
         return {"regression": self.regression, "classification": self.classification}[task]
 
 
 TASKS = ("regression", "classification")
-BESIDE = ("sample_weight", "groups", "time", "gap", "cv")  # of the data, for every method
+BESIDE = (
+    "sample_weight",
+    "groups",
+    "time",
+    "gap",
+    "cv",
+)  # arguments of every method
 METHODS = {
     "auto": MethodInfo(AutoRegressor, AutoClassifier, single=False),
     "bkernn": MethodInfo(BKerNNRegressor, BKerNNClassifier, size="particles", penalised=True),
@@ -78,24 +82,24 @@ _MEMBERS = {"kernel_ridge": MethodInfo(KernelRidgeRegressor, KernelRidgeClassifi
 
 
 def known_methods() -> dict[str, MethodInfo]:
-    """Return all methods, and what else blends are made of, by name."""
+    """Return all methods by name, with kernel ridge regression, a member of blends."""
     return METHODS | _MEMBERS
 
 
 def check_options(method: str, task: str, names: Iterable[str], /) -> None:
-    """Raise TypeError for an unknown option; the error has the closest one, and lists all.
+    """Raise TypeError for an unknown option, with the closest one and a list of all.
 
-    What estimators once had goes on to them, which say what it is now.
+    Old names pass: the estimators raise errors with the new names.
     """
     kind: Any = METHODS[method].estimator_class(task)
     known = kind._get_param_names()
     for name in names:
         if name in known or kind.has_old_name(name):
             continue
-        said = f"method {method!r} has no option {name!r} for a {task}"
+        problem = f"method {method!r} has no option {name!r} for a {task}"
         every = sorted({*known, *BESIDE})
         hint = _owner_text(method, name) or suggest(name, every) or "."
-        msg = f"{said}{hint} Its options are {', '.join(every)}"
+        msg = f"{problem}{hint} Its options are {', '.join(every)}"
         raise TypeError(msg)
 
 
@@ -113,15 +117,15 @@ def _owner_text(method: str, name: str) -> str:
 
 # --------------------------------------------------------------------------------- support
 
-# What takes data of which library: the table of the documentation, which tests hold true.
+# The libraries of data that functions take: a table of the documentation, checked by tests.
 
 
 class DataHandling(Enum):
     """How data of a library are handled."""
 
-    STAYS = "✓"  # computed where the data are, and the result is of their library
-    HOST = "NumPy"  # taken, and the result lies on the host
-    REFUSED = "–"  # a TypeError or ValueError that says so
+    STAYS = "✓"  # the result has the library and device of the data
+    HOST = "NumPy"  # the result is a NumPy array
+    REFUSED = "–"  # TypeError or ValueError
 
 
 STAYS, HOST, REFUSED = DataHandling
@@ -134,15 +138,15 @@ class Support:
     Attributes
     ----------
     name : str
-        Where it is imported from.
-    doing : str
-        What of it.
-    numpy, cupy, torch, dask : Taken
-        What becomes of data of each library.
+        Import path.
+    methods : str
+        Its methods in question.
+    numpy, cupy, torch, dask : DataHandling
+        Handling of data of each library.
     """
 
     name: str
-    doing: str = "fit, predict"
+    methods: str = "fit, predict"
     numpy: DataHandling = STAYS
     cupy: DataHandling = STAYS
     torch: DataHandling = STAYS
@@ -154,12 +158,12 @@ class Support:
         return found
 
 
-LIBRARIES = tuple(field.name for field in fields(Support) if field.name not in ("name", "doing"))
+LIBRARIES = tuple(field.name for field in fields(Support) if field.name not in ("name", "methods"))
 
 
-def _host_only(name: str, doing: str, /) -> Support:
+def _host_only(name: str, methods: str, /) -> Support:
     """Return the row of a function that reads data here and returns NumPy arrays."""
-    return Support(name, doing, HOST, HOST, HOST, REFUSED)
+    return Support(name, methods, HOST, HOST, HOST, REFUSED)
 
 
 SUPPORT = (

@@ -18,6 +18,7 @@ GUIDES = (
     "inference",
     "report",
     "scores",
+    "probabilities",
     "explain",
     "tables",
     "coming_from",
@@ -38,7 +39,8 @@ MAIN_JOB = 'python -m pip install ".[plot]" && gpukfl fit diabetes --report repo
 TESTS = 'python -m pip install ".[test]" && python -m pytest'
 
 
-STATED = re.compile(r"^(\w.*)  # (\d+|\[.*\])$", re.MULTILINE)  # what an expression gives
+# What an expression gives
+STATED = re.compile(r"^(\w.*)  # (\d+|\[.*\]|\(.*\)|'.*')$", re.MULTILINE)
 
 
 def text_of(name):

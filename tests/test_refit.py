@@ -1,6 +1,7 @@
 """A fitted model is fitted to other rows: the same members and settings, without a search."""
 
 import time
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -142,6 +143,19 @@ def test_the_command_line_refits(tmp_path, blend, capsys):
     assert abs(np.mean(moved) - 7.0) < 0.5
     assert main(["refit", *files[:2], "--target", "prize", "--out", files[2]]) == 2
     assert "prize" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("warnings_shown_as_before")
+def test_the_command_line_reads_later_rows_as_those_of_the_fit(tmp_path, capsys):
+    frame = FRAME.assign(zip=["02139", "10001"] * (N // 2))
+    gpukfl.fit(frame, PRICE, members=["linear"], n_folds=2).save(tmp_path / "old.gpukfl")
+    later = frame.assign(price=PRICE.astype(object).where(PRICE.index > 0, "unsold"))
+    later.to_csv(tmp_path / "later.csv", index=False)
+    files = [str(tmp_path / name) for name in ("old.gpukfl", "later.csv", "new.gpukfl")]
+    warnings.simplefilter("always")
+    assert main(["refit", *files[:2], "--na", "unsold", "--out", files[2]]) == 0
+    assert "begin with a zero" not in capsys.readouterr().err
+    assert gpukfl.load(files[2]).n_samples == N - 1
 
 
 def test_arrays_of_cupy_are_fitted_again_and_compared():

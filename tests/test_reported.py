@@ -85,6 +85,23 @@ def test_scores_on_rows_that_were_held_out_are_scikit_learns(models):
     assert told.comparison.n_rows == N - INSIDE
 
 
+def test_the_gap_to_the_best_simple_model_has_the_error_of_paired_losses(models):
+    rows = slice(INSIDE, None)
+    found, told = compared(models["regression"], Y, rows, known=False)
+    y, predicted = Y[rows], models["regression"].predict(FRAME[rows])
+    constant = (y - y.mean()) ** 2
+    gap = found["Blend of models"].score
+    # The ratio of two means, by the delta method
+    influence = ((y - predicted) ** 2 - (1.0 - gap) * constant) / constant.mean()
+    error = np.std(influence, ddof=1) / np.sqrt(len(y))
+    (said,) = [one for one in told.comparison.remarks if one.startswith("The model's R² is")]
+    value, shown = re.search(r"is (\S+) ± (\S+) above that of the mean", said).groups()
+    assert float(value) == pytest.approx(gap, abs=6e-4)
+    assert float(shown) == pytest.approx(error, rel=0.03)
+    assert said.endswith("more than two standard errors.")
+    assert found["the mean"].more["RMSE"] == pytest.approx(np.std(y))
+
+
 def test_classes_of_a_table_are_compared_by_the_log_loss(models):
     rows = slice(INSIDE, None)
     found, told = compared(models["classes"], LABELS, rows)

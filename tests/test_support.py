@@ -58,11 +58,11 @@ def estimator(name, **more):
     return getattr(gpukfl, name)(**options | more)
 
 
-def asked(name, doing, data):
+def asked(name, methods, data):
     """Fit an estimator, and ask it for what it gives of rows."""
     y = data.two if name.endswith("Classifier") else data.y
     model = estimator(name).fit(data.X, y)
-    return [getattr(model, method)(data.X) for method in doing.split(", ")[1:]]
+    return [getattr(model, method)(data.X) for method in methods.split(", ")[1:]]
 
 
 def saved(data, tmp_path):
@@ -100,7 +100,7 @@ CALLS = {
         TableEncoder().fit_transform(data.X, data.y)
     ],
 }
-rows = pytest.mark.parametrize("row", SUPPORT, ids=lambda row: f"{row.name}: {row.doing}")
+rows = pytest.mark.parametrize("row", SUPPORT, ids=lambda row: f"{row.name}: {row.methods}")
 
 
 def host(x):
@@ -108,8 +108,8 @@ def host(x):
 
 
 def check(row, library, data, tmp_path):
-    key = (row.name, row.doing)
-    call = CALLS.get(key, lambda d, _: asked(row.name.removeprefix("gpukfl."), row.doing, d))
+    key = (row.name, row.methods)
+    call = CALLS.get(key, lambda d, _: asked(row.name.removeprefix("gpukfl."), row.methods, d))
     taken = row.handling(library)
     if taken is REFUSED:
         with pytest.raises((TypeError, ValueError), match=REFUSALS):
@@ -157,7 +157,7 @@ def test_dask(row, tmp_path, monkeypatch):
 
 
 def test_every_estimator_has_a_row():
-    named = {row.name for row in SUPPORT if row.doing.startswith("fit")}
+    named = {row.name for row in SUPPORT if row.methods.startswith("fit")}
     kinds = [name for name in gpukfl.__all__ if hasattr(getattr(gpukfl, name), "fit")]
     assert {f"gpukfl.{name}" for name in kinds if not name.endswith("Model")} <= named
     assert LIBRARIES == ("numpy", "cupy", "torch", "dask")

@@ -89,7 +89,7 @@ def test_more_rows_are_shuffled_than_must_be_while_there_is_time(monkeypatch):
     given = [X[:1_200], X[1_200:]], range(2), 2, lambda _, rows: rows[:, :1] + rows[:, 1:], judge
 
     def find(seconds):
-        monkeypatch.setattr(_importances, "_SECONDS", seconds)
+        monkeypatch.setattr(_importances, "_MAX_SECONDS", seconds)
         return permutation_importances(*given, np.random.RandomState(0), lambda: np.inf)
 
     every, some = find(100.0), find(0.0)

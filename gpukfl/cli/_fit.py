@@ -22,7 +22,7 @@ from gpukfl.cli._files import (
     interrupt_on_signals,
     try_to_write,
 )
-from gpukfl.core._frames import GAPS
+from gpukfl.core._frames import GAPS, is_numeric
 from gpukfl.core._places import is_installed
 from gpukfl.core._results import Status
 from gpukfl.core._streams import print_output, try_write_line
@@ -334,8 +334,8 @@ def _score_lines(model: Model, scored: Scored) -> list[str]:
     from gpukfl.inspection._measures import score_text
     from gpukfl.inspection._report import agreement
 
-    first, *others = (f"{one.name} {score_text(one, 4)}" for one in scored.shown)
-    said = ", ".join([f"{first} on {scored.rows}", *others])
+    first, *others = (f"{one.name} {score_text(one)}" for one in scored.shown)
+    said = ", ".join([f"{first} on {scored.rows}", *others]).replace("\u00a0", "")
     d = model.describe()
     agrees = agreement(replace(d, scored=(*d.scored, scored)))
     lead = "  test        "
@@ -497,10 +497,14 @@ _LEVELS = 5  # levels that are shown
 
 def run_describe(options: argparse.Namespace) -> int:
     """Run ``gpukfl describe``: print name, kind, missing share and reason of each column."""
-    from gpukfl.tables import Table
+    from gpukfl.tables import Column, Table
 
-    loaded = load_target_table(options, needs_target=False)
-    columns = Table.learn(loaded.X, columns=parse_kinds(options)).columns
+    loaded, kinds = load_target_table(options, needs_target=False), parse_kinds(options)
+    if is_numeric(loaded.X) and not kinds:  # which a fit takes as they are
+        why = "all values of the table are numbers"
+        columns = tuple(Column(name, "numeric", why) for name in loaded.X)
+    else:
+        columns = Table.learn(loaded.X, columns=kinds).columns
     words = loaded.X.attrs.get("missing_words", {})
     lines = [
         (

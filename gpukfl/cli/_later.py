@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from gpukfl.cli._files import check_writable, try_to_write
-from gpukfl.cli._predict import make_writer, read_rows, target_columns
+from gpukfl.cli._predict import make_writer, read_rows, read_table, target_columns
 from gpukfl.core._streams import print_output
 from gpukfl.tables._files import check_columns, join_names
 
@@ -13,17 +13,14 @@ from gpukfl.tables._files import check_columns, join_names
 def run_refit(options: argparse.Namespace) -> int:
     """Run ``gpukfl refit``: fit the members of a model to a table with the same columns."""
     from gpukfl import _multilabel
-    from gpukfl.datasets import load_frame
 
     check_writable("--out", options.out, source=options.data)
-    reading = {"decimal": options.decimal, "na": options.na}
     model = _multilabel.load(options.model)
-    every = load_frame(options.data, decimal=options.decimal, na_values=options.na)
+    every, rows = read_table(model, options.data, decimal=options.decimal, na=options.na)
     named = target_columns(options.target or model.target_name, every)
     known = f"the target in {options.data} (--target names it), one of {join_names(every)}, got "
     check_columns(named, every.columns, known)
     y = every[named[0]] if len(named) == 1 else every[named]
-    rows = read_rows(model, options.data, **reading)
     if hasattr(rows, "columns"):
         rows = rows.drop(columns=[name for name in named if name in rows.columns])
     related = {name: getattr(options, name) for name in ("groups", "time")}

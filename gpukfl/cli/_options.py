@@ -120,7 +120,7 @@ _TABLE = (
 def make_parser() -> argparse.ArgumentParser:
     """Return the parser of the command line, which sets `run` to the command's function."""
     made = argparse.ArgumentParser(
-        prog="gpukfl", description="Kernel feature learning, exact and near-linear."
+        prog="gpukfl", description="Fit tables accurately, with intervals and explanations."
     )
     made.add_argument("--version", action="version", version=f"gpukfl {__version__}")
     commands = made.add_subparsers(required=True, metavar="COMMAND")
@@ -157,7 +157,7 @@ def _add_fit(fit_parser: argparse.ArgumentParser) -> None:
         "--jobs",
         type=int,
         metavar="N",
-        help="processes that fit a blend, -1 for all cores (default: -1 from 300 rows on)",
+        help="processes that fit a blend, -1 for all cores (default: -1 for 300 to 20000 rows)",
     )
     add(
         "--groups",
@@ -397,5 +397,7 @@ def _add_reading(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--decimal",
         choices=(".", ","),
-        help="decimal mark, where numbers can be read in two ways (default: as in other columns)",
+        metavar="MARK",
+        help="decimal mark, a point or a comma, where numbers can be read in two ways "
+        "(default: as in other columns)",
     )

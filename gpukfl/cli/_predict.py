@@ -70,6 +70,8 @@ def read_table(
     # Words that were levels in the fit are levels, and others that may be missing values are such
     words = {*MISSING, "None", *(na or ())}
     na_values = {column.name: sorted(words.difference(column.levels)) for column in table.columns}
+    if na is not None:
+        na_values |= dict.fromkeys(parts_of_name(model.target_name), na)
     frame = load_frame(file, kinds=kinds, decimal=decimal, na_values=na_values)
     return frame, frame.drop(columns=[name for name in model.dropped if name in frame])
 

@@ -256,7 +256,7 @@ def remeasure_blend(e: Any, X: Any, y: Any, sample_weight: Any, /) -> Any:
     that are given.
     """
     kept = e.out_of_fold_
-    if e._has_folds:
+    if e._has_fold_models:
         kept = replace(kept, predicted=out_of_fold(e))
     else:
         rows = e._new_rows(X, "predict")
@@ -270,7 +270,7 @@ def remeasure_blend(e: Any, X: Any, y: Any, sample_weight: Any, /) -> Any:
             fold=np.zeros(len(rows), dtype=kept.fold.dtype),
         )
     found = _replace_attributes(e, out_of_fold_=kept)
-    found._keep_uncertainty(Run.from_settings(found).again(), None)
+    found._set_uncertainty(Run.from_settings(found).again(), None)
     return found
 
 
@@ -283,7 +283,7 @@ def out_of_fold(e: Any, /) -> np.ndarray:
         If its members were fitted to all rows.
     """
     kept = e._held_out
-    if not e._has_folds:
+    if not e._has_fold_models:
         msg = (
             "expected a blend of models of folds, got models of all rows: "
             "pass X and y that the fit has not seen"

@@ -23,7 +23,7 @@ from gpukfl.inference._losses import loss_of_fit
 from gpukfl.inspection._measures import d2_name
 from gpukfl.portfolio._base import AutoBase
 from gpukfl.portfolio._folds import HeldOutLoss, LogLoss, SquaredError, squared_error
-from gpukfl.portfolio._losses import MeanLoss, judge_by
+from gpukfl.portfolio._losses import MeanLoss, make_mean_loss
 from gpukfl.predictor import floor_probabilities
 from gpukfl.tables import Table
 from gpukfl.tables._encoding import Category, Encoding, find_categories
@@ -200,7 +200,7 @@ def _make_data(
         judge, loss = replace(squared_error(truth, weights), groups=groups), loss_of_fit(estimator)
         if loss is not None:
             loss.check_targets(truth)
-            judge = judge_by(loss, judge, truth, weights)
+            judge = make_mean_loss(loss, judge, truth, weights)
     encodings = getattr(estimator, "encodings_", None)
     finite: Predict = (lambda X: X) if encodings is None else encodings.finite
     finite_sources = tuple(sources if encodings is None else encodings.blind.sources)
@@ -284,7 +284,7 @@ def _data_from_folds(model: Any, estimator: Any, X: Any, y: Any) -> EvaluationDa
     if not isinstance(estimator, AutoBase):
         msg = f"expected held-out rows X and y: {name} has no models of folds"
         raise ValueError(msg)
-    if not estimator._has_folds:
+    if not estimator._has_fold_models:
         msg = "expected held-out rows X and y: the models of the folds were refitted"
         raise ValueError(msg)
     kept = estimator._held_out

@@ -110,7 +110,7 @@ class RowFunction:
     @property
     def n_folds(self) -> int:
         """How many models of folds are evaluated besides."""
-        several = self.is_blend and self.estimator._has_folds
+        several = self.is_blend and self.estimator._has_fold_models
         count = self.estimator._blend.n_folds if several else 0
         return count if count > 1 else 0
 

@@ -36,6 +36,7 @@ from gpukfl.inspection import (
 from gpukfl.inspection._held_out import HELD_OUT
 from gpukfl.inspection._importances import Shuffled
 from gpukfl.inspection._measures import (
+    APART,
     MAE,
     RMSE,
     TEST,
@@ -45,10 +46,10 @@ from gpukfl.inspection._measures import (
     measure_regression,
 )
 from gpukfl.inspection._metrics import mean_loss
-from gpukfl.inspection._style import to_sentence, whole_text
+from gpukfl.inspection._style import share_text, to_sentence, whole_text
 from gpukfl.portfolio._folds import HeldOutLoss, LogLoss, SquaredError, target_scale
 from gpukfl.portfolio._importances import joint_groups_text, permutation_importances
-from gpukfl.portfolio._losses import MeanLoss, fit_members_by, judge_by
+from gpukfl.portfolio._losses import MeanLoss, make_mean_loss, set_member_losses
 from gpukfl.portfolio._members import CANDIDATES, TREES, Member, Task
 from gpukfl.portfolio._metrics import METRICS
 from gpukfl.predictor import member_predictor
@@ -304,9 +305,10 @@ def _compare_models(
     if not classes:
         judge = SquaredError(new.Y, weights, scale, groups=groups)
     if loss is not None:
-        judge = judge_by(loss, judge, new.Y, weights)
-    constant = f"the {'mean' if loss is None else loss.predicts}"
-    rows = [Compared("the shares of the classes" if classes else constant, 0.0)]
+        judge = make_mean_loss(loss, judge, new.Y, weights)
+    mean = f"the {'mean' if loss is None else loss.predicts}"
+    constant = np.broadcast_to(judge.constant(), new.Y.shape)
+    others = {"the shares of the classes" if classes else mean: constant}
     remarks = [f"On {whole_text(len(new))} rows that no model has seen."]
     if new.n_unknown:
         remarks.append(
@@ -315,18 +317,44 @@ def _compare_models(
     if known is None:
         remarks.append("No linear model and no trees: they need the training rows (fitted_to).")
     else:
-        rows += [
-            _comparison_row(judge, name, of)
-            for name, of in _baseline_predictions(model, known, new).items()
-        ]
+        others |= _baseline_predictions(model, known, new)
+        remarks.append("Simple models are fitted to the training rows, and to the target as it is.")
         if _is_wide(model):
             remarks.append(f"No boosted trees: there are more than {whole_text(_WIDE)} columns.")
         if len(known) > _MOST:
             some = f"{whole_text(_MOST)} of the {whole_text(len(known))} rows"
             remarks.append(f"Simple models were fitted to {some}.")
-    rows.append(_comparison_row(judge, d.title, predicted, own=True))
     score = "explained log loss" if classes else "R²" if loss is None else d2_name(loss)
-    return Comparison(tuple(rows), score, tuple(remarks), len(new))
+    rows = [_comparison_row(judge, name, of) for name, of in others.items()]
+    best = max(rows, key=lambda row: row.score).name
+    own = _comparison_row(judge, d.title, predicted, own=True)
+    remarks.append(_gap_text(judge, score, predicted, others[best], best))
+    return Comparison((*rows, own), score, tuple(remarks), len(new))
+
+
+def _gap_text(
+    judge: HeldOutLoss, score: str, predicted: np.ndarray, other: np.ndarray, name: str
+) -> str:
+    """Return a sentence: how far the model's score is from another's, and whether by chance.
+
+    The error is that of the mean difference between the losses of the same rows.
+    """
+    own, theirs = (_floored_losses(judge, one) for one in (predicted, other))
+    gap, error = judge.score(own) - judge.score(theirs), judge.standard_error(own - theirs)
+    where = "below" if gap < 0 else "above"
+    size = f"The model's {score} is {share_text(abs(gap), error)} {where} that of {name}"
+    if not math.isfinite(error):
+        return f"{size}: there are too few rows to tell whether they differ."
+    if abs(gap) <= APART * error:
+        return f"{size}, at most two standard errors: it may be chance."
+    return f"{size}, more than two standard errors."
+
+
+def _floored_losses(judge: HeldOutLoss, predicted: np.ndarray) -> np.ndarray:
+    """Return the losses (n,) of predictions, of which probabilities are at least a little."""
+    if isinstance(judge, LogLoss):
+        predicted = np.clip(predicted, _FLOOR, None)
+    return judge.losses(predicted)
 
 
 def _comparison_row(
@@ -341,7 +369,6 @@ def _comparison_row(
         hits = np.argmax(predicted, axis=1) == np.argmax(judge.truth, axis=1)
         brier = METRICS["brier"].value(judge.truth, predicted, judge.weights)
         more = {"accuracy": float(hits.mean()), "Brier score": brier}
-        predicted = np.clip(predicted, _FLOOR, None)
     elif isinstance(judge, MeanLoss):
         if predicted.shape[1] == 1:
             value, _ = mean_loss(judge.truth, predicted, judge.weights, judge.loss)
@@ -352,8 +379,9 @@ def _comparison_row(
             RMSE: float(np.sqrt(np.mean(left**2))),
             MAE: float(np.mean(np.abs(left))),
         }
-    losses = judge.losses(predicted)
-    return Compared(name, judge.score(losses), judge.standard_error(losses), more, own)
+    losses = _floored_losses(judge, predicted)
+    error = judge.standard_error(losses) or None  # that of the constant is 0
+    return Compared(name, judge.score(losses), error, more, own)
 
 
 def _baseline_predictions(model: Any, known: ReportRows, new: ReportRows) -> dict[str, np.ndarray]:
@@ -373,7 +401,7 @@ def _baseline_predictions(model: Any, known: ReportRows, new: ReportRows) -> dic
                 member = Member(
                     row.name, row.make(Task.from_samples(samples, inside.shape[1], "numpy", 0))
                 )
-                (member,) = fit_members_by(loss, [member], inside.shape[1])
+                (member,) = set_member_losses(loss, [member], inside.shape[1])
                 fitted, _ = member.fit_clone(samples, None, None)
                 count = Y.shape[1] if classes else 0
                 told = member_predictor(fitted).outputs_by_blocks(outside, count)

@@ -264,7 +264,8 @@ def _run_parts(
         is_interrupted = True
     unfinished = tuple(name for name in asked if name not in parts)
     if unfinished and not _unfinished(parts[[*parts][-1]]):
-        why = "interrupted" if is_interrupted else "max_time is over"
+        reached = "the time limit was reached (max_time, --inference-time)"
+        why = "interrupted" if is_interrupted else reached
         warn(f"inference: {why} before {', '.join(unfinished)}", ConvergenceWarning)
     return parts, unfinished, is_interrupted
 

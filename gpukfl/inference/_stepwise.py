@@ -88,7 +88,8 @@ def map_with_progress(
             if len(found) < len(items):
                 limit.check()
     except TimeIsOverError:
-        msg = f"{what}: max_time is over, {len(found)} of {len(items)} are complete"
+        done = f"{len(found)} of {len(items)} are complete"
+        msg = f"{what}: the time limit was reached (max_time, --inference-time), {done}"
         warn(msg, ConvergenceWarning)
     except KeyboardInterrupt:
         if not found:

@@ -293,7 +293,6 @@ _WIDE = 80  # cells of a line
 _LISTED = 10  # features
 _PARTS = 3  # of a feature: levels of a category
 _WARNED = 160  # characters of a warning
-_NEARLY_ALL = 0.9  # of the time of a fit, of which the rest is not worth a word
 _NAME, _LONGEST = 28, 72  # cells of a name with its lead
 
 
@@ -385,7 +384,7 @@ def summary_entries(d: Description, /) -> dict[str, str]:
         "model": d.text,
         "computed": _join_parts(f"on {d.place}" if d.place else "", d.products),
         "fit": _join_parts(steps, d.ended, time),
-        "score": hold_out_text(d.tuning, d.seconds) if d.tuning else "",
+        "score": hold_out_text(d),
         "found": d.caveat,
         "tuning": "cut short by max_time" if d.tuning and d.tuning.cut_short else "",
         "warnings": _shorten_warnings(d.warnings),
@@ -421,17 +420,15 @@ def rows_text(d: Description, /) -> str:
     return f"{whole_text(d.n_rows)} rows, {whole_text(d.n_samples)} of them different"
 
 
-def hold_out_text(tuning: Tuning, seconds: float | None, /) -> str:
-    """Return the chosen setting, the number of trials and their time in words."""
-    chosen = tuning.chosen
-    if chosen is None:
+def hold_out_text(d: Description, /) -> str:
+    """Return the score in words: on which rows, and of how many settings or models."""
+    tuning = d.tuning
+    if tuning is None or tuning.chosen is None:
         return ""
-    best = max(t["score"] for t in tuning.trials if t["score"] is not None)
-    one = "best" if chosen["score"] == best else "chosen"
-    one = one if tuning.of == "setting" else "blend"
     text = f"{tuning.judged} {tuning.score} {tuning.shown_score}"
-    text += f", {one} of {count_text(tuning.count, tuning.of)}"
-    share = tuning.seconds / seconds if tuning.seconds is not None and seconds else 1.0
-    if share < _NEARLY_ALL:
-        text += f", known after {share:.0%} of the time".replace("%", " %")
-    return text
+    if tuning.of == "setting":
+        best = max(t["score"] for t in tuning.trials if t["score"] is not None)
+        one = "best" if tuning.chosen["score"] == best else "chosen"
+        return f"{text}, {one} of {count_text(len(tuning.trials), tuning.of)}"
+    on = next((f" on {one.rows}" for one in d.scored if one.of == tuning.judged), "")
+    return f"{text}{on}".replace("\u00a0", "")

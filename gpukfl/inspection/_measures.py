@@ -19,7 +19,7 @@ from gpukfl.inspection._metrics import (
     rmse,
     roc_auc,
 )
-from gpukfl.inspection._style import number_text
+from gpukfl.inspection._style import measured_text, share_text
 from gpukfl.losses import Loss
 
 TEST = "test"  # of rows that are given beside those of the fit
@@ -27,7 +27,7 @@ R2, D2, RMSE, MAE = "R²", "D²", "RMSE", "MAE"
 ACCURACY, AUC, LOG_LOSS, BRIER = "accuracy", "ROC AUC", "log loss", "explained Brier score"
 _COMPARED = (R2, ACCURACY, BRIER)  # say whether two sets of rows agree, after any D²
 _SHOWN = (R2, RMSE, ACCURACY, AUC, LOG_LOSS)
-_APART = 2.0  # errors of a difference from which it is more than chance
+APART = 2.0  # errors of a difference from which it is more than chance
 
 
 @dataclass(frozen=True)
@@ -97,11 +97,12 @@ def agreement_text(first: Scored, second: Scored, /) -> str:
         return ""
     one, other = both
     gap, error = other.value - one.value, math.hypot(one.error or 0.0, other.error or 0.0)
-    what = f"The {second.of} {one.name} is {other.value:.3f}, the {first.of} one {one.value:.3f}."
+    known = f"{share_text(other.value)}, the {first.of} one {share_text(one.value)}"
+    what = f"The {second.of} {one.name} is {known}."
     if not math.isfinite(error):
         return f"{what} There are too few rows to tell whether they differ."
-    size = f"Their difference is {abs(gap):.3f} ± {error:.3f}"
-    if abs(gap) <= _APART * error:
+    size = f"Their difference is {share_text(abs(gap), error)}"
+    if abs(gap) <= APART * error:
         return f"{what} {size}, at most two standard errors: it may be chance."
     harder = "harder" if gap < 0 else "easier"
     return (
@@ -184,9 +185,6 @@ def _score(name: str, value: float, influence: np.ndarray, groups: np.ndarray | 
     return Score(name, value, error)
 
 
-def score_text(one: Score, digits: int = 3, /) -> str:
+def score_text(one: Score, /) -> str:
     """Return a score with its error: "0.552 ± 0.030", or in the target's units "54.1 ± 2.3"."""
-    known = one.error is not None and math.isfinite(one.error)
-    if one.has_unit:
-        return number_text(one.value) + (f" ± {number_text(one.error or 0.0, 2)}" if known else "")
-    return f"{one.value:.{digits}f}" + (f" ± {one.error:.{digits}f}" if known else "")
+    return (measured_text if one.has_unit else share_text)(one.value, one.error)

@@ -47,6 +47,7 @@ from gpukfl.inspection._style import (
     note_html,
     number_text,
     section_html,
+    share_text,
     table_html,
     to_sentence,
     whole_text,
@@ -299,7 +300,7 @@ def tuning_html(d: Description, pictures: str, /) -> str:
     left = len(trials) - _TRIALS
     more = note_html(f"{left} more settings are not listed." if left > 0 else "")
     head = [*heads, "seconds"] if timed else heads
-    said = [hold_out_text(known, d.seconds), "cut short by max_time" if known.cut_short else ""]
+    said = [hold_out_text(d), "cut short by max_time" if known.cut_short else ""]
     told = "; ".join(filter(None, said))
     note = note_html(to_sentence(told)) if told else ""
     return section_html("Tuning", note, table_html(head, rows), more, pictures)
@@ -326,8 +327,7 @@ def _score_text(trial: Mapping[str, Any], without: str = "") -> str:
     """Return a score with its standard error, or what stands for one that is not there."""
     if trial["score"] is None:
         return without
-    error = trial_error(trial)
-    return f"{trial['score']:.4f}" + ("" if error is None else f" ± {error:.4f}")
+    return share_text(trial["score"], trial_error(trial))
 
 
 def _sort_key(value: Any) -> tuple[bool, bool, Any]:

@@ -74,6 +74,9 @@ def to_sentence(text: str, /) -> str:
     return f"{text[:1].upper()}{text[1:]}" + ("" if text.endswith(".") else ".")
 
 
+_PLACES = 3, 6  # after the point of a share, at least and at most
+
+
 def number_text(value: float, digits: int = 4, /) -> str:
     """Write a number with some digits, as people do: 26 110, 0.0312, 24."""
     if not np.isfinite(value) or value == 0:
@@ -84,6 +87,23 @@ def number_text(value: float, digits: int = 4, /) -> str:
         places = max(0, digits - 1 - int(np.floor(np.log10(abs(value)))))
         text = f"{value:,.{places}f}".replace(",", " ")
     return text.replace("-", "−")
+
+
+def share_text(value: float, error: float | None = None, /) -> str:
+    """Write a share and its standard error with two digits of the error: "0.326 ± 0.111"."""
+    if error is None or not np.isfinite(error) or error <= 0:
+        return f"{value:.3f}"
+    places = int(np.clip(1 - np.floor(np.log10(error)), *_PLACES))
+    return f"{value:.{places}f} ± {error:.{places}f}"
+
+
+def measured_text(value: float, error: float | None = None, /) -> str:
+    """Write a value with a unit and its standard error with as many places: "54.1 ± 2.3"."""
+    if error is None or not np.isfinite(error) or error <= 0:
+        return number_text(value)
+    known = number_text(error, 2)
+    digits = 2 + int(np.floor(np.log10(abs(value) or error)) - np.floor(np.log10(error)))
+    return f"{number_text(value, max(digits, 1))} ± {known}"
 
 
 def whole_text(count: int, /) -> str:
@@ -257,7 +277,8 @@ pre { background: var(--pale); padding: .8rem; border-radius: 6px; overflow-x: a
   font-size: .85rem; line-height: 1.4; }
 @media (max-width: 40rem) { body { margin: .8rem auto; }
   td, th { padding-right: .6rem; font-size: .9rem; } th { font-size: .8rem; }
-  td bdi { max-width: 34vw; } .words td + td bdi { overflow-wrap: anywhere; } .bars { display: none; }
+  td bdi { max-width: 34vw; } .words td + td bdi { overflow-wrap: anywhere; }
+  .bars { display: none; }
   .score { padding: .5rem .7rem; margin-right: .3rem; } .score b { font-size: 1.25rem; } }
 @media print { body { max-width: none; margin: 0; font-size: 10.5pt; }
   .pictures { grid-template-columns: 1fr 1fr; }

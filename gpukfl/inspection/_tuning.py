@@ -19,6 +19,7 @@ from gpukfl.inspection._style import (
     PALE,
     add_legend,
     name_values,
+    share_text,
     shorten_label,
     style_axes,
 )
@@ -72,13 +73,6 @@ class Tuning(Panel):
     judged: str = "held-out"
 
     @property
-    def count(self) -> int:
-        """The number of trials, or of members with a score."""
-        if self.of == "setting":
-            return len(self.trials)
-        return sum(not trial["chosen"] for trial in self._scored_trials)
-
-    @property
     def chosen(self) -> Mapping[str, Any] | None:
         """The chosen trial, if it has a score."""
         return next((t for t in self._scored_trials if t["chosen"]), None)
@@ -112,8 +106,7 @@ class Tuning(Panel):
     def shown_score(self) -> str:
         """The chosen score, with its standard error if it is known."""
         assert self.chosen is not None
-        error = trial_error(self.chosen)
-        return f"{self.chosen['score']:.3f}" + ("" if error is None else f" ± {error:.3f}")
+        return share_text(self.chosen["score"], trial_error(self.chosen))
 
     @property
     def seconds(self) -> float | None:

@@ -1,7 +1,8 @@
-"""Fitted attributes of a portfolio."""
+"""Values of fitted attributes of a blend."""
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 from typing import Annotated, Any, TypedDict
 
@@ -21,17 +22,17 @@ class Blended:
     Attributes
     ----------
     name : str
-        As in the leaderboard.
+        Name in the leaderboard.
     weight : float
-        Share of the prediction.
+        Weight in the blend.
     models : list of estimators
-        One for each fold, whose mean the member predicts, and then one that was fitted to all rows,
-        where there is such a one; or that one alone.
+        A model of each fold and perhaps one that was refitted to all rows, or only that one. The
+        member predicts their mean.
     residuals : array, shape (q, t), or None
-        Quantiles of what its predictions of rows that were held out were short of, where targets
-        are transformed.
+        Quantiles of held-out residuals, if targets are transformed.
     sees : str
-        How its models see the rows of a table: as numbers, as codes with gaps, or with levels.
+        How models see the rows of a table: as numbers, as codes with missing values, or with
+        levels.
     """
 
     name: str
@@ -48,19 +49,19 @@ class OutOfFold:
     Attributes
     ----------
     rows : array, shape (m, d)
-        The rows, of the library of the data; of a table its codes, with gaps.
+        Held-out rows, of the library of the data; for a table its codes, with missing values.
     predicted : host array, shape (m, t)
-        Predictions; of classes the probabilities of all of them.
+        Predictions, or the probabilities of all classes.
     truth : host array, shape (m, t)
         Targets, or indicators of the classes.
     weights : host array, shape (m,)
-        Of the rows.
+        Weights of the rows.
     fold : host array of int, shape (m,)
-        The fold that holds each row out: the number of the models that have not seen it.
+        Number of the fold that holds out the row, and of the models that have not seen it.
     is_complete : bool
-        False where a file left the rows out; then each fold has one row of medians.
+        False if a file left out the rows; then each fold has one row of medians.
     groups : host array of int, shape (m,), or None
-        The group of each row, where groups are known.
+        Group of each row, if groups are known.
     """
 
     rows: Annotated[Array, Floats("n_kept", "n_columns", any_value=True)]
@@ -72,7 +73,7 @@ class OutOfFold:
     groups: Annotated[np.ndarray, Integers("n_kept")] | None = None
 
     def without_rows(self, *, has_gaps: bool) -> OutOfFold:
-        """Return one row a fold, of medians, or of gaps where rows may have them."""
+        """Return one row a fold: of missing values if rows may have them, else of medians."""
         n, (t, d) = self.n_folds, (self.truth.shape[1], self.rows.shape[1])
         row = np.full(d, np.nan) if has_gaps else weighted_medians(self.rows, self.weights)
         rows = np.tile(row, (n, 1)).astype(to_host(self.rows).dtype)
@@ -80,13 +81,19 @@ class OutOfFold:
         return OutOfFold(rows, np.zeros((n, t)), np.zeros((n, t)), np.ones(n), fold, False)
 
     @property
+    def rows_by_fold(self) -> list[Array]:
+        """The held-out rows of each fold."""
+        ends = [0, *np.cumsum(np.bincount(self.fold)).tolist()]
+        return [self.rows[start:stop, :] for start, stop in itertools.pairwise(ends)]
+
+    @property
     def n_folds(self) -> int:
         """The number of folds."""
         return int(self.fold.max()) + 1
 
 
-class MemberTried(Tried):
-    """A member of the leaderboard."""
+class LeaderboardRow(Tried):
+    """A row of the leaderboard, as plain values."""
 
     member: str
     weight: float
@@ -95,8 +102,8 @@ class MemberTried(Tried):
     note: str
 
 
-class MetricTried(TypedDict):
-    """What a member of the leaderboard came to by the metric of the fit."""
+class MetricScore(TypedDict):
+    """The metric of the fit for a row of the leaderboard."""
 
     member: str
     value: Annotated[float, AnyValue()] | None
@@ -105,16 +112,16 @@ class MetricTried(TypedDict):
 
 @dataclass(frozen=True)
 class ImportanceBasis:
-    """What importances are shares of, and which rows they are of.
+    """The loss that importances are shares of, and the rows that they come from.
 
     Attributes
     ----------
     total : float
-        The sum of what shuffling each group of columns takes from the score.
+        Sum over groups of columns of the score that shuffling them loses.
     n_rows, n_held_out : int
-        Rows that were shuffled, and rows that were held out.
+        Number of shuffled rows, and of all held-out rows.
     by_groups : bool
-        Whether errors are those of groups of rows.
+        Whether standard errors are over groups of rows.
     """
 
     total: float
@@ -124,17 +131,17 @@ class ImportanceBasis:
 
 
 @dataclass(frozen=True, eq=False)
-class LaterImportances:
-    """What importances need, beside the rows, that are computed at their first look.
+class PendingImportances:
+    """What importances need in addition to the held-out rows, until they are computed.
 
     Attributes
     ----------
     state : object
-        Of the random numbers at the beginning of the fit.
+        State of the random numbers at the beginning of the fit.
     scale : host array, shape (t,), or None
-        Units of the targets' errors; None of classes.
+        Units of the targets' errors; None for classes.
     max_time : float or None
-        Seconds that they may take: those of the fit.
+        Time limit of the fit in seconds, which importances have too.
     """
 
     state: Any

@@ -1,4 +1,4 @@
-"""The base of the portfolios: parameters, fit, fitted attributes and predictions."""
+"""The base class of the blends: parameters, fit and predictions."""
 
 from __future__ import annotations
 
@@ -42,8 +42,9 @@ from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._validation import validate_samples
 from gpukfl.estimators._workers import Workers, check_n_jobs
 from gpukfl.inspection import Description, Names
+from gpukfl.losses import Loss
 from gpukfl.partitioned import Collections, check_places
-from gpukfl.portfolio._blend import TRANSFORMS, choose_transform, rows_with_weight
+from gpukfl.portfolio._blend import TRANSFORMS, choose_transform, weighted_targets
 from gpukfl.portfolio._description import (
     describe,
     fit_times_frame,
@@ -58,11 +59,11 @@ from gpukfl.portfolio._folds import (
     make_held_out_loss,
     split_folds,
 )
-from gpukfl.portfolio._held_out_blend import LATER_LOOK, HeldOutBlend, ask_in_time
+from gpukfl.portfolio._held_out_blend import LATER_IMPORTANCES, HeldOutBlend, run_within_time
 from gpukfl.portfolio._losses import (
-    fit_members_by,
-    judge_samples_by,
-    limit_to_range,
+    make_mean_loss,
+    restrict_reach,
+    set_member_losses,
 )
 from gpukfl.portfolio._members import (
     EFFORTS,
@@ -76,7 +77,7 @@ from gpukfl.portfolio._members import (
 )
 from gpukfl.portfolio._metrics import check_metric, find_metric
 from gpukfl.portfolio._monotone import constrain_trees, member_monotone
-from gpukfl.portfolio._precedent import KNOWN_FOLDS, Precedent
+from gpukfl.portfolio._previous_blend import REFIT_FOLDS, PreviousBlend
 from gpukfl.portfolio._refit import BESIDE, Refit, choose_refit, fit_members_to_all, refit_members
 from gpukfl.portfolio._scored import own_names, read_scored_rows, score_models
 from gpukfl.portfolio._train import MemberTrainer
@@ -114,13 +115,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-# What the portfolios share: parameters, the fit, and predictions.
+_ELEMENTS_PER_ROW = 1_000  # assumed kernel elements, by which the device is chosen
 
 
-_WORK = 1_000  # kernel elements for each row, by which a place is chosen
-
-
-def _reads_its_columns(e: Any) -> bool:
+def _encodings_fit_columns(e: Any) -> bool:
     if e.encodings_ is None:
         return e.out_of_fold_.rows.shape[1] == e.n_features_in_
     counts = {len(member.models) for member in e.members_}
@@ -132,23 +130,23 @@ def _reads_its_columns(e: Any) -> bool:
     )
 
 
-def _has_its_models(e: Any) -> bool:
+def _models_fit_folds(e: Any) -> bool:
     n_folds, counts = e.out_of_fold_.n_folds, {len(member.models) for member in e.members_}
     return counts == {n_folds} or (e.whole_ and counts in ({1}, {n_folds + 1}))
 
 
 class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
-    """The common part: parameters, the fit, and predictions."""
+    """The common base of `AutoRegressor` and `AutoClassifier`."""
 
     place_: str
     status_: Annotated[str, Choice(STATUS_NAMES)]
     tuning_cut_short_: bool
-    _values: ClassVar[tuple[type, ...]] = ()  # that parameters may be
-    client: ClassVar[Any] = None  # of a Dask cluster; an instance may have its own
+    _values: ClassVar[tuple[type, ...]] = ()  # types of parameters
+    client: ClassVar[Any] = None  # of a Dask cluster; instances may set it
 
     def _rules(self) -> Iterator[tuple[str, bool]]:
-        yield "encodings of its columns", _reads_its_columns(self)
-        yield "models of its folds and of all samples", _has_its_models(self)
+        yield "encodings of its columns", _encodings_fit_columns(self)
+        yield "models of its folds and of all samples", _models_fit_folds(self)
         yield "views of a table", all(one.sees in VIEWS for one in self._blend.members)
 
     def __init__(
@@ -281,20 +279,20 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
             return self._learn(*join_validation(X, y, sample_weight, given, validation))
 
     def _keep_order(self, y: Any) -> contextlib.AbstractContextManager[None]:  # noqa: ARG002
-        """Let a fit keep the order of its labels, of which a regression has none."""
+        """Return a context that keeps the order of labels; a regression has none."""
         return contextlib.nullcontext()
 
     @property
-    def _asked_transform(self) -> str | None:
-        """The scale of the targets that was asked for: None with a loss that has its own."""
-        own = is_classifier(self) or read_loss(self) is None
-        return getattr(self, "target_transform", None) if own else None
+    def _transform_parameter(self) -> str | None:
+        """The parameter `target_transform`; None with a loss other than "squared"."""
+        has_loss = not is_classifier(self) and read_loss(self) is not None
+        return None if has_loss else getattr(self, "target_transform", None)
 
     def _check_loss(self) -> None:
-        """Raise ValueError for a scale of the targets beside a loss that has its own."""
-        loss, scale = read_loss(self), getattr(self, "target_transform", None)
-        if loss is not None and scale not in ("auto", None):
-            msg = f"expected target_transform=None with loss={loss!r}, got {scale!r}"
+        """Raise ValueError for a `target_transform` with a loss other than "squared"."""
+        loss, transform = read_loss(self), getattr(self, "target_transform", None)
+        if loss is not None and transform not in ("auto", None):
+            msg = f"expected target_transform=None with loss={loss!r}, got {transform!r}"
             raise ValueError(msg)
 
     def _learn(self, X: Any, y: Any, sample_weight: Any, given: GivenRelations) -> Self:
@@ -310,11 +308,11 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
     def _fit_rows(
         self, X: Any, y: Any, sample_weight: Any, relations: Relations | None = None
     ) -> Self:
-        return self._learn_blend(X, y, sample_weight, None, relations)
+        return self._fit_blend(X, y, sample_weight, None, relations)
 
     def refit_rows(
         self,
-        known: Precedent,
+        previous: PreviousBlend,
         X: Any,
         y: Any,
         sample_weight: Any,
@@ -322,7 +320,7 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         /,
     ) -> Self:
         """Fit the members of an earlier blend to other rows, without trying others."""
-        return self._learn_blend(X, y, sample_weight, None, relations, known)
+        return self._fit_blend(X, y, sample_weight, None, relations, previous)
 
     def fit_collections(self, given: Collections, /, *, read: None = None) -> Self:  # noqa: ARG002
         """Fit to Dask collections: choose members on a sample, and fit them to all rows."""
@@ -338,27 +336,27 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
             if len(data.y) < len(rows[1]):
                 given = given.only(Range.from_targets(data.y))
             rows = data.X, data.y, data.sample_weight
-        return self._learn_blend(*rows, None if is_all else given)
+        return self._fit_blend(*rows, None if is_all else given)
 
-    def _learn_blend(
+    def _fit_blend(
         self,
         X: Any,
         y: Any,
         sample_weight: Any,
         whole: Collections | None,
         relations: Relations | None = None,
-        known: Precedent | None = None,
+        previous: PreviousBlend | None = None,
     ) -> Self:
-        """Fit to rows in memory, which may be a sample of `whole`, perhaps as was `known`."""
+        """Fit to rows in memory: all, or a sample of `whole`; perhaps the members of `previous`."""
         self._check_parameters()
         run, backend = Run.from_settings(self), Backend.parse(self.backend)
-        table = self._infer_table(X, whole) if known is None else known.table
-        X = self._read(X, table, seen=known is None)
+        table = self._infer_table(X, whole) if previous is None else previous.table
+        X = self._read_rows(X, table, seen=previous is None)
         with limit_threads(X, X.shape[0], backend.name), contextlib.ExitStack() as stack:
             samples = self._read_samples(y, X, sample_weight, relations)
-            self._keep_monotone(samples, table)
+            self._set_monotone(samples, table)
             place = resolve_place(
-                backend.name, X, dtype=backend.precision(X), work=_WORK * len(samples)
+                backend.name, X, dtype=backend.precision(X), work=_ELEMENTS_PER_ROW * len(samples)
             )
             place = trusted_place(place, X)
             workers = stack.enter_context(start_workers(self.n_jobs, samples.X, place.reference))
@@ -366,12 +364,12 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
             self.encodings_ = (
                 None if table is None else Encodings.blindly(table, samples, self.impute)
             )
-            if known is not None:
-                self.encodings_ = known.keep_levels(self.encodings_)
+            if previous is not None:
+                self.encodings_ = previous.keep_levels(self.encodings_)
             run.lap("encodings")
-            fitted = _never_validation(samples)
+            fitted = _training_samples(samples)
             self.target_transform_ = choose_transform(
-                known.target_transform if known else self._asked_transform,
+                previous.target_transform if previous else self._transform_parameter,
                 replace(fitted, X=self._finite(fitted.X)),
                 run,
             )
@@ -379,73 +377,75 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
             self.place_ = f"{library_name(place.reference)} {place.reference.device}"
             weighted = sample_weight is not None or getattr(self, "class_weight", None) is not None
             trainer = self._train_members(
-                samples, run, workers, once=whole is not None, weighted=weighted, known=known
+                *(samples, run, workers, previous),
+                hold_out_once=whole is not None,
+                weighted=weighted,
             )
             self._library, self._n_samples = library_name(X), len(samples)
             self._n_rows = samples.n_rows or len(samples)
-            chosen = self._keep(trainer, samples, run)
-            how = self._choose_last_fit(trainer, samples, whole, known)
-            if whole is not None or how == "instead":  # then the folds' models go
-                self._compute_importances_in(trainer)
+            chosen = self._set_results(trainer, samples, run)
+            refit = self._choose_refit(trainer, samples, whole, previous)
+            if whole is not None or refit == "instead":  # before the folds' models are dropped
+                self._compute_importances_in_time(trainer)
                 run.lap("importances")
             stopped = trainer.stopped
-            if how and not stopped:
-                stopped = self._refit(chosen, samples, trainer, how)
+            if refit and not stopped:
+                stopped = self._refit_members(chosen, samples, trainer, refit)
             if whole is not None and not stopped:
-                stopped = self._fit_members_to(whole, chosen, len(samples), run)
-            self._end(trainer, stopped=stopped)
+                stopped = self._refit_to_collections(whole, chosen, len(samples), run)
+            self._set_status(trainer, stopped=stopped)
             run.lap("other")
             self.fit_times_ = run.times
         return self
 
-    def _fit_members_to(
+    def _refit_to_collections(
         self, whole: Collections, chosen: list[tuple[float, Any]], n: int, run: Run
     ) -> bool:
-        """Fit members to all rows, of which n chose them; return whether the user stopped it."""
+        """Refit members, chosen on n of all rows, to all; return whether the user interrupted."""
         try:
             self.members_, self.whole_, stopped = fit_members_to_all(self, chosen, whole, run)
-            self.seen_rows_ = None  # which are those of the sample
-        except KeyboardInterrupt:  # while rows are read: those that are here have a blend
+            self.seen_rows_ = None  # they come from the sample
+        except KeyboardInterrupt:  # while rows are read; the blend of the sample stays
             stopped = True
         self._n_samples = whole.n_rows if self.whole_ else n
         run.lap("last fit")
         return stopped
 
-    def _choose_last_fit(
+    def _choose_refit(
         self,
         trainer: MemberTrainer,
         samples: Samples,
         whole: Collections | None,
-        known: Precedent | None,
+        previous: PreviousBlend | None,
     ) -> Refit:
-        """Return whether members are fitted to all of these rows in the end."""
+        """Return how members are refitted to the rows in memory."""
         if whole is not None:
             return ""
         asked, related = self.refit, samples.relations
         if related is not None and related.is_validation and asked == "auto":
-            return ""  # rows of validation are never fitted, unless the user says so
-        if known is not None:
-            asked = known.choose_refit(asked, len(trainer.fitter))
+            return ""  # validation rows are fitted only on request
+        if previous is not None:
+            asked = previous.choose_refit(asked, len(trainer.fitter))
         run, are_related = trainer.run, related is not None
         return choose_refit(asked, trainer, len(samples), run, related=are_related)
 
-    def _compute_importances_in(self, trainer: MemberTrainer) -> None:
-        """Compute importances within the time of the fit."""
+    def _compute_importances_in_time(self, trainer: MemberTrainer) -> None:
+        """Compute importances within the time limit of the fit."""
         run = trainer.run
 
         def compute(over: bool) -> bool:
             def left() -> float:
-                there_is = run.remaining_seconds()
-                return math.inf if there_is is None else 0.0 if run.is_over() else there_is
+                seconds = run.remaining_seconds()
+                return math.inf if seconds is None else 0.0 if run.is_over() else seconds
 
             return self._compute_importances((lambda: 0.0) if over else left)
 
-        trainer.stopped = ask_in_time(trainer, compute) or trainer.stopped
+        trainer.stopped = run_within_time(trainer, compute) or trainer.stopped
 
     def _read_samples(
         self, y: Any, X: Array, sample_weight: Any, relations: Relations | None
     ) -> Samples:
-        """Read targets and weights, and check that they can be judged."""
+        """Read targets and weights, and check that the metric can judge them."""
         if is_classifier(self):
             check_validation_classes(y, relations)
         samples = self._read_targets(y, X, sample_weight, relations)
@@ -453,8 +453,8 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         check_metric(metric, samples, self._n_classes)
         return samples
 
-    def _keep_monotone(self, samples: Samples, table: Table | None) -> None:
-        """Set the projection that makes predictions monotone, if they shall be."""
+    def _set_monotone(self, samples: Samples, table: Table | None) -> None:
+        """Set the projection that makes predictions monotone, if there are signs."""
         if table is None:
             signs = read_signs(self.monotone, feature_names(self))
         else:
@@ -464,11 +464,11 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         self.predictor_ = replace(self.predictor_, monotone=monotone)
 
     def _infer_table(self, X: Any, whole: Collections | None) -> Table | None:
-        """Return what the columns of a frame are, or None of complete numbers."""
+        """Return the schema of the columns, or None for complete numbers."""
         return infer_schema(X, kinds_beside_monotone(self.columns, self.monotone, X), whole)
 
-    def _read(self, X: Any, table: Table | None, *, seen: bool) -> Array:
-        """Validate rows, or encode a table, which may have been learned from them."""
+    def _read_rows(self, X: Any, table: Table | None, *, seen: bool) -> Array:
+        """Validate rows, or encode a table; `seen` if its schema was learned from them."""
         if table is None:
             return validate_samples(self, X, reset=True, min_samples=2)
         names = [column.name for column in table.columns]
@@ -477,7 +477,7 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         return table.codes(X, seen=seen)
 
     def _finite(self, X: Array) -> Array:
-        """Return rows without missing values, made without the targets."""
+        """Return rows without missing values, encoded without the targets."""
         return X if self.encodings_ is None else self.encodings_.finite(to_host(X))
 
     def _train_members(
@@ -485,40 +485,35 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         samples: Samples,
         run: Run,
         workers: Workers,
+        previous: PreviousBlend | None,
         *,
-        once: bool,
+        hold_out_once: bool,
         weighted: bool,
-        known: Precedent | None,
     ) -> MemberTrainer:
-        """Train the members, on one held-out part if `once`.
+        """Train the members on folds, or on one held-out part if `hold_out_once`.
 
-        Those that take no weights are left out where samples are `weighted` by the user.
+        If the user gave weights (`weighted`), members that take none are dropped.
         """
         n, count = len(samples), self._n_classes
         asked = self.n_folds
         if isinstance(asked, str):
             asked = choose_n_folds(n, samples.X.shape[1], self.max_time, effort=self.effort)
-            asked = asked if known is None else min(asked, KNOWN_FOLDS)
-        n_folds = 1 if once else int(asked)
+            asked = asked if previous is None else min(asked, REFIT_FOLDS)
+        n_folds = 1 if hold_out_once else int(asked)
         if samples.relations is not None:
             n_folds = count_related_folds(samples.relations, n_folds, self.n_folds)
         folds = split_folds(samples, run.rng, n_folds)
         self.floor_ = 0.5 / (n + max(count, 1))
         judge, transform = make_held_out_loss(folds, samples, count), self.target_transform_
         loss = None if count else read_loss(self)
-        judge = judge if loss is None else judge_samples_by(loss, judge, samples)
+        if loss is not None:
+            targets = to_host(samples.Y).astype(np.float64)
+            judge = make_mean_loss(loss, judge, targets, samples.weights)
         if transform is not None:
             folds = [fold.transform_targets(transform.forward) for fold in folds]
         if self.encodings_ is not None:
             self.encodings_, folds = self.encodings_.learn_on_folds(folds, _draw_seed(run.again()))
-        fitted = _never_validation(samples)
-        Y = to_host(fitted.Y).astype(np.float64)
-        kept = rows_with_weight(fitted)
-        Y, w = Y[kept], None if fitted.weights is None else fitted.weights[kept]
-        reach = (
-            None if count else prediction_limits(Y if transform is None else transform.forward(Y))
-        )
-        reach = None if reach is None else limit_to_range(reach, loss, Y, w)
+        reach = self._limit_predictions(samples, loss)
         monotone = member_monotone(self.predictor_.monotone, self.encodings_)
         fitter = FoldFitter(
             *(folds, judge, run, self.floor_, transform, reach, workers), monotone=monotone
@@ -526,57 +521,66 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         metric = find_metric(self.metric, classes=is_classifier(self))
         trainer = MemberTrainer(fitter, run, metric=metric)
         d = folds[0].inside.X.shape[1]
-        members = fit_members_by(loss, self._members(samples, d, run, known), d)
+        members = set_member_losses(loss, self._make_members(samples, d, run, previous), d)
         run.lap("encodings")
         trainer.train([replace(one, weighted=weighted) for one in members])
         return trainer
 
-    def _members(
-        self, samples: Samples, d: int, run: Run, precedent: Precedent | None
+    def _limit_predictions(self, samples: Samples, loss: Loss | None) -> np.ndarray | None:
+        """Return the limits of members' predictions (2, t); None for classes."""
+        if is_classifier(self):
+            return None
+        transform = self.target_transform_
+        _, Y, w = weighted_targets(_training_samples(samples))
+        limits = prediction_limits(Y if transform is None else transform.forward(Y))
+        return restrict_reach(limits, loss, Y, w)
+
+    def _make_members(
+        self, samples: Samples, d: int, run: Run, previous: PreviousBlend | None
     ) -> Sequence[Member]:
         if not np.ptp(to_host(samples.Y), axis=0).any():
             warn("y is constant: the model predicts that constant and learns nothing")
             return [make_constant_member(is_classifier(self))]
-        known = self.encodings_
+        encodings = self.encodings_
         task = Task.from_samples(
             samples,
             d,
             self.backend,
             _draw_seed(run.rng),
-            of_table=known is not None,
-            has_levels=known is not None and len(known.some) > 0,
+            of_table=encodings is not None,
+            has_levels=encodings is not None and len(encodings.some) > 0,
         )
-        if precedent is not None:
-            members = precedent.members(task, known)
+        if previous is not None:
+            members = previous.make_members(task, encodings)
         else:
             limited = self.max_time is not None
             members = make_members(self.members, self.effort, task, limited=limited)
         monotone = self.predictor_.monotone
         if monotone is None:
             return members
-        return [constrain_trees(one, monotone, known, d) for one in members]
+        return [constrain_trees(one, monotone, encodings, d) for one in members]
 
-    def _refit(
+    def _refit_members(
         self,
         chosen: Sequence[tuple[float, Any]],
         samples: Samples,
         trainer: MemberTrainer,
-        how: Refit,
+        refit: Refit,
     ) -> bool:
-        """Refit members to all rows, or keep the folds' models after an interruption.
+        """Refit members to all rows; return whether the user interrupted.
 
-        So they do where time is over, or a member fails. Says whether it was interrupted.
+        The folds' models are kept if the user interrupts, time is over, or a member fails.
         """
         run, workers = trainer.run, trainer.fitter.workers
         try:
-            seed, beside = _draw_seed(run.again()), how == BESIDE
+            seed, beside = _draw_seed(run.again()), refit == BESIDE
             with restore_interruptions():
                 found = refit_members(self, chosen, samples, run, seed, workers, beside=beside)
             if found is None and not isinstance(self.refit, str):
                 warn("max_time leaves no time to refit to all rows: the folds' models are kept")
         except KeyboardInterrupt:
             return True
-        except Exception as error:  # whatever a member does, there is a blend
+        except Exception as error:  # the blend of the folds stays
             why = f"{type(error).__name__}: {error}"
             warn(f"the blend is not refitted to all rows, its models of the folds are kept: {why}")
             return False
@@ -584,8 +588,8 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
             (self.members_, self.encodings_), self.whole_ = found, True
         return False
 
-    def _end(self, trainer: MemberTrainer, *, stopped: bool) -> None:
-        """Set the status and the members' warnings, and warn if the fit was stopped."""
+    def _set_status(self, trainer: MemberTrainer, *, stopped: bool) -> None:
+        """Set the status and the members' warnings; warn if the fit did not run to its end."""
         standings = trainer.standings
         for weight, entry in zip(standings.weights.tolist(), standings.finished, strict=True):
             for message in entry.warnings if weight > 0 else ():
@@ -612,7 +616,7 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         self.predictor_ = Predictor(blend, n_features, one_target, labels)
 
     def without_record(self) -> Self:
-        self._complete_record()  # it takes the rows
+        self._complete_record()  # this needs the rows
         host: Self = self.to_host()
         kept, has_gaps = host.out_of_fold_, host.encodings_ is not None
         host.out_of_fold_ = kept.without_rows(has_gaps=has_gaps)
@@ -634,7 +638,7 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
 
     def _new_rows(self, X: Any, method: str) -> Array:
         """Validate new rows as in the fit, or encode a table."""
-        self._fitted_predictor()  # before data are looked at
+        self._fitted_predictor()  # raises before data are read
         X = drop_columns(X, getattr(self, "beside_", ()))
         if self.encodings_ is None:
             return self._new_numbers(X, method)
@@ -645,11 +649,10 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
     def _new_numbers(self, X: Any, method: str) -> Array:
         X = columns_to_numbers(X)
         try:
-            with np.errstate(invalid="ignore"):  # of sums of infinite numbers, or missing ones
+            with np.errstate(invalid="ignore"):  # infinite or missing numbers are checked
                 return validate_samples(self, X, reset=False, method=method)
-        except ValueError:  # perhaps of missing values: complete rows are looked at once
-            kept = self.out_of_fold_
-            names = feature_names(self)
+        except ValueError:  # perhaps missing values
+            kept, names = self.out_of_fold_, feature_names(self)
             X = replace_gaps(X, lambda: weighted_medians(kept.rows, kept.weights), names)
         return validate_samples(self, X, reset=False, method=method)
 
@@ -660,7 +663,7 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
             return list(range(self.n_features_in_))
         return [one.source for one in self.encodings_.table.coded]
 
-    # ------------------------------------------------------------------ what came of it
+    # ------------------------------------------------------------------ results
 
     def leaderboard(self, X: Any = None, y: Any = None, sample_weight: Any = None) -> pd.DataFrame:
         """Return the score, weight and time of every member, best first.
@@ -728,7 +731,7 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
             model of an older file.
         """
         check_is_fitted(self)
-        return fit_times_frame(vars(self).get("fit_times_", []), later=LATER_LOOK)
+        return fit_times_frame(vars(self).get("fit_times_", []), later=LATER_IMPORTANCES)
 
     def distilled(self, method: str = "bkernn") -> Distilled:
         """Fit one small model to the predictions of the blend, and measure its loss.
@@ -765,12 +768,12 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         return tags
 
 
-def _never_validation(samples: Samples) -> Samples:
-    """Return the samples that may be fitted: all but those of a validation."""
-    known = samples.relations
-    if known is None or not known.is_validation:
+def _training_samples(samples: Samples) -> Samples:
+    """Return the samples without validation rows."""
+    relations = samples.relations
+    if relations is None or not relations.is_validation:
         return samples
-    return samples.take(known.training_rows)
+    return samples.take(relations.training_rows)
 
 
 def _without_record(model: Any) -> Any:

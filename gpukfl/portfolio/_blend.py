@@ -22,17 +22,14 @@ from gpukfl.predictor import (
     skewness,
 )
 
-# ----------------------------------------------------------------------------------- blend
+# --------------------------------------------------------------------------------- weights
 
-# Weights of a blend by greedy selection with replacement, drawn to equal ones.
-
-
-STEPS = 50
-# Chosen by cross-validation on training rows of 17 sets: greedy weights of few rows follow noise.
-# Of more rows it fades as a prior does, which counts as so many rows
+STEPS = 50  # of the greedy selection
+# Penalty of uneven weights, in units of the smallest loss of a member. Chosen by cross-validation
+# on training rows of 17 data sets. With many rows it fades like a prior of 40 rows
 _EVENNESS = 0.1
 _PRIOR_ROWS = 40.0
-_TIE = 1e-12  # share of a loss by which rounding may part equals
+_TIE = 1e-12  # relative difference of losses that may be rounding
 
 
 def greedy_weights(
@@ -48,21 +45,20 @@ def greedy_weights(
     Parameters
     ----------
     predictions : sequence of arrays, shape (n, t)
-        Of every member, for rows that it has not seen.
+        Held-out predictions of every member.
     loss : callable
-        Of a mean of predictions, to be made small.
+        Loss of a mean of predictions.
     steps : int
-        Members that are chosen, with replacement.
+        Number of choices.
     evenness : float
-        What weights w of m members cost beside their loss: so many times the smallest loss of a
-        member, times :math:`\|w - 1/m\|^2`. So a member that is far better than the others keeps
-        all weight.
+        Penalty :math:`\|w - 1/m\|^2` of the weights w of m members, in units of the smallest loss
+        of a member. A member that is far better than the others keeps all weight.
 
     Returns
     -------
     array, shape (n_members,)
-        Weights, summing to 1: how often each member is among the first ones chosen, cut where the
-        loss was lowest. Of members that are as good one is taken that is in already, or the first.
+        Weights, summing to 1: how often each member was chosen up to the step with the lowest loss.
+        Of equal members, one that was chosen before is preferred, then the first.
 
     Raises
     ------
@@ -84,8 +80,7 @@ def greedy_weights(
     alone = [loss(one) for one in predictions]
     smallest = min((x for x in alone if np.isfinite(x)), default=0.0)
     for k in range(1, steps + 1):
-        of_means = alone if k == 1 else [loss((total + one) / k) for one in predictions]
-        losses = np.asarray(of_means)
+        losses = np.asarray(alone if k == 1 else [loss((total + one) / k) for one in predictions])
         losses += evenness * abs(smallest) * _unevenness(counts, k)
         chosen = _best_member(losses, counts)
         if chosen is None:
@@ -108,16 +103,16 @@ def blend_weights(
     *,
     steps: int = STEPS,
 ) -> np.ndarray:
-    """Return greedy weights, shrunk to equal ones, less so with many rows.
+    """Return greedy weights, shrunk towards equal ones, less so with many rows.
 
     Parameters
     ----------
     predictions, loss
-        As of `greedy_weights`.
+        As for `greedy_weights`.
     n : float
-        Rows; where they have weights, of so many of equal weight a mean is as certain.
+        Number of rows; with weights, the effective number.
     steps : int
-        As of `greedy_weights`.
+        As for `greedy_weights`.
 
     Returns
     -------
@@ -151,15 +146,12 @@ def _best_member(losses: np.ndarray, counts: np.ndarray) -> int | None:
 
 # ----------------------------------------------------------------------------- temperature
 
-# Probabilities :math:`p_k^{1/T} / \sum_l p_l^{1/T}` of a temperature T, by rows held out.
-#
-# A mean of models that have seen different rows is less sure than it may be, and members may be
-# too sure; one number mends what is common to all rows, and leaves the order of the classes as it
-# is.
+# A temperature T turns probabilities into :math:`p_k^{1/T} / \sum_l p_l^{1/T}`. Means of models may
+# not be confident enough, and members too confident. One number, chosen on held-out rows, corrects
+# both without changing the order of the classes.
 
-
-_MOST = 4.0  # and one over it the least: so that no probability becomes 0 in float32
-_SPREAD = 0.3  # expected of the temperature's logarithm, which few rows say little of
+_MAX_TEMPERATURE = 4.0  # the lowest is 1 / 4: so that no probability becomes 0 in float32
+_LOG_DEVIATION = 0.3  # standard deviation of the prior of the temperature's logarithm
 
 
 def choose_temperature(probabilities: np.ndarray, judge: LogLoss, /) -> float:
@@ -168,40 +160,36 @@ def choose_temperature(probabilities: np.ndarray, judge: LogLoss, /) -> float:
     Parameters
     ----------
     probabilities : host array, shape (n, k)
-        Positive, for the rows of the judge, by models that have not seen them.
+        Positive held-out probabilities for the rows of the judge.
     judge : LogLoss
-        The truth, and weights.
+        True classes and weights.
 
     Returns
     -------
     float
-        From 1/4 to 4; of few rows near 1, by a normal prior of its logarithm. O(n k) a trial.
+        From 1/4 to 4; near 1 for few rows, by a normal prior of its logarithm. O(n k) a trial.
     """
     part = judge.part(probabilities)
 
     def loss(log: float) -> float:
-        return float(judge.row_losses(part / math.exp(log)).sum()) + 0.5 * (log / _SPREAD) ** 2
+        prior = 0.5 * (log / _LOG_DEVIATION) ** 2
+        return float(judge.row_losses(part / math.exp(log)).sum()) + prior
 
-    most = math.log(_MOST)
+    most = math.log(_MAX_TEMPERATURE)
     found = minimize_scalar(loss, bounds=(-most, most), method="bounded")
     return math.exp(found.x) if found.fun < loss(0.0) else 1.0
 
 
 # ------------------------------------------------------------------------------ transforms
 
-# Which other scale targets are fitted on.
-
-
 TRANSFORMS = ("auto", "log", "rank", None)
-_SKEWED = 1.0  # skewness from which another scale is tried
+_MIN_SKEWNESS = 1.0  # of a target, from which "auto" tries transforms
 _QUANTILES = 51
-_ROWS, _FEW_ROWS = 1_000, 250  # that a scale is chosen on, and where there is little time
-_WORKS = 100  # first errors of few rows that there is time for: of more they take the cube of that
-_TRIED_ON = 3  # folds
-_GAIN = 0.02  # share of the error that another scale must save
-
-
-KINDS: dict[str, type[TargetTransform]] = {"log": LogTransform, "rank": RankTransform}
+_ROWS, _FEW_ROWS = 1_000, 250  # of the fits that choose a transform, without and with little time
+_AFFORDABLE_FITS = 100  # quick fits for which the time left must suffice
+_TRIAL_FOLDS = 3
+_MIN_GAIN = 0.02  # share of the error that a transform must save
+_CLASSES: dict[str, type[TargetTransform]] = {"log": LogTransform, "rank": RankTransform}
 
 
 def residual_quantiles(residuals: np.ndarray, weights: np.ndarray | None, /) -> np.ndarray:
@@ -213,28 +201,26 @@ def residual_quantiles(residuals: np.ndarray, weights: np.ndarray | None, /) -> 
 
 
 def choose_transform(asked: str | None, samples: Samples, run: Run, /) -> TargetTransform | None:
-    """Return the transform of the targets; "auto" is chosen by quick fits."""
+    """Return the transform of the targets; quick fits choose that of "auto"."""
     if asked is None or samples.labels:
         return None
-    kept = rows_with_weight(samples)
-    Y, w = to_host(samples.Y).astype(np.float64)[kept], samples.weights
-    w = None if w is None else w[kept]
+    kept, Y, w = weighted_targets(samples)
     if asked != "auto":
-        return KINDS[asked].fit(Y, w)
-    if len(kept) < 2 * _TRIED_ON or np.abs(skewness(Y, w)).max() < _SKEWED:
+        return _CLASSES[asked].fit(Y, w)
+    if len(kept) < 2 * _TRIAL_FOLDS or np.abs(skewness(Y, w)).max() < _MIN_SKEWNESS:
         return None
     drawn = run.again().permutation(len(kept))
 
     def take_part(count: int) -> Samples:
         return to_host_samples(samples.take(kept[np.sort(drawn[:count])]))
 
-    own_scale = cache(lambda n: _kernel_ridge_error(None, take_part(n)))
+    plain_error = cache(lambda n: _kernel_ridge_error(None, take_part(n)))
     wanted = min(_ROWS, len(kept))
     few = min(_FEW_ROWS, wanted)
-    count = run.affordable(wanted, own_scale, times=_WORKS, few=few)
+    count = run.affordable(wanted, plain_error, times=_AFFORDABLE_FITS, few=few)
     part = take_part(count)
-    best, lowest = None, (1.0 - _GAIN) * own_scale(count)
-    for kind in KINDS.values():
+    best, lowest = None, (1.0 - _MIN_GAIN) * plain_error(count)
+    for kind in _CLASSES.values():
         error = _kernel_ridge_error(
             kind.fit(to_host(part.Y).astype(np.float64), part.weights), part
         )
@@ -243,24 +229,27 @@ def choose_transform(asked: str | None, samples: Samples, run: Run, /) -> Target
     return best
 
 
-def rows_with_weight(samples: Samples, /) -> np.ndarray:
-    """Return the rows that have a weight."""
-    w = samples.weights
-    return np.arange(len(samples)) if w is None else np.flatnonzero(w)
+def weighted_targets(samples: Samples, /) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Return the numbers of the rows with a positive weight, their targets and weights."""
+    Y, w = to_host(samples.Y).astype(np.float64), samples.weights
+    if w is None:
+        return np.arange(len(samples)), Y, None
+    rows = np.flatnonzero(w)
+    return rows, Y[rows], w[rows]
 
 
 def _kernel_ridge_error(transform: TargetTransform | None, samples: Samples) -> float:
     """Return the held-out error of a plain kernel ridge regression, in the targets' units."""
     scale = target_scale(to_host(samples.Y), samples.weights)
-    found, truth, weights, precedent = [], [], [], None
-    for fold in split_folds(samples, np.random.RandomState(0), _TRIED_ON):
+    found, truth, weights, warm_start = [], [], [], None
+    for fold in split_folds(samples, np.random.RandomState(0), _TRIAL_FOLDS):
         Y = to_host(fold.inside.Y)
         Y = Y if transform is None else transform.forward(Y)
-        # Of the quick members it is the best: a weak one gains by ranks where the others lose
+        # The best of the quick members: weaker ones gain by ranks where the others lose
         model = KernelRidgeRegressor("manhattan_laplace", backend="numpy", random_state=0)
-        with collect_warnings():  # what it warns of is not of a fit that stays
-            precedent = model.fit_like(
-                *(fold.inside.X, Y, fold.inside.weights, precedent),
+        with collect_warnings():  # this fit is not kept
+            warm_start = model.fit_like(
+                *(fold.inside.X, Y, fold.inside.weights, warm_start),
                 relations=fold.inside.relations,
             )
         found.append(to_host(model.predict(fold.outside.X)).reshape(len(fold.outside), -1))

@@ -19,8 +19,8 @@ from gpukfl.predictor import floor_probabilities, member_predictor
 from gpukfl.tables._reader import Reader, order_numbers
 from gpukfl.tables._relations import deal_groups
 
-_SHARE = 5  # a fifth of the rows judges, where there is one fold
-_FEWEST = 4  # rows, of which some judge
+_N_PARTS = 5  # of the held-out rows of one fold; the first part scores the model
+_MIN_ROWS = 4  # held-out rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,16 +30,15 @@ class Distilled:
     Attributes
     ----------
     model : estimator
-        Fitted to the predictions of the blend, for the rows that judged its members.
+        Model that was fitted to the predictions of the blend for held-out rows.
     score : float
-        Of an equal model, fitted without some rows, on these: R², or the share of the log loss
-        that is saved.
+        Score of an equal model on rows that it was not fitted to: R², or explained log loss.
     score_of_blend : float
-        Of the blend on the same rows, by models that have not seen them.
+        Score of the blend on the same rows, by models that have not seen them.
     reader : Reader or None
-        What makes rows for the model of a table's columns; it knows nothing of the targets.
+        Converts the columns of a table to rows of the model, without targets.
     feature_names : tuple of str or None
-        Columns of the frame of complete numbers that the blend was fitted to, in order.
+        Columns of the frame of numbers that the blend was fitted to, in order.
     """
 
     model: Any
@@ -69,16 +68,16 @@ def distil(blend: Any, name: str, /) -> Distilled:
     """
     kept, run = blend._held_out, Run.from_settings(blend)
     n = len(kept.fold)
-    if n < _FEWEST:
-        msg = f"expected at least {_FEWEST} held-out rows, got {n}"
+    if n < _MIN_ROWS:
+        msg = f"expected at least {_MIN_ROWS} held-out rows, got {n}"
         raise ValueError(msg)
     classes, t = is_classifier(blend), kept.truth.shape[1]
-    seed, rarest = int(run.rng.randint(2**31 - 1)), 0 if classes else n  # what will be predicted
-    several = kept.n_folds > 1 and blend._has_folds
-    judging = kept.fold == 0 if several else _draw_test_rows(kept, run.rng)
-    # of models that were fitted to all rows nothing is asked of rows that they have seen
+    seed, rarest = int(run.rng.randint(2**31 - 1)), 0 if classes else n  # unknown for classes
+    several = kept.n_folds > 1 and blend._has_fold_models
+    is_test = kept.fold == 0 if several else _draw_test_rows(kept, run.rng)
+    # Models that were fitted to all rows give no predictions for rows that they have seen
     predicted = to_host(blend._outputs(kept.rows, 0)) if several else kept.predicted
-    inside, outside = np.flatnonzero(~judging), np.flatnonzero(judging)
+    inside, outside = np.flatnonzero(~is_test), np.flatnonzero(is_test)
     task = Task(classes, n, kept.rows.shape[1], t, rarest, blend.backend, seed)
     member = Member(name, CANDIDATES[NAMES.index(name)].make(task))
     labels = np.arange(t)
@@ -102,12 +101,12 @@ def distil(blend: Any, name: str, /) -> Distilled:
 
 
 def _draw_test_rows(kept: OutOfFold, rng: np.random.RandomState) -> np.ndarray:
-    """Draw the test rows (n,) at random: whole groups where there are several."""
+    """Draw the test rows (n,) at random: whole groups if there are several."""
     n, groups = len(kept.fold), kept.groups
     if groups is not None and np.ptp(groups) > 0:
-        return deal_groups(groups, min(_SHARE, len(np.unique(groups))), rng) == 0
+        return deal_groups(groups, min(_N_PARTS, len(np.unique(groups))), rng) == 0
     found = np.zeros(n, dtype=bool)
-    found[rng.permutation(n)[: max(n // _SHARE, 1)]] = True
+    found[rng.permutation(n)[: max(n // _N_PARTS, 1)]] = True
     return found
 
 
@@ -119,7 +118,7 @@ def _fit_to_blend(
     labels: np.ndarray,
     groups: np.ndarray | None,
 ) -> Any:
-    """Fit a clone to the predictions or labels of a blend, which is tuned by whole groups."""
+    """Fit a clone to the predictions or labels of a blend; it is tuned on whole groups."""
     estimator, X = clone(member.estimator), blend._finite(rows)
     several = groups is not None and np.ptp(groups) > 0
     related = {"groups": groups} if several and has_fit_parameter(estimator, "groups") else {}

@@ -1,4 +1,4 @@
-"""Rows of a table encoded by fold, or as codes with missing values."""
+"""Encodings of the rows of a table for members, learned in each fold."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ class Encodings:
     Attributes
     ----------
     table : Table
-        What gives the codes.
+        Schema of the columns, which turns them into codes.
     folds : FoldEncodings
-        What makes rows for the models of every fold.
+        Encodings for the models of every fold.
     blind : Encoding
-        Learned without targets, for what looks at rows whose targets are known.
+        Encoding that was learned without targets.
     impute : str
-        What stands for missing numbers: as of `Encoding.learn`.
+        How missing numbers are replaced: as for `Encoding.learn`.
     """
 
     table: Table
@@ -51,17 +51,17 @@ class Encodings:
 
     @property
     def by_fold(self) -> tuple[Encoding, ...]:
-        """The encodings of each model of a member: of the folds, and of all rows."""
+        """The encodings of the models of a member: those of the folds, and of all rows."""
         return self.folds.by_fold
 
     @property
     def some(self) -> tuple[int, ...]:
-        """Columns of codes of which some members see the levels."""
+        """The columns whose levels some members see."""
         return self.folds.some
 
     @classmethod
     def blindly(cls, table: Table, samples: Samples, impute: str = "median", /) -> Self:
-        """Learn from all codes without targets."""
+        """Learn the encoding without targets from all codes."""
         X, w = to_host(samples.X), samples.weights
         blind, _ = Encoding.learn(X, table.coded, weights=w, impute=impute)
         some = some_levels(X if w is None else X[w > 0], table.coded)
@@ -90,7 +90,7 @@ class Encodings:
         return replace(self, folds=FoldEncodings(tuple(by_fold), self.some))
 
     def is_sound(self, n_features: int, n_models: int, /) -> bool:
-        """Whether it is valid for so many columns and models per member."""
+        """Whether it is valid for these numbers of columns, and of models of a member."""
         return (
             len(self.table.columns) == n_features
             and len(self.by_fold) == n_models
@@ -119,7 +119,7 @@ class Encodings:
         return level_outputs(self.by_fold[0], self.some if view == LEVELS else ())
 
     def sources(self, view: str, /) -> np.ndarray | None:
-        """Return the source column of each column of a view; None if some are made of several."""
+        """Return the source of each column of a view; None if some have several sources."""
         first = self.by_fold[0]
         if any(one.imputations for one in self.by_fold):
             return None
@@ -131,7 +131,7 @@ class Encodings:
         )
 
     def finite(self, codes: np.ndarray, /) -> np.ndarray:
-        """Rows (m, d) without missing values, made without the targets."""
+        """Return rows (m, d) without missing values, encoded without the targets."""
         return self.blind.transform(codes)
 
 
@@ -145,7 +145,7 @@ class TableFold(MemberFold):
 
     @property
     def source(self) -> MemberFold:
-        """The codes of the rows."""
+        """The fold of codes."""
         return self.codes
 
     def member_view(self, member: Member, /) -> MemberFold:
@@ -163,7 +163,7 @@ class TableFold(MemberFold):
         return self._make_fold(lambda codes, X: with_levels(self.encoding, self.some, codes, X))
 
     def _make_fold(self, make: Callable[[np.ndarray, np.ndarray], Array]) -> MemberFold:
-        """Return the fold with rows computed from codes and encoded rows."""
+        """Return the fold with rows made from codes and encoded rows."""
         parts = (self.codes.inside, self.inside), (self.codes.outside, self.outside)
         return MemberFold(
             *(replace(own, X=make(to_host(codes.X), to_host(own.X))) for codes, own in parts)

@@ -1,4 +1,4 @@
-"""Portfolios as scikit-learn estimators."""
+"""Blends as scikit-learn estimators."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gpukfl.portfolio._uncertainty import Uncertainty
 from gpukfl.predictor import AtKnots, check_finite_prediction
 from gpukfl.tables._monotone import MONOTONE
 
-_BLOCK = 50_000  # rows for which intervals are made at once
+_BLOCK = 50_000  # rows whose intervals are computed at once
 _PARAMETERS = """
     Parameters
     ----------
@@ -196,8 +196,9 @@ class AutoRegressor(ArrayRegressor, AutoBase):
 
     def _rules(self) -> Iterator[tuple[str, bool]]:
         yield from super()._rules()
-        sizes = self._n_spread_columns, self.out_of_fold_.n_folds
-        yield "residuals of its folds", self.uncertainty_.is_sound(*sizes)
+        encodings, n_folds = self.encodings_, self.out_of_fold_.n_folds
+        n_columns = self.n_features_in_ if encodings is None else len(encodings.blind.names)
+        yield "residuals of its folds", self.uncertainty_.is_sound(n_columns, n_folds)
 
     def __init__(
         self,
@@ -236,7 +237,7 @@ class AutoRegressor(ArrayRegressor, AutoBase):
 
     fit = AutoBase.fit
 
-    def _keep_uncertainty(self, rng: np.random.RandomState, max_time: float | None, /) -> None:
+    def _set_uncertainty(self, rng: np.random.RandomState, max_time: float | None, /) -> None:
         kept = self.out_of_fold_
         X = to_host(self._finite(kept.rows)).astype(np.float64)
         self.uncertainty_ = Uncertainty.fit(
@@ -287,7 +288,7 @@ class AutoRegressor(ArrayRegressor, AutoBase):
         def ends(rows: np.ndarray, blends: np.ndarray) -> np.ndarray:
             return self.uncertainty_.interval(rows, blends, coverage=coverage)
 
-        return self._ask_by_rows(X, ends, "predict_interval")
+        return self._compute_by_blocks(X, ends, "predict_interval")
 
     @run_on_data_device
     def predict_quantiles(self, X: Any, levels: Sequence[float] = (0.05, 0.5, 0.95)) -> Array:
@@ -320,52 +321,47 @@ class AutoRegressor(ArrayRegressor, AutoBase):
         def quantiles(rows: np.ndarray, blends: np.ndarray) -> np.ndarray:
             return self.uncertainty_.quantiles(rows, blends, levels=levels)
 
-        return self._ask_by_rows(X, quantiles, "predict_quantiles")
+        return self._compute_by_blocks(X, quantiles, "predict_quantiles")
 
-    @property
-    def _n_spread_columns(self) -> int:
-        known = self.encodings_
-        return self.n_features_in_ if known is None else len(known.blind.names)
-
-    def _ask_by_rows(
-        self, X: Any, ask: Callable[[np.ndarray, np.ndarray], np.ndarray], method: str
+    def _compute_by_blocks(
+        self, X: Any, compute: Callable[[np.ndarray, np.ndarray], np.ndarray], method: str
     ) -> Array:
-        """Compute values at rows by blocks on the host, and place them beside X."""
+        """Compute values at rows in blocks on the host; return them on the device of X."""
         X = self._new_rows(X, method)
         n, found = X.shape[0], []
         if self.predictor_.monotone is not None:
-            values = self._ask_monotone(X, ask)
+            values = self._compute_monotone(X, compute)
         else:
             for start in range(0, n, _BLOCK):
                 rows = X[start : min(start + _BLOCK, n), :]
                 host = to_host(self._finite(rows)).astype(np.float64)
                 blends, seen = self._fold_blends(rows), self.seen_rows_
-                ends = ask(host, blends)
+                ends = compute(host, blends)
                 found.append(ends if seen is None else seen.narrow(rows, ends, blends.mean(axis=0)))
             values = np.concatenate(found)
         loss = read_loss(self)
-        if loss is not None:  # counts and amounts are at least 0, and so are the ends
+        if loss is not None:  # values of counts and amounts are at least 0
             values = np.maximum(values, loss.lowest)
-        with np.errstate(over="ignore"):  # reported just below
+        with np.errstate(over="ignore"):  # checked below
             flat = asarray_like(values.reshape(n, -1), X)
         check_finite_prediction(flat, method.removeprefix("predict_"), X.dtype)
         shape = (n, *values.shape[2:]) if self._one_target else values.shape
         return array_namespace(X).reshape(flat, shape)
 
-    def _ask_monotone(
-        self, X: Array, ask: Callable[[np.ndarray, np.ndarray], np.ndarray], /
+    def _compute_monotone(
+        self, X: Array, compute: Callable[[np.ndarray, np.ndarray], np.ndarray], /
     ) -> np.ndarray:
-        """Compute monotone values (n, t, k) at rows, about the monotone blends of the folds.
+        """Compute monotone values (n, t, k) at rows from the monotone blends of the folds.
 
-        Both are projected at the same knots, so that what is asked about the blends is asked there.
+        Blends and values are projected at the same knots.
         """
 
-        def ask_at_knots(rows: Array, at_knots: AtKnots) -> Array:
+        def compute_at_knots(rows: Array, at_knots: AtKnots) -> Array:
             host = to_host(self._finite(rows)).astype(np.float64)
             blends = np.stack([at_knots(one) for one in self._fold_blends(rows)])
-            return ask(host, blends)
+            return compute(host, blends)
 
-        return to_host(self.predictor_.project_at_knots(ask_at_knots, X))
+        return to_host(self.predictor_.project_at_knots(compute_at_knots, X))
 
 
 class AutoClassifier(LabelClassifier, AutoBase):
@@ -433,7 +429,7 @@ class AutoClassifier(LabelClassifier, AutoBase):
         proba = predict_finite(self, X, "predict_log_proba")
         return array_namespace(proba).log(proba)
 
-    def _keep_uncertainty(self, rng: np.random.RandomState, max_time: float | None, /) -> None:  # noqa: ARG002
+    def _set_uncertainty(self, rng: np.random.RandomState, max_time: float | None, /) -> None:  # noqa: ARG002
         kept = self.out_of_fold_
         codes = np.argmax(kept.truth, axis=1)
         self.class_scores_ = ClassScores.from_probabilities(kept.predicted, codes, kept.weights)

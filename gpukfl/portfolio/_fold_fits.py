@@ -30,7 +30,7 @@ from gpukfl.portfolio._attributes import Blended
 from gpukfl.portfolio._blend import residual_quantiles
 from gpukfl.portfolio._folds import HeldOutLoss, LogLoss, MemberFold
 from gpukfl.portfolio._members import Member
-from gpukfl.portfolio._monotone import judged_predictor
+from gpukfl.portfolio._monotone import project_predictor
 from gpukfl.predictor import (
     Monotone,
     TargetTransform,
@@ -39,26 +39,24 @@ from gpukfl.predictor import (
     member_predictor,
 )
 
-# --------------------------------------------------------------------------------- at once
+# -------------------------------------------------------------------- fits at the same time
 
-# Fits that do not wait for each other, in threads at the same time.
+_MAX_PARALLEL_FITS = 4  # threads of fits: more would wait for the interpreter
+_MAX_ROWS, _MAX_ELEMENTS = 20_000, 10**7  # of parallel fits: a larger fit fills all threads alone
+_MIN_ROWS_FOR_PROCESSES = 300  # below, starting processes takes longer than the fits
+_KERNEL_COPIES, _MAX_KERNEL_CENTERS = 4, 3_000  # that one fit holds in memory
+# Modules that worker processes import when they start
+_PRELOADED = "gpukfl.portfolio", "gpukfl._accel.cpu_distances", "gpukfl._accel.cpu_differences"
 
-
-_MOST_FITS = 4  # more of them wait for the interpreter; what they split fills other threads
-_MOST_ROWS, _MOST_ELEMENTS = 20_000, 10**7  # more fill all threads alone, and take memory
-_WORTH_PROCESSES = 300  # rows from which fits take longer than processes to begin
-_COPIES, _MOST_CENTERS = 4, 3_000  # of a kernel of all rows with so many that one fit holds
-_IMPORTED = "gpukfl.portfolio", "gpukfl._accel.cpu_distances", "gpukfl._accel.cpu_differences"
-
-Given = TypeVar("Given")
-Found = TypeVar("Found")
+Argument = TypeVar("Argument")
+Result = TypeVar("Result")
 
 
 def n_parallel_fits(member: Member, samples: Samples, some: int | None = None, /) -> int:
-    """Return how many fits of a member run in parallel.
+    """Return how many fits of a member to `some` of the samples run in parallel threads.
 
-    One on a GPU, whose launches take turns with the interpreter, and of members of others, which
-    threads may not suit.
+    It is 1 on a GPU, whose launches wait for the interpreter. It is also 1 for members of other
+    libraries, which may not be thread-safe.
     """
     if not member.takes_any_library or not is_host(samples.X):
         return 1
@@ -66,8 +64,8 @@ def n_parallel_fits(member: Member, samples: Samples, some: int | None = None, /
     n = n if some is None else min(n, some)
     if uses_gpu(member, samples, n):
         return 1
-    apt = member.at_once_from <= n <= _MOST_ROWS and n * d <= _MOST_ELEMENTS
-    return min(free_threads(), _MOST_FITS) if apt else 1
+    suits = member.at_once_from <= n <= _MAX_ROWS and n * d <= _MAX_ELEMENTS
+    return min(free_threads(), _MAX_PARALLEL_FITS) if suits else 1
 
 
 def uses_gpu(member: Member, samples: Samples, n: int, /) -> bool:
@@ -76,60 +74,60 @@ def uses_gpu(member: Member, samples: Samples, n: int, /) -> bool:
         return False
     try:
         return bool(member.estimator.fits_on_gpu(samples.X, n))
-    except (TypeError, ValueError, RuntimeError):  # its fit will say so
+    except (TypeError, ValueError, RuntimeError):  # the fit raises it again
         return False
 
 
-def usual_jobs(estimator: Any, n: int, /) -> dict[str, int]:
-    """Return `n_jobs` for a fit to n rows, where an estimator has it and the user did not set it.
+def default_jobs(estimator: Any, n: int, /) -> dict[str, int]:
+    """Return `n_jobs` for a fit to n rows, if the estimator has it and the user did not set it.
 
-    As many as there are threads, from so many rows on that it pays.
+    All threads, or 1 for few rows.
     """
     if getattr(estimator, "n_jobs", 0) is not None:
         return {}
-    return {"n_jobs": n_threads() if n >= _WORTH_PROCESSES else 1}
+    return {"n_jobs": n_threads() if n >= _MIN_ROWS_FOR_PROCESSES else 1}
 
 
 def start_workers(n_jobs: int | None, X: Array, reference: Array, /) -> Workers:
     """Return the processes that fit members to rows (n, d).
 
-    One where rows are so many that they would fill memory. Beside a GPU the others fit what does
-    not compute there; where rows are many, one process does, with threads.
+    For many rows on the host there is only this process, as others would fill the memory. With a
+    GPU, other processes fit the members that do not use it: for many rows one with threads.
     """
     on_gpu, (n, d) = is_on_gpu(reference), X.shape
     if isinstance(X, np.memmap) or not (on_gpu or (is_host(X) and is_host(reference))):
         return Workers()
-    count, many = count_processes(n_jobs), n > _MOST_ROWS or n * d > _MOST_ELEMENTS
+    count, many = count_processes(n_jobs), n > _MAX_ROWS or n * d > _MAX_ELEMENTS
     if many:
         if not on_gpu:
             return Workers()
         count = min(count, 2)
-    centers = 0 if many else min(n, _MOST_CENTERS)
-    kernels = _COPIES * n * (centers + d) * np.dtype(np.float64).itemsize
-    return Workers(affordable_processes(count, np.empty(0), kernels), _IMPORTED)
+    centers = 0 if many else min(n, _MAX_KERNEL_CENTERS)
+    kernels = _KERNEL_COPIES * n * (centers + d) * np.dtype(np.float64).itemsize
+    return Workers(affordable_processes(count, np.empty(0), kernels), _PRELOADED)
 
 
 def fit_in_parallel(
-    fit: Callable[[Given], Found], given: Sequence[Given], report: Report | None = None, /
-) -> list[Found]:
+    fit: Callable[[Argument], Result], given: Sequence[Argument], report: Report | None = None, /
+) -> list[Result]:
     """Call `fit` on each argument in parallel threads; the first one reports progress.
 
-    Scikit-learn's settings, which are of a thread, are those of the caller. Where it is
-    interrupted, or one fails, the others end at their next step.
+    All threads use the caller's scikit-learn settings. After an interruption or an error, the
+    other fits end at their next step.
     """
     report, settings, wanted = report or current_report(), get_config(), True
     if len(given) == 1:
         with use_report(report):
             return [fit(given[0])]
 
-    def run_one(k: int, one: Given) -> Found:
-        def tell(stage: str, step: int, history: History) -> None:
+    def run_one(k: int, one: Argument) -> Result:
+        def report_step(stage: str, step: int, history: History) -> None:
             if not wanted:
                 raise KeyboardInterrupt
             if k == 0:
                 report(stage, step, history)
 
-        with config_context(**settings), use_report(tell), share_memory(len(given)):
+        with config_context(**settings), use_report(report_step), share_memory(len(given)):
             return fit(one)
 
     try:
@@ -140,8 +138,6 @@ def fit_in_parallel(
 
 # --------------------------------------------------------------------------------- results
 
-# What a fit to a fold came to, and what a member has done so far.
-
 
 @dataclass(frozen=True, eq=False)
 class FoldFit:
@@ -150,15 +146,15 @@ class FoldFit:
     Attributes
     ----------
     model : estimator
-        That was fitted.
-    precedent : WarmStart or None
-        What its setting came to.
+        The fitted model.
+    warm_start : WarmStart or None
+        Settings of the fit, for later fits.
     predicted : array, shape (m, t)
-        Of the rows that the fold holds out.
+        Predictions for the held-out rows of the fold.
     """
 
     model: Any
-    precedent: WarmStart[Any] | None
+    warm_start: WarmStart[Any] | None
     predicted: np.ndarray
 
     @property
@@ -184,70 +180,70 @@ class MemberResult:
     Attributes
     ----------
     member : Member
-        Who.
+        The member, perhaps with fewer steps.
     models : list
-        One for each fold.
+        The model of each fitted fold.
     predicted : list of arrays, shape (m_k, t)
-        Of the rows that each fold holds out, of transformed targets where they are.
+        Predictions for the held-out rows of each fold, on the scale of `transform`.
     losses : array, shape (m,)
-        Of these rows.
-    precedent : WarmStart or None
-        What its first fit came to.
-    starts : list of WarmStart
-        What each of its fits came to.
+        Losses of these rows.
+    warm_start : WarmStart or None
+        Settings of the first fit, which all later ones start from.
+    warm_starts : list of WarmStart
+        Settings of all fits.
     seconds : float
-        That it took.
+        Time of all fits.
     rows : int
-        To which each of its fits was.
+        Number of rows of each fit.
     steps : int or None
-        Of each of its fits, where there was no time for all that it was made with.
-    whole : Member
-        As it was made, with all of them.
+        Number of steps of each fit, if time was too short for all.
+    full_member : Member
+        The member as given, with all steps.
     last_seconds : float
-        That the last of them took, with its predictions.
+        Time of the last batch of folds, with its predictions.
     note : str
-        Why it has not done all; empty where it has.
-    behind : bool
-        Whether it was left because it was clearly behind.
+        Why the member was skipped or dropped; empty if all folds were fitted.
+    is_behind : bool
+        Whether it was dropped because it is clearly behind.
     remark : str
-        What else is to be said.
+        What else the leaderboard notes.
     warnings : list of str
-        What its fits warned of.
+        Warnings of the fits.
     transform : TargetTransform or None
-        Of the targets that it is fitted to.
+        The transform of the targets.
     residuals : array, shape (q, t), or None
-        Quantiles of what its predictions of transformed targets are short of.
+        Quantiles of the held-out residuals of transformed targets.
     """
 
     member: Member
     models: list[Any] = field(default_factory=list)
     predicted: list[np.ndarray] = field(default_factory=list)
     losses: np.ndarray = field(default_factory=lambda: np.zeros(0))
-    precedent: WarmStart[Any] | None = None
-    starts: list[WarmStart[Any]] = field(default_factory=list)
+    warm_start: WarmStart[Any] | None = None
+    warm_starts: list[WarmStart[Any]] = field(default_factory=list)
     seconds: float = 0.0
     rows: int = 1
     steps: int | None = None
     last_seconds: float = 0.0
     note: str = ""
-    behind: bool = False
+    is_behind: bool = False
     remark: str = ""
     warnings: list[str] = field(default_factory=list)
     transform: TargetTransform | None = None
     residuals: np.ndarray | None = None
-    whole: Member = field(init=False)
+    full_member: Member = field(init=False)
 
     def __post_init__(self) -> None:
-        self.whole = self.member
+        self.full_member = self.member
 
     def add(self, fit: FoldFit, /) -> None:
         """Add the result of a fold."""
         self.models.append(fit.model)
         self.predicted.append(fit.predicted)
-        if fit.precedent is not None:
-            self.starts.append(fit.precedent)
-        if self.precedent is None:  # the same for all others, whatever is fitted at once
-            self.precedent = fit.precedent
+        if fit.warm_start is not None:
+            self.warm_starts.append(fit.warm_start)
+        if self.warm_start is None:
+            self.warm_start = fit.warm_start
 
     def expected_seconds(self, n: int, /) -> float:
         """Return the expected seconds of a fit to n rows; 0 for members with a time limit."""
@@ -271,8 +267,6 @@ class MemberResult:
 
 # ---------------------------------------------------------------------------------- folds
 
-# The folds that all members share, and what a model predicts of the rows that they hold out.
-
 
 @dataclass(frozen=True, eq=False)
 class FoldTask:
@@ -281,38 +275,38 @@ class FoldTask:
     member: Member
     k: int
     rows: int | None
-    precedent: WarmStart[Any] | None
+    warm_start: WarmStart[Any] | None
     limit: float | None
 
 
 @dataclass(eq=False)
 class FirstFits:
-    """Fits of members to the first fold, beside those of the members before them.
+    """Fits of later members to the first fold, in other processes.
 
     Attributes
     ----------
-    expected : list of Member
-        Who will be fitted, in this order, unless there is a reason against it.
-    names : list of str
-        Whose fits have been asked for.
+    upcoming : list of Member
+        Members that workers will fit, in this order, unless they are skipped.
+    requested : list of str
+        Names of the members whose fits have begun.
     outcomes : iterator of Outcome
-        Of these, in their order.
+        Outcomes of these fits, in their order.
     """
 
-    expected: list[Member] = field(default_factory=list)
-    names: list[str] = field(default_factory=list)
+    upcoming: list[Member] = field(default_factory=list)
+    requested: list[str] = field(default_factory=list)
     outcomes: Iterator[Outcome[FoldFit]] = field(default_factory=lambda: iter(()))
 
-    def choose(self, member: Member, /) -> list[Member]:
-        """Return a member and all those after it whose fits need no other's."""
-        names = [one.name for one in self.expected]
+    def list_from(self, member: Member, /) -> list[Member]:
+        """Return a member and all later ones that are not skipped because of another one."""
+        names = [one.name for one in self.upcoming]
         place = names.index(member.name) + 1 if member.name in names else len(names)
-        return [member, *(one for one in self.expected[place:] if not one.like)]
+        return [member, *(one for one in self.upcoming[place:] if not one.like)]
 
-    def find(self, name: str, /) -> Outcome[FoldFit] | None:
-        """Return the outcome of a member whose fit was asked for, or None."""
-        while self.names:
-            known, outcome = self.names.pop(0), next(self.outcomes)
+    def take(self, name: str, /) -> Outcome[FoldFit] | None:
+        """Return the outcome of a requested member, and drop those before it; else None."""
+        while name in self.requested:
+            known, outcome = self.requested.pop(0), next(self.outcomes)
             if known == name:
                 return outcome
         return None
@@ -320,28 +314,28 @@ class FirstFits:
 
 @dataclass(frozen=True, eq=False)
 class FoldFitter:
-    """What fits a member to folds, and judges its held-out predictions.
+    """Fits of members to folds, with the losses of their held-out predictions.
 
     Attributes
     ----------
     folds : sequence of MemberFold
-        Rows to fit and rows that judge.
+        Rows to fit and held-out rows.
     judge : HeldOutLoss
-        Of the rows that are held out, in the order of the folds.
+        Loss on all held-out rows, in the order of the folds.
     run : Run
-        The random numbers, by which some of the rows are drawn.
+        Random numbers and time limit of the fit.
     floor : float
         Lowest probability.
     transform : TargetTransform or None
-        Of the targets in the folds.
+        The transform of the targets.
     reach : array, shape (2, t), or None
-        Lowest and highest prediction of such targets; None of classes.
+        Lowest and highest prediction of transformed targets; None for classes.
     workers : Workers
-        Processes that fit folds, and members, at the same time.
-    first : FirstFits
-        Of the next members.
+        Processes that fit folds and members in parallel.
+    first_fits : FirstFits
+        Fits of later members to the first fold.
     monotone : Monotone or None
-        What makes predictions of rows rise or fall with columns, before they are judged.
+        Projection that makes predictions monotone before they are judged.
     """
 
     folds: Sequence[MemberFold]
@@ -351,7 +345,7 @@ class FoldFitter:
     transform: TargetTransform | None = None
     reach: np.ndarray | None = None
     workers: Workers = field(default_factory=Workers)
-    first: FirstFits = field(default_factory=FirstFits)
+    first_fits: FirstFits = field(default_factory=FirstFits)
     monotone: Monotone | None = None
 
     def __len__(self) -> int:
@@ -367,32 +361,32 @@ class FoldFitter:
         """The number of classes; 0 in a regression."""
         return self.judge.truth.shape[1] if isinstance(self.judge, LogLoss) else 0
 
-    def turns(self, member: Member, rows: int | None) -> list[range]:
-        """Return the groups of folds to fit in parallel: the first one is alone."""
+    def batches(self, member: Member, rows: int | None) -> list[range]:
+        """Return the batches of folds to fit in parallel; the first batch is one fold."""
         count = len(self)
-        if self.is_sent(member):
+        if self.runs_in_workers(member):
             width = self.workers.n_at_once(limited=self.run.remaining_seconds() is not None)
         else:
             width = n_parallel_fits(member, self.folds[0].inside, rows)
-        turns = [range(k, min(k + width, count)) for k in range(1, count, width)]
-        return [range(1), *turns]
+        batches = [range(k, min(k + width, count)) for k in range(1, count, width)]
+        return [range(1), *batches]
 
-    def fit_turn(
+    def fit_batch(
         self,
         entry: MemberResult,
-        turn: range,
+        batch: range,
         rows: int | None,
         limit: float | None,
         report: Report,
     ) -> list[FoldFit]:
-        """Fit a member to some folds in parallel; those after an interrupted one are left out."""
-        if not self.is_sent(entry.member):
+        """Fit a member to some folds in parallel, up to the first interrupted one."""
+        if not self.runs_in_workers(entry.member):
             return fit_in_parallel(
-                lambda k: self.fit(entry.member, k, rows, entry.precedent, limit), turn, report
+                lambda k: self.fit(entry.member, k, rows, entry.warm_start, limit), batch, report
             )
-        if turn == range(1) and rows is None and limit is None:
+        if batch == range(1) and rows is None and limit is None:
             return [self._fit_first(entry, report)]
-        tasks = [FoldTask(entry.member, k, rows, entry.precedent, limit) for k in turn]
+        tasks = [FoldTask(entry.member, k, rows, entry.warm_start, limit) for k in batch]
         fits = []
         for outcome in self.fit_tasks(tasks, report):
             fits.append(outcome.result())
@@ -401,20 +395,20 @@ class FoldFitter:
         return fits
 
     def _fit_first(self, entry: MemberResult, report: Report) -> FoldFit:
-        """Fit a member to the first fold, while other processes do so with all that follow.
+        """Fit a member to the first fold, while other processes fit later members to it.
 
-        The first fold learns metrics from nothing: for one member it can take as long as all else.
-        Where another process has fitted it already, its seconds are those that it took there.
+        The first fit searches its settings. For one member it can take as long as all other fits.
+        A fit in another process counts with its seconds there.
         """
-        begun, name, first = time.perf_counter(), entry.member.name, self.first
-        outcome = first.find(name) if name in first.names else None
+        begun, first = time.perf_counter(), self.first_fits
+        outcome = first.take(entry.member.name)
         if outcome is not None:
             entry.seconds += outcome.seconds - (time.perf_counter() - begun)
             return outcome.result()
-        members = first.choose(entry.member)
+        members = first.list_from(entry.member)
         tasks = [FoldTask(one, 0, None, None, None) for one in members]
         first.outcomes = self.fit_tasks(tasks, report)
-        first.names = [one.name for one in members[1:]]
+        first.requested = [one.name for one in members[1:]]
         return next(first.outcomes).result()
 
     def fit_tasks(self, tasks: Sequence[FoldTask], report: Report, /) -> Iterator[Outcome[FoldFit]]:
@@ -422,11 +416,11 @@ class FoldFitter:
         return self.workers.map(partial(_fit_task, self._shared), tasks, report)
 
     def begin_tasks(self, tasks: Sequence[FoldTask], /) -> BegunCalls[FoldTask, FoldFit]:
-        """Begin fits in the other processes, of members that are sent to them."""
+        """Begin fits in the other processes."""
         return self.workers.begin(partial(_fit_task, self._shared), tasks)
 
-    def is_sent(self, member: Member, /) -> bool:
-        """Whether processes fit a member: none that computes on a GPU, which all would share."""
+    def runs_in_workers(self, member: Member, /) -> bool:
+        """Whether worker processes fit a member: not on a GPU, which all would share."""
         return self.workers.count > 1 and not self.uses_gpu(member)
 
     def uses_gpu(self, member: Member, /) -> bool:
@@ -437,16 +431,16 @@ class FoldFitter:
     @cached_property
     def _shared(self) -> Shared[FoldFitter]:
         folds = self.folds
-        if not is_host(folds[0].inside.X):  # tables are on the host
+        if not is_host(folds[0].inside.X):  # folds of tables always are
             folds = [fold.host_fold for fold in folds]
-        return self.workers.share(replace(self, folds=folds, first=FirstFits()))
+        return self.workers.share(replace(self, folds=folds, first_fits=FirstFits()))
 
     def fit(
         self,
         member: Member,
         k: int,
         rows: int | None,
-        precedent: WarmStart[Any] | None,
+        warm_start: WarmStart[Any] | None,
         limit: float | None,
     ) -> FoldFit:
         """Fit a member to fold k, or to a sample of its rows."""
@@ -454,13 +448,13 @@ class FoldFitter:
         inside = data.inside
         if rows is not None:
             inside = inside.draw(rows, self.run.again())
-        model, precedent = member.in_fold(len(inside)).fit_clone(inside, precedent, limit)
-        return FoldFit(model, precedent, self.predict(model, data.outside))
+        model, warm_start = member.limit_centers(len(inside)).fit_clone(inside, warm_start, limit)
+        return FoldFit(model, warm_start, self.predict(model, data.outside))
 
     def predict(self, model: Any, samples: Samples, /) -> np.ndarray:
         """Return the clipped predictions of a member's model on the host."""
-        with np.errstate(over="ignore", invalid="ignore"):  # reported just below
-            predictor = judged_predictor(member_predictor(model), self.monotone)
+        with np.errstate(over="ignore", invalid="ignore"):  # checked below
+            predictor = project_predictor(member_predictor(model), self.monotone)
             found = predictor.outputs_by_blocks(samples.X, self.n_classes)
         found = to_host(found)
         if not np.isfinite(found).all():
@@ -474,14 +468,16 @@ class FoldFitter:
         return to_host(within)
 
     def add_fit(self, entry: MemberResult, fit: FoldFit, /) -> None:
-        """Add a fit to a result, and judge all its predictions so far."""
+        """Add a fit to a result, and set the losses of all its predictions so far."""
         entry.add(fit)
         rows = slice(0, sum(map(len, entry.predicted)))
         if self.transform is not None:
-            short = self.transform.forward(self.judge.truth[rows]) - np.concatenate(entry.predicted)
-            entry.residuals = residual_quantiles(short, self.judge.weights[rows])
+            residuals = self.transform.forward(self.judge.truth[rows]) - np.concatenate(
+                entry.predicted
+            )
+            entry.residuals = residual_quantiles(residuals, self.judge.weights[rows])
         entry.losses = self.judge.losses(entry.outputs, rows)
 
 
 def _fit_task(shared: Shared[FoldFitter], task: FoldTask) -> FoldFit:
-    return shared.value.fit(task.member, task.k, task.rows, task.precedent, task.limit)
+    return shared.value.fit(task.member, task.k, task.rows, task.warm_start, task.limit)

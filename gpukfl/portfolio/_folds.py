@@ -19,15 +19,12 @@ from gpukfl.predictor import pool_probabilities
 from gpukfl.tables._clusters import join_groups
 from gpukfl.tables._relations import Relations
 
-# ---------------------------------------------------------------------------------- judges
+# --------------------------------------------------------------------------------- losses
 
-# What members are judged by: squared errors of targets, or the log loss of classes.
-
-
-Chosen = slice | np.ndarray  # rows by their numbers, which may come again
-# Shares of the loss of saying the same of every row, of which there is no use in less
-_SETTLED, _SETTLED_CLASSES = 1e-10, 0.01
-_LIKELIEST = 0.5
+RowChoice = slice | np.ndarray  # a slice, or numbers of rows with repetition
+# Shares of the best constant's loss below which predictions are nearly perfect
+_PERFECT_SHARE, _PERFECT_SHARE_OF_CLASSES = 1e-10, 0.01
+_MAJORITY = 0.5  # a probability above it is the highest
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,16 +36,16 @@ class HeldOutLoss(ABC):
     truth : array, shape (n, t)
         Targets, or indicators of all classes.
     weights : array, shape (n,)
-        Of the rows.
+        Weights of the rows.
     groups : array, shape (n,), or None
-        Where rows of one group depend on each other.
+        Group of each row; rows of one group depend on each other.
     """
 
     truth: np.ndarray
     weights: np.ndarray
     groups: np.ndarray | None = field(default=None, kw_only=True)
 
-    def losses(self, predicted: np.ndarray, rows: Chosen = slice(None), /) -> np.ndarray:
+    def losses(self, predicted: np.ndarray, rows: RowChoice = slice(None), /) -> np.ndarray:
         """Return the weighted loss (m,) of some rows of predictions (m, t)."""
         return self.row_losses(self.part(predicted, rows), rows)
 
@@ -57,18 +54,19 @@ class HeldOutLoss(ABC):
         """Return the blend (m, t) of predictions by weights (p,) that sum to 1."""
 
     @abstractmethod
-    def part(self, predicted: np.ndarray, rows: Chosen = slice(None), /) -> np.ndarray:
-        """Return what the loss of predictions (m, t) is of: of a blend it is the members' mean."""
+    def part(self, predicted: np.ndarray, rows: RowChoice = slice(None), /) -> np.ndarray:
+        """Return the form of predictions (m, t) that the loss takes; blends average it."""
 
     @abstractmethod
-    def row_losses(self, part: np.ndarray, rows: Chosen = slice(None), /) -> np.ndarray:
-        """Return the weighted loss (m,) of some rows, by the `part` of predictions."""
+    def row_losses(self, part: np.ndarray, rows: RowChoice = slice(None), /) -> np.ndarray:
+        """Return the weighted loss (m,) of some rows from the `part` of predictions."""
 
     @abstractmethod
-    def is_settled(self, predicted: np.ndarray, /) -> bool:
+    def is_nearly_perfect(self, predicted: np.ndarray, /) -> bool:
         """Whether predictions of all rows are nearly perfect."""
 
-    def _leaves(self, predicted: np.ndarray, share: float) -> bool:
+    def _loss_is_at_most(self, share: float, predicted: np.ndarray) -> bool:
+        """Whether the loss of all rows is at most a share of the best constant's."""
         return float(self.losses(predicted).sum()) <= share * self.spread
 
     @property
@@ -85,10 +83,10 @@ class HeldOutLoss(ABC):
     def _constant_losses(self) -> np.ndarray:
         """The loss (n,) of each row by the best constant predictions."""
         if not np.ptp(self.truth, axis=0).any():
-            return np.zeros(len(self.truth))  # and no rounding of a mean
-        return self.losses(np.broadcast_to(self._constant(), self.truth.shape))
+            return np.zeros(len(self.truth))  # a mean would round
+        return self.losses(np.broadcast_to(self.constant(), self.truth.shape))
 
-    def _constant(self) -> np.ndarray:
+    def constant(self) -> np.ndarray:
         """Return the best constant predictions (t,)."""
         return np.average(self.truth, axis=0, weights=self.weights)
 
@@ -97,84 +95,99 @@ class HeldOutLoss(ABC):
         return explained_share(float(losses.sum()), self.spread)
 
     def standard_error(self, losses: np.ndarray, /) -> float:
-        """Return the standard error of the score, as groups are a sample, or else rows."""
+        """Return the standard error of the score over groups, or over rows without groups."""
         if self.spread <= 0:
             return influence_error(losses - losses.mean(), self.groups)
         return influence_error(ratio_influence(losses, self._constant_losses)[1], self.groups)
 
 
 @dataclass(frozen=True, eq=False)
-class SquaredError(HeldOutLoss):
-    """Squared errors, in units of each target's variance."""
-
-    scale: np.ndarray  # (t,), standard deviations; positive
+class RegressionLoss(HeldOutLoss):
+    """A loss of predictions of targets."""
 
     def mix(self, weights: np.ndarray, predicted: Sequence[np.ndarray], /) -> np.ndarray:
         """Return the mean of predictions."""
         return sum(w * one for w, one in zip(weights, predicted, strict=True))
 
-    def part(self, predicted: np.ndarray, rows: Chosen = slice(None), /) -> np.ndarray:  # noqa: ARG002
+    def part(self, predicted: np.ndarray, rows: RowChoice = slice(None), /) -> np.ndarray:  # noqa: ARG002
         """Return the predictions."""
         return predicted
 
-    def row_losses(self, part: np.ndarray, rows: Chosen = slice(None), /) -> np.ndarray:
-        """Weighted squared error of each row, averaged over targets."""
-        left = (self.truth[rows] - part) / self.scale
-        return self.weights[rows] * np.mean(left**2, axis=1)
+    def is_nearly_perfect(self, predicted: np.ndarray, /) -> bool:
+        """Whether the loss is as small as rounding."""
+        return self._loss_is_at_most(_PERFECT_SHARE, predicted)
 
-    def is_settled(self, predicted: np.ndarray, /) -> bool:
-        """Whether errors are as small as rounding."""
-        return self._leaves(predicted, _SETTLED)
+
+@dataclass(frozen=True, eq=False)
+class SquaredError(RegressionLoss):
+    """Squared errors, in units of each target's variance."""
+
+    scale: np.ndarray  # (t,), standard deviations; positive
+
+    def row_losses(self, part: np.ndarray, rows: RowChoice = slice(None), /) -> np.ndarray:
+        """Weighted squared error of each row, averaged over targets."""
+        errors = (self.truth[rows] - part) / self.scale
+        return self.weights[rows] * np.mean(errors**2, axis=1)
 
 
 @dataclass(frozen=True, eq=False)
 class LogLoss(HeldOutLoss):
     """The log loss of probabilities (n, k) that are positive."""
 
-    def losses(self, predicted: np.ndarray, rows: Chosen = slice(None), /) -> np.ndarray:
+    def losses(self, predicted: np.ndarray, rows: RowChoice = slice(None), /) -> np.ndarray:
         """Weighted log loss of each row."""
         with np.errstate(divide="ignore"):
             return -self.weights[rows] * np.log(self._true_probabilities(predicted, rows))
 
     def mix(self, weights: np.ndarray, predicted: Sequence[np.ndarray], /) -> np.ndarray:
-        """Return the probabilities of the mean of log-odds."""
+        """Return the probabilities of the mean log odds."""
         return to_host(pool_probabilities(np.asarray(weights), np.stack(predicted)))
 
-    def part(self, predicted: np.ndarray, rows: Chosen = slice(None), /) -> np.ndarray:
-        """Return the log-odds of the other classes to the true one (m, k - 1), by columns."""
+    def part(self, predicted: np.ndarray, rows: RowChoice = slice(None), /) -> np.ndarray:
+        """Return the log odds of the other classes to the true one (m, k - 1), in column order."""
         odds = predicted / self._true_probabilities(predicted, rows)[:, None]
         return np.asfortranarray(np.log(odds[self.truth[rows] == 0].reshape(len(odds), -1)))
 
-    def row_losses(self, part: np.ndarray, rows: Chosen = slice(None), /) -> np.ndarray:
+    def row_losses(self, part: np.ndarray, rows: RowChoice = slice(None), /) -> np.ndarray:
         """Weighted log loss of each row."""
         return self.weights[rows] * np.log(1.0 + np.exp(part).sum(axis=1))
 
-    def _true_probabilities(self, predicted: np.ndarray, rows: Chosen = slice(None)) -> np.ndarray:
+    def _true_probabilities(
+        self, predicted: np.ndarray, rows: RowChoice = slice(None)
+    ) -> np.ndarray:
         return np.sum(self.truth[rows] * predicted, axis=1)
 
-    def is_settled(self, predicted: np.ndarray, /) -> bool:
+    def is_nearly_perfect(self, predicted: np.ndarray, /) -> bool:
         """Whether all true classes have the highest probability, of nearly 1."""
-        likeliest = self._true_probabilities(predicted)[self.weights > 0] > _LIKELIEST
-        return bool(np.all(likeliest)) and self._leaves(predicted, _SETTLED_CLASSES)
+        likeliest = self._true_probabilities(predicted)[self.weights > 0] > _MAJORITY
+        perfect = self._loss_is_at_most(_PERFECT_SHARE_OF_CLASSES, predicted)
+        return bool(np.all(likeliest)) and perfect
 
 
 def held_out_loss(truth: np.ndarray, weights: np.ndarray, /, *, classes: bool) -> HeldOutLoss:
-    """Return what judges predictions of targets, or of classes."""
+    """Return the loss of predictions of targets, or of probabilities of classes."""
     return LogLoss(truth, weights) if classes else squared_error(truth, weights)
 
 
+def all_indicators(indicators: np.ndarray, n_classes: int, /) -> np.ndarray:
+    """Return indicators of all classes (n, k), also if those of two are given for the second."""
+    if n_classes != 2 or indicators.shape[1] != 1:
+        return indicators
+    return np.concatenate([1.0 - indicators, indicators], axis=1)
+
+
 def squared_error(truth: np.ndarray, weights: np.ndarray, /) -> SquaredError:
-    """Return what judges predictions of targets by errors in units of their deviations."""
+    """Return the squared error of predictions, in units of the targets' standard deviations."""
     return SquaredError(truth, weights, target_scale(truth, weights))
 
 
 def target_scale(Y: np.ndarray, weights: np.ndarray | None, /) -> np.ndarray:
     """Return weighted standard deviations (t,) of targets (n, t).
 
-    Of those that do not vary it is 1, or a power of 2 of their size where that is more: the
-    deviation of equal numbers may be their rounding, by which all errors would be large.
+    For constant targets it is 1, or a power of 2 of their size if that is larger: the deviation of
+    equal numbers may be rounding, in whose units all errors would be large.
     """
-    # A power of 2 changes no digit, and squares of what it divides do not overflow
+    # A power of 2 changes no digit, and the squares of the quotients do not overflow
     unit = np.ldexp(1.0, np.maximum(np.frexp(np.max(np.abs(Y), axis=0))[1] - 1, 0))
     Y = Y / unit
     middle = np.average(Y, axis=0, weights=weights)
@@ -184,20 +197,17 @@ def target_scale(Y: np.ndarray, weights: np.ndarray | None, /) -> np.ndarray:
 
 # ----------------------------------------------------------------------------------- folds
 
-# Folds that all members share.
-
-
-MANY, _FOLDS_BELOW = 2_000, 20_000
+MIN_ROWS = 2  # that can be split
+MIN_ROWS_FOR_FOLDS = 4  # with fewer, a fold leaves too few rows to fit
+REFIT_FROM = 200  # rows from which a refit to all rows compensates for fewer folds
+MANY_ROWS, _ONE_FOLD_FROM = 2_000, 20_000
+_TWO_FOLDS_FROM = 1_000  # rows of which half are enough for quick fits
 _MOST_FOLDS, _FOLDS, _MOST_QUICK_FOLDS, _QUICK_FOLDS, _FEW_QUICK_FOLDS = 8, 5, 4, 3, 2
-REFITTED = 200  # rows from which fits to all of them make up for what fewer folds lack
-_HALF_ENOUGH = 1_000  # rows from which half of them are enough to fit, where it is quick
-_WIDE = 300  # columns up to which a row takes a member about as long
-_HASTE = 5e-3  # seconds a row below which many rows have no time for folds
-_SHARE, _MOST_HELD_OUT = 0.2, 20_000  # of the rows, that are held out once
-# Of so many rows half of that: it judges as well, and a fit to all rows would add nothing
-_ENOUGH, _SMALL_SHARE = 50_000, 0.1
-FEWEST = 2  # rows that are split at all
-FEW = 4  # rows below which a fold leaves too few to fit
+_WIDE = 300  # columns up to which the time of a row is about the same
+_SECONDS_PER_ROW = 5e-3  # with less time, many rows are held out once
+_HELD_OUT_SHARE, _MAX_HELD_OUT = 0.2, 20_000  # rows that are held out once
+# From this number of rows on, half of that share is enough to score members
+_SMALL_SHARE_FROM, _SMALL_SHARE = 50_000, 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,30 +251,32 @@ def choose_n_folds(
 ) -> int:
     """Return the number of folds; 1 means one held-out part.
 
-    They are fewer where there is little time: more members, fitted to as many rows, say more. Rows
-    of many columns take longer in proportion. One part takes longer than two folds, of 2000 to 4000
-    rows: to learn a metric of four fifths of the rows takes four times as long as of a half.
+    With little time there are fewer folds, which leaves time for more members. Time is counted in
+    seconds a row, and rows of many columns take longer in proportion. Two folds are quicker than
+    one part of 2000 to 4000 rows: learning a metric from four fifths of the rows takes four times
+    as long as from half.
     """
     each = math.inf if max_time is None else max_time / n / max(d / _WIDE, 1.0)
-    if n >= _FOLDS_BELOW or (n >= MANY and each < _HASTE):
+    if n >= _ONE_FOLD_FROM or (n >= MANY_ROWS and each < _SECONDS_PER_ROW):
         return 1
-    if effort == "quick" and n >= _HALF_ENOUGH:
+    if effort == "quick" and n >= _TWO_FOLDS_FROM:
         return _FEW_QUICK_FOLDS
-    if n >= MANY:
+    if n >= MANY_ROWS:
         return _FOLDS
-    if d > _WIDE and each < _HASTE / 4.0:
+    if d > _WIDE and each < _SECONDS_PER_ROW / 4.0:
         return _FEW_QUICK_FOLDS
-    if each < 2.0 * _HASTE:
+    if each < 2.0 * _SECONDS_PER_ROW:
         return _QUICK_FOLDS
     quick = effort == "quick"
     most, fewer = (_MOST_QUICK_FOLDS, _QUICK_FOLDS) if quick else (_MOST_FOLDS, _FOLDS)
-    return most if n < REFITTED or effort == "thorough" else fewer
+    return most if n < REFIT_FROM or effort == "thorough" else fewer
 
 
 def count_related_folds(relations: Relations, n_folds: int, asked: int | str, /) -> int:
-    """Return the number of folds of rows that hang together: all splits that the user gave.
+    """Return the number of folds of related rows: that of the given splits, if there are any.
 
-    Of times no more than five, unless the user asks for more: each fold has fewer rows to fit.
+    With times it is at most five, unless the user asks for more: earlier folds have few rows to
+    fit.
     """
     if relations.n_given:
         return relations.n_given
@@ -275,24 +287,25 @@ def count_related_folds(relations: Relations, n_folds: int, asked: int | str, /)
 def split_folds(samples: Samples, rng: np.random.RandomState, n_folds: int, /) -> list[MemberFold]:
     """Split samples into folds, or hold out one part of at most 20 000 rows.
 
-    Every class has its share in each part, where it has a row for each. Copies are on one side,
-    also those whose targets differ. Rows that are known to hang together are split by that alone:
-    by whole groups, before and after, or as the user says. Raises ValueError if there is one row
-    only.
+    Classes are stratified as far as they have enough rows. Copies of a row are on one side, even
+    if their targets differ. Related rows are split by their groups, times or given splits alone.
+    Raises ValueError for a single row.
     """
     n = len(samples)
-    if n < FEWEST:
-        msg = f"expected at least {FEWEST} different rows, to fit some and hold out others, got {n}"
+    if n < MIN_ROWS:
+        msg = (
+            f"expected at least {MIN_ROWS} different rows, to fit some and hold out others, got {n}"
+        )
         raise ValueError(msg)
     how = Splits(
         at_most=n,
         folds_below=n + 1 if n_folds > 1 else 0,
-        share=min(_SMALL_SHARE if n >= _ENOUGH else _SHARE, _MOST_HELD_OUT / n),
+        share=min(_SMALL_SHARE if n >= _SMALL_SHARE_FROM else _HELD_OUT_SHARE, _MAX_HELD_OUT / n),
         n_folds=n_folds,
     )
     plain = samples.relations is None and not lies_in_parts(samples.X)
     found = find_equal_rows(samples.X) if plain else None
-    if found is None or len(found[0]) < max(n_folds, FEWEST):
+    if found is None or len(found[0]) < max(n_folds, MIN_ROWS):
         return [MemberFold(inside, outside) for inside, outside in samples.splits(rng, how)]
     firsts, group = found
     splits = samples.take(firsts).split_rows(rng, replace(how, at_most=len(firsts)))
@@ -303,7 +316,7 @@ def split_folds(samples: Samples, rng: np.random.RandomState, n_folds: int, /) -
 def make_held_out_loss(
     folds: Sequence[MemberFold], samples: Samples, n_classes: int, /
 ) -> HeldOutLoss:
-    """Return what judges predictions of all rows that are held out."""
+    """Return the loss on all held-out rows, in the order of the folds."""
     truth = np.concatenate([to_host(fold.outside.Y).astype(np.float64) for fold in folds])
     weights = [fold.outside.weights for fold in folds]
     sizes = [len(fold.outside) for fold in folds]
@@ -312,8 +325,6 @@ def make_held_out_loss(
     )
     groups = join_groups([fold.outside.groups for fold in folds])
     if n_classes:
-        if truth.shape[1] == 1 and n_classes == 2:
-            truth = np.concatenate([1.0 - truth, truth], axis=1)
-        return LogLoss(truth, w, groups=groups)
+        return LogLoss(all_indicators(truth, n_classes), w, groups=groups)
     Y = to_host(samples.Y).astype(np.float64)
     return SquaredError(truth, w, target_scale(Y, samples.weights), groups=groups)

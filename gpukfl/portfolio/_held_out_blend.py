@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import sys
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
+from typing import Annotated, Any, TypeVar, cast
 
 import numpy as np
 
@@ -33,24 +32,16 @@ from gpukfl.estimators._samples import Samples
 from gpukfl.portfolio._attributes import (
     Blended,
     ImportanceBasis,
-    LaterImportances,
-    MemberTried,
-    MetricTried,
+    LeaderboardRow,
+    MetricScore,
     OutOfFold,
+    PendingImportances,
 )
-from gpukfl.portfolio._description import (
-    leaderboard_rows,
-)
+from gpukfl.portfolio._description import leaderboard_rows
 from gpukfl.portfolio._encodings import Encodings
-from gpukfl.portfolio._folds import (
-    HeldOutLoss,
-    LogLoss,
-    SquaredError,
-)
+from gpukfl.portfolio._folds import HeldOutLoss, LogLoss, SquaredError
 from gpukfl.portfolio._importances import PermutationImportances, permutation_importances
-from gpukfl.portfolio._losses import (
-    judge_by,
-)
+from gpukfl.portfolio._losses import make_mean_loss
 from gpukfl.portfolio._repeats import learn_seen_rows
 from gpukfl.portfolio._scored import held_out_scores
 from gpukfl.portfolio._shift import has_shift, learn_shift
@@ -66,14 +57,11 @@ from gpukfl.predictor import (
 )
 from gpukfl.tables import Encoding, Table
 
-if TYPE_CHECKING:
-    pass
-
-
-Found = TypeVar("Found")
-LATER_LOOK = "importances, after the fit"
-_REPEATS, _FEW = 5, 500  # shuffles of which the mean is taken, of rows below so many
-_IMPORTANCES = (
+Result = TypeVar("Result")
+LATER_IMPORTANCES = "importances, after the fit"  # a part of `fit_times`
+# Importances are means of up to 5 shuffles, while these have at most 500 rows together
+_MAX_REPEATS, _REPEATED_ROWS = 5, 500
+_IMPORTANCE_NAMES = (
     "feature_importances_",
     "feature_importances_error_",
     "feature_importances_basis_",
@@ -85,8 +73,8 @@ class HeldOutBlend:
     """A blend with its uncertainty and scores from held-out rows."""
 
     n_features_in_: Annotated[int, Count("n_features")]
-    tuning_: list[MemberTried]
-    metric_scores_: Annotated[list[MetricTried], Sometimes()]
+    tuning_: list[LeaderboardRow]
+    metric_scores_: Annotated[list[MetricScore], Sometimes()]
     model_names_: Annotated[dict[str, str], Sometimes()]
     tuning_seconds_: float
     fit_times_: Annotated[list[FitTime], Sometimes()]
@@ -108,21 +96,19 @@ class HeldOutBlend:
     whole_: bool = held("values.blending.whole")
     seen_rows_: SeenRows | None = held("values.seen")
     predictor_: Predictor
-    _models: Annotated[
-        list[list[Any]], Recorded()
-    ]  # of each member, whose predictors the blend has
+    _models: Annotated[list[list[Any]], Recorded()]  # estimators of each member
     _table: Table | None
     _blind: Annotated[Encoding | None, Recorded()]  # learned without targets
-    _later: LaterImportances  # until they are computed
+    _pending_importances: PendingImportances  # absent once computed
     _n_samples: Annotated[int, Count("n_samples")]
-    _n_rows: Annotated[int, Count(), Sometimes()]  # of which some may be copies
+    _n_rows: Annotated[int, Count(), Sometimes()]  # with copies
     impute: str
     backend: str | Backend
     max_time: float | None
     verbose: int
     _fitted_predictor: Callable[[], Predictor]
 
-    # ------------------------------------------------------------------ what predicts
+    # ------------------------------------------------------------------ the blend
 
     @property
     def members_(self) -> list[Blended]:
@@ -146,7 +132,7 @@ class HeldOutBlend:
 
     @property
     def encodings_(self) -> Encodings | None:
-        """How columns of a frame become numbers, where they are not numbers already."""
+        """The encodings of the columns of a frame; None if these are numbers."""
         folds: Any = self._blend.encoder
         if self._table is None or self._blind is None:
             return None
@@ -170,7 +156,7 @@ class HeldOutBlend:
 
     @property
     def _blend(self) -> Blend:
-        """The members, whose models predict together."""
+        """The blend in the predictor."""
         values = self._fitted_predictor().values
         assert isinstance(values, Blend)
         return values
@@ -181,15 +167,15 @@ class HeldOutBlend:
         return len(getattr(self, "classes_", ()))
 
     def _outputs(self, X: Array, fold: int | None = None, /) -> Array:
-        """Return the blend (n, t) at validated rows in float64, by one fold's models or all.
+        """Return the blend (n, t) at validated rows in float64, of one fold's models or all.
 
-        As of new rows, whatever the fit has seen.
+        Rows of the fit are predicted like new ones.
         """
         blend = self._blend if fold is None else self._blend.select_fold(fold)
         return self.predictor_.project(blend.evaluate_in_double, X)
 
     def _fold_outputs(self, X: Array, /) -> list[Array]:
-        """Return the blends (n, t) of each fold's models, and of all, as `_outputs` does."""
+        """Return the blends (n, t) of each fold's models, and then of all; see `_outputs`."""
         if self.predictor_.monotone is None:
             return self._blend.fold_outputs(X)
 
@@ -212,32 +198,32 @@ class HeldOutBlend:
         return self.out_of_fold_
 
     @property
-    def _has_folds(self) -> bool:
-        """Whether members have models of the folds."""
+    def _has_fold_models(self) -> bool:
+        """Whether members keep the folds' models."""
         return self._blend.n_folds >= self.out_of_fold_.n_folds
 
     def _fold_blends(self, X: Array, /) -> np.ndarray:
         """Return the blends (K, n, t) of a regression by each fold's models, on the host.
 
-        Their mean is what `predict` says at these validated rows. Where members have a model of
-        all samples alone, it is each fold's.
+        Their mean is the prediction at these validated rows. If members have only a model of all
+        rows, it is repeated for each fold.
         """
-        blends, seen = self._blends_of_new_rows(X), self.seen_rows_
+        blends, seen = self._fold_blends_without_copies(X), self.seen_rows_
         return blends if seen is None else np.stack([to_host(seen.move(X, one)) for one in blends])
 
-    def _blends_of_new_rows(self, X: Array) -> np.ndarray:
+    def _fold_blends_without_copies(self, X: Array) -> np.ndarray:
         n_folds = self.out_of_fold_.n_folds
-        with np.errstate(over="ignore", invalid="ignore"):  # reported just below
+        with np.errstate(over="ignore", invalid="ignore"):  # checked below
             *found, together = self._blend.fold_outputs(X)
         for one in (*found, together):
             check_finite_prediction(one, "prediction", one.dtype)
-        if not self._has_folds:
+        if not self._has_fold_models:
             whole = to_host(together)
             return np.broadcast_to(whole, (n_folds, *whole.shape))
         blends = np.stack([to_host(one) for one in found[:n_folds]])
         return blends + (to_host(together) - blends.mean(axis=0))
 
-    # ------------------------------------------------------------------ what is kept
+    # ------------------------------------------------------------------ results of a fit
 
     @property
     @abstractmethod
@@ -245,35 +231,30 @@ class HeldOutBlend:
         """The feature that each column of rows comes from."""
 
     @abstractmethod
-    def _keep_uncertainty(self, rng: np.random.RandomState, max_time: float | None, /) -> None:
-        """Set the uncertainty of predictions, by held-out rows."""
+    def _set_uncertainty(self, rng: np.random.RandomState, max_time: float | None, /) -> None:
+        """Set the uncertainty of predictions from held-out rows."""
 
-    def _keep_seen_rows(self, trainer: MemberTrainer, samples: Samples) -> None:
-        """Set what is predicted where rows come again, or drop what another fit left."""
+    def _set_seen_rows(self, trainer: MemberTrainer, samples: Samples) -> None:
+        """Set the predictions of rows of the fit that have copies, or None."""
         fitter = trainer.fitter
-        # With a projection rows that come again would move, and others not; what copies tell is
-        # their mean, which is no quantile
+        # Moving some rows alone would break monotony; the mean of copies is no quantile
         if fitter.monotone is not None or has_shift(fitter.judge):
             self.seen_rows_ = None
             return
         self.seen_rows_ = learn_seen_rows(samples, self.out_of_fold_, fitter.judge, fitter.floor)
 
     def _project_held_out(self) -> None:
-        """Make the blend's held-out predictions those of the projected blends of the folds."""
+        """Replace held-out predictions by those of the monotone blends of the folds."""
         if self.predictor_.monotone is None:
             return
         kept = self.out_of_fold_
-        ends = [0, *np.cumsum(np.bincount(kept.fold)).tolist()]
-        parts = [
-            to_host(self._outputs(kept.rows[start:stop, :], k))
-            for k, (start, stop) in enumerate(itertools.pairwise(ends))
-        ]
+        parts = [to_host(self._outputs(rows, k)) for k, rows in enumerate(kept.rows_by_fold)]
         self.out_of_fold_ = replace(kept, predicted=np.concatenate(parts))
 
-    def _keep_shift(self, judge: HeldOutLoss) -> np.ndarray | float:
-        """Set the shift of a quantile, and move what was held out by what other folds say.
+    def _set_shift(self, judge: HeldOutLoss) -> np.ndarray | float:
+        """Set the shift of a quantile, and move held-out predictions by that of other folds.
 
-        Returns these moves (m, t), or 0.
+        Returns the moves (m, t), or 0.
         """
         found = learn_shift(judge, self.out_of_fold_)
         if found is None:
@@ -283,24 +264,26 @@ class HeldOutBlend:
         self.out_of_fold_ = replace(kept, predicted=kept.predicted + found.moves)
         return found.moves
 
-    def _keep(self, trainer: MemberTrainer, samples: Samples, run: Run) -> list[tuple[float, Any]]:
-        """Set the members' results; return the blended ones with their weights."""
+    def _set_results(
+        self, trainer: MemberTrainer, samples: Samples, run: Run
+    ) -> list[tuple[float, Any]]:
+        """Set the results of the members; return the blended ones with their weights."""
         standings, fitter = trainer.standings, trainer.fitter
         pairs = zip(standings.weights.tolist(), standings.finished, strict=True)
         chosen = [(w, entry) for w, entry in pairs if w > 0]
         self.members_, self.whole_ = [one.to_blend_member(w) for w, one in chosen], False
         self.temperature_, self.shift_ = standings.temperature, None
         self.out_of_fold_ = _make_out_of_fold(trainer, samples)
-        self._keep_seen_rows(trainer, samples)
-        there = double_reference(samples.X)
-        self.reach_ = None if fitter.reach is None else asarray_like(fitter.reach, there)
+        self._set_seen_rows(trainer, samples)
+        reference = double_reference(samples.X)
+        self.reach_ = None if fitter.reach is None else asarray_like(fitter.reach, reference)
         self._project_held_out()
-        blend = standings.final_blend + self._keep_shift(fitter.judge)
+        blend = standings.final_blend + self._set_shift(fitter.judge)
         middle = np.average(to_host(samples.Y), axis=0, weights=samples.weights)
-        self.intercept_ = asarray_like(middle.astype(np.float64), there)
+        self.intercept_ = asarray_like(middle.astype(np.float64), reference)
         rows, self.tuning_seconds_ = leaderboard_rows(standings, self.seen_rows_, blend)
-        self.tuning_ = cast("list[MemberTried]", rows)
-        for name in ("metric_scores_", "model_names_"):  # of another fit
+        self.tuning_ = cast("list[LeaderboardRow]", rows)
+        for name in ("metric_scores_", "model_names_"):  # of an earlier fit
             vars(self).pop(name, None)
         entered = (one.member for one in standings.entries)
         named = {one.name: one.model for one in entered if one.model}
@@ -310,75 +293,75 @@ class HeldOutBlend:
             groups = self.out_of_fold_.groups
             self.metric_scores_ = held_out_scores(trainer.metric, standings, blend, groups)
         run.lap("weights")
-        ask_in_time(
+        run_within_time(
             trainer,
-            lambda over: self._keep_uncertainty(
+            lambda over: self._set_uncertainty(
                 run.again(), 0.0 if over else run.remaining_seconds()
             ),
         )
         run.lap("uncertainty")
-        self._put_off_importances(fitter.judge, run)
+        self._defer_importances(fitter.judge, run)
         return chosen
 
     # ------------------------------------------------------------------ importances
 
-    def _put_off_importances(self, judge: HeldOutLoss, run: Run) -> None:
-        """Drop importances of another fit, and keep what those of this one need."""
-        for name in _IMPORTANCES:
+    def _defer_importances(self, judge: HeldOutLoss, run: Run) -> None:
+        """Drop importances of an earlier fit, and store what those of this one need."""
+        for name in _IMPORTANCE_NAMES:
             vars(self).pop(name, None)
         scale = getattr(judge, "scale", None)
-        self._later = LaterImportances(run.again().get_state(), scale, self.max_time)
+        self._pending_importances = PendingImportances(
+            run.again().get_state(), scale, self.max_time
+        )
 
     def _complete_record(self) -> None:
-        """Compute importances, where no look at them has yet."""
-        later = vars(self).get("_later")
-        if later is None:
+        """Compute importances, unless that was done."""
+        pending = vars(self).get("_pending_importances")
+        if pending is None:
             return
-        limit, begun = later.max_time, time.perf_counter()
+        limit, begun = pending.max_time, time.perf_counter()
         end = math.inf if limit is None else begun + limit
         with show_progress(None):
             self._compute_importances(lambda: max(end - time.perf_counter(), 0.0))
         took = time.perf_counter() - begun
         self.fit_times_ = [
             *self.fit_times_,
-            FitTime(part=LATER_LOOK, member="", fits=0, seconds=took),
+            FitTime(part=LATER_IMPORTANCES, member="", fits=0, seconds=took),
         ]
         if self.verbose:
             try_write_line(f"importances: {took:.1f} s", sys.stderr)
 
     def _compute_importances(self, left: Callable[[], float]) -> bool:
-        """Set importances within the seconds that are left; return whether it was interrupted."""
+        """Set importances within the seconds left; return whether the user interrupted."""
         found = self._shuffle_held_out(self.out_of_fold_.rows, left)
-        there = double_reference(self.out_of_fold_.rows)
-        self.feature_importances_ = asarray_like(found.shares, there)
-        self.feature_importances_error_ = asarray_like(found.errors, there)
+        reference = double_reference(self.out_of_fold_.rows)
+        self.feature_importances_ = asarray_like(found.shares, reference)
+        self.feature_importances_error_ = asarray_like(found.errors, reference)
         by_groups = self.out_of_fold_.groups is not None
         self.feature_importances_basis_ = ImportanceBasis(
             found.total, found.n_rows, found.n_held_out, by_groups
         )
         self.feature_groups_ = found.groups
-        del self._later
+        del self._pending_importances
         return found.is_interrupted
 
     @run_on_data_device
     def _shuffle_held_out(self, X: Array, left: Callable[[], float]) -> PermutationImportances:
-        """Shuffle the columns of the rows that were held out (m, d), fold by fold."""
-        kept, later = self.out_of_fold_, self._later
-        ends = np.cumsum(np.bincount(kept.fold)).tolist()
-        rows = [X[start:stop, :] for start, stop in zip([0, *ends], ends, strict=False)]
+        """Shuffle the columns of the held-out rows (m, d), fold by fold."""
+        kept, pending = self.out_of_fold_, self._pending_importances
         judge: HeldOutLoss = LogLoss(kept.truth, kept.weights, groups=kept.groups)
-        if later.scale is not None:
-            judge = SquaredError(kept.truth, kept.weights, later.scale, groups=kept.groups)
+        if pending.scale is not None:
+            judge = SquaredError(kept.truth, kept.weights, pending.scale, groups=kept.groups)
             loss = read_loss(self)
-            judge = judge if loss is None else judge_by(loss, judge, kept.truth, kept.weights)
+            judge = judge if loss is None else make_mean_loss(loss, judge, kept.truth, kept.weights)
         rng = np.random.RandomState(0)
-        rng.set_state(later.state)
+        rng.set_state(pending.state)
         with limit_threads(X, self._n_samples, Backend.parse(self.backend).name):
             return permutation_importances(
-                *(rows, self._sources, self.n_features_in_),
+                *(kept.rows_by_fold, self._sources, self.n_features_in_),
                 lambda k, some: to_host(self._outputs(some, k)),
                 *(judge, rng, left),
-                repeats=max(1, min(_REPEATS, _FEW // len(kept.fold))),
+                repeats=max(1, min(_MAX_REPEATS, _REPEATED_ROWS // len(kept.fold))),
             )
 
 
@@ -391,10 +374,10 @@ def _make_out_of_fold(trainer: MemberTrainer, samples: Samples) -> OutOfFold:
     return OutOfFold(rows, final, judge.truth, judge.weights, fold, groups=judge.groups)
 
 
-def ask_in_time(trainer: MemberTrainer, ask: Callable[[bool], Found]) -> Found:
-    """Call a slow function, or a quick one if time is over or the user stops it."""
+def run_within_time(trainer: MemberTrainer, run: Callable[[bool], Result]) -> Result:
+    """Return ``run(False)``, or the quick ``run(True)`` if time is over or the user interrupts."""
     try:
-        return ask(trainer.stopped or trainer.run.is_over())
+        return run(trainer.stopped or trainer.run.is_over())
     except KeyboardInterrupt:
         trainer.stopped = True
-        return ask(True)
+        return run(True)

@@ -1,4 +1,4 @@
-"""Blends by other losses than the squared one: what judges members, and how each is fitted."""
+"""Blends for other losses than the squared error: losses of members, and how they are fitted."""
 
 from __future__ import annotations
 
@@ -13,55 +13,44 @@ from sklearn.linear_model import RidgeCV
 from sklearn.multioutput import MultiOutputRegressor
 from sklearn.pipeline import Pipeline
 
-from gpukfl.core._array import to_host
 from gpukfl.estimators import KernelRidgeRegressor
 from gpukfl.estimators._learner import Learner
 from gpukfl.estimators._reweighting import least_means
-from gpukfl.estimators._samples import Samples
 from gpukfl.kernels import Linear
 from gpukfl.losses import Absolute, Gamma, Huber, Loss, Poisson, Quantile, Tweedie
-from gpukfl.portfolio._folds import Chosen, HeldOutLoss
-from gpukfl.portfolio._members import Member
+from gpukfl.portfolio._folds import HeldOutLoss, RegressionLoss, RowChoice
+from gpukfl.portfolio._members import BOOSTED, Member
 
-_SETTLED = 1e-10  # share of the loss of the best constant, of which there is no use in less
-_CENTERS = 300  # of a linear function, which has as many directions as columns
+_CENTERS = 300  # of kernel ridge regression with a linear kernel, at most
 _LINEAR = Linear(offset=100.0)  # its constant is hardly penalised
 
 
 @dataclass(frozen=True, eq=False)
-class MeanLoss(HeldOutLoss):
-    """A loss of a regression, in units of that of each target's best constant."""
+class MeanLoss(RegressionLoss):
+    """The loss of a regression, relative to that of each target's best constant."""
 
     loss: Loss
     scale: np.ndarray  # (t,), sizes of the targets
     unit: np.ndarray  # (t,), mean losses of the best constants; positive
 
-    def mix(self, weights: np.ndarray, predicted: Sequence[np.ndarray], /) -> np.ndarray:
-        """Return the mean of predictions."""
-        return sum(w * one for w, one in zip(weights, predicted, strict=True))
-
-    def part(self, predicted: np.ndarray, rows: Chosen = slice(None), /) -> np.ndarray:  # noqa: ARG002
-        """Return the predictions."""
-        return predicted
-
-    def row_losses(self, part: np.ndarray, rows: Chosen = slice(None), /) -> np.ndarray:
+    def row_losses(self, part: np.ndarray, rows: RowChoice = slice(None), /) -> np.ndarray:
         """Weighted loss of each row, averaged over targets."""
         found = np.asarray(self.loss.losses(self.truth[rows], part, self.scale))
         return self.weights[rows] * np.mean(found / self.unit, axis=1)
 
-    def is_settled(self, predicted: np.ndarray, /) -> bool:
-        """Whether the loss is as small as rounding."""
-        return self._leaves(predicted, _SETTLED)
-
-    def _constant(self) -> np.ndarray:
+    def constant(self) -> np.ndarray:
+        """Return the best constant predictions (t,)."""
         return self.loss.constant(self.truth, self.weights, self.scale)
 
 
-def judge_by(loss: Loss, judge: HeldOutLoss, Y: np.ndarray, weights: np.ndarray, /) -> MeanLoss:
-    """Return what judges the held-out rows of `judge` by a loss.
+def make_mean_loss(
+    loss: Loss, judge: HeldOutLoss, Y: np.ndarray, weights: np.ndarray | None, /
+) -> MeanLoss:
+    """Return a loss on the held-out rows of `judge`.
 
-    Sizes are those of all targets Y (n, t) with weights (n,).
+    Its units come from all targets Y (n, t) with weights (n,).
     """
+    weights = np.ones(len(Y)) if weights is None else weights
     scale = loss.scale(Y, weights)
     constant = np.broadcast_to(loss.constant(Y, weights, scale), Y.shape)
     unit = np.average(np.asarray(loss.losses(Y, constant, scale)), axis=0, weights=weights)
@@ -69,46 +58,40 @@ def judge_by(loss: Loss, judge: HeldOutLoss, Y: np.ndarray, weights: np.ndarray,
     return MeanLoss(judge.truth, judge.weights, loss, scale, unit, groups=judge.groups)
 
 
-def judge_samples_by(loss: Loss, judge: HeldOutLoss, samples: Samples, /) -> MeanLoss:
-    """Return what judges the held-out rows of some samples by a loss."""
-    Y, w = to_host(samples.Y).astype(np.float64), samples.weights
-    return judge_by(loss, judge, Y, np.ones(len(Y)) if w is None else w)
-
-
-def limit_to_range(
+def restrict_reach(
     reach: np.ndarray, loss: Loss | None, Y: np.ndarray, weights: np.ndarray | None, /
 ) -> np.ndarray:
-    """Return limits of predictions (2, t) that are positive where the loss is of means that are."""
+    """Return limits of predictions (2, t), which are positive for losses with a log link."""
     if loss is None or loss.link != "log":
         return reach
     w = np.ones(len(Y)) if weights is None else weights
     return np.stack([np.maximum(reach[0], least_means(Y, w)), reach[1]])
 
 
-def fit_members_by(loss: Loss | None, members: Sequence[Member], d: int, /) -> list[Member]:
-    """Return members of d columns that are fitted by a loss, where they can be.
+def set_member_losses(loss: Loss | None, members: Sequence[Member], d: int, /) -> list[Member]:
+    """Return members of d columns that are fitted to a loss, as far as they can be.
 
-    Estimators of the user stay as they are: the blend's weights are chosen by the loss.
+    Estimators of the user do not change: the loss only chooses their weights in the blend.
     """
     if loss is None:
         return list(members)
+
+    def takes_loss(one: Member) -> bool:
+        is_own = isinstance(one.estimator, Learner) or one.name in ("linear", *BOOSTED)
+        return is_own or not one.reference
+
     return [
-        one
-        if one.reference and not isinstance(one.estimator, Learner) and one.name not in _OWN
-        else replace(one, estimator=_with_loss(one.estimator, loss, d))
+        replace(one, estimator=_set_loss(one.estimator, loss, d)) if takes_loss(one) else one
         for one in members
     ]
 
 
-_OWN = ("linear", "trees", "shallow_trees", "deep_trees")
-
-
-def _with_loss(estimator: Any, loss: Loss, d: int) -> Any:
-    """Return an estimator that makes a loss small, or the closest that it has."""
+def _set_loss(estimator: Any, loss: Loss, d: int) -> Any:
+    """Return the estimator with a loss, or with the closest that it has."""
     if isinstance(estimator, Learner):
         return clone(estimator).set_params(loss=loss)
     if isinstance(estimator, MultiOutputRegressor):
-        return MultiOutputRegressor(_with_loss(estimator.estimator, loss, d))
+        return MultiOutputRegressor(_set_loss(estimator.estimator, loss, d))
     if isinstance(estimator, HistGradientBoostingRegressor):
         return clone(estimator).set_params(**_tree_loss(loss))
     if isinstance(estimator, Pipeline) and isinstance(estimator.steps[-1][1], RidgeCV):
@@ -119,7 +102,7 @@ def _with_loss(estimator: Any, loss: Loss, d: int) -> Any:
 
 
 def _tree_loss(loss: Loss) -> dict[str, Any]:
-    """Return the loss of boosted trees: of scikit-learn's, the one that asks for the same."""
+    """Return the loss of scikit-learn's boosted trees that predicts the same quantity."""
     if isinstance(loss, Quantile):
         return {"loss": "quantile", "quantile": loss.level}
     if isinstance(loss, (Absolute, Huber)):

@@ -1,4 +1,4 @@
-"""Members of a portfolio, their fits, and the candidates."""
+"""Members of a blend, their fits, and the candidates that blends try."""
 
 from __future__ import annotations
 
@@ -49,44 +49,41 @@ from gpukfl.tables._seen import CODES, LEVELS, NUMBERS
 
 # --------------------------------------------------------------------------------- members
 
-# A member of a portfolio: an estimator, and what a fit of it takes and gives.
-
-
-_BEYOND = 0.1  # of the targets' range
-_STOPPED_FROM = 10_000  # rows above which scikit-learn's trees are stopped early by themselves
-_MOST_COPIES = 1_000  # of the row that has the fewest, beside which others are whole numbers
-_FEWEST_KNOWN = 5  # values of a column that trees may split: they leave so many rows on each side
+_MARGIN = 0.1  # of the targets' range, by which predictions may be outside
+_EARLY_STOPPING_FROM = 10_000  # rows above which "auto" of scikit-learn's trees stops early
+_MAX_COPIES = 1_000  # of the row of the smallest weight, when weights become numbers of copies
+_MIN_KNOWN = 5  # values of a column that trees can split
 
 
 @dataclass(frozen=True)
 class Member:
-    """A scikit-learn estimator under a name.
+    """A scikit-learn estimator with a name.
 
     Attributes
     ----------
     name : str
-        By which leaderboards show it.
+        Name in the leaderboard.
     estimator : estimator
-        Of which each fold fits a clone.
+        Each fold fits a clone of it.
     power : float
-        With which power of the rows a fit takes longer.
+        Power of the number of rows with which the time of a fit grows.
     blended : bool
         Whether it may enter the blend; it is shown in any case.
     reference : bool
-        Whether it is fitted to the end though it is clearly behind.
+        Whether all its folds are fitted even if it is clearly behind.
     sees : str
-        How it sees the rows of a table: as numbers, as codes with gaps, or with levels.
+        How it sees the rows of a table: as numbers, as codes with missing values, or with levels.
     like : str
-        The name of a member without which it is of no use either; none where it is empty.
+        Name of a similar member. If that one is clearly worse, this one is skipped. May be empty.
     at_once_from : float
-        Rows from which its fits to several folds are quicker at once, in threads.
+        Number of rows from which parallel fits to several folds, in threads, are faster.
     weighted : bool
-        Whether weights were given. Without them, a row's weight is the number of its copies, and
-        what takes no weights has the copies.
+        Whether the user gave weights. Otherwise the weight of a row is the number of its copies,
+        and an estimator that takes no weights is fitted to the copies.
     start : WarmStart or None
-        What an earlier fit to other rows came to, from which a fit without a precedent starts.
+        Settings of a fit to other rows, from which the first fit starts.
     model : str
-        What it is in words, where a user chose the name; empty where `MODELS` says it.
+        Its model in words, if the user chose the name; empty if `MODELS` has it.
     """
 
     name: str
@@ -103,7 +100,7 @@ class Member:
 
     @property
     def text(self) -> str:
-        """What it is in words, with its name."""
+        """Its model in words, with its name."""
         return member_text(self.name, {self.name: self.model} if self.model else {})
 
     @property
@@ -113,14 +110,13 @@ class Member:
 
     @property
     def keeps_time(self) -> bool:
-        """Whether the member keeps a time limit."""
+        """Whether the estimator has a time limit."""
         return self.takes_any_library and hasattr(self.estimator, "max_time")
 
-    def in_fold(self, n: int, /) -> Member:
-        """Return the member as folds of n rows fit it.
+    def limit_centers(self, n: int, /) -> Member:
+        """Return the member for a fold of n rows: of HKRR with fewer centres than a refit has.
 
-        The last fit of HKRR has all of many rows for centres. Those of folds have some: they weigh
-        the member, and would take most of the time.
+        With all centres, the folds of many rows would take most of the time.
         """
         e = self.estimator
         is_hkrr = isinstance(e, (HKRRRegressor, HKRRClassifier))
@@ -129,14 +125,14 @@ class Member:
         return replace(self, estimator=clone(e).set_params(n_centers=Centers(refit=REFIT_CENTERS)))
 
     def fit_clone(
-        self, samples: Samples, precedent: WarmStart[Any] | None, max_time: float | None, /
+        self, samples: Samples, warm_start: WarmStart[Any] | None, max_time: float | None, /
     ) -> tuple[Any, WarmStart[Any] | None]:
-        """Fit a clone, perhaps with the setting of another fit; also return its own setting.
+        """Fit a clone, perhaps from the settings of another fit; also return its own settings.
 
         Raises
         ------
         ValueError
-            If weights were given, whatever they are, and the estimator takes none.
+            If the user gave weights, and the estimator takes none.
         """
         if self.weighted and not self._takes_weights:
             name = type(_last_step(self.estimator)).__name__
@@ -148,7 +144,7 @@ class Member:
         y = samples.Y[:, 0] if samples.Y.shape[1] == 1 else samples.Y
         if samples.classes is not None:
             y = samples.classes
-            if len(np.unique(y)) == 1:  # all that some folds have
+            if len(np.unique(y)) == 1:  # a fold may have one class only
                 model = DummyClassifier()
         elif len(samples) == 1:
             model = DummyRegressor()
@@ -156,50 +152,50 @@ class Member:
             if self.keeps_time:
                 model.set_params(max_time=max_time)
             found = model.fit_like(
-                *(samples.X, y, samples.weights, precedent or self.start),
+                *(samples.X, y, samples.weights, warm_start or self.start),
                 relations=samples.relations,
                 deviations=False,
             )
             if self.keeps_time:
                 model.set_params(max_time=None)
             return model, found
-        # Scikit-learn would standardise in float32, and a model elsewhere does it in float64
+        # In float64, as saved models standardise in float64
         X, y = np.asarray(to_host(samples.X), dtype=np.float64), to_host(y)
         if self.sees == CODES:
             X = _fill_scarce_columns(X, samples.weights)
-        # Weights are passed by the names of steps, whatever requests a user routes elsewhere
+        # Weights are passed by the names of steps, even if the user has enabled metadata routing
         with (
             few_threads(len(X)),
             config_context(enable_metadata_routing=False),
-            _own_splits(model, samples),
+            _use_related_splits(model, samples),
         ):
-            if not _fit_watched(model, X, y, samples):
-                _fit(model, X, y, samples.weights, may_repeat=not self.weighted)
-        return model, precedent
+            if not _fit_with_early_stopping(model, X, y, samples):
+                _fit_with_weights(model, X, y, samples.weights, may_repeat=not self.weighted)
+        return model, warm_start
 
     @property
     def _takes_weights(self) -> bool:
-        return self.takes_any_library or any(_takes_weights(_last_step(self.estimator)))
+        return self.takes_any_library or any(_find_weight_support(_last_step(self.estimator)))
 
 
 def _fill_scarce_columns(X: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
     """Set columns (n, d) with hardly any known values to 0, for trees.
 
-    Scikit-learn's fail where all are missing, perhaps in the rows that early stopping leaves.
+    Scikit-learn's trees fail if all values are missing, also in the rows that early stopping fits.
     """
     known = np.isfinite(X) if weights is None else np.isfinite(X[weights > 0])
-    scarce = np.count_nonzero(known, axis=0) < min(_FEWEST_KNOWN, len(known))
+    scarce = np.count_nonzero(known, axis=0) < min(_MIN_KNOWN, len(known))
     return np.where(scarce, 0.0, X) if scarce.any() else X
 
 
-def _fit(
+def _fit_with_weights(
     model: Any, X: np.ndarray, y: np.ndarray, weights: np.ndarray | None, *, may_repeat: bool
 ) -> None:
     """Fit a model of another library, with weights for the last step of a pipeline.
 
-    Where rows `may_repeat`, others have each as often as its weight says.
+    If it takes no weights and rows `may_repeat`, each row is repeated as often as its weight says.
     """
-    named, passed_on = _takes_weights(_last_step(model))
+    named, passed_on = _find_weight_support(_last_step(model))
     if weights is None:
         model.fit(X, y)
     elif named or (passed_on and not may_repeat):
@@ -210,17 +206,17 @@ def _fit(
 
 
 @contextlib.contextmanager
-def _own_splits(model: Any, samples: Samples) -> Iterator[None]:
-    """Let a model of another library choose its settings by splits of rows as they hang together.
+def _use_related_splits(model: Any, samples: Samples) -> Iterator[None]:
+    """Let the `cv` of another library's model split related rows by their groups or times.
 
-    Where it has its own parameter `cv`, which the user did not set to a splitter.
+    A splitter that the user set is kept.
     """
     last = _last_step(model)
     given = getattr(last, "cv", "")
     if (
         samples.relations is None
         or not isinstance(given, (int, type(None)))
-        or not (samples.weights is None or _takes_weights(last)[0])
+        or not (samples.weights is None or _find_weight_support(last)[0])
     ):
         yield
         return
@@ -232,13 +228,13 @@ def _own_splits(model: Any, samples: Samples) -> Iterator[None]:
         last.set_params(cv=given)
 
 
-def _fit_watched(model: Any, X: np.ndarray, y: np.ndarray, samples: Samples) -> bool:
-    """Fit trees that are stopped early by rows as they hang together; return whether it did.
+def _fit_with_early_stopping(model: Any, X: np.ndarray, y: np.ndarray, samples: Samples) -> bool:
+    """Fit trees with early stopping on held-out related rows; return whether it did.
 
-    Where nothing hangs together, or the trees cannot be told, scikit-learn draws these rows.
+    Without related rows, or if the trees take no validation rows, it returns False.
     """
     known, stops = samples.relations, getattr(model, "early_stopping", False)
-    stops = len(X) > _STOPPED_FROM if stops == "auto" else stops
+    stops = len(X) > _EARLY_STOPPING_FROM if stops == "auto" else stops
     if known is None or not stops or "X_val" not in inspect.signature(model.fit).parameters:
         return False
     share = float(model.validation_fraction)
@@ -266,7 +262,7 @@ def _parameter_path(model: Any) -> str:
     return f"{name}__{_parameter_path(last)}"
 
 
-def _takes_weights(model: Any) -> tuple[bool, bool]:
+def _find_weight_support(model: Any) -> tuple[bool, bool]:
     """Return whether `fit` takes weights, and whether it passes them to other estimators."""
     parameters = inspect.signature(model.fit).parameters
     passed_on = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters.values())
@@ -276,7 +272,7 @@ def _takes_weights(model: Any) -> tuple[bool, bool]:
 def _integer_weights(weights: np.ndarray) -> np.ndarray:
     """Return integer copies (n,) proportional to weights (n,)."""
     shares = weights / weights[weights > 0].min()
-    for fewest in range(1, _MOST_COPIES):
+    for fewest in range(1, _MAX_COPIES):
         counts = np.rint(shares * fewest)
         if np.allclose(counts, shares * fewest, rtol=1e-6, atol=0.0):
             break
@@ -284,60 +280,59 @@ def _integer_weights(weights: np.ndarray) -> np.ndarray:
 
 
 def prediction_limits(targets: np.ndarray, /) -> np.ndarray:
-    """Return the limits of predictions (2, t): a tenth beyond the targets (n, t).
+    """Return the limits of predictions (2, t): a tenth outside the range of the targets (n, t).
 
-    A linear member, or one of the user's, may say anything far from the data.
+    Linear members, or those of the user, may predict anything far from the data.
     """
     low, high = targets.min(axis=0), targets.max(axis=0)
-    return np.stack([low, high]) + _BEYOND * (high - low) * np.array([[-1.0], [1.0]])
+    return np.stack([low, high]) + _MARGIN * (high - low) * np.array([[-1.0], [1.0]])
 
 
 # ------------------------------------------------------------------------------ candidates
 
-# The members that are tried: a row each, cheapest first.
-
-
 EFFORTS = ("quick", "normal", "thorough")
+CONSTANT = "constant"  # name of the member for a target that does not vary
 BOOSTED = TREES, SHALLOW_TREES, DEEP_TREES = "trees", "shallow_trees", "deep_trees"
-_EXACT = 3_000  # rows up to which kernel ridge regression has all of them as centres
-_CENTERS = 1_000
-_FEW = 1_000  # rows up to which variants of a member are cheap
-_MANY = 2_000  # rows from which trees may be large
-_RARE = 50  # rows of a class, of which folds and then those that stop trees early need some
-_MOST = 200_000  # rows up to which many features are formed
-_SHORT_STEPS = 2_000  # rows below which steps of BKerNN are so short that threads would wait
-_WIDE = 300  # features above which eigenvalue problems of their number take most of the time
-_TURNED = AverageGradientOuterProduct(max_iter=5, structure="full", shrinkage=0.05)
-_FEW_CLASSES = 3  # columns of classes up to which their evidence takes little time
-_STEPS_TIMES_FEATURES = 400_000  # of small trees
-_FEWEST_STEPS, _FASTEST = 20, 0.3  # iterations of trees, and their learning rate
-_LARGEST_TARGET, _LARGEST_FEATURE = 1e37, 1e140  # that members of other libraries can hold
+BOOSTED_CLASSES = HistGradientBoostingClassifier, HistGradientBoostingRegressor
+_EXACT_UP_TO = 3_000  # rows up to which kernel ridge regression has all of them as centres
+_CENTERS = 1_000  # with more rows
+_FEW_ROWS = 1_000  # up to which variants of a member are cheap
+_MANY_ROWS = 2_000  # from which trees may be large
+_RARE_CLASS = 50  # rows of the rarest class that early stopping of trees needs
+_FEATURE_MAPS_UP_TO = 200_000  # rows for which memory holds many features
+_PARALLEL_BKERNN_FROM = 2_000  # rows; steps of BKerNN on fewer are too short for threads
+_MANY_COLUMNS = 300  # above which eigenvalue problems of this size take most of the time
+_FULL_AGOP = AverageGradientOuterProduct(max_iter=5, structure="full", shrinkage=0.05)
+_FEW_CLASSES = 3  # targets up to which the evidence of classes takes little time
+_STEPS_TIMES_FEATURES = 400_000  # limit of boosting on few rows
+_MIN_TREE_STEPS, _MAX_LEARNING_RATE = 20, 0.3  # of boosting with fewer steps
+_MAX_TARGET, _MAX_FEATURE = 1e37, 1e140  # that members of scikit-learn can take
 _RIDGES = tuple(10.0**k for k in range(-4, 5))
-_ASKED = ("fit", "get_params", "set_params", "__sklearn_tags__")  # of an estimator
+_REQUIRED = ("fit", "get_params", "set_params", "__sklearn_tags__")  # of an estimator
 
 
 @dataclass(frozen=True)
 class Task:
-    """The data properties for which members are made.
+    """Properties of the data for which members are made.
 
     Attributes
     ----------
     classes : bool
         Whether targets are classes.
     n, d, t : int
-        Rows, features, and targets.
+        Numbers of rows, features and targets.
     rarest : int
-        Rows of the rarest class; all of a regression.
+        Rows of the rarest class; all rows for a regression.
     backend : str or Backend
-        Where members compute that can.
+        Backend of the members of gpukfl.
     seed : int
-        For their draws.
+        Seed of the members.
     of_table : bool
-        Whether rows are of a table, of which trees take the codes.
+        Whether rows come from a table. Trees then take its codes.
     has_levels : bool
-        Whether levels of some of its categories are seen by members that take them.
+        Whether some members see levels of categories.
     too_large : frozenset of str
-        Members of other libraries that numbers of this size overflow.
+        Members of scikit-learn that would overflow.
     """
 
     classes: bool
@@ -353,8 +348,8 @@ class Task:
 
     @property
     def is_wide(self) -> bool:
-        """Whether columns are many and more than rows."""
-        return self.d > max(self.n, _WIDE)
+        """Whether there are many columns, and more than rows."""
+        return self.d > max(self.n, _MANY_COLUMNS)
 
     @classmethod
     def from_samples(
@@ -373,16 +368,16 @@ class Task:
         rarest = n if codes is None else int(np.unique(codes, return_counts=True)[1].min())
         t = samples.Y.shape[1]
         sizes = n, d, t, rarest
-        too_large = _overflowing_members(samples)
+        too_large = _find_overflowing_members(samples)
         return cls(codes is not None, *sizes, backend, seed, of_table, has_levels, too_large)
 
 
-def _overflowing_members(samples: Samples) -> frozenset[str]:
+def _find_overflowing_members(samples: Samples) -> frozenset[str]:
     """Return the names of members that would overflow on the samples."""
     names: frozenset[str] = frozenset()
-    if samples.classes is None and _exceeds(samples.Y, _LARGEST_TARGET):
+    if samples.classes is None and _exceeds(samples.Y, _MAX_TARGET):
         names |= {*BOOSTED}
-    return names | {"linear"} if _exceeds(samples.X, _LARGEST_FEATURE) else names
+    return names | {"linear"} if _exceeds(samples.X, _MAX_FEATURE) else names
 
 
 def _exceeds(X: Array, limit: float) -> bool:
@@ -394,27 +389,22 @@ def _exceeds(X: Array, limit: float) -> bool:
 
 @dataclass(frozen=True)
 class MemberCandidate:
-    """A candidate member.
+    """A member that blends may try.
 
     Attributes
     ----------
     name : str
-        By which it is asked for.
+        Name of the member.
     make : callable
-        Its estimator for a task.
+        Returns its estimator for a task.
     effort : callable
-        The least with which it is tried for a task.
+        Returns the lowest effort with which it is tried for a task.
     power : float
-        With which power of the rows a fit takes longer.
+        Power of the number of rows with which the time of a fit grows.
     suits : callable
-        Whether it is tried for a task.
-    like : str
-        The member before it without which it is of no use either; none where it is empty.
-    sees : str
-        How it sees the rows of a table.
-    at_once_from : int
-        Rows from which fits of a method of ours to several folds are quicker at once: where they
-        are fewer, threads wait for the interpreter more than they compute.
+        Returns whether it suits a task.
+    like, sees, at_once_from
+        As for `Member`.
     """
 
     name: str
@@ -427,7 +417,7 @@ class MemberCandidate:
     at_once_from: int = 300
 
     def is_tried(self, effort: str, task: Task, /) -> bool:
-        """Whether the candidate is tried at an effort."""
+        """Whether it is tried for a task with an effort."""
         known = EFFORTS.index(self.effort(task)) <= EFFORTS.index(effort)
         return known and self.suits(task) and self.name not in task.too_large
 
@@ -442,7 +432,7 @@ def _method_maker(regressor: type, classifier: type, /, **options: Any) -> Calla
 
 def _kernel_ridge(kernel: str) -> Callable[[Task], Any]:
     def make(task: Task) -> Any:
-        centers = "auto" if task.n <= _EXACT else _CENTERS
+        centers = "auto" if task.n <= _EXACT_UP_TO else _CENTERS
         kinds = KernelRidgeRegressor, KernelRidgeClassifier
         return _method_maker(*kinds, kernel=kernel, n_centers=centers)(task)
 
@@ -466,16 +456,12 @@ def _two_scales(scaling: str) -> Callable[[Task], Any]:
     return _hkrr(criterion="evidence", kernel=kernel, structure="diagonals", scaling=scaling)
 
 
-def _leave_one_out(kernel: str, scaling: str) -> Callable[[Task], Any]:
-    return _hkrr(criterion="loo", kernel=kernel, scaling=scaling)
-
-
 def _logistic(scaling: str) -> Callable[[Task], Any]:
     return _hkrr(criterion="logistic", kernel="matern32", scaling=scaling)
 
 
 def _has_few_classes(task: Task) -> bool:
-    return task.classes and task.t <= _FEW_CLASSES and task.n <= _EXACT
+    return task.classes and task.t <= _FEW_CLASSES and task.n <= _EXACT_UP_TO
 
 
 def _linear(task: Task) -> Any:
@@ -485,11 +471,11 @@ def _linear(task: Task) -> Any:
 
 def _make_boosted_trees(task: Task, **options: Any) -> Any:
     given: dict[str, Any] = {"learning_rate": 0.05, "random_state": task.seed, **options}
-    # An iteration takes a moment for each feature, however few rows there are
-    most = max(_FEWEST_STEPS, _STEPS_TIMES_FEATURES // task.d)
-    if task.n < _MANY and given["max_iter"] > most:
-        faster = given["learning_rate"] * given["max_iter"] / most
-        given |= {"max_iter": most, "learning_rate": min(faster, _FASTEST)}
+    # With few rows, the time of a step depends on the number of features alone
+    most = max(_MIN_TREE_STEPS, _STEPS_TIMES_FEATURES // task.d)
+    if task.n < _MANY_ROWS and given["max_iter"] > most:
+        rate = given["learning_rate"] * given["max_iter"] / most
+        given |= {"max_iter": most, "learning_rate": min(rate, _MAX_LEARNING_RATE)}
     if task.classes:
         return HistGradientBoostingClassifier(**given)
     trees = HistGradientBoostingRegressor(**given)
@@ -497,18 +483,18 @@ def _make_boosted_trees(task: Task, **options: Any) -> Any:
 
 
 def _trees(task: Task) -> Any:
-    if task.n < _MANY or task.rarest < _RARE:
+    if task.n < _MANY_ROWS or task.rarest < _RARE_CLASS:
         few = {"max_leaf_nodes": 8, "min_samples_leaf": 5, "max_features": 0.5}
         if not task.classes:
             return _make_boosted_trees(task, max_iter=100, learning_rate=0.1, **few)
-        # With many classes an iteration is many trees, and the best of them comes sooner
+        # With many classes a step fits many trees, and fewer steps suffice
         return _make_boosted_trees(task, max_iter=max(100, min(200, 6_000 // task.t)), **few)
-    form = {"n_iter_no_change": 20, "max_features": 0.6}
-    if task.classes:  # smaller trees, and more of them, lost less on training rows of three sets
-        form = {"n_iter_no_change": 30, "max_leaf_nodes": 15, "max_features": 0.5}
-        form["l2_regularization"] = 5.0
+    options = {"n_iter_no_change": 20, "max_features": 0.6}
+    if task.classes:  # more and smaller trees: a lower loss on training rows of three data sets
+        options = {"n_iter_no_change": 30, "max_leaf_nodes": 15, "max_features": 0.5}
+        options["l2_regularization"] = 5.0
     most = max(100, min(1_000, 20_000 // task.t))
-    return _make_boosted_trees(task, max_iter=most, early_stopping=True, **form)
+    return _make_boosted_trees(task, max_iter=most, early_stopping=True, **options)
 
 
 def _shallow_trees(task: Task) -> Any:
@@ -529,7 +515,7 @@ def _deep_trees(task: Task) -> Any:
 
 
 def _has_few_rows(task: Task) -> bool:
-    return task.n <= _FEW
+    return task.n <= _FEW_ROWS
 
 
 def _quick(_: Task) -> str:
@@ -540,22 +526,22 @@ def _thorough(_: Task) -> str:
     return "thorough"
 
 
-def _takes_two_scales(task: Task) -> bool:
-    """Whether kernels of two scales are tried; of wide tables their maps would fill memory."""
-    return not task.classes and task.d <= _WIDE
+def _suits_two_scales(task: Task) -> bool:
+    """Whether kernels of two scales are tried; with many columns they would fill memory."""
+    return not task.classes and task.d <= _MANY_COLUMNS
 
 
-def _takes_more_of_two_scales(task: Task) -> bool:
-    return _takes_two_scales(task) and task.n <= _EXACT
+def _suits_more_of_two_scales(task: Task) -> bool:
+    return _suits_two_scales(task) and task.n <= _EXACT_UP_TO
 
 
 def _normal_unless_two_scales(task: Task) -> str:
-    """Return the effort of what gained nothing beside kernels of two scales."""
-    return "thorough" if _takes_more_of_two_scales(task) else "normal"
+    """Return the effort of members that gained nothing beside kernels of two scales."""
+    return "thorough" if _suits_more_of_two_scales(task) else "normal"
 
 
-# Whatever is added here is tried, shown, blended and saved; `make` gives any estimator.
-# Chosen by what blends of out-of-fold predictions gained with them on training rows of 25 sets
+# Cheapest first. A new row is all that a new member needs. Members were chosen by the gains of
+# blends of out-of-fold predictions on training rows of 25 data sets
 CANDIDATES = (
     MemberCandidate("linear", _linear, _quick),
     MemberCandidate(TREES, _trees, _quick, sees=CODES),
@@ -563,34 +549,34 @@ CANDIDATES = (
         SHALLOW_TREES, _shallow_trees, _quick, suits=lambda task: task.of_table, sees=CODES
     ),
     MemberCandidate("manhattan_laplace", _kernel_ridge("manhattan_laplace"), _quick, sees=LEVELS),
-    # A long and a short scale for each feature take the place of one: on training rows of eight
-    # regressions the blend's errors were 2.2 % smaller, in two thirds of the time, as BKerNN, HKRR
-    # and RegFeaL had hardly a use beside them. Of two sets of classes two scales gained nothing
+    # A long and a short scale for each feature. On training rows of eight regressions, the blend's
+    # errors were 2.2 % smaller in two thirds of the time, as BKerNN, HKRR and RegFeaL then gained
+    # hardly anything. On two classifications they gained nothing
     MemberCandidate(
         "scales_quantile",
         _two_scales("quantile"),
         _quick,
-        suits=_takes_two_scales,
+        suits=_suits_two_scales,
     ),
     MemberCandidate(
         "scales_standard",
         _two_scales("standard"),
-        suits=_takes_more_of_two_scales,
+        suits=_suits_more_of_two_scales,
     ),
     MemberCandidate("agop", _hkrr(optimizer="agop"), _quick),
-    # Far ahead of all others where a rough target depends on few directions; of classes, or of
-    # many rows, it gained nothing
+    # By far the best if a rough target depends on few directions. With classes or many rows it
+    # gained nothing
     MemberCandidate(
         "agop_full",
-        _hkrr(optimizer=_TURNED, scaling="standard"),
-        suits=lambda task: not task.classes and task.n < _MANY and task.d <= _WIDE,
+        _hkrr(optimizer=_FULL_AGOP, scaling="standard"),
+        suits=lambda task: not task.classes and task.n < _MANY_ROWS and task.d <= _MANY_COLUMNS,
     ),
     MemberCandidate(
         "evidence_quantile",
         _evidence("matern32", "quantile"),
-        lambda task: "thorough" if _takes_two_scales(task) else "quick",
+        lambda task: "thorough" if _suits_two_scales(task) else "quick",
     ),
-    # The same, which learns what acts differently by level
+    # The same, with interactions of levels
     MemberCandidate(
         "evidence_levels",
         _evidence("matern32", "quantile"),
@@ -598,7 +584,7 @@ CANDIDATES = (
         suits=lambda task: task.has_levels and not _has_few_classes(task),
         sees=LEVELS,
     ),
-    # Of few classes, log odds by two scalings are better than indicators of classes by three
+    # With few classes, log odds with two scalings are better than class indicators with three
     MemberCandidate(
         "logistic_levels",
         _logistic("quantile"),
@@ -615,15 +601,15 @@ CANDIDATES = (
     ),
     MemberCandidate(
         "loo_quantile",
-        _leave_one_out("matern32", "quantile"),
+        _hkrr(criterion="loo", kernel="matern32", scaling="quantile"),
         suits=lambda task: _has_few_rows(task) and not _has_few_classes(task),
     ),
     MemberCandidate("matern52", _kernel_ridge("matern52")),
-    # After the kernels that are quicker: where these are far ahead of trees, it is not begun
+    # After quicker kernels: if these are far better than trees, deep trees are skipped
     MemberCandidate(
         DEEP_TREES,
         _deep_trees,
-        suits=lambda task: task.n >= _MANY and not task.classes,
+        suits=lambda task: task.n >= _MANY_ROWS and not task.classes,
         like=TREES,
         sees=CODES,
     ),
@@ -633,13 +619,13 @@ CANDIDATES = (
         _thorough,
         suits=_has_few_rows,
     ),
-    # Of eight sets of few rows these gained .1 % beside two scales, and of 800 rows of kin8nm 13 %:
-    # directions are learned that no feature has alone
-    MemberCandidate("bkernn", _bkernn(), at_once_from=_SHORT_STEPS),
-    # These take longer than BKerNN, most of it in the first fold: where that was behind, blends of
-    # 22 parts of sets of at most 800 rows lost .01 % without them
+    # Learns directions across features. On eight data sets of few rows it gained .1 % beside two
+    # scales, and 13 % on 800 rows of kin8nm
+    MemberCandidate("bkernn", _bkernn(), at_once_from=_PARALLEL_BKERNN_FROM),
+    # Slower than BKerNN, mostly in the first fold. If BKerNN is behind, these are skipped: on 22
+    # parts of data sets of at most 800 rows, blends lost .01 % without them
     MemberCandidate("hkrr", _hkrr(), like="bkernn"),
-    # Of small regressions it took two fifths of the time, and gained nothing
+    # On small regressions it took two fifths of the time, and gained nothing
     MemberCandidate(
         "rkhs_weighting",
         _method_maker(RKHSWeightingRegressor, RKHSWeightingClassifier),
@@ -649,8 +635,8 @@ CANDIDATES = (
     MemberCandidate(
         "regfeal",
         _method_maker(RegFeaLRegressor, RegFeaLClassifier, scaling="quantile"),
-        lambda task: "thorough" if _takes_two_scales(task) else "normal",
-        suits=lambda task: task.n <= _MOST and task.d <= _WIDE,
+        lambda task: "thorough" if _suits_two_scales(task) else "normal",
+        suits=lambda task: task.n <= _FEATURE_MAPS_UP_TO and task.d <= _MANY_COLUMNS,
         like="bkernn",
     ),
     MemberCandidate("laplace", _kernel_ridge("laplace"), _thorough),
@@ -658,48 +644,46 @@ CANDIDATES = (
         "evidence_matern52", _evidence("matern52", "standard"), _thorough, suits=_has_few_rows
     ),
     MemberCandidate(
-        "bkernn_robust", _bkernn(scaling="robust"), _thorough, at_once_from=_SHORT_STEPS
+        "bkernn_robust", _bkernn(scaling="robust"), _thorough, at_once_from=_PARALLEL_BKERNN_FROM
     ),
     MemberCandidate("hkrr_standard", _hkrr(scaling="standard"), _thorough),
     MemberCandidate(
         "selection",
         _method_maker(KernelFeatureSelector, KernelFeatureSelectorClassifier),
-        # It alone finds few columns among thousands, and a fit takes less than one of trees
+        # The only one that finds few columns among thousands; a fit is quicker than one of trees
         lambda task: "quick" if task.is_wide else "thorough",
     ),
 )
 NAMES = tuple(row.name for row in CANDIDATES)
-# Which make the most of many rows and a short time
-_IN_HASTE = ("linear", TREES, "evidence_levels", "logistic_levels", "bkernn", "hkrr")
-_WIDE_IN_HASTE = ("linear", "selection")
+# Members that come first under a time limit: with many rows, and with many columns
+_FIRST_IF_LIMITED = ("linear", TREES, "evidence_levels", "logistic_levels", "bkernn", "hkrr")
+_FIRST_IF_WIDE = ("linear", "selection")
 
 
 def make_members(asked: Any, effort: str, task: Task, /, *, limited: bool = False) -> list[Member]:
-    """Return the requested members: None, "kernels", or names and estimators.
+    """Return the members that the user asked for: None, "kernels", or names and estimators.
 
-    What is named is tried to the end; of the others those that are clearly behind are left.
-
-    Trees are always among them; with "kernels", or where they are not asked for, they are shown
-    beside the others and enter no blend. Where time is `limited` and rows are many, or columns more
-    than rows, those of which something comes soonest are first.
+    All folds of named members are fitted. Trees are always included. With "kernels", or if the
+    names do not include them, they are shown but not blended. If time is `limited` and there are
+    many rows or columns, the members that gain most in a short time come first.
     """
     if asked is None or isinstance(asked, str):
         rows = [row for row in CANDIDATES if row.is_tried(effort, task)]
-        if limited and (task.is_wide or task.n >= _MANY):
-            first = _WIDE_IN_HASTE if task.is_wide else _IN_HASTE
+        if limited and (task.is_wide or task.n >= _MANY_ROWS):
+            first = _FIRST_IF_WIDE if task.is_wide else _FIRST_IF_LIMITED
             rows = sorted(rows, key=lambda row: row.name not in first)
         shown = () if asked is None else BOOSTED
         return [_make_member(row, task, blended=row.name not in shown) for row in rows]
     found = []
     for k, one in enumerate(asked):
-        name, what = one if isinstance(one, (tuple, list)) else (None, one)
-        if isinstance(what, str):
-            own = _make_member(CANDIDATES[NAMES.index(what)], task)
+        name, member = one if isinstance(one, (tuple, list)) else (None, one)
+        if isinstance(member, str):
+            own = _make_member(CANDIDATES[NAMES.index(member)], task)
             model = "" if name in (None, own.name) else MODELS[own.name]
             found.append(replace(own, name=name or own.name, reference=True, model=model))
         else:
-            name = name or f"{type(what).__name__}, number {k + 1}"
-            found.append(Member(name, what, reference=True, model=class_name(what)))
+            name = name or f"{type(member).__name__}, number {k + 1}"
+            found.append(Member(name, member, reference=True, model=class_name(member)))
     if TREES not in [member.name for member in found]:
         found.append(_make_member(CANDIDATES[NAMES.index(TREES)], task, blended=False))
     return found
@@ -709,23 +693,24 @@ def check_members(asked: Any, classes: bool, /) -> None:
     """Raise TypeError or ValueError unless members are names of candidates, or estimators."""
     if asked is None or (isinstance(asked, str) and asked == "kernels"):
         return
-    own = f"{', '.join(NAMES)} and estimators with {', '.join(_ASKED)}"
+    own = f"{', '.join(NAMES)} and estimators with {', '.join(_REQUIRED)}"
     want = f"expected members to be None, 'kernels', or a list of {own}"
     if isinstance(asked, str) or not isinstance(asked, (list, tuple)) or not asked:
         msg = f"{want}, got {asked!r}"
         raise ValueError(msg)
     for one in asked:
-        what = one[1] if isinstance(one, (tuple, list)) and len(one) == 2 else one
-        if isinstance(what, str):
-            known = what in NAMES
+        member = one[1] if isinstance(one, (tuple, list)) and len(one) == 2 else one
+        if isinstance(member, str):
+            known = member in NAMES
         else:
-            known = not isinstance(what, type) and all(hasattr(what, name) for name in _ASKED)
+            has_all = all(hasattr(member, name) for name in _REQUIRED)
+            known = has_all and not isinstance(member, type)
         if not known:
-            msg = f"{want}, got {what!r}"
+            msg = f"{want}, got {member!r}"
             raise ValueError(msg)
-        if not isinstance(what, str) and is_classifier(what) != classes:
+        if not isinstance(member, str) and is_classifier(member) != classes:
             kind = "classifiers" if classes else "regressors"
-            msg = f"expected members to be {kind}, got {type(what).__name__}"
+            msg = f"expected members to be {kind}, got {type(member).__name__}"
             raise ValueError(msg)
     given = [one[0] for one in asked if isinstance(one, (tuple, list))]
     for name in given:
@@ -740,23 +725,19 @@ def check_members(asked: Any, classes: bool, /) -> None:
 
 def make_constant_member(classes: bool, /) -> Member:
     """Return a member for a target that does not vary."""
-    return Member("constant", DummyClassifier() if classes else DummyRegressor())
+    return Member(CONSTANT, DummyClassifier() if classes else DummyRegressor())
 
 
 def _make_member(row: MemberCandidate, task: Task, *, blended: bool = True) -> Member:
     sees = row.sees if task.has_levels or (task.of_table and row.sees == CODES) else NUMBERS
-    shown = row.name == TREES
-    made, from_rows = row.make(task), row.at_once_from
-    return Member(row.name, made, row.power, blended, shown, sees, row.like, from_rows)
+    is_reference = row.name == TREES
+    return Member(
+        *(row.name, row.make(task), row.power, blended, is_reference, sees, row.like),
+        at_once_from=row.at_once_from,
+    )
 
 
 # ----------------------------------------------------------------------------- fewer steps
-
-# Members of which few columns and few steps are fitted first, to say how long all take.
-
-
-_FASTEST_FEWER_STEPS = 0.3  # learning rate of few steps
-_BOOSTED = HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
 
 def takes_any_columns(estimator: Any, /) -> bool:
@@ -770,7 +751,7 @@ def takes_any_columns(estimator: Any, /) -> bool:
         return takes_any_columns(estimator.estimator)
     if getattr(estimator, "monotonic_cst", None) is not None:
         return False
-    return isinstance(estimator, (Learner, LogisticRegression, RidgeCV, *_BOOSTED))
+    return isinstance(estimator, (Learner, LogisticRegression, RidgeCV, *BOOSTED_CLASSES))
 
 
 def n_steps(estimator: Any, /) -> int:
@@ -780,33 +761,32 @@ def n_steps(estimator: Any, /) -> int:
 
 
 def clone_with_steps(estimator: Any, steps: int, /) -> Any:
-    """Return a clone with fewer steps, which are larger in boosting."""
+    """Return a clone with fewer steps; boosting then has a higher learning rate."""
     new = clone(estimator)
     inner = _stepped_part(new)
     if inner is None or steps >= inner.max_iter:
         return new
-    if isinstance(inner, _BOOSTED):
-        faster = min(inner.learning_rate * inner.max_iter / steps, _FASTEST_FEWER_STEPS)
-        # Few steps need no rows that say when to stop
-        inner.set_params(learning_rate=max(faster, inner.learning_rate), early_stopping=False)
+    if isinstance(inner, BOOSTED_CLASSES):
+        rate = min(inner.learning_rate * inner.max_iter / steps, _MAX_LEARNING_RATE)
+        # Few steps need no validation rows
+        inner.set_params(learning_rate=max(rate, inner.learning_rate), early_stopping=False)
     inner.set_params(max_iter=steps)
     return new
 
 
 def _stepped_part(estimator: Any) -> Any:
-    """Return the part of an estimator that has steps, or None."""
+    """Return the part of an estimator that has `max_iter` steps, or None."""
     if isinstance(estimator, Pipeline):
         return _stepped_part(estimator.steps[-1][1])
     if isinstance(estimator, MultiOutputRegressor):
         return _stepped_part(estimator.estimator)
-    return estimator if isinstance(estimator, (LogisticRegression, *_BOOSTED)) else None
+    return estimator if isinstance(estimator, (LogisticRegression, *BOOSTED_CLASSES)) else None
 
 
 def member_work(estimator: Any, power: float, size: Size, /) -> float:
     """Return the work of a fit: rows to a power, times columns, times steps.
 
-    A ridge regression solves for the fewer of its rows and columns.
+    A ridge regression also takes a factor: the smaller of its numbers of rows and columns.
     """
-    last = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
-    each = min(size.rows, size.columns) if isinstance(last, RidgeCV) else 1
+    each = min(size.rows, size.columns) if isinstance(_last_step(estimator), RidgeCV) else 1
     return float(size.rows) ** power * size.columns * size.steps * each

@@ -1,4 +1,4 @@
-"""Metrics by their names: what weighs a blend on request, and judges its models."""
+"""Metrics by name, which weight a blend on request and score its models."""
 
 from __future__ import annotations
 
@@ -34,15 +34,14 @@ from gpukfl.inspection._metrics import (
 )
 from gpukfl.losses import Loss
 from gpukfl.portfolio._blend import STEPS, blend_weights
-from gpukfl.portfolio._folds import HeldOutLoss, LogLoss
+from gpukfl.portfolio._folds import HeldOutLoss, LogLoss, all_indicators
 
 # ---------------------------------------------------------------------------------- metrics
 
-
-_DRAWS = 50  # of the bootstrap
-_LEAST_SECONDS, _FEWEST_STEPS = 0.5, 10  # of the choice of weights where time is over
+_BOOTSTRAPS = 50  # samples of the bootstrap
+_MIN_SECONDS, _MIN_STEPS = 0.5, 10  # of the choice of weights, even if time is over
 _REGRESSION, _CLASSES = "regression", "classification"
-_TIE_SHARE = 0.01  # of the smooth loss, in units of what saying the same of every row costs
+_TIE_SHARE = 0.01  # of the smooth loss, added to metrics with plateaus
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,22 +51,21 @@ class Metric:
     Attributes
     ----------
     name : str
-        Of `METRICS`, or of a scorer of scikit-learn.
+        Name in `METRICS`, or of a scikit-learn scorer.
     greater_is_better : bool
         Whether larger values are better. Scorers of errors are negative.
     task : str
-        "regression", whose predictions (n, t) it takes, or "classification", whose probabilities
-        (n, k) it takes; it makes labels of these itself.
+        "regression", for predictions (n, t), or "classification", for probabilities (n, k).
     is_smooth : bool
         Whether small changes of predictions change it.
     measure : callable
-        Value and influences (n,), or NumPy's NaN in their place, of truth, predictions and weights.
+        Value and influences (n,) for truth, predictions and weights.
     best : float
-        Of perfect predictions.
+        Value of perfect predictions.
     has_influences : bool
-        Whether `measure` knows them.
-    of_targets : callable, optional
-        A quicker way to the values of many predictions: of truth and weights a function of these.
+        Whether `measure` returns influences.
+    fast_evaluator : callable, optional
+        For truth and weights, returns a function of predictions that is faster than `measure`.
     """
 
     name: str
@@ -77,10 +75,10 @@ class Metric:
     measure: Callable[[np.ndarray, np.ndarray, np.ndarray], Measured]
     best: float = 0.0
     has_influences: bool = True
-    of_targets: Callable[[np.ndarray, np.ndarray], Callable[[np.ndarray], float]] | None = None
+    fast_evaluator: Callable[[np.ndarray, np.ndarray], Callable[[np.ndarray], float]] | None = None
 
     def value(self, truth: np.ndarray, predicted: np.ndarray, weights: np.ndarray, /) -> float:
-        """Return the metric of predictions (n, t), or of probabilities and indicators (n, k)."""
+        """Return the metric of predictions (n, t), or of probabilities (n, k) for indicators."""
         return self.measure(truth, predicted, weights)[0]
 
     def loss(self, value: float, /) -> float:
@@ -97,8 +95,8 @@ class Metric:
     ) -> tuple[float, float]:
         """Return the metric and its standard error, by rows or by whole groups (n,).
 
-        That of the infinitesimal jackknife for the names here, and of the bootstrap for other
-        scorers. NaN where there are too few, or the scorer refuses the predictions.
+        The error is that of the infinitesimal jackknife, or of the bootstrap for other scorers. It
+        is NaN for too few rows, and both are if the scorer refuses the predictions.
         """
         try:
             value, influences = self.measure(truth, predicted, weights)
@@ -113,30 +111,30 @@ class Metric:
         if self.has_influences:
             return value, influence_error(influences, groups)
         rng, values = np.random.RandomState(0), []
-        for _ in range(_DRAWS):
+        for _ in range(_BOOTSTRAPS):
             times = np.bincount(rng.randint(count, size=count), minlength=count)
             rows = np.repeat(np.arange(len(truth)), times[units])
             values.append(self.value_or_nan(truth[rows], predicted[rows], weights[rows]))
         known = np.array(values)[np.isfinite(values)]
-        return value, float(np.std(known, ddof=1)) if len(known) > _DRAWS // 2 else np.nan
+        return value, float(np.std(known, ddof=1)) if len(known) > _BOOTSTRAPS // 2 else np.nan
 
     def value_or_nan(self, *given: np.ndarray) -> float:
-        """Return the value, NaN where the scorer refuses some of the rows."""
+        """Return the value, or NaN if the scorer refuses the rows."""
         try:
             return self.value(*given)
         except ValueError:
             return np.nan
 
-    def judge(self, truth: np.ndarray, weights: np.ndarray, /) -> Callable[[np.ndarray], float]:
-        """Return a function with the value of predictions, NaN where the scorer refuses them."""
-        if self.of_targets is not None:
-            return self.of_targets(truth, weights)
+    def evaluator(self, truth: np.ndarray, weights: np.ndarray, /) -> Callable[[np.ndarray], float]:
+        """Return a function of predictions: the value, or NaN if the scorer refuses them."""
+        if self.fast_evaluator is not None:
+            return self.fast_evaluator(truth, weights)
         return lambda predicted: self.value_or_nan(truth, predicted, weights)
 
     def check(self, truth: np.ndarray, weights: np.ndarray, /) -> None:
         """Raise ValueError if the metric cannot judge such targets or weights.
 
-        Found out by the predictions that say the same of every row.
+        It is tried on constant predictions.
         """
         constant = np.broadcast_to(np.average(truth, axis=0, weights=weights), truth.shape)
         try:
@@ -154,7 +152,7 @@ METRICS: Mapping[str, Metric] = {
         Metric("rmse", False, _REGRESSION, True, rmse),
         Metric("mae", False, _REGRESSION, True, mae),
         Metric("log_loss", False, _CLASSES, True, log_loss),
-        Metric("roc_auc", True, _CLASSES, False, roc_auc, 1.0, of_targets=area_of_targets),
+        Metric("roc_auc", True, _CLASSES, False, roc_auc, 1.0, fast_evaluator=area_of_targets),
         Metric("accuracy", True, _CLASSES, False, accuracy, 1.0),
         Metric("balanced_accuracy", True, _CLASSES, False, balanced_accuracy, 1.0),
         Metric("brier", False, _CLASSES, True, brier),
@@ -169,17 +167,17 @@ TITLES = {
     "roc_auc": "ROC AUC",
     "balanced_accuracy": "balanced accuracy",
     "brier": "Brier score",
-}  # of those whose name is no word
+}  # of names that are not words
 
 
 def usual_metrics(*, classes: bool) -> list[Metric]:
-    """Return the metrics of a task that have names of their own."""
+    """Return the metrics in `METRICS` of a task."""
     task = _CLASSES if classes else _REGRESSION
     return [one for one in METRICS.values() if one.task == task]
 
 
 def loss_metrics(loss: Loss, /) -> list[Metric]:
-    """Return the D² and the mean of a loss of a regression as metrics."""
+    """Return the D² and the mean of a regression loss as metrics."""
 
     def measure_d2(truth: np.ndarray, predicted: np.ndarray, weights: np.ndarray) -> Measured:
         return d2(truth, predicted, weights, loss)
@@ -199,7 +197,7 @@ def find_metric(name: Any, /, *, classes: bool) -> Metric | None:
     Raises
     ------
     TypeError, ValueError
-        If it is no name, or that of no metric, or of one for the other task.
+        If the name is no text, unknown, or that of a metric for the other task.
     """
     if isinstance(name, str) and name == "auto":
         return None
@@ -215,7 +213,7 @@ def find_metric(name: Any, /, *, classes: bool) -> Metric | None:
     if name not in known:
         msg = f"{expected}, got {name!r}{suggest(name, ['auto', *sorted(known)])}"
         raise ValueError(msg)
-    found = METRICS.get(name) or _from_scorer(name)
+    found = METRICS.get(name) or _make_scorer_metric(name)
     if (found.task == _CLASSES) != classes:
         msg = f"{expected}, got {name!r}, which is for a {found.task}"
         raise ValueError(msg)
@@ -226,16 +224,14 @@ def check_metric(metric: Metric | None, samples: Samples, n_classes: int, /) -> 
     """Raise ValueError if a metric cannot judge the targets of samples, before any fit."""
     if metric is None:
         return
-    truth = to_host(samples.Y).astype(np.float64)
-    if n_classes == 2 and truth.shape[1] == 1:
-        truth = np.concatenate([1.0 - truth, truth], axis=1)
+    truth = all_indicators(to_host(samples.Y).astype(np.float64), n_classes)
     weights = samples.weights
     metric.check(truth, np.ones(len(truth)) if weights is None else weights)
 
 
 # ---------------------------------------------------------------------------------- scorers
 
-# Scorers of scikit-learn ask an estimator; this one says what was predicted already.
+# Scorers of scikit-learn take an estimator and rows: these estimators return the rows.
 
 
 class _PredictedNumbers(RegressorMixin, BaseEstimator):
@@ -246,7 +242,7 @@ class _PredictedNumbers(RegressorMixin, BaseEstimator):
 
 
 class _PredictedClasses(ClassifierMixin, BaseEstimator):
-    """A classifier whose rows are its probabilities, of classes 0, 1, ..."""
+    """A classifier whose rows are its probabilities, for classes 0, 1, ..."""
 
     def __init__(self, n_classes: int = 2) -> None:
         self.n_classes = n_classes
@@ -263,18 +259,18 @@ class _PredictedClasses(ClassifierMixin, BaseEstimator):
 
 
 @functools.cache
-def _from_scorer(name: str) -> Metric:
-    """Return a scorer as a metric; greater is better."""
-    task = _REGRESSION if _judges_numbers(name) else _CLASSES
+def _make_scorer_metric(name: str) -> Metric:
+    """Return the metric of a scorer; greater is better."""
+    task = _REGRESSION if _takes_numbers(name) else _CLASSES
     measure = functools.partial(_measure_by_scorer, name, task)
     best = 0.0 if name.startswith("neg_") else 1.0
     return Metric(name, True, task, False, measure, best, has_influences=False)
 
 
-def _judges_numbers(name: str) -> bool:
+def _takes_numbers(name: str) -> bool:
     """Whether a scorer takes real targets without an error or a warning."""
     truth = np.array([1.25, 2.5, 4.75, 3.5])
-    with np.errstate(all="ignore"), _without_warnings() as caught:
+    with np.errstate(all="ignore"), _record_warnings() as caught:
         try:
             get_scorer(name)(_PredictedNumbers(), truth + 0.125, truth)
         except (AttributeError, TypeError, ValueError):
@@ -282,7 +278,7 @@ def _judges_numbers(name: str) -> bool:
     return not caught
 
 
-def _without_warnings() -> Any:
+def _record_warnings() -> Any:
     return warnings.catch_warnings(record=True, action="always")
 
 
@@ -291,8 +287,8 @@ def _measure_by_scorer(
 ) -> Measured:
     """Return the value of a scorer, without influences.
 
-    Of two classes the second is the positive one. A scorer that takes no weights takes rows as
-    often as they count, where these are whole multiples of the smallest weight.
+    Of two classes the second is positive. If a scorer takes no weights, and these are multiples of
+    the smallest one, rows are repeated.
     """
     estimator: Any = _PredictedNumbers()
     if task == _CLASSES:
@@ -301,18 +297,18 @@ def _measure_by_scorer(
         truth, predicted = truth[:, 0], predicted[:, 0]
     given = {"sample_weight": weights} if np.ptp(weights) else {}
     scorer = get_scorer(name)
-    with np.errstate(all="ignore"), _without_warnings():
+    with np.errstate(all="ignore"), _record_warnings():
         try:
             return float(scorer(estimator, predicted, truth, **given)), np.zeros(0)
         except TypeError as error:
             if not given or "sample_weight" not in str(error):
                 raise
-        rows = np.repeat(np.arange(len(weights)), _multiples(weights))
+        rows = np.repeat(np.arange(len(weights)), _count_copies(weights))
         return float(scorer(estimator, predicted[rows], truth[rows])), np.zeros(0)
 
 
-def _multiples(weights: np.ndarray) -> np.ndarray:
-    """Return how often each row counts, as the row of the smallest weight counts once."""
+def _count_copies(weights: np.ndarray) -> np.ndarray:
+    """Return the copies of each row; the row with the smallest weight counts once."""
     exact = weights / weights[weights > 0].min()
     found = np.rint(exact)
     if np.abs(exact - found).max() > 1e-6 or found.sum() > 100 * len(weights):
@@ -333,51 +329,51 @@ def metric_weights(
 ) -> np.ndarray | None:
     """Return the weights of the blend with the best metric, as `blend_weights` does.
 
-    A metric that has plateaus is joined by a hundredth of the loss, each in units of what it is for
-    the best constant predictions: so ties go to the blend whose loss is smaller.
+    A metric with plateaus is combined with a hundredth of the loss, each relative to that of the
+    best constant predictions. Ties then go to the blend with the lower loss.
 
     Parameters
     ----------
     metric : Metric
-        What is to be good.
+        The metric.
     judge : HeldOutLoss
-        The truth, and weights of its rows.
+        Truth and weights.
     outputs : sequence of arrays, shape (n, t)
-        Out-of-fold predictions, or positive probabilities, of every member.
+        Out-of-fold predictions, or positive probabilities, of each member.
     left : callable
-        Seconds that are left, or None: with few, fewer steps are taken, half a second at least.
+        Seconds left, or None. With few there are fewer steps, but at least half a second of them.
 
     Returns
     -------
     array, shape (n_members,), or None
-        None where the metric is not finite for any member, or there is no time for ten steps.
+        None if the metric is not finite for any member, or there is no time for ten steps.
     """
     parts = list(outputs)
-    if isinstance(judge, LogLoss):  # classes by columns, of which sums and orders take less time
+    if isinstance(judge, LogLoss):  # in column order, which is faster
         judge = replace(judge, truth=np.asfortranarray(judge.truth))
         parts = [np.log(np.asfortranarray(one)) for one in outputs]
-    loss = _blended_loss(metric, judge)
+    loss = _make_blend_loss(metric, judge)
     begun = time.perf_counter()
     tried = next((k for k, one in enumerate(parts, 1) if np.isfinite(loss(one))), 0)
     if not tried:
         warn(f"the metric {metric.name!r} is not finite for any model: the loss is used instead")
         return None
     each, there = (time.perf_counter() - begun) * len(parts) / tried, left()
-    steps = STEPS if there is None else int(min(STEPS, max(there, _LEAST_SECONDS) / each))
-    if steps < _FEWEST_STEPS:
+    steps = STEPS if there is None else int(min(STEPS, max(there, _MIN_SECONDS) / each))
+    if steps < _MIN_STEPS:
         warn(f"max_time leaves no time for the metric {metric.name!r}: the loss is used instead")
         return None
     return blend_weights(parts, loss, judge.n_effective, steps=steps)
 
 
-def _blended_loss(metric: Metric, judge: HeldOutLoss) -> Callable[[np.ndarray], float]:
+def _make_blend_loss(metric: Metric, judge: HeldOutLoss) -> Callable[[np.ndarray], float]:
     """Return the loss of a mean of predictions, or of logarithms of probabilities."""
     truth, weights, spread = judge.truth, judge.weights, judge.spread
     constant = np.broadcast_to(np.average(truth, axis=0, weights=weights), truth.shape)
     of_constant = metric.loss(metric.value_or_nan(truth, constant, weights))
     unit = of_constant if np.isfinite(of_constant) and of_constant > 0 else 1.0
     share = 0.0 if metric.is_smooth or not spread else _TIE_SHARE * unit / spread
-    value, of_classes = metric.judge(truth, weights), isinstance(judge, LogLoss)
+    value, of_classes = metric.evaluator(truth, weights), isinstance(judge, LogLoss)
     own = np.arange(len(truth)), truth.argmax(axis=1)
 
     def loss(mean: np.ndarray) -> float:
@@ -385,7 +381,7 @@ def _blended_loss(metric: Metric, judge: HeldOutLoss) -> Callable[[np.ndarray], 
         found = metric.loss(value(predicted))
         if not share:
             return found
-        if of_classes:  # as of the judge, by the true class alone
+        if of_classes:  # the log loss, from the true classes alone
             with np.errstate(divide="ignore"):
                 return found - share * float((weights * np.log(predicted[own])).sum())
         return found + share * float(judge.losses(predicted).sum())
@@ -394,7 +390,7 @@ def _blended_loss(metric: Metric, judge: HeldOutLoss) -> Callable[[np.ndarray], 
 
 
 def _normalize(logs: np.ndarray) -> np.ndarray:
-    """Return the probabilities (n, k) of logarithms that lack a common term."""
+    """Return the probabilities (n, k) of logarithms up to a constant in each row."""
     found = logs - logs.max(axis=1, keepdims=True)
     np.exp(found, out=found)
     found /= found.sum(axis=1, keepdims=True)

@@ -1,8 +1,8 @@
 """Members of a blend whose predictions rise or fall with some columns.
 
-The whole blend is projected, so that it is monotone whatever its members are. Trees are fitted with
-the constraint, so that the projection changes little, and other members are judged by what they
-predict once projected.
+The blend is projected, so that it is monotone whatever its members are. Trees are fitted with the
+constraint, so that the projection changes little. Other members are judged by their projected
+predictions.
 """
 
 from __future__ import annotations
@@ -11,19 +11,16 @@ from dataclasses import replace
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.multioutput import MultiOutputRegressor
 
 from gpukfl.portfolio._encodings import Encodings
-from gpukfl.portfolio._members import BOOSTED, Member
+from gpukfl.portfolio._members import BOOSTED, BOOSTED_CLASSES, Member
 from gpukfl.predictor import Forest, Monotone, Predictor
 from gpukfl.tables._seen import CODES, columns_with_gaps
 
-_TREES = HistGradientBoostingClassifier, HistGradientBoostingRegressor
-
 
 def member_monotone(monotone: Monotone | None, encodings: Encodings | None, /) -> Monotone | None:
-    """Return the projection of rows as members see them that are no trees."""
+    """Return the projection for rows as members other than trees see them."""
     if monotone is None or encodings is None:
         return monotone
     return monotone.at_places(encodings.by_fold[0].number_places)
@@ -32,14 +29,13 @@ def member_monotone(monotone: Monotone | None, encodings: Encodings | None, /) -
 def constrain_trees(
     member: Member, monotone: Monotone, encodings: Encodings | None, d: int, /
 ) -> Member:
-    """Return a member of ours that is trees with the constraint; others as they are."""
+    """Return a member with the constraint if it is boosted trees of the blend."""
     if member.name not in BOOSTED:
         return member
     estimator = clone(member.estimator)
     inner = estimator.estimator if isinstance(estimator, MultiOutputRegressor) else estimator
-    if not isinstance(inner, _TREES):
+    if not isinstance(inner, BOOSTED_CLASSES):
         return member
-    moved = monotone
     if encodings is not None and member.sees == CODES:
         kept, statistics = columns_with_gaps(encodings.by_fold[0])
         moved = monotone.at_places({column: place for place, column in enumerate(kept)})
@@ -53,8 +49,8 @@ def constrain_trees(
     return replace(member, estimator=estimator)
 
 
-def judged_predictor(predictor: Predictor, monotone: Monotone | None, /) -> Predictor:
-    """Return a member's predictor as it is judged: projected, unless trees hold the constraint."""
+def project_predictor(predictor: Predictor, monotone: Monotone | None, /) -> Predictor:
+    """Return a member's predictor, projected unless it is trees with the constraint."""
     if monotone is None or isinstance(predictor.values, Forest):
         return predictor
     return replace(predictor, monotone=monotone)

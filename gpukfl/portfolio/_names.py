@@ -1,4 +1,4 @@
-"""What each member of a blend is, in words that people know, beside the short name."""
+"""Names of the models of a blend in words, by the short names of members."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from sklearn.pipeline import Pipeline
 
 from gpukfl.inspection._tuning import BLEND
 
-# The words of every member by the short name, which `members` takes and code uses
 MODELS = {
     "linear": "linear model",
     "trees": "boosted trees",
@@ -44,22 +43,22 @@ MODELS = {
 
 
 def class_name(estimator: Any, /) -> str:
-    """Return what an estimator of the user's is: its class, or that of a pipeline's last step."""
+    """Return the class name of a user's estimator, or of its last step for a pipeline."""
     last = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
     return type(last).__name__
 
 
 def model_name(member: str, own: Mapping[str, str], /) -> str:
-    """Return what a member is in words; `own` says it of those whose names a user chose."""
+    """Return the model of a member in words; `own` has those with names of the user."""
     return own.get(member) or MODELS.get(member, member)
 
 
 def member_label(member: str, own: Mapping[str, str], /) -> str:
-    """Return one name for a picture: the words, or the name that a user chose."""
+    """Return one name for a picture: the words, or the name that the user chose."""
     return member if member in own else model_name(member, own)
 
 
 def member_text(member: str, own: Mapping[str, str], /) -> str:
-    """Return the words with the name behind: "linear model (linear)"."""
+    """Return the words and the name: "linear model (linear)"."""
     words = model_name(member, own)
     return member if words == member else f"{words} ({member})"

@@ -1,4 +1,4 @@
-"""Fits to few of very many rows, by which members that cannot help a blend are left."""
+"""Fits to few of very many rows, which drop members that cannot help the blend."""
 
 from __future__ import annotations
 
@@ -15,15 +15,14 @@ from gpukfl.portfolio._fold_fits import FoldFitter, MemberResult
 from gpukfl.portfolio._members import Member
 from gpukfl.portfolio._standings import Standings
 
-# A twentieth of so many rows is fitted first
-_TRIED, _TRIED_FROM = 20_000, 40_000
-_TRIED_SHARE, _FEWEST_TRIED = 0.05, 4_000
-# More rows of what is behind, and no help, would gain nothing where these lose twice as much as the
-# best of all rows, or more than the best of these
-_HOPELESS, _BEATEN = 2.0, 1.3
-# Of the loss of a blend of fits to few rows: what another one should save that loses a tenth more
-# than the best. Whoever comes closer may be the best with all rows
-_HELPS, _CLOSE = 0.003, 1.1
+_RACE_FROM = 40_000  # rows of the first fold
+_SAMPLE_SHARE, _MIN_SAMPLE, _MAX_SAMPLE = 0.05, 4_000, 20_000  # of these rows, for a race
+# A member that is behind is dropped at these multiples of the lowest loss: of fits to all rows, and
+# of fits to few rows
+_HOPELESS_RATIO, _BEATEN_RATIO = 2.0, 1.3
+# Other members stay below this multiple of the lowest loss of fits to few rows, or if they lower
+# the loss of the blend of such fits by this share
+_CLOSE_RATIO, _MIN_GAIN = 1.1, 0.003
 
 
 class Race:
@@ -32,86 +31,86 @@ class Race:
     Parameters
     ----------
     fitter : FoldFitter
-        The folds, and what fits a member to them.
+        Fits members to the folds.
     standings : Standings
-        What the members have come to with all rows.
+        Results of fits to all rows.
     """
 
     def __init__(self, fitter: FoldFitter, standings: Standings, /) -> None:
         self._fitter, self._standings = fitter, standings
-        self._trials: dict[str, MemberResult] = {}
+        self._results: dict[str, MemberResult] = {}
 
     @property
     def is_worth_it(self) -> bool:
-        """Whether there are so many rows that few of them say enough."""
-        return self._fitter.n_rows >= _TRIED_FROM
+        """Whether the first fold has enough rows for a race."""
+        return self._fitter.n_rows >= _RACE_FROM
 
     @property
     def n_rows(self) -> int:
-        """How many rows are few."""
-        return min(max(int(_TRIED_SHARE * self._fitter.n_rows), _FEWEST_TRIED), _TRIED)
+        """The number of rows of the race."""
+        return min(max(int(_SAMPLE_SHARE * self._fitter.n_rows), _MIN_SAMPLE), _MAX_SAMPLE)
 
     def run(self, member: Member, limit: float | None = None, /) -> None:
-        """Fit a member to few rows, unless that was done.
+        """Fit a member to few rows, unless it has run already.
 
         Raises
         ------
         KeyboardInterrupt
-            If the user stops it.
+            If the user interrupts.
         """
-        if member.name in self._trials:
+        if member.name in self._results:
             return
-        trial = MemberResult(member, transform=self._fitter.transform)
-        with collect_warnings():  # what it warns of is not of the fit that stays
+        result = MemberResult(member, transform=self._fitter.transform)
+        with collect_warnings():  # this fit is not kept
             fit = self._fitter.fit(member, 0, self.n_rows, None, limit)
         if fit.is_interrupted:
             raise KeyboardInterrupt
-        self._fitter.add_fit(trial, fit)
-        self._trials[member.name] = trial
+        self._fitter.add_fit(result, fit)
+        self._results[member.name] = result
 
     def rank(self, members: Sequence[Member], /) -> list[Member]:
-        """Order members by what they have lost; those that have not run come last."""
+        """Order members by their losses; those that have not run are last."""
 
         def loss(member: Member) -> float:
-            trial = self._trials.get(member.name)
-            return np.inf if trial is None else float(trial.losses.sum())
+            result = self._results.get(member.name)
+            return np.inf if result is None else float(result.losses.sum())
 
         return sorted(members, key=loss)
 
-    def start(self, member: Member, /) -> WarmStart[Any] | None:
-        """Return what few rows found from which a fit to all starts, or None.
+    def warm_start(self, member: Member, /) -> WarmStart[Any] | None:
+        """Return the settings of the fit to few rows from which the full fit starts, or None.
 
-        That is a diagonal metric, which all rows would learn on as few. Directions are better with
-        more: HKRR that started from those of few rows lost 3 % more.
+        Only a diagonal metric is returned, which a full fit learns from as few rows. Directions are
+        learned better from more rows: HKRR that started from those of few rows lost 3 % more.
         """
-        trial = self._trials.get(member.name)
-        found = None if trial is None else trial.precedent
+        result = self._results.get(member.name)
+        found = None if result is None else result.warm_start
         if found is None or not isinstance(found.setting, MetricFit):
             return None
         return found if found.setting.is_diagonal else None
 
-    def reason_to_leave(self, member: Member, /) -> str:
-        """Return why a member that has run is not worth all rows, or an empty string.
+    def drop_reason(self, member: Member, /) -> str:
+        """Return why a member that has run is not fitted to all rows, or an empty string.
 
-        What may help the blend of those that have finished, with all their rows, is never left.
+        A member that would help the blend of finished members, with all their rows, always stays.
         """
-        trial = self._trials[member.name]
-        if not self._standings.is_behind(trial):
+        result = self._results[member.name]
+        if not self._standings.is_behind(result):
             return ""
-        lost, seen = trial.losses.sum(), slice(0, len(trial.losses))
-        least = min(one.losses[seen].sum() for one in self._standings.finished)
-        least_tried = min(one.losses.sum() for one in self._trials.values())
-        left = f"dropped after a fit to {self.n_rows} rows"
-        if lost >= min(_HOPELESS * least, _BEATEN * least_tried):
-            return f"{left}: clearly behind"
-        promising = lost < _CLOSE * least_tried or self._helps(trial)
-        return "" if promising else f"{left}: adds too little to the others"
+        loss, seen = result.losses.sum(), slice(0, len(result.losses))
+        least_full = min(one.losses[seen].sum() for one in self._standings.finished)
+        least_few = min(one.losses.sum() for one in self._results.values())
+        dropped = f"dropped after a fit to {self.n_rows} rows"
+        if loss >= min(_HOPELESS_RATIO * least_full, _BEATEN_RATIO * least_few):
+            return f"{dropped}: clearly behind"
+        promising = loss < _CLOSE_RATIO * least_few or self._helps_blend(result)
+        return "" if promising else f"{dropped}: adds too little to the others"
 
-    def _helps(self, trial: MemberResult) -> bool:
-        """Whether a fit to few rows helps the blend of such of the members that have finished."""
-        judge, seen = self._standings.judge, slice(0, len(trial.losses))
+    def _helps_blend(self, result: MemberResult) -> bool:
+        """Whether a result improves the blend of the finished members, all fitted to few rows."""
+        judge, seen = self._standings.judge, slice(0, len(result.losses))
         names = [one.member.name for one in self._standings.finished]
-        known = [self._trials[name].outputs for name in names if name in self._trials]
+        known = [self._results[name].outputs for name in names if name in self._results]
         if not known:
             return True
 
@@ -123,4 +122,4 @@ class Race:
             weights = blend_weights(parts, loss, judge.n_effective)
             return loss(sum(w * part for w, part in zip(weights, parts, strict=True)))
 
-        return best_loss([*known, trial.outputs]) < (1.0 - _HELPS) * best_loss(known)
+        return best_loss([*known, result.outputs]) < (1.0 - _MIN_GAIN) * best_loss(known)

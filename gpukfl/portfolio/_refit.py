@@ -33,48 +33,46 @@ from gpukfl.portfolio._fold_fits import (
     n_parallel_fits,
     uses_gpu,
 )
-from gpukfl.portfolio._folds import FEW, MANY, REFITTED, MemberFold
+from gpukfl.portfolio._folds import MANY_ROWS, MIN_ROWS_FOR_FOLDS, REFIT_FROM, MemberFold
 from gpukfl.portfolio._members import Member
 from gpukfl.portfolio._train import MemberTrainer
 from gpukfl.tables._target import label_places
 
-# ----------------------------------------------------------------------------------- refit
-
-# Members that are fitted to all rows in the end, beside those of the folds or in their place.
-
+# ------------------------------------------------------------------------ refits in memory
 
 BESIDE: Literal["both"] = "both"
-Refit = Literal["", "both", "instead"]  # none; one to all rows beside the folds' models; it alone
-_FEW_HELD_OUT = 0.11  # of the samples: without these a fit is as good
+# No refit, a refit in addition to the folds' models, or a refit that replaces them
+Refit = Literal["", "both", "instead"]
+_SMALL_SHARE = 0.11  # of the rows: holding out no more does not make a model worse
 
 
 def choose_refit(
     asked: bool | str, trainer: MemberTrainer, n: int, run: Run, /, *, related: bool = False
 ) -> Refit:
-    """Return whether members are refitted to all rows, as chosen or if time allows.
+    """Return how members are refitted to all rows, as asked or if it pays and time allows.
 
-    It pays where folds lack an eighth of the rows, or half: a blend of their models alone errs by
-    more. Fits to all of very few rows err in their own ways by as much. Where rows are `related`
-    and some are never held out, as the first of all times, folds have seen too little.
+    It pays if each fold lacks more than a tenth of the rows, and always for 2000 rows or more. It
+    does not pay for fewer than 200 rows, as single fits to so few err about as much. If rows are
+    `related` and some are never held out, such as the earliest times, there is always a refit.
     """
     if trainer.stopped:
         return ""
-    if n < FEW or not isinstance(asked, str):
-        return "instead" if n < FEW or asked else ""
+    if n < MIN_ROWS_FOR_FOLDS or not isinstance(asked, str):
+        return "instead" if n < MIN_ROWS_FOR_FOLDS or asked else ""
     folds, standings = trainer.fitter.folds, trainer.standings
-    several, lacking = len(folds) > 1, len(folds[0].outside) / n
+    several, held_out = len(folds) > 1, len(folds[0].outside) / n
     related = related and several and sum(len(fold.outside) for fold in folds) < n
     if asked == BESIDE or related:
         return BESIDE if asked == BESIDE else "instead"
-    pays = lacking > _FEW_HELD_OUT
+    pays = held_out > _SMALL_SHARE
     if several:
-        pays = n >= MANY or (n >= REFITTED and pays)
+        pays = n >= MANY_ROWS or (n >= REFIT_FROM and pays)
     if trainer.cut_short or not pays:
         return ""
     pairs = zip(standings.weights.tolist(), standings.finished, strict=True)
     once = sum(entry.seconds for weight, entry in pairs if weight > 0) / len(folds)
     left = run.remaining_seconds()
-    if left is not None and once / (1.0 - lacking) >= left:
+    if left is not None and once / (1.0 - held_out) >= left:
         return ""
     return BESIDE if several else "instead"
 
@@ -90,15 +88,14 @@ def refit_members(
     *,
     beside: bool,
 ) -> tuple[list[Blended], Encodings | None] | None:
-    """Refit each member of a blend to all rows, with its encoding, if there is time.
+    """Refit each member of a blend to all rows, with its encoding; return None if time is short.
 
-    So it is also where a fit that stands alone would be cut off, or one is known to take longer.
-    Where some compute on a GPU, other processes fit the others beside them.
+    With `beside`, members keep the folds' models, and a refit may be cut off by the time limit.
 
     Raises
     ------
     KeyboardInterrupt
-        If it is interrupted, or a member was.
+        If the user interrupts.
     """
     transform = auto.target_transform_
     if transform is not None:
@@ -107,7 +104,7 @@ def refit_members(
     if encodings is not None:
         encodings, whole = encodings.learn_on_all(samples, seed, beside=beside)
     run.lap("encodings")
-    models = _fit_all([entry for _, entry in chosen], whole, run, workers, may_be_cut=beside)
+    models = _fit_all([entry for _, entry in chosen], whole, run, workers, allow_limited=beside)
     if models is None:
         return None
     found = []
@@ -124,24 +121,25 @@ def _fit_all(
     workers: Workers,
     /,
     *,
-    may_be_cut: bool,
+    allow_limited: bool,
 ) -> list[Any] | None:
     """Fit each member to all rows; return None if time is too short.
 
-    Raises KeyboardInterrupt if a fit was interrupted.
+    Unless `allow_limited`, a fit that the time limit ended counts as too short. Raises
+    KeyboardInterrupt if the user interrupts a fit.
     """
     n = len(whole.inside)
     on_gpu = [one for one in entries if uses_gpu(one.member, whole.inside, n)]
     if on_gpu and workers.count > 1:
-        return _fit_beside_gpu(on_gpu, entries, whole, run, workers, may_be_cut=may_be_cut)
+        return _fit_beside_gpu(on_gpu, entries, whole, run, workers, allow_limited=allow_limited)
     models: dict[MemberResult, Any] = {}
     shared = workers.share(whole)
-    for turn in _fit_turns(entries, whole, run, workers):
+    for batch in _batch_members(entries, whole, run, workers):
         left = run.remaining_seconds()
-        late = max(one.expected_seconds(n) for one in turn)
+        late = max(one.expected_seconds(n) for one in batch)
         if left is not None and (run.is_over() or late > left):
             return None
-        tasks = [_refit_task(one) for one in turn]
+        tasks = [_refit_task(one) for one in batch]
         fit = partial(_fit_to_all, shared, left)
         with collect_warnings():
             if workers.count == 1:
@@ -149,16 +147,16 @@ def _fit_all(
             else:
                 report = current_report()
                 found = [outcome.result() for outcome in workers.map(fit, tasks, report)]
-        models |= zip(turn, found, strict=True)
-        run.lap("last fit", [one.member.name for one in turn], 1)
-        if not may_be_cut and any(map(is_limited, found)):
+        models |= zip(batch, found, strict=True)
+        run.lap("last fit", [one.member.name for one in batch], 1)
+        if not allow_limited and any(map(is_limited, found)):
             return None
     return [models[entry] for entry in entries]
 
 
 def _refit_task(entry: MemberResult) -> tuple[Member, WarmStart[Any] | None]:
-    """Return a member, and what its last fit begins from."""
-    return entry.member, mean_start(entry.starts) or entry.precedent
+    """Return a member, and the settings that its refit starts from."""
+    return entry.member, mean_start(entry.warm_starts) or entry.warm_start
 
 
 def _fit_beside_gpu(
@@ -169,16 +167,16 @@ def _fit_beside_gpu(
     workers: Workers,
     /,
     *,
-    may_be_cut: bool,
+    allow_limited: bool,
 ) -> list[Any] | None:
-    """Fit as `_fit_all` does: other processes the members that do not compute on a GPU."""
+    """Fit members on the GPU here, and the others in other processes, as `_fit_all` does."""
     n, left = len(whole.inside), run.remaining_seconds()
     others = [one for one in entries if one not in on_gpu]
     on_host = whole if is_host(whole.inside.X) else whole.host_fold
     fit = partial(_fit_to_all, workers.share(on_host) if others else Shared(on_host, ""), left)
     begun = workers.begin(fit, [_refit_task(one) for one in others])
     try:
-        found = _fit_all(on_gpu, whole, run, Workers(), may_be_cut=may_be_cut)
+        found = _fit_all(on_gpu, whole, run, Workers(), allow_limited=allow_limited)
         if found is None:
             return None
         models = dict(zip(on_gpu, found, strict=True))
@@ -190,17 +188,17 @@ def _fit_beside_gpu(
             with collect_warnings():
                 models[one] = begun.outcome(number).result()
             run.lap("last fit", [one.member.name], 1)
-            if not may_be_cut and is_limited(models[one]):
+            if not allow_limited and is_limited(models[one]):
                 return None
     finally:
         begun.drop()
     return [models[entry] for entry in entries]
 
 
-def _fit_turns(
+def _batch_members(
     entries: Sequence[MemberResult], whole: MemberFold, run: Run, workers: Workers, /
 ) -> list[list[MemberResult]]:
-    """Return groups of members to fit in parallel; under a time limit in processes alone."""
+    """Return groups of members to fit in parallel: with a time limit only in processes."""
     limited = run.remaining_seconds() is not None
     if limited or workers.count > 1:
         width = workers.n_at_once(limited=True) if limited else len(entries)
@@ -217,44 +215,48 @@ def _fit_turns(
 def _fit_to_all(
     whole: Shared[MemberFold], left: float | None, task: tuple[Member, WarmStart[Any] | None]
 ) -> Any:
-    """Fit a member to all rows; KeyboardInterrupt if that was interrupted."""
-    member, precedent = task
-    model, _ = member.fit_clone(whole.value.member_view(member).inside, precedent, left)
+    """Fit a member to all rows; raise KeyboardInterrupt if the user interrupts."""
+    member, warm_start = task
+    model, _ = member.fit_clone(whole.value.member_view(member).inside, warm_start, left)
     if is_interrupted(model):
         raise KeyboardInterrupt
     return model
 
 
-# -------------------------------------------------------------------------------- in parts
+# ----------------------------------------------------------------- refits to rows in parts
 
-# Members of a blend, fitted to all rows where these lie in parts.
-
-
-_NAMED = 10  # classes that a warning names
+_MAX_NAMED = 10  # classes that a warning names
 
 
 def fit_members_to_all(
     auto: Any, chosen: Sequence[tuple[float, MemberResult]], given: Collections, run: Run, /
 ) -> tuple[list[Blended], bool, bool]:
-    """Fit members that support rows in parts to all rows, each with its setting.
-
-    Gives members, whether any of them was fitted so, and whether the user stopped it.
+    """Fit members of gpukfl to all rows, with the settings chosen on a sample.
 
     Parameters
     ----------
     auto : AutoRegressor or AutoClassifier
-        That has chosen on some of the rows.
+        Blend that was fitted to the sample.
     chosen : sequence of (float, MemberResult)
-        Weights, and members of the blend. Those of other libraries stay as they are, and so do all
-        that there is no time left for.
+        Weights, and members of the blend. Members of other libraries keep their models, and so do
+        those for which there is no time.
     given : Collections
         All rows.
+
+    Returns
+    -------
+    list of Blended
+        The members.
+    bool
+        Whether any of them was refitted.
+    bool
+        Whether the user interrupted.
     """
     found = [entry.to_blend_member(weight) for weight, entry in chosen]
-    ours = [k for k, (_, entry) in enumerate(chosen) if entry.member.takes_any_library]
+    own = [k for k, (_, entry) in enumerate(chosen) if entry.member.takes_any_library]
     any_fitted = stopped = False
-    for view in dict.fromkeys(chosen[k][1].member.sees for k in ours):
-        if stopped or run.is_over():  # rows are not read for nothing
+    for view in dict.fromkeys(chosen[k][1].member.sees for k in own):
+        if stopped or run.is_over():  # no need to read rows
             continue
         try:
             with _read(auto, given, view) as parts:
@@ -262,7 +264,7 @@ def fit_members_to_all(
                     known = given.only(partial(np.isin, test_elements=auto.classes_))
                     break
                 y = _member_targets(auto, parts)
-                for k in ours:
+                for k in own:
                     entry = chosen[k][1]
                     if entry.member.sees == view and not stopped and _has_time(entry, given, run):
                         model, stopped = _fit_in_parts(entry, parts, y, run)
@@ -282,7 +284,7 @@ def _has_time(entry: MemberResult, given: Collections, run: Run) -> bool:
 
 
 def _read(auto: Any, given: Collections, view: str) -> AbstractContextManager[Parts]:
-    """Read rows in the view of some members."""
+    """Open a reader of all rows, encoded as members with this view take them."""
     encodings, read = auto.encodings_, None
     if encodings is not None:
         read = partial(_encode_partition, encodings, view)
@@ -291,11 +293,11 @@ def _read(auto: Any, given: Collections, view: str) -> AbstractContextManager[Pa
 
 
 def _warn_new_classes(classes: np.ndarray, parts: Parts) -> bool:
-    """Warn of classes missing in the sample; return whether there are any."""
+    """Warn of classes that have no row in the sample; return whether there are any."""
     found, counts = count_labels(parts.y)
     new = ~np.isin(found, classes)
     if new.any():
-        names = ", ".join(map(str, found[new][:_NAMED]))
+        names = ", ".join(map(str, found[new][:_MAX_NAMED]))
         warn(
             "classes are dropped that have no row in the sample that chose the blend: "
             f"{names}, {counts[new].sum()} of {counts.sum()} rows; single methods keep all classes"
@@ -310,12 +312,12 @@ def _fit_in_parts(entry: MemberResult, parts: Parts, y: Array, run: Run) -> tupl
         model.set_params(max_time=run.remaining_seconds())
     try:
         with restore_interruptions(), collect_warnings():
-            model.fit_like(parts.X, y, parts.weights, entry.precedent, deviations=False)
+            model.fit_like(parts.X, y, parts.weights, entry.warm_start, deviations=False)
     except KeyboardInterrupt:
         return None, True
-    except ClusterLostError:  # nor will the others be
+    except ClusterLostError:  # other members cannot be fitted either
         raise
-    except Exception as error:  # whatever a member does, it was fitted to some rows
+    except Exception as error:  # the member keeps its models of the sample
         why = f"{type(error).__name__}: {error}"
         warn(f"the blend's member {entry.member.name} is not refitted to all rows: {why}")
         return None, False

@@ -1,10 +1,10 @@
-r"""What copies of rows tell of residuals: how much of them comes again with the row.
+r"""Predictions of rows of the fit that come again, from the targets of their copies.
 
-Folds keep copies on one side, so that what members learn holds for new rows. Of a row x that was
-seen, more is known: with its mean target :math:`\bar y` of m copies, its prediction f by models
-that have not seen it, the variance :math:`s^2` within copies (the pure error of tests of lack of
-fit) and the variance :math:`\tau^2` of what is alike in all copies of a row, the best linear
-prediction of a further copy is
+Folds keep copies of a row on one side, so that scores are for new rows. For a row x of the fit, the
+targets of its m copies add information. Let :math:`\bar y` be their mean, and f the prediction of
+models that have not seen the row. Let :math:`s^2` be the variance within copies, and
+:math:`\tau^2` that of the residuals that all copies share. The best linear prediction of another
+copy is
 
 .. math:: f + \frac{\tau^2}{\tau^2 + s^2 / m}\, (\bar y - f)
           = f + \frac{m \rho}{1 + (m - 1) \rho}\, (\bar y - f), \qquad
@@ -24,34 +24,34 @@ from gpukfl.core._array import lies_in_parts, to_host
 from gpukfl.estimators._samples import Samples, effective_number, find_equal_rows
 from gpukfl.estimators._search import explained_share
 from gpukfl.portfolio._attributes import OutOfFold
-from gpukfl.portfolio._folds import HeldOutLoss, LogLoss
+from gpukfl.portfolio._folds import HeldOutLoss, LogLoss, all_indicators
 from gpukfl.predictor import SeenRows, floor_probabilities
 
-_PRIOR_ROWS = 10.0  # of which nothing repeats, beside the different rows that have copies
-_FEWEST = 10  # different rows with copies, below which predictions at all rows are left as they are
-_LEAST = 0.05  # repeatability below which a table of rows is not worth its memory
-_ELEMENTS = 2**24  # of the rows of the table
-_COPY = 1e-9  # more than one copy of a row, but for the rounding of weights
+_PRIOR_ROWS = 10.0  # rows without repeatability, in addition to the different rows with copies
+_MIN_ROWS = 10  # different rows with copies, for an estimate of the repeatability
+_MIN_REPEATABILITY = 0.05  # below which a table of rows is not worth its memory
+_MAX_ENTRIES = 2**24  # of the table of rows
+_TOLERANCE = 1e-9  # of counts, for the rounding of weights
 
 
 @dataclass(frozen=True, eq=False)
 class CopyGroups:
-    """Different rows, and what their copies say.
+    """Different rows, and statistics of their copies.
 
     Attributes
     ----------
     group : array of int (n,)
-        Which different row each sample is.
+        Number of the different row of each sample.
     firsts : array of int (g,)
-        A sample of each.
+        First sample of each different row.
     weights : array (g,)
-        Their total weights.
+        Total weights of the copies.
     counts : array (g,)
-        Kish's numbers of their copies.
+        Kish's effective numbers of copies.
     means : array (g, t)
         Mean targets.
     squares : array (g, t)
-        Weighted squares of the copies' targets about these.
+        Weighted sums of squared deviations of the targets from their means.
     """
 
     group: np.ndarray
@@ -63,7 +63,7 @@ class CopyGroups:
 
     @classmethod
     def from_samples(cls, samples: Samples, Y: np.ndarray, /) -> CopyGroups | None:
-        """Group samples with targets `Y` (n, t) by their rows; None where there are no copies."""
+        """Group samples with targets `Y` (n, t) by their rows; None if there are no copies."""
         found = find_equal_rows(samples.X)
         if found is None and samples.copies is None:
             return None
@@ -80,7 +80,7 @@ class CopyGroups:
     @property
     def repeated(self) -> np.ndarray:
         """Which rows have copies (g,)."""
-        return self.counts > 1.0 + _COPY
+        return self.counts > 1.0 + _TOLERANCE
 
 
 def _sum_groups(group: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -91,28 +91,28 @@ def _sum_groups(group: np.ndarray, values: np.ndarray) -> np.ndarray:
 def estimate_repeatability(
     groups: CopyGroups, residuals: np.ndarray, judged: np.ndarray, /, *, together: bool
 ) -> np.ndarray:
-    r"""Estimate :math:`\rho`, the share of residual variance that copies of a row have in common.
+    r"""Estimate :math:`\rho`, the share of residual variance that copies of a row share.
 
     Parameters
     ----------
     groups : CopyGroups
         g different rows.
     residuals : array, shape (g, t)
-        Mean targets less predictions by models that have not seen the rows.
+        Mean targets less held-out predictions.
     judged : array of bool, shape (g,)
-        For which rows there are such predictions.
+        Rows with held-out predictions.
     together : bool
-        Whether the targets, as indicators of classes, have one share.
+        Whether all targets, as indicators of classes, have one share.
 
     Returns
     -------
     array, shape (t,)
-        From 0 to less than 1: estimates by moments, drawn to 0 as by ten different rows of whose
-        residuals nothing repeats. 0 where fewer than ten rows that are judged have copies.
+        From 0 to less than 1: estimates by moments, shrunk to 0 as by ten rows without
+        repeatability. 0 for fewer than ten judged rows with copies.
     """
     some = groups.repeated & judged
     t = residuals.shape[1]
-    if np.count_nonzero(some) < _FEWEST:
+    if np.count_nonzero(some) < _MIN_ROWS:
         return np.zeros(t)
     w, m = groups.weights[some], groups.counts[some]
     pure = groups.squares[some].sum(axis=0) / np.sum(w * (1.0 - 1.0 / m))
@@ -135,34 +135,32 @@ def repeated_share(repeatability: np.ndarray, counts: np.ndarray, /) -> np.ndarr
 def learn_seen_rows(
     samples: Samples, kept: OutOfFold, judge: HeldOutLoss, floor: float, /
 ) -> SeenRows | None:
-    """Learn what is predicted where rows of the fit come again.
+    """Learn the predictions of rows of the fit that come again.
 
     Parameters
     ----------
     samples : Samples
-        Of the fit.
+        Samples of the fit.
     kept : OutOfFold
-        Predictions of some of them by models that have not seen them.
+        Held-out predictions of some of them.
     judge : HeldOutLoss
-        Of these predictions.
+        Loss of these predictions.
     floor : float
         Lowest probability.
 
     Returns
     -------
     SeenRows or None
-        None where no row has copies or hardly anything repeats, where rows hang together by more
-        than copies, where they are cells of a table,
-        which all members see on both sides of the folds, and where they lie in parts, in a memory
-        map, or are too many for a table. O(n (d + log n)).
+        None if no row has copies, or their residuals have hardly anything in common. Also None for
+        related rows, rows in parts, and more rows than a table should hold. O(n (d + log n)).
     """
     if samples.relations is not None:
-        return None  # what is predicted holds for rows of other groups, or later ones
-    if lies_in_parts(samples.X) or np.prod(samples.X.shape) > _ELEMENTS:
+        return None  # predictions are for other groups, or later rows
+    if lies_in_parts(samples.X) or np.prod(samples.X.shape) > _MAX_ENTRIES:
         return None
     Y = to_host(samples.Y).astype(np.float64)
-    if isinstance(judge, LogLoss) and Y.shape[1] < judge.truth.shape[1]:
-        Y = np.concatenate([1.0 - Y, Y], axis=1)
+    if isinstance(judge, LogLoss):
+        Y = all_indicators(Y, judge.truth.shape[1])
     groups = CopyGroups.from_samples(samples, Y)
     if groups is None:
         return None
@@ -172,7 +170,7 @@ def learn_seen_rows(
     rho = estimate_repeatability(
         groups, groups.means - predicted, judged, together=isinstance(judge, LogLoss)
     )
-    if rho.max() < _LEAST:
+    if rho.max() < _MIN_REPEATABILITY:
         return None
     share = repeated_share(rho, groups.counts)
     values = np.where(judged[:, None], predicted + share * (groups.means - predicted), groups.means)
@@ -186,9 +184,9 @@ def learn_seen_rows(
 def _held_out_means(
     groups: CopyGroups, place: np.ndarray, kept: OutOfFold
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return which different rows were held out (g,), and their predictions (g, t).
+    """Return whether different rows were held out (g,), and their predictions (g, t).
 
-    Those of others are their targets' means.
+    Predictions of other rows are the means of their targets.
     """
     held = np.bincount(place, weights=kept.weights, minlength=len(groups.firsts))
     sums = np.zeros_like(groups.means)
@@ -199,7 +197,7 @@ def _held_out_means(
 
 
 def _find_places(rows: np.ndarray, kept: OutOfFold) -> np.ndarray:
-    """Return which of some different rows each row is that was held out."""
+    """Return the number of the different row of each held-out row."""
     nothing = np.zeros((len(rows), 0))
     table = SeenRows(rows, nothing, nothing, nothing, np.zeros(0), 0, 0.0)
     return table.find(kept.rows)[1]
@@ -213,14 +211,14 @@ def _score_of_copies(
     judge: HeldOutLoss,
     floor: float,
 ) -> float:
-    """Return the score of copies that were held out, each predicted with the others as seen."""
+    """Return the score of held-out copies, each predicted from the other copies of its row."""
     some = np.flatnonzero(groups.repeated[place])
     g, truth = place[some], kept.truth[some]
     m = groups.counts[g]
-    # The mean of the others is that of all, less its own part
+    # The mean of the other copies, from the mean of all
     others = truth + (groups.means[g] - truth) * (m / (m - 1.0))[:, None]
-    left = kept.predicted[some]
-    found = left + repeated_share(rho, m - 1.0) * (others - left)
+    predicted = kept.predicted[some]
+    found = predicted + repeated_share(rho, m - 1.0) * (others - predicted)
     if isinstance(judge, LogLoss):
         found = to_host(floor_probabilities(np.maximum(found, 0.0), floor))
     mean = np.average(judge.truth, axis=0, weights=judge.weights)

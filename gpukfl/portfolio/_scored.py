@@ -14,7 +14,7 @@ from gpukfl.core._frames import as_frame, check_in_memory, check_label_kinds, is
 from gpukfl.estimators._reweighting import read_loss
 from gpukfl.estimators._validation import plain_labels
 from gpukfl.inspection._tuning import BLEND
-from gpukfl.portfolio._attributes import MetricTried
+from gpukfl.portfolio._attributes import MetricScore
 from gpukfl.portfolio._metrics import Metric, find_metric, loss_metrics, usual_metrics
 from gpukfl.portfolio._names import model_name
 from gpukfl.portfolio._standings import Standings
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 
 def held_out_scores(
     metric: Metric, standings: Standings, blend: np.ndarray, groups: np.ndarray | None, /
-) -> list[MetricTried]:
-    """Return the metric of every member and of the blend (m, t), as rows of the leaderboard."""
+) -> list[MetricScore]:
+    """Return the metric of every member, and of predictions (m, t) of the blend."""
     truth, weights = standings.judge.truth, standings.judge.weights
 
-    def row(name: str, predicted: np.ndarray | None) -> MetricTried:
+    def row(name: str, predicted: np.ndarray | None) -> MetricScore:
         if predicted is None:
-            return MetricTried(member=name, value=None, error=np.nan)
+            return MetricScore(member=name, value=None, error=np.nan)
         value, error = metric.evaluate(truth, predicted, weights, groups)
-        return MetricTried(member=name, value=value, error=error)
+        return MetricScore(member=name, value=value, error=error)
 
     found = [
         row(one.member.name, one.outputs if one.predicted and not one.note else None)
@@ -46,10 +46,10 @@ def held_out_scores(
     return [*found, row(BLEND, blend)]
 
 
-def lead_by_metric(
-    frame: pd.DataFrame, metric: Metric, scores: Sequence[MetricTried], /
+def sort_by_metric(
+    frame: pd.DataFrame, metric: Metric, scores: Sequence[MetricScore], /
 ) -> pd.DataFrame:
-    """Return a leaderboard with the metric in front, best first, in the order of the trials."""
+    """Return a leaderboard with the metric as first column, best first."""
     frame = frame.drop(columns=[metric.name], errors="ignore")
     values = [np.nan if one["value"] is None else one["value"] for one in scores]
     frame.insert(1, metric.name, np.asarray(values, dtype=np.float64))
@@ -66,8 +66,8 @@ def _sort_by(frame: pd.DataFrame, metric: Metric) -> pd.DataFrame:
 # ------------------------------------------------------------------------------- new rows
 
 
-class Scored(NamedTuple):
-    """What a model predicts of rows whose targets are known."""
+class NamedPrediction(NamedTuple):
+    """The predictions of a model for rows with targets."""
 
     name: str
     weight: float
@@ -75,7 +75,7 @@ class Scored(NamedTuple):
 
 
 def read_scored_rows(X: Any, y: Any, sample_weight: Any, target: str, /) -> Dataset:
-    """Read rows with targets for a leaderboard; raise if a part is missing or not here."""
+    """Read rows with targets for a leaderboard; raise if a part is missing or not in memory."""
     if X is None or y is None:
         missing = "X" if X is None else "y"
         msg = f"expected rows X with their targets y, got no {missing}"
@@ -86,7 +86,7 @@ def read_scored_rows(X: Any, y: Any, sample_weight: Any, target: str, /) -> Data
 
 
 def own_names(e: Any, /) -> Mapping[str, str]:
-    """Return what the members of a blend are whose names the user chose."""
+    """Return the models of members whose names the user chose, by these names."""
     found: Mapping[str, str] = vars(e).get("model_names_", {})
     return found
 
@@ -97,11 +97,13 @@ def score_models(e: Any, X: Any, y: Any, sample_weight: Any, /, *, name: str = "
     Parameters
     ----------
     e : estimator
-        A blend, or one method, then of this name.
+        A blend, or a single method.
     X, y : arrays or frames
-        As it is asked and fitted.
+        Rows and targets.
     sample_weight : array, shape (n,), or None
         Weights.
+    name : str
+        Name of the single method; empty for a blend.
     """
     asked = find_metric(getattr(e, "metric", "auto"), classes=is_classifier(e))
     scored = _predict_all(e, X, name)
@@ -110,7 +112,7 @@ def score_models(e: Any, X: Any, y: Any, sample_weight: Any, /, *, name: str = "
     usual = usual_metrics(classes=is_classifier(e))
     loss = None if is_classifier(e) else read_loss(e)
     first = [] if asked is None else [asked]
-    if loss is not None:  # R² and RMSE judge means alone
+    if loss is not None:  # R² and RMSE are for predictions of means
         first += loss_metrics(loss)
         usual = usual if "mean" in loss.predicts else []
     metrics = [*first, *(one for one in usual if one is not asked)]
@@ -120,7 +122,7 @@ def score_models(e: Any, X: Any, y: Any, sample_weight: Any, /, *, name: str = "
 
 
 def _score_frame(
-    scored: Sequence[Scored],
+    scored: Sequence[NamedPrediction],
     metrics: Sequence[Metric],
     truth: np.ndarray,
     weights: np.ndarray,
@@ -140,18 +142,22 @@ def _score_frame(
     return _sort_by(pd.DataFrame(rows), metrics[0])
 
 
-def _predict_all(e: Any, X: Any, name: str) -> list[Scored]:
-    """Return the predictions of the models of a blend, and then of itself, or of one method."""
-    if name:
-        found = to_host(e.predict_proba(X) if is_classifier(e) else e.predict(X))
-        return [Scored(name, 1.0, np.asarray(as_columns(found.astype(np.float64))))]
+def _predict_all(e: Any, X: Any, name: str) -> list[NamedPrediction]:
+    """Return the predictions of the models of a blend, then of the blend; or of one method."""
+    members = [] if name else _predict_members(e, X)
+    found = to_host(e.predict_proba(X) if is_classifier(e) else e.predict(X))
+    own = np.asarray(as_columns(found.astype(np.float64)))
+    return [*members, NamedPrediction(name or BLEND, 1.0, own)]
+
+
+def _predict_members(e: Any, X: Any) -> list[NamedPrediction]:
     rows, blend = e._new_rows(X, "leaderboard"), e._blend
-    blending, members = replace(blend.blending, temperature=1.0), []  # of the blend alone
+    blending, found = replace(blend.blending, temperature=1.0), []  # members are not calibrated
     for one in blend.members:
         own = replace(blend, members=(replace(one, weight=1.0),), blending=blending, seen=None)
-        members.append(Scored(one.name, one.weight, to_host(own.evaluate_in_double(rows))))
-    found = to_host(e.predict_proba(X) if is_classifier(e) else e.predict(X))
-    return [*members, Scored(BLEND, 1.0, np.asarray(as_columns(found.astype(np.float64))))]
+        predicted = to_host(own.evaluate_in_double(rows))
+        found.append(NamedPrediction(one.name, one.weight, predicted))
+    return found
 
 
 def _read_truth(y: Any, e: Any, shape: tuple[int, ...]) -> np.ndarray:

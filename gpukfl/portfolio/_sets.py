@@ -26,7 +26,7 @@ from gpukfl.core._lazy import OldName
 from gpukfl.methods import check_share, conformal_weight, unit_weights, weighted_quantile
 
 _METHODS = ("adaptive", "threshold")
-_SUM = 1e-3  # that probabilities may miss 1 by
+_SUM_TOLERANCE = 1e-3  # of sums of probabilities
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,7 +156,7 @@ class ClassScores:
 
 
 def _tie_sums(ranked: np.ndarray, sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the sums before and including ties, for descending rows."""
+    """Return the sums before and including ties, for rows in descending order."""
     m, k = ranked.shape
     steps = ranked[:, 1:] != ranked[:, :-1]
     index = np.broadcast_to(np.arange(k), (m, k))
@@ -173,7 +173,7 @@ def _check_probabilities(probabilities: np.ndarray) -> np.ndarray:
     if p.ndim != 2 or not p.shape[1]:
         msg = f"expected probabilities (n, k) of at least one class, got shape {p.shape}"
         raise ValueError(msg)
-    if not ((p >= 0).all() and (np.abs(p.sum(axis=1) - 1.0) <= _SUM).all()):
+    if not ((p >= 0).all() and (np.abs(p.sum(axis=1) - 1.0) <= _SUM_TOLERANCE).all()):
         sums = p.sum(axis=1)
         msg = (
             "expected probabilities of at least 0 that sum to 1 in each row, got a smallest value "

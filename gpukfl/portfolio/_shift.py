@@ -1,8 +1,8 @@
-"""The shift that makes a blend of quantiles the quantile of rows that its models have not seen.
+"""The shift that makes a blend of quantiles hold for new rows.
 
-Models fit the quantile of the rows that they have seen, and pull it to the middle of the targets:
-of new rows a smaller share is below it. The level's quantile of the residuals of held-out rows says
-by how much, and of all constants lowers the pinball loss of these rows the most.
+Models of a quantile are pulled to the middle of the targets that they are fitted to: of new rows, a
+smaller share is below. The level's quantile of held-out residuals corrects this. Of all constants,
+it lowers the pinball loss of these rows most.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from gpukfl.portfolio._folds import HeldOutLoss
 from gpukfl.portfolio._losses import MeanLoss
 from gpukfl.tables._clusters import number_groups
 
-_PARTS = 5  # of rows that one fold holds out
+_PARTS = 5  # of the rows, if there is one fold
 
 
 class Shift(NamedTuple):
-    """What is added to a blend, and to what was held out."""
+    """The shift of a blend, and the moves of its held-out predictions."""
 
-    shift: np.ndarray  # (t,), of new rows
-    moves: np.ndarray  # (m, t), of each row by the rows of other folds
+    shift: np.ndarray  # (t,), from all held-out rows
+    moves: np.ndarray  # (m, t), from the held-out rows of other folds
 
 
 def has_shift(judge: HeldOutLoss, /) -> bool:
-    """Return whether a blend that is judged so is shifted: whether it is of quantiles."""
+    """Return whether blends with this loss are shifted: whether it is that of a quantile."""
     return isinstance(judge, MeanLoss) and isinstance(judge.loss, Quantile)
 
 
@@ -38,14 +38,14 @@ def learn_shift(judge: HeldOutLoss, kept: OutOfFold, /) -> Shift | None:
     Parameters
     ----------
     judge : HeldOutLoss
-        Of the blend.
+        Loss of the blend.
     kept : OutOfFold
-        Its predictions by models that have not seen the rows.
+        Held-out predictions of the blend.
 
     Returns
     -------
     Shift or None
-        None of other losses than quantiles, and where no other row says what a row's move is.
+        None for other losses than quantiles, and if a fold has no other rows that give its move.
         O(K m log m) for m rows of K folds.
     """
     if not has_shift(judge):
@@ -67,7 +67,7 @@ def learn_shift(judge: HeldOutLoss, kept: OutOfFold, /) -> Shift | None:
 
 
 def _find_parts(kept: OutOfFold) -> np.ndarray:
-    """Return the fold of each row (m,); of one fold a part of it, by whole groups."""
+    """Return the fold of each row (m,); for one fold, one of five parts of whole groups."""
     if kept.n_folds > 1:
         return kept.fold
     m = len(kept.fold)

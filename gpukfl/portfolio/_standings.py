@@ -1,4 +1,4 @@
-"""What members of a blend have come to so far, and who is of no use to it."""
+"""Results of members so far, their blend, and which members are useless to it."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from gpukfl.portfolio._folds import HeldOutLoss, LogLoss
 from gpukfl.portfolio._members import Member
 from gpukfl.predictor import apply_temperature
 
-_JUDGES = 150  # rows that must have judged a member before it is left: fewer often are wrong
-_SHARES = (0.05, 0.15, 0.3, 0.5)  # of a blend, with one of which a member should help
-# So many rows tell whether a member helps by as much as its further folds are worth
-_MANY_JUDGES, _WORTH = 1_000, 1e-3  # of the blend's loss
+_MIN_ROWS_TO_DROP = 150  # held-out rows that show that a member is behind
+_TRIAL_WEIGHTS = (0.05, 0.15, 0.3, 0.5)  # of a member in a blend that it may improve
+# From this number of held-out rows, a member must lower the blend's loss by this share
+_MANY_ROWS, _MIN_GAIN = 1_000, 1e-3
 
 
 @dataclass(eq=False)
 class Standings:
-    """The members' results so far, and the blend of those that have finished.
+    """The results of members so far, and the blend of the finished ones.
 
     Attributes
     ----------
     judge : HeldOutLoss
-        Of the rows that are held out, in the order of the folds.
+        Loss on all held-out rows, in the order of the folds.
     entries : list of MemberResult
-        What was tried, in this order.
+        Results of all members, in the order of their turns.
     weights : array, shape (n_finished,)
-        Of the blend of those that have finished and may be in it.
+        Weights of the finished members in the blend.
     """
 
     judge: HeldOutLoss
@@ -43,7 +43,7 @@ class Standings:
 
     @property
     def finished(self) -> list[MemberResult]:
-        """The results of members with predictions of all rows."""
+        """The results of members that may be blended and have fitted all folds."""
         return [one for one in self.entries if not one.note and one.member.blended]
 
     @property
@@ -55,7 +55,7 @@ class Standings:
 
     @cached_property
     def temperature(self) -> float:
-        """The temperature of the final blend of classes."""
+        """The temperature of the final blend; 1 for a regression."""
         judge = self.judge
         return choose_temperature(self.blend, judge) if isinstance(judge, LogLoss) else 1.0
 
@@ -78,7 +78,7 @@ class Standings:
         self.weights = weights
 
     def replace(self, old: MemberResult, new: MemberResult, /) -> None:
-        """Put a better result of a member in the place of its first one."""
+        """Replace a result of a member by a better one."""
         self.entries[self.entries.index(old)] = new
         self.weights = self.weigh(self.finished)
 
@@ -86,30 +86,30 @@ class Standings:
         """Return the finished result of the lowest loss."""
         return min(self.finished, key=lambda one: one.losses.sum())
 
-    def is_of_no_use(self, name: str, /) -> bool:
+    def is_useless(self, name: str, /) -> bool:
         """Whether a member with this name was dropped, or is clearly behind."""
         pairs = zip(self.weights, self.finished, strict=True)
         own = [entry for weight, entry in pairs if weight == 0 and entry.member.name == name]
-        left = [entry for entry in self.entries if entry.behind and entry.member.name == name]
-        return bool(left) or any(map(self.is_behind, own))
+        dropped = [entry for entry in self.entries if entry.is_behind and entry.member.name == name]
+        return bool(dropped) or any(map(self.is_behind, own))
 
     def is_behind(self, entry: MemberResult, /) -> bool:
         """Whether a member is significantly worse than the best, and does not help the blend.
 
-        Where many rows have judged it, whether it helps so little that it is not worth its time.
+        With many held-out rows, whether it helps too little to be worth its time.
         """
-        n_judges = len(entry.losses)
-        if n_judges < _JUDGES:
+        n_rows = len(entry.losses)
+        if n_rows < _MIN_ROWS_TO_DROP:
             return False
-        seen, many = slice(0, n_judges), n_judges >= _MANY_JUDGES
-        best = min((one.losses[seen] for one in self.finished), key=np.sum)
-        groups = None if self.judge.groups is None else self.judge.groups[seen]
+        rows, many = slice(0, n_rows), n_rows >= _MANY_ROWS
+        best = min((one.losses[rows] for one in self.finished), key=np.sum)
+        groups = None if self.judge.groups is None else self.judge.groups[rows]
         if not (many or is_clearly_worse(entry.losses, best, groups)):
             return False
-        blend, own = (self.judge.part(one, seen) for one in (self.blend[seen], entry.outputs))
-        least = self.judge.row_losses(blend, seen).sum() * (1.0 - _WORTH if many else 1.0)
-        mixes = ((1.0 - share) * blend + share * own for share in _SHARES)
-        return all(self.judge.row_losses(mix, seen).sum() >= least for mix in mixes)
+        blend, own = (self.judge.part(one, rows) for one in (self.blend[rows], entry.outputs))
+        least = self.judge.row_losses(blend, rows).sum() * (1.0 - _MIN_GAIN if many else 1.0)
+        mixes = ((1.0 - share) * blend + share * own for share in _TRIAL_WEIGHTS)
+        return all(self.judge.row_losses(mix, rows).sum() >= least for mix in mixes)
 
     def lead_text(self) -> str:
         """Return the scores of the blend and of the best member in words."""
@@ -122,18 +122,17 @@ class Standings:
 
 
 def find_twin(member: Member, finished: Iterable[MemberResult], /) -> str:
-    """Return the name of the member that chose the same scaling, or an empty string.
+    """Return the name of a finished member with the same settings, or an empty string.
 
-    "auto" scales features as it finds them, so that what else they have in common is known only
-    after a fit.
+    With scaling "auto", a member chooses its scaling in its fits. It may be that of another member.
     """
-    asked = member.estimator
+    estimator = member.estimator
     for one in finished:
-        if type(one.member.estimator) is not type(asked) or not hasattr(asked, "scaling"):
+        if type(one.member.estimator) is not type(estimator) or not hasattr(estimator, "scaling"):
             continue
         own = one.member.estimator.get_params()
-        alike = own | {"scaling": asked.scaling} == asked.get_params()
-        found = {type(getattr(model, "scaling_", None)) for model in one.models}
-        if alike and own["scaling"] == "auto" and found == {SCALINGS.get(str(asked.scaling))}:
+        alike = own | {"scaling": estimator.scaling} == estimator.get_params()
+        chosen = {type(getattr(model, "scaling_", None)) for model in one.models}
+        if alike and own["scaling"] == "auto" and chosen == {SCALINGS.get(str(estimator.scaling))}:
             return one.member.name
     return ""

@@ -1,9 +1,8 @@
-"""Training of members on shared folds: who is tried, who is left, and what stays.
+"""Training of members on shared folds: which are fitted, which are dropped, and which are kept.
 
-Of very many rows a `Race` says in which order. Each member passes through `_enter`: `_skip_reason`
-says whether it is begun, `Budget` how many rows and steps there is time for, `_compete` fits it
-fold by fold, and `_stop_reason` says when it is left. Those that have done all enter the
-`Standings`, which stay whatever happens later.
+With very many rows a `Race` decides the order. `_train_member` fits each member: `_skip_reason`
+decides whether it starts, and `Budget` how many rows and steps it gets. `_fit_within_budget` fits
+it fold by fold, and `_stop_reason` decides whether it stops early. `Standings` keeps all results.
 """
 
 from __future__ import annotations
@@ -16,125 +15,127 @@ from gpukfl._accel.trust import prepare_compiled_code
 from gpukfl.core._interruption import restore_interruptions
 from gpukfl.core._warnings import collect_warnings, warn
 from gpukfl.estimators._run import Report, Run, current_report
-from gpukfl.portfolio._ahead import Ahead
-from gpukfl.portfolio._budget import FURTHER, Affordable, Budget, Clock
-from gpukfl.portfolio._fold_fits import FoldFit, FoldFitter, MemberResult
+from gpukfl.portfolio._budget import PROBE_GROWTH, Allowance, Budget, Clock
+from gpukfl.portfolio._early_fits import EarlyFits
+from gpukfl.portfolio._fold_fits import FoldFitter, MemberResult
 from gpukfl.portfolio._members import Member, clone_with_steps, n_steps
 from gpukfl.portfolio._metrics import Metric, metric_weights
 from gpukfl.portfolio._race import Race
 from gpukfl.portfolio._standings import Standings, find_twin
 
-SETTLED = "skipped: the blend is already as good as it can be"
-SAME = "skipped: same settings as"
-UNTRIED = "skipped: would exceed max_time"
-_COMPARED = 2  # members of ours that have finished, before the best of all goes on
-_GOING_ON, _WORTH_IT = 0.8, 2  # share of the time that is left then; times as many rows
+# Notes of skipped members
+SKIP_PERFECT = "skipped: the blend is already as good as it can be"
+SKIP_SAME = "skipped: same settings as"
+SKIP_NO_TIME = "skipped: would exceed max_time"
+_MIN_FINISHED = 2  # members of gpukfl that finish before the best result is continued
+_CONTINUE_SHARE = 0.8  # of the time left, for continuing the best result
+_CONTINUE_RATIO = 2  # continue only if rows, or seconds, grow by this factor
 
 
 @dataclass(eq=False)
 class MemberTrainer:
-    """A loop that trains members on the same folds, one after the other.
+    """Trainer of members, one after the other, on the same folds.
 
     Attributes
     ----------
     fitter : FoldFitter
-        The folds, and what fits a member to them.
+        Fits members to the folds.
     run : Run
-        The time that there is.
+        Time limit, random numbers and progress of the fit.
     standings : Standings
-        What the members have come to.
+        Results so far.
     budget : Budget
-        How many rows and steps there is time for.
-    ahead : Ahead
-        Fits before their turn, beside a GPU.
+        Number of rows and steps that the time allows.
+    early_fits : EarlyFits
+        Fits of later members while the current one is waited for.
     race : Race
         Fits to few of very many rows.
-    raced : dict
-        By the names of members: the seconds of such fits before their turn.
+    race_seconds : dict
+        Seconds of each member's race, by its name, until its own result has them.
     stopped : bool
-        Whether the user stopped a fit.
+        Whether the user interrupted a fit.
     cut_short : bool
-        Whether time was too short for something.
-    went_on : bool
-        Whether the best of the first members had its turn to go on.
+        Whether some member was skipped or reduced because time was short.
+    has_continued : bool
+        Whether the best of the first members was continued.
     metric : Metric, optional
-        What weighs the blend in the end, in place of the loss.
+        Metric that weights the blend at the end, instead of the loss.
     """
 
     fitter: FoldFitter
     run: Run
     standings: Standings = field(init=False)
     budget: Budget = field(init=False)
-    ahead: Ahead = field(init=False)
+    early_fits: EarlyFits = field(init=False)
     race: Race = field(init=False)
-    raced: dict[str, float] = field(default_factory=dict)
+    race_seconds: dict[str, float] = field(default_factory=dict)
     stopped: bool = False
     cut_short: bool = False
-    went_on: bool = False
+    has_continued: bool = False
     metric: Metric | None = None
 
     def __post_init__(self) -> None:
         self.standings = Standings(self.fitter.judge)
         self.budget = Budget(self.fitter, self.run)
         self.race = Race(self.fitter, self.standings)
-        self.ahead = Ahead(self.fitter, self.run, self._may_go_on, self._report)
+        self.early_fits = EarlyFits(self.fitter, self.run, self._would_continue, self._report)
 
     def train(self, members: Sequence[Member], /) -> None:
-        """Fit the members until the time is spent or the user interrupts.
+        """Fit the members until the time is over or the user interrupts.
 
         Raises
         ------
         KeyboardInterrupt
-            If none has finished by then.
+            If no member has finished by then.
         RuntimeError
-            If none was left.
+            If no member could be fitted.
         """
         try:
-            self.fitter.first.expected = self.ahead.begin(members)
-            for k, member in enumerate(self._in_order(members)):
+            self.fitter.first_fits.upcoming = self.early_fits.begin(members)
+            for k, member in enumerate(self._order_members(members)):
                 if self.stopped:
                     break
                 if (k or member.takes_any_library) and not self.budget.is_over:
                     prepare_compiled_code(self.fitter.folds[0].inside.X)
                     self.run.lap("compiled code")
-                self._enter(member, self.budget.member_clock(len(members) - k))
-                self._continue_fits(_COMPARED)
-            self._continue_fits(0)
+                self._train_member(member, self.budget.member_clock(len(members) - k))
+                self._continue_best(_MIN_FINISHED)
+            self._continue_best(0)
             self._retry()
         except KeyboardInterrupt:
             self.stopped = True
             if not self.standings.finished:
                 raise
         finally:
-            self.ahead.end()
+            self.early_fits.end()
         if not self.standings.finished:
             failed = [one for one in self.standings.entries if one.note]  # trees may only be shown
             notes = "; ".join(f"{one.member.name}: {one.note}" for one in failed)
             msg = f"expected a member of the blend that can be fitted, got none ({notes})"
             raise RuntimeError(msg)
         if self.metric is not None:
-            self._weigh_by(self.metric)
+            self._set_metric_weights(self.metric)
 
-    def _in_order(self, members: Sequence[Member]) -> Iterator[Member]:
-        """Yield members in their order, and those that race by their losses.
+    def _order_members(self, members: Sequence[Member]) -> Iterator[Member]:
+        """Yield members as given until one can race, then the others by their losses in the race.
 
-        Who loses least with few rows is fitted to all of them first: beside it others are left.
-        Under a time limit nobody races before its turn.
+        The best of the race is fitted first, so that the others are compared with it. With a time
+        limit there is no race for the order.
         """
         waiting = list(members)
-        while waiting and not self._may_race(waiting[0]):
+        while waiting and not self._can_race(waiting[0]):
             yield waiting.pop(0)
         for member in waiting:
-            if self._may_race(member) and not self.standings.is_of_no_use(member.like):
+            if self._can_race(member) and not self.standings.is_useless(member.like):
                 self._race(member)
         yield from self.race.rank(waiting)
 
-    def _may_race(self, member: Member) -> bool:
-        in_time = self.run.remaining_seconds() is None
-        return in_time and self.race.is_worth_it and self._may_leave(member)
+    def _can_race(self, member: Member) -> bool:
+        unlimited = self.run.remaining_seconds() is None
+        return unlimited and self.race.is_worth_it and self._can_drop(member)
 
     def _race(self, member: Member) -> None:
-        """Fit a member to few rows; what fails has its error in its turn."""
+        """Fit a member to few rows; an error is only noted, as the full fit raises it again."""
         begun = time.perf_counter()
         try:
             with restore_interruptions():
@@ -145,10 +146,10 @@ class MemberTrainer:
         except Exception as error:
             self.run.note(f"{member.name}, few rows: {_error_text(error)}")
         finally:
-            self.raced[member.name] = time.perf_counter() - begun
+            self.race_seconds[member.name] = time.perf_counter() - begun
             self.run.lap("folds", [member.name])
 
-    def _weigh_by(self, metric: Metric) -> None:
+    def _set_metric_weights(self, metric: Metric) -> None:
         """Set the weights of the blend by a metric, unless the user interrupts."""
         outputs = [one.outputs for one in self.standings.finished]
         left = self.run.remaining_seconds
@@ -160,26 +161,26 @@ class MemberTrainer:
             self.standings.weights = found
         self.run.lap("weights")
 
-    def _enter(self, member: Member, clock: Clock) -> None:
-        """Fit a member to the folds, and add what it has come to."""
+    def _train_member(self, member: Member, clock: Clock) -> None:
+        """Fit a member to the folds, and add its result to the standings."""
         standings = self.standings
-        self.ahead.enter(member)
-        why_not = self._skip_reason(member)
-        if why_not:
-            standings.entries.append(MemberResult(member, note=why_not))
-            self.run.note(f"{member.text}: {why_not}")
+        self.early_fits.start_turn(member)
+        skipped = self._skip_reason(member)
+        if skipped:
+            standings.entries.append(MemberResult(member, note=skipped))
+            self.run.note(f"{member.text}: {skipped}")
             return
         entry = MemberResult(member, transform=self.fitter.transform)
         weights = standings.weights
         try:
             with restore_interruptions():
                 with collect_warnings() as entry.warnings:
-                    self._compete(entry, clock)
+                    self._fit_within_budget(entry, clock)
                 self.run.lap("folds", [member.name], len(entry.models))
                 if not entry.note and member.blended:
                     weights = standings.weigh([*standings.finished, entry])
                     self.run.lap("weights")
-        except Exception as error:  # whatever a member does, the others go on
+        except Exception as error:  # an error of one member does not stop the others
             entry.note = _error_text(error)
             warn(f"the blend drops {member.name}: {entry.note}")
         except KeyboardInterrupt:
@@ -188,8 +189,9 @@ class MemberTrainer:
             self.run.lap("folds", [member.name])
             raise
         self.run.lap("folds", [member.name])
-        entry.seconds += time.perf_counter() - clock.begun + self.ahead.seconds[member.name]
-        entry.seconds += self.raced.pop(member.name, 0.0)
+        entry.seconds += time.perf_counter() - clock.started
+        entry.seconds += self.early_fits.seconds[member.name]
+        entry.seconds += self.race_seconds.pop(member.name, 0.0)
         if entry.note:
             entry.models.clear()
         standings.add(entry, weights)
@@ -198,44 +200,46 @@ class MemberTrainer:
 
     def _retry(self) -> None:
         """Retry members that were too slow for their share, with all remaining time."""
-        for entry in [one for one in self.standings.entries if one.note == UNTRIED]:
+        for entry in [one for one in self.standings.entries if one.note == SKIP_NO_TIME]:
             left = self.budget.remaining_seconds
             if left is None or self.stopped or self.budget.is_over:
                 return
             self.standings.entries.remove(entry)
-            self._enter(entry.whole, Clock(left))
+            self._train_member(entry.full_member, Clock(left))
 
-    def _continue_fits(self, ours: int) -> None:
-        """Continue the best of the first members with more rows or steps.
+    def _continue_best(self, min_finished: int) -> None:
+        """Fit the best member so far again, with more rows or steps, if time was short for it.
 
-        That gains the most. Once, when so many of ours have finished, where time is so short that
-        it had less than a quarter. The better of both stays.
+        This happens once, when enough members of gpukfl have finished. The better of the two
+        results is kept.
         """
         left, n = self.budget.remaining_seconds, self.fitter.n_rows
         finished = self.standings.finished
-        known = sum(one.member.takes_any_library for one in finished)
-        if left is None or self.stopped or self.went_on or known < ours or not finished:
+        n_own = sum(one.member.takes_any_library for one in finished)
+        if left is None or self.stopped or self.has_continued or n_own < min_finished:
             return
-        self.went_on = ours > 0
-        few, clock = self.standings.best(), Clock(left * _GOING_ON)
-        affordable: Affordable | None = None
+        if not finished:
+            return
+        self.has_continued = min_finished > 0
+        few, clock = self.standings.best(), Clock(left * _CONTINUE_SHARE)
+        allowance: Allowance | None = None
         if few.steps is None:
             rows = self.budget.affordable_rows(few.member, clock, few.rows, few.last_seconds)
-            if few.rows * FURTHER > n or rows < _WORTH_IT * few.rows:
+            if few.rows * PROBE_GROWTH > n or rows < _CONTINUE_RATIO * few.rows:
                 return
-            affordable = Affordable(clock, rows if rows < n else None)
-        elif clock.limit is None or clock.limit < _WORTH_IT * few.seconds:
+            allowance = Allowance(clock, rows if rows < n else None)
+        elif clock.limit is None or clock.limit < _CONTINUE_RATIO * few.seconds:
             return
-        more = MemberResult(few.whole, transform=self.fitter.transform)
+        more = MemberResult(few.full_member, transform=self.fitter.transform)
         try:
             with restore_interruptions(), collect_warnings() as more.warnings:
-                self._compete(more, clock, affordable)
-        except Exception as error:  # whatever it does, its fits to few rows are there
+                self._fit_within_budget(more, clock, allowance)
+        except Exception as error:  # the fits to fewer rows are kept
             more.note = _error_text(error)
             warn(f"the blend keeps {few.member.name} fitted to fewer rows: {more.note}")
         better = not more.note and more.losses.sum() < few.losses.sum()
-        stays = more if better else few
-        stays.seconds = few.seconds + time.perf_counter() - clock.begun
+        kept = more if better else few
+        kept.seconds = few.seconds + time.perf_counter() - clock.started
         self.run.lap("folds", [few.member.name], len(more.models))
         if better:
             self.standings.replace(few, more)
@@ -243,40 +247,37 @@ class MemberTrainer:
     def _skip_reason(self, member: Member) -> str:
         """Return why a member is skipped, or an empty string."""
         standings = self.standings
-        if standings.finished and self.budget.is_late(member):
+        if standings.finished and self.budget.lacks_time_for(member):
             self.cut_short = True
-            return UNTRIED
+            return SKIP_NO_TIME
         if member.reference:
             return ""
-        if standings.is_of_no_use(member.like):
+        if standings.is_useless(member.like):
             return f"skipped: {member.like}, which is similar, is clearly worse"
         twin = find_twin(member, standings.finished)
         if twin:
-            return f"{SAME} {twin}"
-        settled = standings.finished and standings.judge.is_settled(standings.blend)
-        return SETTLED if settled else ""
+            return f"{SKIP_SAME} {twin}"
+        perfect = standings.finished and standings.judge.is_nearly_perfect(standings.blend)
+        return SKIP_PERFECT if perfect else ""
 
-    def _compete(
-        self, entry: MemberResult, clock: Clock, affordable: Affordable | None = None
+    def _fit_within_budget(
+        self, entry: MemberResult, clock: Clock, allowance: Allowance | None = None
     ) -> None:
-        """Fit folds until all are done, or the member is clearly not useful.
-
-        What is `affordable` is found out, unless it is known.
-        """
+        """Fit all folds, or stop early; without an allowance the budget measures one."""
         member = entry.member
-        found = affordable or self.budget.affordable(member, clock, self.standings.finished)
+        found = allowance or self.budget.measure_allowance(member, clock, self.standings.finished)
         if found.is_too_slow:
-            entry.note, self.cut_short = UNTRIED, True
+            entry.note, self.cut_short = SKIP_NO_TIME, True
             return
         if found.steps is not None:
             estimator = clone_with_steps(member.estimator, found.steps)
             entry.member, entry.steps = replace(member, estimator=estimator), found.steps
-        if affordable is None and found.rows is None:
-            entry.note = self._reason_by_few_rows(entry.member, found.clock.limit)
-            entry.behind = bool(entry.note)
-            if entry.behind:
+        if allowance is None and found.rows is None:
+            entry.note = self._race_drop_reason(entry.member, found.clock.limit)
+            entry.is_behind = bool(entry.note)
+            if entry.is_behind:
                 return
-            start = self.race.start(member)
+            start = self.race.warm_start(member)
             entry.member = entry.member if start is None else replace(entry.member, start=start)
         cut = [] if found.rows is None else [f"{found.rows} rows"]
         if entry.steps is not None:
@@ -286,19 +287,22 @@ class MemberTrainer:
             entry.remark = f"scored by fits to {' and '.join(cut)}, as time was short"
         self._fit_folds(entry, found)
 
-    def _fit_folds(self, entry: MemberResult, found: Affordable) -> None:
-        """Fit a member fold by fold, until it has done all or is left.
+    def _fit_folds(self, entry: MemberResult, found: Allowance) -> None:
+        """Fit a member in batches of folds, until all are fitted or it stops early.
 
-        The first one alone: it says how the others are fitted, which may be at once. They are
-        judged one after the other.
+        The first batch is one fold, whose fit gives the settings of the others. Folds of a batch
+        may be fitted in parallel, and are judged in their order.
         """
         rows, probe, clock = found.rows, found.fit, found.clock
-        turns = self.fitter.turns(entry.member, rows)
-        for k, turn in enumerate(turns):
-            start = time.perf_counter() if probe is None or k else clock.begun
-            limit = clock.turn_seconds(k, len(turns))
-            fits = [probe] if probe and k == 0 else self._fit_turn(entry, turn, rows, limit)
-            entry.rows = len(self.fitter.folds[turn[0]].inside) if rows is None else rows
+        batches = self.fitter.batches(entry.member, rows)
+        for k, batch in enumerate(batches):
+            start = time.perf_counter() if probe is None or k else clock.started
+            limit = clock.batch_seconds(k, len(batches))
+            if probe and k == 0:
+                fits = [probe]
+            else:
+                fits = self.early_fits.fit_batch(entry, batch, rows, limit)
+            entry.rows = len(self.fitter.folds[batch[0]].inside) if rows is None else rows
             entry.last_seconds = time.perf_counter() - start
             for fit in fits:
                 self.fitter.add_fit(entry, fit)
@@ -307,44 +311,40 @@ class MemberTrainer:
                     return
                 if fit.is_interrupted:
                     raise KeyboardInterrupt
-                entry.note = self._stop_reason(entry, len(turns) - k - 1)
+                entry.note = self._stop_reason(entry, len(batches) - k - 1)
                 if entry.note:
                     return
 
-    def _fit_turn(
-        self, entry: MemberResult, turn: range, rows: int | None, limit: float | None
-    ) -> list[FoldFit]:
-        """Fit a member to some folds, and report the progress of the first."""
-        return self.ahead.fit_turn(entry, turn, rows, limit)
-
-    def _reason_by_few_rows(self, member: Member, limit: float | None) -> str:
-        """Return why a member is left after a fit to few rows, or an empty string."""
-        if not (self.race.is_worth_it and self._may_leave(member)):
+    def _race_drop_reason(self, member: Member, limit: float | None) -> str:
+        """Return why a member is dropped after a fit to few rows, or an empty string."""
+        if not (self.race.is_worth_it and self._can_drop(member)):
             return ""
         self.race.run(member, limit)
-        return self.race.reason_to_leave(member)
+        return self.race.drop_reason(member)
 
-    def _stop_reason(self, entry: MemberResult, turns: int) -> str:
-        """Return why a member stops before so many turns are done, or an empty string."""
+    def _stop_reason(self, entry: MemberResult, n_batches: int) -> str:
+        """Return why a member stops before its last `n_batches` batches, or an empty string."""
         done = f"dropped after {len(entry.models)} of {len(self.fitter)} folds"
-        entry.behind = self._may_leave(entry.member) and self.standings.is_behind(entry)
-        if entry.behind:
+        entry.is_behind = self._can_drop(entry.member) and self.standings.is_behind(entry)
+        if entry.is_behind:
             return f"{done}: clearly behind"
-        if not self.standings.finished or not self.budget.is_too_short(entry, turns):
+        if not self.standings.finished:
+            return ""
+        if not self.budget.lacks_time_for_batches(entry, n_batches):
             return ""
         self.cut_short = True
         return f"{done}: too slow for the time left"
 
-    def _may_go_on(self, trial: MemberResult) -> bool:
-        """Whether a member would have its next turn, if this were it."""
+    def _would_continue(self, result: MemberResult) -> bool:
+        """Whether a member's next fold would be fitted if it were its turn now."""
         if not self.standings.finished:
             return False
-        if not trial.models:
-            return not self._skip_reason(trial.member)
-        return not (self._may_leave(trial.member) and self.standings.is_behind(trial))
+        if not result.models:
+            return not self._skip_reason(result.member)
+        return not (self._can_drop(result.member) and self.standings.is_behind(result))
 
-    def _may_leave(self, member: Member) -> bool:
-        """Whether a member need not be tried to the end."""
+    def _can_drop(self, member: Member) -> bool:
+        """Whether a member may be dropped before all its folds are fitted."""
         return bool(self.standings.finished) and member.blended and not member.reference
 
     def _report(self, member: Member, folds: range) -> Report:

@@ -29,36 +29,33 @@ from gpukfl.tables._relations import deal_groups
 
 # ------------------------------------------------------------------------------- quantiles
 
-# Conformal quantiles: of values that are sorted in groups, which a new row moves and stretches.
-
-
-_BLOCK = 2**14  # new rows at a time
+_BLOCK = 2**14  # new rows in a search
 
 
 @dataclass(frozen=True, eq=False)
 class SortedGroups:
     r"""Sorted values in groups, for quantiles of shifted and scaled groups.
 
-    A new row has a centre :math:`c_g` and a spread :math:`s_g` for each group; its quantile is that
-    of all :math:`c_g + s_g v` with v in group g. The groups stay sorted, so that n values and m
-    rows need no table of n x m.
+    A new row has a centre :math:`c_g` and a spread :math:`s_g` for each group. Its quantile is that
+    of all :math:`c_g + s_g v` with v in group g. Groups stay sorted, so that n values and m rows
+    need no n x m table.
 
     Attributes
     ----------
     values : tuple of arrays (n_g,)
-        Ascending.
-    reached : tuple of arrays (n_g + 1,)
-        Weight of the first so many.
+        Values in ascending order.
+    sums : tuple of arrays (n_g + 1,)
+        Cumulative sums of their weights, from 0.
     """
 
     values: tuple[np.ndarray, ...]
-    reached: tuple[np.ndarray, ...]
+    sums: tuple[np.ndarray, ...]
 
     @classmethod
     def sort(
         cls, values: np.ndarray, groups: np.ndarray, n_groups: int, weights: np.ndarray, /
     ) -> SortedGroups:
-        """Sort `values` (n,) of rows in `groups` (n,) 0, ..., n_groups - 1."""
+        """Sort `values` (n,) in `groups` (n,) 0, ..., n_groups - 1."""
         orders = [np.flatnonzero(groups == g) for g in range(n_groups)]
         orders = [rows[np.argsort(values[rows], kind="stable")] for rows in orders]
         return cls(
@@ -72,15 +69,15 @@ class SortedGroups:
         Parameters
         ----------
         centers, spreads : arrays, shape (G, m)
-            Of the groups at the new rows; spreads positive.
+            Centres and positive spreads of the groups at the new rows.
         wanted : float
-            At most the sum of the weights.
+            Cumulative weight of the quantile, at most the sum of the weights.
 
         Returns
         -------
         array, shape (m,)
-            One of the moved and stretched values, up to rounding. O(m G log(n / G)) where groups
-            are alike, by a search in all of them at once.
+            One of the shifted and scaled values, up to rounding. O(m G log(n / G)) for groups of
+            similar sizes.
         """
         m = centers.shape[1]
         starts = range(0, m, _BLOCK)
@@ -96,7 +93,7 @@ class SortedGroups:
         best = np.full(m, np.inf)
         low = np.zeros((n_groups, m), dtype=np.int64)
         high = np.repeat(np.array([[len(v)] for v in self.values]), m, axis=1)
-        rows = np.arange(m)  # whose search goes on
+        rows = np.arange(m)  # whose search has not ended
         while len(rows):
             longest = np.argmax(high - low, axis=0)
             columns = np.arange(len(rows))
@@ -105,10 +102,10 @@ class SortedGroups:
             c, s = centers[:, rows], spreads[:, rows]
             pivot = c[longest, columns] + s[longest, columns] * self._get_values(longest, middle)
             below, upto = self._ranks((pivot - c) / s)
-            # The pivot's own rank is known; rounding must not keep it in play
+            # The rank of the pivot in its group is known; rounding may give another
             below = np.where(own, np.minimum(below, middle), below)
             upto = np.where(own, np.maximum(upto, middle + 1), upto)
-            enough = sum(r[k] for r, k in zip(self.reached, upto, strict=True)) >= wanted
+            enough = sum(r[k] for r, k in zip(self.sums, upto, strict=True)) >= wanted
             best[rows[enough]] = np.minimum(best[rows[enough]], pivot[enough])
             high = np.where(enough, np.minimum(high, below), high)
             low = np.where(enough, low, np.maximum(low, upto))
@@ -215,7 +212,7 @@ class Residuals:
         """
         if together is None:
             return self
-        return replace(self, weights=self.weights * _worth(np.abs(self.scores), together))
+        return replace(self, weights=self.weights * _effective_share(np.abs(self.scores), together))
 
     @property
     def is_sound(self) -> bool:
@@ -364,18 +361,18 @@ def all_positive(values: np.ndarray, /) -> bool:
 
 # ---------------------------------------------------------------------------------- spread
 
-# How large residuals are expected to be, from row to row.
+# The spread is the expected size of the residual of a row.
 #
-# The square roots of absolute residuals, which are close to normal where the residuals are, are
-# smoothed over the rows by kernel ridge regression; the spread is the square of what comes out.
-# The ridge is the largest of those that leave-one-out errors can hardly tell apart: where nothing
-# says that some rows are rougher than others, the spread is nearly constant.
+# Kernel ridge regression smooths the square roots of absolute residuals, which are close to normal
+# if residuals are. The spread is the square of its prediction. Of the ridges with about equal
+# leave-one-out errors, the largest is taken. If no rows are clearly noisier, the spread is nearly
+# constant.
 
 
 CENTERS = 300
-_SAMPLE = 500  # rows from which the lengthscale is taken
-_MOST = 5_000  # rows that a smooth function of them needs
-_LEAST = 0.2  # of the mean root, below which no root is believed
+_SAMPLE = 500  # rows that give the lengthscale
+_MAX_ROWS = 5_000  # that the smooth function is fitted to
+_MIN_ROOT = 0.2  # smallest predicted root, as a share of the mean root
 
 
 @dataclass(frozen=True, eq=False)
@@ -433,8 +430,8 @@ class Spread:
         Spread
             O(n q² + q³) for n up to 5000; of more rows so many are drawn.
         """
-        if len(X) > _MOST:
-            rows = np.sort(rng.choice(len(X), _MOST, replace=False))
+        if len(X) > _MAX_ROWS:
+            rows = np.sort(rng.choice(len(X), _MAX_ROWS, replace=False))
             X, residuals = X[rows], residuals[rows]
             weights = None if weights is None else weights[rows]
         w = None if weights is None else weights / weights.mean()
@@ -451,7 +448,7 @@ class Spread:
             Rows(Z, np.empty(0)), (roots - mean) / unit, None if w is None else w[:, None], rng
         )
         columns = np.stack([to_host(a) for a in (scaling.median, scaling.factor, scaling.bound)])
-        # In the order of model files: products round by it
+        # In the memory order of model files, on which the rounding of products depends
         centers, alpha = (np.ascontiguousarray(to_host(one)) for one in (fit.Z, fit.alpha))
         return cls(columns, lengthscale, centers, alpha, unit**2)
 
@@ -467,21 +464,18 @@ class Spread:
         fit = KernelRidgeFit(ManhattanLaplace(self.lengthscale), self.Z, self.alpha, "direct")
         Z = to_host(RobustScaling(*self.scaling)(X))
         roots = 1.0 + to_host(fit.predict(Rows(Z, np.empty(0))))
-        return self.size * np.maximum(roots, _LEAST) ** 2
+        return self.size * np.maximum(roots, _MIN_ROOT) ** 2
 
     of = OldName("fit")
 
 
 # ------------------------------------------------------------------------------- intervals
 
-# How sure a blend is: residuals of rows that were held out, and spreads that follow the rows.
-
-
-_FEW = 60  # rows of a spread that says how long others take
-_LESS = 4.0  # times as long as by rows and centres: much of so short a time is for other things
-_PARTS = 5  # of rows that one model has not seen, to fit spreads to the others
-_FEWEST = 20  # rows from which spreads are fitted
-_ROWS_TO_A_CENTER = 2  # a spread is smooth: more centres change no interval by 1 %
+_PROBE_ROWS = 60  # of the spread whose fit measures the time
+_OVERHEAD = 4.0  # divides the time that the probe suggests: much of its own is overhead
+_PARTS = 5  # of the held-out rows of one fold
+_MIN_ROWS = 20  # from which spreads are fitted
+_ROWS_PER_CENTER = 2  # a spread is smooth: more centres change no interval by 1 %
 
 
 @dataclass(frozen=True, eq=False)
@@ -556,37 +550,37 @@ class Uncertainty:
             shapes = X.shape, Y.shape, predicted.shape, np.shape(folds)
             msg = f"expected X (n, d), Y and predicted (n, t) and folds (n,), got {shapes}"
             raise ValueError(msg)
-        left = Y - predicted
-        check_target_values(left, np.ones(1))
+        residuals = Y - predicted
+        check_target_values(residuals, np.ones(1))
         n_models = int(np.max(folds)) + 1
         groups, models = _spread_groups(folds, n_models, rng, together)
         Z, used = np.concatenate([X, predicted], axis=1), unit_weights(weights, len(Y))
         seen = (used > 0) & (groups != np.arange(len(models))[:, None])
-        n_centers = min(CENTERS, int(seen.sum(axis=1).min()) // _ROWS_TO_A_CENTER)
+        n_centers = min(CENTERS, int(seen.sum(axis=1).min()) // _ROWS_PER_CENTER)
 
         def learn_spread(rows: np.ndarray, count: int = n_centers) -> Spread:
-            return Spread.fit(Z[rows], left[rows], used[rows], rng=rng, n_centers=count)
+            return Spread.fit(Z[rows], residuals[rows], used[rows], rng=rng, n_centers=count)
 
         def time_few_rows(rows: np.ndarray) -> float:
-            """Return the predicted time of a full spread, by one of few rows."""
-            few = np.flatnonzero(rows)[:: max(np.count_nonzero(rows) // _FEW, 1)]
-            count = max(min(n_centers, len(few) // _ROWS_TO_A_CENTER), 1)
+            """Return the expected seconds of a full spread, from one of few rows."""
+            few = np.flatnonzero(rows)[:: max(np.count_nonzero(rows) // _PROBE_ROWS, 1)]
+            count = max(min(n_centers, len(few) // _ROWS_PER_CENTER), 1)
             begun = time.perf_counter()
             with preserve_rng_state(rng):
                 learn_spread(few, count)
             ratio = np.count_nonzero(rows) * n_centers / (len(few) * count)
-            return (time.perf_counter() - begun) * max(ratio / _LESS, 1.0)
+            return (time.perf_counter() - begun) * max(ratio / _OVERHEAD, 1.0)
 
-        spreads = (
-            [] if len(Y) < _FEWEST else _learn_spreads(learn_spread, time_few_rows, seen, max_time)
-        )
+        spreads = []
+        if len(Y) >= _MIN_ROWS:
+            spreads = _learn_spreads(learn_spread, time_few_rows, seen, max_time)
         if not spreads:
-            plain = Residuals.standardize(left, folds, weights=weights)
-            return cls(plain.count_less(together), np.ones_like(left), [], np.arange(n_models))
-        sizes = np.empty_like(left)
+            plain = Residuals.standardize(residuals, folds, weights=weights)
+            return cls(plain.count_less(together), np.ones_like(residuals), [], np.arange(n_models))
+        sizes = np.empty_like(residuals)
         for g, spread in enumerate(spreads):
             sizes[groups == g] = spread(Z[groups == g])
-        scaled = Residuals.standardize(left, groups, spreads=sizes, weights=weights)
+        scaled = Residuals.standardize(residuals, groups, spreads=sizes, weights=weights)
         return cls(scaled.count_less(together), sizes, spreads, models)
 
     def is_sound(self, n_features: int, n_models: int, /) -> bool:
@@ -702,8 +696,7 @@ class Uncertainty:
     ) -> tuple[np.ndarray, np.ndarray | None]:
         """Return centres and spreads of every group at new rows, with equal centres.
 
-        Models that are averaged err less than each, and about each of them intervals would be
-        wider than they need be.
+        The mean of the models errs less than each. Intervals about each would be too wide.
         """
         predictions = np.asarray(predictions, dtype=np.float64)
         if predictions.ndim == 2:
@@ -717,7 +710,7 @@ class Uncertainty:
             raise ValueError(msg)
         check_target_values(predictions, np.ones(1))
         own = predictions[self.models]
-        mean = sum(predictions) / n_models  # in this order, whatever the layout in memory is
+        mean = sum(predictions) / n_models  # summed in this order for any memory layout
         centers = np.broadcast_to(mean, own.shape)
         if not self.spreads:
             return centers, None
@@ -729,15 +722,12 @@ class Uncertainty:
 
 
 def _learn_spreads(
-    learned: Callable[[np.ndarray], Spread],
+    learn: Callable[[np.ndarray], Spread],
     seconds: Callable[[np.ndarray], float],
     parts: np.ndarray,
     max_time: float | None,
 ) -> list[Spread]:
-    """Fit a spread to each part, or none if time is short.
-
-    How long the first one takes, `seconds` says before.
-    """
+    """Fit a spread to each part, or none if time is short; `seconds` estimates that of one."""
     begun, found = time.perf_counter(), list[Spread]()
     if max_time is not None and (max_time <= 0 or seconds(parts[0]) * len(parts) >= max_time):
         return []
@@ -745,14 +735,14 @@ def _learn_spreads(
         took = time.perf_counter() - begun
         if max_time is not None and took * len(parts) >= max_time * max(len(found), 1):
             return []
-        found.append(learned(rows))
+        found.append(learn(rows))
     return found
 
 
 def _spread_groups(
     folds: np.ndarray, n_models: int, rng: np.random.RandomState, together: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the groups for spreads, and the model of each."""
+    """Return the groups of residuals for spreads, and the model of each group."""
     if n_models > 1:
         return np.asarray(folds), np.arange(n_models)
     if together is not None and len(np.unique(together)) >= _PARTS:
@@ -761,24 +751,24 @@ def _spread_groups(
     return parts, np.zeros(_PARTS, dtype=np.int64)
 
 
-def _worth(sizes: np.ndarray, together: np.ndarray) -> float:
-    """Return how many independent rows a row is worth, by the ranks of sizes (n, t) in groups."""
+def _effective_share(sizes: np.ndarray, together: np.ndarray) -> float:
+    """Return the number of independent rows per row, from the ranks of sizes (n, t) in groups."""
     _, codes, counts = np.unique(together, return_inverse=True, return_counts=True)
     codes, n, n_groups = codes.reshape(-1), len(together), len(counts)
     if n_groups in (1, n):
         return 1.0 / n if n_groups == 1 else 1.0
     mean_size = float(np.sum(counts.astype(np.float64) ** 2)) / n
-    usual = (n - mean_size) / (n_groups - 1.0)
-    worth = 1.0
+    typical_size = (n - mean_size) / (n_groups - 1.0)
+    least = 1.0
     for column in sizes.T:
         ranks = np.argsort(np.argsort(column)) / n - 0.5
         means = np.bincount(codes, weights=ranks) / counts
         between = float(counts @ (means - ranks.mean()) ** 2) / (n_groups - 1.0)
         within = float(np.sum((ranks - means[codes]) ** 2)) / (n - n_groups)
-        total = between + (usual - 1.0) * within
+        total = between + (typical_size - 1.0) * within
         shared = max((between - within) / total, 0.0) if total > 0 else 0.0
-        worth = min(worth, 1.0 / (1.0 + (mean_size - 1.0) * shared))
-    return worth
+        least = min(least, 1.0 / (1.0 + (mean_size - 1.0) * shared))
+    return least
 
 
 def _as_2d(Y: np.ndarray) -> np.ndarray:

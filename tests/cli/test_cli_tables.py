@@ -81,6 +81,13 @@ def test_without_a_target_the_last_column_is_one_like_others(capsys, csv):
     assert " id " not in out
 
 
+def test_tables_of_numbers_are_described_as_a_fit_takes_them(capsys, tmp_path):
+    FRAME[["id", "area", "price"]].dropna().to_csv(tmp_path / "t.csv", index=False)
+    described = ["describe", tmp_path / "t.csv", "--target", "price"]
+    assert re.search(r"id +numeric", run(capsys, *described)[1])
+    assert re.search(r"id +identifier", run(capsys, *described, "--columns", "area=numeric")[1])
+
+
 def test_gaps_and_a_target_that_is_none_are_told(capsys, tmp_path):
     frame = FRAME.assign(town=FRAME["town"].where(FRAME["id"] % 4 > 0))
     frame.to_csv(tmp_path / "t.csv", index=False)

@@ -100,9 +100,9 @@ def assert_same(one, other, rows=X):
 
 def let_go_after(monkeypatch, processes, count):
     """Let other processes begin when so many fits ahead are made."""
-    from gpukfl.portfolio._ahead import Ahead
+    from gpukfl.portfolio._early_fits import EarlyFits
 
-    inner, done = Ahead._fit_next, []
+    inner, done = EarlyFits._fit_next, []
 
     def next_(self, current):
         found = inner(self, current)
@@ -111,7 +111,7 @@ def let_go_after(monkeypatch, processes, count):
             processes.begins.set()
         return found
 
-    monkeypatch.setattr(Ahead, "_fit_next", next_)
+    monkeypatch.setattr(EarlyFits, "_fit_next", next_)
 
 
 @pytest.mark.parametrize("count", [1, 4, 99])

@@ -31,6 +31,7 @@ from gpukfl.inspection import (
     summarize,
     write_report,
 )
+from gpukfl.inspection._measures import Scored
 
 plt = pytest.importorskip("matplotlib.pyplot")
 from pictures import figure_of, panels, said  # noqa: E402
@@ -306,13 +307,13 @@ def test_directions_in_which_no_feature_stands_out_are_not_drawn(tmp_path, small
 # ---------------------------------------------------------------------- tuning
 
 
-def test_a_score_has_its_error_and_its_share_of_the_time():
+def test_a_score_has_its_error():
     trials = (
         trial(0.431, chosen=True, standard_error=0.02, seconds=4.0),
         trial(0.3, ridge=1.0, standard_error=0.03, seconds=2.2),
     )
     told = Description(name="Mine", tuning=Tuning(trials), seconds=10.0)
-    expected = "held-out R² 0.431 ± 0.020, best of 2 settings, known after 62 %"
+    expected = "held-out R² 0.431 ± 0.020, best of 2 settings"
     assert expected in summarize(told)
     errors = plot_tuning(told).collections
     assert len(errors) == 1  # bars
@@ -331,10 +332,11 @@ def test_a_setting_that_is_not_the_best_is_not_said_to_be():
     assert "chosen of 2 settings" in summarize(Description(name="Mine", tuning=Tuning(trials)))
 
 
-def test_members_that_have_a_score_are_counted_without_their_blend():
+def test_the_score_of_a_blend_says_on_which_rows():
     trials = (trial(0.6, chosen=True), trial(0.5, ridge=1.0), trial(0.4), trial(None))
-    text = summarize(Description(name="Mine", tuning=Tuning(trials, of="member")))
-    assert text.endswith("R² 0.600, blend of 2 members")
+    tuning, rows = Tuning(trials, of="member"), Scored("held-out", "60 rows in 3 folds", ())
+    text = summarize(Description(name="Mine", tuning=tuning, scored=(rows,)))
+    assert text.endswith("held-out R² 0.600 on 60 rows in 3 folds")
 
 
 def test_the_report_shows_errors_and_seconds(tmp_path):
@@ -347,9 +349,9 @@ def test_the_report_shows_errors_and_seconds(tmp_path):
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     head = ("ridge", "held-out R²", "seconds")
     assert "".join(f'<th scope="col">{one}</th>' for one in head) in page
-    assert "<td>0.1</td><td>0.4310 ± 0.0200</td><td>4</td>" in page
+    assert "<td>0.1</td><td>0.431 ± 0.020</td><td>4</td>" in page
     assert "<td>1</td><td>stopped</td><td>2</td>" in page
-    assert "known after 75 % of the time; cut short by max_time." in page
+    assert "best of 2 settings; cut short by max_time." in page
     assert ">standard_error" not in page
 
 

@@ -241,7 +241,7 @@ def test_a_page_says_all_there_is(odd):
         "scikit-learn",
         "Python",
         "30\u00a0%",
-        "0.5000 ± 0.1000",
+        "0.500 ± 0.100",
         "20.0\u00a0%",
         "gpukfl.fit(X, ",
     ):

@@ -52,7 +52,7 @@ def test_members_that_are_left_count(monkeypatch):
 
 
 def test_parts_of_an_interrupted_fit_add_up(monkeypatch):
-    interrupt(monkeypatch, _train.MemberTrainer, "_compete", 1)
+    interrupt(monkeypatch, _train.MemberTrainer, "_fit_within_budget", 1)
     begun = time.perf_counter()
     with pytest.warns(ConvergenceWarning, match="interrupted"):
         model = regressor(members=MEMBERS).fit(X, Y)

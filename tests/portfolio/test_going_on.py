@@ -8,7 +8,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Ridge
 
 from gpukfl.portfolio import AutoClassifier, AutoRegressor, Member
-from gpukfl.portfolio._budget import Affordable, Budget
+from gpukfl.portfolio._budget import Allowance, Budget
 from gpukfl.portfolio._train import MemberTrainer
 
 FEW, N = 100, 800
@@ -20,7 +20,9 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 @pytest.fixture(autouse=True)
 def few_rows(monkeypatch):
     """As where a probe says that there is time for so many."""
-    monkeypatch.setattr(Budget, "affordable", lambda _, __, clock, ___: Affordable(clock, FEW))
+    monkeypatch.setattr(
+        Budget, "measure_allowance", lambda _, __, clock, ___: Allowance(clock, FEW)
+    )
 
 
 @pytest.fixture
@@ -48,7 +50,7 @@ def test_the_best_goes_on_with_all_rows_where_there_is_time(n_folds, data, monke
     model = regressor(n_folds=n_folds).fit(*data)
     first, last = scores(model)[OURS[0]], scores(model)[OURS[1]]
     assert went_on(model) == [OURS[1] if last > first else OURS[0]]
-    monkeypatch.setattr(MemberTrainer, "_continue_fits", lambda *_: None)
+    monkeypatch.setattr(MemberTrainer, "_continue_best", lambda *_: None)
     before = regressor(n_folds=n_folds).fit(*data)
     assert went_on(before) == []
     assert 1.0 - model.score(*data) < 0.5 * (1.0 - before.score(*data))

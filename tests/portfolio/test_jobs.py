@@ -21,7 +21,7 @@ from sklearn.linear_model import Ridge
 import gpukfl
 from gpukfl.estimators._workers import Workers, end_processes
 from gpukfl.portfolio import AutoClassifier, AutoRegressor, _base
-from gpukfl.portfolio._fold_fits import start_workers, usual_jobs
+from gpukfl.portfolio._fold_fits import default_jobs, start_workers
 
 N = 120
 RNG = np.random.default_rng(8)
@@ -296,10 +296,10 @@ def test_rows_elsewhere_than_on_the_host_have_processes_beside_a_gpu_alone(on):
 
 def test_a_blend_of_enough_rows_has_all_threads_unless_it_is_told(monkeypatch):
     monkeypatch.setenv("GPUKFL_NUM_THREADS", "3")
-    assert usual_jobs(AutoRegressor(), 5_000) == {"n_jobs": 3}
-    assert usual_jobs(AutoRegressor(), 50) == {"n_jobs": 1}
-    assert usual_jobs(AutoRegressor(n_jobs=2), 5_000) == {}
-    assert usual_jobs(gpukfl.BKerNNRegressor(), 5_000) == {}
+    assert default_jobs(AutoRegressor(), 5_000) == {"n_jobs": 3}
+    assert default_jobs(AutoRegressor(), 50) == {"n_jobs": 1}
+    assert default_jobs(AutoRegressor(n_jobs=2), 5_000) == {}
+    assert default_jobs(gpukfl.BKerNNRegressor(), 5_000) == {}
 
 
 def test_a_fitted_model_keeps_what_it_was_told():

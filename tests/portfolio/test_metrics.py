@@ -62,14 +62,14 @@ def test_areas_of_many_predictions_are_those_of_scikit_learn(k, weighted):
     if weighted:
         w = RNG.uniform(0.0, 3.0, 300) * (RNG.random(300) > 0.2)
     truth, predicted = predictions(300, k)
-    area = metric.judge(truth, w)
+    area = metric.evaluator(truth, w)
     for digits in (15, 2, 1, 0):  # with more and more ties
         told = predicted.round(digits) + 0.0
         told[:, 0] += 1.0 - told.sum(axis=1)
         value = sklearn_value("roc_auc", truth, told, w)
         assert area(told) == pytest.approx(value, abs=1e-12)
         assert metric.value(truth, told, w) == pytest.approx(value, abs=1e-12)
-    assert np.isnan(metric.judge(np.eye(k)[np.zeros(300, dtype=int)], w)(predicted))
+    assert np.isnan(metric.evaluator(np.eye(k)[np.zeros(300, dtype=int)], w)(predicted))
 
 
 @pytest.mark.parametrize("name", [*sorted(METRICS), "f1_macro", "neg_median_absolute_error"])

@@ -101,11 +101,11 @@ class Dear:
     def __init__(self, monkeypatch, each):
         self.clock, fitted = Clock(1e-6), Member.fit_clone
 
-        def dear(member, samples, precedent, max_time, /):
+        def dear(member, samples, warm_start, max_time, /):
             n, d = samples.X.shape
             takes = 0.0 if member.keeps_time else each * n * d * n_steps(member.estimator)
             self.clock.now += takes
-            return fitted(member, samples, precedent, max_time)
+            return fitted(member, samples, warm_start, max_time)
 
         monkeypatch.setattr(Member, "fit_clone", dear)
         monkeypatch.setattr("time.perf_counter", self.clock)

@@ -59,7 +59,7 @@ def test_a_member_is_left_by_many_rows_only(monkeypatch):
     rows.append(MemberCandidate("memory", lambda _: Memory(), lambda _: "quick"))
     monkeypatch.setattr(_candidates, "CANDIDATES", rows)
     assert notes(regressor(members=None).fit(X, Y))["memory"] == ""
-    monkeypatch.setattr(_standings, "_JUDGES", 2 * N // 3)
+    monkeypatch.setattr(_standings, "_MIN_ROWS_TO_DROP", 2 * N // 3)
     told = notes(regressor(members=None).fit(X, Y))
     assert told["memory"] == "dropped after 2 of 3 folds: clearly behind"
 
@@ -69,10 +69,10 @@ def test_of_many_judges_a_member_as_good_as_the_blend_is_left(monkeypatch):
     for name in ("first", "second"):
         rows.append(MemberCandidate(name, lambda _: Ridge(1e-9), lambda _: "quick"))
     monkeypatch.setattr(_candidates, "CANDIDATES", rows)
-    monkeypatch.setattr(_standings, "_JUDGES", N // 3)
+    monkeypatch.setattr(_standings, "_MIN_ROWS_TO_DROP", N // 3)
     assert notes(regressor(members=None).fit(X, Y))["second"] == ""
-    monkeypatch.setattr(_standings, "_MANY_JUDGES", N // 3)
-    monkeypatch.setattr(_standings, "_WORTH", 0.05)
+    monkeypatch.setattr(_standings, "_MANY_ROWS", N // 3)
+    monkeypatch.setattr(_standings, "_MIN_GAIN", 0.05)
     told = notes(regressor(members=None).fit(X, Y))
     assert told["second"] == "dropped after 1 of 3 folds: clearly behind"
 
@@ -84,7 +84,7 @@ def test_what_is_like_a_member_that_is_clearly_behind_is_not_begun(monkeypatch, 
     rows.append(MemberCandidate("first", lambda _: model(), lambda _: "quick"))
     rows.append(MemberCandidate("second", lambda _: model(), lambda _: "quick", like="first"))
     monkeypatch.setattr(_candidates, "CANDIDATES", rows)
-    monkeypatch.setattr(_standings, "_JUDGES", 2 * N // 3 if behind == "left" else N)
+    monkeypatch.setattr(_standings, "_MIN_ROWS_TO_DROP", 2 * N // 3 if behind == "left" else N)
     told = notes(regressor(members=None).fit(X, Y))
     left = "dropped after 2 of 3 folds: clearly behind" if behind == "left" else ""
     assert told["first"] == left
@@ -93,7 +93,7 @@ def test_what_is_like_a_member_that_is_clearly_behind_is_not_begun(monkeypatch, 
 
 
 def test_a_member_that_is_named_is_tried_to_the_end(monkeypatch):
-    monkeypatch.setattr(_standings, "_JUDGES", N // 3)
+    monkeypatch.setattr(_standings, "_MIN_ROWS_TO_DROP", N // 3)
     model = regressor(members=["linear", ("memory", Memory())]).fit(X, Y)
     assert notes(model)["memory"] == ""
     board = model.leaderboard().set_index("member")
@@ -194,7 +194,7 @@ def test_a_whole_model_counts_as_much_as_those_of_the_folds(make, y, n_folds):
         n_folds + 1,
     ]
     assert [model.whole_ for model in (folds, alone, both)] == [False, True, True]
-    assert [model._has_folds for model in (folds, alone, both)] == [True, False, True]
+    assert [model._has_fold_models for model in (folds, alone, both)] == [True, False, True]
     outputs = [np.asarray(model._outputs(X)) for model in (folds, alone, both)]
     if make is classifier:
         outputs = [np.exp(np.log(one) * both.temperature_) for one in outputs]
@@ -333,9 +333,9 @@ def test_correlated_features_share():
 
 
 def test_importances_that_there_is_no_time_for_are_said_to_be_missing(monkeypatch):
-    monkeypatch.setattr(_importances, "_MOMENT", 0.0)
+    monkeypatch.setattr(_importances, "_MIN_SECONDS", 0.0)
     model = regressor(members=["linear"], max_time=100.0).fit(X, Y)
-    model._later = replace(model._later, max_time=0.0)
+    model._pending_importances = replace(model._pending_importances, max_time=0.0)
     with pytest.warns(UserWarning, match="no time for importances"):
         shares = model.feature_importances_
     np.testing.assert_array_equal(shares, 0.0)
@@ -394,8 +394,8 @@ def test_importances_of_replaced_models_are_those_of_the_folds():
 def test_importances_that_are_interrupted_are_of_fewer_rows(monkeypatch):
     model = regressor(members=["linear"]).fit(X, Y)
     later, full = model.to_host(), model.feature_importances_error_
-    monkeypatch.setattr(_importances, "_ELEMENTS", 5 * 40 * X.shape[1] ** 2)  # a fold at once
-    interrupt(monkeypatch, _importances._Fold, "gains", 2)
+    monkeypatch.setattr(_importances, "_BLOCK_ENTRIES", 5 * 40 * X.shape[1] ** 2)  # a fold at once
+    interrupt(monkeypatch, _importances._FoldPart, "added_losses", 2)
     with pytest.warns(UserWarning, match="only 60 of 90 rows: they were interrupted"):
         shares = later.feature_importances_
     assert shares.sum() == pytest.approx(1.0)
@@ -405,7 +405,7 @@ def test_importances_that_are_interrupted_are_of_fewer_rows(monkeypatch):
 def test_importances_that_are_interrupted_at_once_are_not_there(monkeypatch):
     model = regressor(members=["linear"]).fit(X, Y)
     with monkeypatch.context() as patch:
-        interrupt(patch, _importances._Fold, "gains", 0)
+        interrupt(patch, _importances._FoldPart, "added_losses", 0)
         with pytest.raises(KeyboardInterrupt):
             _ = model.feature_importances_
     assert model.feature_importances_.sum() == pytest.approx(1.0)

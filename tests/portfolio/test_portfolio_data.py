@@ -97,8 +97,8 @@ def test_a_frame_gives_names():
     assert model.method == "auto"
     assert model.feature_names == ["a", "b", "c"]
     assert "blend of" in model.summary()
-    scored = [t for t in model.tuning if t["score"] is not None and t["member"] != "blend"]
-    assert f"blend of {len(scored)} members" in " ".join(model.summary().split())
+    n_folds = model.estimator.out_of_fold_.n_folds
+    assert f"on {len(X)} rows in {n_folds} folds" in " ".join(model.summary().split())
     again = gpukfl.fit(X, Y, progress=False, members=["linear", "laplace"])
     np.testing.assert_array_equal(model.predict(frame), again.predict(X))
 

@@ -209,7 +209,7 @@ def test_what_is_too_slow_is_not_begun():
 
 @pytest.mark.usefixtures("asleep")
 def test_of_many_rows_some_are_fitted_where_time_is_short(monkeypatch):
-    monkeypatch.setattr(_budget, "_FEWEST_PROBED", 3)
+    monkeypatch.setattr(_budget, "_MIN_PROBE", 3)
     with pytest.warns(ConvergenceWarning):
         model = regressor(members=[("slow", Slow(each=2e-3))], n_folds=3, max_time=1.0).fit(X, Y)
     board = model.leaderboard().set_index("member")
@@ -348,7 +348,7 @@ def test_rare_classes_are_among_the_rows_that_say_how_long_all_take(rng):
 
 
 def test_what_is_named_is_tried_to_the_end(rng, monkeypatch):
-    monkeypatch.setattr(_candidates, "_MANY", 200)
+    monkeypatch.setattr(_candidates, "_MANY_ROWS", 200)
     rows = rng.standard_normal((200, 2))
     members = ["linear", "trees", "deep_trees"]
     model = regressor(members=members, n_folds=2).fit(rows, rows[:, 0])
@@ -356,7 +356,7 @@ def test_what_is_named_is_tried_to_the_end(rng, monkeypatch):
 
 
 def test_an_interruption_keeps_the_members_that_are_done(monkeypatch):
-    interrupt(monkeypatch, _train.MemberTrainer, "_compete", 1)
+    interrupt(monkeypatch, _train.MemberTrainer, "_fit_within_budget", 1)
     with pytest.warns(ConvergenceWarning, match="blended of linear"):
         model = regressor(members=["linear", "laplace"]).fit(X, Y)
     assert weights(model) == {"linear": 1.0}
@@ -366,7 +366,7 @@ def test_an_interruption_keeps_the_members_that_are_done(monkeypatch):
 
 @pytest.mark.filterwarnings("ignore:feature importances use only")
 @pytest.mark.parametrize(
-    ("owner", "name"), [(_kept, "permutation_importances"), (AutoRegressor, "_keep_uncertainty")]
+    ("owner", "name"), [(_kept, "permutation_importances"), (AutoRegressor, "_set_uncertainty")]
 )
 def test_an_interruption_after_the_members_keeps_the_blend(monkeypatch, owner, name):
     expected = regressor().fit(X, Y).predict(X)
@@ -417,7 +417,7 @@ def test_an_error_that_was_made_of_an_interruption_is_one(monkeypatch, fit):
 
 
 def test_an_interruption_before_any_member_is_one(monkeypatch):
-    interrupt(monkeypatch, _train.MemberTrainer, "_compete", 0)
+    interrupt(monkeypatch, _train.MemberTrainer, "_fit_within_budget", 0)
     with pytest.raises(KeyboardInterrupt):
         regressor().fit(X, Y)
 

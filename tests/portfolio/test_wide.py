@@ -103,7 +103,7 @@ def test_columns_that_do_not_vary_belong_to_nothing(scale):
 
 
 def test_of_too_many_columns_the_strongest_are_shuffled(monkeypatch):
-    monkeypatch.setattr(_importances, "_WORK", 20 * 5 * D)  # twenty, of five rows each
+    monkeypatch.setattr(_importances, "_MAX_ENTRIES", 20 * 5 * D)  # twenty, of five rows each
     model = AutoRegressor(["agop"], random_state=0).fit(X, Y)
     importances = model.feature_importances_
     assert 1 <= np.count_nonzero(importances) <= 20
@@ -115,7 +115,7 @@ def test_of_too_many_columns_the_strongest_are_shuffled(monkeypatch):
 def test_shuffles_do_not_depend_on_how_many_are_predicted_at_once(monkeypatch):
     fits = []
     for elements in (2**22, 1):
-        monkeypatch.setattr(_importances, "_ELEMENTS", elements)
+        monkeypatch.setattr(_importances, "_BLOCK_ENTRIES", elements)
         fits.append(AutoRegressor(["linear"], random_state=0).fit(X[:, :6], Y))
     one, other = (fit.feature_importances_ for fit in fits)
     np.testing.assert_allclose(one, other, rtol=1e-9)
