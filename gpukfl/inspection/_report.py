@@ -61,8 +61,8 @@ from gpukfl.inspection._tuning import Compared, Leaderboard, Tuning, trial_error
 
 _LISTED, _PARTS = 20, 5  # features, and what was made of each
 _UNTESTED = (
-    "These are all directions that the model has. New rows may support fewer: model.inference tests "
-    "this."
+    "These are all directions that the model has. New rows may support fewer: model.inference "
+    "tests this."
 )
 _TRIALS = 100  # that are listed
 _LEAST_SHOWN = 0.01  # of the time of a fit
@@ -513,8 +513,8 @@ _CURVES_ASK = (
 )
 _INFERENCE_ASKS = (
     "This section asks for more than the importances above. Does the target depend on a column "
-    "beyond all others (p-values)? Does its mean vary along the column (no flat line fits)? The two "
-    "may differ. Other columns may replace it, its effects may cancel, or rows may be too few."
+    "beyond all others (p-values)? Does its mean vary along the column (no flat line fits)? The "
+    "two may differ. Other columns may replace it, its effects may cancel, or rows may be too few."
 )
 _ABSENT = "There are no pictures here: they need matplotlib, `pip install 'gpukfl[plot]'`."
 
