@@ -263,7 +263,9 @@ class ModelExplanations(ModelPredictions, Shown):
         ----------
         columns : str, int, or sequence of these, optional
             Names or numbers of columns with numbers, categories, booleans, dates or durations. By
-            default the six most important ones of these kinds.
+            default the six most important ones of these kinds. Dates then move together, named
+            "pickup + dropoff", if the model uses the times between them, which stay. Values are
+            those of the first date.
         X : array or frame of shape (n_samples, n_features), optional
             Rows to average over. By default the held-out rows of a blend, with their weights.
             Single methods keep no rows, and need X.
@@ -274,7 +276,8 @@ class ModelExplanations(ModelPredictions, Shown):
             Largest number of values of a column, at least 2. They exclude 2 % of the rows at either
             end. Categories have their 20 most frequent levels.
         max_rows : int, default=500
-            Largest number of rows to average over; more are sampled.
+            Largest number of rows to average over. Of more rows, some are taken evenly along the
+            predictions.
         max_time : float, optional
             Approximate time limit in seconds, by using fewer rows, at least 20.
         random_state : int, RandomState or None, default=0

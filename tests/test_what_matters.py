@@ -163,6 +163,45 @@ def test_a_curve_is_the_mean_prediction_of_rows_with_one_value(blend):
             assert one.mean == pytest.approx(float(np.mean(blend.predict(changed))), abs=1e-6)
 
 
+def test_dates_with_times_between_them_move_together_by_default(blend):
+    rows = FRAME.iloc[:60].copy()
+    rows.loc[rows.index[3], "opened"] = pd.NaT
+    found = blend.partial_dependence(X=rows, points=4)
+    assert "opened + sold" in set(found["column"])
+    assert not {"opened", "sold"} & set(found["column"])
+    for one in found[found["column"] == "opened + sold"].itertuples():
+        sold = rows["sold"] + (one.value - rows["opened"]).fillna(pd.Timedelta(0))
+        changed = rows.assign(opened=one.value, sold=sold)
+        kept = rows["opened"].notna()  # of a missing date no time is known
+        curve = blend.partial_dependence(X=rows[kept], points=4)
+        expected = float(np.mean(blend.predict(changed[kept])))
+        at = (curve["column"] == "opened + sold") & (curve["value"] == one.value)
+        assert curve["mean"][at].item() == pytest.approx(expected, abs=1e-6)
+    spans = found.groupby("column")["mean"].agg(np.ptp)
+    alone = blend.partial_dependence("opened", X=rows)["mean"]
+    assert spans["opened + sold"] < 0.1 * np.ptp(alone)
+
+
+def test_a_date_moves_with_one_that_is_missing(blend):
+    rows = FRAME.iloc[:5].assign(opened=pd.NaT)
+    found = blend.partial_dependence(X=pd.concat([FRAME.iloc[5:60], rows]), points=4)
+    assert np.isfinite(found["mean"]).all()
+
+
+@pytest.mark.parametrize("given", [None, FRAME])
+def test_few_rows_have_nearly_the_mean_of_all(given):
+    """Of a target with a long tail, whose mean few random rows miss."""
+    y = np.exp(2.0 * Y)
+    model = gpukfl.fit(FRAME[["size", "shop"]], y, target_transform="log", **OPTIONS)
+    X = None if given is None else given[["size", "shop"]]
+    whole = model.partial_dependence(X=X, max_time=None)
+    few = [model.partial_dependence(X=X, max_rows=30, random_state=k) for k in range(4)]
+    assert few[0].attrs["rows"] == 30
+    at = whole["column"] == "shop"
+    for one in few:
+        np.testing.assert_allclose(one["mean"][at], whole["mean"][at], rtol=0.1)
+
+
 def test_classes_have_a_curve_each_and_models_of_files_need_rows(tmp_path):
     labels = np.where(Y > 2.0, "high", np.where(Y > 0.5, "middle", "low"))
     model = gpukfl.fit(FRAME[["size", "shop"]], labels, **OPTIONS)

@@ -42,8 +42,8 @@ _GOLDEN = (5.0**0.5 - 1.0) / 2.0
 _ORDERED = ("category", "ordered", "boolean")  # kinds that are drawn as points
 _POINTS, _SHOWN_SECONDS = 20, 3.0  # of a report
 _BY_FOLDS = (
-    "A band, or a level's bar, is two standard errors to either side: how far the curve moves when a "
-    "fold of the rows is not fitted. It does not include the bias that all fits share."
+    "A band, or a level's bar, is two standard errors to either side. It shows how far the curve "
+    "moves when a fold of the rows is not fitted. It does not include the bias that all fits share."
 )
 _BY_FITS = "A band covers the whole curve of the target's mean in 95 % of samples."
 _NO_FOLDS = "There are no bands: they need a blend with models of several folds."

@@ -205,10 +205,10 @@ class Bands(Result):
                 "tested there is another function, smoothed from the targets themselves."
             )
         said.append(
-            f"Each band misses its curve somewhere in {1 - self.coverage:.0%} of samples; several "
-            "bands miss one more often, and so do those of targets whose errors are much larger in "
-            "some rows. A curve shows how the target's mean goes with a feature "
-            "in these rows, not what would happen if the feature were changed."
+            f"Each band misses its curve somewhere in {1 - self.coverage:.0%} of samples. One of "
+            "several bands does so more often. Bands also miss more often if errors are much "
+            "larger in some rows. A curve shows how the target's mean goes with a feature in these "
+            "rows. It does not show what would happen if the feature were changed."
         )
         return " ".join(said)
 

@@ -128,8 +128,8 @@ class Dependence(Panel):
         dates = [one.column for one in self.curves if one.column != one.along]
         moved = f" Dates move together ({dates[0]}): the times between them stay." if dates else ""
         return (
-            "A curve is the mean prediction if every row had this value of the column, and all "
-            f"else as it is.{moved} It is of {rows}. {self.said}"
+            "A curve is the mean prediction if every row had this value of the column."
+            f"{moved} It is of {rows}. {self.said}"
         )
 
     @property

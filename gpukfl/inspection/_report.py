@@ -61,8 +61,8 @@ from gpukfl.inspection._tuning import Compared, Leaderboard, Tuning, trial_error
 
 _LISTED, _PARTS = 20, 5  # features, and what was made of each
 _UNTESTED = (
-    "All directions that the model has are shown, the most important first, whether or not new rows "
-    "support them: model.inference tests this."
+    "These are all directions that the model has. New rows may support fewer: model.inference "
+    "tests this."
 )
 _TRIALS = 100  # that are listed
 _LEAST_SHOWN = 0.01  # of the time of a fit
@@ -512,10 +512,9 @@ _CURVES_ASK = (
     "column costs little."
 )
 _INFERENCE_ASKS = (
-    "This section asks for more than the importances above. P-values ask whether the target depends "
-    "on a column beyond all others. Bands ask whether the target's mean varies along a column: it "
-    "does if no flat line fits. A column may pass one test and not the other: the others may replace "
-    "it, its effects may cancel in the mean, or the rows may be too few."
+    "This section asks for more than the importances above. Does the target depend on a column "
+    "beyond all others (p-values)? Does its mean vary along the column (no flat line fits)? The "
+    "two may differ. Other columns may replace it, its effects may cancel, or rows may be too few."
 )
 _ABSENT = "There are no pictures here: they need matplotlib, `pip install 'gpukfl[plot]'`."
 
@@ -644,8 +643,8 @@ def _explained_note(d: Description) -> str:
     dates = f" With groups= it explains {joined[0]} together, as here." if joined else ""
     return note_html(
         "What each column adds to the prediction: from the mean of other rows at the bottom to the "
-        "prediction at the top. These are Shapley values, as model.explain returns them by default. "
-        f"Other background rows give other values.{dates}"
+        "prediction at the top. These are Shapley values, as model.explain returns them by "
+        f"default. Other background rows give other values.{dates}"
     )
 
 

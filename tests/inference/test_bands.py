@@ -1,5 +1,7 @@
 """Bands: laws, oracles, what they are asked for, and bad input."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -20,7 +22,7 @@ from gpukfl import (
     KernelFeatureSelector,
 )
 from gpukfl.estimators import KernelRidgeRegressor
-from gpukfl.inference import Band, _bands, bands
+from gpukfl.inference import Band, Bands, _bands, bands
 from gpukfl.inference import _bands as _kernel_bands
 from gpukfl.inference._bands import largest_deviation
 from gpukfl.inference._evaluation import InferenceData
@@ -382,6 +384,57 @@ def test_a_band_is_what_it_says():
     assert np.allclose(band.upper - band.lower, 1.2)
     assert band.holds([0.5, 0.5, 1.5])
     assert not band.holds([0.5, 0.5, 1.3])
+
+
+def test_curves_of_the_model_outside_a_band_are_told():
+    steps, wide = np.arange(3.0), np.full(3, 9.0)
+    inside = Band("inside", "y", steps, steps, wide, np.zeros(3))
+    outside = Band("outside", "y", steps, steps, np.full(3, 0.6), np.zeros(3))
+    found = Bands((inside, outside), "partial_dependence", 0.95, "")
+    assert "leaves the band of outside:" in found.in_words()
+    assert "leaves" not in replace(found, curves=(inside,)).in_words()
+    labels = [ax.get_xlabel() for ax in found.plot()]
+    assert ["leaves the band" in label for label in labels] == [False, True]
+    plt.close("all")
+
+
+@pytest.mark.parametrize(("days", "unit", "shown"), [(0.03, "minutes", 43.2), (40.0, "days", 40.0)])
+def test_times_have_a_unit(days, unit, shown):
+    steps = np.linspace(0.0, days, 3)
+    band = Band("b since a", "y", steps, steps, steps, steps, seconds=86_400.0)
+    ax = Bands((band,), "partial_dependence", 0.95, "").plot()
+    assert ax.get_xlabel() == f"b since a, {unit}"
+    assert ax.lines[0].get_xdata()[-1] == pytest.approx(shown)
+    plt.close("all")
+
+
+def test_times_between_dates_and_durations_are_known():
+    n = 80
+    rng = np.random.default_rng(0)
+    begun = pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 90, n), "D")
+    hours = rng.uniform(1.0, 9.0, n)
+    frame = pd.DataFrame(
+        {"begun": begun, "ended": begun + pd.to_timedelta(hours, "h"), "x": rng.normal(size=n)}
+    )
+    frame["break"] = pd.to_timedelta(rng.uniform(1.0, 50.0, n), "min")
+    y = hours + frame["x"] + 0.3 * rng.standard_normal(n)
+    model = gpukfl.fit(frame, y, method="hkrr", ridge=1e-2, progress=False)
+    found = bands(model, frame, y, features=["ended since begun", "break", "x"], held_out=True)
+    assert [one.seconds for one in found] == [86_400.0, 1.0, 0.0]
+
+
+def test_what_nearly_all_rows_share_is_estimated_within_reason():
+    """Single rows of a level cannot say how its effect goes with learned directions."""
+    rng = np.random.default_rng(0)
+    n = 400
+    x = rng.standard_normal((n, 4))
+    rare = np.zeros((n, 6))
+    rare[rng.choice(n, 12, replace=False), np.arange(12) % 6] = 1.0
+    y = np.exp(x[:, 0]) + x[:, 1] + rare.sum(axis=1) + rng.standard_t(2, n)
+    rows = np.column_stack([x, rare])
+    model = HKRRRegressor(2, criterion="evidence", random_state=0).fit(rows, y)
+    found = bands(model, rows, y, features=[0, 4, 5])
+    assert max(np.abs(one.center).max() for one in found) < 3.0 * np.abs(y).max()
 
 
 # ---------------------------------------------------------------------- bad input

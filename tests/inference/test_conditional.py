@@ -1,5 +1,7 @@
 """Conditional importance against dense formulas and another library, and its p-values."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -312,6 +314,18 @@ def test_columns_of_a_table_are_features(method):
     assert p["noise"] > 0.02
 
 
+def test_categories_of_many_levels_are_redrawn_as_their_levels():
+    rng = np.random.default_rng(0)
+    code = rng.integers(40, size=400)
+    x = code + rng.choice([-1.0, 1.0, 9.0], 400)  # errors lead beyond the levels
+    frame = pd.DataFrame({"x": x, "town": [f"t{k}" for k in code], "z": rng.standard_normal(400)})
+    y = np.sin(code) + frame["z"].to_numpy()
+    model = gpukfl.fit(frame[:200], y[:200], members=["linear"], n_folds=2, progress=False)
+    found = conditional_importance(model, frame[200:], y[200:], groups="columns")
+    assert np.isfinite(found.importances).all()
+    assert found.importances[found.groups.index("town")] > 0.0
+
+
 def portfolio(**options):
     X, y = sample(200)
     options = {"n_folds": 4, "random_state": 0, **options}
@@ -435,6 +449,12 @@ def test_frame_summary_and_picture():
     _, ax = plt.subplots()
     assert found.plot(ax) is ax
     assert len(ax.get_yticklabels()) == 4
+    bars = np.array([bar[:, 0] for bar in ax.collections[0].get_segments()])
+    np.testing.assert_allclose(np.ptp(bars, axis=1), 2.0 * frame["standard_error"][::-1])
+    assert "± one standard error" in ax.get_xlabel()
+    assert "4 of 4 columns or groups of columns were tested" in found.in_words()
+    less = replace(found, unfinished=("a", "b"))
+    assert "4 of 6 columns or groups of columns were tested" in less.in_words()
     with pytest.raises(ValueError, match="ax or figsize"):
         found.plot(ax, figsize=(1, 1))
     plt.close("all")

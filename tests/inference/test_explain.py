@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import gpukfl
 from gpukfl import AutoClassifier, AutoRegressor, KernelRidgeRegressor
+from gpukfl.estimators._run import use_report
 from gpukfl.inference import _explain
 from gpukfl.inference._explain import find_players, herd, make_plan
 
@@ -272,6 +273,34 @@ def test_reports_explain_two_rows(blend, wide, tmp_path):
 
 
 # ------------------------------------------------------------------------------- estimates
+
+
+def test_reports_and_explain_agree():
+    options = {**FIT, "members": ["matern52"]}  # which has no closed form
+    model = gpukfl.fit(WIDE, WIDE[:, 0] * WIDE[:, 1] + WIDE[:, 2], **options)
+    panel = _explain.explained_panels(model, WIDE, None)[1]
+    row = int(np.argmax(model.predict(WIDE)))
+    found = model.explain(WIDE[[row]])
+    np.testing.assert_allclose(panel.contributions[0, :, 0], found.contributions[0], atol=1e-9)
+    np.testing.assert_allclose(panel.baseline[0], found.baseline)
+
+
+def test_reports_explain_dates_with_times_between_them_together():
+    frame = FRAME.assign(left=FRAME["day"] + pd.to_timedelta(np.arange(N) % 9, "D"))
+    model = gpukfl.fit(frame, (np.arange(N) % 9).astype(float), **FIT)
+    panel = _explain.explained_panels(model, frame, None)[0]
+    assert "day + left" in panel.columns
+    assert not {"day", "left"} & set(panel.columns)
+    assert {"day", "left"} <= set(model.explain(frame[:2]).columns)
+
+
+def test_progress_is_reported_from_the_start_and_often(wide):
+    told = []
+    with use_report(lambda stage, *_: told.append(stage)):
+        wide.explain(WIDE, background=WIDE)
+    assert told[0].endswith("0 of 32 background rows")
+    assert told[-1].endswith("32 of 32 background rows")
+    assert len(told) > 16
 
 
 def test_orders_come_near_all_subsets(wide):

@@ -154,9 +154,13 @@ def test_directions_without_two_features_are_not_evaluated():
 @pytest.mark.parametrize("name", ["kernel ridge", "HKRR"])
 def test_the_pair_of_friedman_is_found(name):
     X, y = make_friedman1(800, 6, noise=1.0, random_state=0)
-    found = interactions(MODELS[name]().fit(X[:400], y[:400]), X[400:], y[400:])
+    model = MODELS[name]().fit(X[:400], y[:400])
+    found = interactions(model, X[400:], y[400:])
     assert found.selected_at(0.05) == ["x0 × x1"]
     assert found.frame()["features"][0] == "x0 × x1"
+    assert "15 of 15 pairs of columns were tested" in found.in_words()
+    few = interactions(model, X[400:], y[400:], features=["x0", "x1"])
+    assert "1 of 15 pairs of columns was tested" in few.in_words()
 
 
 def test_hierarchy_is_found_among_what_a_selection_kept():

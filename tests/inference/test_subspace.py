@@ -1,5 +1,7 @@
 """Directions: their number, tests, and angles between fits."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.stats import t as student
@@ -47,6 +49,11 @@ def test_one_direction_of_a_single_index_is_found(found):
 def test_a_direction_that_no_fit_has_changes_nothing(found):
     assert found.losses[3] == found.losses[2]
     assert found.p_values[2] == 1.0
+
+
+def test_words_say_that_the_model_has_more_directions(found):
+    assert "The model has" not in replace(found, n_learned=1).in_words()
+    assert "The model has 3" in replace(found, n_learned=3).in_words()
 
 
 def test_noise_speaks_for_no_direction():

@@ -50,6 +50,25 @@ def test_bars_lead_from_the_baseline_to_the_prediction():
     assert "Contributions to one prediction" in texts
 
 
+@pytest.mark.parametrize("t", [1, 2])
+def test_numbers_lie_beside_no_name(t):
+    of = make(t=t)
+    low = -np.abs(of.contributions)  # whose bars end at the names
+    low = replace(
+        of, contributions=low, columns=tuple(f"a name that is long {k}" for k in range(12))
+    )
+    axes = np.atleast_1d(low.plot_row(0, figsize=(4.8 * t, 3.5)))
+    figure = axes[0].get_figure(root=True)
+    renderer = figure.canvas.get_renderer()
+    figure.draw_without_rendering()
+    for ax in axes:
+        names = [text.get_window_extent(renderer) for text in ax.get_yticklabels()]
+        numbers = [text.get_window_extent(renderer) for text in ax.texts]
+        assert len(numbers) == 10
+        assert not any(one.overlaps(other) for one in names for other in numbers)
+        assert min(one.x0 for one in numbers) >= ax.get_window_extent(renderer).x1
+
+
 def test_words_say_the_leading_columns():
     of = make(n=1)
     order = np.argsort(-np.abs(of.contributions[0]))
