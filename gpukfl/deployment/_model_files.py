@@ -41,7 +41,7 @@ from gpukfl.predictor import (
     Blend,
     Function,
     Predictor,
-    Valued,
+    ValueFunction,
     array_model,
     weighted_medians,
 )
@@ -78,8 +78,8 @@ def _kinds() -> dict[Any, tuple[type, ...]]:
     own = tuple(value for kind in _estimators().values() for value in kind._values)
     functions = tuple(value for value in own if issubclass(value, Function))
     parameters = (*KINDS[Kernel], *KINDS[Instantiation], Backend, *LOSSES.values(), *own)
-    functions = (*KINDS[Valued], *functions)
-    return {**KINDS, Valued: functions, Penalty: tuple(PENALTIES.values()), Any: parameters}
+    functions = (*KINDS[ValueFunction], *functions)
+    return {**KINDS, ValueFunction: functions, Penalty: tuple(PENALTIES.values()), Any: parameters}
 
 
 # ---------------------------------------------------------------------- writing

@@ -189,7 +189,7 @@ def write_onnx(
     host = estimator.to_host()
     if getattr(host, "seen_rows_", None) is not None:
         warn("the ONNX graph predicts rows that the fit has seen as if they were new")
-    model = host.predictor_.alone()
+    model = host.predictor_.to_traceable()
     _check_exportable(model)
     labels = None if model.labels is None else _onnx_labels(model.labels)
     with _use_reference_constants():

@@ -31,7 +31,7 @@ from gpukfl.predictor import (
     Scaling,
     ShapeSum,
     TargetTransform,
-    Valued,
+    ValueFunction,
 )
 from gpukfl.predictor._codec import Decoder
 from gpukfl.runtime._older_files import read_older
@@ -48,7 +48,7 @@ KINDS: dict[Any, tuple[type, ...]] = {  # the classes of abstract ones that a fi
     Calibrated: (Calibration, SoftmaxCalibration),
     TargetTransform: (LogTransform, RankTransform),
     Encoder: (FoldEncodings,),
-    Valued: (
+    ValueFunction: (
         *(KernelSum, ShapeSum, HermiteSum, FeatureSum, Blend),
         *(Forest, LinearValues, ConstantValues, Foreign),
     ),
