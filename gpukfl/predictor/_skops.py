@@ -23,7 +23,7 @@ from gpukfl.core._archive import (
     check_directory,
     check_json,
     check_members,
-    refusals,
+    refuse_unreadable,
 )
 from gpukfl.predictor import ArrayModel, Forest, array_model
 
@@ -184,7 +184,7 @@ def _check(data: bytes | memoryview) -> None:
     """Raise RefusedError if an archive of skops unpacks to more than its own size."""
     stream, size = io.BytesIO(data), len(data)
     check_directory(stream, size, 0)
-    with refusals(), zipfile.ZipFile(stream) as archive:
+    with refuse_unreadable(), zipfile.ZipFile(stream) as archive:
         members = check_members(archive, size)
         if _SCHEMA not in members or members[_SCHEMA].file_size > _MAX_SCHEMA_BYTES:
             msg = (
