@@ -114,7 +114,7 @@ def test_blocks_of_rows_are_one(tmp_path, monkeypatch):
     whole = light.predict(NEW)
     monkeypatch.setattr("gpukfl.predictor._stacks._CACHE_ELEMENTS", 300)
     np.testing.assert_allclose(light.predict(NEW), whole, rtol=0, atol=1e-10)
-    monkeypatch.setattr("gpukfl.runtime._predictor._AT_ONCE", 300)
+    monkeypatch.setattr("gpukfl.runtime._predictor._BLOCK_ELEMENTS", 300)
     np.testing.assert_allclose(light.predict(NEW), whole, rtol=0, atol=1e-10)
 
 
