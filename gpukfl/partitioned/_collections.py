@@ -346,8 +346,10 @@ class Collections:
             If shapes or partitions do not go together, or no row has a target.
         """
         _check_kinds(X, y)
-        X = _rechunk_rows(X)
-        parts, lengths = _order_partitions(X, _partitions(X)), _known_lengths(X)
+        if not (hasattr(X, "npartitions") and hasattr(X, "columns")):
+            X = X.rechunk({1: -1})
+        parts = _order_partitions(X, _partitions(X))
+        lengths = None if _is_cut(X) else list(X.chunks[0])  # None: unknown until X is read
         if lengths is None and not (_is_cut(y) and (weights is None or _is_cut(weights))):
             lengths = _compute_each(len, parts)
         names = [str(c) for c in X.columns] if hasattr(X, "columns") else None
@@ -586,16 +588,6 @@ def _check_kinds(X: Any, y: Any) -> None:
     if X.ndim != 2:
         msg = f"Expected 2D array, got {X.ndim}D array. Reshape your data"
         raise ValueError(msg)
-
-
-def _rechunk_rows(X: Any) -> Any:
-    """Return an array with chunks along the rows only."""
-    return X if hasattr(X, "npartitions") and hasattr(X, "columns") else X.rechunk({1: -1})
-
-
-def _known_lengths(X: Any) -> list[int] | None:
-    """Return the rows of each partition if they are known without reading."""
-    return None if _is_cut(X) else list(X.chunks[0])
 
 
 def _is_cut(x: Any) -> bool:

@@ -6,6 +6,7 @@ import itertools
 import operator
 import weakref
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -69,7 +70,7 @@ class Partitioning:
         Returned arrays have the library and device of the reference.
         """
         known = self._pass(part, combine)
-        add_halves(known, 0, len(self.edges) - 1, lambda a, b: combine_tuples(a, b, combine))
+        add_halves(known, 0, len(self.edges) - 1, partial(combine_tuples, combine))
         ((_, total),) = known.items()
         return [_place_numbers(x, self.reference) for x in total]
 
@@ -133,15 +134,11 @@ class Partitioning:
         if (self._pending_values.pop(key, None) or self._recomputed.pop(key, None)) is None:
             self._freed.add(key)
 
-    def _pending(self) -> list[Described]:
-        found = (ref() for _, ref in sorted(self._pending_values.items()))
-        return [value for value in found if value is not None]
-
     def _pass(self, part: Part, combine: Combine) -> Totals[Any]:
         asked, reads = dumps((part, combine))
         freed, self._freed = frozenset(self._freed), set()  # before values die during this pass
         replaced, self._replaced = frozenset(self._replaced), set()
-        refs = [weakref.ref(value) for value in self._pending()]
+        refs = [ref for _, ref in sorted(self._pending_values.items()) if ref() is not None]
         steps = [_serialise(ref) for ref in refs]
         reads = reads.union(*(needs for _, _, needs in steps))
         # Before recipes are dropped, which may be the only references to these values

@@ -321,7 +321,7 @@ class Holder:
             self._free(part, work.replaced)
             if result is not None:
                 known[part, part + 1] = result
-                add_part(known, part, len(edges) - 1, partial(_combine, combine))
+                add_part(known, part, len(edges) - 1, partial(combine_tuples, combine))
         return known
 
     def _run_pass(
@@ -338,11 +338,7 @@ class Holder:
         return made, result, combine
 
 
-def _combine(combine: Combine, a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, ...]:
-    return combine_tuples(a, b, combine)
-
-
-def combine_tuples(a: tuple[Any, ...], b: tuple[Any, ...], combine: Combine, /) -> tuple[Any, ...]:
+def combine_tuples(combine: Combine, a: tuple[Any, ...], b: tuple[Any, ...], /) -> tuple[Any, ...]:
     """Combine two tuples elementwise."""
     return tuple(combine(x, y) for x, y in zip(a, b, strict=True))
 
