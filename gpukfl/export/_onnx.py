@@ -32,16 +32,14 @@ _MAX_INTEGER = 2.0**53  # float64 has all integers below
 def make_inputs(table: Any, ndx: ModuleType, /) -> tuple[dict[str, Any], Any]:
     """Make an input for each used column of a table, and the codes (n, c).
 
-    Numbers, booleans, durations in seconds and codes are float64, with NaN for missing values.
-    Categories and ordered levels are text, with "" for missing values. Dates are int64,
-    microseconds since 1970 in local time, in the fit's time zone if it had one; the lowest integer
-    is a missing value.
+    Numbers, booleans, durations in seconds and codes are float64, and missing as NaN. Categories
+    and ordered levels are text, and missing as "". Dates are int64, microseconds since 1970 in
+    local time, in the fit's time zone if it had one, and missing as the lowest integer.
 
     Raises
     ------
     TypeError, ValueError
-        If a column is text, is a code with levels that are not integers, or has no name or that of
-        an output.
+        If a column is text, a code with levels that are not integers, or has an invalid name.
     """
     inputs: dict[str, Any] = {}
     codes: list[Any] = []

@@ -18,6 +18,7 @@ from gpukfl.core._array import (
     concat_rows,
     double_reference,
     is_host,
+    to_double,
     to_host,
 )
 from gpukfl.linalg import each_block
@@ -100,16 +101,15 @@ class Blend:
 
     def fold_outputs(self, X: Array, /) -> list[Array]:
         """Return the blends (n, t) of each fold's models, then that of all models, in float64."""
-        folds = [self._shares_of_fold(k) for k in range(self.n_folds)]
-        return self._blend_in_blocks(X, [*folds, self._shares])
+        return self._blend_in_blocks(X, [*self._fold_shares(self.n_folds), self._shares])
 
     def model_weights(self, n_folds: int, /) -> np.ndarray:
         """Return the weights (1 + K, m) of models in the blend, and in the blends of K folds.
 
         Models are numbered member by member.
         """
-        folds = [self._shares_of_fold(k) for k in range(n_folds)]
-        weights = np.stack([self._weights @ shares for shares in (self._shares, *folds)])
+        all_shares = [self._shares, *self._fold_shares(n_folds)]
+        weights = np.stack([self._weights @ shares for shares in all_shares])
         found = np.empty_like(weights)
         found[:, self._stacks_and_order[1]] = weights
         return found
@@ -131,9 +131,8 @@ class Blend:
         list of arrays, shapes (n, t)
             The remainders of the blend and of the K folds, in float64.
         """
-        folds = [self._shares_of_fold(k) for k in range(n_folds)]
         taken = taken[self._stacks_and_order[1]]
-        return self._blend_in_blocks(X, [self._shares, *folds], taken)
+        return self._blend_in_blocks(X, [self._shares, *self._fold_shares(n_folds)], taken)
 
     def prepare(self) -> None:
         """Stack the models."""
@@ -216,8 +215,10 @@ class Blend:
         """Shares (p, m) of models in the means of members, in the order of the stacks."""
         return self._order_shares([self.blending.shares(len(one.models)) for one in self.members])
 
-    def _shares_of_fold(self, k: int) -> np.ndarray:
-        return self._order_shares([np.eye(len(one.models))[k] for one in self.members])
+    def _fold_shares(self, n_folds: int) -> list[np.ndarray]:
+        """Return the shares (p, m) of each fold's models, in the order of the stacks."""
+        units = [np.eye(len(one.models)) for one in self.members]
+        return [self._order_shares([unit[k] for unit in units]) for k in range(n_folds)]
 
     def _order_shares(self, shares: Sequence[Any]) -> np.ndarray:
         rows = np.zeros((len(shares), sum(map(len, shares))))
@@ -264,11 +265,14 @@ class Blend:
                 for total, weights in zip(totals, sums, strict=True)
             ]
 
-        def take(_start: int, _stop: int, part: list[Array]) -> None:
-            parts.append(part)
-
-        n = X.shape[0]
-        each_block(double_reference(X), (0, n), self.width, compute, take, fewest=1)
+        each_block(
+            double_reference(X),
+            (0, X.shape[0]),
+            self.width,
+            compute,
+            lambda _start, _stop, part: parts.append(part),
+            fewest=1,
+        )
         return [concat_rows(list(some)) for some in zip(*parts, strict=True)]
 
     def _foreign_outputs(self, X: Array) -> dict[int, Array]:
@@ -276,11 +280,8 @@ class Blend:
 
         These libraries make blocks themselves.
         """
-        foreign = [
-            k
-            for k, stack in enumerate(self._stacks)
-            if isinstance(stack, SingleModel) and stack.is_foreign
-        ]
+        singles = {k: one for k, one in enumerate(self._stacks) if isinstance(one, SingleModel)}
+        foreign = {k: one for k, one in singles.items() if one.is_foreign}
         if not foreign:
             return {}
         sizes = [np.prod(self._views.shape(one.sees)) for one in self.members]
@@ -288,8 +289,7 @@ class Blend:
         parts: dict[int, list[Array]] = {k: [] for k in foreign}
         for start in range(0, X.shape[0], step):
             view = View(self._views, X[start : start + step, :])
-            for k in foreign:
-                stack = self._stacks[k]
+            for k, stack in foreign.items():
                 parts[k].append(asarray_like_double(stack(view.to_place(stack.reference)), X))
         xp = array_namespace(X)
         return {k: xp.concat(some, axis=1) for k, some in parts.items()}
@@ -328,6 +328,5 @@ def asarray_like_double(found: Array, X: Array, /) -> Array:
     if is_host(found) and is_host(X):
         return found.astype(np.float64, copy=False)
     if type(found) is type(X):
-        xp = array_namespace(X)
-        return xp.astype(found, xp.float64, copy=False)
+        return to_double(found)
     return asarray_like(to_host(found), double_reference(X))

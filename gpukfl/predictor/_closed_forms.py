@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from gpukfl._accel.trust import has_compiled_code
-from gpukfl.core._array import Array, array_namespace, to_host
+from gpukfl.core._array import Array, array_namespace, to_double, to_host
 from gpukfl.kernels import Kernel, sum_terms
 from gpukfl.kernels._base import Scaled
 from gpukfl.kernels._terms import ColumnBlock
@@ -92,7 +92,7 @@ class ProductForm:
 
     def __call__(self, X: Array, /) -> np.ndarray:
         """Return host values (n, t)."""
-        return to_host(self.values.evaluate_in_blocks(_widen(X)))
+        return to_host(self.values.evaluate_in_blocks(to_double(X)))
 
     def contributions(self, X: Array, B: Array, players: np.ndarray, p: int, /) -> np.ndarray:
         """Return the players' Shapley values (n, G, p, t), in O(n G q p²) for q centres."""
@@ -116,7 +116,7 @@ class ProductForm:
 
     def _points(self, X: Array) -> Array:
         """Return the kernel's arguments: scaled rows times the map."""
-        U, B = self.values.rows(_widen(X)).whole(), self.values.components
+        U, B = self.values.rows(to_double(X)).whole(), self.values.components
         return U if B is None else U * B
 
 
@@ -256,7 +256,7 @@ class ClosedMembers:
         Returns
         -------
         host array, shape (n, G, p, (1 + K) t)
-            Values for the blend, then for the blends of folds.
+            For the blend, and for the blends of K folds.
         """
         x, b = View(self.blend._views, X), View(self.blend._views, B)
         total: Any = 0.0
@@ -291,14 +291,9 @@ def _player_factors(kernel: Kernel, X: Array, Z: Array, owner: np.ndarray) -> Ar
     for player in np.unique(owner):
         own = np.flatnonzero(owner == player).tolist()
         columns = [xp.concat([one[:, j : j + 1] for j in own], axis=1) for one in (X, Z)]
-        parts.append(xp.astype(kernel._evaluate(*columns), xp.float64, copy=False))
+        parts.append(to_double(kernel._evaluate(*columns)))
     return xp.stack(parts, axis=0)
 
 
 def _indicators(players: np.ndarray, p: int) -> np.ndarray:
     return (np.arange(p)[:, None] == players).astype(np.float64)
-
-
-def _widen(X: Array) -> Array:
-    xp = array_namespace(X)
-    return xp.astype(X, xp.float64, copy=False)

@@ -214,7 +214,7 @@ class Forest(DirectFunction):
             x = flat.take(row + where) if host else xp.take_along_axis(X, where, axis=1)
             left = x <= _take(number, at, T)  # False for NaN
             if codes is not None:
-                left = self._left_of_levels(codes, at, left)
+                left = self._left_by_codes(self.nodes[walk.order[at]], codes, left)
             at = _take(right, at, T) + (left if host else xp.astype(left, xp.int64))
         return _take(number, at, T)
 
@@ -231,10 +231,6 @@ class Forest(DirectFunction):
             place = np.minimum(np.searchsorted(levels, X[:, j]), len(levels) - 1)
             codes[:, j] = np.where(levels[place] == X[:, j], place, -1)
         return codes
-
-    def _left_of_levels(self, codes: np.ndarray, at: Any, left: Any) -> np.ndarray:
-        """Return which rows go left at nodes (n, T); `left` has the result for thresholds."""
-        return self._left_by_codes(self.nodes[self._walk.order[at]], codes, left)
 
     def _left_by_codes(self, nodes: np.ndarray, codes: np.ndarray, left: Any) -> np.ndarray:
         """Return which rows go left at nodes (n, k, 5), or at (1, k, 5) for all rows.

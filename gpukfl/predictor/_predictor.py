@@ -10,7 +10,7 @@ from typing import Annotated, Protocol, Self
 import numpy as np
 
 from gpukfl.core._annotations import NOT_STORED, Count, Labels
-from gpukfl.core._array import Array, array_namespace
+from gpukfl.core._array import Array, array_namespace, to_double
 from gpukfl.predictor._classes import Classes
 from gpukfl.predictor._monotone import KnotFunction, Monotone
 
@@ -41,10 +41,7 @@ class ValueFunction(Protocol):
 
 
 class DirectFunction:
-    """A base class of functions that evaluate all rows at once, without blocks.
-
-    They need little memory per row, or another library makes the blocks.
-    """
+    """A base class of functions that need no blocks: small ones, and those of other libraries."""
 
     @property
     def width(self) -> int:
@@ -161,9 +158,7 @@ class Predictor:
         """Raise ValueError unless a row of zeros has a prediction for each target or class."""
         found = self.values(np.zeros((1, self.n_features)))
         t, count = found.shape[1], 0 if self.labels is None else len(self.labels)
-        columns = count
-        if self.classes is not None:
-            columns = 1 if count <= 2 else count
+        columns = 1 if self.classes is not None and count <= 2 else count
         fits = t == columns if count else t == 1 or not self.one_target
         if found.ndim != 2 or not fits:
             msg = f"expected predictions of {columns or 'one target'}, got shape {found.shape}"
@@ -180,8 +175,7 @@ class Predictor:
     def project(self, evaluate: Callable[[Array], Array], X: Array, /) -> Array:
         """Return monotone values (n, t, ...) of a function at rows (n, d), in float64.
 
-        The function returns values of the same shape as `values`. Without `monotone` they are
-        unchanged.
+        The function is like `values`. Without `monotone` its values are unchanged.
         """
         return self.project_at_knots(lambda rows, _: evaluate(rows), X)
 
@@ -222,14 +216,14 @@ class Predictor:
         return self._expand_classes(self.evaluate(X), n_classes)
 
     def _expand_classes(self, found: Array, n_classes: int) -> Array:
-        xp = array_namespace(found)
         if self.labels is not None:
             found = self.probabilities(found)
-        found = xp.astype(found, xp.float64, copy=False)
+        found = to_double(found)
         if self.labels is None or self.knows(n_classes) or not n_classes:
             return found
-        seen, nothing = self.labels.tolist(), xp.zeros_like(found[:, 0])
-        columns = [found[:, seen.index(k)] if k in seen else nothing for k in range(n_classes)]
+        xp, known = array_namespace(found), self.labels.tolist()
+        zeros = xp.zeros_like(found[:, 0])
+        columns = [found[:, known.index(k)] if k in known else zeros for k in range(n_classes)]
         return xp.stack(columns, axis=1)
 
     def knows(self, n_classes: int, /) -> bool:

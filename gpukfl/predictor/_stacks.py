@@ -13,7 +13,7 @@ import operator
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from gpukfl.core._array import (
     get_device,
     is_host,
     library_name,
+    to_double,
     to_host,
 )
 from gpukfl.kernels import (
@@ -134,6 +135,7 @@ class LinearStack:
     intercept: np.ndarray  # (m, 1, t)
     sees: str
     classes: bool
+    reference: ClassVar[Array] = np.empty(0)  # on the host
 
     @staticmethod
     def stack_key(model: Predictor, slot: Slot, /) -> Hashable:
@@ -155,11 +157,6 @@ class LinearStack:
             sees=slots[0].sees,
             classes=parts[0].classes,
         )
-
-    @property
-    def reference(self) -> Array:
-        """Of the host."""
-        return np.empty(0)
 
     @property
     def width(self) -> int:
@@ -186,6 +183,7 @@ class ForestStack:
     n_outputs: int  # of each model
     sees: str
     link: str
+    reference: ClassVar[Array] = np.empty(0)  # on the host
 
     @staticmethod
     def stack_key(model: Predictor, slot: Slot, /) -> Hashable:
@@ -206,11 +204,6 @@ class ForestStack:
         first = [d * views.fold_index(slot) for slot in slots]
         whole = Forest.concat(forests, first, n_folds * d)
         return cls(whole, len(forests[0].baseline), slots[0].sees, whole.link)
-
-    @property
-    def reference(self) -> Array:
-        """Of the host."""
-        return np.empty(0)
 
     @property
     def width(self) -> int:
@@ -551,7 +544,7 @@ class Powers:
         Z = self.centers[start:stop, :, :q]
         if not is_host(U) or not is_host(Z):
             xp = array_namespace(U)
-            U = xp.astype(U, xp.float64, copy=False)
+            U = to_double(U)
             pairs = [self.kernel._evaluate(U[k, ...], Z[k, ...].T) for k in range(stop - start)]
             return xp.stack(pairs, axis=0)
         U = U.astype(np.float64, copy=False)

@@ -54,8 +54,7 @@ class LogTransform(TargetTransform):
     Attributes
     ----------
     sign, low, scale, high : list of float
-        Numbers of each target. The sign is -1 if the longer tail is to the left; `high` is the
-        largest logarithm of the fit.
+        By target. The sign is -1 for long left tails; `high` is the largest logarithm.
     """
 
     unit: ClassVar[str] = "logarithm"

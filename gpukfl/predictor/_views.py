@@ -87,12 +87,13 @@ class Scalings:
     @cached_property
     def _class_groups(self) -> list[tuple[np.ndarray, Any]]:
         """For each class, the folds of its rows and its concatenated scalings."""
-        made = []
-        for some in self._classes.values():
-            parts = [one for _, one in (self._known[k] for k in some) if one is not None]
-            folds = np.array([self._known[k][0] for k in some])
-            made.append((folds, parts[0].concat(parts) if parts else None))
-        return made
+        groups = []
+        for indices in self._classes.values():
+            known = [self._known[k] for k in indices]
+            folds = np.array([fold for fold, _ in known])
+            parts = [scaling for _, scaling in known if scaling is not None]
+            groups.append((folds, parts[0].concat(parts) if parts else None))
+        return groups
 
     @cached_property
     def _order(self) -> np.ndarray:
