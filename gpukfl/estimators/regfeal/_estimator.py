@@ -166,7 +166,7 @@ class RegressorOfDirections(Function):
         found = np.asarray(self.regressor.predict(Z)).reshape(len(Z), -1)
         return asarray_like(found * self.scale, self.intercept) + self.intercept
 
-    def alone(self) -> Self:
+    def to_traceable(self) -> Self:
         """Raise TypeError: it is no function of arrays."""
         msg = (
             "expected predictions of gpukfl, got those of "
