@@ -36,6 +36,7 @@ class ModelExplanations(ModelPredictions, Shown):
     seconds: float
     target_kind: str
     warnings_: list[str]
+    command: str
 
     def describe(self) -> Description:
         """Return a description of what was learned.
@@ -56,7 +57,7 @@ class ModelExplanations(ModelPredictions, Shown):
             n_samples=self.n_samples,
             seconds=self.seconds or None,
             data=told.data or data_facts(self.table, self.feature_names, None),
-            call=call_text(self) if self.method in METHODS else told.call,
+            call=self.command or (call_text(self) if self.method in METHODS else told.call),
             asked=told.asked | describe_request(self),
         )
 

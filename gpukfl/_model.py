@@ -49,6 +49,7 @@ _NOT_SAVED = (
     "compression",
     "weighted",
     "related",
+    "command",
     "output",
 )
 
@@ -97,6 +98,8 @@ class Model(ModelExplanations):
         The arguments groups, time, gap and cv of the fit, as text; not saved.
     dropped : list of str
         Columns of the file that `gpukfl fit --drop` left out.
+    command : str
+        The shell command of `gpukfl fit`, which the report shows; not saved.
     reference : Reference, optional
         A sample of the training rows, for `drift`.
     output : str
@@ -121,6 +124,7 @@ class Model(ModelExplanations):
     weighted: bool = False
     related: Mapping[str, str] = field(default_factory=dict)
     dropped: list[str] = field(default_factory=list)
+    command: str = ""
     reference: Reference | None = None
     output: str = AUTO
 

@@ -133,7 +133,7 @@ def test_the_summary_of_hkrr_says_what_was_done(hkrr_models):
         f"80 centres, ridge {e.ridge_:.3g}",
         "numpy cpu, by blocks",
         f"{e.n_iter_} steps, {e.status_.lower().replace('_', ' ')}",
-        f"R² {best['score']:.3f}",
+        f"R² {best['score']:.3f}"[:-1],
         f" of {len(model.tuning)} settings",
         "effective direction",
         *("width", "height", "age"),

@@ -281,6 +281,7 @@ def run_fit(options: argparse.Namespace) -> int:
     else:
         model, scored, rows = _fit_table(options, given)
     model.dropped = list(dict.fromkeys(options.drop))
+    model.command = options.command
     # Written before anything is printed, which fails where nobody reads it
     outcomes = [try_to_write("model", options.out, model.save)]
     try:
@@ -319,7 +320,10 @@ def _report(
         ended, outcome = _add_inference(options, model, rows, page())
         outcomes.append(outcome)
     lines = [model.summary(), *([] if scored is None else _score_lines(model, scored))]
-    print_output("\n".join([*lines, *(said for failed, said in outcomes if said and not failed)]))
+    lines += [said for failed, said in outcomes if said and not failed]
+    if options.out is not None and scored is not None:
+        lines.append("the model has not seen the held-out rows: --test-fraction 0 fits all rows")
+    print_output("\n".join(lines))
     return ended
 
 
@@ -331,15 +335,12 @@ def _scores_by_name(scored: Scored) -> dict[str, float]:
 def _score_lines(model: Model, scored: Scored) -> list[str]:
     """Return lines of a test's scores, and whether they agree with those of the fit."""
     from gpukfl.inspection._description import wrap_text
-    from gpukfl.inspection._measures import score_text
     from gpukfl.inspection._report import agreement
 
-    first, *others = (f"{one.name} {score_text(one)}" for one in scored.shown)
-    said = ", ".join([f"{first} on {scored.rows}", *others]).replace("\u00a0", "")
     d = model.describe()
     agrees = agreement(replace(d, scored=(*d.scored, scored)))
     lead = "  test        "
-    return [*wrap_text(lead, said), *(wrap_text(" " * len(lead), agrees) if agrees else [])]
+    return [*wrap_text(lead, scored.text), *(wrap_text(" " * len(lead), agrees) if agrees else [])]
 
 
 def _add_inference(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import shlex
 import sys
 import warnings
 from collections.abc import Sequence
@@ -28,7 +29,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         from gpukfl.cli._options import make_parser  # seconds, in which Ctrl-C may come too
 
+        arguments = sys.argv[1:] if arguments is None else list(arguments)
         options = make_parser().parse_args(arguments)
+        options.command = shlex.join(["gpukfl", *map(str, arguments)])
         with exit_on_sigterm(), warnings.catch_warnings():
             warnings.showwarning = functools.partial(_show_warning, set())
             status = options.run(options)

@@ -157,7 +157,7 @@ def _table_value(column: Any, code: float) -> Any:
     """Return a code as the value that the table has."""
     kind = None if column is None else column.kind
     if kind in ("category", "ordered"):
-        return column.levels[int(code)] if code < len(column.levels) else "another level"
+        return column.levels[int(code)] if code < len(column.levels) else "a new value"
     if kind == "boolean":
         return bool(code)
     if kind == "date":

@@ -211,7 +211,7 @@ def _shown_value(column: Any, value: float) -> Any:
         return None
     if column is not None and column.kind in ("category", "ordered"):
         levels = column.levels
-        return levels[int(value)] if value < len(levels) else "another"
+        return levels[int(value)] if value < len(levels) else "a new value"
     if column is not None and column.kind == "date":
         return str(np.datetime64(int(np.floor(column.start + value)), "D"))
     if column is not None and column.kind == "boolean":

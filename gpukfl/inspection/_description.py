@@ -261,7 +261,13 @@ def count_text(count: int, what: str, /) -> str:
 # What is to be known before a model is used, in sentences.
 
 
-_WELL = ("", "converged", "decided", "early stopped")  # ends that nobody has to be told of
+_WELL = (
+    "",
+    "complete",
+    "converged",
+    "decided",
+    "early stopped",
+)  # ends without a warning
 _UNJUDGED = "No rows were held out: nothing here says how well the model predicts new rows."
 
 
@@ -291,6 +297,7 @@ def warning_texts(d: Description, /, *, judged: bool = False) -> list[str]:
 
 _WIDE = 80  # cells of a line
 _LISTED = 10  # features
+_LONG_COMPILING = 1.0  # seconds
 _PARTS = 3  # of a feature: levels of a category
 _WARNED = 160  # characters of a warning
 _NAME, _LONGEST = 28, 72  # cells of a name with its lead
@@ -383,13 +390,19 @@ def summary_entries(d: Description, /) -> dict[str, str]:
         **d.asked,
         "model": d.text,
         "computed": _join_parts(f"on {d.place}" if d.place else "", d.products),
-        "fit": _join_parts(steps, d.ended, time),
+        "fit": _join_parts(steps, d.ended, time, _compiling_text(d)),
         "score": hold_out_text(d),
         "found": d.caveat,
         "tuning": "cut short by max_time" if d.tuning and d.tuning.cut_short else "",
         "warnings": _shorten_warnings(d.warnings),
         "dimension": "" if d.dimension is None else count_text(*d.dimension),
     }
+
+
+def _compiling_text(d: Description) -> str:
+    """Return how long the fit compiled code, if that was long."""
+    seconds = sum(one["seconds"] for one in d.times if one["part"] == "compiled code")
+    return f"{seconds:.1f} s of it compiling code, once" if seconds >= _LONG_COMPILING else ""
 
 
 def _shorten_warnings(warnings: Sequence[str]) -> str:
@@ -425,10 +438,14 @@ def hold_out_text(d: Description, /) -> str:
     tuning = d.tuning
     if tuning is None or tuning.chosen is None:
         return ""
-    text = f"{tuning.judged} {tuning.score} {tuning.shown_score}"
     if tuning.of == "setting":
         best = max(t["score"] for t in tuning.trials if t["score"] is not None)
         one = "best" if tuning.chosen["score"] == best else "chosen"
-        return f"{text}, {one} of {count_text(len(tuning.trials), tuning.of)}"
-    on = next((f" on {one.rows}" for one in d.scored if one.of == tuning.judged), "")
-    return f"{text}{on}".replace("\u00a0", "")
+        among = f", {one} of {count_text(len(tuning.trials), 'setting')}"
+    else:
+        known = (one for one in d.scored if one.of == tuning.judged)
+        scored = next(known, None)
+        if scored is not None:
+            return f"{scored.of} {scored.text}"
+        among = ""
+    return f"{tuning.judged} {tuning.score} {tuning.shown_score}{among}"

@@ -80,6 +80,12 @@ class Scored:
             return self.scores
         return tuple(one for one in self.scores if one.name in _SHOWN) or self.scores
 
+    @property
+    def text(self) -> str:
+        """The scores and the rows in words: "R² 0.863 ± 0.032 on 80 held-out rows, RMSE 2.45"."""
+        first, *others = (f"{one.name} {score_text(one)}" for one in self.shown)
+        return ", ".join([f"{first} on {self.rows}", *others]).replace("\u00a0", "")
+
     def find(self, name: str, /) -> Score | None:
         """Return the score with a name, or None."""
         return next((one for one in self.scores if one.name == name), None)

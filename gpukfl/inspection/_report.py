@@ -61,8 +61,8 @@ from gpukfl.inspection._tuning import Compared, Leaderboard, Tuning, trial_error
 
 _LISTED, _PARTS = 20, 5  # features, and what was made of each
 _UNTESTED = (
-    "These are all directions that the model has. New rows may support fewer: model.inference "
-    "tests this."
+    "A direction is a weighted sum of standardised columns. These are all that the model has. New "
+    "rows may support fewer: model.inference tests this."
 )
 _TRIALS = 100  # that are listed
 _LEAST_SHOWN = 0.01  # of the time of a fit
@@ -310,7 +310,8 @@ def recipe_html(d: Description, /) -> str:
     """Return HTML with the call that fits the same model again."""
     from importlib.metadata import version
 
-    call = f"<pre>import gpukfl\n\n{escape_lines(d.call)}</pre>\n" if d.call else ""
+    lead = "" if d.call.startswith("gpukfl ") else "import gpukfl\n\n"  # a command of the shell
+    call = f"<pre>{lead}{escape_lines(d.call)}</pre>\n" if d.call else ""
     versions = {"gpukfl": __version__, "Python": platform.python_version()}
     versions |= {name: version(name) for name in ("numpy", "scipy", "scikit-learn")}
     versions |= {"system": f"{platform.system()} on {platform.machine()}"}

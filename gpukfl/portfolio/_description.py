@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from gpukfl.core._frames import listed
+from gpukfl.core._results import Status
 from gpukfl.estimators._base import status_text
 from gpukfl.estimators._reweighting import read_loss
 from gpukfl.estimators._run import FitTime
@@ -191,7 +192,7 @@ def describe(e: Any, names: Names, /) -> Description:
         n_samples=e._n_samples,
         n_rows=vars(e).get("_n_rows"),
         place=e.place_,
-        ended=status_text(e.status_),
+        ended="complete" if e.status_ == Status.CONVERGED.name else status_text(e.status_),
         columns="" if known is None else columns_text(known.table),
         facts=_blend_facts(e, names, leading),
         asked=_scale_text(e, names) | _monotone_text(e, names),

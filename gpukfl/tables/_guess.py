@@ -247,8 +247,8 @@ def _is_identifier(name: str, values: Values) -> bool:
         return True
     found = _KEY_NAME.search(name) is not None or _looks_like_row_number(name, values.identities)
     if found:
-        keeps = f"columns={{{name!r}: 'numeric'}}"
-        warn(f"column {name!r} looks like a row number and is dropped: pass {keeps} to keep it")
+        keeps = f"columns={{{name!r}: 'numeric'}} (--columns {name}=numeric) keeps it"
+        warn(f"column {name!r} looks like a row number and is dropped: {keeps}")
     return found
 
 

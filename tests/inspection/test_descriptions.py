@@ -31,7 +31,7 @@ from gpukfl.inspection import (
     summarize,
     write_report,
 )
-from gpukfl.inspection._measures import Scored
+from gpukfl.inspection._measures import Score, Scored
 
 plt = pytest.importorskip("matplotlib.pyplot")
 from pictures import figure_of, panels, said  # noqa: E402
@@ -334,9 +334,10 @@ def test_a_setting_that_is_not_the_best_is_not_said_to_be():
 
 def test_the_score_of_a_blend_says_on_which_rows():
     trials = (trial(0.6, chosen=True), trial(0.5, ridge=1.0), trial(0.4), trial(None))
-    tuning, rows = Tuning(trials, of="member"), Scored("held-out", "60 rows in 3 folds", ())
+    tuning, found = Tuning(trials, of="member"), (Score("R²", 0.6, 0.05), Score("RMSE", 2.0))
+    rows = Scored("held-out", "60 rows in 3 folds", found)
     text = summarize(Description(name="Mine", tuning=tuning, scored=(rows,)))
-    assert text.endswith("held-out R² 0.600 on 60 rows in 3 folds")
+    assert text.endswith("held-out R² 0.600 ± 0.050 on 60 rows in 3 folds, RMSE 2.000")
 
 
 def test_the_report_shows_errors_and_seconds(tmp_path):
