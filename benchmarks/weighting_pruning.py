@@ -44,7 +44,7 @@ from weightings import (
 
 from gpukfl.core._array import Array, to_host
 from gpukfl.core._results import History, Status
-from gpukfl.estimators.weighting._data import WeightingLearned, WeightingProblem
+from gpukfl.estimators.weighting._data import WeightingFit, WeightingProblem
 from gpukfl.estimators.weighting._fit import candidate_degradations
 from gpukfl.instantiations import GaussianSign
 from gpukfl.methods import PRUNING_RULES, Candidate, last_accepted, pruning_candidates
@@ -111,7 +111,7 @@ def prune(
     whole: dict[str, float], rules: tuple[str, ...],
 ) -> dict[str, Any]:  # fmt: skip
     """Algorithm 5 with both schedules; rules other than the last with the library's only."""
-    learned = WeightingLearned(operator, A, 0.0, Status.CONVERGED, History())
+    learned = WeightingFit(operator, A, 0.0, Status.CONVERGED, History())
     G, host = to_host(operator.core), to_host(A)
     row: dict[str, Any] = {"rules": {}}
     for schedule in SCHEDULES:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from gpukfl.core._places import Backend
     from gpukfl.losses import Loss
     from gpukfl.penalties import Penalty
-    from gpukfl.tables._reader import Encoded
+    from gpukfl.tables._reader import EncodedRows
     from gpukfl.tables._training import Dataset
 
 _DEFAULTS: dict[str, Any] = {
@@ -352,7 +352,7 @@ def _make_estimator(
 
 def _fit_estimator(
     estimator: Any, data: Dataset, columns: Any, impute: str, progress: bool | None, begun: float
-) -> Encoded:
+) -> EncodedRows:
     """Fit an estimator, whose time counts from `begun`; return the encoded rows."""
     from gpukfl.core._interruption import restore_interruptions
     from gpukfl.core._places import Backend

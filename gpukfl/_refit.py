@@ -12,7 +12,7 @@ from gpukfl.estimators._run import count_time_from
 from gpukfl.portfolio._base import AutoBase
 from gpukfl.portfolio._fold_fits import default_jobs
 from gpukfl.portfolio._previous_blend import PreviousBlend
-from gpukfl.tables._reader import Encoded, Reader, encode_again, tell_monotone_columns
+from gpukfl.tables._reader import EncodedRows, Reader, encode_again, pass_monotone_columns
 from gpukfl.tables._training import Dataset
 
 
@@ -25,7 +25,7 @@ def refit_estimator(
     target: str,
     impute: str,
     max_time: float | None,
-) -> tuple[Any, Encoded]:
+) -> tuple[Any, EncodedRows]:
     """Fit a copy of a fitted estimator to other rows; return it with the encoded rows.
 
     Raises
@@ -42,7 +42,7 @@ def refit_estimator(
         own |= {"max_time": max_time}
     new.set_params(**own)
     if rows.reader is not None:
-        tell_monotone_columns(new, rows.reader)
+        pass_monotone_columns(new, rows.reader)
     with count_time_from(begun), ordered_classes(new, data.class_order):
         if isinstance(old, AutoBase):
             _refit_blend(new, PreviousBlend.from_blend(old), rows.X, data)

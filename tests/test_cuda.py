@@ -27,7 +27,7 @@ def nothing_known(monkeypatch):
     """Ask anew in every test, and afterwards."""
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     monkeypatch.delenv("GPUKFL_BACKEND", raising=False)
-    kept = (_cuda._answer, _cuda._cached_cupy_problem, _cuda._warn_once)
+    kept = (_cuda._cached_driver, _cuda._cached_cupy_problem, _cuda._warn_once)
     for cached in kept:
         cached.cache_clear()
     yield

@@ -232,7 +232,7 @@ def test_large_data_are_tuned_on_a_sample(monkeypatch):
 
 
 def test_no_more_folds_judge_than_needed(monkeypatch):
-    few = replace(_bkernn_search.BKerNN.splits, judges=N // 5 + 1)
+    few = replace(_bkernn_search.BKerNN.splits, enough=N // 5 + 1)
     monkeypatch.setattr(_bkernn_search.BKerNN, "splits", few)
     seen = problems_of(monkeypatch)
     fit(X, Y)
@@ -253,7 +253,7 @@ def test_trials_end_sooner_than_the_fit(monkeypatch):
     seen.clear()
     monkeypatch.setattr(_bkernn_search, "_LOOSE_FROM", 1)
     fit(X, Y)
-    assert set(seen[:-1]) == {_bkernn_search._LOOSE}
+    assert set(seen[:-1]) == {_bkernn_search._LOOSE_FACTOR}
     assert seen[-1] == 1.0
 
 

@@ -271,7 +271,7 @@ def test_arrays_come_back_from_a_file_that_is_smaller(sizes, random, tmp_path_fa
 
 
 def test_no_file_is_written_that_is_refused_for_its_size(path, monkeypatch):
-    monkeypatch.setattr(_archive, "_SPARE", 2**12)
+    monkeypatch.setattr(_archive, "_FREE_BYTES", 2**12)
     arrays = {f"x{k}": np.zeros(2**16) for k in range(4)}
     with path.open("w+b") as file:
         write_archive(file, b"{}", arrays)
@@ -365,7 +365,7 @@ def test_a_long_header_is_refused(members, path, monkeypatch):
 
 def test_brackets_in_text_are_no_nesting():
     text = json.dumps({"a": "[[[[" * 100 + '"\\', "b": [[1], {"c": []}]})
-    assert _archive.deepest(text.encode()) == 4
+    assert _archive.nesting_depth(text.encode()) == 4
 
 
 def test_a_file_of_version_1_says_so(path):

@@ -134,7 +134,7 @@ def make_writer(path: str | None) -> Callable[[Any], None]:
 def _numeric_rows(frame: Any, model: Model) -> Any:
     """Return the columns that a model of complete numbers was fitted to, in its order."""
     from gpukfl.core._frames import numeric_frame
-    from gpukfl.tables._reader import takes_gaps
+    from gpukfl.tables._reader import allows_missing
 
     names = model.feature_names
     check_columns(names, frame.columns, f"columns {join_names(names)}, got no column ")
@@ -142,5 +142,5 @@ def _numeric_rows(frame: Any, model: Model) -> Any:
     new = [name for name in frame.columns if name not in known]
     if new:
         warn(f"columns that were not in the fit are ignored: {join_names(new)}")
-    frame = numeric_frame(frame[names], gaps=takes_gaps(model.estimator))
+    frame = numeric_frame(frame[names], gaps=allows_missing(model.estimator))
     return frame if hasattr(model.estimator, "feature_names_in_") else frame.to_numpy()

@@ -1,7 +1,7 @@
-"""Annotations of what frozen values hold, by which files of them are written and checked.
+"""Annotations of dataclass fields, by which model files are written and checked.
 
-`Annotated[Array, Doubles("q", "t")]` is a finite float64 array whose shape agrees with those of the
-other arrays of the same value, by the symbols.
+`Annotated[Array, Doubles("q", "t")]` is a finite float64 array. The same symbol stands for the same
+size in all arrays of a dataclass.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ NOT_STORED: Mapping[str, bool] = {"stored": False}  # of fields that files leave
 
 @dataclass(frozen=True)
 class Numbers:
-    """An annotation of an array: kinds of dtypes as NumPy's, and the shape.
+    """An annotation of an array: its dtype and shape.
 
     Attributes
     ----------
     kinds : str
-        Letters of NumPy's kinds, all of eight bytes; or "precision": float32 or float64, the same
-        for all such arrays of a value; or "any": one of these for each array.
+        Letters of NumPy's kinds, of eight bytes each. "precision" is float32 or float64, the same
+        for all such arrays of a dataclass; "any" is float32 or float64.
     shape : tuple of str and int
-        Sizes, and symbols for them.
+        Sizes, and symbols for sizes.
     or_shape : tuple of str and int, optional
-        Another shape that is as good.
+        Another valid shape.
     any_value : bool
         Whether numbers may be infinite or NaN.
     """
@@ -66,35 +66,35 @@ def Booleans(*shape: str | int) -> Numbers:  # noqa: N802
 
 @dataclass(frozen=True)
 class Labels:
-    """An annotation of class labels: numbers or text, or objects that are one of these."""
+    """An annotation of class labels: numbers or text, also as objects."""
 
     symbol: str
 
 
 @dataclass(frozen=True)
 class Texts:
-    """An annotation of names: an array of objects that are text."""
+    """An annotation of names: an array of text objects."""
 
     symbol: str
 
 
 @dataclass(frozen=True)
 class Count:
-    """An annotation of an integer of at least 0, which may be what a symbol stands for."""
+    """An annotation of an integer of at least 0, or of the size of a symbol."""
 
     symbol: str | None = None
 
 
 @dataclass(frozen=True)
 class Length:
-    """An annotation of a list: its length, or the symbol for it."""
+    """An annotation of a list: its length, or the symbol for its length."""
 
     size: str | int
 
 
 @dataclass(frozen=True)
 class Choice:
-    """An annotation of text that is one of some words."""
+    """An annotation of text: the words that it may be."""
 
     words: tuple[str, ...]
 
@@ -106,7 +106,7 @@ class AnyValue:
 
 @dataclass(frozen=True)
 class Recorded:
-    """An annotation of a private attribute that files hold too."""
+    """An annotation of a private attribute that files store."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ def field_hints(kind: type, /) -> dict[str, Any]:
 
 
 def split_hint(hint: Any, /) -> tuple[Any, tuple[Any, ...]]:
-    """Return a type without its annotations, and these."""
+    """Return a type without its annotations, and the annotations."""
     if get_origin(hint) is Annotated:
         base, *marks = get_args(hint)
         return base, tuple(marks)
@@ -131,7 +131,7 @@ def split_hint(hint: Any, /) -> tuple[Any, tuple[Any, ...]]:
 
 
 def array_numbers(hint: Any, /) -> Numbers | None:
-    """Return the annotation of an array, or None of other types."""
+    """Return the annotation of an array, or None for other types."""
     return find_mark(Numbers, split_hint(hint)[1])
 
 

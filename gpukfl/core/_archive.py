@@ -1,10 +1,9 @@
 """The container of a model file: JSON and arrays in a zip archive, checked before they are read.
 
-Arrays are deflated where that saves something: centres are rows of a table, whose columns have few
-different values. Matrices are stored by columns where these are more alike. A file that would
-hold more than a few times its own size is refused. It ends with the SHA-256 of every byte before,
-so that a changed one is found before anything is parsed. Array headers are read by a strict
-pattern, and nothing in a file is executed.
+Arrays are deflated: centres, for example, are rows of a table, whose columns may have few different
+values. Matrices are stored by columns if this deflates better. Files that unpack to more than a few
+times their size are refused. A file ends with the SHA-256 of all bytes before, which is checked
+before anything is parsed. Array headers must match a strict pattern. Nothing in a file is executed.
 """
 
 from __future__ import annotations
@@ -27,30 +26,30 @@ from typing import IO, Any, BinaryIO
 import numpy as np
 
 FORMAT, VERSION = "gpukfl-model", 13
-_READABLE = (10, 11, 12, VERSION)  # older ones hold attributes of estimators
+_READABLE_VERSIONS = (10, 11, 12, VERSION)  # before 13, files have attributes of estimators
 HEADER = "header.json"
-LARGEST_HEADER = 2**25  # bytes: names of a million features
-DEEPEST = 200  # lists and objects inside one another in the header
+LARGEST_HEADER = 2**25  # bytes, enough for names of a million features
+DEEPEST = 200  # nested lists and objects in the header
 
-_LABEL = b"gpukfl sha256 "
-_DIGEST = 64  # hexadecimal digits
-_CHUNK = 2**20
-_MOST_DIMENSIONS, _MOST_ELEMENTS = 32, 2**48  # of arrays, those without elements too
+_LABEL = b"gpukfl sha256 "  # before the checksum
+_DIGEST = 64  # hexadecimal digits of the checksum
+_CHUNK = 2**20  # bytes that are read or written at once
+_MAX_DIMENSIONS, _MAX_ELEMENTS = 32, 2**48  # of an array; sizes of 0 are not counted
 _END = struct.Struct("<4s4H2LH")  # the record at the end of an archive
-_MEMORY_OF_MEMBERS = 16  # bytes for each of the list of members
-_MEMORY_OF_VALUE = 100  # bytes for a list, a dict or a text in JSON, and what is made of it
-_SPARE = 2**26  # bytes that a small file may take
-_MOST_TIMES = 3  # bytes of members for each of a file, beside the spare ones
-_LEVEL = 1  # of deflation: higher ones take three times as long and save a tenth more
-_WORTH_DEFLATING = 2**12  # bytes
-_TRIED = 2**24  # bytes of a matrix by which its order is chosen, about
+_MEMORY_OF_MEMBERS = 16  # bytes of memory per byte of the list of members
+_MEMORY_OF_VALUE = 100  # bytes of memory per value of JSON, with the object made of it
+_FREE_BYTES = 2**26  # any file may unpack to so many bytes ...
+_MAX_RATIO = 3  # ... and to so many more per byte of its size
+_DEFLATE_LEVEL = 1  # higher levels take three times as long, for files a tenth smaller
+_MIN_DEFLATED = 2**12  # bytes; smaller arrays are not deflated
+_SAMPLE_BYTES = 2**24  # about so many bytes of a matrix decide whether it is stored by columns
 _MAGIC = b"\x93NUMPY\x01\x00"
-_LARGEST_ARRAY_HEADER = 1024  # bytes: 32 dimensions
+_MAX_ARRAY_HEADER = 1024  # bytes, enough for 32 dimensions
 _ARRAY_HEADER = re.compile(
     rb"\{'descr': '([<|][biufUS]\d{1,9})', 'fortran_order': (True|False), "
     rb"'shape': \(((?:\d{1,18}, )*\d{0,18},?)\), \} *\n"
 )
-_UNREADABLE = (  # what zipfile, zlib and json raise
+_UNREADABLE = (  # errors of zipfile, zlib and json
     zipfile.BadZipFile,
     EOFError,
     NotImplementedError,
@@ -61,7 +60,7 @@ _UNREADABLE = (  # what zipfile, zlib and json raise
     struct.error,
     zlib.error,
 )
-FAULTS = (  # of parts that do not fit together, when they are used
+FAULTS = (  # errors on use of parts that do not fit together
     *(ArithmeticError, AssertionError, AttributeError, LookupError),
     *(RuntimeError, TypeError, ValueError),
 )
@@ -69,7 +68,7 @@ _NESTING = re.compile(rb'"(?:[^"\\]|\\.)*+"|[\[{]|[\]}]', re.DOTALL)
 
 
 class RefusedError(ValueError):
-    """Why a file is no model; the words follow "got PATH, "."""
+    """The reason that a file is not a model; the message continues "got PATH, "."""
 
 
 @dataclass(frozen=True)
@@ -88,22 +87,19 @@ class Stored:
 
 def write_archive(file: BinaryIO, header: bytes, arrays: dict[str, np.ndarray], /) -> None:
     """Write JSON and arrays to an archive with a checksum at its end."""
-    with zipfile.ZipFile(file, "w", compresslevel=_LEVEL) as archive:
+    with zipfile.ZipFile(file, "w", compresslevel=_DEFLATE_LEVEL) as archive:
         archive.comment = _LABEL + b"0" * _DIGEST
-        _add(archive, HEADER, memoryview(header))
+        _write_member(archive, HEADER, memoryview(header))
         saved = 0
         for name, array in arrays.items():
             by_columns = _deflates_by_columns(array)
-            turned = array.T if by_columns else array
-            flat = np.ascontiguousarray(turned, dtype=array.dtype.newbyteorder("<")).reshape(-1)
-            start, data = (
-                _array_header(flat.dtype, array.shape, by_columns),
-                flat.view(np.uint8).data,
-            )
-            # Readers believe so much of so small a file, whatever this array deflates to
-            believed = saved + len(data) <= (_MOST_TIMES - 1) * file.tell() + _SPARE
-            deflated = believed and len(data) >= _WORTH_DEFLATING
-            member = _add(archive, f"{name}.npy", start, data, deflated=deflated)
+            ordered = array.T if by_columns else array
+            flat = np.ascontiguousarray(ordered, dtype=array.dtype.newbyteorder("<")).reshape(-1)
+            start, data = _array_header(flat.dtype, array.shape, by_columns), flat.view(np.uint8)
+            # Even if the array deflates to nothing, readers must accept the file's ratio
+            is_allowed = saved + data.nbytes <= (_MAX_RATIO - 1) * file.tell() + _FREE_BYTES
+            deflated = is_allowed and data.nbytes >= _MIN_DEFLATED
+            member = _write_member(archive, f"{name}.npy", start, data.data, deflated=deflated)
             saved += member.file_size - member.compress_size
     length = file.seek(0, os.SEEK_END) - _DIGEST
     digest = _sha256(file, length)
@@ -112,28 +108,28 @@ def write_archive(file: BinaryIO, header: bytes, arrays: dict[str, np.ndarray], 
 
 
 def _deflates_by_columns(array: np.ndarray) -> bool:
-    """Whether some columns of a matrix deflate more than some rows."""
-    if array.ndim != 2 or array.nbytes < _WORTH_DEFLATING:
+    """Whether a sample of columns of a matrix deflates better than a sample of rows."""
+    if array.ndim != 2 or array.nbytes < _MIN_DEFLATED:
         return False
-    shares = []
+    ratios = []
     for lines in (array, array.T):
-        count = max(_TRIED * len(lines) // array.nbytes, 1)
-        tried = np.ascontiguousarray(lines[:count]).reshape(-1).view(np.uint8).data
-        shares.append(len(zlib.compress(tried, _LEVEL)) / len(tried))
-    return shares[1] < shares[0]
+        count = max(_SAMPLE_BYTES * len(lines) // array.nbytes, 1)
+        sample = np.ascontiguousarray(lines[:count]).reshape(-1).view(np.uint8).data
+        ratios.append(len(zlib.compress(sample, _DEFLATE_LEVEL)) / len(sample))
+    return ratios[1] < ratios[0]
 
 
 def _array_header(dtype: np.dtype, shape: tuple[int, ...], by_columns: bool) -> memoryview:
     buffer = io.BytesIO()
-    described = {"descr": dtype.str, "fortran_order": by_columns, "shape": shape}
-    np.lib.format.write_array_header_1_0(buffer, described)
+    header = {"descr": dtype.str, "fortran_order": by_columns, "shape": shape}
+    np.lib.format.write_array_header_1_0(buffer, header)
     return buffer.getbuffer()
 
 
-def _add(
+def _write_member(
     archive: zipfile.ZipFile, name: str, *parts: memoryview, deflated: bool = False
 ) -> zipfile.ZipInfo:
-    member = zipfile.ZipInfo(name)  # with a fixed date: equal models are equal files
+    member = zipfile.ZipInfo(name)  # its date is fixed, so that equal models make equal files
     if deflated:
         member.compress_type = zipfile.ZIP_DEFLATED
     member.file_size = sum(len(part) for part in parts)
@@ -157,30 +153,30 @@ def _sha256(file: BinaryIO, length: int) -> bytes:
 
 
 class Archive:
-    """A model file whose checksum, members and array headers are as they should be.
+    """A model file, whose checksum, members and array headers are checked.
 
     Attributes
     ----------
     header : dict
         The JSON.
     arrays : dict of Stored
-        The arrays by their names, not read yet.
+        Headers of the arrays, by their names.
     """
 
     def __init__(self, file: BinaryIO, /) -> None:
         size = os.fstat(file.fileno()).st_size
         _check_digest(file, size)
         check_directory(file, size, len(_LABEL) + _DIGEST)
-        with refusals():
+        with refuse_unreadable():
             self._zip = zipfile.ZipFile(file)
-            members = self._members(size)
-            self.header = _parsed(self._zip.read(members.pop(HEADER)), size)
+            members = self._check_members(size)
+            self.header = _parse_header(self._zip.read(members.pop(HEADER)), size)
             self.arrays = {
                 name.removesuffix(".npy"): self._read_array_header(member)
                 for name, member in members.items()
             }
 
-    def _members(self, size: int) -> dict[str, zipfile.ZipInfo]:
+    def _check_members(self, size: int) -> dict[str, zipfile.ZipInfo]:
         members = check_members(self._zip, size, deflated=True)
         if HEADER not in members or not all(n == HEADER or n.endswith(".npy") for n in members):
             msg = f"whose entries are not {HEADER} and arrays"
@@ -194,7 +190,7 @@ class Archive:
         with self._zip.open(member) as stream:
             magic, length = stream.read(len(_MAGIC)), stream.read(2)
             n_bytes = struct.unpack("<H", length)[0] if len(length) == 2 else 0
-            text = stream.read(min(n_bytes, _LARGEST_ARRAY_HEADER))
+            text = stream.read(min(n_bytes, _MAX_ARRAY_HEADER))
         match = _ARRAY_HEADER.fullmatch(text)
         if magic != _MAGIC or match is None:
             msg = f"in which {member.filename} is not an array of numbers or text"
@@ -203,7 +199,7 @@ class Archive:
         shape = tuple(int(number) for number in re.findall(rb"\d+", match[3]))
         start = len(_MAGIC) + 2 + n_bytes
         n_elements = math.prod(shape)
-        if len(shape) > _MOST_DIMENSIONS or math.prod(filter(None, shape)) > _MOST_ELEMENTS:
+        if len(shape) > _MAX_DIMENSIONS or math.prod(filter(None, shape)) > _MAX_ELEMENTS:
             msg = f"in which {member.filename} has a shape that no array has"
             raise RefusedError(msg)
         if not dtype.itemsize or n_elements * dtype.itemsize != member.file_size - start:
@@ -218,22 +214,22 @@ class Archive:
     def read(self, stored: Stored, /) -> np.ndarray:
         """Read one array."""
         array = np.empty(stored.shape, dtype=stored.dtype)
-        with refusals(), self._zip.open(stored.member) as stream:
+        with refuse_unreadable(), self._zip.open(stored.member) as stream:
             stream.read(stored.start)
             if stored.by_columns and array.size:
                 n, d = array.shape
                 step = max(_CHUNK // (n * array.itemsize), 1)
                 for first in range(0, d, step):
                     columns = np.empty((min(step, d - first), n), dtype=stored.dtype)
-                    _fill(stream, columns, stored)
+                    _read_into(columns, stream, stored)
                     array[:, first : first + step] = columns.T
             else:
-                _fill(stream, array, stored)
+                _read_into(array, stream, stored)
         return array.astype(stored.dtype.newbyteorder("="), copy=False)
 
 
-def _fill(stream: IO[bytes], array: np.ndarray, stored: Stored) -> None:
-    """Read the bytes of an array, or of some columns."""
+def _read_into(array: np.ndarray, stream: IO[bytes], stored: Stored) -> None:
+    """Read the bytes of an array, or of some of its columns."""
     space, done = array.reshape(-1).view(np.uint8).data, 0
     while done < len(space) and (chunk := stream.read(min(_CHUNK, len(space) - done))):
         space[done : done + len(chunk)] = chunk
@@ -251,8 +247,8 @@ def check_members(
     Raises
     ------
     RefusedError
-        If some are encrypted, of one name, lie on each other, are compressed in another way, or
-        are far larger than the archive.
+        If some are encrypted, have the same name, overlap, are compressed in another way, or are
+        far larger than the archive.
     """
     found = archive.infolist()
     members = {member.filename: member for member in found}
@@ -267,21 +263,21 @@ def check_members(
         expected = "stored or deflated" if deflated else "not compressed"
         msg = f"which has compressed entries: expected them {expected}"
         raise RefusedError(msg)
-    if sum(member.file_size for member in found) > _MOST_TIMES * size + _SPARE:
+    if sum(member.file_size for member in found) > _MAX_RATIO * size + _FREE_BYTES:
         msg = "whose entries are far larger than the file"
         raise RefusedError(msg)
     return members
 
 
 def check_directory(file: BinaryIO, size: int, comment: int, /) -> None:
-    """Raise RefusedError where the list of members would take far more memory than the file.
+    """Raise RefusedError if the list of members would take far more memory than the file.
 
     Parameters
     ----------
     file : file
         An archive.
     size, comment : int
-        Bytes of it, and of the comment at its end.
+        Bytes of the archive, and of the comment at its end.
     """
     end = size - comment - _END.size
     file.seek(max(end, 0))
@@ -291,9 +287,9 @@ def check_directory(file: BinaryIO, size: int, comment: int, /) -> None:
         raise RefusedError(msg)
     n_bytes = _END.unpack(record)[5]
     file.seek(max(end - 20, 0))
-    if file.read(4) == b"PK\6\7":  # of more than four gigabytes
+    if file.read(4) == b"PK\6\7":  # archives of more than four gigabytes
         n_bytes = _zip64_directory_size(file, end)
-    if _MEMORY_OF_MEMBERS * n_bytes > 2 * size + _SPARE:
+    if _MEMORY_OF_MEMBERS * n_bytes > 2 * size + _FREE_BYTES:
         msg = f"whose list of entries has {n_bytes} bytes"
         raise RefusedError(msg)
 
@@ -309,22 +305,22 @@ def _zip64_directory_size(file: BinaryIO, end: int) -> int:
 
 
 def check_json(text: bytes, size: int, /) -> None:
-    """Raise RefusedError where values of JSON would take far more memory than their file."""
+    """Raise RefusedError if the values of JSON would take far more memory than their file."""
     n_values = sum(map(text.count, (b",", b"[", b"{")))
-    if _MEMORY_OF_VALUE * n_values + len(text) > 3 * size + _SPARE:
+    if _MEMORY_OF_VALUE * n_values + len(text) > 3 * size + _FREE_BYTES:
         msg = f"whose JSON holds {n_values} values in {len(text)} bytes"
         raise RefusedError(msg)
 
 
 @contextlib.contextmanager
-def refusals() -> Iterator[None]:
-    """Turn the errors of zipfile into RefusedError."""
+def refuse_unreadable() -> Iterator[None]:
+    """Raise RefusedError in place of errors of zipfile, zlib and json."""
     try:
         yield
     except RefusedError:
         raise
     except (*_UNREADABLE, OSError) as error:
-        # Of the system's errors only a place before the file's beginning is the file's fault
+        # The only system error that the file can cause is a position before its start
         if isinstance(error, OSError) and error.errno != errno.EINVAL:
             raise
         msg = "which is not a readable archive"
@@ -336,7 +332,7 @@ def _check_digest(file: BinaryIO, size: int) -> None:
     tail = file.read(_DIGEST + len(_LABEL))
     if not tail.startswith(_LABEL):
         msg = "which is truncated, or not a gpukfl model file"
-        if _is_of_version_1(file):
+        if _is_version_1(file):
             msg = f"which has version 1: expected version {VERSION}; fit and save the model again"
         raise RefusedError(msg)
     if _sha256(file, size - _DIGEST) != tail.removeprefix(_LABEL):
@@ -344,20 +340,20 @@ def _check_digest(file: BinaryIO, size: int) -> None:
         raise RefusedError(msg)
 
 
-def _is_of_version_1(file: BinaryIO) -> bool:
-    """Whether this is a file from before the first release, without a checksum."""
+def _is_version_1(file: BinaryIO) -> bool:
+    """Whether the file is from before the first release, without a checksum."""
     try:
         file.seek(0)
         with zipfile.ZipFile(file) as archive, archive.open("header.npy") as stream:
-            start = stream.read(_LARGEST_ARRAY_HEADER)
+            start = stream.read(_MAX_ARRAY_HEADER)
     except (*_UNREADABLE, KeyError, OSError):
         return False
     return '"format": "gpukfl-model", "version": 1'.encode("utf-32-le") in start
 
 
-def _parsed(text: bytes, size: int) -> dict[str, Any]:
+def _parse_header(text: bytes, size: int) -> dict[str, Any]:
     check_json(text, size)
-    if deepest(text) > DEEPEST:
+    if nesting_depth(text) > DEEPEST:
         msg = f"whose header is nested more than {DEEPEST} deep"
         raise RefusedError(msg)
     header = json.loads(text)
@@ -367,8 +363,8 @@ def _parsed(text: bytes, size: int) -> dict[str, Any]:
     return header
 
 
-def deepest(text: bytes, /) -> int:
-    """Return how deep lists and objects of JSON are nested, without recursion."""
+def nesting_depth(text: bytes, /) -> int:
+    """Return the depth of nested lists and objects of JSON, without recursion."""
     depth = largest = 0
     for token in _NESTING.finditer(text):
         first = token[0][:1]
@@ -381,12 +377,12 @@ def deepest(text: bytes, /) -> int:
 
 
 def check_version(header: dict[str, Any], /) -> None:
-    """Raise RefusedError unless a header is of a model of a version that is read."""
+    """Raise RefusedError unless a header is of a model, with a readable version."""
     version = header.get("version")
     if header.get("format") != FORMAT or not isinstance(version, int):
         msg = "which is another kind of file"
         raise RefusedError(msg)
-    if version not in _READABLE:
+    if version not in _READABLE_VERSIONS:
         advice = "upgrade gpukfl" if version > VERSION else "fit and save the model again"
         msg = f"which has version {version}: expected version {VERSION}; {advice}"
         raise RefusedError(msg)

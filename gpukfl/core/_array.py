@@ -1,4 +1,4 @@
-"""Array libraries: what an array is, where it lives, and how to place one beside it."""
+"""Arrays of several libraries: recognition, conversion, and arrays on the same device."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import numpy as np
 
 from gpukfl.core._types import Array, Device, Namespace, Placement
 
-_PLAIN = (str, bytes, int, float, list, tuple, dict, type(None))  # and are no arrays
-_STRIPES = 4096  # sums over so many rows each are made side by side
+_NO_ARRAYS = (str, bytes, int, float, list, tuple, dict, type(None))  # a fast check of classes
+_STRIPES = 4096  # partial sums of a column, which a GPU computes in parallel
 
 
 @functools.cache
@@ -43,7 +43,7 @@ else:
     def is_array(x, /):
         """Whether `x` is an array of a supported library."""
         return isinstance(x, (np.ndarray, np.generic)) or (
-            not isinstance(x, _PLAIN) and _compat().is_array_api_obj(x)
+            not isinstance(x, _NO_ARRAYS) and _compat().is_array_api_obj(x)
         )
 
     def array_namespace(*arrays):
@@ -55,7 +55,7 @@ else:
 
 
 def library_name(x: object, /) -> str:
-    """Name of the library `x` belongs to, as a user would import it."""
+    """Return the name of the library of `x`, as a user imports it."""
     if isinstance(x, (np.ndarray, np.generic)):
         return "numpy"
     return str(type(x).__module__).split(".")[0]
@@ -71,18 +71,18 @@ def assert_host(x: Array, y: Array, /) -> tuple[np.ndarray, np.ndarray]: ...
 @overload
 def assert_host(x: Array, y: Array, z: Array, /) -> tuple[np.ndarray, np.ndarray, np.ndarray]: ...
 def assert_host(*arrays: Array) -> tuple[Array, ...]:
-    """Return arrays as NumPy's, for type checkers, once `is_host` has found one."""
+    """Return the arrays, all of NumPy; this tells type checkers what `is_host` has found."""
     assert all(isinstance(x, np.ndarray) for x in arrays)
     return arrays
 
 
 def lies_in_parts(x: object, /) -> bool:
-    """Whether the rows of `x` lie in parts on several devices or machines."""
+    """Whether the rows of `x` are partitioned among devices or machines."""
     return hasattr(x, "partitioning")
 
 
 def small_reference(x: Any, /) -> Array:
-    """Return an empty array on the device where small arrays beside `x` are."""
+    """Return an empty array on the device for small arrays that are used with `x`."""
     return x.partitioning.reference if lies_in_parts(x) else x[:0, ...]
 
 
@@ -109,8 +109,8 @@ def _is_loaded(library: str, x: object) -> bool:
 def device_context(x: object, /) -> contextlib.AbstractContextManager[object]:
     """Return a context on the device of a CuPy array; it does nothing for other libraries.
 
-    CuPy makes arrays, asks for memory and runs kernels on the current device, whatever device its
-    functions are given and wherever their operands are.
+    CuPy makes arrays, allocates memory and runs kernels on the current device, wherever the
+    operands are.
     """
     return x.device if is_cupy(x) else contextlib.nullcontext()
 
@@ -131,11 +131,10 @@ def clip(
 ) -> Array:
     """Clip values of `x` to limits; NaN stays.
 
-    `clip` of the compatibility layer assigns by masks, which takes ten passes and on a GPU waits
-    for the device twice.
+    `clip` of array-api-compat assigns by masks. That takes ten passes, and waits twice for a GPU.
     """
     xp: Any = array_namespace(x)
-    # Scalars of NumPy would widen float32
+    # NumPy's scalars would convert float32 to float64
     low, high = (limit.item() if isinstance(limit, np.generic) else limit for limit in (low, high))
     if not (is_host(x) or is_cupy(x)):
         return xp.clip(x, min=low, max=high)
@@ -175,7 +174,7 @@ def double_reference(x: Array, /) -> Array:
 
 
 def to_double(x: Array, /) -> Array:
-    """Return `x` in float64, itself where it is float64 already."""
+    """Return `x` in float64, itself if it is float64 already."""
     xp = array_namespace(x)
     return xp.astype(x, xp.float64, copy=False)
 
@@ -186,7 +185,7 @@ def index_like(x: Array, /) -> Placement:
 
 
 def asarray_like(host: Array, x: Array, /) -> Array:
-    """Copy a host array to the library, dtype and device of `x`; rows in parts stay there."""
+    """Copy a host array to the library, dtype and device of `x`; partitioned rows stay there."""
     xp = array_namespace(host) if lies_in_parts(host) else array_namespace(x)
     return xp.asarray(host, **like(x))
 
@@ -211,7 +210,7 @@ def to_host(x: Array, /) -> np.ndarray:
 
 
 def writable(x: Array, target: Array, /) -> Array:
-    """Copy a read-only host array before torch shares it, which would warn."""
+    """Copy a read-only host array for torch, which would warn when it shares the memory."""
     if is_torch(target) and isinstance(x, np.ndarray) and not x.flags.writeable:
         return np.array(x)
     return x
@@ -220,16 +219,16 @@ def writable(x: Array, target: Array, /) -> Array:
 def sample_sums(x: Array, /) -> Array:
     """Sum `x`, (n,) or (n, t), over the samples (axis 0) in float64.
 
-    On a GPU in two steps: a sum over the first axis has one block of threads for a few columns.
+    A GPU sums long arrays in two steps, as it has only one block of threads for a few columns.
     """
     xp = array_namespace(x)
     wide, n = xp.float64, x.shape[0]
     if x.ndim == 1 or n < 2 * _STRIPES or not is_on_gpu(x):
         return xp.sum(x, axis=0, dtype=wide)
-    whole, t = n - n % _STRIPES, x.shape[1]
-    stripes = xp.reshape(x[:whole, :], (whole // _STRIPES, _STRIPES * t))
+    end, t = n - n % _STRIPES, x.shape[1]
+    stripes = xp.reshape(x[:end, :], (end // _STRIPES, _STRIPES * t))
     parts = xp.reshape(xp.sum(stripes, axis=0, dtype=wide), (_STRIPES, t))
-    return xp.sum(parts, axis=0) + xp.sum(x[whole:, :], axis=0, dtype=wide)
+    return xp.sum(parts, axis=0) + xp.sum(x[end:, :], axis=0, dtype=wide)
 
 
 def sample_dot(u: Array, v: Array, /) -> Array:
@@ -243,10 +242,10 @@ def sample_norm(u: Array, /) -> Array:
 
 
 def unique_rows(host: np.ndarray, /) -> tuple[np.ndarray, np.ndarray]:
-    """Return the different rows (m, d) of (n, d), in order, and which one each row is (n,).
+    """Return the sorted distinct rows (m, d) of (n, d), and the index (n,) of each row in them.
 
-    By sorts of plain columns: NumPy compares whole rows as records, and tells of a Ctrl-C there as
-    of records that do not compare. Every NaN differs. O(d n log n).
+    Every NaN differs. This sorts columns, in O(d n log n). NumPy compares rows as records, and
+    reports a Ctrl-C there as an error of comparison.
     """
     order = np.lexsort(host.T[::-1]) if host.shape[1] else np.arange(len(host))
     ordered = host[order]

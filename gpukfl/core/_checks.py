@@ -1,4 +1,4 @@
-"""Checks of parameters, whose errors say what was expected and what was given."""
+"""Checks of parameters, with errors that name the expected and the given value."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 
 
 def suggest(given: object, known: Iterable[object], /) -> str:
-    """Return a question with the closest of some names, or an empty string."""
+    """Return a question with the closest of the known names, or an empty string."""
     if not isinstance(given, str):
         return ""
     names = {str(name).lower(): str(name) for name in known if isinstance(name, str)}
@@ -30,7 +30,7 @@ def check_choice(name: str, value: object, choices: tuple[object, ...], /) -> No
 
 
 def check_kind(name: str, value: object, kinds: tuple[type, ...], /) -> None:
-    """Raise TypeError unless `value` is of one of the classes."""
+    """Raise TypeError unless `value` is an instance of one of the classes."""
     if not isinstance(value, kinds):
         names = " or ".join("None" if kind is type(None) else kind.__name__ for kind in kinds)
         msg = f"expected {name} to be {names}, got {value!r}"
@@ -48,7 +48,7 @@ def check_bool(name: str, value: object, /, *, also: tuple[str, ...] = ()) -> No
 
 
 def keep_python_numbers(settings: Any, /) -> None:
-    """Convert NumPy scalars in a frozen dataclass to Python's, which do not widen float32."""
+    """Convert NumPy scalars in a frozen dataclass to Python's, which keep float32 arrays."""
     for one in fields(settings):
         number = getattr(settings, one.name)
         if isinstance(number, np.generic):
@@ -71,7 +71,7 @@ def check_number(
         return
     what = "an integer" if kind is numbers.Integral else "a number"
     if kind is not numbers.Integral and isinstance(value, (float, np.floating)) and np.isinf(value):
-        what = "a finite number"  # the limits alone would let it pass
+        what = "a finite number"  # without limits, the message must say why inf is invalid
     limits = []
     if low > -math.inf:
         limits.append(f"{'of at least' if low_allowed else 'greater than'} {low:g}")
@@ -89,19 +89,19 @@ def check_number(
 
 
 class StepLimits(Protocol):
-    """An optimiser that takes steps until they gain little."""
+    """The limits of an iterative optimiser."""
 
     @property
     def max_iter(self) -> int:
-        """Steps at most."""
+        """The largest number of steps."""
 
     @property
     def tol(self) -> float:
-        """Share of the objective that a step must gain."""
+        """The smallest relative decrease of the objective in a step."""
 
     @property
     def max_time(self) -> float | None:
-        """Seconds."""
+        """The time limit in seconds, or None."""
 
 
 def check_counts(**counts: int) -> None:

@@ -16,23 +16,23 @@ from gpukfl.core._warnings import warn
 
 
 class Attribute(enum.IntEnum):
-    """Numbers of some properties of a device (cudaDeviceAttr, driver_types.h)."""
+    """Numbers of properties of a device (cudaDeviceAttr, driver_types.h)."""
 
-    SHARED_BYTES = 8  # that a block may have without asking
+    SHARED_BYTES = 8  # of a block, without an opt-in
     CLOCK_KHZ = 13
     MULTIPROCESSORS = 16
     MEMORY_CLOCK_KHZ = 36
     MEMORY_BITS = 37
     MAJOR = 75
     MINOR = 76
-    SINGLE_TO_DOUBLE = 87  # how many times as fast float32 is as float64
+    SINGLE_TO_DOUBLE = 87  # ratio of the speeds of float32 and float64
 
 
 _FORKED = (
     "CUDA was used before this process was forked, so it cannot be used here: start processes "
     "with 'spawn' or 'forkserver', as joblib does by default"
 )
-# What cuInit returns (cuda.h), and what its user can do
+# Advice by error codes of cuInit (cuda.h)
 _REASONS = {
     3: _FORKED,
     100: "the driver sees no device: check it with nvidia-smi",
@@ -40,7 +40,7 @@ _REASONS = {
     803: "the driver's parts are of different versions: restart the machine",
     804: "the driver is too old for the CUDA libraries beside it: update the NVIDIA driver",
 }
-# What CuPy raises, by a word in it
+# Advice by words in CuPy's errors
 _COMPLAINTS = {
     "cudaErrorInsufficientDriver": "the NVIDIA driver is too old for CuPy's CUDA: update it, or "
     "install 'gpukfl[cuda12]' instead of 'gpukfl[cuda13]'",
@@ -71,7 +71,7 @@ def ask_driver() -> Driver:
         driver = ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
         count = ctypes.c_int(0)
         code = driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count))
-    except (OSError, AttributeError):  # no driver, or a library that is none
+    except (OSError, AttributeError):  # no driver, or another library with its name
         return Driver(0, "there is no NVIDIA driver: check it with nvidia-smi")
     if code == 0 and count.value:
         return Driver(count.value)
@@ -91,14 +91,14 @@ def _closed_devices() -> str | None:
 def driver() -> Driver:
     """Return the state of the driver, which is cached per process.
 
-    Forked children of a process that called ``cuInit`` cannot use CUDA, so this runs at the
-    first ``fit`` that could gain from a GPU, never at import.
+    Forked children of a process that called ``cuInit`` cannot use CUDA. So imports never call this;
+    the first ``fit`` that could gain from a GPU does.
     """
-    return _answer(os.getpid())
+    return _cached_driver(os.getpid())
 
 
 @functools.lru_cache(maxsize=1)
-def _answer(process: int) -> Driver:  # noqa: ARG001
+def _cached_driver(process: int) -> Driver:  # noqa: ARG001
     return ask_driver()
 
 
@@ -121,7 +121,7 @@ def is_installed(library: str, /) -> bool:
 def cupy_is_usable() -> bool:
     """Whether CuPy is installed, sees a GPU, and can compile, multiply and factor on it.
 
-    Warns once where there is a GPU that CuPy cannot use.
+    This warns once if there is a GPU that CuPy cannot use.
     """
     if not is_installed("cupy"):
         return False
@@ -140,7 +140,7 @@ def cupy_problem() -> str:
     """Return why an installed CuPy cannot be used and what to do, or an empty string."""
     try:
         return driver().reason or _cached_cupy_problem(os.getpid())
-    except MemoryError as error:  # is not kept: another process may give its memory back
+    except MemoryError as error:  # not cached, as another process may release its memory
         return str(error)
 
 
@@ -149,24 +149,24 @@ def _cached_cupy_problem(process: int) -> str:  # noqa: ARG001
     try:
         return _try_cupy()
     except Exception as error:  # a broken CUDA set-up may raise anything here
-        text, no_room = f"{type(error).__name__}: {error}", is_out_of_memory(error)
-    if no_room:
+        text, is_full = f"{type(error).__name__}: {error}", is_out_of_memory(error)
+    if is_full:
         msg = "the GPU's memory is full: nvidia-smi shows which process uses it"
         raise MemoryError(msg)
-    known = [told for word, told in _COMPLAINTS.items() if word.lower() in text.lower()]
+    known = [advice for word, advice in _COMPLAINTS.items() if word.lower() in text.lower()]
     return known[0] if known else " ".join(text.split())[:300]
 
 
 def _try_cupy() -> str:
     import cupy
 
-    # By cuSOLVER, cuBLAS and the compiler: each is a library that may be missing
+    # This needs cuSOLVER, cuBLAS and the compiler, libraries that may be missing
     A = cupy.asarray([[4.0, 2.0], [2.0, 2.0]])
     L = cupy.linalg.cholesky(A)
     if not cupy.is_available():
         return "CuPy sees no device: check the NVIDIA driver with nvidia-smi"
-    right = float(cupy.abs(L @ L.T - A).max()) < 1e-9
-    return "" if right else "its results are wrong: run `gpukfl selftest` for details"
+    is_right = float(cupy.abs(L @ L.T - A).max()) < 1e-9
+    return "" if is_right else "its results are wrong: run `gpukfl selftest` for details"
 
 
 @functools.cache

@@ -17,18 +17,18 @@ from typing import BinaryIO
 def atomic_write(path: str | Path, /) -> Iterator[BinaryIO]:
     """Open a temporary file that becomes `path` if the block ends without an error.
 
-    What was there stays until then, also where the process is killed: on Linux the file has no name
-    before, so that nothing is left behind. A link goes on pointing to the same place, where the new
-    file then is, with the mode of the old one.
+    Until then an existing file stays, also if the process is killed. On Linux the temporary file
+    has no name, so that nothing is left behind. If `path` is a link, its target is replaced. The
+    new file has the mode of the old one.
 
     Raises
     ------
     FileNotFoundError
-        If there is no such folder.
+        If the folder does not exist.
     PermissionError
-        If the folder, or a file that is there, is read-only.
+        If the folder or an existing file is read-only.
     OSError
-        If there is something else than a file, or it cannot be written; nothing is left behind.
+        If `path` is no file, or cannot be written; no temporary file is left behind.
     """
     target = Path(path).resolve()
     mode = _file_mode(target)
@@ -52,12 +52,12 @@ def atomic_write(path: str | Path, /) -> Iterator[BinaryIO]:
 
 
 def check_can_write(path: str | Path, /) -> None:
-    """Check that a file can be written, before work is done whose result it shall hold.
+    """Check that a file can be written, before long work whose result it will hold.
 
     Raises
     ------
     OSError
-        If its folder does not exist, or if it is a folder or read-only; says what was expected.
+        If its folder does not exist, or if it is a folder or read-only.
     """
     file = Path(path).resolve()
     if not file.parent.is_dir():
@@ -78,15 +78,15 @@ def _open_unnamed(folder: Path) -> BinaryIO | None:
         return None
     try:
         return os.fdopen(os.open(folder, flag | os.O_RDWR, 0o666), "w+b")
-    except OSError:  # of a file system that has no such files
+    except OSError:  # the file system does not support such files
         return None
 
 
 def _link_name(file: BinaryIO, path: Path) -> None:
-    """Give an unnamed file its name, or copy it where the system cannot link it."""
+    """Give an unnamed file a name; copy it if the system cannot link it."""
     descriptor = file.fileno()
     try:
-        # A folder is given, and not looked at, so that the link in /proc is followed
+        # `src_dir_fd` has no effect on a full path, but makes `os.link` follow the link in /proc
         os.link(f"/proc/self/fd/{descriptor}", path, src_dir_fd=descriptor, follow_symlinks=True)
     except OSError:
         file.seek(0)

@@ -1,4 +1,4 @@
-"""Conversion of frames of any library to numbers, and errors about their columns."""
+"""Conversion of data frames of any library to numbers, and errors about their columns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from gpukfl.core._array import Array, array_namespace, is_array, to_host, unsupported_storage
 
-# Words that stand for no value among numbers and dates, in a file and in a frame
+# Words that mean a missing value among numbers and dates
 GAPS = frozenset(
     {
         *("?", "-", "--", "---", ".", "..", "...", "*", "n/a", "n.a.", "n.a", "na", "n/d", "n.d."),
@@ -21,16 +21,16 @@ GAPS = frozenset(
         *("not available", "#n/a", "#div/0!", "#value!", "#ref!", "#name?", "#num!", "#null!"),
     }
 )
-SEVERAL = ", "  # between the names of several targets
-WHOLE = 2.0**53  # up to which float64 tells whole numbers apart
+SEVERAL = ", "  # separator of the names of several targets
+WHOLE = 2.0**53  # float64 has all integers up to this one
 WIDE = ("Int128", "UInt128")  # types of polars that NumPy does not have
 TOO_LONG = "expected numbers below 1.8e308, the largest of float64, got a larger integer"
-_NO_VALUES = ("NAType", "NaTType")  # what pandas has for no value
-_NOT_EQUAL = (float, np.floating, Decimal, np.datetime64, np.timedelta64)  # gaps are not themselves
+_MISSING_TYPES = ("NAType", "NaTType")  # classes of pandas's missing values
+_NAN_TYPES = (float, np.floating, Decimal, np.datetime64, np.timedelta64)  # missing: x != x
 _PLAIN_TYPES = {float, int, bool, np.float64, np.float32, np.int64, np.bool_, type(None)}
-_TEXT = "OUST"  # kinds of dtypes that may hold numbers as text, and gaps of any sort
-_NAMED = 10  # columns that a message names
-_ADVICE = {
+_TEXT_KINDS = "OUST"  # kinds of dtypes that may hold numbers as text, and any missing values
+_MAX_NAMED = 10  # columns that a message names
+_ADVICE = {  # by kinds of columns
     "text": "encode categories (pandas.get_dummies)",
     "numbers as text": "convert text to numbers (pandas.to_numeric)",
     "categories": "encode categories (pandas.get_dummies)",
@@ -66,14 +66,14 @@ def as_frame(X: Any, /) -> Any:
 
 
 def column_values(values: Any, /) -> np.ndarray:
-    """Convert a column to an array (n,), of objects where values are sequences."""
+    """Convert a column to an array (n,); sequences become objects."""
     found = column_array(values)
     if found.ndim == 1:
         return found
-    listed = np.empty(len(values), dtype=object)
+    objects = np.empty(len(values), dtype=object)
     for k, value in enumerate(values):
-        listed[k] = value
-    return listed
+        objects[k] = value
+    return objects
 
 
 def column_array(values: Any, /) -> np.ndarray:
@@ -85,8 +85,8 @@ def column_array(values: Any, /) -> np.ndarray:
 
         values = values.cast(pa.time64("us"), safe=False)
     found = np.asarray(values)
-    listed = isinstance(values, (list, tuple)) and found.dtype.kind == "f"
-    if listed and (np.abs(found) >= WHOLE).any():  # perhaps integers, which NumPy has rounded
+    is_float_list = isinstance(values, (list, tuple)) and found.dtype.kind == "f"
+    if is_float_list and (np.abs(found) >= WHOLE).any():  # NumPy may have rounded integers
         return np.array(values, dtype=object)
     return found
 
@@ -108,21 +108,21 @@ class NotANumberError(ValueError):
 def to_numbers(values: Sequence[Any] | np.ndarray, /) -> np.ndarray:
     """Convert objects or text to numbers (n,), with NaN for missing values.
 
-    Missing are None, pandas's NA and NaT, blank text, and the words of `GAPS`. Text is read as
-    Python reads a number.
+    None, pandas's NA and NaT, blank text and the words of `GAPS` are missing. Text is converted as
+    Python does.
 
     Raises
     ------
     NotANumberError
         If a value is neither a number nor missing.
     ValueError
-        If float64 does not hold one.
+        If an integer is too large for float64.
     """
-    listed = values.tolist() if isinstance(values, np.ndarray) else list(values)
+    items = values.tolist() if isinstance(values, np.ndarray) else list(values)
     try:
-        if set(map(type, listed)) <= _PLAIN_TYPES:
-            return np.array(listed, dtype=np.float64)
-        return np.array([_number(value) for value in listed], dtype=np.float64)
+        if set(map(type, items)) <= _PLAIN_TYPES:
+            return np.array(items, dtype=np.float64)
+        return np.array([_to_number(value) for value in items], dtype=np.float64)
     except OverflowError:
         raise ValueError(TOO_LONG) from None
 
@@ -130,25 +130,25 @@ def to_numbers(values: Sequence[Any] | np.ndarray, /) -> np.ndarray:
 def plain_numbers(values: np.ndarray, /) -> np.ndarray:
     """Convert an object array of numbers to a numeric one.
 
-    Whole numbers beyond 2⁵³ stay exact: as int64 or uint64, or as Python's integers where neither
-    holds all of them. Raises ValueError if float64 does not hold one among others.
+    Integers beyond 2⁵³ stay exact, as int64 or uint64 if these hold all of them, else as Python's
+    integers. Raises ValueError if an integer beside other numbers is too large for float64.
     """
-    listed = values.ravel().tolist()
-    found = np.array(listed)
+    items = values.ravel().tolist()
+    found = np.array(items)
     if found.dtype.kind not in "biu":
-        found = _far_or_floats(listed)
+        found = _to_exact_array(items)
     return found.reshape(values.shape)
 
 
-def _far_or_floats(listed: list[Any]) -> np.ndarray:
-    """Return whole numbers of which some are beyond 2⁵³ as integers, and others as floats."""
-    exact: list[Any] = [v for v in listed if isinstance(v, (int, np.integer, Decimal))]
-    if not any(abs(v) >= WHOLE for v in exact) or any(v % 1 != 0 for v in listed):
+def _to_exact_array(items: list[Any]) -> np.ndarray:
+    """Return an integer array if all are integers and some are beyond 2⁵³, else a float array."""
+    exact: list[Any] = [v for v in items if isinstance(v, (int, np.integer, Decimal))]
+    if not any(abs(v) >= WHOLE for v in exact) or any(v % 1 != 0 for v in items):
         try:
-            return np.array(listed, dtype=np.float64)
+            return np.array(items, dtype=np.float64)
         except OverflowError:
             raise ValueError(TOO_LONG) from None
-    integers = [int(v) for v in listed]
+    integers = [int(v) for v in items]
     low, high = min(integers), max(integers)
     signed, unsigned = np.iinfo(np.int64), np.iinfo(np.uint64)
     if signed.min <= low and high <= signed.max:
@@ -188,7 +188,7 @@ def _label_kind(labels: np.ndarray) -> str:
 
 
 def rounded_integers(values: np.ndarray, /) -> np.ndarray:
-    """Return which values (n,), numbers of any dtype, are integers that float64 rounds."""
+    """Return a mask (n,) of the integers that float64 would round."""
     if values.dtype.kind in "iu":
         floats = values.astype(np.float64)
         within = floats < float(np.iinfo(values.dtype).max)  # 2⁶³ and 2⁶⁴ would overflow
@@ -199,14 +199,14 @@ def rounded_integers(values: np.ndarray, /) -> np.ndarray:
 
 
 def _is_rounded(value: Any) -> bool:
-    """Whether a value is an integer of more than the 53 bits that float64 has."""
+    """Whether a value is an integer with more than the 53 bits of float64."""
     if not isinstance(value, (numbers.Integral, Decimal)) or value % 1 != 0:
         return False
     size = abs(int(value))
     return size > WHOLE and size % 2 ** (size.bit_length() - 53) != 0
 
 
-def _number(value: Any) -> float:
+def _to_number(value: Any) -> float:
     if is_gap(value):
         return np.nan
     if isinstance(value, str):
@@ -221,20 +221,20 @@ def _number(value: Any) -> float:
 
 
 def _is_time(value: Any) -> bool:
-    return isinstance(value, (np.datetime64, np.timedelta64))  # the latter counts as an integer
+    return isinstance(value, (np.datetime64, np.timedelta64))  # `Real` includes timedelta64
 
 
 def is_gap(value: Any, /) -> bool:
-    """Whether a Python value stands for a missing one."""
-    if value is None or type(value).__name__ in _NO_VALUES:
+    """Whether a Python value is missing."""
+    if value is None or type(value).__name__ in _MISSING_TYPES:
         return True
-    return isinstance(value, _NOT_EQUAL) and bool(value != value)  # noqa: PLR0124
+    return isinstance(value, _NAN_TYPES) and bool(value != value)  # noqa: PLR0124
 
 
 def rows_to_numbers(rows: Any, /) -> Any:
     """Convert rows of objects or text to numbers (n, d), as `to_numbers` does.
 
-    Lists of rows become arrays. What is no table, or holds numbers already, is left.
+    Lists of rows become arrays. Anything that is no table, or has numbers already, stays.
 
     Raises
     ------
@@ -247,7 +247,7 @@ def rows_to_numbers(rows: Any, /) -> Any:
         if len({len(row) for row in rows}) > 1 or any(np.ndim(v) for row in rows for v in row):
             return rows
         rows = np.array([list(row) for row in rows], dtype=object)
-    if not isinstance(rows, np.ndarray) or rows.ndim != 2 or rows.dtype.kind not in _TEXT:
+    if not isinstance(rows, np.ndarray) or rows.ndim != 2 or rows.dtype.kind not in _TEXT_KINDS:
         return rows
     found = np.empty(rows.shape)
     for k in range(rows.shape[1]):
@@ -258,12 +258,12 @@ def rows_to_numbers(rows: Any, /) -> Any:
 def columns_to_numbers(X: Any, /) -> Any:
     """Convert columns of objects or text in a frame, array or list of rows to numbers.
 
-    Columns that hold anything else stay as they are, with None where a value is missing.
+    Columns with other values stay as they are, with None for missing values.
 
     Raises
     ------
     ValueError
-        If a value is a time of NumPy.
+        If a value is a NumPy time.
     """
     if not is_frame(X):
         try:
@@ -289,7 +289,7 @@ def _read_numbers(column: Any) -> Any:
     """Convert a pandas column of objects or text, or an empty one, to numbers."""
     if column.dtype.kind in "mM" and column.isna().all():
         return type(column)(np.nan, column.index, name=column.name)
-    if type(column.dtype).__name__ == "CategoricalDtype" or column.dtype.kind not in _TEXT:
+    if type(column.dtype).__name__ == "CategoricalDtype" or column.dtype.kind not in _TEXT_KINDS:
         return column
     try:
         return type(column)(to_numbers(np.asarray(column)), column.index, name=column.name)
@@ -309,7 +309,7 @@ def _check_no_time(value: Any) -> None:
 
 
 def parts_of_name(target: str, /) -> set[str]:
-    """Return the columns that a target's name may stand for: "height, width" are two."""
+    """Return the columns that a target's name may refer to: "height, width" may be two."""
     return {target, *target.split(SEVERAL)}
 
 
@@ -323,7 +323,7 @@ def stringify_names(X: Any, /) -> Any:
 
 def column_names(X: Any, /) -> list[Any]:
     """Return the column names of a frame; an empty list for anything else."""
-    return list(getattr(X, "column_names", getattr(X, "columns", ())))  # pyarrow's, or others'
+    return list(getattr(X, "column_names", getattr(X, "columns", ())))  # pyarrow, or others
 
 
 def is_frame(X: Any, /) -> bool:
@@ -374,14 +374,14 @@ def check_container(name: str, x: Any, /, *, labels: bool = False) -> None:
             ": a column name works with gpukfl.fit" if name == "y" and isinstance(x, str) else ""
         )
         raise ValueError(msg + f"{wanted} one value{named}")
-    listed = hasattr(x, "__len__") and hasattr(x, "__getitem__")
-    if not (x is None or listed or is_array(x) or hasattr(x, "__array__")):
+    is_sequence = hasattr(x, "__len__") and hasattr(x, "__getitem__")
+    if not (x is None or is_sequence or is_array(x) or hasattr(x, "__array__")):
         msg = f"{wanted} {type(x).__name__}"
         raise TypeError(msg)
     if isinstance(x, dict):
         msg = f"{wanted} dict: convert it with pandas.DataFrame"
         raise TypeError(msg)
-    if np.ma.isMaskedArray(x) and np.ma.is_masked(x):  # pandas's have a mask too
+    if np.ma.isMaskedArray(x) and np.ma.is_masked(x):  # pandas has a `mask` too
         msg = f"{wanted} a masked array with masked values: fill them, or drop their rows"
         raise ValueError(msg)
     kind = getattr(getattr(x, "dtype", None), "kind", "f")
@@ -396,7 +396,7 @@ def check_container(name: str, x: Any, /, *, labels: bool = False) -> None:
 
 
 def _is_sparse(x: Any) -> bool:
-    """Whether it is a sparse matrix of SciPy."""
+    """Whether `x` is a sparse matrix of SciPy."""
     if "scipy.sparse" not in sys.modules:
         return False
     from scipy import sparse
@@ -405,7 +405,7 @@ def _is_sparse(x: Any) -> bool:
 
 
 def check_size(shape: tuple[int, ...], min_samples: int, /) -> None:
-    """Raise ValueError unless there are enough rows, and a column."""
+    """Raise ValueError unless there are enough rows and at least one column."""
     if shape[0] < min_samples:
         msg = (
             f"expected at least {min_samples} row{'s' * (min_samples > 1)}, got {shape[0]} "
@@ -421,7 +421,7 @@ def check_size(shape: tuple[int, ...], min_samples: int, /) -> None:
 
 
 def check_rows(X: Any, min_samples: int = 1, /) -> None:
-    """Raise ValueError for a frame, array or list of fewer rows."""
+    """Raise ValueError for a frame, array or list with fewer than `min_samples` rows."""
     if isinstance(X, (list, tuple)):
         shape = (len(X),) if not X else ()
     else:
@@ -431,12 +431,12 @@ def check_rows(X: Any, min_samples: int = 1, /) -> None:
 
 
 def not_finite(X: Array, names: Sequence[str] = (), /) -> str:
-    """Return in words which columns of X (n, d) hold NaN or infinity: "infinity in a"."""
+    """Return in words which columns of X (n, d) have NaN or infinity, as "infinity in a"."""
     xp = array_namespace(X)
     names = names or [f"x{k}" for k in range(X.shape[1])]
     found = []
-    gaps = xp.isnan(X)
-    for what, where in (("NaN", gaps), ("infinity", ~xp.isfinite(X) & ~gaps)):
+    missing = xp.isnan(X)
+    for what, where in (("NaN", missing), ("infinity", ~xp.isfinite(X) & ~missing)):
         columns = np.flatnonzero(to_host(xp.any(where, axis=0)))
         if len(columns):
             found.append(f"{what} in {listed([names[j] for j in columns.tolist()])}")
@@ -446,8 +446,8 @@ def not_finite(X: Array, names: Sequence[str] = (), /) -> str:
 def index_difference(X: Any, y: Any, name: str, /) -> str:
     """Return a warning if the index of y shares labels with that of X, but differs.
 
-    The empty string where nothing is wrong, and for what is not pandas. Labels that count rows from
-    0 or 1 say nothing, unless others are a part of such a count.
+    Without such a difference, or without pandas, the warning is empty. It is also empty if both
+    indices count rows from 0 or 1, or if one does and the other is no range.
     """
     if not all(hasattr(getattr(one, "index", None), "isin") for one in (X, y)):
         return ""
@@ -502,7 +502,7 @@ def frame_from_dicts(X: Any, /) -> Any:
 def restore_large_integers(frame: Any, values: Callable[[Any], list[Any]], /) -> Any:
     """Restore large integers that pandas rounded to floats because of missing values.
 
-    ``values(name)`` returns what the column was made of.
+    ``values(name)`` returns the original values of a column.
     """
     import pandas as pd
 
@@ -514,7 +514,7 @@ def restore_large_integers(frame: Any, values: Callable[[Any], list[Any]], /) ->
 
 
 def is_numeric(X: Any, /) -> bool:
-    """Whether all columns are complete and finite numbers, and float64 does not merge any."""
+    """Whether all columns are finite numbers, and float64 keeps different integers apart."""
     frame = as_frame(X)
     columns = (frame.iloc[:, k] for k in range(frame.shape[1]))
     return all(
@@ -525,7 +525,7 @@ def is_numeric(X: Any, /) -> bool:
 def _is_finite(column: Any) -> bool:
     try:
         numbers = column.to_numpy(dtype=np.float64, na_value=np.nan)
-    except OverflowError:  # which the table says with the column's name
+    except OverflowError:  # the reader of tables raises an error with the column's name
         return False
     return bool(np.isfinite(numbers).all())
 
@@ -550,14 +550,14 @@ def _are_numbers(column: Any) -> bool:
 def numeric_frame(X: Any, /, *, gaps: bool = False) -> Any:
     """Convert a frame of any library to a pandas frame of numbers; return arrays unchanged.
 
-    These are complete unless they may have `gaps`.
+    Numbers must be finite unless `gaps` allows missing values.
 
     Raises
     ------
     TypeError
         If the frame is not in memory.
     ValueError
-        If columns hold anything but numbers; names them.
+        If columns have other values than numbers; the message names them.
     """
     frame = as_frame(X)
     if not hasattr(frame, "iloc") or not hasattr(frame, "columns"):
@@ -607,7 +607,7 @@ def _schema(X: Any) -> Mapping[str, Any]:
 
 
 def _column_kind(column: Any) -> str:
-    """Return the kind of a pandas column; "plain" and "numbers" can be computed with."""
+    """Return the kind of a pandas column; "plain" and "numbers" are numeric."""
     dtype = column.dtype
     kind = getattr(dtype, "kind", "O")
     if kind in "iufb":
@@ -652,7 +652,7 @@ def reads_as_date(text: str, /) -> bool:
 
 
 def _odd_value(column: Any) -> Any:
-    """Return the first value of a column of objects that is no number, or else the first one."""
+    """Return the first value of a column of objects that is not a number, or the first number."""
     try:
         return to_numbers(np.asarray(column, dtype=object))[0]
     except NotANumberError as error:
@@ -672,8 +672,7 @@ def _problems(frame: Any, kinds: list[str], *, gaps: bool) -> list[str]:
         advice = dict.fromkeys(_ADVICE[kind] for kind in found if kind in _ADVICE)
         ways = ", ".join([*advice, f"{'or ' * bool(advice)}drop the columns"])
         problems.append(f"expected columns of numbers, got {what}: {ways}")
-    # What is no number has to go anyway, gaps and all
-    if gaps:
+    if gaps:  # missing values of other columns do not matter, as these must be dropped
         return problems
     known = frame.loc[:, [kind in ("plain", "numbers") for kind in kinds]]
     values = known.to_numpy(dtype=np.float64, na_value=np.nan)
@@ -687,8 +686,8 @@ def _problems(frame: Any, kinds: list[str], *, gaps: bool) -> list[str]:
     return problems
 
 
-def listed(names: Iterable[str], most: int = _NAMED, /) -> str:
-    """List names, or the first of many and how many more there are."""
+def listed(names: Iterable[str], most: int = _MAX_NAMED, /) -> str:
+    """Return names in words: the first `most` of them, and the number of others."""
     kept = list(names)
     more = len(kept) - most
     return ", ".join(kept[:most]) + (f" and {more} more" if more > 0 else "")

@@ -1,10 +1,10 @@
-"""Hashes of rows, by which equal ones are found."""
+"""Hashes of rows, to find equal rows."""
 
 from __future__ import annotations
 
 import numpy as np
 
-_HALF = np.uint64(32)  # of the bits of a value
+_HALF = np.uint64(32)  # half of the 64 bits of a value
 
 
 def row_factors(d: int, /) -> np.ndarray:
@@ -13,15 +13,15 @@ def row_factors(d: int, /) -> np.ndarray:
 
 
 def hash_rows(rows: np.ndarray, factors: np.ndarray, /) -> np.ndarray:
-    """Return a hash of 64 bits (n,) of each row (n, d) of a host array.
+    """Return hashes (n,) of 64 bits of the rows (n, d) of a host array.
 
-    Equal rows have equal hashes: 0 and -0 are equal, and so are all NaN.
+    Equal rows have equal hashes. 0 equals -0, and all NaN are equal.
     """
     wide = rows.astype(np.float64) + 0.0  # 0 for -0
-    gaps = np.isnan(wide)
-    if gaps.any():
-        wide[gaps] = np.nan
+    missing = np.isnan(wide)
+    if missing.any():
+        wide[missing] = np.nan
     bits = wide.view(np.uint64)
-    # Low bits of round numbers are 0, and products carry upwards only
+    # Round numbers have low bits 0, and carries of products go up only: mix both halves
     mixed = (bits ^ bits >> _HALF) * factors
     return np.sum(mixed ^ mixed >> _HALF, axis=1)

@@ -1,4 +1,4 @@
-"""Ctrl-C where a library made another error of it."""
+"""Recovery of Ctrl-C from libraries that raise another error for it."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def restore_interruptions() -> Iterator[None]:
-    """Raise KeyboardInterrupt in place of an error that was made of one in the block.
+    """Raise KeyboardInterrupt in place of an error in the block that Ctrl-C caused.
 
-    NumPy makes a ValueError of Ctrl-C while it reads the format of a buffer, for example.
+    For example, NumPy raises ValueError for a Ctrl-C while it reads the format of a buffer.
     """
     try:
         yield
     except Exception as error:
-        if _is_made_of_interruption(error):
+        if _has_interruption(error):
             raise KeyboardInterrupt from error
         raise
 
 
-def _is_made_of_interruption(error: BaseException) -> bool:
-    """Whether an error, or one that it was raised from or while handling, is Ctrl-C."""
+def _has_interruption(error: BaseException) -> bool:
+    """Whether an error, a cause of it or a context of it is Ctrl-C."""
     found: list[BaseException] = []
     left: list[BaseException | None] = [error]
     while left:

@@ -1,4 +1,4 @@
-"""Names of a package that are imported when they are first used."""
+"""Names of a package that are imported on first use, and old names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def lazy_getattr(
 ) -> Callable[[str], Any]:
     """Return the `__getattr__` of a package whose names are imported from `homes` on first use.
 
-    Some `modules` are names themselves.
+    `modules` are submodules that are names of the package too.
     """
 
     def look_up(name: str) -> Any:

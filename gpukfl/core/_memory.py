@@ -12,19 +12,19 @@ from contextvars import ContextVar
 from gpukfl.core._array import Array, device_context, is_cupy, is_torch
 from gpukfl.core._warnings import warn
 
-# CuPy 14 computes silently wrong results beyond 2**31 elements, so no operand may reach it.
+# CuPy 14 silently computes wrong results for operands of 2**31 elements or more
 MAX_ELEMENTS = 2**31 - 1
-_FRACTION = 0.5  # of what is free, the share one computation may plan for
-_KNOWN_FOR = 0.1  # seconds that the free memory of the host is not asked for again
-# What CUDA says, and what cuBLAS and cuSOLVER say when there is no room for their own workspace
-_NO_ROOM = ("cudaErrorMemoryAllocation", "ALLOC_FAILED")
+_FREE_SHARE = 0.5  # share of free memory that a computation may plan for
+_CACHE_SECONDS = 0.1  # the free memory of the host is asked for again after this time
+# Words in errors of CUDA, and of cuBLAS and cuSOLVER without memory for their workspace
+_OUT_OF_MEMORY = ("cudaErrorMemoryAllocation", "ALLOC_FAILED")
 _FULL = (
     "The GPU's memory is full: nvidia-smi shows which processes use it. Use backend='numpy' to "
     "compute on the CPU, or gpukfl.Backend(dtype='float32') for half of the memory."
 )
 _budget: int | None = None
 _sharers: ContextVar[int] = ContextVar("gpukfl_sharers", default=1)
-_free_on_host = (-_KNOWN_FOR, 0)  # when it was asked for, and the answer
+_free_on_host = (-_CACHE_SECONDS, 0)  # when free memory was last asked for, and its bytes
 
 
 @contextlib.contextmanager
@@ -74,8 +74,8 @@ def planned_budget() -> int | None:
 
 
 def available_memory(x: Array, /) -> int:
-    """Return how many bytes temporaries beside `x` may take."""
-    planned = int(_FRACTION * _free_memory(x)) if _budget is None else _budget
+    """Return the bytes that temporaries on the device of `x` may take."""
+    planned = int(_FREE_SHARE * _free_memory(x)) if _budget is None else _budget
     return planned // _sharers.get()
 
 
@@ -90,13 +90,13 @@ def _free_memory(x: Array, /) -> int:
 
 
 def _free_cupy_memory(x: Array, /) -> int:
-    """Return the free bytes of the device, with those in CuPy's pool."""
+    """Return the free bytes of the device and of CuPy's pool."""
     import cupy
 
     pool = cupy.get_default_memory_pool()
     with device_context(x):
         free = cupy.cuda.runtime.memGetInfo()[0]
-        limit = pool.get_limit()  # 0 without one
+        limit = pool.get_limit()  # 0 without a limit
         if limit:
             free = min(free, max(limit - pool.total_bytes(), 0))
         return free + pool.free_bytes()
@@ -105,7 +105,7 @@ def _free_cupy_memory(x: Array, /) -> int:
 def _free_host_memory() -> int:
     global _free_on_host  # noqa: PLW0603
     asked, free = _free_on_host
-    if (now := time.monotonic()) - asked >= _KNOWN_FOR:
+    if (now := time.monotonic()) - asked >= _CACHE_SECONDS:
         import psutil
 
         free = psutil.virtual_memory().available
@@ -114,9 +114,9 @@ def _free_host_memory() -> int:
 
 
 def block_size(x: Array, /, *, bytes_each: int, elements_each: int, at_most: int) -> int:
-    """Return how many items fit in one block beside `x`, at least 1.
+    """Return the number of items of a block that fits on the device of `x`, at least 1.
 
-    Raises ValueError where a single item is more than CuPy computes correctly.
+    Raises ValueError if a single item has too many elements for CuPy.
     """
     if elements_each > MAX_ELEMENTS and is_cupy(x):
         msg = f"expected arrays of at most {MAX_ELEMENTS} elements on CuPy, got {elements_each}"
@@ -130,7 +130,7 @@ def block_size(x: Array, /, *, bytes_each: int, elements_each: int, at_most: int
 def run_in_blocks(n_items: int, size: int, body: Callable[[int, int], None], /) -> None:
     """Call ``body(start, stop)`` over consecutive blocks; halve the block when memory runs out.
 
-    `body` must leave nothing half-changed when it raises, because the block is tried again.
+    If `body` raises, the block is repeated, so it must not leave partial changes.
     """
     start = 0
     while start < n_items:
@@ -144,7 +144,7 @@ def run_in_blocks(n_items: int, size: int, body: Callable[[int, int], None], /) 
         else:
             start = stop
             continue
-        # Outside the handler, so that the traceback no longer holds the block's temporaries.
+        # Outside the handler, where the traceback no longer holds the block's temporaries
         _release_memory()
         warn(
             f"out of memory: continuing with blocks of {size} rows instead of {stop - start}",
@@ -156,14 +156,14 @@ def is_out_of_memory(error: Exception, /) -> bool:
     """Whether an error of any library means that memory ran out."""
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
         return True
-    return isinstance(error, RuntimeError) and any(word in str(error) for word in _NO_ROOM)
+    return isinstance(error, RuntimeError) and any(word in str(error) for word in _OUT_OF_MEMORY)
 
 
 def explain_full_gpu(error: Exception, /) -> None:
-    """Add advice to errors of a full GPU."""
-    on_host = isinstance(error, MemoryError) and not type(error).__module__.startswith("cupy")
-    known = _FULL in getattr(error, "__notes__", ())
-    if is_out_of_memory(error) and not (on_host or known):
+    """Add advice to an error of a full GPU, once."""
+    is_on_host = isinstance(error, MemoryError) and not type(error).__module__.startswith("cupy")
+    has_note = _FULL in getattr(error, "__notes__", ())
+    if is_out_of_memory(error) and not (is_on_host or has_note):
         error.add_note(_FULL)
 
 

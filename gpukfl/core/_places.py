@@ -34,9 +34,9 @@ from gpukfl.core._lazy import OldName
 
 BACKENDS = ("auto", "numpy", "cupy", "torch")
 
-# Below this many kernel elements per product (samples x particles) the copies to the GPU and its
-# launch latency cost more than the CPU needs: on an H100 BKerNN with 10 000 samples and 100
-# particles took three times as long as on two cores, with 100 000 samples it was faster.
+# Kernel elements per product (samples x particles) from which a GPU is faster. With fewer, copies
+# and launches take longer than the CPU. BKerNN with 100 particles took three times as long on an
+# H100 as on two cores for 10 000 samples, and less time for 100 000.
 GPU_PAYS_FROM = 10_000_000
 
 
@@ -75,12 +75,12 @@ class Backend:
 
     @classmethod
     def parse(cls, given: str | Backend, /) -> Backend:
-        """Return the value that a parameter `backend` stands for.
+        """Return the `Backend` of a parameter `backend`.
 
         Raises
         ------
         TypeError, ValueError
-            If it is no known library and no `Backend`.
+            If it is neither a known library nor a `Backend`.
         """
         if isinstance(given, Backend):
             return given
@@ -110,13 +110,13 @@ class Place:
 
     @property
     def reference(self) -> Array:
-        """An empty array on this place, beside which other arrays are placed."""
+        """An empty array of this library, device and precision."""
         return self.xp.empty((0,), dtype=getattr(self.xp, self.dtype), device=self.device)
 
     def put(self, x: Array, /) -> Array:
         """Copy `x` to this place, through the host between libraries.
 
-        Rows that lie in parts stay there, in this precision.
+        Partitioned rows stay where they are, and get this precision.
         """
         if lies_in_parts(x):
             return asarray_like(x, self.reference)
@@ -149,7 +149,7 @@ def resolve_place(backend: str, X: Array, *, dtype: str, work: int) -> Place:
         If the backend is not installed or has no usable device; says what to install.
     """
     backend = _backend_name(backend)
-    if lies_in_parts(X):  # parts have places of their own; small arrays are worked on here
+    if lies_in_parts(X):  # the parts have their own places; this is the place of small arrays
         reference = small_reference(X)
         return Place(array_namespace(reference), get_device(reference), dtype)
     if backend not in BACKENDS:
@@ -165,12 +165,13 @@ def resolve_place(backend: str, X: Array, *, dtype: str, work: int) -> Place:
 
 
 def will_use_torch(backend: str, X: object, /) -> bool:
-    """Whether `resolve_place` gives a place of torch."""
-    asked = _backend_name(backend)
-    return is_installed("torch") and (asked if asked != "auto" else library_name(X)) == "torch"
+    """Whether `resolve_place` returns a place of torch."""
+    name = _backend_name(backend)
+    return is_installed("torch") and (name if name != "auto" else library_name(X)) == "torch"
 
 
 def _backend_name(backend: str) -> str:
+    """Return a backend, with the environment's choice for "auto"."""
     return (os.environ.get("GPUKFL_BACKEND") or "auto") if backend == "auto" else backend
 
 

@@ -1,4 +1,4 @@
-"""Random draws on the host, so that all places use the same numbers."""
+"""Random draws on the host, so that all libraries and devices use the same numbers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-_SHUFFLED = 2**22  # numbers that may be shuffled as a whole to draw some of them
+_MAX_SHUFFLED = 2**22  # up to so many numbers, all are shuffled to draw some of them
 
 
 @contextlib.contextmanager
@@ -23,9 +23,9 @@ def preserve_rng_state(rng: np.random.RandomState, /) -> Iterator[None]:
 def draw_indices(rng: np.random.RandomState, n: int, count: int, /) -> np.ndarray:
     """Draw `count` different numbers below `n` uniformly.
 
-    In memory of the order of `count` where `n` is large.
+    For large `n`, the memory is proportional to `count`.
     """
-    if n <= _SHUFFLED:
+    if n <= _MAX_SHUFFLED:
         return rng.choice(n, count, replace=False)
     from sklearn.utils.random import sample_without_replacement
 
@@ -35,7 +35,7 @@ def draw_indices(rng: np.random.RandomState, n: int, count: int, /) -> np.ndarra
 def hash_folds(start: int, stop: int, count: int, seed: int, /) -> np.ndarray:
     """Return a random number below `count` for each integer of a range, int8.
 
-    The same whichever numbers are asked for together: a hash of each (SplitMix64).
+    Each is a hash of its integer (SplitMix64), and does not depend on the range.
     """
     first = np.asarray([seed], dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)  # wraps around
     x: np.ndarray = first + np.arange(start, stop, dtype=np.uint64)
@@ -52,4 +52,4 @@ def remaining_indices(index: np.ndarray, n: int, /) -> np.ndarray:
 def draw_orthonormal(n: int, count: int, seed: int, /) -> np.ndarray:
     """Draw at most n uniform orthonormal columns (n, count)."""
     Q, R = np.linalg.qr(np.random.RandomState(seed).standard_normal((n, count)))
-    return Q * np.sign(np.diagonal(R))  # which makes them uniform
+    return Q * np.sign(np.diagonal(R))  # the signs make the distribution uniform

@@ -30,13 +30,13 @@ STATUS_NAMES = tuple(status.name for status in Status)
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """Solution of a linear system, and how its solver ended."""
+    """The solution of a linear system, and the status of its solver."""
 
     x: Array  # like the right-hand side
     status: Status
     n_iter: int
     residual: Array  # b - A x, like the right-hand side
-    size: Array | None = None  # norms of the right-hand sides (t,) or (), where known
+    size: Array | None = None  # norms of the right-hand sides, (t,) or (), if known
 
     @property
     def relative_residual(self) -> float:
@@ -66,7 +66,7 @@ class History:
         return len(self.objective)
 
     def append(self, objective: float, step: float, residual: float, begun: float, /) -> None:
-        """Add an iteration of a fit that began at `begun`, of `time.perf_counter`."""
+        """Add an iteration; `begun` is the `time.perf_counter` of the fit's start."""
         self.objective.append(objective)
         self.step.append(step)
         self.residual.append(residual)

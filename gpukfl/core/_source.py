@@ -1,4 +1,4 @@
-"""The imports that Python needs for the representations of values."""
+"""Import statements that representations of values need as Python source."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 def import_lines(values: Iterable[Any], /) -> str:
-    """Return lines that import the classes of values, of what is inside them too.
+    """Return lines that import the classes of values and of the values inside them.
 
     Parameters
     ----------
@@ -20,7 +20,7 @@ def import_lines(values: Iterable[Any], /) -> str:
     Returns
     -------
     str
-        A line for each module, and an empty line; empty where nothing is to be imported.
+        A line for each module, then an empty line; an empty string without imports.
     """
     names: dict[str, set[str]] = {}
     for kind in _iterate_classes(list(values)):
@@ -46,7 +46,7 @@ def _constructor_values(value: Any) -> list[tuple[str, Any]]:
 
 
 def _import_module(kind: type) -> str:
-    """Return the module that a class is imported from: the first public one that has it."""
+    """Return the public module to import a class from."""
     parts = kind.__module__.split(".")
     top = parts[0]
     if getattr(sys.modules.get(top), kind.__name__, None) is kind:

@@ -1,4 +1,4 @@
-"""Output for people; streams that are closed or missing raise no error."""
+"""Output to terminals and files, which may be closed or missing."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ def print_output(text: str, /) -> None:
     Raises
     ------
     BrokenPipeError
-        If whoever reads it has had enough.
+        If the reader of the output has closed it.
     OSError
-        If it is full, or closed since.
+        If the output is full, or was closed.
     """
     try:
         write_line(text, sys.stdout)
@@ -78,9 +78,10 @@ def close_output() -> None:
 
 
 def open_standard_files() -> None:
-    """Open closed standard files on the null device, so that no other file gets their numbers.
+    """Open closed standard files on the null device.
 
-    What libraries print would then be written into a model.
+    Otherwise a model file could get the number of standard output, and with it the output of
+    libraries.
     """
     for number in range(3):
         try:
@@ -90,7 +91,7 @@ def open_standard_files() -> None:
 
 
 class QuietStream:
-    """A stream for a live line, which ignores what cannot be written."""
+    """A stream for a progress line, which ignores errors."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream

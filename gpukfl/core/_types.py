@@ -1,7 +1,7 @@
 """Protocols of arrays and their namespaces, for type checkers.
 
-Protocols, so that an array of any library is one without knowing of this package. They name what
-the code here uses, and no more: a misspelt function, or one that only NumPy has, is an error.
+Arrays of all libraries match these protocols. They have only the functions that this package uses,
+so that a type checker finds misspelt functions, and functions that only NumPy has.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from types import EllipsisType
 from typing import Any, Literal, Protocol, Self, TypeAlias, TypedDict
 
-# Each library has its own class of these: they are compared and handed on, never looked into
+# Libraries have their own classes of these, which are only compared and passed on
 DType: TypeAlias = object
 Device: TypeAlias = object
 
@@ -46,8 +46,8 @@ class Array(Protocol):  # noqa: PLW1641 - some can be hashed, some cannot
     def __abs__(self) -> Array: ...
     def __invert__(self) -> Array: ...
 
-    # Operands are loose, because what an array accepts there is an array of its own kind. `Self`
-    # would say so, but mypy 2 then needs minutes to see that numpy.ndarray is an `Array`.
+    # Operands are arrays of the same class, or numbers. With `Self` instead of `Any`, mypy 2 needs
+    # minutes to see that numpy.ndarray is an `Array`.
     def __add__(self, other: Any, /) -> Array: ...
     def __radd__(self, other: Any, /) -> Array: ...
     def __sub__(self, other: Any, /) -> Array: ...

@@ -15,10 +15,10 @@ from typing import Any, ParamSpec, TypeVar
 P = ParamSpec("P")
 Fitted = TypeVar("Fitted", bound=Any)
 
-_OURS = __name__.split(".", maxsplit=1)[0]
-# What may lie between the caller and us: cross-validation, its workers, decorators
-_BETWEEN = {
-    _OURS,
+_PACKAGE = __name__.split(".", maxsplit=1)[0]
+# Packages between the user's line and a warning: cross-validation, its workers, decorators
+_SKIPPED_PACKAGES = {
+    _PACKAGE,
     "concurrent",
     "contextlib",
     "functools",
@@ -27,14 +27,14 @@ _BETWEEN = {
     "sklearn",
     "threading",
 }
-_MOST, _LONGEST = 20, 500  # warnings that a fit keeps, and characters of each
+_MAX_KEPT, _MAX_LENGTH = 20, 500  # warnings that a fit keeps, and characters of each
 
 
 @dataclass(eq=False)
 class _Listener:
-    """A list that collects warnings, and whether it hides them from outer ones."""
+    """A list of collected warnings, and whether they are hidden from outer listeners."""
 
-    keeps: bool
+    hides: bool
     found: list[str] = field(default_factory=list)
 
 
@@ -42,29 +42,26 @@ _listening: ContextVar[tuple[_Listener, ...]] = ContextVar("gpukfl_listening", d
 
 
 @contextlib.contextmanager
-def _listen(*, keeps: bool) -> Iterator[list[str]]:
-    one = _Listener(keeps)
-    before = _listening.set((*_listening.get(), one))
+def _listen(*, hides: bool) -> Iterator[list[str]]:
+    listener = _Listener(hides)
+    before = _listening.set((*_listening.get(), listener))
     try:
-        yield one.found
+        yield listener.found
     finally:
         _listening.reset(before)
 
 
 def collect_warnings() -> contextlib.AbstractContextManager[list[str]]:
     """Collect the warnings of this thread in a list instead of issuing them."""
-    return _listen(keeps=True)
+    return _listen(hides=True)
 
 
 def keep_warnings(fit: Callable[P, Fitted], /) -> Callable[P, Fitted]:
-    """Decorate a fit, so that the model also keeps its warnings in `warnings_`.
-
-    At most 20 different ones, in the order in which they came.
-    """
+    """Decorate a fit, so that `warnings_` of the model keeps its first 20 distinct warnings."""
 
     @functools.wraps(fit)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> Fitted:
-        with _listen(keeps=False) as found:
+        with _listen(hides=False) as found:
             fitted = fit(*args, **kwargs)
         fitted.warnings_ = _summarize(found)
         return fitted
@@ -73,18 +70,18 @@ def keep_warnings(fit: Callable[P, Fitted], /) -> Callable[P, Fitted]:
 
 
 def _summarize(messages: list[str]) -> list[str]:
-    """Return distinct messages, shortened, and how many more there are."""
-    cut = [one if len(one) <= _LONGEST else f"{one[: _LONGEST - 1]}…" for one in messages]
-    different = list(dict.fromkeys(cut))
-    left = len(different) - _MOST
-    return [*different[:_MOST], *([f"{left} more warnings"] if left > 0 else [])]
+    """Return distinct messages, shortened, and the number of others."""
+    cut = [one if len(one) <= _MAX_LENGTH else f"{one[: _MAX_LENGTH - 1]}…" for one in messages]
+    distinct = list(dict.fromkeys(cut))
+    left = len(distinct) - _MAX_KEPT
+    return [*distinct[:_MAX_KEPT], *([f"{left} more warnings"] if left > 0 else [])]
 
 
 def record_warning(message: str, /) -> bool:
-    """Record a message in the current fit; return whether it replaces a warning."""
-    for one in reversed(_listening.get()):
-        one.found.append(message)
-        if one.keeps:
+    """Add a message to the current listeners; return whether one hides it from the user."""
+    for listener in reversed(_listening.get()):
+        listener.found.append(message)
+        if listener.hides:
             return True
     return False
 
@@ -92,14 +89,14 @@ def record_warning(message: str, /) -> bool:
 def warn(message: str, category: type[Warning] = UserWarning, /) -> None:
     """Warn at the innermost line outside this package and libraries that call it.
 
-    In a worker process no such line is left: there the warning is at whatever called the package.
+    A worker process has no such line. There the warning is at the caller of the package.
     """
     if record_warning(message):
         return
     packages = [_package_name(frame) for frame in _frames_above(sys._getframe())]
-    outside = [k for k, package in enumerate(packages) if package not in _BETWEEN]
-    strangers = [k for k, package in enumerate(packages) if package != _OURS]
-    level = (outside or strangers or [0])[0]
+    outside = [k for k, package in enumerate(packages) if package not in _SKIPPED_PACKAGES]
+    callers = [k for k, package in enumerate(packages) if package != _PACKAGE]
+    level = (outside or callers or [0])[0]
     warnings.warn(message, category, stacklevel=level + 2)  # 1 is this function, 2 its caller
 
 

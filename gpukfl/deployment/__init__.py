@@ -1,1 +1,1 @@
-"""What is done with a fitted model: written to a file, read again, compressed."""
+"""Writing, reading and compression of fitted models."""

@@ -1,8 +1,8 @@
-"""Smaller models at a stated loss: fewer knots, centres, features or members."""
+"""Compression of models to fewer knots, centres, features or members, with the loss of score."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,12 +18,12 @@ from gpukfl.methods import ShapeFunctions
 from gpukfl.operators import apply_map
 from gpukfl.tables._target import encode_truth
 
-_HALVINGS = 14  # of the error of shape functions
-_MOST = 4_000  # centres among which the best are looked for
-_FIRST = 8  # centres or features of the smallest model
-_GROWTH = 1.5
-_CUTOFF = 1e-12  # of singular values
-_FEWEST = 4  # rows, of which halves have a score
+_N_ERRORS = 14  # errors of simplified shape functions to try, each half of the one before
+_MAX_CANDIDATES = 4_000  # centres or features to choose from
+_MIN_SIZE = 8  # centres or features of the smallest model
+_GROWTH = 1.5  # ratio of consecutive sizes
+_CUTOFF = 1e-12  # of singular values, relative to the largest
+_MIN_ROWS = 4  # so that both halves have a score
 
 
 @dataclass(frozen=True)
@@ -68,36 +68,36 @@ def compress_estimator(
 ) -> tuple[Any, Compression]:
     """Return the smallest estimator whose score is at most `tolerance` lower, or the same one.
 
-    One half of the rows chooses it, the other half says what it lost: the loss by the rows that
-    chose would be too small. `score` is of an estimator at some of the rows.
+    Half of the rows choose it. The other half measure the loss, which would be too small on the
+    rows that chose. ``score(estimator, rows)`` returns the score on some of the rows.
 
     Raises
     ------
     TypeError
-        If predictions are another estimator's.
+        If the estimator has no parts to remove.
     ValueError
         If there are too few rows for halves.
     """
-    if n_rows < _FEWEST:
-        msg = f"expected at least {_FEWEST} rows to compare scores, got {n_rows}"
+    if n_rows < _MIN_ROWS:
+        msg = f"expected at least {_MIN_ROWS} rows to compare scores, got {n_rows}"
         raise ValueError(msg)
     order = np.random.RandomState(0).permutation(n_rows)
     choosing, judging = np.sort(order[: n_rows // 2]), np.sort(order[n_rows // 2 :])
-    unit, size, smaller = _ways(estimator)
-    least, before = score(estimator, choosing) - tolerance, score(estimator, judging)
-    for count, candidate in smaller:
+    unit, size, candidates = _smaller_estimators(estimator)
+    lowest, before = score(estimator, choosing) - tolerance, score(estimator, judging)
+    for count, candidate in candidates:
         if count >= size:
             break
-        if score(candidate, choosing) >= least:
-            found = score(candidate, judging)
-            return candidate, Compression(found, before, count, size, unit, judging)
+        if score(candidate, choosing) >= lowest:
+            after = score(candidate, judging)
+            return candidate, Compression(after, before, count, size, unit, judging)
     return estimator, Compression(before, before, size, size, unit, judging)
 
 
-def _ways(e: Any) -> tuple[str, int, Iterator[tuple[int, Any]]]:
-    """Return the name and number of the parts to reduce, and smaller estimators."""
+def _smaller_estimators(e: Any) -> tuple[str, int, Iterator[tuple[int, Any]]]:
+    """Return the name and number of the parts to remove, and smaller estimators by size."""
     if hasattr(e, "members_"):
-        e._complete_record()  # importances stay those of all members
+        e._complete_record()  # computes importances, which stay those of all members
         return "members", len(e.members_), _fewer_members(e)
     if hasattr(e, "shape_functions_"):
         return "knots", _n_knots(e.shape_functions_), _fewer_knots(e)
@@ -117,7 +117,7 @@ def _ways(e: Any) -> tuple[str, int, Iterator[tuple[int, Any]]]:
 def _replace_attributes(e: Any, /, **attributes: Any) -> Any:
     """Return a copy with some fitted attributes replaced."""
     kind: Any = type(e)
-    found = kind.__new__(kind)  # copies of `copy` are NumPy's
+    found = kind.__new__(kind)  # `copy.copy` would convert arrays to NumPy
     vars(found).update(vars(e))
     for name, value in attributes.items():
         setattr(found, name, value)
@@ -125,8 +125,8 @@ def _replace_attributes(e: Any, /, **attributes: Any) -> Any:
 
 
 def _sizes(n: int) -> Iterator[int]:
-    """Yield sizes that grow, up to one below n."""
-    size = _FIRST
+    """Yield growing sizes below n."""
+    size = _MIN_SIZE
     while size < n:
         yield size
         size = max(size + 1, int(_GROWTH * size))
@@ -145,7 +145,7 @@ def _fewer_knots(e: Any) -> Iterator[tuple[int, Any]]:
     shapes = e.shape_functions_
     values = to_host(shapes.values)
     span = float(np.ptp(values, axis=1).max(initial=0.0))
-    for k in range(_HALVINGS):
+    for k in range(_N_ERRORS):
         thin = ShapeFunctions.simplify(shapes.knots, shapes.values, span * 0.5 ** (k + 1))
         yield _n_knots(thin), _replace_attributes(e, shape_functions_=thin)
 
@@ -161,8 +161,7 @@ def _fewer_centers(e: Any) -> Iterator[tuple[int, Any]]:
     sizes = np.linalg.norm(coef, axis=1)
     order = _pivots(lambda some: e.kernel_._evaluate(U[some], U[some]), sizes)
     values = np.concatenate([e.kernel_._evaluate(rows, U) @ coef for rows in _blocks(U)])
-    of_deviations = {"factor_", "inner_factor_", "amplitude_", "noise_", "evidence_"}
-    forgotten = of_deviations & set(vars(e))
+    unset = {"factor_", "inner_factor_", "amplitude_", "noise_", "evidence_"} & set(vars(e))
     for size in _sizes(len(Z)):
         kept = np.sort(order[:size])
         K = np.concatenate([e.kernel_._evaluate(rows, U[kept]) for rows in _blocks(U)])
@@ -173,7 +172,7 @@ def _fewer_centers(e: Any) -> Iterator[tuple[int, Any]]:
                 e,
                 centers_=take_rows(e.centers_, kept),
                 dual_coef_=asarray_like(fewer, e.dual_coef_),
-                **dict.fromkeys(forgotten),
+                **dict.fromkeys(unset),
             ),
         )
         if len(kept) < size:
@@ -188,13 +187,16 @@ def _blocks(U: np.ndarray) -> Iterator[np.ndarray]:
 def _pivots(
     kernel: Callable[[np.ndarray], np.ndarray], sizes: np.ndarray, /, *, weighted: bool = False
 ) -> np.ndarray:
-    """Order points by how much of the kernel's matrix each adds: pivoted Cholesky."""
-    some = np.argsort(-sizes, kind="stable")[:_MOST]
-    K = np.array(kernel(some), dtype=np.float64)
+    """Order points by their contributions to the kernel matrix, with a pivoted Cholesky factor.
+
+    Only the points with the largest `sizes` are candidates.
+    """
+    candidates = np.argsort(-sizes, kind="stable")[:_MAX_CANDIDATES]
+    K = np.array(kernel(candidates), dtype=np.float64)
     if weighted:
-        K = sizes[some][:, None] * K * sizes[some]
+        K = sizes[candidates][:, None] * K * sizes[candidates]
     _, pivots, rank, _ = lapack.dpstrf(K, tol=-1.0, lower=1)
-    return some[pivots[:rank] - 1]
+    return candidates[pivots[:rank] - 1]
 
 
 def _wide(x: Array) -> np.ndarray:
@@ -205,7 +207,7 @@ def _wide(x: Array) -> np.ndarray:
 
 
 def _fewer_parameters(e: Any) -> Iterator[tuple[int, Any]]:
-    """Yield projections in the RKHS of the weightings on fewer parameters."""
+    """Yield estimators whose weightings are projected on fewer parameters, in their RKHS."""
     W, coef = _wide(e.parameters_), _wide(e.coef_)
     kernel = e.instantiation_.kernel
     sizes = np.linalg.norm(coef, axis=1)
@@ -239,21 +241,16 @@ def _fewer_members(e: Any) -> Iterator[tuple[int, Any]]:
     """Yield blends without the members of least weight."""
     members = sorted(e.members_, key=lambda member: -member.weight)
     for count in range(1, len(members)):
-        yield count, _keep_members(e, members[:count])
-
-
-def _keep_members(e: Any, members: Sequence[Any]) -> Any:
-    total = sum(member.weight for member in members)
-    return _replace_attributes(
-        e, members_=[replace(one, weight=one.weight / total) for one in members]
-    )
+        total = sum(member.weight for member in members[:count])
+        kept = [replace(one, weight=one.weight / total) for one in members[:count]]
+        yield count, _replace_attributes(e, members_=kept)
 
 
 def remeasure_blend(e: Any, X: Any, y: Any, sample_weight: Any, /) -> Any:
-    """Return a blend whose uncertainty is measured again, on out-of-fold rows.
+    """Return a blend whose uncertainty is measured again.
 
-    These are those that its folds held out, or where its members were fitted to all rows those
-    that are given.
+    A blend of models of folds uses the rows that these held out. A blend of models of all rows uses
+    the given rows.
     """
     kept = e.out_of_fold_
     if e._has_fold_models:

@@ -1,6 +1,6 @@
-"""Model files: what predicts, and a record of the fit beside it, checked by their annotations.
+"""Model files with a predictor and a record of the fit, both checked by their annotations.
 
-Nothing in a file is executed. The runtime reads what predicts, and leaves the record.
+Nothing in a file is executed. The runtime reads only the predictor.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from gpukfl.predictor import (
     Blend,
     Function,
     Predictor,
-    Valued,
+    ValueFunction,
     array_model,
     weighted_medians,
 )
@@ -51,9 +51,9 @@ from gpukfl.runtime._reading import KINDS, RowReading, decode_predictor, open_mo
 from gpukfl.tables._reader import Reader
 from gpukfl.tables._reference import Reference
 
-_LATER = {"loss", "metric", "monotone", "n_jobs"}  # parameters that files of before do not have
+_NEW_PARAMETERS = {"loss", "metric", "monotone", "n_jobs"}  # older files do not have them
 _KEYS = ("format", "version", "gpukfl", "model", "parameters", "predictor", "reading", "record")
-_ABOUT: dict[str, Any] = {  # beside the tuning
+_ABOUT: dict[str, Any] = {  # annotations of the model's fields, without `tuning`
     "method": str,
     "task": str,
     "n_samples": Annotated[int, Count("n_samples")],
@@ -74,19 +74,19 @@ def _estimators() -> dict[str, Any]:
 
 
 def _kinds() -> dict[Any, tuple[type, ...]]:
-    """Return the classes of abstract ones that a file may hold: those of the methods too."""
+    """Return the concrete classes in files, by abstract class, with those of all methods."""
     own = tuple(value for kind in _estimators().values() for value in kind._values)
     functions = tuple(value for value in own if issubclass(value, Function))
     parameters = (*KINDS[Kernel], *KINDS[Instantiation], Backend, *LOSSES.values(), *own)
-    functions = (*KINDS[Valued], *functions)
-    return {**KINDS, Valued: functions, Penalty: tuple(PENALTIES.values()), Any: parameters}
+    functions = (*KINDS[ValueFunction], *functions)
+    return {**KINDS, ValueFunction: functions, Penalty: tuple(PENALTIES.values()), Any: parameters}
 
 
 # ---------------------------------------------------------------------- writing
 
 
 def write(path: str | Path, estimator: Any, about: dict[str, Any], /) -> None:
-    """Write a fitted estimator to a file, which replaces an older one once it is complete.
+    """Write a fitted estimator to a file; an existing file is replaced when this is complete.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def write(path: str | Path, estimator: Any, about: dict[str, Any], /) -> None:
     estimator : estimator of a method
         Fitted.
     about : dict
-        The fields of `Model` beside it.
+        The other fields of `Model`.
 
     Raises what `Model.save` does.
     """
@@ -120,12 +120,11 @@ def make_header(
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Return a model's description in JSON, and its arrays."""
     encoder = Encoder(_kinds(), _encode_model)
-    told, reader = dict(about), about["reader"]
-    del told["reader"]
-    told["feature_names"] = list(told["feature_names"])
+    fields = {**about, "feature_names": list(about["feature_names"])}
+    reader = fields.pop("reader")
     host = estimator.to_host()
     parts = {
-        "model": encoder.encode_items(told, "model"),
+        "model": encoder.encode_items(fields, "model"),
         **_encode_estimator(host, "", encoder),
         "predictor": encoder.encode(host.predictor_, "predictor"),
         "reading": encoder.encode(_row_reading(host, reader), "reading"),
@@ -152,8 +151,8 @@ def _encode_estimator(host: Any, key: str, encoder: Encoder) -> dict[str, Any]:
         parameters["random_state"] = None
     if not _is_plain(parameters.get("members")):
         parameters["members"] = None
-    elsewhere = {*parameters, "_sklearn_version", "predictor_", "_table"}
-    record = {name: state[name] for name in sorted(state) if name not in elsewhere}
+    others = {*parameters, "_sklearn_version", "predictor_", "_table"}
+    record = {name: state[name] for name in sorted(state) if name not in others}
     return {
         "parameters": encoder.encode_items(parameters, f"{key}parameters"),
         "record": encoder.encode_items(record, f"{key}record"),
@@ -167,14 +166,14 @@ def _is_plain(value: Any) -> bool:
 
 
 def _encode_model(value: Any, key: str, encoder: Encoder) -> Any:
-    """Encode a model of a blend by its parts, its arrays, or as bytes; None of other values."""
+    """Encode a model of a blend by its parts, its arrays, or as bytes; None for other values."""
     if key.split("/")[-3:-2] != ["_models"]:
         return None
     if isinstance(value, HostStored):
         inside = _encode_estimator(value, f"{key}/", encoder)
         return {"estimator": type(value).__name__, **inside}
     known = array_model(value)
-    if known is not None:  # its arrays are those of the predictor
+    if known is not None:  # the predictor has its arrays
         return {"arrays": known.one_target}
     if not isinstance(value, BaseEstimator):
         return None
@@ -211,11 +210,11 @@ def _check_keys(header: Mapping[str, Any]) -> None:
 
 
 def _decode_model(header: dict[str, Any], decoder: Decoder) -> tuple[Any, dict[str, Any]]:
-    """Decode a model; raise RefusedError or MisfitError where a part is not as a fit makes it."""
+    """Decode a model; raise RefusedError or MisfitError for parts that no fit makes."""
     try:
         predictor, reading = decode_predictor(header, decoder)
         kind = _estimator_class(header["model"])
-        estimator = _Restored(decoder, reading).estimator(kind, header, "", predictor)
+        estimator = _EstimatorDecoder(decoder, reading).decode(kind, header, "", predictor)
         about = _decode_about(header["model"], kind, reading, estimator, decoder)
         decoder.finish()
     except (RefusedError, MisfitError):
@@ -227,7 +226,7 @@ def _decode_model(header: dict[str, Any], decoder: Decoder) -> tuple[Any, dict[s
 
 
 def _check_predictions(estimator: Any) -> None:
-    """Check that a row has a prediction: of a blend one that the fit has kept."""
+    """Raise RefusedError unless the model predicts a row; for blends, a row of the record."""
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
@@ -254,9 +253,9 @@ def _estimator_class(about: dict[str, Any]) -> type:
 def _decode_about(
     nodes: dict[str, Any], kind: type, reading: RowReading, estimator: Any, decoder: Decoder
 ) -> dict[str, Any]:
-    """Decode the fields of the model beside its estimator."""
+    """Decode the fields of the model, without its estimator."""
     hints = _ABOUT | {"tuning": record_hints(kind)["tuning_"]}
-    # Older files say nothing of these
+    # Older files do not have these fields
     nodes = {"warnings_": [], "dropped": [], "reference": None, **nodes}
     if set(nodes) != set(hints):
         msg = f"whose model is not of {', '.join(sorted(hints))}"
@@ -276,18 +275,17 @@ def _decode_about(
     return about
 
 
-class _Restored:
-    """Estimators of predictors and records."""
+class _EstimatorDecoder:
+    """A decoder of estimators, whose predictors are decoded already."""
 
     def __init__(self, decoder: Decoder, reading: RowReading) -> None:
         self._decoder, self._reading = decoder, reading
 
-    def estimator(self, kind: type, parts: Any, key: str, predictor: Predictor, /) -> Any:
-        """Decode parameters and record of an estimator, beside its predictor."""
-        given = parts["parameters"]
+    def decode(self, kind: type, parts: Any, key: str, predictor: Predictor, /) -> Any:
+        """Decode the parameters and the record of an estimator with a predictor."""
         parameters = {
             name: self._decoder.decode(node, Any, f"{key}parameters/{name}", {})
-            for name, node in given.items()
+            for name, node in parts["parameters"].items()
         }
         e = _make_estimator(kind, parameters)
         e.predictor_ = predictor
@@ -295,7 +293,7 @@ class _Restored:
         vars(e).update(record)
         if isinstance(e, AutoBase):
             e._table = self._reading.table
-            e.members_ = e.members_  # models of other libraries predict by themselves
+            e.members_ = e.members_  # its setter lets the predictor call models of other libraries
         for what, holds in e._rules():
             if not holds:
                 msg = f"whose {kind.__name__} does not have {what}"
@@ -307,7 +305,7 @@ class _Restored:
     ) -> dict[str, Any]:
         nodes, hints = dict(nodes), record_hints(kind)
         for name in [name for name in nodes if _is_computed(getattr(kind, name, None))]:
-            self._decoder.decode(nodes.pop(name), Any, f"{key}/{name}", {})  # of older files
+            self._decoder.decode(nodes.pop(name), Any, f"{key}/{name}", {})  # in older files
         expected = {n for n, h in hints.items() if not find_mark(Sometimes, split_hint(h)[1])}
         if not expected <= set(nodes):
             lacking = ", ".join(sorted(expected - set(nodes)))
@@ -323,26 +321,29 @@ class _Restored:
         found = {}
         for name, hint in hints.items():
             if name == "_models":
-                found[name] = self._models(nodes[name], f"{key}/{name}", predictor.values)
+                found[name] = self._decode_models(nodes[name], f"{key}/{name}", predictor.values)
             elif name in nodes:
                 found[name] = self._decoder.decode(
                     nodes[name], hint, f"{key}/{name}", sizes, any_value=True
                 )
         return found
 
-    def _models(self, nodes: Any, key: str, blend: Any) -> list[list[Any]]:
-        """Decode the models of all members of a blend, which has their predictors."""
+    def _decode_models(self, nodes: Any, key: str, blend: Any) -> list[list[Any]]:
+        """Decode the models of all members of a blend."""
         assert isinstance(blend, Blend)
         counts = [len(one.models) for one in blend.members]
         if not isinstance(nodes, list) or [len(some) for some in nodes] != counts:
             msg = "whose members have other models than their predictors"
             raise RefusedError(msg)
         return [
-            [self._model(node, f"{key}/{k}/{j}", one.models[j]) for j, node in enumerate(nodes[k])]
+            [
+                self._decode_model(node, f"{key}/{k}/{j}", one.models[j])
+                for j, node in enumerate(nodes[k])
+            ]
             for k, one in enumerate(blend.members)
         ]
 
-    def _model(self, node: Any, key: str, predictor: Predictor) -> Any:
+    def _decode_model(self, node: Any, key: str, predictor: Predictor) -> Any:
         """Decode a model of a blend."""
         names = set(node) if isinstance(node, dict) else set()
         if names == {"arrays"} and isinstance(node["arrays"], bool):
@@ -359,7 +360,7 @@ class _Restored:
         if kind is None or names != {"estimator", "parameters", "record"}:
             msg = f"whose {key} is not a known estimator"
             raise RefusedError(msg)
-        return self.estimator(kind, node, f"{key}/", predictor)
+        return self.decode(kind, node, f"{key}/", predictor)
 
 
 def _is_computed(attribute: Any) -> bool:
@@ -369,7 +370,7 @@ def _is_computed(attribute: Any) -> bool:
 def _make_estimator(kind: type, parameters: dict[str, Any]) -> Any:
     names = set(kind._get_param_names())  # type: ignore[attr-defined]
     given = set(parameters)
-    if not given <= names <= given | _LATER:
+    if not given <= names <= given | _NEW_PARAMETERS:
         msg = f"whose parameters are not those of {kind.__name__}"
         raise RefusedError(msg)
     estimator = kind(**parameters)

@@ -1,6 +1,6 @@
 """scikit-learn estimators, which validate data, call a method, and keep the result.
 
-Names are imported when first used: what predicts without scikit-learn needs parts of this folder.
+Names are imported when first used, as predictions without scikit-learn use parts of this folder.
 """
 
 from __future__ import annotations

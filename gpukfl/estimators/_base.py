@@ -49,9 +49,7 @@ from gpukfl.tables._target import target_names
 if TYPE_CHECKING:
     from gpukfl.tables._training import Dataset
 
-# ------------------------------------------------------------------------------- described
-
-# What every estimator says of itself, and what it can do for that: pictures, texts and files.
+# ----------------------------------------------------------------------------- description
 
 
 SCORES = {True: "explained Brier score", False: "R²"}  # of classifiers, and of regressors
@@ -60,8 +58,8 @@ SCORES = {True: "explained Brier score", False: "R²"}  # of classifiers, and of
 class DescribedEstimator(Shown):
     """A fitted estimator with `describe`, `summary`, `plot`, `report` and `save`.
 
-    Each method gives its own `_describe`, which reads the fitted attributes. Nothing of it is
-    stored, so that it is the same after loading.
+    Each method has its own `_describe`, which reads fitted attributes, so that the description is
+    the same after loading.
     """
 
     n_features_in_: Annotated[int, Count("n_features")]
@@ -69,7 +67,7 @@ class DescribedEstimator(Shown):
     to_host: Callable[[], Any]
 
     def _complete_record(self) -> None:
-        """Compute the fitted attributes that are put off to their first look."""
+        """Compute the fitted attributes that are computed on first use."""
 
     @abstractmethod
     def _describe(self, names: Names, /) -> Description:
@@ -238,9 +236,9 @@ class DescribedEstimator(Shown):
         host = self.to_host()
         one_unit = is_classifier(host)
         names = Names(feature_names(self, features), target, output_names(host, target), one_unit)
-        told = host._describe(names)
+        description = host._describe(names)
         return replace(
-            told.add_warnings(host.warnings_),
+            description.add_warnings(host.warnings_),
             call=f"{import_lines([self])}model = {self!r}.fit(X, y)",
         )
 
@@ -260,7 +258,7 @@ class DescribedMethod(DescribedEstimator):
     def _fit_fields(self: Any, names: Names, /, *, along: str, beside: tuple[str, ...]) -> Any:
         """Return the fields of a description that all methods have, with the tuning.
 
-        `along` is the setting that the scores are drawn along, and `beside` are the others.
+        `along` is the setting on the axis of the scores' plot, and `beside` are the others.
         """
         count = self.n_effective_features_
         return {
@@ -323,14 +321,12 @@ def task_text(estimator: Any, kind: str = "", /) -> str:
 
 def status_text(status: str, /) -> str:
     """Return in words how a fit ended."""
-    if status == Status.TIME_LIMIT.name:  # perhaps before all of it was spent
+    if status == Status.TIME_LIMIT.name:  # perhaps before it was spent
         return "shortened by max_time"
     return status.lower().replace("_", " ")
 
 
 # ------------------------------------------------------------------------------------ base
-
-# What the estimators share: where fitted arrays live, and how they are pickled.
 
 
 OF_EVERY_FIT = """    place_ : str
@@ -352,7 +348,7 @@ def copy_to_host(value: Any, /) -> Any:
     """Copy all arrays inside lists, dicts and dataclasses to NumPy."""
     if isinstance(value, HostStored):
         return value.to_host()
-    if is_array(value) and not isinstance(value, np.generic):  # a number, though libraries know it
+    if is_array(value) and not isinstance(value, np.generic):  # a scalar
         return to_host(value)
     if isinstance(value, dict):
         return {key: copy_to_host(item) for key, item in value.items()}
@@ -404,7 +400,7 @@ def restore_on_error(fit: Any, /) -> Any:
     def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
         before = dict(vars(self))
         try:
-            with np.errstate():  # an interruption may come just where one inside is put back
+            with np.errstate():  # restored even if Ctrl-C comes while an inner one is restored
                 return fit(self, *args, **kwargs)
         except BaseException:
             vars(self).clear()
@@ -415,9 +411,9 @@ def restore_on_error(fit: Any, /) -> Any:
 
 
 class ArrayRegressor(RegressorMixin):
-    """A regressor of one or many targets, whatever library its arrays are of.
+    """A regressor of one or many targets, for arrays of any library.
 
-    Its other base checks parameters, fits the columns of Y, and evaluates the fitted functions.
+    Its other base class checks parameters, fits the columns of Y, and evaluates the functions.
     """
 
     _fitted_predictor: Callable[[], Predictor]
@@ -426,7 +422,7 @@ class ArrayRegressor(RegressorMixin):
     _predict: Callable[[Any, str], Array]
     _one_target: bool = held("one_target")
     loss: str | Loss
-    _more: ClassVar[Mapping[str, Any]] = {"loss": "squared"}
+    _added_parameters: ClassVar[Mapping[str, Any]] = {"loss": "squared"}
 
     @restore_on_error
     @keep_warnings
@@ -537,21 +533,21 @@ class HostStored(DescribedEstimator, BaseEstimator):
     def _start(
         self, n_features: int, *, one_target: bool = True, labels: np.ndarray | None = None
     ) -> None:
-        """Set a predictor that knows the form of the targets, until a fit has learned more."""
+        """Set a constant predictor with the form of the targets, for the time of the fit."""
         nothing = Constant(intercept=np.zeros(1))
         classes = None if labels is None else self._make_classes(labels)
         self.predictor_ = Predictor(nothing, n_features, one_target, labels, classes)
 
     def _rules(self) -> Iterator[tuple[str, bool]]:
-        """Yield what must hold of fitted attributes, in words, and whether it does."""
+        """Yield conditions on fitted attributes, in words, and whether they hold."""
         yield "columns of its predictor", self.n_features_in_ == self.predictor_.n_features
 
     def _make_classes(self, labels: np.ndarray) -> Classes | None:  # noqa: ARG002
-        """Return what makes classes of scores; None where values are probabilities."""
+        """Return the map from scores to classes; None if values are probabilities."""
         return None
 
     def _fitted_predictor(self) -> Predictor:
-        """Return what predicts; NotFittedError before a fit."""
+        """Return the predictor; raise NotFittedError before a fit."""
         if "predictor_" not in vars(self):
             check_is_fitted(self, "predictor_")
         return self.predictor_
@@ -561,13 +557,13 @@ class HostStored(DescribedEstimator, BaseEstimator):
         if "predictor_" in known:
             known = known | {"predictor_": self._own_predictor()}
         state = {key: copy_to_host(value) for key, value in known.items()}
-        state.pop("client", None)  # of a cluster that is not where it is loaded
+        state.pop("client", None)  # its cluster may not exist after loading
         if "_library" in state:
             state["_library"] = "numpy"
         return state
 
     def _own_predictor(self) -> Predictor:
-        """Return the predictor without what other attributes hold too."""
+        """Return the predictor without parts that other attributes hold."""
         return self.predictor_
 
     @property
@@ -576,16 +572,16 @@ class HostStored(DescribedEstimator, BaseEstimator):
         if get_config()["display"] != "diagram":
             msg = "expected scikit-learn's display to be 'diagram' for HTML"
             raise AttributeError(msg)
-        return self._html
+        return self._diagram_with_summary
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         """Return the representations that notebooks show, by MIME type."""
         shown = {"text/plain": repr(self)}
         if get_config()["display"] == "diagram":
-            shown["text/html"] = self._html()
+            shown["text/html"] = self._diagram_with_summary()
         return shown
 
-    def _html(self) -> str:
+    def _diagram_with_summary(self) -> str:
         """Return the diagram of the parameters, followed by a summary."""
         diagram: str = estimator_html_repr(self)
         try:
@@ -608,7 +604,7 @@ class HostStored(DescribedEstimator, BaseEstimator):
         """Fit to validated rows."""
 
     def _keep_beside(self, names: Sequence[str]) -> None:
-        """Set which columns of frames are no features, if there are any."""
+        """Set `beside_`, the columns of frames that are no features, if there are any."""
         if "beside_" in vars(self):
             del self.beside_
         if names:
@@ -636,7 +632,7 @@ class HostPickled(HostStored):
 
     scaling_: AnyScaling | None = held("values.scaling")
     intercept_: Array = held("values.intercept")
-    _unit_free: ClassVar[bool] = False  # whether a unit of all features changes nothing
+    _unit_free: ClassVar[bool] = False  # whether a common factor of all features changes nothing
 
     def _scaled_rows(self, X: Array, reference: Array, /) -> Rows:
         """Return rows for prediction, scaled as in the fit, on the place of `reference`."""
@@ -645,10 +641,7 @@ class HostPickled(HostStored):
 
 # ----------------------------------------------------------------------------- constructor
 
-# What all constructors share: words for names that are no longer, and the weights of classes.
-
-
-RENAMED = {  # of every estimator, and what to do instead
+RENAMED = {  # old parameters of every estimator, with advice
     "dtype": "pass backend=Backend(dtype=...)",
     "standardize": "pass scaling='standard' or None",
     "normalize_y": "targets are always scaled",
@@ -660,18 +653,18 @@ class RenamedParameters:
     """An estimator whose constructor explains renamed parameters."""
 
     _renamed: ClassVar[dict[str, str]] = {}
-    # Parameters that its base does not have, with their defaults
-    _more: ClassVar[Mapping[str, Any]] = {}
-    _of_every: ClassVar[Mapping[str, Any]] = {"monotone": None}  # such, of every constructor
+    # Parameters with defaults that are added to the constructor, and to every constructor
+    _added_parameters: ClassVar[Mapping[str, Any]] = {}
+    _common_parameters: ClassVar[Mapping[str, Any]] = {"monotone": None}
     monotone: Any = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         known, own = inspect.signature(cls.__init__).parameters, "__init__" in vars(cls)
-        offered = cls._more
+        offered = cls._added_parameters
         if own:  # a class of the user's keeps its constructor
             ours = cls.__module__.partition(".")[0] == __name__.partition(".")[0]
-            offered = cls._of_every if ours else {}
+            offered = cls._common_parameters if ours else {}
         more = {name: value for name, value in offered.items() if name not in known}
         if own or more:
             cls.__init__ = _extend_constructor(cls.__init__, more)  # type: ignore

@@ -10,8 +10,8 @@ import numpy as np
 
 from gpukfl.core._array import Array, array_namespace, clip, to_host
 
-_SUCCESSION = 1.0  # Laplace's rule: after m rows that were right the next may be wrong
-_LEAST = 0.01  # share of the offset that is left of scores below it
+_DOUBT = 1.0  # Laplace's rule: labels of m rows are wrong with probability 1 / (m + 2)
+_LEAST_SHARE = 0.01  # least score plus offset, as a share of the offset
 _LOWEST, _HIGHEST = (-3.0, -12.0), (6.0, 3.0)  # logarithms of power and offset
 _SLOPES = (-4.0, 4.0)  # logarithms of a power of log odds
 _STARTS = ((0.0, -3.0), (1.0, 0.0))  # logarithms of power and offset
@@ -29,15 +29,15 @@ class HeldOutScores(NamedTuple):
 class Calibration:
     r"""Probabilities :math:`p_k \propto (f_k + c)^s` of scores f.
 
-    Least squares on indicators of classes estimate probabilities (s = 1, c = 0); a larger c takes
-    the place of what is 0 or below; c beyond all scores makes this a softmax.
+    Least squares on indicators estimate probabilities (s = 1, c = 0). A larger c raises scores that
+    are 0 or below. With c beyond all scores this is a softmax.
 
     Attributes
     ----------
     power : float
         s, positive.
     offset : float
-        c, positive; of sums below, a hundredth of it is taken.
+        c, positive; the least f + c is a hundredth of it.
     """
 
     power: float = 1.0
@@ -50,7 +50,7 @@ class Calibration:
         Parameters
         ----------
         scores : host array, shape (m, k)
-            One column for each of at least two classes, by models that have not seen the row.
+            One column for each of at least two classes, predicted on held-out rows.
         codes : host array of int, shape (m,)
             The classes.
         weights : host array, shape (m,)
@@ -62,14 +62,14 @@ class Calibration:
             power, offset = np.exp(np.clip(logs, _LOWEST, _HIGHEST))
             return float(power), float(unit * offset)
 
-        found = _most_likely(lambda logs: cls(*numbers(logs)), _STARTS, scores, codes, weights)
+        found = _maximize_likelihood(lambda x: cls(*numbers(x)), _STARTS, scores, codes, weights)
         return cls(*numbers(found))
 
     def log_proba(self, scores: Array, /) -> Array:
         """Logarithms of the probabilities for scores (..., k)."""
         xp = array_namespace(scores)
-        logs = self.power * xp.log(clip(scores + self.offset, low=_LEAST * self.offset))
-        return _normalise(logs)
+        logs = self.power * xp.log(clip(scores + self.offset, low=_LEAST_SHARE * self.offset))
+        return _normalize_logs(logs)
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class SoftmaxCalibration:
     Attributes
     ----------
     power : float
-        s, positive; below 1 where the scores are too sure.
+        s, positive; below 1 for overconfident scores.
     """
 
     power: float = 1.0
@@ -87,7 +87,7 @@ class SoftmaxCalibration:
     @classmethod
     def fit(cls, scores: np.ndarray, codes: np.ndarray, weights: np.ndarray, /) -> Self:
         """Fit the power by maximum likelihood, of scores (m, k) as `Calibration.fit`."""
-        found = _most_likely(
+        found = _maximize_likelihood(
             lambda logs: cls(float(np.exp(np.clip(logs[0], *_SLOPES)))),
             [(0.0,)],
             scores,
@@ -98,21 +98,21 @@ class SoftmaxCalibration:
 
     def log_proba(self, scores: Array, /) -> Array:
         """Logarithms of the probabilities for scores (..., k)."""
-        return _normalise(self.power * scores)
+        return _normalize_logs(self.power * scores)
 
 
-def _most_likely(
+def _maximize_likelihood(
     make: Callable[[np.ndarray], Calibration | SoftmaxCalibration],
     starts: Sequence[tuple[float, ...]],
     scores: np.ndarray,
     codes: np.ndarray,
     weights: np.ndarray,
 ) -> np.ndarray:
-    """Return the logarithms of the numbers of the highest likelihood of classes (m,)."""
+    """Return the log parameters with the highest likelihood of classes (m,)."""
     from scipy.optimize import minimize
 
     m, k = scores.shape
-    doubt = _SUCCESSION / (m + 2.0)
+    doubt = _DOUBT / (m + 2.0)
     truth = np.full((m, k), doubt / (k - 1.0))
     truth[np.arange(m), codes] = 1.0 - doubt
 
@@ -124,8 +124,8 @@ def _most_likely(
     return np.asarray(min(found, key=lambda one: one.fun).x)
 
 
-def _normalise(logs: Array) -> Array:
-    """Return logarithms of probabilities (..., k) that sum to 1, from these up to a constant."""
+def _normalize_logs(logs: Array) -> Array:
+    """Return log probabilities (..., k), normalised to sum to 1."""
     xp = array_namespace(logs)
     less = logs - xp.max(logs, axis=-1, keepdims=True)
     return less - xp.log(xp.sum(xp.exp(less), axis=-1, keepdims=True))

@@ -28,7 +28,7 @@ from gpukfl.estimators._base import ordered_classes, predict_finite, restore_on_
 from gpukfl.estimators._calibration import Calibration, HeldOutScores, SoftmaxCalibration
 from gpukfl.estimators._dask import run_on_data_device
 from gpukfl.estimators._fitted import held
-from gpukfl.estimators._samples import Samples
+from gpukfl.estimators._samples import Samples, decode_classes
 from gpukfl.estimators._validation import plain_labels, validate_labels, validate_weights
 from gpukfl.partitioned import is_dask
 from gpukfl.partitioned._rows import map_rows, reduce_rows
@@ -48,7 +48,7 @@ OF_CLASSIFIERS = """    classes_ : array of shape (n_classes,)
 
 
 class LabelClassifier(ClassifierMixin):
-    """A classifier by least squares on indicators of classes; of two classes the second's."""
+    """A classifier by least squares on indicators of classes; of two classes only the second's."""
 
     class_weight: Any
     predictor_: Predictor
@@ -57,8 +57,8 @@ class LabelClassifier(ClassifierMixin):
     classes_: np.ndarray = held("labels")
     _learn: Callable[[Any, Any, Any, GivenRelations], Self]
     predict: Callable[[Any], Array]
-    _more: ClassVar[Mapping[str, Any]] = {"class_weight": None}
-    _order: ClassVar[tuple[str, ...]] = ()  # of the classes, while a fit reads its targets
+    _added_parameters: ClassVar[Mapping[str, Any]] = {"class_weight": None}
+    _order: ClassVar[tuple[str, ...]] = ()  # of the classes, during a fit
 
     @restore_on_error
     @keep_warnings
@@ -198,7 +198,7 @@ class OneHotClassifier(LabelClassifier):
     """
 
     calibration_: Calibration | SoftmaxCalibration = held("classes.calibration")
-    _signs: ClassVar[bool] = False  # whether targets are -1 and 1 instead of 0 and 1
+    _has_signs: ClassVar[bool] = False  # whether targets are -1 and 1 instead of 0 and 1
     _calibration_class: ClassVar[type[Calibration | SoftmaxCalibration]] = Calibration
     _predict: Callable[[Any, str], Array]
 
@@ -206,23 +206,22 @@ class OneHotClassifier(LabelClassifier):
         """Fit the calibration of probabilities to held-out rows."""
         try:
             found = held_out()
-        except KeyboardInterrupt:  # the model is there
+        except KeyboardInterrupt:  # the model is complete
             self.status_ = Status.INTERRUPTED.name
             msg = f"{type(self).__name__} was interrupted: its probabilities are not calibrated"
             warn(msg, ConvergenceWarning)
             return
         if found is not None and len(self.classes_) > 1:
             F, Y, weights = found
-            codes = Y.argmax(axis=1) if Y.shape[1] > 1 else (Y[:, 0] > 0.5).astype(np.int64)
-            scores = to_host(self._make_classes(self.classes_).all_probabilities(F))
-            self.calibration_ = self._calibration_class.fit(scores, codes, weights)
+            scores = to_host(self._make_classes(self.classes_).all_scores(F))
+            self.calibration_ = self._calibration_class.fit(scores, decode_classes(Y), weights)
 
     def _make_classes(self, labels: np.ndarray) -> Classes:
-        """Return what makes classes of scores, not calibrated yet."""
-        return Classes(len(labels), self._calibration_class(), self._signs)
+        """Return the map from scores to classes, not calibrated yet."""
+        return Classes(len(labels), self._calibration_class(), self._has_signs)
 
     def _classes(self) -> Classes:
-        """Return the map from scores to classes and probabilities."""
+        """Return the fitted map from scores to classes and probabilities."""
         classes = self.predictor_.classes
         assert classes is not None
         return classes

@@ -21,7 +21,7 @@ from gpukfl.tables._training import SAMPLE
 
 
 def find_client(estimator: Any, /) -> Any:
-    """Return the client that a fit computes with: its own, which must be open, or the current."""
+    """Return the client for a fit: the estimator's own, which must be open, or the current one."""
     client = estimator.client
     if client is None and "distributed" in sys.modules:
         from distributed import default_client
@@ -46,8 +46,8 @@ def fit_collections(
 ) -> None:
     """Fit to Dask collections on their workers, or to few rows locally.
 
-    ``fit(X, y, sample_weight)`` takes host arrays and frames, or arrays whose rows lie in parts;
-    `read` makes rows of a partition that is neither an array nor a frame of numbers.
+    ``fit(X, y, sample_weight)`` takes host arrays and frames, or partitioned arrays. `read` encodes
+    partitions that are not numeric.
     """
     client = find_client(estimator)
     if given.n_rows <= SAMPLE:
@@ -85,8 +85,8 @@ def _call_method(method: Any, args: Any, kwargs: Any, model: Any, X: Any, /) -> 
 def map_lazily(call: Callable[[Any, Any], Any], model: Any, X: Any, /) -> Any:
     """Return ``call(model, rows)`` of every partition lazily, as the kind of `X`.
 
-    `model` works on NumPy arrays and frames; of a frame come a series, or a frame of the columns.
-    Where a call gives several arrays, so does this, and each is computed by itself.
+    `model` works on NumPy arrays and frames. For a frame, the result is a series or a frame. If a
+    call returns several arrays, so does this, and each is computed separately.
     """
     if hasattr(X, "columns"):
         example = _example_row(model, X._meta)
@@ -110,9 +110,9 @@ def map_lazily(call: Callable[[Any, Any], Any], model: Any, X: Any, /) -> Any:
 
 
 def _example_row(model: Any, empty: Any) -> Any:
-    """Return an example row for a model, which shows the form of its results.
+    """Return an example row that shows the form of a model's results.
 
-    Values that Dask would invent are some that the model may not know.
+    Dask's own example values may be unknown to the model.
     """
     import pandas as pd
 
@@ -154,7 +154,7 @@ def run_on_data_device(
 ) -> Callable[Concatenate[Any, Any, Given], Result]:
     """Decorate a method whose first argument is data X.
 
-    Of a Dask collection, what is no fit is put off, partition by partition.
+    For a Dask collection, methods other than `fit` are lazy.
     """
 
     @functools.wraps(method)

@@ -46,7 +46,7 @@ def check_range(rows: Rows, Y: Array, /) -> None:
         msg = f"y overflows {dtype}: expected targets below {limit:.0e}; use float64"
         raise ValueError(msg)
 
-    largest = _largest(rows, lambda X: xp.sum(X * X, axis=1))
+    largest = _largest_size(rows, lambda X: xp.sum(X * X, axis=1))
     if not np.isfinite(largest):
         msg = (
             f"X overflows {dtype}: expected squared row norms below {limit:.0e}; standardise X, or "
@@ -54,7 +54,7 @@ def check_range(rows: Rows, Y: Array, /) -> None:
         )
         raise ValueError(msg)
     least = float(xp.finfo(dtype).smallest_normal)
-    if largest < least and _largest(rows, lambda X: xp.max(xp.abs(X), axis=1)) > 0:
+    if largest < least and _largest_size(rows, lambda X: xp.max(xp.abs(X), axis=1)) > 0:
         msg = (
             f"X underflows {dtype}: expected a squared row norm of at least {least:.0e}; "
             "standardise X, or use float64"
@@ -62,27 +62,27 @@ def check_range(rows: Rows, Y: Array, /) -> None:
         raise ValueError(msg)
 
 
-def _largest(rows: Rows, size: Callable[[Array], Array]) -> float:
+def _largest_size(rows: Rows, size: Callable[[Array], Array]) -> float:
     """Return the largest of the sizes (n,) of rows, or NaN if one is."""
     xp = array_namespace(rows.reference)
 
     def part(start: int, stop: int) -> list[Array]:
         blocks = (X for _, _, X in rows.blocks(start=start, stop=stop))
         with np.errstate(over="ignore", invalid="ignore"):
-            return [functools.reduce(_larger, [xp.max(size(X)) for X in blocks])]
+            return [functools.reduce(_elementwise_max, [xp.max(size(X)) for X in blocks])]
 
-    (found,) = reduce_rows(rows.source, part, combine=_larger)
+    (found,) = reduce_rows(rows.source, part, combine=_elementwise_max)
     return float(found)
 
 
-def _larger(a: Array, b: Array) -> Array:
+def _elementwise_max(a: Array, b: Array) -> Array:
     return array_namespace(a).maximum(a, b)
 
 
 # ------------------------------------------------------------------------------------ data
 
-_ROOM = 2.0  # times the largest deviation of a target, which predictions stay within
-_SAMPLE = 1_000  # rows of which all pairs may be looked at
+_BOUND_FACTOR = 2.0  # largest prediction, in units of the largest deviation of a target
+_PAIR_ROWS = 1_000  # rows in a sample for statistics of all pairs
 
 
 class HasScaling(Protocol):
@@ -96,10 +96,9 @@ class HasScaling(Protocol):
 class Data:
     """Samples and targets on a place, with scaled features.
 
-    A method that measures more of them, or fits them in several ways, has a class of its own.
-
-    Targets are scaled to unit variance, classes by one factor; with `raw_targets` they stay as
-    they are. Scaled features beyond `clip` are moved there.
+    Methods with more than this derive a class. Targets are scaled to unit variance, indicators of
+    classes by one common factor, and with `raw_targets` not at all. Scaled features are clipped to
+    plus and minus `clip`.
 
     Attributes
     ----------
@@ -110,7 +109,7 @@ class Data:
     rows : Rows
         Samples (n, d).
     Y : array, shape (n, t)
-        Targets, less `y_mean`, over `y_scale`.
+        Targets: (y - `y_mean`) / `y_scale`.
     weights, root_weights : array, shape (n, 1), or None
         Sample weights, and their square roots.
     constant : bool
@@ -139,7 +138,7 @@ class Data:
             self.root_weights = asarray_like(roots[:, None], self.reference)
             self.weights = self.root_weights * self.root_weights
         s, self.n_effective = self.root_weights, samples.n_effective
-        # In float64, whatever library they come from
+        # In float64, from any library
         Y = Place(place.xp, place.device, "float64").put(as_columns(samples.Y))
         self.y_mean, spread = weighted_mean_scale(Y, s)
         if raw_targets:
@@ -157,13 +156,13 @@ class Data:
 
     @cached_property
     def kept_rows(self) -> Rows:
-        """The rows, scaled once where they are few: each step of a fit passes over them."""
+        """The rows, scaled once if they are few, for the many passes of a fit."""
         return self.rows.materialize()
 
     @cached_property
     def bound(self) -> Array:
-        """The limit of predictions, which may be wild outside the data: (t,)."""
-        return _ROOM * array_namespace(self.Y).max(abs(self.Y), axis=0)
+        """The largest absolute prediction (t,), as predictions may be wild outside the data."""
+        return _BOUND_FACTOR * array_namespace(self.Y).max(abs(self.Y), axis=0)
 
     @property
     def scaling(self) -> AnyScaling | None:
@@ -173,14 +172,14 @@ class Data:
         return found
 
     def to_target_units(self, values: Array, /, *, mean: bool = False) -> Array:
-        """Values (..., t) times the scale of the targets, and plus their mean, in float64."""
+        """Return values (..., t) in units of the targets, perhaps plus their mean, in float64."""
         xp = array_namespace(self.y_scale)
         with np.errstate(over="ignore"):  # found by check_finite_result
             found = xp.astype(values, xp.float64, copy=False) * self.y_scale
             return found + self.y_mean if mean else found
 
     def take(self, index: np.ndarray, /) -> Self:
-        """Keep the rows at ascending host indices, in one place, scaled as they are here."""
+        """Return the data of rows at ascending host indices, in one place, with equal scaling."""
         some = copy(self)
         some.rows, some.Y, some.weights, some.root_weights = self.rows.take_with(
             index, self.Y, self.weights, self.root_weights
@@ -191,7 +190,7 @@ class Data:
         return some
 
     def blocks_left_out(self) -> list[np.ndarray] | None:
-        """Return host indices of rows that are left out together; None where each is alone."""
+        """Return host indices of rows to leave out together; None to leave out single rows."""
         if self.relations is None:
             return None
         blocks = self.relations.blocks(self.rng, N_FOLDS)
@@ -208,7 +207,7 @@ class Data:
         return rows.whole(), weights
 
     def scale_samples(self, samples: Samples, /) -> tuple[Array, Array]:
-        """Place and scale other samples and their targets (float64) like these."""
+        """Return other samples and their targets (float64), placed and scaled like these."""
         rows = replace(self.rows, source=samples.X, leading_ones=False)
         xp = array_namespace(self.reference)
         Y = to_host(samples.Y).astype(np.float64)
@@ -216,8 +215,8 @@ class Data:
         return rows.whole(), (wide - self.y_mean) / self.y_scale
 
 
-def draw_rows(n: int, rng: np.random.RandomState, /, at_most: int = _SAMPLE) -> np.ndarray:
-    """Draw ascending host indices of at most so many of n rows, by default to look at all pairs."""
+def draw_rows(n: int, rng: np.random.RandomState, /, at_most: int = _PAIR_ROWS) -> np.ndarray:
+    """Draw ascending host indices of at most so many of n rows; by default for all pairs."""
     return np.arange(n) if n <= at_most else np.sort(draw_indices(rng, n, at_most))
 
 
@@ -226,7 +225,7 @@ def draw_weighted_rows(
 ) -> np.ndarray:
     """Draw ascending host indices of at most `count` of n rows with positive weights (n, 1).
 
-    Those that lie in parts are all taken to have some.
+    Partitioned weights are taken as positive.
     """
     known = None if weights is None or lies_in_parts(weights) else to_host(weights)[:, 0]
     kept = None if known is None else np.flatnonzero(known)
@@ -239,7 +238,7 @@ def scale_rows(settings: HasScaling, samples: Samples, reference: Array, /) -> R
     X = move_if_fits(samples.X, reference)
     if settings.scaling is None:
         return Rows(X, reference)
-    # Where the data are, because sums are made on the host
+    # On the place of the data, where its sums are computed
     there = double_reference(samples.X)
     weights = samples.weights if samples.given_weights is None else samples.given_weights
     scaling = learn_scaling(settings.scaling, Rows(samples.X, there), weights)
@@ -258,7 +257,7 @@ def make_mover(X: Array, dtype: str) -> Callable[[Array], Array]:
 def move_like(x: Array, target: Array, /) -> Array:
     """Move an array to the library, dtype and device of another.
 
-    What that dtype cannot hold becomes infinite, for `check_finite_result` to report.
+    Overflow gives infinity, which `check_finite_result` reports.
     """
     with np.errstate(over="ignore"):
         if library_name(x) == library_name(target):
@@ -267,9 +266,9 @@ def move_like(x: Array, target: Array, /) -> Array:
 
 
 def rescale_dual_coefficients(alpha: Array, data: Data, there: Array, /) -> Array:
-    """Return coefficients (q, t) of centres in units of the targets, in float64, beside an array.
+    """Return coefficients (q, t) of centres in units of the targets, beside an array.
 
-    In float64, whatever the rows are in: those of small ridges nearly cancel.
+    They are float64 for rows of any precision, as those of small ridges nearly cancel.
     """
     return move_like(data.to_target_units(alpha), double_reference(there))
 
@@ -290,7 +289,7 @@ class HeldOut:
     X: Array
     Y: Array  # float64
     weights: Array  # (n, 1), float64
-    groups: np.ndarray | None = None  # (n,), where rows of one depend on each other
+    groups: np.ndarray | None = None  # (n,), of dependent rows
 
     @classmethod
     def from_samples(cls, problem: Data, samples: Samples, /) -> Self:
@@ -326,7 +325,7 @@ class HeldOut:
 
 
 class BoundedPredictions:
-    """An estimator that clips its predictions, which may be wild outside the data."""
+    """An estimator that clips its predictions to bounds."""
 
     bounds_: Array = held("values.bounds")
 

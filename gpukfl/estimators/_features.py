@@ -18,7 +18,7 @@ from gpukfl.inspection import Curves, Names, direction_name, leading_directions
 from gpukfl.partitioned._rows import Rows
 from gpukfl.predictor import check_finite_prediction
 
-_PROFILES = 5  # that can be told apart
+_PROFILES = 5  # curves in one picture
 
 
 class LinearFeatures(DescribedMethod, TransformerMixin):
@@ -40,7 +40,7 @@ class LinearFeatures(DescribedMethod, TransformerMixin):
 
     @property
     def _projection(self) -> Array:
-        """What projects scaled rows (n, d) on the directions: (n_effective_features_, d)."""
+        """The projection (n_effective_features_, d) of scaled rows on the directions."""
         return self.components_
 
     @run_on_data_device
@@ -112,7 +112,7 @@ class DirectionProfiles(LinearFeatures):
         """
         check_is_fitted(self)
         host = self.to_host()
-        host.scaling_ = None  # of this copy, which is asked for scaled features
+        host.scaling_ = None  # the copy gets scaled features
         directions = host.components_.astype(float)[:count]
         low, high = np.array(self._range).reshape(-1, 2)[:count].T
         steps = np.linspace(low, high, points, axis=1)

@@ -1,7 +1,7 @@
-"""Fitted attributes: those that `predictor_` holds, and those of the record beside it.
+"""Fitted attributes: parts of `predictor_`, and the record beside it.
 
-Both are annotated on the classes that set them. The record of a fit is every annotation that ends
-with an underscore, and the private ones with metadata; model files hold it, checked by these.
+Classes annotate the attributes that they set. The record of a fit has those that end with an
+underscore, and private ones with metadata. Model files hold it, checked by the annotations.
 """
 
 from __future__ import annotations
@@ -15,16 +15,9 @@ from gpukfl.core._annotations import AnyValue
 
 
 class Held:
-    """A fitted attribute that is a part of `predictor_`; setting it makes another predictor.
+    """A fitted attribute that is a part of `predictor_`; setting it replaces the predictor.
 
-    Attributes
-    ----------
-    path : sequence of str
-        The fields that lead to it.
-    of : str
-        The attribute of the estimator at which they begin.
-    or_none : bool
-        Whether it is None where the predictor has no such part.
+    See `held` for its attributes; `path` is a list of field names.
     """
 
     def __init__(self, path: str, of: str, *, or_none: bool) -> None:
@@ -56,22 +49,22 @@ def held(path: str, *, of: str = "predictor_", or_none: bool = False) -> Any:
     Parameters
     ----------
     path : str
-        The fields that lead to it, with dots between them.
+        The names of nested fields, separated by dots.
     of : str, default="predictor_"
-        The attribute of the estimator at which they begin.
+        The attribute of the estimator that has the first field.
     or_none : bool, default=False
-        Whether it is None where the predictor has no such part.
+        Whether it is None if the predictor has no such part.
     """
     return Held(path, of, or_none=or_none)
 
 
 class Computed:
-    """A fitted attribute that is computed at its first look, and is an ordinary one from then on.
+    """A fitted attribute that is computed and set on first use.
 
     Attributes
     ----------
     compute : str
-        The method of the estimator that sets it.
+        Name of the estimator's method that sets it.
     """
 
     def __init__(self, compute: str) -> None:
@@ -91,12 +84,12 @@ class Computed:
 
 
 def computed(compute: str, /) -> Any:
-    """Return the declaration of a fitted attribute that a method sets at its first look."""
+    """Return the declaration of a fitted attribute that a method sets on first use."""
     return Computed(compute)
 
 
 def replace_part(value: Any, path: list[str], part: Any, /) -> Any:
-    """Return a frozen value with another part, at the end of a path of fields."""
+    """Return a frozen value with the part at the end of a path of fields replaced."""
     first, *rest = path
     if rest:
         part = replace_part(getattr(value, first), rest, part)
@@ -107,7 +100,7 @@ def replace_part(value: Any, path: list[str], part: Any, /) -> Any:
 
 
 class Tried(TypedDict):
-    """A setting that was tried; a method adds what names it."""
+    """A trial in `tuning_`; methods add the setting's fields."""
 
     score: Annotated[float, AnyValue()] | None
     standard_error: Annotated[float, AnyValue()]
@@ -117,9 +110,9 @@ class Tried(TypedDict):
 
 @functools.cache
 def record_hints(kind: type, /) -> dict[str, Any]:
-    """Return the annotations of the fitted attributes of a class that its predictor does not hold.
+    """Return the annotations of the record: fitted attributes that the predictor does not hold.
 
-    A fit that sets another attribute cannot be saved, which a test notices.
+    A model with other fitted attributes cannot be saved.
     """
     hints = typing.get_type_hints(kind, include_extras=True)
     return {name: hint for name, hint in hints.items() if _is_recorded(kind, name, hint)}

@@ -77,11 +77,8 @@ from gpukfl.tables._training import check_not_related, drop_outliers_of_parts, r
 
 # ---------------------------------------------------------------------------- several gpus
 
-# Rows divided among the GPUs of this machine, for a fit.
-
-
-_PARTS = 8  # whatever the number of GPUs, so that it changes no bit
-_FEWEST = 1_000  # rows of a part
+_MAX_PARTS = 8  # for any number of GPUs, so that results do not depend on it
+_PART_ROWS = 1_000  # least rows of a part
 
 
 def fit_on_devices(
@@ -95,14 +92,14 @@ def fit_on_devices(
 ) -> None:
     """Divide host data among GPUs and fit there; the model works on NumPy arrays.
 
-    ``fit(X, y, sample_weight)`` takes arrays whose rows lie in parts.
+    ``fit(X, y, sample_weight)`` takes partitioned arrays.
 
     Raises
     ------
     TypeError
-        If `X` is no data of the host.
+        If `X` is not on the host.
     RuntimeError
-        If there are not so many GPUs that CuPy can use.
+        If CuPy finds fewer GPUs.
     """
     X = validate_samples(estimator, X, reset=True, min_samples=2)
     if not is_host(X):
@@ -110,7 +107,7 @@ def fit_on_devices(
         raise TypeError(msg)
     y = (validate_labels if is_classifier(estimator) else validate_targets)(y, X)
     weights = validate_weights(sample_weight, X)
-    resolve_place("cupy", X, dtype="float64", work=0)  # says what is missing
+    resolve_place("cupy", X, dtype="float64", work=0)  # raises an error without CuPy
     if cuda_devices() < devices:
         msg = f"expected {devices} CUDA devices, found {cuda_devices()}"
         raise RuntimeError(msg)
@@ -122,7 +119,7 @@ def fit_on_devices(
         fit(*(None if x is None else _divide_rows(rows, given, x) for x in (X, y, weights)))
     finally:
         given.close()
-    for name, value in estimator.__getstate__().items():  # where the data came from
+    for name, value in estimator.__getstate__().items():  # arrays go back to the host
         setattr(estimator, name, value)
 
 
@@ -135,7 +132,7 @@ def _device_reference(device: int) -> Array:
 
 def _part_sizes(n: int) -> list[int]:
     """Return the number of rows of each part."""
-    parts = max(1, min(_PARTS, n // _FEWEST))
+    parts = max(1, min(_MAX_PARTS, n // _PART_ROWS))
     edges = np.linspace(0, n, parts + 1).astype(int)
     return np.diff(edges).tolist()
 
@@ -149,35 +146,29 @@ def _divide_rows(rows: Partitioning, holders: ThreadHolders, x: np.ndarray) -> P
 
 # --------------------------------------------------------------------------------- threads
 
-# How many threads a fit takes.
-
-
-_FEW = 2_000  # samples below which the threads of torch wait for each other more than they work
+_FEW_ROWS = 2_000  # fewer samples are faster on torch with one thread
 
 
 @contextlib.contextmanager
 def limit_threads(X: Any, n_samples: int, backend: str, /) -> Iterator[None]:
-    """Limit the threads of a fit of `X` to those that it can use.
-
-    On torch, which splits all work itself, one for few samples and as many as it likes for others.
-    """
+    """Limit the threads of a fit of `X`: one for BLAS, and one for torch with few samples."""
     with contextlib.ExitStack() as limits:
         limits.enter_context(one_blas_thread())
-        if n_samples < _FEW and will_use_torch(backend, X):
+        if n_samples < _FEW_ROWS and will_use_torch(backend, X):
             limits.enter_context(one_openmp_thread())
         yield
 
 
-Fitted_co = TypeVar("Fitted_co", covariant=True)  # what the last fit gives
+Fitted_co = TypeVar("Fitted_co", covariant=True)  # the result of the final fit
 
-_CALIBRATED_FROM = 20  # rows: fewer say little of probabilities
-_CALIBRATION_ROWS = 5_000  # of which some are held out where no search has held out any
-_CALIBRATION_JUDGES = 300  # of few rows, in as many folds as that takes
+_CALIBRATED_FROM = 20  # with fewer rows, probabilities are not calibrated
+_CALIBRATION_ROWS = 5_000  # split for calibration if no search has held out rows
+_CALIBRATION_ENOUGH = 300  # held-out rows after which no more folds are fitted for calibration
 _DOUBLE_ELEMENTS = 2_000_000  # of X, up to which float64 costs nothing
-_NO_TIME = 1e-3  # seconds, of a fit that does no more than it must
-_QUICK_ELEMENTS = 50_000  # of X, up to which a fit that does no more than it must is no matter
-_LEAST_SHARE = 0.5  # of the time that is left, for what a fit must do
-_BEYOND_SHARE, _BEYOND_SECONDS = 0.2, 0.7  # of the limit, or of a second, that it may take longer
+_LEAST_TIME = 1e-3  # seconds; the limit of a timed fit, which then does only what it must
+_QUICK_ELEMENTS = 50_000  # of X, up to which all rows are fitted under any limit
+_LEAST_SHARE = 0.5  # share of the remaining time for the work that a fit must do
+_EXCESS_SHARE, _EXCESS_SECONDS = 0.2, 0.7  # excess over the limit that is allowed
 
 
 @dataclass
@@ -187,27 +178,27 @@ class SearchResult(Generic[Setting, Learned]):
     Attributes
     ----------
     setting : Setting
-        To fit with.
+        The setting to fit with.
     trial : Trial or None
-        The trial that was chosen; None where nothing was tried.
+        The chosen trial; None if nothing was tried.
     trials : list of Trial
-        All that was tried.
-    told : list of dict
-        What names each of the trials, as plain values.
+        All trials.
+    descriptions : list of dict
+        The setting of each trial, as plain values by name.
     folds : sequence of Fold
-        What the trials were fitted to, and judged by.
+        Training and held-out rows of the trials.
     stopped : bool
         Whether the user interrupted the search.
     cut_short : bool
         Whether the time ended it.
     settled : bool
-        Whether the setting is what another fit's search came to, so that nothing is left to try.
+        Whether the setting comes from another fit, without a search.
     """
 
     setting: Setting
     trial: Trial[Setting, Learned] | None = None
     trials: list[Trial[Setting, Learned]] = field(default_factory=list)
-    told: list[dict[str, Any]] = field(default_factory=list)
+    descriptions: list[dict[str, Any]] = field(default_factory=list)
     folds: Sequence[Fold[Any]] = ()
     stopped: bool = False
     cut_short: bool = False
@@ -221,9 +212,9 @@ class WarmStart(Generic[Setting]):
     Attributes
     ----------
     setting : Setting
-        That was chosen.
+        The chosen setting.
     calibration : Calibration or None
-        What makes probabilities of scores; None of a regression.
+        The map from scores to probabilities; None for a regression.
     """
 
     setting: Setting
@@ -231,7 +222,7 @@ class WarmStart(Generic[Setting]):
 
 
 def mean_start(starts: Sequence[WarmStart[Any]], /) -> WarmStart[Any] | None:
-    """Return the mean of several fits' results where settings have one, or the first; else None."""
+    """Return the mean of several fits' results, or the first if settings have no mean."""
     if not starts:
         return None
     first, *others = starts
@@ -247,7 +238,7 @@ class Method(FoldMethod[Problem, Setting, Learned], Protocol[Problem, Setting, L
     splits: ClassVar[Splits]
 
     def work(self, n: int, d: int, /) -> int:
-        """Return the work of a product over the rows, by which a place is chosen."""
+        """Return the work of a product over the rows, which decides on the place."""
 
     def problem(self, samples: Samples, place: Place, run: Run, /) -> Problem:
         """Place and scale samples."""
@@ -258,12 +249,12 @@ class Method(FoldMethod[Problem, Setting, Learned], Protocol[Problem, Setting, L
     def search(
         self, folds: Callable[[], Sequence[Fold[Problem]]], problem: Problem, run: Run, /
     ) -> Search[Setting, Learned] | None:
-        """Return the search of a setting on held-out rows, or None if nothing is to be chosen."""
+        """Return the search of a setting on held-out rows, or None without a choice."""
 
     def learn(
         self, problem: Problem, choice: SearchResult[Setting, Learned], run: Run, /
     ) -> Fitted_co:
-        """Fit all rows; quickly, where the search was interrupted."""
+        """Fit all rows; quickly, if the search was interrupted."""
 
 
 def choose_setting(
@@ -276,8 +267,8 @@ def choose_setting(
 ) -> SearchResult[Setting, Learned]:
     """Choose a setting by held-out rows, if there is a choice and enough rows.
 
-    Rows are held out by draws that do not move those of the last fit. An interruption keeps the
-    best so far, which may be the setting where nothing is chosen.
+    The draws of the folds do not change those of the final fit. After an interruption, the best
+    setting so far is chosen, or the default.
     """
     if problem.constant or len(samples) < method.splits.fewest:
         return SearchResult(method.default_setting(problem))
@@ -298,9 +289,9 @@ def choose_setting(
         return SearchResult(method.default_setting(problem), folds=reached, stopped=stopped)
     tuner, trials = search.tuner, search.trials
     best = tuner.choose(trials)
-    told = [tuner.describe_trial(trial) for trial in trials]
+    descriptions = [tuner.describe_trial(trial) for trial in trials]
     return SearchResult(
-        best.setting, best, trials, told, search.folds, stopped, search.is_cut_short
+        best.setting, best, trials, descriptions, search.folds, stopped, search.is_cut_short
     )
 
 
@@ -312,10 +303,7 @@ def make_folds(
     splits: Splits,
     /,
 ) -> list[Fold[Problem]]:
-    """Split samples to folds, and place them.
-
-    The first fold alone where a limit leaves no time for others: each setting is fitted to all.
-    """
+    """Split samples into folds, and place them; only the first fold if time is short."""
     folds = []
     for inside, outside in samples.splits(run.again(), splits):
         part = method.problem(inside, place, run)
@@ -336,17 +324,16 @@ def predict_held_out(
 ) -> HeldOutScores | None:
     """Return held-out predictions at the chosen setting.
 
-    Those of the search; without one some rows are held out for this alone: in folds where they are
-    few, for a power and an offset of twenty rows would be those of their luck. None where rows are
-    too few, or the time is over.
+    They are those of the search. Without a search, rows are held out for them: in several folds if
+    rows are few. None if rows are too few, or the time is over.
     """
     folds = choice.folds
     predicted = [] if choice.trial is None else choice.trial.predicted
-    if not predicted or len(predicted) < len(folds):  # a trial that overflowed has no more
+    if not predicted or len(predicted) < len(folds):  # a trial that overflowed has fewer
         few = len(samples) < max(method.splits.fewest, _CALIBRATED_FROM)
         if few or problem.constant or choice.stopped or run.is_over():
             return None
-        some = Splits(at_most=_CALIBRATION_ROWS, judges=_CALIBRATION_JUDGES)
+        some = Splits(at_most=_CALIBRATION_ROWS, enough=_CALIBRATION_ENOUGH)
         folds = make_folds(method, samples, place, run, some)
         try:
             learned = [method.fit_fold(fold, choice.setting, None, run) for fold in folds]
@@ -364,9 +351,9 @@ def predict_held_out(
 
 
 def _working_precision(backend: Backend, X: Array, splits: Splits) -> str:
-    """Return the precision of a fit: float64 for few samples, unless another was chosen.
+    """Return the precision of a fit: float64 for few samples, unless the user chose another.
 
-    Among few samples rounding alone may decide a step or a choice.
+    With few samples, rounding may decide a step or a choice.
     """
     n, d = X.shape
     few = n < splits.double_below and n * d <= _DOUBLE_ELEMENTS
@@ -383,7 +370,7 @@ def _place_text(reference: Array, X: Array, source: Array) -> str:
     return f"{place}, X {'read in blocks' if is_host(source) else 'copied to it'}"
 
 
-def _with_rows_together(x: Array) -> Array:
+def _make_contiguous(x: Array) -> Array:
     return np.ascontiguousarray(x) if is_host(x) and x.ndim > 1 else x
 
 
@@ -391,19 +378,19 @@ class Learner(RenamedParameters, HostPickled):
     """An estimator that fits by a `Method`."""
 
     backend: str | Backend
-    scaling: Any  # a word of `scaling.WORDS`, or, of HKRR, several
+    scaling: Any  # a word of `scaling.WORDS`; for HKRR perhaps several
     place_: str
     status_: Annotated[str, Choice(STATUS_NAMES)]
-    tuning_: list[Any]  # of the setting that a method tries
+    tuning_: list[Any]
     tuning_seconds_: float
     tuning_cut_short_: bool
-    n_reweightings_: Annotated[int, Count(), Sometimes()]  # fits with the weights of a loss
+    n_reweightings_: Annotated[int, Count(), Sometimes()]
     _n_samples: Annotated[int, Count("n_samples")]
-    _n_rows: Annotated[int, Count(), Sometimes()]  # of which some may be copies
-    _setting: Annotated[Any, Recorded(), Sometimes()]  # of the fit, as files hold it
-    _values: ClassVar[tuple[type, ...]] = ()  # frozen values that parameters and attributes may be
+    _n_rows: Annotated[int, Count(), Sometimes()]  # with copies
+    _setting: Annotated[Any, Recorded(), Sometimes()]  # in the form of files
+    _values: ClassVar[tuple[type, ...]] = ()  # frozen classes of parameters and attributes
     client: ClassVar[Any] = None  # of a Dask cluster; an instance may have its own
-    _finds_nothing: ClassVar[str] = "learns no features"  # of a constant target
+    _finds_nothing: ClassVar[str] = "learns no features"  # from a constant target
 
     @abstractmethod
     def _method(self) -> Any:
@@ -415,16 +402,16 @@ class Learner(RenamedParameters, HostPickled):
     ) -> Function:
         """Return the fitted function, moved by `back` to the library of the data.
 
-        Other learned attributes are set.
+        Also set the other learned attributes.
         """
 
-    def _keep_rows_together(self) -> None:
+    def _keep_contiguous(self) -> None:
         """Make NumPy arrays contiguous as in files, so that products round alike."""
         given = self.get_params(deep=False)
         for name, value in list(vars(self).items()):
             if name not in given and is_array(value):
-                setattr(self, name, _with_rows_together(value))
-        self.predictor_ = self.predictor_.map_arrays(_with_rows_together)
+                setattr(self, name, _make_contiguous(value))
+        self.predictor_ = self.predictor_.map_arrays(_make_contiguous)
 
     @abstractmethod
     def _read_targets(
@@ -434,7 +421,7 @@ class Learner(RenamedParameters, HostPickled):
 
     def _predict(self, X: Any, method: str) -> Array:
         """Return the fitted functions at `X`: (n, t)."""
-        predictor = self._fitted_predictor()  # before data are looked at
+        predictor = self._fitted_predictor()  # raises NotFittedError first
         return predictor.evaluate(validate_samples(self, X, reset=False, method=method))
 
     def _check_parameters(self) -> Any:
@@ -478,12 +465,12 @@ class Learner(RenamedParameters, HostPickled):
         if devices is not None:
             self._check_parameters()
             check_not_related(relations, "divided among devices")
-            fit_on_devices(self, X, y, sample_weight, devices, self._fit_plainly)
+            fit_on_devices(self, X, y, sample_weight, devices, self._fit_paced)
         else:
-            self._fit_plainly(X, y, sample_weight, relations)
+            self._fit_paced(X, y, sample_weight, relations)
         return self
 
-    def _fit_plainly(
+    def _fit_paced(
         self, X: Any, y: Any, sample_weight: Any, relations: Relations | None = None
     ) -> None:
         self.fit_like(X, y, sample_weight, None, relations=relations, paced=True)
@@ -493,7 +480,7 @@ class Learner(RenamedParameters, HostPickled):
         self._check_parameters()
         if not is_classifier(self):
             check_not_in_parts(read_loss(self))
-        fit_collections(self, given, self._fit_plainly, read=read)
+        fit_collections(self, given, self._fit_paced, read=read)
         return self
 
     def fit_like(
@@ -510,10 +497,9 @@ class Learner(RenamedParameters, HostPickled):
     ) -> WarmStart[Any]:
         """Fit with the setting of another fit, or search for one; return the setting.
 
-        `fit` is this without a precedent; on an error it leaves the estimator as it was besides.
-        Rows that hang together by `relations` stay so in the folds of the search. Without
-        `deviations` what only `return_std` needs is not computed. A fit that is `paced`
-        takes as many samples as there is time for.
+        `fit` calls this with `like=None`, and restores the estimator on an error. The folds of the
+        search respect `relations`. Without `deviations`, attributes that only `return_std` needs
+        are not computed. A `paced` fit draws as many samples as there is time for.
         """
         method, run, backend = (
             self._check_parameters(),
@@ -526,7 +512,7 @@ class Learner(RenamedParameters, HostPickled):
             monotone = learn_monotone(samples.X, samples.weights, self._monotone_signs())
             loss = None if samples.labels else read_loss(self)
             if paced:
-                samples = self._affordable(everyone, run)
+                samples = self._draw_affordable(everyone, run)
             if "n_reweightings_" in vars(self):  # of another fit
                 del self.n_reweightings_
 
@@ -555,7 +541,7 @@ class Learner(RenamedParameters, HostPickled):
         *,
         deviations: bool,
     ) -> WarmStart[Any]:
-        """Fit by least squares to validated samples, and keep what came of it."""
+        """Fit validated samples by least squares, and set the learned attributes."""
         X, backend = samples.X, Backend.parse(self.backend)
         dtype, within = backend.precision(X), _working_precision(backend, X, method.splits)
         place = resolve_place(backend.name, X, dtype=within, work=method.work(*X.shape))
@@ -579,8 +565,8 @@ class Learner(RenamedParameters, HostPickled):
         self.predictor_ = replace(self.predictor_, values=values, monotone=None)
         if deviations:
             self._keep_deviations(fitted, make_mover(X, dtype))
-        self._keep_rows_together()
-        alike = samples.given_weights is not None  # the next fit is to the same rows
+        self._keep_contiguous()
+        alike = samples.given_weights is not None  # reweighting fits the same rows again
         choice = replace(choice, setting=self._warm_setting(choice, fitted, alike=alike))
         self._setting = self._stored_setting(choice.setting)
         if like is None or like.calibration is None:
@@ -590,19 +576,19 @@ class Learner(RenamedParameters, HostPickled):
         return WarmStart(choice.setting, getattr(self, "calibration_", None))
 
     def _monotone_signs(self) -> dict[int, int]:
-        """Return the columns of rows with a sign, which the reader of a table has named."""
+        """Return the signs of `monotone` by column, perhaps those of a table's encoded columns."""
         read = self.__dict__.pop("_read_signs", None)
         signs = read_signs(self.monotone, feature_names(self)) if read is None else read
         check_classes(len(getattr(self, "classes_", ())), signs)
         return signs
 
-    def _affordable(self, samples: Samples, run: Run) -> Samples:
-        """Draw as many samples as there is time for, and reserve time for a fit."""
+    def _draw_affordable(self, samples: Samples, run: Run) -> Samples:
+        """Draw as many samples as there is time for, and reserve the time that a fit needs."""
         left, (n, d) = run.remaining_seconds(), samples.X.shape
         if left is None or n * d <= _QUICK_ELEMENTS or lies_in_parts(samples.X):
             return samples
         prepare_compiled_code(samples.X)
-        pace = self._pace(samples, run)
+        pace = self._measure_pace(samples, run)
         if pace is None:
             return samples
         left = run.remaining_seconds()
@@ -614,13 +600,13 @@ class Learner(RenamedParameters, HostPickled):
                 "random rows. To use more, raise max_time"
             )
         least = pace.seconds(replace(pace.full, rows=rows))
-        run.reserve(max(least - max(_BEYOND_SHARE * left, _BEYOND_SECONDS), 0.0))
+        run.reserve(max(least - max(_EXCESS_SHARE * left, _EXCESS_SECONDS), 0.0))
         return samples.draw(rows, run.again())
 
-    def _pace(self, samples: Samples, run: Run) -> Pace | None:
+    def _measure_pace(self, samples: Samples, run: Run) -> Pace | None:
         """Time small fits; return None if the method cannot fit few rows."""
         own = self.get_params(deep=False)
-        given = {"max_time": _NO_TIME, "monotone": None}
+        given = {"max_time": _LEAST_TIME, "monotone": None}
         given |= {"verbose": 0} if "verbose" in own else {}
 
         def time_fit(size: Size) -> float:
@@ -635,12 +621,12 @@ class Learner(RenamedParameters, HostPickled):
             return time.perf_counter() - begun
 
         def remaining_seconds() -> float:
-            return run.remaining_seconds() or _NO_TIME
+            return run.remaining_seconds() or _LEAST_TIME
 
         try:
             with restore_interruptions():
                 return Pace.measure(Size(*samples.X.shape), fit_work, time_fit, remaining_seconds)
-        except Exception:  # few rows or columns may not suit it
+        except Exception:  # the method may not fit few rows or columns
             return None
 
     def _keep_deviations(self, fitted: Any, back: Callable[[Array], Array], /) -> None:
@@ -650,13 +636,13 @@ class Learner(RenamedParameters, HostPickled):
         """Set the trials and scores of the search."""
         self.tuning_ = [
             {
-                **told,
+                **setting,
                 "score": trial.score,
                 "standard_error": trial.standard_error,
                 "seconds": trial.seconds,
                 "chosen": trial is choice.trial,
             }
-            for trial, told in zip(choice.trials, choice.told, strict=True)
+            for trial, setting in zip(choice.trials, choice.descriptions, strict=True)
         ]
         self.tuning_seconds_, self.tuning_cut_short_ = seconds, choice.cut_short
 
@@ -675,13 +661,13 @@ class Learner(RenamedParameters, HostPickled):
         return setting
 
     def _restored_setting(self) -> Any:
-        """Return the setting that is kept, in the form that a fit takes."""
+        """Return the stored setting in the form that a fit takes."""
         return self._setting
 
     def to_warm_start(self) -> WarmStart[Any] | None:
-        """Return what a fit to similar rows may start from; None of a model of an older file.
+        """Return a start for a fit to similar rows; None for a model from an older file.
 
-        Probabilities are calibrated anew.
+        That fit calibrates its own probabilities.
         """
         known = "_setting" in vars(self)
         return WarmStart(self._restored_setting(), None) if known else None

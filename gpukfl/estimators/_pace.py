@@ -1,7 +1,6 @@
-"""Predicted duration of a fit, by timing smaller ones.
+"""Predicted duration of a fit, from timed smaller fits on the same machine.
 
-Times of another machine say nothing of this one. A fit that nothing stops is begun when smaller
-ones have said what it takes.
+It is needed for fits that nothing can stop once they have begun.
 """
 
 from __future__ import annotations
@@ -11,14 +10,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Self
 
-_LEAST_ROWS, _LEAST_COLUMNS = 50, 2  # of a fit that says what each takes in any case
-_ROWS, _COLUMNS, _STEPS = 200, 50, 4  # of the first fit that says more
-_GROWTH, _LEAST_GROWTH = 8.0, 2.0  # of the work from one such fit to the next
-_TRIAL, _SURE = 0.1, 0.1  # of the time: for one such fit; and what all may take, to look no further
-_MOMENT = 0.01  # of the time, which a fit may take to be timed again
-_MARGIN = 0.75  # of the time, for what is begun by an estimate
-_ENOUGH_STEPS = 20  # of boosting, before more rows are of use
-_LEAST = 1e-9  # seconds
+_LEAST_ROWS, _LEAST_COLUMNS = 50, 2  # of the smallest fit, which measures the fixed cost
+_ROWS, _COLUMNS, _STEPS = 200, 50, 4  # of the second fit
+_MOST_GROWTH, _LEAST_GROWTH = 8.0, 2.0  # factors of work from one timed fit to the next
+_TRIAL_SHARE = 0.1  # share of the time for one timed fit
+_SURE_SHARE = 0.1  # if the whole fit takes less of the time, no more fits are timed
+_SHORT_SHARE = 0.01  # a fit that takes less of the time is timed twice
+_BUDGET_SHARE = 0.75  # share of the time that a predicted fit may take
+_ENOUGH_STEPS = 20  # of boosting, after which more rows are preferred
+_LEAST_SECONDS = 1e-9
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Pace:
     """A model of fit times, by the largest fits that were timed."""
 
     full: Size  # of the whole fit
-    work: Callable[[Size], float]  # what the time goes with
+    work: Callable[[Size], float]  # to which time is proportional
     size: Size  # of the largest fit that was timed
     took: float  # its seconds
     rate: float  # seconds for each unit of work beyond it
@@ -56,8 +56,8 @@ class Pace:
     ) -> Self:
         """Time fits of growing sizes, each within a small share of the remaining time.
 
-        The first one says what a fit takes in any case. It ends where the whole fit takes a small
-        share, or one more fit would not.
+        The first one measures the fixed cost. Timing ends if the whole fit takes a small share of
+        the time, or one more timed fit would take a larger one.
         """
         least = Size(min(full.rows, _LEAST_ROWS), min(full.columns, _LEAST_COLUMNS))
         first = Size(min(full.rows, _ROWS), min(full.columns, _COLUMNS), min(full.steps, _STEPS))
@@ -65,8 +65,8 @@ class Pace:
         found = cls(full, work, least, took, took / work(least))
         if first != least:
             found = found._add_fit(first, _time_fit(timed, first, left()))
-        while found.size != full and found.seconds(full) > _SURE * left():
-            size = found._next(_TRIAL * left())
+        while found.size != full and found.seconds(full) > _SURE_SHARE * left():
+            size = found._next_size(_TRIAL_SHARE * left())
             if size == found.size:
                 break
             found = found._add_fit(size, _time_fit(timed, size, left()))
@@ -84,19 +84,19 @@ class Pace:
         return bisect.bisect_right(rows, seconds, key=took)
 
     def affordable(self, seconds: float, /) -> Size | None:
-        """Return rows and steps of a fit that takes some seconds at most, or None.
+        """Return the size of a fit that takes some seconds at most, or None.
 
-        All rows, or half, a quarter, ... where only so many have steps enough.
+        It has all rows, or the largest of a half, a quarter, ... with enough steps.
         """
-        budget, full = _MARGIN * seconds, self.full
+        budget, full = _BUDGET_SHARE * seconds, self.full
         enough = min(full.steps, _ENOUGH_STEPS)
         halves = range(max(full.rows // self.size.rows, 1).bit_length())
         sizes = [replace(full, rows=full.rows >> k) for k in halves]
-        sizes = [replace(one, steps=self._steps(one, budget)) for one in sizes]
+        sizes = [replace(one, steps=self._affordable_steps(one, budget)) for one in sizes]
         best = next((one for one in sizes if one.steps >= enough), sizes[-1])
         return best if best.steps else None
 
-    def _steps(self, size: Size, budget: float) -> int:
+    def _affordable_steps(self, size: Size, budget: float) -> int:
         """Return how many steps there is time for."""
         fits = range(1, size.steps + 1)
         return bisect.bisect_right(fits, budget, key=lambda k: self.seconds(replace(size, steps=k)))
@@ -105,11 +105,11 @@ class Pace:
         """Return the model with one more, larger fit."""
         mean = took / self.work(size)
         rate = (took - self.took) / (self.work(size) - self.work(self.size))
-        return replace(self, size=size, took=took, rate=max(rate, mean / _GROWTH))
+        return replace(self, size=size, took=took, rate=max(rate, mean / _MOST_GROWTH))
 
-    def _next(self, seconds: float) -> Size:
+    def _next_size(self, seconds: float) -> Size:
         """Return the next size to time in some seconds: more columns first, then more rows."""
-        size, most = self.size, _GROWTH * self.work(self.size)
+        size, most = self.size, _MOST_GROWTH * self.work(self.size)
         for name in ("columns", "rows", "steps"):
             among = range(getattr(size, name), getattr(self.full, name) + 1)
 
@@ -126,4 +126,4 @@ class Pace:
 def _time_fit(timed: Callable[[Size], float], size: Size, left: float) -> float:
     """Time a fit; repeat a very short one, which other processes may have delayed."""
     took = timed(size)
-    return max(took if took > _MOMENT * left else min(took, timed(size)), _LEAST)
+    return max(took if took > _SHORT_SHARE * left else min(took, timed(size)), _LEAST_SECONDS)

@@ -12,7 +12,7 @@ from typing import IO, Any, cast
 from gpukfl.core._streams import QuietStream, is_terminal
 from gpukfl.estimators._run import Report, has_report, use_report
 
-_PAUSE = 0.2  # seconds between two lines of a notebook
+_PAUSE = 0.2  # seconds between two updates in a notebook
 
 
 def is_interactive() -> bool:
@@ -38,7 +38,7 @@ def report_progress(show: bool, /) -> Iterator[Report]:
 def show_progress(show: bool | None, /) -> Iterator[None]:
     """Show the progress of fits in the block; by default on terminals and in notebooks.
 
-    By default nothing is added where a caller shows them already.
+    By default nothing is shown if a caller reports progress already.
     """
     if show is None and has_report():
         yield
@@ -54,7 +54,7 @@ def _is_notebook() -> bool:
 
 
 def _can_show() -> bool:
-    """Whether a line can be written to standard error by a thread."""
+    """Whether a thread can write a line to standard error."""
     if sys.stderr is None or getattr(sys.stderr, "closed", False):
         return False
     try:
@@ -68,11 +68,11 @@ def _can_show() -> bool:
 
 @contextlib.contextmanager
 def _terminal_line() -> Iterator[Any]:
-    """Yield a function that writes a line of standard error, where that is a terminal."""
+    """Yield a function that updates a line of the terminal on standard error."""
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    # Letters of stages, such as those of members, are no markup
+    # Names of stages may contain brackets, which are not markup
     text = TextColumn("{task.description}", markup=False)
     columns = SpinnerColumn(), text, TimeElapsedColumn()
     console = Console(file=cast("IO[str]", QuietStream(sys.stderr)), force_jupyter=False)
@@ -83,7 +83,7 @@ def _terminal_line() -> Iterator[Any]:
 
 @contextlib.contextmanager
 def _notebook_line() -> Iterator[Any]:
-    """Yield a function that writes a line of a notebook, without ipywidgets."""
+    """Yield a function that updates a line of a notebook, without ipywidgets."""
     from IPython.display import display
 
     begun = time.monotonic()

@@ -1,8 +1,7 @@
-"""Fits by other losses than the squared one: least squares of a method, reweighted step by step.
+"""Fits for other losses than the squared one, by repeated reweighted least squares of a method.
 
-A method fits weighted squared errors. Another loss is lowered by repeating that: each step gives
-rows weights, and targets by which its least squares go down the loss (Fisher's scoring of
-deviances, majorisation of the others). Every method has every loss so, in one place.
+Each step computes weights and working targets, whose least-squares fit lowers the loss: by Fisher
+scoring for deviances, by majorisation for others. Every method gets every loss in this way.
 """
 
 from __future__ import annotations
@@ -32,35 +31,37 @@ LOSS = """    loss : str or Loss, default="squared"
         about ten fits instead of one.
 """  # of every regressor
 
-_MOST = 25  # reweighted fits
-_TOL = 1e-3  # change of the values, in deviations of these, that ends them
-_GAIN = 1e-4  # share of the loss that a step of majorisation must gain
-_CLOSER, _TRIES, _NEAR = 0.9, 4, 0.05  # methods that draw may come no closer than a change
-_LEAST_STEP = 0.1  # of what a fit would change
-_SHARE = 0.3  # of the time, after which the second fit takes the setting of the first
-_BEYOND = 0.7  # of a logarithm, that is predicted beyond the largest target
-_RARE = 0.1  # of a mean of the targets over their number: the least mean that is predicted
+_MAX_FITS = 25  # reweighted fits
+_TOL = 1e-3  # change of the values, in their standard deviations, at which the fits end
+_GAIN = 1e-4  # least relative decrease of the loss by a step of majorisation
+# Methods with random draws end after _PATIENCE fits without a change below _SHRINKAGE times the
+# smallest, if the change is at most _NEAR_CHANGE
+_SHRINKAGE, _PATIENCE, _NEAR_CHANGE = 0.9, 4, 0.05
+_LEAST_SHARE = 0.1  # least share of a fit's change that is taken, when changes grow
+_CHOICE_SHARE = 0.3  # share of the time after which the second fit keeps the first one's setting
+_LOG_MARGIN = 0.7  # largest predicted log mean, beyond the log of the largest target
+_LEAST_MEAN_SHARE = 0.1  # factor of the least predicted mean; see `least_means`
 
-Fit = Callable[[Samples, Any], Any]  # of samples, with the setting of another fit or None
+Fit = Callable[[Samples, Any], Any]  # takes samples, and another fit's result or None
 
 
 def read_loss(estimator: Any, /) -> Loss | None:
-    """Return the loss of a regressor; None where least squares alone fit it."""
+    """Return the loss of a regressor; None for the squared loss."""
     found = make_loss(getattr(estimator, "loss", "squared"))
     return None if isinstance(found, Squared) else found
 
 
 def check_not_in_parts(loss: Loss | None, /) -> None:
-    """Raise ValueError for another loss than the squared one, where rows lie in parts."""
+    """Raise ValueError for another loss than the squared one, for partitioned rows."""
     if loss is not None:
         msg = f"expected data in memory with loss={loss!r}, got partitioned data: use "
         raise ValueError(msg + "loss='squared'")
 
 
 def make_log_link(Y: np.ndarray, weights: np.ndarray, /) -> LogLink:
-    """Return the link of means of targets (n, t), with limits that the targets say."""
+    """Return the log link of means of targets (n, t), with limits from the targets."""
     least = least_means(Y, weights)
-    high = np.log(np.maximum(Y.max(axis=0), least)) + _BEYOND
+    high = np.log(np.maximum(Y.max(axis=0), least)) + _LOG_MARGIN
     return LogLink(np.log(least).tolist(), high.tolist())
 
 
@@ -69,23 +70,23 @@ def least_means(Y: np.ndarray, weights: np.ndarray, /) -> np.ndarray:
     middle = np.average(Y, axis=0, weights=weights)
     positive = np.where(Y > 0, Y, np.inf).min(axis=0)
     middle = np.where(middle > 0, middle, 1.0)  # a fold may hold zeros alone
-    return _RARE * np.minimum(middle / len(Y), positive)
+    return _LEAST_MEAN_SHARE * np.minimum(middle / len(Y), positive)
 
 
 @dataclass(eq=False)
-class _Watch:
-    """How far the fits have changed, and whether they are settled.
+class _Convergence:
+    """The changes of successive fits, and whether they have converged.
 
     Attributes
     ----------
     least_gain : float
-        Share of the loss that a fit must gain; 0 where steps become quick.
+        Least relative decrease of the loss; 0 for Fisher scoring, which converges fast.
     change, loss : float
-        Of the last fit.
+        Those of the last fit.
     closest : float
-        Smallest change so far.
+        The smallest change so far.
     since : int
-        Fits since it was clearly smaller than before.
+        Fits since the smallest change clearly decreased.
     """
 
     least_gain: float
@@ -97,15 +98,15 @@ class _Watch:
     def add(self, change: float, /) -> None:
         """Add the change of a fit."""
         self.change = change
-        self.since = 0 if change < _CLOSER * self.closest else self.since + 1
+        self.since = 0 if change < _SHRINKAGE * self.closest else self.since + 1
         self.closest = min(self.closest, change)
 
     def is_settled(self, loss: float, /) -> bool:
-        """Whether a fit of a loss ends: by its change, or as the method's fits come no closer."""
+        """Whether the fits end: the change or the gain is small, or changes no longer shrink."""
         gain = abs(self.loss - loss) / max(abs(loss), 1e-300)
-        if self.change <= _TOL or (gain <= self.least_gain and self.change <= _NEAR):
+        if self.change <= _TOL or (gain <= self.least_gain and self.change <= _NEAR_CHANGE):
             return True
-        return self.since >= _TRIES and self.change <= _NEAR
+        return self.since >= _PATIENCE and self.change <= _NEAR_CHANGE
 
 
 @dataclass(eq=False)
@@ -115,19 +116,19 @@ class Reweighting:
     Attributes
     ----------
     estimator : Learner
-        That `fit` fits, over and over.
+        The estimator that `fit` fits.
     loss : Loss
-        To be made small.
+        The loss to minimise.
     samples : Samples
-        Rows and targets; weights are those of the user.
+        Rows, targets and the user's weights.
     run : Run
-        The time that there is.
+        The time limit.
     fit : callable
-        Fits the estimator by least squares; returns from what similar fits may start.
+        Fits the estimator by least squares; returns a start for similar fits.
     count : int
-        Fits with weights so far.
+        Number of reweighted fits.
     status : Status
-        How they ended.
+        How the fits ended.
     """
 
     estimator: Any
@@ -148,14 +149,14 @@ class Reweighting:
         self.link = make_log_link(self.Y, self.weights) if is_log else None
 
     def go(self, like: Any, /) -> Any:
-        """Fit until the values stay as they are, and return from what similar fits may start.
+        """Fit until the values converge, and return a start for similar fits.
 
-        `like` is that of a similar fit, or None to choose the setting.
+        `like` is such a start, or None to choose the setting.
         """
         start = self._refit(*self._first_response(), like)
         F, best, kept = self._move_values(), math.inf, dict(vars(self.estimator))
-        watch, share = _Watch(_GAIN if self.link is None else 0.0), 1.0
-        for step in range(_MOST):
+        watch, share = _Convergence(_GAIN if self.link is None else 0.0), 1.0
+        for step in range(_MAX_FITS):
             now = self._mean_loss(F)
             if step > self.loss.settled_from and watch.is_settled(now):
                 self.status = Status.CONVERGED
@@ -173,18 +174,18 @@ class Reweighting:
                 break
             new = self._move_values()
             before = watch.change
-            watch.add(self._change(F, new))
+            watch.add(self._relative_change(F, new))
             if step > self.loss.settled_from and watch.change > before:
-                share = max(0.5 * share, _LEAST_STEP)
+                share = max(0.5 * share, _LEAST_SHARE)
             F = F + share * (new - F)
             if self.estimator.status_ == Status.INTERRUPTED.name:
                 self.status = Status.INTERRUPTED
                 break
-        self._end(kept)
+        self._finish(kept)
         return start
 
     def _first_response(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return targets (n, t) and weights (n,) of the first fit, which knows no values yet."""
+        """Return targets (n, t) and weights (n,) of the first fit, which has no values yet."""
         if self.link is None:
             return self.Y, self.weights
         middle = np.average(self.Y, axis=0, weights=self.weights)
@@ -192,20 +193,22 @@ class Reweighting:
         return self._response(np.log(near), self.loss.settled_from)
 
     def _reweigh(self, F: np.ndarray, step: int, like: Any, start: Any) -> Any:
-        """Fit with the weights of values F (n, t).
+        """Fit with the weights and working targets at values F (n, t).
 
-        The first such fit chooses its setting anew where outliers had their whole weight before.
-        Working targets of deviances hold F itself: rows held out would be judged by a fit to them.
+        The first such fit chooses a new setting, as outliers had full weight before. With a link it
+        does not: its working targets contain F, which was fitted to the held-out rows too.
         """
-        chooses = like is None and step == 0 and self.link is None and not self.run.is_over(_SHARE)
+        chooses = (
+            like is None and step == 0 and self.link is None and not self.run.is_over(_CHOICE_SHARE)
+        )
         self.count += 1
         return self._refit(*self._response(F, step), None if chooses else start)
 
     def _response(self, F: np.ndarray, step: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return targets (n, t) and weights (n,) by which least squares go down the loss.
+        """Return targets (n, t) and weights (n,) whose least-squares fit lowers the loss.
 
-        Targets share the weight of a row, the largest of theirs, and move less for it: where the
-        values stay as they are, they are those of each target by itself.
+        A row has the largest weight of its targets. Those of smaller weight move less, so that the
+        solution is that of separate weights.
         """
         slopes, own = map(np.asarray, self.loss.slopes_and_weights(self.Y, F, self.scale, step))
         relative = own / np.average(own, axis=0, weights=self.weights)
@@ -224,9 +227,9 @@ class Reweighting:
             return self.fit(samples, start)
 
     def _move_values(self) -> np.ndarray:
-        """Move the estimator's function by the best constant, set its link, and return its values.
+        """Add the best constant to the estimator's function, set its link, and return its values.
 
-        The constant is not penalised: means of a deviance add up to the targets so.
+        The constant is not penalised, so that predicted means sum to the targets.
         """
         e = self.estimator
         F = to_host(e.predictor_.outputs_by_blocks(self.samples.X, 0))
@@ -244,15 +247,15 @@ class Reweighting:
         unit = self.scale if self.link is None else np.ones(1)
         return float(np.average(np.mean(losses / unit, axis=1), weights=self.weights))
 
-    def _change(self, F: np.ndarray, new: np.ndarray) -> float:
-        """Return the largest change of a target's values, in deviations of these."""
+    def _relative_change(self, F: np.ndarray, new: np.ndarray) -> float:
+        """Return the largest change of a target's values, in their standard deviations."""
         spread = np.sqrt(np.average((new - new.mean(axis=0)) ** 2, axis=0, weights=self.weights))
         size = np.sqrt(np.average((new - F) ** 2, axis=0, weights=self.weights))
         least = 1e-6 * (self.scale if self.link is None else 1.0)
         return float(np.max(size / np.maximum(spread, least)))
 
-    def _end(self, kept: dict[str, Any]) -> None:
-        """Keep the best fit where the last one may not be it, and say how the fits ended."""
+    def _finish(self, kept: dict[str, Any]) -> None:
+        """Keep the best fit if the fits did not converge; set the status, and warn."""
         e = self.estimator
         if self.status is not Status.CONVERGED:
             vars(e).clear()
@@ -274,7 +277,7 @@ class Reweighting:
 
 
 def _move_function(values: Function, shift: np.ndarray, link: LogLink | None) -> Function:
-    """Return a function moved by constants (t,), with its limits, and with a link."""
+    """Return a function and its bounds plus constants (t,), with a link."""
     parts: dict[str, Any] = {"intercept": values.intercept + asarray_like(shift, values.intercept)}
     bounds = getattr(values, "bounds", None)
     if bounds is not None:

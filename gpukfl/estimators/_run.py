@@ -18,27 +18,27 @@ from gpukfl.core._random import preserve_rng_state
 from gpukfl.core._results import History
 from gpukfl.core._streams import try_write_line
 
-_NO_TIME = 1e-9  # seconds that are left when all are spent: less than any step takes
-_FURTHER = 4  # times as many say better how long all take
-_FEW = 300  # that there is time for in any case
-_ELEMENTS_PER_SECOND = 100_000  # of the limit: more in a fold leave no time for other folds
+_NO_TIME = 1e-9  # remaining seconds when the limit is spent: less than any step takes
+_FACTOR = 4  # factor between two timed works
+_FEW = 300  # centres, features or rows that are always taken
+_ELEMENTS_PER_SECOND = 100_000  # of the limit: larger folds are fitted alone
 
-Report = Callable[[str, int, History], None]  # of a stage, a step, and all steps of the stage
+Report = Callable[[str, int, History], None]  # takes a stage, a step, and the stage's history
 _reports: ContextVar[Report | None] = ContextVar("gpukfl_reports", default=None)
-_beginnings: ContextVar[float | None] = ContextVar("gpukfl_beginnings", default=None)
+_start_times: ContextVar[float | None] = ContextVar("gpukfl_beginnings", default=None)
 
 
 @contextlib.contextmanager
 def count_time_from(begun: float, /) -> Iterator[None]:
     """Count the time of the first fit in the block from an earlier moment.
 
-    What came before it, such as imports, is in its limit then; the fits inside it have their own.
+    Its limit then includes earlier work, such as imports. Fits inside it have their own time.
     """
-    before = _beginnings.set(begun)
+    before = _start_times.set(begun)
     try:
         yield
     finally:
-        _beginnings.reset(before)
+        _start_times.reset(before)
 
 
 @contextlib.contextmanager
@@ -86,14 +86,14 @@ class Run:
     def __init__(self, max_time: float | None, random_state: Any, verbose: int, /) -> None:
         self.rng = check_random_state(random_state)
         self._first_state = self.rng.get_state()
-        begun = _beginnings.get()
-        _beginnings.set(None)
+        begun = _start_times.get()
+        _start_times.set(None)
         self._max_time, self._begun = max_time, time.perf_counter() if begun is None else begun
         self._verbose, self._report = verbose, _reports.get()
         self._lap_begun, self._laps = self._begun, dict[tuple[str, str], FitTime]()
 
     def __getstate__(self) -> dict[str, Any]:
-        return vars(self) | {"_report": None}  # which is told in the process that it began in
+        return vars(self) | {"_report": None}  # reports stay in their process
 
     @classmethod
     def from_settings(cls, settings: Any, /) -> Self:
@@ -102,13 +102,13 @@ class Run:
         return cls(limit, settings.random_state, verbose)
 
     def again(self) -> np.random.RandomState:
-        """Return a generator in the fit's initial state, so that fits use equal draws."""
+        """Return a generator in the fit's initial state, for equal draws."""
         rng = np.random.RandomState(0)
         rng.set_state(self._first_state)
         return rng
 
     def rewind(self) -> None:
-        """Return the random numbers to their state at the beginning, so that fits draw alike."""
+        """Reset `rng` to the fit's initial state, for equal draws."""
         self.rng.set_state(self._first_state)
 
     def remaining_seconds(self, share: float = 1.0) -> float | None:
@@ -122,10 +122,9 @@ class Run:
         return self.remaining_seconds(share) == _NO_TIME
 
     def has_time_for_folds(self, n_elements: int, /) -> bool:
-        """Whether there is time for fits to more than one fold of so many elements.
+        """Whether there is time for fits to more than one fold of that many elements.
 
-        By the number of elements alone: whether a limit binds does not change with the load of a
-        machine.
+        This depends on the limit alone, not on the load of the machine.
         """
         return self._max_time is None or n_elements <= _ELEMENTS_PER_SECOND * self._max_time
 
@@ -145,16 +144,15 @@ class Run:
     ) -> int:
         """Return how many of the wanted centres, features or rows there is time for.
 
-        By how long `work` takes with a `few`, for which there is time in any case, and with more
-        where there is time for so many, as its time grows with their square at most; `times` such
-        works are to be done, a number or one that hangs on how many are taken. What the works draw
-        is put back: a limit that leaves time for all changes nothing.
+        `work(q)` is timed with a `few` and perhaps with more; its time grows at most with q². The
+        fit does it `times` times, a number or a function of q. At least `few` are returned.
+        The state of `rng` is restored, so that an ample limit changes nothing.
         """
         if self._max_time is None:
             return wanted
         works = times if callable(times) else lambda _: times
         count = few
-        for tried in (few, _FURTHER * few):
+        for tried in (few, _FACTOR * few):
             if not tried <= count < wanted:
                 break
             begun = time.perf_counter()
@@ -164,16 +162,16 @@ class Run:
                 max(time.perf_counter() - begun, 1e-9),
                 self.remaining_seconds() or _NO_TIME,
             )
-            squares = left / took * tried**2  # of a count that one work has time for
+            squares = left / took * tried**2  # square of the count that takes the time left
             cost = lambda q: works(q) * q**2  # noqa: E731
             fits = bisect.bisect_right(range(1, wanted + 1), squares, key=cost)
             count = max(tried, fits)
         return min(wanted, count)
 
     def lap(self, part: str, /, members: Sequence[str] = ("",), fits: int = 0) -> None:
-        """Count the time since the last lap, or the beginning, for a part of the fit.
+        """Record the time since the last lap, or the beginning, for a part of the fit.
 
-        Members that were fitted together share it, and have so many fits each.
+        Members that were fitted together share the time equally, with `fits` fits each.
         """
         now = time.perf_counter()
         seconds, self._lap_begun = (now - self._lap_begun) / len(members), now

@@ -1,4 +1,4 @@
-"""Samples before they are placed: weights, duplicates, and splits that keep duplicates together."""
+"""Samples before they are placed: weights, duplicates, and splits that keep these together."""
 
 from __future__ import annotations
 
@@ -29,26 +29,25 @@ from gpukfl.tables._relations import Relations
 
 # ---------------------------------------------------------------------------------- copies
 
-# Copies of a row: what is left out of a fit must not stay in it under another number.
+# Copies of a row are merged, so that no fit sees a copy of a held-out row.
 
-
-_AT_ONCE = 2**16  # rows that are compared with their neighbours at a time
-_LOOKED_AT = 2**12  # different rows whose values are counted
-_VALUES, _ROWS_A_VALUE = 20, 5  # at most so many values a column, so often at least, are cells
+_BLOCK_ROWS = 2**16  # rows compared with their neighbours at once
+_SAMPLE_ROWS = 2**12  # distinct rows whose values are counted
+# A grid has at most so many values a column, and so many rows for each
+_FEW_VALUES, _ROWS_PER_VALUE = 20, 5
 
 
 def find_duplicates(X: Any, y: np.ndarray, /) -> tuple[np.ndarray, np.ndarray] | None:
-    """Find rows of `X` that are equal, and whose targets are equal.
+    """Find rows of `X` that are equal and have equal targets; NaN equals NaN.
 
-    Return positions (k,) of the first of each row's copies, ascending, and for every row (n,) which
-    of these it is a copy of; None where all rows differ. NaN equals NaN.
+    Return the indices (k,) of each group's first row, ascending, and the group (n,) of every row.
+    Return None if all rows differ, or for a memory map, which would have to be copied.
 
-    Equal rows of which some have other targets are measurements that were repeated, not copies.
-    Where no column has more than 20 values and there are five times as many rows, as of
-    categories, rows are cells of a table: equal by chance, and new rows will repeat them too.
+    Equal rows with different targets are repeated measurements, not copies. Rows of a grid are
+    equal by chance, and not copies either: no column has more than 20 values, and there are five
+    times as many rows.
 
-    O(n (d + log n)): rows are told apart by a hash of 64 bits, and compared where that is the
-    same. A memory map is left as it is: what follows would be a copy of it in memory.
+    O(n (d + log n)): rows with equal hashes of 64 bits are compared.
     """
     found = _sort_equal_rows(X)
     if found is None:
@@ -60,36 +59,32 @@ def find_duplicates(X: Any, y: np.ndarray, /) -> tuple[np.ndarray, np.ndarray] |
     repeated = np.zeros(run[-1] + 1, dtype=bool)
     repeated[run[1:][other_target]] = True
     begins = np.concatenate([[True], ~alike]) | repeated[run]
-    if begins.all() or _are_cells(X, order[begins]):
+    if begins.all() or _is_grid(X, order[begins]):
         return None
     return _number_groups(order, begins)
 
 
 def find_equal_rows(X: Any, /) -> tuple[np.ndarray, np.ndarray] | None:
-    """Find equal rows of `X`, whatever their targets are.
-
-    Return positions and groups as `find_duplicates` does; None where all rows differ, or are cells
-    of a table.
-    """
+    """Find equal rows of `X` with any targets; return indices and groups as `find_duplicates`."""
     found = _sort_equal_rows(X)
     if found is None:
         return None
     order, alike = found
     begins = np.concatenate([[True], ~alike])
-    if begins.all() or _are_cells(X, order[begins]):
+    if begins.all() or _is_grid(X, order[begins]):
         return None
     return _number_groups(order, begins)
 
 
 def _sort_equal_rows(X: Any) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return an order (n,) in which equal rows are neighbours, and which equal the next (n - 1,).
+    """Return an order (n,) with equal rows side by side, and which equal the next (n - 1,).
 
-    None where no hash is there twice, or in a memory map.
+    None if all hashes differ, or for a memory map.
     """
     if isinstance(X, np.memmap) or X.shape[0] < 2:
         return None
     hashes = _hash_rows(X)
-    ranked = np.sort(hashes)  # without the order a sort takes a tenth of the time
+    ranked = np.sort(hashes)  # ten times as fast as argsort
     if not np.any(ranked[1:] == ranked[:-1]):
         return None
     order = np.argsort(hashes, kind="stable")
@@ -100,7 +95,7 @@ def _sort_equal_rows(X: Any) -> tuple[np.ndarray, np.ndarray] | None:
 
 
 def _number_groups(order: np.ndarray, begins: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return groups of neighbours, by where each begins in the data."""
+    """Return first rows and groups (n,) of neighbours in `order`; `begins` marks their starts."""
     firsts = order[begins]
     place = np.argsort(np.argsort(firsts))
     group = np.empty(len(order), dtype=np.int64)
@@ -109,25 +104,22 @@ def _number_groups(order: np.ndarray, begins: np.ndarray) -> tuple[np.ndarray, n
 
 
 def drop_duplicates(X: Any, y: Any, rows: np.ndarray, /) -> np.ndarray:
-    """Drop duplicates among the rows of a memory map at host indices.
-
-    Elsewhere copies are one sample by then.
-    """
+    """Drop duplicates among rows of a memory map; other data have none any more."""
     if not isinstance(X, np.memmap):
         return rows
     found = find_duplicates(np.array(X[rows]), y)
     return rows if found is None else rows[found[0]]
 
 
-def _are_cells(X: Array, rows: np.ndarray) -> bool:
-    """Whether each column has few distinct values, so that equal rows are expected."""
+def _is_grid(X: Array, rows: np.ndarray) -> bool:
+    """Whether rows are a grid: columns have few distinct values, so equal rows are expected."""
     xp = array_namespace(X)
-    few = xp.asarray(np.sort(rows)[:_LOOKED_AT], **index_like(X))
+    few = xp.asarray(np.sort(rows)[:_SAMPLE_ROWS], **index_like(X))
     values = np.sort(to_host(xp.take(X, few, axis=0)), axis=0)
     values, gaps = np.nan_to_num(values), np.isnan(values)
     other = (values[1:] != values[:-1]) | (gaps[1:] != gaps[:-1])
     most = 1 + np.max(np.sum(other, axis=0))
-    return bool(most <= min(_VALUES, X.shape[0] / _ROWS_A_VALUE))
+    return bool(most <= min(_FEW_VALUES, X.shape[0] / _ROWS_PER_VALUE))
 
 
 def _hash_rows(X: Array) -> np.ndarray:
@@ -149,9 +141,9 @@ def _are_equal(X: Array, first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Return whether rows at some host indices equal those at others."""
     xp = array_namespace(X)
     found = []
-    for start in range(0, len(first), _AT_ONCE):
+    for start in range(0, len(first), _BLOCK_ROWS):
         left, right = (
-            xp.take(X, xp.asarray(rows[start : start + _AT_ONCE], **index_like(X)), axis=0)
+            xp.take(X, xp.asarray(rows[start : start + _BLOCK_ROWS], **index_like(X)), axis=0)
             for rows in (first, second)
         )
         same = (left == right) | (xp.isnan(left) & xp.isnan(right))
@@ -161,24 +153,21 @@ def _are_equal(X: Array, first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 # --------------------------------------------------------------------------------- samples
 
-# Samples as an estimator is given them, before they are placed: weighed, split, and taken.
-
-
-_WEIGHT_BITS = 33  # of a weight's mantissa
-_OF_A_CLASS = 2  # samples, of which trees that are stopped early need one to judge
+_WEIGHT_BITS = 33  # kept of a weight's mantissa
+_CLASS_ROWS = 2  # least samples of a class: early stopping holds one out
 
 
 @dataclass(frozen=True)
 class Splits:
     """The way in which rows are held out to score settings."""
 
-    at_most: int = 20_000  # rows that settings are chosen on
-    folds_below: int = FOLDS_BELOW  # rows below which one held-out set is too small to choose by
-    share: float = 0.2  # of the rows, otherwise held out once
-    fewest: int = 20  # rows with which anything is held out
-    judges: int | None = None  # held-out rows that are enough: no more folds than these take
-    n_folds: int = N_FOLDS  # as many, or as many as rows
-    double_below: int = 0  # rows below which float64 decides, at no cost, also for float32
+    at_most: int = 20_000  # rows used in a search
+    folds_below: int = FOLDS_BELOW  # fewer rows are split into folds
+    share: float = 0.2  # of the rows held out once, if these are more
+    fewest: int = 20  # with fewer rows there is no search
+    enough: int | None = None  # held-out rows after which no more folds are used
+    n_folds: int = N_FOLDS  # at most; no more than rows
+    double_below: int = 0  # fits to fewer rows use float64
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,21 +179,20 @@ class Samples:
     X : array, shape (n, d)
         Rows; a memory map stays one.
     Y : array, shape (n, t)
-        Targets, or indicators of classes: of two classes the second's alone.
+        Targets, or indicators of classes; of two classes only the second's.
     weights : host array, shape (n,), or None
-        Of mean 1 where they are positive; None where all are equal. Where the rows of `X` lie in
-        parts, theirs do.
+        Weights; the positive ones have mean 1. None if all are equal. Partitioned like `X`.
     labels : bool
         Whether the targets are indicators of classes.
     copies : host array, shape (n,), or None
-        How many of the given rows each sample stands for, by Kish's number of their weights; None
-        where it is one of each.
+        Number of rows merged into each sample, by Kish's formula for their weights; None if no rows
+        were merged.
     relations : Relations or None
-        How they hang together, so that splits keep groups on one side and times in order.
+        Groups, times or given splits, which `splits` respects.
     given_weights : host array, shape (n,), or None
-        Weights of the user, where those of the fit are of a loss too: features are scaled by these.
+        The user's weights, for the scaling of features, if `weights` contain those of a loss.
     n_rows : int or None
-        How many rows with a weight were given, with their copies; None where it is not known.
+        Number of given rows with positive weight, copies included; None if unknown.
     """
 
     X: Array
@@ -229,9 +217,8 @@ class Samples:
     ) -> Self:
         """Validate weights, drop samples of weight 0, and merge duplicates.
 
-        Not of a memory map, of which this would be a copy: there they stay in. A common factor of
-        the weights says nothing. Copies are one sample, so that leaving it out of a fit, by itself
-        or with a fold, leaves out all of them.
+        A memory map stays as it is, as this would copy it. Copies become one sample, so that they
+        are held out together.
         """
         weights = validate_weights(sample_weight, X)
         if lies_in_parts(X):
@@ -268,9 +255,9 @@ class Samples:
             return None
         Y = self.Y
         if not lies_in_parts(Y):
-            return _decode_classes(to_host(Y))
+            return decode_classes(to_host(Y))
         there = map_rows(
-            Y, lambda a, b: _decode_classes(to_host(Y[a:b, :])), columns=(), dtype=np.int64
+            Y, lambda a, b: decode_classes(to_host(Y[a:b, :])), columns=(), dtype=np.int64
         )
         return to_host(take_rows(there, np.arange(len(self))))
 
@@ -296,17 +283,16 @@ class Samples:
         rows = rng.choice(n, count, replace=False)
         if codes is not None:
             counts = np.bincount(codes[rows], minlength=int(codes.max()) + 1)
-            rare = np.flatnonzero(counts < _OF_A_CLASS)
-            found = [np.flatnonzero(codes == k)[:_OF_A_CLASS] for k in rare]
+            rare = np.flatnonzero(counts < _CLASS_ROWS)
+            found = [np.flatnonzero(codes == k)[:_CLASS_ROWS] for k in rare]
             rows = np.union1d(rows, np.concatenate([rows[:0], *found]))
         return self.take(np.sort(rows))
 
     def splits(self, rng: np.random.RandomState, how: Splits, /) -> list[tuple[Samples, Samples]]:
         """Return pairs of training samples and held-out samples.
 
-        Folds where they are few, else one held-out share; of every class its share, where it has
-        a sample for each fold. As samples hang together, where that leaves any. Of copies in a
-        memory map, where they are not yet one sample, one is drawn.
+        Few samples are split into folds, of others one share is held out. Splits respect relations
+        if these leave any, or else are stratified if each class has a sample for every fold.
         """
         if lies_in_parts(self.X):  # all at once
             n, few = len(self), how.at_most
@@ -319,26 +305,26 @@ class Samples:
     def split_rows(
         self, rng: np.random.RandomState, how: Splits, /
     ) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Return the rows of the pairs of `splits`, ascending; of samples that lie together."""
+        """Return the ascending rows of the pairs of `splits`; samples are not partitioned."""
         n, few = len(self), how.at_most
         rows = np.arange(n) if n <= few else np.sort(draw_indices(rng, n, few))
         Y = to_host(take_rows(self.Y, rows))
         rows = drop_duplicates(self.X, Y, rows)
-        classes = None if not self.labels else _decode_classes(to_host(take_rows(self.Y, rows)))
+        classes = None if not self.labels else decode_classes(to_host(take_rows(self.Y, rows)))
         splits: list[tuple[np.ndarray, np.ndarray]] = []
         if self.relations is not None:
             share = None if len(rows) < how.folds_below else how.share
             splits = self.relations.take(rows).split(rng, how.n_folds, share, classes)
-        splits = splits or _split_plainly(len(rows), classes, rng, how)
-        if how.judges is not None:
-            splits = splits[: math.ceil(how.judges / len(splits[0][1]))]
+        splits = splits or _split_independent_rows(len(rows), classes, rng, how)
+        if how.enough is not None:
+            splits = splits[: math.ceil(how.enough / len(splits[0][1]))]
         return [(rows[np.sort(inside)], rows[np.sort(outside)]) for inside, outside in splits]
 
 
-def _split_plainly(
+def _split_independent_rows(
     n: int, classes: np.ndarray | None, rng: np.random.RandomState, how: Splits
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return folds or one held-out share of n rows that do not hang together."""
+    """Return folds or one held-out share of n rows without relations."""
     k = min(how.n_folds, n)
     sizes = np.zeros(1) if classes is None else np.unique(classes, return_counts=True)[1]
     if n < how.folds_below:
@@ -366,13 +352,13 @@ def number_by_appearance(classes: np.ndarray, /) -> np.ndarray:
     return np.argsort(np.argsort(first))[codes]
 
 
-def _decode_classes(Y: np.ndarray, /) -> np.ndarray:
+def decode_classes(Y: np.ndarray, /) -> np.ndarray:
     """Return the classes (n,) of indicators (n, t)."""
     return Y.argmax(axis=1) if Y.shape[1] > 1 else (Y[:, 0] > 0.5).astype(np.int64)
 
 
 def effective_number(weights: Any, /) -> float:
-    """Kish's number of weights (n,): of rows of equal weight, of which a mean is as certain."""
+    """Return Kish's effective sample size of weights (n,)."""
     xp = array_namespace(weights)
     w = weights / xp.max(weights)
     return float(xp.sum(w) ** 2 / xp.sum(w * w))
@@ -381,7 +367,7 @@ def effective_number(weights: Any, /) -> float:
 def relative_weights(weights: np.ndarray | None, /) -> np.ndarray | None:
     """Return weights (n,) whose positive ones have mean 1, or None if all are equal.
 
-    To ten digits, so that rounding of another common factor cannot choose another model.
+    They are rounded to ten digits, so that rounding of a common factor cannot change the model.
     """
     if weights is None or np.all(weights == weights[0]):
         return None
@@ -390,7 +376,7 @@ def relative_weights(weights: np.ndarray | None, /) -> np.ndarray | None:
 
 
 def _relative_weights_in_parts(weights: Any, /) -> Any:
-    """Do as `relative_weights` with weights that lie in parts."""
+    """Return the same as `relative_weights` for partitioned weights."""
     xp = array_namespace(weights)
     largest, least = float(xp.max(weights)), float(xp.min(weights))
     if largest == least:

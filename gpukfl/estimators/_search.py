@@ -1,4 +1,4 @@
-"""The search for a setting, the same for every method: folds, what is tried on them, and scores."""
+"""The search for a setting, the same for every method: folds, trials and scores."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from gpukfl.tables._clusters import deviation_of_sum, group_sums, join_groups
 
 Problem = TypeVar("Problem", bound=Data)
 Setting = TypeVar("Setting")  # a frozen value
-Learned = TypeVar("Learned")  # what a fit leaves to predict with, and to start another one from
-Setting_contra = TypeVar("Setting_contra", contravariant=True)  # taken, and not given back
+Learned = TypeVar("Learned")  # the result of a fit, to predict with and to start another from
+Setting_contra = TypeVar("Setting_contra", contravariant=True)
 
 
 @dataclass(eq=False)
 class Fold(Generic[Problem]):
-    """Rows that are fitted, and rows held out that judge the fits."""
+    """Training rows, and held-out rows that score the fits."""
 
     problem: Problem
     held_out: HeldOut
-    reached: Any = None  # what other fits may begin from, also after an interruption
+    reached: Any = None  # a start for other fits, also after an interruption
 
 
 class FoldMethod(Protocol[Problem, Setting_contra, Learned]):
@@ -48,15 +48,15 @@ class Trial(Generic[Setting, Learned]):
     """A setting with its results on every fold."""
 
     setting: Setting
-    score: float = -math.inf  # share of the held-out variance that is explained, of all folds
-    learned: list[Learned] = field(default_factory=list)  # what each fold gave
+    score: float = -math.inf  # explained share of the held-out variance of all folds
+    learned: list[Learned] = field(default_factory=list)  # one for each fold
     # Weighted squared errors of the held-out rows (m,)
     losses: np.ndarray = field(default_factory=lambda: np.zeros(0))
-    # Of each fold's held-out rows (m_k, t), on the scale of the problem
+    # Predictions for each fold's held-out rows (m_k, t), on the scale of the problem
     predicted: list[np.ndarray] = field(default_factory=list)
-    standard_error: float = math.inf  # of the score, as the rows are a sample of all
+    standard_error: float = math.inf  # sampling error of the score
     seconds: float = 0.0
-    groups: np.ndarray | None = None  # (m,), of the rows of the losses, where they are known
+    groups: np.ndarray | None = None  # (m,), of the held-out rows, if known
 
 
 class Tuner(ABC, Generic[Setting, Learned]):
@@ -72,7 +72,7 @@ class Tuner(ABC, Generic[Setting, Learned]):
         trials: Sequence[Trial[Setting, Learned]],  # noqa: ARG002
         /,
     ) -> Sequence[Learned | None]:
-        """Return what the fit of each fold begins from; empty where all begin from nothing."""
+        """Return the start of each fold's fit; empty if all fits start from scratch."""
         return ()
 
     def choose(self, trials: Sequence[Trial[Setting, Learned]], /) -> Trial[Setting, Learned]:
@@ -97,9 +97,9 @@ class Search(Generic[Setting, Learned]):
     run: Run
     share: float  # of max_time
     trials: list[Trial[Setting, Learned]] = field(default_factory=list)
-    enough: Callable[[Sequence[Trial[Setting, Learned]]], bool] = bool  # to end when time is up
-    is_cut_short: bool = False  # by the time
-    racing: bool = False  # whether a setting is left where it falls behind the choice so far
+    enough: Callable[[Sequence[Trial[Setting, Learned]]], bool] = bool  # whether time may end it
+    is_cut_short: bool = False  # whether the time ended it
+    racing: bool = False  # whether a setting is dropped once it is clearly worse than the best
 
     def go(self) -> None:
         """Try at least one setting, or as many as the tuner proposes."""
@@ -112,8 +112,8 @@ class Search(Generic[Setting, Learned]):
     def evaluate(self, setting: Setting, /) -> Trial[Setting, Learned]:
         """Fit and score every fold; the score is the worst one if numbers overflow.
 
-        With `racing` no more folds are fitted once the choice so far is clearly better on those
-        that were; the score is then by how much.
+        With `racing`, no more folds are fitted once the best setting is clearly better on the same
+        folds. The score is then the best score minus that difference.
         """
         begun = time.perf_counter()
         trial: Trial[Setting, Learned] = Trial(setting)
@@ -143,7 +143,7 @@ class Search(Generic[Setting, Learned]):
     def _is_behind(self, trial: Trial[Setting, Learned]) -> bool:
         if not (self.racing and self.trials):
             return False
-        best = self.tuner.choose(self.trials)  # not the highest score, where that may be chance
+        best = self.tuner.choose(self.trials)  # perhaps not the highest score
         return bool(best.learned) and is_clearly_worse(
             trial.losses, best.losses[: len(trial.losses)], trial.groups
         )
@@ -162,21 +162,21 @@ class Search(Generic[Setting, Learned]):
 def is_clearly_worse(
     losses: np.ndarray, best: np.ndarray, groups: np.ndarray | None = None, /
 ) -> bool:
-    """Whether losses exceed the best losses of the same rows by more than chance.
+    """Whether losses exceed the best losses of the same rows by more than one standard error.
 
-    Rows are independent, or with groups (m,) these are.
+    Rows are independent, or groups (m,) of rows.
     """
     more = losses - best if groups is None else group_sums(losses - best, groups)
     return not float(more.sum()) <= float(np.linalg.norm(more))  # its standard error
 
 
 def held_out_spread(folds: Sequence[Fold[Any]], /) -> float:
-    """Return the error of the mean of each fold's held-out rows, of all folds together."""
+    """Return the summed errors of predicting the mean of each fold's held-out rows."""
     return sum(fold.held_out.spread for fold in folds)
 
 
 def explained_share(error: float, spread: float, /) -> float:
-    """Return the share of the loss of saying the same of every row, its spread, that is saved."""
+    """Return R²: the explained share of the spread, the error of a constant prediction."""
     score = 1.0 - error / spread if spread > 0 else -error
     return score if math.isfinite(score) else -math.inf
 
@@ -196,7 +196,7 @@ def hill_climb(
 ) -> Trial[Setting, Learned]:
     """Climb from the best of the first trials to better neighbours; return the last.
 
-    `gain` says by how much a score must be exceeded.
+    `gain` returns the least improvement of a score.
     """
     best = max(trials[:first], key=lambda trial: trial.score)
     for trial in trials[first:]:

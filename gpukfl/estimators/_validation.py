@@ -49,34 +49,37 @@ from gpukfl.core._frames import (
 from gpukfl.tables._relations import drop_columns
 
 _FLOATS = ("float32", "float64")
-_NO_NUMBERS = ("could not convert", "float() argument", "setting an array element")  # NumPy's words
-_GAPS = (
+_CONVERSION_ERRORS = (
+    "could not convert",
+    "float() argument",
+    "setting an array element",
+)  # NumPy's words
+_MISSING_ADVICE = (
     "gpukfl.fit, AutoRegressor and AutoClassifier accept missing values; "
     "sklearn.impute.SimpleImputer fills them"
 )
-_INFINITY = "gpukfl.fit, AutoRegressor and AutoClassifier treat infinity as missing"
-_TABLES = (
+_INFINITY_ADVICE = "gpukfl.fit, AutoRegressor and AutoClassifier treat infinity as missing"
+_TEXT_ADVICE = (
     "gpukfl.fit, AutoRegressor and AutoClassifier accept text; gpukfl.tables.TableEncoder "
     "encodes it as numbers"
 )
-_LARGEST = 1e150  # whose square, and that of whose inverse, float64 holds
+_LARGEST = 1e150  # float64 holds its square, and that of its inverse
 _MEMMAP_ROWS = 2**18  # rows of a memory map checked at a time
-_TURNS: dict[int, threading.Lock] = {}  # of each process: a forked one has its own
+_LOCKS: dict[int, threading.Lock] = {}  # by process, as a forked one has its own
 
 
 def sklearn_lock() -> threading.Lock:
     """Return the lock that a thread holds while scikit-learn checks or splits data.
 
-    Its checks change the warnings filters and set them back. Where two threads did so at once, the
-    filters of one could stay.
+    Its checks change the warnings filters and restore them, which is not safe between threads.
     """
-    return _TURNS.setdefault(os.getpid(), threading.Lock())
+    return _LOCKS.setdefault(os.getpid(), threading.Lock())
 
 
 def validate_samples(
     estimator: Any, X: Any, /, *, reset: bool, min_samples: int = 1, method: str = "fit"
 ) -> Array:
-    """Validate `X` (n, d); returns a float array of its own library and device.
+    """Validate `X` (n, d); return a float array of its own library and device.
 
     Raises
     ------
@@ -86,7 +89,7 @@ def validate_samples(
         If `X` is not a finite real matrix with the expected number of features, or of another
         library than the model was fitted on.
     """
-    if not reset and _are_plain(estimator, X, min_samples):
+    if not reset and _is_ready_array(estimator, X, min_samples):
         return X
     if lies_in_parts(X):
         return _validate_parts(estimator, X, min_samples)
@@ -128,10 +131,10 @@ def validate_samples(
         )
 
 
-def _are_plain(estimator: Any, X: Any, min_samples: int) -> bool:
-    """Whether new rows are an array that nobody has to convert: scikit-learn's checks take longer.
+def _is_ready_array(estimator: Any, X: Any, min_samples: int) -> bool:
+    """Whether new rows are a valid array that needs no conversion.
 
-    Such as a row of a service, for which they take as long as its prediction.
+    For a single row, scikit-learn's checks would take as long as the prediction.
     """
     return (
         type(X) is np.ndarray
@@ -146,7 +149,7 @@ def _are_plain(estimator: Any, X: Any, min_samples: int) -> bool:
 
 
 def _validate_parts(estimator: Any, X: Array, min_samples: int) -> Array:
-    """Validate rows in parts, which were checked on their workers."""
+    """Validate partitioned rows, which were checked on their workers."""
     check_size(X.shape, min_samples)
     estimator.n_features_in_ = X.shape[1]
     vars(estimator).pop("feature_names_in_", None)
@@ -163,17 +166,19 @@ def _name_bad_argument(name: str, X: Any = None) -> Iterator[None]:
         raise ValueError(msg) from None
     except (TypeError, ValueError) as error:
         said = str(error)
-        # scikit-learn's advice is another estimator of its own
+        # scikit-learn would recommend one of its own estimators
         if X is not None and said.startswith(("Input X contains NaN", "Input X contains infinity")):
             values = np.asarray(X, dtype=np.float64)
             where = not_finite(values, list(map(str, column_names(X))))
-            what, ways = ("NaN", _GAPS) if "NaN" in said else ("infinity", _INFINITY)
+            what, ways = (
+                ("NaN", _MISSING_ADVICE) if "NaN" in said else ("infinity", _INFINITY_ADVICE)
+            )
             msg = f"Input X contains {what}. Expected numbers without them, got {where}: "
             raise ValueError(msg + ways) from error
-        if not said.startswith(_NO_NUMBERS):
+        if not said.startswith(_CONVERSION_ERRORS):
             raise
         text = name == "X" and said.startswith("could not convert string")
-        way = f". {_TABLES}" if text else ""
+        way = f". {_TEXT_ADVICE}" if text else ""
         msg = f"expected {name} to have numbers, in rows of the same length: {said}{way}"
         raise type(error)(msg) from error
 
@@ -282,13 +287,12 @@ def _check_squares(y: Array) -> None:
 
 
 def validate_labels(y: Any, X: Array, /) -> np.ndarray:
-    """Validate class labels (n,) for `X`; a host array, or beside `X` where its rows are in parts.
+    """Validate class labels (n,) for `X`; return a host array, or partitioned labels as they are.
 
     Raises
     ------
     ValueError
-        If labels are missing, not finite, not one for each sample, or not of a kind that
-        classes are made of.
+        If labels are missing, not finite, continuous, or not one for each sample.
     """
     if lies_in_parts(X):
         return y
@@ -327,10 +331,7 @@ def validate_labels(y: Any, X: Array, /) -> np.ndarray:
 
 
 def plain_labels(y: Any, /) -> np.ndarray:
-    """Convert an object array of numbers or booleans to these.
-
-    Of objects scikit-learn takes only text for labels.
-    """
+    """Convert an object array of numbers or booleans to these, as scikit-learn needs it."""
     labels = np.asarray(y)
     if labels.dtype == object and kind_of_objects(labels.ravel()) == "numbers":
         return check_labels(plain_numbers(labels))
@@ -414,7 +415,7 @@ def weighted_mean_scale(Y: Array, root_weights: Array | None, /) -> tuple[Array,
         total = float(xp.sum(w))
     mean = xp.sum(w * Y64, axis=0) / total
     spread = xp.sqrt(xp.sum(w * (Y64 - mean) ** 2, axis=0) / total)
-    # What rounding leaves of a constant column is not a spread
+    # Smaller values are rounding of a constant column
     spread = xp.where(spread > 1e-14, spread, xp.zeros_like(spread))
     return mean * unit, spread * unit
 

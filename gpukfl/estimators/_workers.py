@@ -1,9 +1,8 @@
-"""Fits in several processes: their results are those of one process, in the order that was asked.
+"""Fits in several processes, with the results and the order of a single process.
 
-Processes of joblib's loky stay for later fits. This process does its share of the calls, and all of
-them until others have started: what has not come up costs nothing. Values that many calls read lie
-in a file, whose pages all processes map. A call that cannot go to another process, or whose result
-cannot come back, is made here.
+Processes of joblib's loky stay for later fits. This process makes its share of the calls, and all
+of them until others have started. Values that many calls read are in a file that all processes map.
+A call that cannot be pickled, or whose result cannot, is made in this process.
 """
 
 from __future__ import annotations
@@ -45,10 +44,8 @@ Found = TypeVar("Found")
 
 # --------------------------------------------------------------------------------- results
 
-# What a call came to, wherever it was made.
 
-
-Heard = tuple[str, type[Warning], str, int]  # text, category, file and line of a warning
+ForeignWarning = tuple[str, type[Warning], str, int]  # text, category, file and line of a warning
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,21 +55,21 @@ class Outcome(Generic[Found]):
     Attributes
     ----------
     found : object
-        What it returned; None after an error.
+        The returned value; None after an error.
     error : Exception or None
-        What it raised.
+        The raised error.
     notes : list of str
         Warnings of this library.
-    heard : list of tuple
-        Warnings of others, in another process.
+    heard : list of ForeignWarning
+        Warnings of other libraries, if it was made in another process.
     seconds : float
-        That it took.
+        Its duration.
     """
 
     found: Any
     error: BaseException | None
     notes: list[str]
-    heard: list[Heard]
+    heard: list[ForeignWarning]
     seconds: float
 
     def result(self) -> Found:
@@ -88,21 +85,21 @@ class Outcome(Generic[Found]):
 
 
 @dataclass(frozen=True)
-class _Surroundings:
-    """What calls see of the process and the thread that asks for them.
+class _Environment:
+    """The settings of the calling process and thread, which calls elsewhere adopt.
 
     Attributes
     ----------
     processes : int
-        That make calls at the same time.
+        Number of processes that make calls.
     threads : int
-        Into which work is split.
+        Number of threads.
     sklearn : dict
-        Scikit-learn's settings.
+        scikit-learn's settings.
     numpy : dict
-        What NumPy does with errors of floating point.
+        NumPy's handling of floating-point errors.
     memory : int or None
-        The budget that the user set.
+        The user's memory budget.
     """
 
     processes: int
@@ -132,17 +129,14 @@ def _call(fit: Callable[[Given], Found], given: Given, processes: int, /) -> Out
             limits.enter_context(parallel_config("sequential"))
         try:
             found = fit(given)
-        except Exception as error:  # for who asked
+        except Exception as error:  # `Outcome.result` raises it
             failed = error
     return Outcome(found, failed, notes, [], time.perf_counter() - begun)
 
 
 # ---------------------------------------------------------------------------- shared values
 
-# Values that many calls read, in a file that is written once.
-
-
-_ALIGNED = 64  # bytes, as NumPy aligns no better
+_ALIGNMENT = 64  # bytes, that of NumPy's arrays
 
 
 class Shared(Generic[Value]):
@@ -151,7 +145,7 @@ class Shared(Generic[Value]):
     Attributes
     ----------
     value : object
-        Itself in this process; elsewhere its copy, whose arrays are pages of the file.
+        The value itself in this process; elsewhere a copy, whose arrays are pages of the file.
     """
 
     def __init__(self, value: Value, path: str, /) -> None:
@@ -165,14 +159,14 @@ class Shared(Generic[Value]):
 
 
 def _write_shared(value: object, path: str, /) -> None:
-    """Write a value, with its arrays behind it."""
+    """Write a value to a file, and its arrays to a second one."""
     buffers: list[pickle.PickleBuffer] = []
     text = pickle.dumps(value, protocol=5, buffer_callback=buffers.append)
     parts = [one.raw() for one in buffers]
     places, end = [], 0
     for part in parts:
         places.append((end, part.nbytes))
-        end += -(-part.nbytes // _ALIGNED) * _ALIGNED
+        end += -(-part.nbytes // _ALIGNMENT) * _ALIGNMENT
     with open(path + ".arrays", "wb") as file:
         for (start, _), part in zip(places, parts, strict=True):
             file.seek(start)
@@ -184,7 +178,7 @@ def _write_shared(value: object, path: str, /) -> None:
 
 @functools.lru_cache(maxsize=1)
 def _read_shared(path: str) -> Shared[Any]:
-    """Read a value; what changes its arrays has pages of its own from then on."""
+    """Read a value; pages of its arrays are copied when they are changed."""
     with open(path, "rb") as file:
         places, text = pickle.load(file)
     with open(path + ".arrays", "rb") as file:
@@ -193,38 +187,35 @@ def _read_shared(path: str) -> Shared[Any]:
     return Shared(pickle.loads(text, buffers=buffers), path)
 
 
-# ------------------------------------------------------------------------------ a process
+# --------------------------------------------------------------------- in another process
 
-# What happens in another process.
-
-
-_LOOKS = 1.0  # seconds between two looks for the process that started this one
+_CHECK_PERIOD = 1.0  # seconds between two checks that the parent process exists
 
 
-def _begin(parent: int, /) -> None:
-    """Prepare a process: it leaves Ctrl-C to its parent, and ends when that is gone."""
+def _initialize(parent: int, /) -> None:
+    """Prepare a process: it ignores Ctrl-C, and exits when its parent has."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    threading.Thread(target=_exit_with, args=(parent,), daemon=True).start()
 
 
-def _end_with(parent: int) -> None:
+def _exit_with(parent: int) -> None:
     import psutil
 
     while os.getppid() == parent and psutil.pid_exists(parent):
-        time.sleep(_LOOKS)
+        time.sleep(_CHECK_PERIOD)
     os._exit(1)
 
 
-def _greet(modules: Sequence[str], /) -> None:
-    """Import what calls need."""
+def _import_modules(modules: Sequence[str], /) -> None:
+    """Import the modules that calls need."""
     import importlib
 
     for name in modules:
         importlib.import_module(name)
 
 
-def _call_there(text: bytes, /) -> Outcome[Any]:
-    """Make a pickled call in another process, surrounded as in the one that asks."""
+def _call_pickled(text: bytes, /) -> Outcome[Any]:
+    """Make a pickled call in another process, with the settings of the calling one."""
     fit, given, around = pickle.loads(text)
     os.environ["GPUKFL_NUM_THREADS"] = str(around.threads)
     with (
@@ -235,25 +226,24 @@ def _call_there(text: bytes, /) -> Outcome[Any]:
     ):
         warnings.simplefilter("always")
         made = _call(fit, given, around.processes)
-    told = [(str(one.message), one.category, one.filename, one.lineno) for one in heard]
-    return Outcome(made.found, made.error, made.notes, told, made.seconds)
+    foreign = [(str(one.message), one.category, one.filename, one.lineno) for one in heard]
+    return Outcome(made.found, made.error, made.notes, foreign, made.seconds)
 
 
 # ---------------------------------------------------------------------------------- queues
 
-# How calls are handed out, and come back. Every step that this process's main thread takes is one
-# step of the interpreter, so that Ctrl-C leaves nothing locked; see `gpukfl._accel.pool`.
+# Every step of the main thread is one step of the interpreter, so that Ctrl-C leaves no lock held;
+# see `gpukfl._accel.pool`.
 
-
-_IDLE = 120.0  # seconds after which a process that has nothing to do ends
+_IDLE_SECONDS = 120.0  # after which an idle process exits
 
 
 class _Job:
-    """Calls that belong together: each is taken once, in their order."""
+    """A sequence of calls, each taken once, in their order."""
 
     def __init__(self, fit: Callable[[Any], Any], given: Sequence[Any], processes: int) -> None:
         self.fit, self.given = fit, given
-        self.around = _Surroundings.here(processes)
+        self.around = _Environment.here(processes)
         self.left: deque[int] = deque()
         self.done: SimpleQueue[tuple[int, Outcome[Any] | None]] = SimpleQueue()
 
@@ -265,7 +255,7 @@ class _Job:
             return None
 
     def take_number(self, number: int) -> bool:
-        """Take a call by its number; return whether nobody has."""
+        """Take a call by its number; return whether it was still there."""
         try:
             self.left.remove(number)
         except ValueError:
@@ -273,20 +263,20 @@ class _Job:
         return True
 
 
-class _Processes:
-    """Processes that stay, each with a thread here that hands calls to it and waits for them."""
+class _Pool:
+    """Processes that stay, each with a thread here that sends it calls and waits for results."""
 
     def __init__(self, count: int) -> None:
         from joblib.externals.loky import ProcessPoolExecutor
 
         self.count, self.is_broken = count, False
-        self._ready: set[int] = set()  # threads whose processes have begun
+        self._ready: set[int] = set()  # threads whose processes have started
         self._busy: set[int] = set()
         self._jobs: SimpleQueue[_Job | Sequence[str] | None] = SimpleQueue()
         self._executor = ProcessPoolExecutor(
             count,
-            timeout=_IDLE,
-            initializer=_begin,
+            timeout=_IDLE_SECONDS,
+            initializer=_initialize,
             initargs=(os.getpid(),),
             env={"OMP_NUM_THREADS": "1"},
         )
@@ -295,16 +285,16 @@ class _Processes:
 
     @property
     def n_free(self) -> int:
-        """The number of processes that have begun and wait for calls."""
+        """The number of started processes that wait for calls."""
         return len(self._ready - self._busy)
 
     @property
     def is_busy(self) -> bool:
-        """Whether calls are made whose results nobody waits for."""
+        """Whether calls are still being made."""
         return bool(self._busy)
 
     def greet(self, modules: Sequence[str]) -> None:
-        """Let all processes import modules, also those that begin anew."""
+        """Import modules in all processes, restarted ones included."""
         self._ready.clear()
         for _ in range(self.count):
             self._jobs.put(modules)
@@ -315,7 +305,7 @@ class _Processes:
             self._jobs.put(job)
 
     def end(self) -> None:
-        """End the processes, whatever they do."""
+        """Kill the processes."""
         self.is_broken = True
         for _ in range(self.count):
             self._jobs.put(None)
@@ -324,8 +314,8 @@ class _Processes:
     def _keep(self, k: int) -> None:
         while (job := self._jobs.get()) is not None and not self.is_broken:
             if not isinstance(job, _Job):
-                with contextlib.suppress(Exception):  # without it calls are made here
-                    self._executor.submit(_greet, job).result()
+                with contextlib.suppress(Exception):  # else this process makes the calls
+                    self._executor.submit(_import_modules, job).result()
                     self._ready.add(k)
             elif k in self._ready:
                 self._serve(k, job)
@@ -339,68 +329,65 @@ class _Processes:
             made = None
             try:
                 text = bytes(dumps((job.fit, job.given[number], job.around)))
-                made = self._executor.submit(_call_there, text).result()
+                made = self._executor.submit(_call_pickled, text).result()
             except BrokenProcessPool:
                 self.is_broken = True
-            except BaseException:  # of pickling, perhaps: the call is made where it was asked for
+            except BaseException:  # perhaps of pickling: the calling thread makes the call
                 made = None
             job.done.put((number, made))
         self._busy.discard(k)
 
 
-_kept: dict[int, _Processes] = {}  # of this process; a forked one starts its own
+_pools: dict[int, _Pool] = {}  # by process, as a forked one needs its own
 
 
-def _start(count: int) -> _Processes:
-    """Return so many processes: those of an earlier fit, or new ones."""
+def _get_pool(count: int) -> _Pool:
+    """Return a pool of `count` processes: that of an earlier fit, or a new one."""
     here = os.getpid()
-    known = _kept.get(here)
+    known = _pools.get(here)
     if known is not None and (known.is_broken or known.is_busy or known.count != count):
         end_processes()
         known = None
     if known is None:
-        _kept.clear()
-        known = _kept[here] = _Processes(count)
+        _pools.clear()
+        known = _pools[here] = _Pool(count)
     return known
 
 
 def end_processes() -> None:
-    """End the processes that stay for later fits."""
-    known = _kept.pop(os.getpid(), None)
+    """Kill the processes that stay for later fits."""
+    known = _pools.pop(os.getpid(), None)
     if known is not None:
         known.end()
 
 
 # --------------------------------------------------------------------------------- workers
 
-# What fits ask.
-
-
-_LEAST_MEMORY = 2**28  # bytes of a process that has imported all
+_LEAST_MEMORY = 2**28  # bytes of a process after its imports
 
 
 class Workers:
-    """Processes that make calls: the calling one, and others beside it.
+    """Processes that make calls: the calling one and others.
 
     Parameters
     ----------
     count : int, default=1
-        Of all of them. One makes its calls one after the other.
+        Number of all processes.
     modules : sequence of str
-        That the others import as they begin.
+        Modules that the others import when they start.
     """
 
     def __init__(self, count: int = 1, modules: Sequence[str] = (), /) -> None:
         self.count, self._modules = max(1, count), modules
-        self._others: _Processes | None = None
+        self._others: _Pool | None = None
         self._folder, self._n_shared = "", 0
 
     def __reduce__(self) -> tuple[type[Workers], tuple[()]]:
-        return Workers, ()  # another process is one
+        return Workers, ()  # a worker has no workers of its own
 
     def __enter__(self) -> Self:
         if self.count > 1:
-            self._others = _start(self.count - 1)
+            self._others = _get_pool(self.count - 1)
             self._others.greet(self._modules)
         return self
 
@@ -418,7 +405,7 @@ class Workers:
             self._folder = ""
 
     def n_at_once(self, *, limited: bool) -> int:
-        """Return how many calls are made at once; under a time limit, of those that have begun."""
+        """Return the number of calls made at once; if `limited`, by processes that have started."""
         if not limited or self._others is None:
             return self.count
         return 1 + self._others.n_free
@@ -426,7 +413,7 @@ class Workers:
     def share(self, value: Value, /) -> Shared[Value]:
         """Return a value that calls may hold; other processes read it from a file.
 
-        Where it cannot be written, calls that hold it are made here.
+        If it cannot be written, this process makes the calls that hold it.
         """
         path = ""
         if self._others is not None:
@@ -442,17 +429,17 @@ class Workers:
     ) -> Iterator[Outcome[Found]]:
         """Make calls in all processes, and yield their outcomes in the order of the arguments.
 
-        An outcome is there as soon as it and those before it are made. Where the iterator is
-        closed, calls that have not begun are dropped, and nobody waits for others.
+        An outcome is yielded as soon as it and those before it are made. Closing the iterator drops
+        the calls that have not begun, and does not wait for others.
 
         Parameters
         ----------
         fit : callable
-            Whose result depends on its argument alone.
+            A function whose result depends on its argument alone.
         given : sequence
-            Its arguments.
+            The arguments.
         report : callable
-            To which calls in this process report their steps.
+            The function to which calls in this process report their steps.
 
         Raises
         ------
@@ -462,7 +449,7 @@ class Workers:
         others = self._others if len(given) > 1 else None
         job = _Job(fit, given, 1 if others is None else self.count)
         made: dict[int, Outcome[Found]] = {}
-        own = deque(range(min(len(given), 1)))  # which are made here: the first one reports
+        own = deque(range(min(len(given), 1)))  # this process makes the first, which reports
         job.left.extend(range(len(own), len(given)))
         try:
             if others is not None:
@@ -483,7 +470,7 @@ class Workers:
     ) -> BegunCalls[Given, Found]:
         """Begin calls in the other processes, in their order, and return them.
 
-        Without other processes all of them are made here, as they are asked for.
+        Without other processes, each is made here when its outcome is needed.
         """
         job = _Job(fit, given, self.count)
         job.left.extend(range(len(given)))
@@ -493,7 +480,7 @@ class Workers:
 
 
 class BegunCalls(Generic[Given, Found]):
-    """Calls that other processes make, whose outcomes are asked for by number, each once."""
+    """Calls that other processes make; each outcome is taken once, by number."""
 
     def __init__(self, job: _Job, /) -> None:
         self._job = job
@@ -501,12 +488,12 @@ class BegunCalls(Generic[Given, Found]):
         self._own: deque[int] = deque()
 
     def is_made(self, number: int, /) -> bool:
-        """Whether an outcome is there."""
+        """Whether an outcome is available."""
         _collect(self._job, self._made, self._own, wait=False)
         return number in self._made
 
     def outcome(self, number: int, report: Report = ignore_step, /) -> Outcome[Found]:
-        """Return an outcome; a call that nobody has begun, or that came back, is made here.
+        """Return an outcome; make the call here if it has not begun, or failed elsewhere.
 
         Raises
         ------
@@ -521,7 +508,7 @@ class BegunCalls(Generic[Given, Found]):
         return self._made.pop(number)
 
     def drop(self) -> None:
-        """Leave out the calls that nobody has begun."""
+        """Drop the calls that have not begun."""
         self._job.left.clear()
 
 
@@ -532,7 +519,7 @@ def call_here(fit: Callable[[Given], Found], given: Given, report: Report, /) ->
 
 
 def _collect(job: _Job, made: dict[int, Outcome[Any]], own: deque[int], *, wait: bool) -> None:
-    """Take up what other processes have made, and the calls that come back to be made here."""
+    """Move finished outcomes to `made`, and calls that failed elsewhere to `own`."""
     with contextlib.suppress(Empty):
         while True:
             number, outcome = job.done.get(block=wait)
@@ -544,7 +531,7 @@ def _collect(job: _Job, made: dict[int, Outcome[Any]], own: deque[int], *, wait:
 
 
 def _make_folder() -> str:
-    """Return a new folder, which loky removes where this process dies before it does."""
+    """Return a new folder, which loky removes if this process is killed."""
     from joblib.externals.loky.backend import resource_tracker
 
     folder = tempfile.mkdtemp(prefix="gpukfl_")
@@ -556,12 +543,12 @@ def _remove_folder(folder: str) -> None:
     from joblib.externals.loky.backend import resource_tracker
 
     shutil.rmtree(folder, ignore_errors=True)
-    if not os.path.exists(folder):  # else it is removed when this process ends
+    if not os.path.exists(folder):  # else loky removes it when this process ends
         resource_tracker.unregister(folder, "folder")
 
 
 def affordable_processes(count: int, reference: Array, bytes_each: int, /) -> int:
-    """Return how many of the processes there is memory for, of which each plans for some bytes."""
+    """Return how many of `count` processes fit in memory with `bytes_each` each."""
     return max(1, min(count, 1 + available_memory(reference) // (_LEAST_MEMORY + bytes_each)))
 
 
@@ -574,10 +561,7 @@ def check_n_jobs(n_jobs: object, /) -> None:
 
 
 def count_processes(n_jobs: int | None, /) -> int:
-    """Return how many processes `n_jobs` means here, as scikit-learn does.
-
-    One in a process that another has started: its cores are divided already.
-    """
+    """Return the number of processes for `n_jobs`, as in scikit-learn; 1 in a child process."""
     if multiprocessing.parent_process() is not None or multiprocessing.current_process().daemon:
         return 1
     from joblib import effective_n_jobs

@@ -96,8 +96,8 @@ def _concat_and_pad(arrays: Sequence[np.ndarray], axis: int) -> np.ndarray:
 
 # ---------------------------------------------------------------------------------- sample
 
-_ROWS, _CELLS = 5_000, 2**22  # at most
-LARGE_SAMPLE = 20_000  # rows
+_ROWS, _CELLS = 5_000, 2**22  # most rows and values of a sample
+LARGE_SAMPLE = 20_000  # most rows of a large sample
 
 
 def sample_rows(n: int, d: int, *, at_most: int = _ROWS) -> np.ndarray:
@@ -140,8 +140,8 @@ def apply_by_columns(
 def column_quantiles(X: np.ndarray, weights: np.ndarray, *shares: float) -> np.ndarray:
     """Return the weighted quantiles (k, d) of the columns for k shares.
 
-    `X` (m, d) and its weights (m, d). Where all weights are one number or 0, values alone are
-    sorted, in a tenth of the time.
+    `X` and its weights are (m, d). If positive weights are equal, values alone are sorted, which
+    is ten times as fast.
     """
     counted = weights > 0
     if weights.max() == weights.min(where=counted, initial=np.inf):
@@ -159,14 +159,15 @@ def column_quantiles(X: np.ndarray, weights: np.ndarray, *shares: float) -> np.n
 # ---------------------------------------------------------------------------------- limits
 
 
-# What 2 % of a column's values do is believed, however far away they are
+# Values are outliers beyond 20 times the distance of 98 % of the values from the median
 _COMMON, REACH = 0.98, 20.0
 
 
 def column_limits(X: np.ndarray, w: np.ndarray, /) -> np.ndarray:
     """Return the outlier limits (4, d) of the columns of `X` (m, d); infinite for constants.
 
-    Lowest and highest value that are believed, and between them the quantiles of those that are.
+    These are the lowest value that is no outlier, the 1 % and 99 % quantiles of values that are no
+    outliers, and the highest such value.
     """
     wide = np.broadcast_to(w[:, None], X.shape)
     (middle,) = column_quantiles(X, wide, 0.5)
@@ -192,7 +193,7 @@ def iterate_outlier_blocks(
 def value_ranges(
     rows: Rows, weights: np.ndarray | None, limits: np.ndarray | None = None, /
 ) -> np.ndarray:
-    """Lowest and highest values (2, d) of all rows of positive weight, within the limits."""
+    """Return the lowest and highest values (2, d) of rows of positive weight within limits."""
     d = rows.shape[1]
     limits = np.outer([-np.inf, np.inf], np.ones(d)) if limits is None else limits
 
@@ -202,7 +203,7 @@ def value_ranges(
             out = beyond
             if weights is not None:
                 out = beyond | (host_weights(weights, block) == 0)[:, None]
-            some = out.any()  # copies take more time than all else
+            some = out.any()  # else without copies, which take most of the time
             low = np.where(out, np.inf, X) if some else X
             high = np.where(out, -np.inf, X) if some else X
             ends = np.minimum(ends, [low.min(axis=0), -high.max(axis=0)])
@@ -275,12 +276,11 @@ def column_statistics(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the weighted mean and standard deviation (d,) of each column, and its limits (4, d).
 
-    These are the lowest value that is believed, the 1 % and 99 % quantiles, which take the place of
-    those that are not, and the highest. Believed is what is at most 20 times as far from the
-    median as 98 % of the values of a sample that differ from it: 47 standard deviations of a
-    normal column, and more where tails are heavy. Other values are left out of mean and standard
-    deviation. Data are read by blocks, sums are in float64. A column that does not vary has
-    standard deviation 1, so that dividing leaves it as it is.
+    See `column_limits`; outliers are replaced by the 1 % or 99 % quantile. They are more than 20
+    times as far from the median as 98 % of a sample's values that differ from it: 47 standard
+    deviations of a normal column, and more for heavy tails. Means and standard deviations leave
+    outliers out. Data are read by blocks, and sums are float64. A constant column has standard
+    deviation 1.
 
     Raises
     ------
@@ -317,16 +317,16 @@ def column_statistics(
     if not np.isfinite(spread).all():
         msg = "X overflows float64 when it is standardised: expected deviations below 1e306"
         raise ValueError(msg)
-    varies = spread > 1e-12 * np.abs(mean)  # more than rounding, however small the unit is
+    varies = spread > 1e-12 * np.abs(mean)  # by more than rounding
     scale = np.where(varies, spread, 1.0)
-    # Where the sample does not vary, nothing is beyond what n values of this spread can reach
+    # If the sample is constant, all n values of this spread are within the limits
     reach = np.maximum(REACH * scale, math.sqrt(n) * spread)
     unlimited = np.stack([mean - reach, *limits[1:3], mean + reach])
     return mean, scale, np.where(np.isfinite(limits), limits, unlimited)
 
 
 def _power_of_two_unit(limits: np.ndarray) -> np.ndarray:
-    """Return powers of two (d,) by which squared deviations fit in float64 without rounding."""
+    """Return powers of two (d,): in these units squared deviations do not overflow."""
     return np.ldexp(1.0, np.minimum(np.frexp(limits[3] - limits[0])[1], 1023))
 
 
@@ -336,9 +336,9 @@ def _zero_outliers(X: np.ndarray, beyond: np.ndarray) -> np.ndarray:
 
 # ---------------------------------------------------------------------------------- robust
 
-_BOUND = 3.0  # interquartile ranges that nothing exceeds, as in the reference
-_ROUNDING = 1e-12  # of the median: what a column that does not vary may vary by
-_HUGE = 1e150  # whose square is a number
+_BOUND = 3.0  # largest scaled value, in interquartile ranges, as in the reference
+_ROUNDING = 1e-12  # spread of a constant column by rounding, relative to the median
+_HUGE = 1e150  # its square does not overflow
 
 
 @dataclass(frozen=True, eq=False)
@@ -403,7 +403,7 @@ class RobustScaling(ColumnScaling):
         median, factor, bound = (
             xp.asarray(part, **like(X)) for part in (self.median, self.factor, self.bound)
         )
-        with np.errstate(over="ignore"):  # to infinity, which is bounded too
+        with np.errstate(over="ignore"):  # infinity is clipped too
             z = clip((X - median) * factor, low=-_HUGE, high=_HUGE)
         return z / xp.sqrt(1.0 + (z / bound) ** 2)
 
@@ -423,7 +423,7 @@ class RobustScaling(ColumnScaling):
 def _quartiles(X: np.ndarray, w: np.ndarray, /) -> np.ndarray:
     """Return the median and interquartile range (2, d) of the columns of `X` (m, d)."""
     wide = np.broadcast_to(w[:, None], X.shape)
-    # Halfway between the lowest and the highest values that are quantiles, so that X and -X agree
+    # The middle of the lower and upper quantiles, so that X and -X agree
     lowest, highest = (
         column_quantiles(X, wide, 0.25, 0.5, 0.75),
         -column_quantiles(-X, wide, 0.75, 0.5, 0.25),
@@ -434,8 +434,9 @@ def _quartiles(X: np.ndarray, w: np.ndarray, /) -> np.ndarray:
 
 # -------------------------------------------------------------------------------- quantile
 
-_MOST, _TABLE_CELLS, _FEWEST = 1000, 2**22, 100  # quantiles of a column, of all, and of one of many
-_TIE = 1e-12  # of a value, and of a column's largest where the column does not vary
+# Quantiles of a column: at most 1000, with so many in all columns, but at least 100
+_MOST, _TABLE_CELLS, _FEWEST = 1000, 2**22, 100
+_TIE = 1e-12  # relative difference of equal values, and relative range of a constant column
 
 Table = tuple[np.ndarray, np.ndarray]  # values of a column, and their shares
 
@@ -516,7 +517,7 @@ class QuantileScaling(ColumnScaling):
 def _rank_column(x: np.ndarray, w: np.ndarray, /) -> Table:
     """Return the sorted distinct values of a column (m,), and the shares of weight below them.
 
-    Those that differ by rounding are one: between them scores would rise as at a cliff.
+    Values that differ by rounding are merged, as scores would jump between them.
     """
     values, which = np.unique(x, return_inverse=True)
     sizes = np.maximum(np.abs(values[1:]), np.abs(values[:-1]))
@@ -540,7 +541,7 @@ def _extend_ends(table: Table, lowest: float, highest: float, n: int, /) -> Tabl
 
 
 def _thin_table(table: Table, at_most: int, /) -> Table:
-    """Keep some values at equal steps of their shares, with both ends."""
+    """Return some values at equal steps of their shares, with both ends."""
     values, shares = table
     with np.errstate(over="ignore"):  # reported just below
         extent = values[-1] - values[0]
@@ -604,8 +605,7 @@ SCALINGS: dict[str, type[ColumnScaling]] = {
     "quantile": QuantileScaling,
 }
 WORDS = ("auto", *SCALINGS, None)  # of the parameter `scaling`
-# By cross-validation on 26 sets, between those that gain by bounds and those that lose
-_HEAVY = 20.0
+_HEAVY = 20.0  # excess kurtosis; separates the data sets, of 26, on which "robust" is better
 
 
 def learn_scaling(
@@ -613,8 +613,8 @@ def learn_scaling(
 ) -> AnyScaling:
     """Learn the named scaling from unscaled rows (n, d) in float64, with positive weights (n,).
 
-    "auto" is "robust" where a column has heavy tails, which would decide all distances, and
-    "standard" elsewhere. Of a tuple there is one for each name.
+    "auto" is "robust" if a column has heavy tails, which would dominate distances, else "standard".
+    A tuple gives a scaling for each name.
     """
     if isinstance(word, tuple):
         known = {name: _learn_one(name, rows, weights) for name in dict.fromkeys(word)}
@@ -631,11 +631,11 @@ def _learn_one(word: str, rows: Rows, weights: np.ndarray | None) -> ColumnScali
 def has_heavy_tails(rows: Rows, weights: np.ndarray | None, /) -> bool:
     """Whether a column has an excess kurtosis above 20, in a sample of at most 20 000 rows.
 
-    Columns of two values have no tails: rare ones mark a category. Values that `column_limits` does
-    not believe make none.
+    Columns of two values have no tails, even if one is rare. Outliers by `column_limits` are left
+    out.
     """
     sample, w = draw_weighted_sample(rows, weights, at_most=LARGE_SAMPLE)
-    with np.errstate(over="ignore", invalid="ignore"):  # of limits, which then believe all
+    with np.errstate(over="ignore", invalid="ignore"):  # limits are then infinite
         return bool((apply_by_columns(_excess_kurtosis, sample, w) > _HEAVY).any())
 
 
@@ -658,14 +658,14 @@ def _excess_kurtosis(X: np.ndarray, w: np.ndarray, /) -> np.ndarray:
 
 # ----------------------------------------------------------------------------------- units
 
-_FAR = 1e4  # standard deviations from 0, or units, from which features are awkward
-_GLANCE = 500  # rows that are looked at
+_FAR = 1e4  # largest mean in standard deviations, and largest or smallest 1 / deviation
+_GLANCE = 500  # rows of the sample
 
 
 def warn_bad_units(X: Array, /, *, unit_free: bool) -> None:
     """Warn of features whose size or offset hides them from the methods.
 
-    Of those that are large or small not where a unit of all features changes nothing.
+    If a common factor of all features changes nothing (`unit_free`), their size is not warned of.
     """
     rows = Rows(X, double_reference(X))
     sample = to_host(rows.gather(sample_rows(*rows.shape, at_most=_GLANCE))).astype(
@@ -693,7 +693,7 @@ _WAYS = """    scaling : {"auto", "standard", "robust", "quantile", None}, defau
         Scaling of each feature. "standard": zero mean and unit variance, without values far beyond
         all others, see `scaling_`. "robust": by the median and the interquartile range, bounded
         smoothly by 3. "quantile": to normal scores of the ranks. None: no scaling."""
-# Of the docstrings' parameters, and of their attributes
+# Parts of docstrings
 SCALING = f"""{_WAYS} "auto" is "robust" if a feature of more than two values has
         an excess kurtosis above 20, else "standard".
 """

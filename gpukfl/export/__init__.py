@@ -1,4 +1,4 @@
-"""Fitted models in formats that other programs run."""
+"""Fitted models in formats of other programs."""
 
 from gpukfl.export._onnx import write_onnx
 

@@ -20,42 +20,42 @@ from gpukfl.predictor import Blend, KernelSum, Predictor, weighted_medians
 
 # ---------------------------------------------------------------------------------- tables
 
-# Codes of the columns of a table as ONNX graphs: one input a column.
+# Codes of the columns of a table as ONNX graphs, with one input per column.
 
 
 OUTPUTS = ("prediction", "label", "probabilities")
 _DAY = 86_400_000_000  # microseconds
-_NO_TIME = -(2**63)  # as NumPy writes that there is no date
-_LARGEST = 2.0**53  # up to which floats are integers
+_NO_DATE = -(2**63)  # NumPy's integer for a missing date
+_MAX_INTEGER = 2.0**53  # float64 has all integers below
 
 
 def make_inputs(table: Any, ndx: ModuleType, /) -> tuple[dict[str, Any], Any]:
     """Make an input for each used column of a table, and the codes (n, c).
 
-    Numbers, booleans, durations in seconds and codes are float64, with NaN for none; categories and
-    ordered levels are text, "" for none; dates are int64, microseconds since 1970 in local time, of
-    the fit's time zone where it had one, the least integer for none.
+    Numbers, booleans, durations in seconds and codes are float64, and missing as NaN. Categories
+    and ordered levels are text, and missing as "". Dates are int64, microseconds since 1970 in
+    local time, in the fit's time zone if it had one, and missing as the lowest integer.
 
     Raises
     ------
     TypeError, ValueError
-        If a column is text, has levels that are no integers, no name, or that of an output.
+        If a column is text, a code with levels that are not integers, or has an invalid name.
     """
     inputs: dict[str, Any] = {}
     codes: list[Any] = []
-    days: dict[str, Any] = {}
+    days: dict[str, Any] = {}  # since the first date of each column of dates
     starts = {column.name: column.start for column in table.columns}
     for column in table.columns:
         if not column.is_used:
             continue
         read, dtype = _column_reader(column)
         x = inputs[column.name] = ndx.argument(shape=("n",), dtype=getattr(ndx, dtype))
-        made = list(read(column, x, ndx))
+        own = list(read(column, x, ndx))
         if column.kind == "date":
-            days[column.name] = made[0]
-            apart = [(other, column.start - starts[other]) for other in column.since]
-            made += [made[0] - days[other] + gap for other, gap in apart]
-        codes += made
+            days[column.name] = own[0]
+            shifts = [(other, column.start - starts[other]) for other in column.since]
+            own += [own[0] - days[other] + shift for other, shift in shifts]
+        codes += own
     return inputs, ndx.stack(codes, axis=1)
 
 
@@ -87,17 +87,17 @@ def _nan(ndx: ModuleType) -> Any:
 
 
 def _read_category(column: Any, x: Any, ndx: ModuleType) -> Iterator[Any]:
-    places = {level: k for k, level in enumerate(column.levels)}
-    yield _look_up(x, {**places, "": -1}, len(places), ndx)
+    codes = {level: k for k, level in enumerate(column.levels)}
+    yield _look_up(x, {**codes, "": -1}, len(codes), ndx)
 
 
 def _read_ordinal(column: Any, x: Any, ndx: ModuleType) -> Iterator[Any]:
     yield _look_up(x, {level: k for k, level in enumerate(column.levels)}, -1, ndx)
 
 
-def _look_up(x: Any, places: dict[Any, int], other: int, ndx: ModuleType) -> Any:
-    """Return the codes of values, with NaN for unknown ones."""
-    found = ndx.astype(ndx.extensions.static_map(x, places, default=other), ndx.float64)
+def _look_up(x: Any, codes: dict[Any, int], other: int, ndx: ModuleType) -> Any:
+    """Return the codes of values, `other` for unknown values, and NaN for negative codes."""
+    found = ndx.astype(ndx.extensions.static_map(x, codes, default=other), ndx.float64)
     return ndx.where(found < 0, _nan(ndx), found)
 
 
@@ -105,48 +105,48 @@ def _read_code(column: Any, x: Any, ndx: ModuleType) -> Iterator[Any]:
     (number,) = _read_number(column, x, ndx)
     yield number
     levels = [float(level) for level in column.levels]
-    if not all(level.is_integer() and abs(level) < _LARGEST for level in levels):
+    if not all(level.is_integer() and abs(level) < _MAX_INTEGER for level in levels):
         msg = f"expected integer codes for an ONNX file, got others in {column.name!r}"
         raise TypeError(msg)
-    whole = (ndx.floor(number) == number) & (ndx.abs(number) < _LARGEST)
-    keys = ndx.astype(ndx.where(whole, number, ndx.asarray(0.0)), ndx.int64)
-    places = {int(level): k for k, level in enumerate(levels)}
-    found = _look_up(keys, places, len(places), ndx)
-    found = ndx.where(whole, found, ndx.asarray(float(len(places))))
+    is_integer = (ndx.floor(number) == number) & (ndx.abs(number) < _MAX_INTEGER)
+    keys = ndx.astype(ndx.where(is_integer, number, ndx.asarray(0.0)), ndx.int64)
+    codes = {int(level): k for k, level in enumerate(levels)}
+    found = _look_up(keys, codes, len(codes), ndx)
+    found = ndx.where(is_integer, found, ndx.asarray(float(len(codes))))
     yield ndx.where(ndx.isnan(number), number, found)
 
 
 def _read_date(column: Any, x: Any, ndx: ModuleType) -> Iterator[Any]:
-    gap = x == _NO_TIME
-    x = ndx.where(gap, ndx.asarray(np.int64(0)), x)
+    is_missing = x == _NO_DATE
+    x = ndx.where(is_missing, ndx.asarray(np.int64(0)), x)
     day = x // _DAY
     year, month, date = _civil_date(day, ndx)
     parts = {
         "year": year,
         "month": month,
         "day": date,
-        "weekday": (day + 3) % 7,  # 1970: a Thursday
+        "weekday": (day + 3) % 7,  # January 1, 1970 was a Thursday
         "hour": ndx.astype(x - day * _DAY, ndx.float64) / _DAY * 24.0,
     }
     first = ndx.asarray(np.int64(round(column.start * _DAY)))
     days = ndx.astype(x - first, ndx.float64) / _DAY
     for found in (days, *(parts[part] for part in column.parts)):
-        yield ndx.where(gap, _nan(ndx), ndx.astype(found, ndx.float64))
+        yield ndx.where(is_missing, _nan(ndx), ndx.astype(found, ndx.float64))
 
 
 def _civil_date(day: Any, ndx: ModuleType) -> tuple[Any, Any, Any]:
     """Return year, month and day of days since 1970 in NumPy's calendar.
 
-    Counted in years that begin in March, so that leap days are last, and in eras of 400 years.
+    Years start in March here, so that leap days come last; an era has 400 years.
     """
     day = day + 719_468  # since March 1 of year 0
     era = day // 146_097
-    of_era = day - era * 146_097
-    of_years = of_era - of_era // 1_460 + of_era // 36_524 - of_era // 146_096
-    year = of_years // 365
-    of_year = of_era - (365 * year + year // 4 - year // 100)
-    month = (5 * of_year + 2) // 153  # 0 is March
-    date = of_year - (153 * month + 2) // 5 + 1
+    day_of_era = day - era * 146_097
+    leap_days = day_of_era // 1_460 - day_of_era // 36_524 + day_of_era // 146_096
+    year = (day_of_era - leap_days) // 365
+    day_of_year = day_of_era - (365 * year + year // 4 - year // 100)
+    month = (5 * day_of_year + 2) // 153  # 0 is March
+    date = day_of_year - (153 * month + 2) // 5 + 1
     month = ndx.where(month < 10, month + 3, month - 9)
     return year + era * 400 + ndx.astype(month <= 2, ndx.int64), month, date
 
@@ -159,7 +159,7 @@ _READERS: dict[str, tuple[Read, str]] = {
 }
 
 
-_PARTS: dict[Any, tuple[str, ...]] = {
+_KERNEL_PARTS: dict[Any, tuple[str, ...]] = {  # attributes with kernels, of composite kernels
     Sum: ("first", "second"),
     Product: ("first", "second"),
     Scaled: ("kernel",),
@@ -175,29 +175,29 @@ def write_onnx(
     Parameters
     ----------
     estimator : estimator of a method, or a portfolio
-        Fitted.
+        A fitted estimator.
     path : str or Path
         The file.
     names : sequence of str
-        Of its features, for the file's metadata.
+        Names of the features, for the file's metadata.
     target : str
-        Name of what is predicted, for the same.
+        Name of the target, for the file's metadata.
     reader : Reader, optional
-        What makes rows for the estimator of a table.
+        Makes rows of a table for a method other than blends.
     """
     ndx = _ndonnx()
     host = estimator.to_host()
     if getattr(host, "seen_rows_", None) is not None:
         warn("the ONNX graph predicts rows that the fit has seen as if they were new")
-    model = host.predictor_.alone()
+    model = host.predictor_.to_traceable()
     _check_exportable(model)
     labels = None if model.labels is None else _onnx_labels(model.labels)
     with _use_reference_constants():
         inputs, X = _graph_inputs(host, model, reader, ndx)
         graph = ndx.build(inputs, _graph_outputs(model.map_arrays(ndx.asarray), X, labels, ndx))
     graph.producer_name, graph.producer_version = "gpukfl", __version__
-    said = {"method": type(estimator).__name__, "target": target, "features": "\n".join(names)}
-    for key, value in said.items():
+    about = {"method": type(estimator).__name__, "target": target, "features": "\n".join(names)}
+    for key, value in about.items():
         graph.metadata_props.add(key=f"gpukfl.{key}", value=value)
     with atomic_write(path) as file:
         file.write(graph.SerializeToString())
@@ -206,7 +206,7 @@ def write_onnx(
 def _graph_inputs(
     host: Any, model: Predictor, reader: Any, ndx: ModuleType
 ) -> tuple[dict[str, Any], Array]:
-    """Make the inputs of a graph, and the rows that the model takes."""
+    """Make the inputs of a graph, and the model's rows."""
     if reader is not None:
         inputs, codes = make_inputs(reader.table, ndx)
         return inputs, reader.encoding.transform(codes)
@@ -234,8 +234,8 @@ def _ndonnx() -> ModuleType:
 def _use_reference_constants() -> Iterator[None]:
     """Compute constants of a graph by ONNX's reference implementation.
 
-    Otherwise each of thousands of constants has a session of onnxruntime, which takes longer than
-    all else; the graph is the same.
+    The default makes a session of onnxruntime for each of thousands of constants. The graph is the
+    same, but this takes longer than all other steps.
     """
     from spox import _future, _value_prop
 
@@ -269,16 +269,16 @@ def _onnx_labels(labels: np.ndarray) -> np.ndarray:
 
 
 def _row_dtype(host: Any, model: Predictor) -> Any:
-    """Return the dtype of rows, that of the fit."""
+    """Return the dtype of the training rows."""
     values: Any = model.values
     if isinstance(values, Blend):
         return to_host(host.out_of_fold_.rows).dtype
-    # Sums of kernels are in float64, whatever the rows are
+    # The reference of a sum of kernels is float64 for rows of any dtype
     return (values.intercept if isinstance(values, KernelSum) else values.reference).dtype
 
 
 def _check_exportable(model: Predictor) -> None:
-    """Raise TypeError if a model has a user's kernel or instantiation."""
+    """Raise TypeError for kernels and instantiations that a user defined."""
     values: Any = model.values
     if isinstance(values, KernelSum):
         _check_kernel(values.kernel)
@@ -295,8 +295,8 @@ def _check_exportable(model: Predictor) -> None:
 
 
 def _check_kernel(kernel: Any) -> None:
-    for name in _PARTS.get(type(kernel), ()):
+    for name in _KERNEL_PARTS.get(type(kernel), ()):
         _check_kernel(getattr(kernel, name))
-    if type(kernel) not in (*KERNELS.values(), *_PARTS):
+    if type(kernel) not in (*KERNELS.values(), *_KERNEL_PARTS):
         msg = f"expected a kernel of gpukfl in an ONNX file, got {type(kernel).__name__}"
         raise TypeError(msg)

@@ -160,7 +160,7 @@ def _data_from_rows(
 ) -> EvaluationData:
     name = str(getattr(model, "target_name", "y"))
     given = GivenRelations(groups=row_groups)
-    data = read_test_data(X, y, sample_weight, given, target=name).with_splits()
+    data = read_test_data(X, y, sample_weight, given, target=name).check_splits()
     X = model._rows(data.X) if hasattr(model, "reader") else data.X
     predict, rows, names = _prediction_inputs(estimator, X)
     n_columns = rows.shape[1]
@@ -429,7 +429,7 @@ class InferenceData:
             raise ValueError(msg)
         name = str(getattr(model, "target_name", "y"))
         given = GivenRelations(groups=row_groups)
-        data = read_test_data(X, y, sample_weight, given, target=name).with_splits()
+        data = read_test_data(X, y, sample_weight, given, target=name).check_splits()
         name = data.target_name or name
         rows = _read_rows(model, estimator, data.X)
         y = _check_targets(estimator, host_target(data.y), len(rows.X))

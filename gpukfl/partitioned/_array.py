@@ -15,11 +15,11 @@ from gpukfl.partitioned._program import Part, Window
 
 # --------------------------------------------------------------------------------- rowwise
 
-# What is done to each row by itself, put off until the next pass.
+# Lazy operations on each row, which the next pass computes.
 
 
 class Rowwise:
-    """A lazy operation on each row: a function of windows and of small arrays."""
+    """A lazy operation on each row: a function of windows and small arrays."""
 
     def __init__(
         self, function: Callable[..., Array], args: tuple[Any, ...], options: dict[str, Any]
@@ -33,44 +33,35 @@ class Rowwise:
 
 def rowwise(function: Callable[..., Array], /, *args: Any, **options: Any) -> Any:
     """Return the lazy result of a function on each row, with operands in order."""
-    whole = [x for x in args if lies_in_parts(x)]
-    partitioning = whole[0].partitioning
-    if any(x.partitioning is not partitioning for x in whole):
+    partitioned = [x for x in args if lies_in_parts(x)]
+    first = partitioned[0]
+    partitioning, n = first.partitioning, len(first)
+    if any(x.partitioning is not partitioning for x in partitioned):
         msg = "expected arrays with the same partitions, got different ones"
         raise ValueError(msg)
-    if any(
-        x.shape[:1] == (len(whole[0]),) and x.ndim >= whole[0].ndim for x in _small_arrays(args)
-    ):
-        n = len(whole[0])
+    small = [x for x in args if hasattr(x, "shape") and not lies_in_parts(x)]
+    if any(x.shape[:1] == (n,) and x.ndim >= first.ndim for x in small):
         msg = f"expected small arrays beside {n} partitioned rows, got one of as many rows"
         raise ValueError(msg)
     like = partitioning.reference
     xp: Any = array_namespace(like)
     empty = [
-        xp.empty((0, *x.columns), dtype=_dtype_of_namespace(xp, x.dtype), device=like.device)
+        xp.empty((0, *x.columns), dtype=_library_dtype(xp, x.dtype), device=like.device)
         if lies_in_parts(x)
         else x
         for x in args
     ]
     result = function(*empty, **options)
     recipe = Rowwise(function, args, options)
-    return whole[0].derive(recipe, tuple(result.shape[1:]), _host_dtype(result))
+    return first.derive(recipe, tuple(result.shape[1:]), np.dtype(dtype_name(result.dtype)))
 
 
-def _small_arrays(args: tuple[Any, ...]) -> list[Any]:
-    return [x for x in args if hasattr(x, "shape") and not lies_in_parts(x)]
-
-
-def _dtype_of_namespace(xp: Any, dtype: np.dtype[Any]) -> Any:
+def _library_dtype(xp: Any, dtype: np.dtype[Any]) -> Any:
     return getattr(xp, "bool" if dtype == np.bool_ else dtype.name)
 
 
-def _host_dtype(x: Array) -> np.dtype[Any]:
-    return np.dtype(dtype_name(x.dtype))
-
-
 def dtype_name(dtype: Any, /) -> str:
-    """Return the name of a dtype of any library in the array-API standard."""
+    """Return the name in the array-API standard of a dtype of any library."""
     try:
         return np.dtype(dtype).name
     except TypeError:
@@ -79,7 +70,7 @@ def dtype_name(dtype: Any, /) -> str:
 
 # ------------------------------------------------------------------------------- namespace
 
-# The array library of partitioned arrays: what is put off, what is a pass, and all else.
+# The array library of partitioned arrays: lazy functions, passes over the rows, and others.
 
 
 _ROWWISE = {
@@ -89,22 +80,33 @@ _ROWWISE = {
     *("not_equal", "less_equal", "greater", "greater_equal", "logical_and", "logical_or"),
     *("logical_not", "zeros_like", "ones_like", "full_like", "matmul", "atan", "logaddexp"),
 }
-_ALONG = ("sum", "max", "min", "mean", "any", "all", "argmax", "argmin", "cumulative_sum", "prod")
-_OVER_ROWS = ("sum", "max", "min", "any", "all")
+_REDUCTIONS = (
+    "sum",
+    "max",
+    "min",
+    "mean",
+    "any",
+    "all",
+    "argmax",
+    "argmin",
+    "cumulative_sum",
+    "prod",
+)
+_ROW_REDUCTIONS = ("sum", "max", "min", "any", "all")
 
 
 class PartitionedNamespace:
     """Functions of the array-API standard for operands with rows in parts.
 
-    Whatever has no such operand is done by the library of the reference, as are dtypes.
+    The library of the reference has all other functions, and the dtypes.
 
     Parameters
     ----------
     reference : array
-        Small arrays are made beside it.
+        An array with the library and device of small arrays.
     """
 
-    __name__ = "gpukfl.partitioned"  # by which a program on its way knows it
+    __name__ = "gpukfl.partitioned"  # by which `dumps` recognises it
 
     def __init__(self, reference: Array) -> None:
         self._xp: Any = array_namespace(reference)
@@ -126,8 +128,8 @@ class PartitionedNamespace:
             if not any(lies_in_parts(x) for x in _flatten(args)):
                 return given(*args, **options)
             if name in _ROWWISE:
-                return rowwise(Named(name), *args, **options)
-            if name in _ALONG:
+                return rowwise(NamedFunction(name), *args, **options)
+            if name in _REDUCTIONS:
                 return _reduce(name, *args, **options)
             msg = f"{name} is not defined for partitioned arrays"
             raise TypeError(msg)
@@ -157,7 +159,7 @@ class PartitionedNamespace:
         if axis not in (1, -1):
             msg = f"expected partitioned arrays to be joined by columns, got {axis=}"
             raise TypeError(msg)
-        return rowwise(_Together("concat", axis), *arrays)
+        return rowwise(_ListFunction("concat", axis), *arrays)
 
     def stack(self, arrays: Any, /, *, axis: int = 0) -> Any:
         """Stack as columns."""
@@ -166,14 +168,14 @@ class PartitionedNamespace:
         if axis not in (1, -1):
             msg = f"expected partitioned arrays to be stacked by columns, got {axis=}"
             raise TypeError(msg)
-        return rowwise(_Together("stack", axis), *arrays)
+        return rowwise(_ListFunction("stack", axis), *arrays)
 
     def take(self, x: Any, index: Any, /, *, axis: int | None = None) -> Any:
         """Gather some rows here, or take columns."""
         if not lies_in_parts(x):
             return self._xp.take(x, index, axis=axis)
         if axis != 0:
-            return rowwise(Named("take"), x, index, axis=axis)
+            return rowwise(NamedFunction("take"), x, index, axis=axis)
 
         found = x.partitioning.gather(x, to_host(index))
         return self._xp.asarray(found, device=x.device)
@@ -203,8 +205,8 @@ class _Linalg:
         return self._xp.sqrt(_reduce("sum", x * x, axis=axis, keepdims=keepdims))
 
 
-class Named:
-    """A function by name, of the array library where it is called."""
+class NamedFunction:
+    """A function by its name in the array library of its arguments."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -214,8 +216,8 @@ class Named:
         return getattr(xp, self.name)(*args, **options)
 
 
-class _Together(Named):
-    """A named function that takes its arrays in a list."""
+class _ListFunction(NamedFunction):
+    """A function by its name, which takes arrays in a list."""
 
     def __init__(self, name: str, axis: int) -> None:
         super().__init__(name)
@@ -247,7 +249,7 @@ class _AsType:
         return xp.astype(x, getattr(xp, self.name))
 
 
-class _OverRows:
+class _PartReduction:
     """A reduction over each part's rows, for a pass."""
 
     def __init__(self, name: str, x: Any, options: dict[str, Any]) -> None:
@@ -258,10 +260,10 @@ class _OverRows:
         return (getattr(array_namespace(block), self.name)(block, **self.options),)
 
 
-_COMBINED = {
+_COMBINE = {
     "sum": operator.add,
-    "max": Named("maximum"),
-    "min": Named("minimum"),
+    "max": NamedFunction("maximum"),
+    "min": NamedFunction("minimum"),
     "any": operator.or_,
     "all": operator.and_,
 }
@@ -272,18 +274,18 @@ def _reduce(name: str, x: Any, /, *, axis: Any = None, **options: Any) -> Any:
     axes = tuple(range(x.ndim)) if axis is None else (axis,) if isinstance(axis, int) else axis
     axes = tuple(a % x.ndim for a in axes)
     if 0 not in axes:
-        return rowwise(Named(name), x, axis=axis, **options)
+        return rowwise(NamedFunction(name), x, axis=axis, **options)
     if name == "mean":
         total = _reduce("sum", x, axis=axis, **options)
         count = 1
         for a in axes:
             count *= x.shape[a]
         return total / count
-    if name not in _OVER_ROWS:
+    if name not in _ROW_REDUCTIONS:
         msg = f"{name} over partitioned rows is not defined"
         raise TypeError(msg)
-    part = _OverRows(name, x, {"axis": axis, **options})
-    (total,) = x.partitioning.reduce(part, combine=_COMBINED[name])
+    part = _PartReduction(name, x, {"axis": axis, **options})
+    (total,) = x.partitioning.reduce(part, combine=_COMBINE[name])
     return total
 
 
@@ -293,30 +295,30 @@ def _flatten(args: tuple[Any, ...]) -> list[Any]:
 
 # ----------------------------------------------------------------------------------- array
 
-# Arrays whose rows lie in parts: what an algorithm computes with, as with any other array.
+# Arrays with partitioned rows, with which algorithms compute as with any other array.
 
 
 class PartitionedArray(Described):
-    """An array (n,) or (n, t) whose rows lie in parts.
+    """An array (n,) or (n, t) with partitioned rows.
 
-    What is done to each row by itself is put off until the next pass over the rows, and is then
-    done where they lie. Sums and extremes over the rows are passes. Small arrays, without an axis
-    of rows, may be operands everywhere.
+    Operations on each row are lazy: the next pass over the rows computes them, where the rows are.
+    Sums and extremes over the rows are passes. Small arrays, without an axis of rows, can be
+    operands everywhere.
 
     Parameters
     ----------
     partitioning : Partitioning
-        Of its rows.
+        The partitioning of its rows.
     recipe : callable or None
-        ``recipe(start, stop)`` gives those rows; None where the parts have them already.
+        ``recipe(start, stop)`` returns these rows; None if the parts have them already.
     columns : tuple of int
         Shape without the rows.
     dtype : dtype
-        Of NumPy.
+        A dtype of NumPy.
     """
 
     __array_priority__ = 1000.0
-    __array_ufunc__ = None  # operators of NumPy leave the work to these here
+    __array_ufunc__ = None  # NumPy arrays defer to the operators of this class
 
     def __init__(
         self, partitioning: Partitioning, recipe: Part | None, columns: tuple[int, ...], dtype: Any
@@ -341,7 +343,7 @@ class PartitionedArray(Described):
 
     @property
     def device(self) -> Any:
-        """The device of small arrays beside it."""
+        """The device of small arrays that are operands with it."""
         return self.partitioning.reference.device
 
     def __len__(self) -> int:

@@ -28,17 +28,17 @@ from gpukfl.partitioned._program import Holder, ThreadHolders
 
 # --------------------------------------------------------------------------------- reading
 
-# What a partition holds, as host arrays: rows, targets and weights, read and checked.
+# Rows, targets and weights of a partition, read as host arrays and checked.
 
 
-_KINDS = {
+_TARGET_KINDS = {  # by pandas's names
     "string": "text",
     **dict.fromkeys(
         ("integer", "floating", "mixed-integer-float", "decimal", "boolean"), "numbers"
     ),
-}  # of targets, by pandas's names
+}
 
-Read = Callable[[Any], np.ndarray]  # rows (m, d) of a partition of X
+Read = Callable[[Any], np.ndarray]  # makes rows (m, d) of a partition of X
 
 
 def read_part(
@@ -50,12 +50,12 @@ def read_part(
     weights: Sequence[Any] | None,
     /,
 ) -> dict[int, Any]:
-    """Read the partitions of a part: rows, targets and weights by their keys.
+    """Read the partitions of a part: rows, targets and weights, by keys 0, 1 and 2.
 
     Raises
     ------
     ValueError
-        If one does not hold what it should: says which of all partitions.
+        If a partition is invalid; the message has its number.
     """
     width, dtype, n_targets, labels = form
     blocks: list[list[np.ndarray]] = [[], [], []]
@@ -88,7 +88,7 @@ def order_columns(names: Sequence[Any], number: int, partition: Any, /) -> Any:
     Raises
     ------
     ValueError
-        If it lacks columns, has others, or orders several of one name differently.
+        If it lacks columns, has others, or has several of the same name in another order.
     """
     own = list(partition.columns)
     if own == list(names):
@@ -106,8 +106,8 @@ def order_columns(names: Sequence[Any], number: int, partition: Any, /) -> Any:
             f"{' and '.join(found)}: all partitions need the same columns"
         )
         raise ValueError(msg)
-    place = {str(one): k for k, one in enumerate(own)}
-    ordered = partition.iloc[:, [place[str(one)] for one in names]]
+    index = {str(one): k for k, one in enumerate(own)}
+    ordered = partition.iloc[:, [index[str(one)] for one in names]]
     return ordered.set_axis(list(names), axis=1)
 
 
@@ -130,7 +130,7 @@ def _holds_numbers(column: Any) -> bool:
 
 
 def check_rows(rows: np.ndarray, width: int, /) -> None:
-    """Raise ValueError for rows of another width, or with infinite values."""
+    """Raise ValueError for rows of another width, or with values that are not finite."""
     if rows.ndim != 2 or rows.shape[1] != width:
         msg = f"expected rows of {width} columns as in the first partition, got {rows.shape}"
         raise ValueError(msg)
@@ -143,7 +143,7 @@ def check_rows(rows: np.ndarray, width: int, /) -> None:
 
 
 def _check_precision(rows: np.ndarray, dtype: np.dtype[Any]) -> None:
-    """Raise ValueError for rows that single precision would round or overflow."""
+    """Raise ValueError for rows that float32 would round or overflow."""
     if dtype == np.float32 and rows.dtype != np.float32:
         msg = (
             f"expected float32 as in the first partition, got {rows.dtype}: convert all partitions "
@@ -161,7 +161,7 @@ def target_kind(y: np.ndarray, /) -> str | None:
     found = str(pd.api.types.infer_dtype(y.ravel(), skipna=True))
     if found == "empty":
         return None
-    return _KINDS.get(found, found)
+    return _TARGET_KINDS.get(found, found)
 
 
 def _check_targets(y: Any, n: int, n_targets: int | None, *, labels: bool) -> np.ndarray:
@@ -185,7 +185,7 @@ def _check_targets(y: Any, n: int, n_targets: int | None, *, labels: bool) -> np
 def _check_classes(labels: np.ndarray) -> None:
     """Raise ValueError for labels that are fractional numbers.
 
-    So does scikit-learn, by the labels of all rows; it warns where few rows have many classes.
+    scikit-learn does so too, but warns if few rows have many classes, as partitions may.
     """
     known = np.asarray(labels.tolist()) if labels.dtype == object else labels
     if known.dtype.kind != "f":
@@ -217,11 +217,11 @@ def to_host_array(x: Any, /) -> np.ndarray:
 
 # ---------------------------------------------------------------------------------- places
 
-# The place that each worker computes on.
+# The library and device that each worker computes on.
 
 
 def make_place(backend: str, /) -> Callable[[], Array]:
-    """Return a function that makes an empty array on a worker's place."""
+    """Return a function that makes an empty array of a worker's library and device."""
     return partial(_backend_reference, backend)
 
 
@@ -245,9 +245,9 @@ def check_places(client: Any, backend: str, /) -> None:
     Raises
     ------
     ValueError
-        If the backend is one that is not used for rows in parts.
+        If partitioned rows do not support the backend.
     RuntimeError
-        If a GPU is asked for and not there.
+        If the backend needs a GPU, and none can be used.
     """
     if backend == "torch":
         msg = "expected backend 'auto', 'numpy' or 'cupy' for Dask collections, got 'torch'"
@@ -255,12 +255,12 @@ def check_places(client: Any, backend: str, /) -> None:
     if backend != "cupy":
         return
     if client is None:
-        why = _cupy_obstacle()
+        why = _cupy_problem()
         if why is not None:
             msg = f"backend='cupy' needs a GPU that CuPy can use here, or a Dask client: {why}"
             raise RuntimeError(msg)
         return
-    answers = client.run(_cupy_obstacle)
+    answers = client.run(_cupy_problem)
     without = {address: why for address, why in answers.items() if why is not None}
     if without:
         address, why = next(iter(without.items()))
@@ -271,7 +271,7 @@ def check_places(client: Any, backend: str, /) -> None:
         raise RuntimeError(msg)
 
 
-def _cupy_obstacle() -> str | None:
+def _cupy_problem() -> str | None:
     from gpukfl.core._cuda import cupy_is_usable, cupy_problem, is_installed
 
     if not is_installed("cupy"):
@@ -281,12 +281,12 @@ def _cupy_obstacle() -> str | None:
 
 # ----------------------------------------------------------------------------- collections
 
-# Dask collections in: what their partitions hold, as arrays whose rows lie in parts.
+# Dask collections as partitioned arrays.
 
 
-_PART_ROWS = 2**17  # partitions are put together to parts of so many rows, ...
-_SHARE = 0.25  # of the memory that may be used, for the rows of all parts in this process
-_PARTS = 16  # ... or of an even share of so many parts, if that is less
+_PART_ROWS = 2**17  # largest number of rows of a part, to which partitions are combined
+_MIN_PARTS = 16  # the rows are divided into at least so many parts
+_MEMORY_SHARE = 0.25  # of available memory, for rows of all parts in this process
 
 
 def is_dask(x: object, /) -> bool:
@@ -296,7 +296,7 @@ def is_dask(x: object, /) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """The data of a fit with rows in parts.
+    """The data of a fit with partitioned rows.
 
     Attributes
     ----------
@@ -316,13 +316,13 @@ class Collections:
     Attributes
     ----------
     X, y, weights : list
-        What Dask computes a partition of each from, or host arrays; None without weights.
+        Lazy partitions of Dask, or host arrays; `weights` may be None.
     lengths : list of int
-        Rows of each partition.
+        Numbers of rows of the partitions.
     n_targets : int or None
-        Columns of y; None where it has one axis.
+        Number of columns of y; None if it has one axis.
     names : list of str or None
-        Of the columns of a frame.
+        Names of the columns of a frame.
     """
 
     X: list[Any]
@@ -346,8 +346,10 @@ class Collections:
             If shapes or partitions do not go together, or no row has a target.
         """
         _check_kinds(X, y)
-        X = _rechunk_rows(X)
-        parts, lengths = _order_partitions(X, _partitions(X)), _known_lengths(X)
+        if not (hasattr(X, "npartitions") and hasattr(X, "columns")):
+            X = X.rechunk({1: -1})
+        parts = _order_partitions(X, _partitions(X))
+        lengths = None if _is_cut(X) else list(X.chunks[0])  # None: unknown until X is read
         if lengths is None and not (_is_cut(y) and (weights is None or _is_cut(weights))):
             lengths = _compute_each(len, parts)
         names = [str(c) for c in X.columns] if hasattr(X, "columns") else None
@@ -365,7 +367,7 @@ class Collections:
             raise ValueError(msg)
         if gaps:
             warn(f"y is missing in {gaps} of {counted} rows, which are dropped")
-        is_weighted = counted == found.n_rows or counted < 2  # fewer than two are refused later
+        is_weighted = counted == found.n_rows or counted < 2  # too few rows raise an error later
         return found if is_weighted and not gaps else found.only(_has_target)
 
     def only(self, which: Callable[[np.ndarray], np.ndarray], /) -> Collections:
@@ -397,7 +399,7 @@ class Collections:
     def sample(self, rng: np.random.RandomState, count: int, /) -> tuple[Any, Any, Any]:
         """Gather some rows in their order: X, y, and weights or None.
 
-        Labels of frames and series are the numbers of rows.
+        Index labels of frames and series are the numbers of rows.
         """
         from dask import delayed
 
@@ -423,17 +425,17 @@ class Collections:
         )
 
     def parts(self) -> list[list[int]]:
-        """Return groups of neighbouring partitions that are worth a task.
+        """Return groups of consecutive partitions, one for each task.
 
-        They are as even as partitions allow, so that workers have as much to do as each other,
-        and a power of two if all partitions are small: sums are added up by halves.
+        Groups have about the same number of rows. If all partitions are small, the number of groups
+        is a power of two, because sums are added up by halves.
         """
         there = [k for k, length in enumerate(self.lengths) if length]
         if not there:
             msg = "Found array with 0 sample(s) while a minimum of 2 is required."
             raise ValueError(msg)
         n = self.n_rows
-        count = max(_PARTS, 2 ** (-(-n // _PART_ROWS) - 1).bit_length())
+        count = max(_MIN_PARTS, 2 ** (-(-n // _PART_ROWS) - 1).bit_length())
         middles = np.cumsum(self.lengths) - np.array(self.lengths) / 2
         found: dict[int, list[int]] = {}
         for k in there:
@@ -452,22 +454,22 @@ def read_partitions(
     Parameters
     ----------
     given : Collections
-        What to read.
+        The partitions.
     client : distributed.Client or None
-        Of the cluster that holds the parts; without one they lie in this process.
+        Client of the cluster that holds the parts; without one, this process holds them.
     backend : str
-        Library that workers are to compute with, or this process; "auto" is NumPy here.
+        Library that computes on the workers, or in this process, where "auto" is NumPy.
     labels : bool
-        Whether `y` are labels, which may be anything that can be sorted.
+        Whether `y` are labels, of any type that can be sorted.
     read : callable, optional
         Makes rows (m, d) of a partition of X; by default its numbers, which must be finite.
 
     Raises
     ------
     TypeError, ValueError
-        If a partition does not hold what it should: says which.
+        If a partition is invalid; the message has its number.
     RuntimeError
-        If the backend is not available where the parts are to lie.
+        If the backend is not available.
     """
     from dask import delayed
 
@@ -476,7 +478,7 @@ def read_partitions(
     sizes = [sum(given.lengths[i] for i in part) for part in parts]
     width, dtype = _row_format(given, read or numeric_rows)
     form = (width, dtype, given.n_targets, labels)
-    # One object of the graph: arguments would be looked through for collections in every task
+    # As one object of the graph; Dask would search arguments for collections in every task
     reading = delayed(functools.partial(read_part, read or numeric_rows, form), pure=False)
 
     def load(part: int) -> Any:
@@ -506,13 +508,17 @@ def read_partitions(
 def _load_into_threads(
     sizes: Sequence[int], load: Callable[[int], Any], backend: str
 ) -> ThreadHolders:
-    on_gpu = backend == "cupy"  # in one thread: its device does the work of all
+    from gpukfl._accel.threads import n_threads
+
+    on_gpu = backend == "cupy"  # one thread is enough for one device
     place = make_place("cupy" if on_gpu else "numpy")()
-    holders = ThreadHolders([Holder(place, 1 if on_gpu else _threads())], sizes)
+    holders = ThreadHolders([Holder(place, 1 if on_gpu else n_threads())], sizes)
     for part in range(len(sizes)):
         (values,) = compute_values(load(part))
         for key, value in values.items():
-            is_large = key == 0 and value.nbytes * len(sizes) > _SHARE * available_memory(value)
+            is_large = key == 0 and value.nbytes * len(sizes) > _MEMORY_SHARE * available_memory(
+                value
+            )
             holders.put(part, key, _move_to_disk(value) if is_large else value)
     return holders
 
@@ -524,12 +530,6 @@ def _move_to_disk(rows: np.ndarray) -> np.ndarray:
     moved[...] = rows
     moved.flush()
     return moved
-
-
-def _threads() -> int:
-    from gpukfl._accel.threads import n_threads
-
-    return n_threads()
 
 
 def _take_partition_rows(X: Any, y: Any, weights: Any, rows: np.ndarray) -> list[Any]:
@@ -567,7 +567,7 @@ def _concat_blocks(blocks: Sequence[Any], labels: np.ndarray) -> Any:
 
 
 def _row_format(given: Collections, read: Read) -> tuple[int, np.dtype[Any]]:
-    """Return width and precision of the rows, by the first nonempty partition."""
+    """Return width and dtype of the rows, from the first partition with rows."""
     first = next(i for i, length in enumerate(given.lengths) if length)
     (partition,) = compute_values(given.X[first])
     rows = np.asarray(read(partition[:2]))
@@ -590,16 +590,6 @@ def _check_kinds(X: Any, y: Any) -> None:
         raise ValueError(msg)
 
 
-def _rechunk_rows(X: Any) -> Any:
-    """Return an array with chunks along the rows only."""
-    return X if hasattr(X, "npartitions") and hasattr(X, "columns") else X.rechunk({1: -1})
-
-
-def _known_lengths(X: Any) -> list[int] | None:
-    """Return the rows of each partition if they are known without reading."""
-    return None if _is_cut(X) else list(X.chunks[0])
-
-
 def _is_cut(x: Any) -> bool:
     """Whether the partitions are fixed: of frames, or of arrays with unknown chunks."""
     return is_dask(x) and (
@@ -616,9 +606,9 @@ def _compute_each(of: Callable[[Any], Any], parts: Sequence[Any]) -> list[Any]:
 def _inspect_partitions(
     rows: Sequence[Any], y: Sequence[Any], weights: Sequence[Any] | None
 ) -> tuple[list[int], int, int, dict[str, str]]:
-    """Count the rows of each partition, those with a weight, and those without a target.
+    """Return the rows of each partition, and counts of all with a weight and without a target.
 
-    Says, too, by name, how the index of targets or weights differs from that of the rows.
+    Last come warnings, by name, about targets or weights with another index than the rows.
     """
     from dask import delayed
 
@@ -664,7 +654,7 @@ def _inspect_partition(
 
 
 def _partitions(x: Any) -> list[Any]:
-    # Optimised, frames of few columns have fewer partitions than others of the same file
+    # Optimisation would leave fewer partitions for few columns of a file than for many
     found = x.to_delayed(optimize_graph=not hasattr(x, "npartitions") or hasattr(x, "chunks"))
     return list(found) if isinstance(found, list) else found.ravel().tolist()
 
@@ -675,7 +665,7 @@ def _order_partitions(x: Any, parts: list[Any]) -> list[Any]:
 
     if x.ndim != 2 or not hasattr(x, "columns"):
         return parts
-    # One object of the graph: a list would be looked through for collections in every task
+    # As one object of the graph; Dask would search a list for collections in every task
     in_order = delayed(functools.partial(order_columns, list(x.columns)), pure=False)
     return [in_order(number, part) for number, part in enumerate(parts)]
 
@@ -683,7 +673,7 @@ def _order_partitions(x: Any, parts: list[Any]) -> list[Any]:
 def _cut_like_rows(name: str, x: Any, lengths: Sequence[int] | None, count: int) -> list[Any]:
     """Divide targets or weights into the same partitions as the rows.
 
-    `lengths` may be None of what is cut already.
+    `lengths` may be None for Dask collections with their own partitions.
     """
     if _is_cut(x):
         parts = _partitions(x if hasattr(x, "columns") or x.ndim == 1 else x.rechunk({1: -1}))

@@ -22,33 +22,32 @@ from typing import Any
 
 from gpukfl.core._array import Array
 from gpukfl.core._memory import release_arrow
-from gpukfl.partitioned._program import Holder, Known, NotHereError, Pass, n_bytes
+from gpukfl.partitioned._program import Holder, HolderLostError, Pass, Totals, n_bytes
 
 # ------------------------------------------------------------------------------- allocator
 
-# Memory that blocks of rows give back, kept by a worker for the next block.
+# Settings of glibc's allocator, with which a worker reuses freed memory for the next block of rows.
 #
-# Dask starts workers with ``MALLOC_TRIM_THRESHOLD_``, so that memory goes back to the system at
-# once. Each block's arrays are then new pages, which cost as much time as what is computed in
-# them.
+# Dask starts workers with ``MALLOC_TRIM_THRESHOLD_``, so that freed memory is returned to the
+# system at once. New pages for each block's arrays then take as long as the computation.
 
 
-_BLOCK = 2**24  # bytes of an array up to which it is made of what stays; larger ones leave gaps
-_HEAP = 2**26  # bytes of the heaps of threads, which are given back one by one but for a pad
-_KEPT = 2**28  # bytes that stay, at most
-_DEFAULT = 2**17  # glibc's, of all three
-# Parameters of `mallopt`, by their names in the environment, and what keeps memory
-_KEEPING = {
-    "MALLOC_TRIM_THRESHOLD_": (-1, _KEPT),
-    "MALLOC_TOP_PAD_": (-2, _HEAP),
-    "MALLOC_MMAP_THRESHOLD_": (-3, _BLOCK),
+_MMAP_THRESHOLD = 2**24  # bytes of the largest array that reuses memory; larger ones fragment it
+_TOP_PAD = 2**26  # bytes that the heap of a thread keeps
+_TRIM_THRESHOLD = 2**28  # bytes that are kept, at most
+_GLIBC_DEFAULT = 2**17  # bytes, for all three
+# Names in the environment, parameters of `mallopt`, and values
+_MALLOC_SETTINGS = {
+    "MALLOC_TRIM_THRESHOLD_": (-1, _TRIM_THRESHOLD),
+    "MALLOC_TOP_PAD_": (-2, _TOP_PAD),
+    "MALLOC_MMAP_THRESHOLD_": (-3, _MMAP_THRESHOLD),
 }
 
 
 def keep_freed_memory() -> None:
     """Let glibc keep freed memory in this process."""
     if (library := _glibc()) is not None:
-        for parameter, value in _KEEPING.values():
+        for parameter, value in _MALLOC_SETTINGS.values():
             library.mallopt(parameter, value)
 
 
@@ -59,11 +58,11 @@ def trim_memory() -> None:
 
 
 def restore_allocator() -> None:
-    """Undo `keep_freed_memory`, by the environment's settings."""
+    """Undo `keep_freed_memory`: set the values of the environment."""
     if (library := _glibc()) is not None:
-        for variable, (parameter, _) in _KEEPING.items():
+        for variable, (parameter, _) in _MALLOC_SETTINGS.items():
             text = os.environ.get(variable, "")
-            library.mallopt(parameter, int(text) if text.isdigit() else _DEFAULT)
+            library.mallopt(parameter, int(text) if text.isdigit() else _GLIBC_DEFAULT)
         library.malloc_trim(0)
 
 
@@ -78,10 +77,10 @@ def _glibc() -> Any:
 
 # --------------------------------------------------------------------------------- journal
 
-# What was computed, in order, so that a part that is lost can be made again.
+# A record of all passes, to compute lost parts again.
 
 
-_PRUNED_EVERY = 256  # passes
+_PRUNE_PASSES = 256  # passes after which unneeded ones are dropped
 
 
 @dataclass(frozen=True)
@@ -90,17 +89,17 @@ class _Entry:
     length: int
     kept: frozenset[int]
     reads: frozenset[int]
-    last_read: frozenset[int] = frozenset()  # of what was made, nothing later asks for these
+    last_read: frozenset[int] = frozenset()  # results of passes that no later entry reads
 
 
 class Journal:
     """A journal on disk of passes, from which lost values can be computed again.
 
-    What nobody can ask for again, and what only such values were made of, is forgotten.
+    Passes are dropped if no value depends on their results any more.
     """
 
     def __init__(self) -> None:
-        self._file = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as this is
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the journal
         self._entries: list[_Entry] = []
         self._live: set[int] = set()
 
@@ -118,14 +117,14 @@ class Journal:
         offset = self._file.seek(0, 2)
         self._file.write(data)
         self._entries.append(_Entry(offset, len(data), work.kept, work.reads))
-        if len(self._entries) % _PRUNED_EVERY == 0:
+        if len(self._entries) % _PRUNE_PASSES == 0:
             self._entries = self._needed_entries()
 
     def passes(self) -> Iterator[Pass]:
         """Yield the passes that made the live values, with all other results dropped."""
         for entry in self._needed_entries():
             self._file.seek(entry.offset)
-            work = pickle.loads(self._file.read(entry.length))  # written by this
+            work = pickle.loads(self._file.read(entry.length))  # the journal's own file
             yield replace(work, kept=entry.kept, replaced=entry.last_read)
 
     def _needed_entries(self) -> list[_Entry]:
@@ -146,12 +145,12 @@ class Journal:
 
 # --------------------------------------------------------------------------------- cluster
 
-# Answers of a cluster that are waited for: not for ever, should it be lost.
+# Waiting for results of a cluster, with an error if the cluster is lost.
 
 
-_ASKED_EVERY = 2.0  # seconds of waiting, after which the scheduler is asked
-_PATIENCE = 40.0  # seconds for a worker to come, where none is left
-_PAUSE = 0.1  # seconds between looks for it
+_CHECK_SECONDS = 2.0  # of waiting, between checks of the cluster
+_WORKER_TIMEOUT = 40.0  # seconds until a cluster without workers counts as lost
+_POLL_SECONDS = 0.1  # between looks at the workers
 
 
 class ClusterLostError(RuntimeError):
@@ -177,17 +176,17 @@ class Watch:
     """A watch on a cluster while results are awaited."""
 
     def __init__(self, client: Any) -> None:
-        self.client, self._alone_since = client, time.monotonic()
+        self.client, self._empty_since = client, time.monotonic()
 
-    def look(self) -> list[str]:
-        """Return the addresses of workers; raise ClusterLostError after a long time without any."""
+    def check(self) -> list[str]:
+        """Return the workers' addresses; raise ClusterLostError after a long time without any."""
         check_client(self.client)
         now, found = time.monotonic(), worker_addresses(self.client)
         if found:
-            self._alone_since = now
-        elif now - self._alone_since > _PATIENCE:
+            self._empty_since = now
+        elif now - self._empty_since > _WORKER_TIMEOUT:
             msg = (
-                f"the cluster has no worker: expected one within {_PATIENCE:g} s, got none. "
+                f"the cluster has no worker: expected one within {_WORKER_TIMEOUT:g} s, got none. "
                 "Start workers, wait for them with client.wait_for_workers(1), and fit again"
             )
             raise ClusterLostError(msg)
@@ -195,35 +194,34 @@ class Watch:
 
     def workers(self) -> list[str]:
         """Wait for a worker, and return the addresses of all."""
-        # Not by the client's way of waiting: it writes over what its cluster knows of workers
-        while not (found := self.look()):
-            time.sleep(_PAUSE)
+        # `Client.wait_for_workers` would overwrite the cluster's record of its workers
+        while not (found := self.check()):
+            time.sleep(_POLL_SECONDS)
         return found
 
 
-def await_result(client: Any, call: Any, /, look: Callable[[], object] = lambda: None) -> Any:
-    """Return the result of a call; check the cluster while it is late.
+def await_result(client: Any, call: Any, /, check: Callable[[], object] = lambda: None) -> Any:
+    """Return the result of a call; check the cluster while waiting.
 
     Parameters
     ----------
     client : distributed.Client
-        Of the cluster that works.
+        A client of the cluster.
     call : future
-        What is waited for.
-    look : callable, optional
-        Raises where this call's own worker is gone.
+        The future to wait for.
+    check : callable, optional
+        Raises an error if the call's own worker is gone.
     """
     watch = Watch(client)
     while True:
         try:
-            return call.result(timeout=_ASKED_EVERY)
+            return call.result(timeout=_CHECK_SECONDS)
         except TimeoutError as late:
-            # It knows itself, and with its callers whatever they hold of the rows
-            late.__traceback__ = None
+            late.__traceback__ = None  # a circle, whose frames would keep rows in memory
             if call.done():
                 return call.result()
-            watch.look()
-            look()
+            watch.check()
+            check()
 
 
 def gather_values(client: Any, futures: Any, /) -> Any:
@@ -232,7 +230,7 @@ def gather_values(client: Any, futures: Any, /) -> Any:
     Raises
     ------
     ClusterLostError
-        If scheduler or workers are lost, or rows that only a lost worker had.
+        If the scheduler or all workers are lost, or rows that only a lost worker had.
     """
 
     async def gather() -> Any:
@@ -265,80 +263,79 @@ def compute_values(*values: Any) -> Any:
     return dask.compute(*values)
 
 
-# Those of this process, by name. An actor that Dask makes again goes without being asked to.
-_HERE: weakref.WeakValueDictionary[str, Holder] = weakref.WeakValueDictionary()
-_LOOKED_EVERY = 2.0  # seconds between looks for workers that have come
-_NOTICED = 3.0  # seconds in which the scheduler notices that a worker is gone
-_WORKER_PAUSE = 0.1  # seconds between looks whether it has
-_MUCH = 2**26  # bytes forgotten, after which memory is looked through for free pages
-_TRIMMED_EVERY = 2.0  # seconds after which it is so too: far more than a look at all pages takes
-_TRIES = 10  # times that lost parts are made again in one pass
+# Holders of this process, by name; weak, as Dask drops an actor without notice when it moves it
+_LOCAL_HOLDERS: weakref.WeakValueDictionary[str, Holder] = weakref.WeakValueDictionary()
+_REBALANCE_SECONDS = 2.0  # between looks for new workers
+_LOSS_TIMEOUT = 3.0  # seconds in which the scheduler notices that a worker is gone
+_TRIM_BYTES = 2**26  # free pages are returned to the system after so many freed bytes ...
+_TRIM_SECONDS = 2.0  # ... or after so many seconds, far longer than that takes
+_MAX_TRIES = 10  # times that one pass computes lost parts again
 
-Load = Callable[[int], Any]  # describes, as something Dask computes, the values of a part by key
+Load = Callable[[int], Any]  # returns a lazy Dask value: a part's values by key
 
 
 class WorkerHolder(Holder):
     """A holder on a worker, registered under a name."""
 
-    _trimmed, _gone = -math.inf, 0  # when memory was last looked through, and bytes since then
+    _trim_time, _freed_bytes = -math.inf, 0  # the last trim, and bytes freed since then
 
     def __init__(self, name: str, make_place: Callable[[], Array]) -> None:
         from distributed import get_worker
 
         super().__init__(make_place(), get_worker().state.nthreads)
         keep_freed_memory()
-        _HERE[name] = self
+        _LOCAL_HOLDERS[name] = self
         weakref.finalize(self, _restore_allocator).atexit = False
 
     def step(
         self, work: Pass, parts: Sequence[int], edges: Sequence[int], freed: Iterable[int], /
-    ) -> Known[Any]:
+    ) -> Totals[Any]:
         """Free values, and run a pass."""
         self.free(freed)
-        if time.monotonic() - self._trimmed > _TRIMMED_EVERY:
+        if time.monotonic() - self._trim_time > _TRIM_SECONDS:
             self._trim()
         return self.run(work, parts, edges)
 
     def let_go(self, count: int, /) -> None:
         """Release memory after much was freed."""
-        self._gone += count
-        if self._gone >= _MUCH:
+        self._freed_bytes += count
+        if self._freed_bytes >= _TRIM_BYTES:
             self._trim()
 
     def _trim(self) -> None:
         trim_memory()
-        self._gone, self._trimmed = 0, time.monotonic()
+        self._freed_bytes, self._trim_time = 0, time.monotonic()
 
     def leave(self, name: str, /) -> None:
         """Remove the holder from its worker."""
         self.values.clear()
-        _HERE.pop(name, None)
+        _LOCAL_HOLDERS.pop(name, None)
         _restore_allocator()
 
 
 def _restore_allocator() -> None:
-    """Restore Dask's allocator settings once nothing is held."""
-    if next(iter(_HERE.values()), None) is None:  # of those that live
+    """Restore Dask's allocator settings if this process has no holders."""
+    if next(iter(_LOCAL_HOLDERS.values()), None) is None:  # `values` has live holders only
         restore_allocator()
 
 
 def put_values(name: str, part: int, values: dict[int, Any], /) -> None:
-    """Store values of a part in the holder of a name, as a task of its worker."""
-    if name not in _HERE:
+    """Store values of a part in the holder `name`, as a task of its worker."""
+    if name not in _LOCAL_HOLDERS:
         msg = f"no holder {name} is here"
-        raise NotHereError(msg)
+        raise HolderLostError(msg)
     for key, value in values.items():
-        _HERE[name].put(part, key, value)
-    release_arrow()  # which read the part, in this thread
+        _LOCAL_HOLDERS[name].put(part, key, value)
+    release_arrow()  # memory of reading the part, in this thread
 
 
-class _Held:
+class _HolderProxy:
     """The client's side of a holder on a worker.
 
     Raises
     ------
-    NotHereError
-        If the worker is gone before its holder is made.
+    HolderLostError
+        If the worker is lost before its holder is made.
     """
 
     def __init__(self, client: Any, address: str, make_place: Callable[[], Array]) -> None:
@@ -351,55 +348,55 @@ class _Held:
             make_place,
             actor=True,
             workers=[address],
-            allow_other_workers=True,  # else a call to one that is gone waits for ever
+            allow_other_workers=True,  # else calls to a lost worker wait for ever
             key=self.name,
         )
         try:
-            with client.as_current():  # which an actor asks for once, when it is made
+            with client.as_current():  # a new actor looks up the current client
                 self.actor = await_result(client, self._future)
         except RuntimeError as lost:
             if isinstance(lost, ClusterLostError) or address in worker_addresses(client):
                 raise
-            raise NotHereError(str(lost)) from lost
+            raise HolderLostError(str(lost)) from lost
         self.check()
 
-    def ask(self, what: str, /, *args: Any) -> Any:
+    def submit(self, what: str, /, *args: Any) -> Any:
         """Call a method on the worker; return a future."""
         try:
             method = getattr(self.actor, what)
-        except RuntimeError as lost:  # as Dask says it, once it knows
-            raise NotHereError(str(lost)) from lost
+        except RuntimeError as lost:  # Dask's error, once it knows that the actor is lost
+            raise HolderLostError(str(lost)) from lost
         return method(*args)
 
     def is_here(self) -> bool:
         """Whether the holder is still on its worker."""
-        # Not whether its worker is: another may have come at the same address
+        # The worker's address is not enough, as a new worker may have the same one
         (addresses,) = self._client.who_has([self._future]).values()
         return self.address in addresses
 
     def check(self) -> None:
-        """Raise NotHereError if the holder is gone."""
+        """Raise HolderLostError if the holder is gone."""
         if not self.is_here():
             msg = f"the worker {self.address} is gone"
-            raise NotHereError(msg)
+            raise HolderLostError(msg)
 
 
 class DaskHolders:
     """Holders on the workers of a cluster, one actor each.
 
-    A worker that is gone is noticed by its next pass: other workers load its parts and repeat what
-    was computed on them, from a journal. One that has come takes over some parts in the same way.
+    The next pass notices a lost worker. Other workers then load its parts, and repeat the passes of
+    a journal on them. A new worker takes over parts in the same way.
 
     Parameters
     ----------
     client : distributed.Client
-        Of the cluster.
+        A client of the cluster.
     sizes : sequence of int
-        Rows of each part, by which they are divided.
+        Numbers of rows of the parts.
     load : callable
-        ``load(part)`` describes a dictionary of the part's values, by key, for Dask to compute.
+        ``load(part)`` returns a lazy Dask value, a dictionary of the part's values by key.
     make_place : callable
-        Gives an empty array of the place that a worker is to work on.
+        Returns an empty array of the library and device of a worker.
     """
 
     def __init__(
@@ -408,172 +405,179 @@ class DaskHolders:
         self.client, self.sizes, self.load, self.make_place = client, list(sizes), load, make_place
         self.journal = Journal()
         self.bytes_sent, self.bytes_received = 0, 0  # in passes
-        self._held: list[_Held] = []
+        self._proxies: list[_HolderProxy] = []
         self._edges = [0, *itertools.accumulate(sizes)]
-        self._looked = time.monotonic()
+        self._balance_time = time.monotonic()
         try:
-            self._settle(set())
+            self._assign_parts(set())
         except BaseException:
             self.close()
             raise
 
     # ------------------------------------------------------------------ passes
 
-    def run(self, work: Pass, freed: frozenset[int], /) -> Known[Any]:
+    def run(self, work: Pass, freed: frozenset[int], /) -> Totals[Any]:
         """Run a pass over all parts, and free values; return totals of consecutive parts."""
         self.journal.forget(freed)
-        if time.monotonic() - self._looked > _LOOKED_EVERY:
-            self._looked = time.monotonic()
-            if set(worker_addresses(self.client)) != {held.address for held in self._held}:
-                self._settle(set())
-        known, left = self._try(work, set(range(len(self.sizes))), freed)
-        untold, behind = replace(work, asked=None), set[int]()  # parts with totals, not its values
-        for _ in range(_TRIES):
+        if time.monotonic() - self._balance_time > _REBALANCE_SECONDS:
+            self._balance_time = time.monotonic()
+            if set(worker_addresses(self.client)) != {proxy.address for proxy in self._proxies}:
+                self._assign_parts(set())
+        known, left = self._try_pass(work, set(range(len(self.sizes))), freed)
+        # Parts `behind` were counted in totals, but moved: their values must be computed again
+        repeated, behind = replace(work, asked=None), set[int]()
+        for _ in range(_MAX_TRIES):
             if not left | behind:
                 break
-            behind |= self._settle(left | behind) - left
-            found, left = self._try(work, left, frozenset())
-            _, behind = self._try(untold, behind, frozenset())
+            behind |= self._assign_parts(left | behind) - left
+            found, left = self._try_pass(work, left, frozenset())
+            _, behind = self._try_pass(repeated, behind, frozenset())
             known |= found
         if lost := left | behind:
-            raise self._given_up(lost)
+            raise self._loss_error(lost)
         self.journal.add(work)
         return known
 
     @staticmethod
-    def _given_up(lost: set[int]) -> RuntimeError:
-        msg = f"{len(lost)} partitions were lost {_TRIES} times: no worker keeps them"
+    def _loss_error(lost: set[int]) -> RuntimeError:
+        msg = f"{len(lost)} partitions were lost {_MAX_TRIES} times: no worker keeps them"
         return RuntimeError(msg)
 
-    def _try(
+    def _try_pass(
         self, work: Pass, parts: set[int], freed: frozenset[int]
-    ) -> tuple[Known[Any], set[int]]:
-        """Run a pass over some parts; also return those whose holders are gone."""
+    ) -> tuple[Totals[Any], set[int]]:
+        """Run a pass over some parts; return totals, and the parts of lost holders."""
         calls = []
-        left = parts - {part for held in self._held for part in held.parts}
-        for held in self._held:
-            if mine := [part for part in held.parts if part in parts]:
-                with self._note_lost_parts(held, mine, left):
-                    calls.append((held, mine, held.ask("step", work, mine, self._edges, freed)))
+        left = parts - {part for proxy in self._proxies for part in proxy.parts}
+        for proxy in self._proxies:
+            if mine := [part for part in proxy.parts if part in parts]:
+                with self._catch_loss(proxy, mine, left):
+                    calls.append(
+                        (proxy, mine, proxy.submit("step", work, mine, self._edges, freed))
+                    )
         self.bytes_sent += len(calls) * work.n_bytes
-        known: Known[Any] = {}
-        for held, mine, call in calls:
-            with self._note_lost_parts(held, mine, left):
-                known |= (found := self._answer(held, call))
+        known: Totals[Any] = {}
+        for proxy, mine, call in calls:
+            with self._catch_loss(proxy, mine, left):
+                known |= (found := self._answer(proxy, call))
                 self.bytes_received += sum(n_bytes(parts) for parts in found.values())
         return known, left
 
     @contextlib.contextmanager
-    def _note_lost_parts(self, held: _Held, parts: Iterable[int], lost: set[int]) -> Iterator[None]:
-        """Record parts as lost if their holder is gone."""
+    def _catch_loss(
+        self, proxy: _HolderProxy, parts: Iterable[int], lost: set[int]
+    ) -> Iterator[None]:
+        """Add parts to `lost` if the block fails because their holder is lost."""
         try:
             yield
-        except NotHereError:
+        except HolderLostError:
             lost.update(parts)
         except ClusterLostError:
             raise
-        except (OSError, RuntimeError):  # of a connection, or of what was done
+        except (OSError, RuntimeError):  # of the connection, or of the computation
             check_client(self.client)
-            if not self._is_reported_lost(held):
+            if not self._is_reported_lost(proxy):
                 raise
             lost.update(parts)
 
-    def _answer(self, held: _Held, call: Any) -> Any:
-        """Wait for a holder's answer, while it exists."""
-        return await_result(self.client, call, held.check)
+    def _answer(self, proxy: _HolderProxy, call: Any) -> Any:
+        """Wait for a holder's answer; raise an error if the holder is lost."""
+        return await_result(self.client, call, proxy.check)
 
     @staticmethod
-    def _is_reported_lost(held: _Held) -> bool:
-        """Whether the scheduler knows that a holder is gone."""
-        end = time.monotonic() + _NOTICED
-        while held.is_here():
+    def _is_reported_lost(proxy: _HolderProxy) -> bool:
+        """Whether the scheduler notices in time that a holder is lost."""
+        end = time.monotonic() + _LOSS_TIMEOUT
+        while proxy.is_here():
             if time.monotonic() > end:
                 return False
-            time.sleep(_WORKER_PAUSE)
+            time.sleep(_POLL_SECONDS)
         return True
 
-    # ------------------------------------------------------------------ who holds what
+    # ------------------------------------------------------------------ assignment of parts
 
-    def _settle(self, lost: set[int]) -> set[int]:
+    def _assign_parts(self, lost: set[int]) -> set[int]:
         """Divide the parts among the workers; load those that moved, and return them.
 
-        They are as they were before the pass that is being done, if any.
+        They have the values of all completed passes, but not of the current one.
         """
         moved: set[int] = set()
-        for _ in range(_TRIES):
+        for _ in range(_MAX_TRIES):
             self._find_holders(lost)
-            if not self._held:
+            if not self._proxies:
                 lost = set(range(len(self.sizes)))
                 continue
-            moving = self._divide()
+            moving = self._move_parts()
             moved.update(part for _, new, _ in moving for part in new)
-            lost = self._load([(held, new) for held, new, _ in moving if new])
-            for held, _, parted in moving:
+            lost = self._load([(proxy, new) for proxy, new, _ in moving if new])
+            for proxy, _, parted in moving:
                 if parted:
-                    with self._note_lost_parts(held, held.parts, lost):
-                        self._answer(held, held.ask("drop", parted))
+                    with self._catch_loss(proxy, proxy.parts, lost):
+                        self._answer(proxy, proxy.submit("drop", parted))
             if not lost:
                 return moved
-        raise self._given_up(lost)
+        raise self._loss_error(lost)
 
     def _find_holders(self, lost: set[int]) -> None:
         """Ensure that every worker has a holder without lost parts."""
         addresses = Watch(self.client).workers()
-        kept = [h for h in self._held if h.address in addresses and not lost & set(h.parts)]
-        for held in self._held:
-            if held not in kept:  # it may be there yet, where what it should read is gone
-                with contextlib.suppress(NotHereError, OSError, RuntimeError):
-                    held.ask("leave", held.name)
-        self._held = kept
-        known = {held.address for held in kept}
+        kept = [h for h in self._proxies if h.address in addresses and not lost & set(h.parts)]
+        for proxy in self._proxies:
+            if proxy not in kept:  # the holder may still exist, and only lack values
+                with contextlib.suppress(HolderLostError, OSError, RuntimeError):
+                    proxy.submit("leave", proxy.name)
+        self._proxies = kept
+        known = {proxy.address for proxy in kept}
         for address in addresses:
             if address not in known:
-                with contextlib.suppress(NotHereError):
-                    self._held.append(_Held(self.client, address, self.make_place))
+                with contextlib.suppress(HolderLostError):
+                    self._proxies.append(_HolderProxy(self.client, address, self.make_place))
 
-    def _divide(self) -> list[tuple[_Held, list[int], set[int]]]:
-        """Return the parts that each holder gets and drops."""
-        wanted = divide_parts(self.sizes, [held.parts for held in self._held])
+    def _move_parts(self) -> list[tuple[_HolderProxy, list[int], set[int]]]:
+        """Assign the parts to holders; return the parts that each holder gets and drops."""
+        wanted = divide_parts(self.sizes, [proxy.parts for proxy in self._proxies])
         moving = []
-        for held, parts in zip(self._held, wanted, strict=True):
-            held.parts, before = parts, set(held.parts)
+        for proxy, parts in zip(self._proxies, wanted, strict=True):
+            proxy.parts, before = parts, set(proxy.parts)
             new = [part for part in parts if part not in before]
-            moving.append((held, new, before - set(parts)))
+            moving.append((proxy, new, before - set(parts)))
         return moving
 
-    def _load(self, moving: list[tuple[_Held, list[int]]]) -> set[int]:
+    def _load(self, moving: list[tuple[_HolderProxy, list[int]]]) -> set[int]:
         """Load parts on their holders, and repeat the recorded passes on them.
 
-        Gives those whose holders are gone before that is done.
+        Return the parts whose holders are lost meanwhile.
         """
         from dask import delayed
 
         lost: set[int] = set()
         loads = []
-        for held, parts in moving:
-            tasks = [delayed(put_values, pure=False)(held.name, i, self.load(i)) for i in parts]
-            on = {"workers": [held.address], "allow_other_workers": True}
-            loads.append((held, parts, self.client.compute(tasks, **on)))
-        for held, parts, tasks in loads:
-            with self._note_lost_parts(held, parts, lost):
+        for proxy, parts in moving:
+            tasks = [delayed(put_values, pure=False)(proxy.name, i, self.load(i)) for i in parts]
+            on = {"workers": [proxy.address], "allow_other_workers": True}
+            loads.append((proxy, parts, self.client.compute(tasks, **on)))
+        for proxy, parts, tasks in loads:
+            with self._catch_loss(proxy, parts, lost):
                 gather_values(self.client, tasks)
         for work in self.journal.passes():
             calls = []
-            for held, parts in moving:
+            for proxy, parts in moving:
                 if not lost & set(parts):
-                    with self._note_lost_parts(held, parts, lost):
-                        calls.append((held, parts, held.ask("step", work, parts, self._edges, ())))
-            for held, parts, call in calls:
-                with self._note_lost_parts(held, parts, lost):
-                    self._answer(held, call)
+                    with self._catch_loss(proxy, parts, lost):
+                        calls.append(
+                            (proxy, parts, proxy.submit("step", work, parts, self._edges, ()))
+                        )
+            for proxy, parts, call in calls:
+                with self._catch_loss(proxy, parts, lost):
+                    self._answer(proxy, call)
         return lost
 
     def close(self) -> None:
         """Release everything on the workers."""
-        for held in self._held:
-            with contextlib.suppress(NotHereError, OSError, RuntimeError):  # who is gone forgot
-                self._answer(held, held.ask("leave", held.name))
-        self._held = []
+        for proxy in self._proxies:
+            with contextlib.suppress(HolderLostError, OSError, RuntimeError):  # a lost worker
+                self._answer(proxy, proxy.submit("leave", proxy.name))
+        self._proxies = []
         self.journal.close()
 
 
@@ -590,7 +594,7 @@ def divide_parts(sizes: Sequence[int], held: Sequence[Sequence[int]], /) -> list
     Returns
     -------
     list of list of int
-        Parts that each is to have, ascending.
+        Parts that each holder should have, ascending.
     """
     fair = sum(sizes) / len(held)
     result: list[list[int]] = []
@@ -608,6 +612,6 @@ def divide_parts(sizes: Sequence[int], held: Sequence[Sequence[int]], /) -> list
         while free and rows + sizes[free[0]] / 2 <= fair:
             rows += sizes[free[0]]
             parts.append(free.pop(0))
-    for part in free:  # rounding has left them
+    for part in free:  # left over by rounding
         min(result, key=lambda parts: sum(sizes[i] for i in parts)).append(part)
     return [sorted(parts) for parts in result]

@@ -6,6 +6,7 @@ import itertools
 import operator
 import weakref
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,10 +14,10 @@ import numpy as np
 from gpukfl.core._array import Array, array_namespace, like, take_rows, to_host
 from gpukfl.partitioned._program import (
     Combine,
-    Known,
     Part,
     Partitioned,
     Pass,
+    Totals,
     add_halves,
     combine_tuples,
     dumps,
@@ -28,22 +29,21 @@ class Holders(Protocol):
 
     sizes: list[int]  # rows of each part
 
-    def run(self, work: Pass, freed: frozenset[int], /) -> Known[Any]:
+    def run(self, work: Pass, freed: frozenset[int], /) -> Totals[Any]:
         """Run a pass over all parts, and free values; return totals of consecutive parts."""
 
 
 class Partitioning:
     """The parts that rows are divided into, and passes over them.
 
-    A pass computes at once all that was put off: values that were described since the last pass
-    and that somebody may still ask for.
+    A pass computes all lazy values that are still referenced.
 
     Parameters
     ----------
     holders : Holders
-        Who holds the parts, which have at least one row each.
+        The holders of the parts, which have at least one row each.
     reference : array
-        An empty array of the place where small arrays are worked on.
+        An empty array of the library and device of small arrays.
     """
 
     def __init__(self, holders: Holders, reference: Array) -> None:
@@ -51,8 +51,8 @@ class Partitioning:
         self.holders, self.reference = holders, reference
         self.n_passes = 0
         self._keys = itertools.count()
-        self._put_off: dict[int, weakref.ref[Described]] = {}
-        self._made_anew: dict[int, weakref.ref[Described]] = {}
+        self._pending_values: dict[int, weakref.ref[Described]] = {}
+        self._recomputed: dict[int, weakref.ref[Described]] = {}
         self._freed: set[int] = set()
         self._replaced: set[int] = set()
 
@@ -67,17 +67,17 @@ class Partitioning:
     def reduce(self, part: Part, /, *, combine: Combine = operator.add) -> list[Any]:
         """Combine ``part(start, stop)``, a tuple of small values, over all parts.
 
-        Arrays come back beside the reference.
+        Returned arrays have the library and device of the reference.
         """
         known = self._pass(part, combine)
-        add_halves(known, 0, len(self.edges) - 1, lambda a, b: combine_tuples(a, b, combine))
+        add_halves(known, 0, len(self.edges) - 1, partial(combine_tuples, combine))
         ((_, total),) = known.items()
         return [_place_numbers(x, self.reference) for x in total]
 
     def keep(self, part: Part, /, *, instead_of: Described | None = None) -> Described:
         """Return a lazy value ``part(start, stop)`` of each part, which stays there.
 
-        `instead_of` as of `replace`.
+        `instead_of` is a value to `replace`.
         """
         self.replace(instead_of)
         return Described(self, part)
@@ -85,19 +85,20 @@ class Partitioning:
     def replace(self, value: Described | None, /) -> None:
         """Mark a value as last read by the next pass.
 
-        Where others are made of it that goes, part by part, so that there is never room for both
-        needed.
+        The pass frees it part by part, so that it needs no memory beside values made of it.
         """
         if value is not None:
             self._replaced.add(value.key)
 
     def make_anew(self, value: Described, /) -> None:
         """Mark a lazy value to be computed in every pass that reads it, instead of kept."""
-        if (ref := self._put_off.pop(value.key, None)) is None:
-            return  # kept already
-        self._made_anew[value.key] = ref
+        if (ref := self._pending_values.pop(value.key, None)) is None:
+            return  # computed already
+        self._recomputed[value.key] = ref
         for key in _serialise(ref)[2]:
-            if (read := self._put_off.get(key)) is not None and (other := read()) is not None:
+            if (read := self._pending_values.get(key)) is not None and (
+                other := read()
+            ) is not None:
                 self.make_anew(other)
 
     def gather(self, values: Any, index: np.ndarray, /) -> np.ndarray:
@@ -126,46 +127,45 @@ class Partitioning:
 
     def put_off(self, value: Described, /) -> None:
         """Record that a value is not computed yet."""
-        self._put_off[value.key] = weakref.ref(value)
+        self._pending_values[value.key] = weakref.ref(value)
 
     def forget(self, key: int, /) -> None:
         """Record that a value is not needed again."""
-        if (self._put_off.pop(key, None) or self._made_anew.pop(key, None)) is None:
+        if (self._pending_values.pop(key, None) or self._recomputed.pop(key, None)) is None:
             self._freed.add(key)
 
-    def _pending(self) -> list[Described]:
-        found = (ref() for _, ref in sorted(self._put_off.items()))
-        return [value for value in found if value is not None]
-
-    def _pass(self, part: Part, combine: Combine) -> Known[Any]:
+    def _pass(self, part: Part, combine: Combine) -> Totals[Any]:
         asked, reads = dumps((part, combine))
-        freed, self._freed = frozenset(self._freed), set()  # not what only this pass still reads
+        freed, self._freed = frozenset(self._freed), set()  # before values die during this pass
         replaced, self._replaced = frozenset(self._replaced), set()
-        refs = [weakref.ref(value) for value in self._pending()]
+        refs = [ref for _, ref in sorted(self._pending_values.items()) if ref() is not None]
         steps = [_serialise(ref) for ref in refs]
         reads = reads.union(*(needs for _, _, needs in steps))
-        anew, reads = self._read_anew(reads)  # before recipes are let go, which may alone hold it
-        self._put_off.clear()
+        # Before recipes are dropped, which may be the only references to these values
+        recomputed, reads = self._find_recomputed(reads)
+        self._pending_values.clear()
         kept = self._live_keys(refs)
-        made = sorted((key, step) for key, step, _ in steps + anew)  # each after what it reads
+        made = sorted((key, step) for key, step, _ in steps + recomputed)  # in order of dependence
         self.n_passes += 1
         work = Pass(tuple(made), asked, kept, frozenset(reads), replaced)
         return self.holders.run(work, freed)
 
-    def _read_anew(self, reads: set[int]) -> tuple[list[tuple[int, bytes, set[int]]], set[int]]:
+    def _find_recomputed(
+        self, reads: set[int]
+    ) -> tuple[list[tuple[int, bytes, set[int]]], set[int]]:
         """Return the recomputed values that a pass reads, and all keys that it reads."""
         found: list[tuple[int, bytes, set[int]]] = []
-        for key in sorted(self._made_anew, reverse=True):
+        for key in sorted(self._recomputed, reverse=True):
             if key in reads:
-                found.append(_serialise(self._made_anew[key]))
+                found.append(_serialise(self._recomputed[key]))
                 reads = reads | found[-1][2]
         return found, reads
 
     @staticmethod
     def _live_keys(refs: list[weakref.ref[Described]]) -> frozenset[int]:
-        """Drop the recipes of dead values, and return the keys of live ones.
+        """Drop all recipes, and return the keys of values that are still referenced.
 
-        What only recipes held is gone with them.
+        Values that only recipes referenced die with them.
         """
         for ref in refs:
             if (value := ref()) is not None:
@@ -180,9 +180,9 @@ class Described(Partitioned):
     Parameters
     ----------
     partitioning : Partitioning
-        Of the rows.
+        The partitioning of the rows.
     recipe : callable
-        ``recipe(start, stop)`` gives the value of the part with these rows.
+        ``recipe(start, stop)`` returns the value of the part with these rows.
     """
 
     def __init__(self, partitioning: Partitioning, recipe: Part | None) -> None:
@@ -198,12 +198,12 @@ class Described(Partitioned):
 def _serialise(ref: weakref.ref[Described], /) -> tuple[int, bytes, set[int]]:
     """Return a value's key, its recipe as bytes, and the keys that the recipe reads."""
     value = ref()
-    assert value is not None  # others hold it, or the recipe of another
+    assert value is not None  # a variable or another recipe references it
     return value.key, *dumps(value.recipe)
 
 
 def _place_numbers(x: Any, reference: Array, /) -> Any:
-    """Place numbers beside the reference, in their own precision."""
+    """Copy numbers to the library and device of the reference; their precision stays."""
     if not isinstance(x, (np.ndarray, np.generic)) or x.dtype.kind not in "fiub":
         return x
     return array_namespace(reference).asarray(np.asarray(x), device=like(reference)["device"])

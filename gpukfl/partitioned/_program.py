@@ -25,15 +25,15 @@ from gpukfl.core._array import (
 
 # --------------------------------------------------------------------------------- program
 
-# What runs where the rows lie: a function that knows partitioned arrays by name, sent as bytes.
+# Functions of partitioned arrays, which are sent to the rows as bytes.
 #
-# On the way every partitioned array becomes a number, and where it arrives a window on the rows
-# that lie there; every small array of floats and every array library becomes one of that place.
+# In the bytes, a partitioned array is its key. The receiver replaces it by a window on its local
+# rows. Small arrays of floats, and array libraries, are replaced by the receiver's own.
 
 
-_LIBRARY = "library"  # in a program: that of the place where it runs
+_LIBRARY = "library"  # stands in a program for the array library of the receiver
 
-Part = Callable[[int, int], Any]  # work on the rows from one up to another, which lie together
+Part = Callable[[int, int], Any]  # a function of the first row of a part and the row after its last
 
 
 class Partitioned:
@@ -42,7 +42,7 @@ class Partitioned:
     Attributes
     ----------
     key : int
-        Names it wherever parts lie. Of two the later made has the larger.
+        Identifies the value in all holders; later values have larger keys.
     """
 
     key: int
@@ -54,11 +54,11 @@ class Partitioned:
 
 @dataclass(frozen=True, eq=False)
 class Window:
-    """The local rows of a long array, under their global indices."""
+    """The local rows of a partitioned array, which are indexed by their global numbers."""
 
     block: Array
     start: int
-    n_rows: int  # of the whole
+    n_rows: int  # of the whole array
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -100,11 +100,11 @@ def loads(
     program : bytes
         From `dumps`.
     values : mapping of int to object
-        What this part has, by key; it may grow while the program runs.
+        The part's values by key; it may grow while the program runs.
     place : array
-        An empty array of the place to work on.
+        An empty array of the library and device of the computation.
     rows : tuple of int
-        First row of the part, the one after its last, and the number of all rows.
+        First row of the part, the row after its last, and the number of all rows.
     """
     return _Unpickler(program, values, place, rows).load()
 
@@ -134,7 +134,7 @@ def _pickler() -> Any:
         def reducer_override(self, value: Any) -> Any:
             if is_array(value) and not isinstance(value, (type, np.generic)):
                 host = np.ascontiguousarray(to_host(value))
-                # Indices and labels on the host are for what is done there
+                # Host arrays of indices and labels stay on the host
                 if host.dtype.kind == "f" or not (is_host(value) or host.dtype.kind not in "iub"):
                     return _Bytes, (host.tobytes(), host.dtype.str, host.shape)
             return super().reducer_override(value)
@@ -160,7 +160,7 @@ class _Unpickler(pickle.Unpickler):
         self.start, _, self.n_rows = rows
 
     def find_class(self, module: str, name: str) -> Any:
-        # No method of this, which remembers what it finds: in a circle rows would stay in memory
+        # A bound method would make a circle with the unpickler, which would keep rows in memory
         found = functools.partial(_make_array, self.place)
         return found if name == "_Bytes" else super().find_class(module, name)
 
@@ -173,19 +173,19 @@ class _Unpickler(pickle.Unpickler):
 
 # ------------------------------------------------------------------------------------ tree
 
-# Sums in an order that the parts fix, whoever holds them.
+# Sums in a fixed order of the parts, which does not depend on their holders.
 
 
 T = TypeVar("T")
 
-Known = dict[tuple[int, int], T]  # totals of consecutive parts, from one up to another
+Totals = dict[tuple[int, int], T]  # totals of parts, by the first part and the one after the last
 
 
-def add_halves(known: Known[T], start: int, stop: int, combine: Callable[[T, T], T], /) -> None:
+def add_halves(known: Totals[T], start: int, stop: int, combine: Callable[[T, T], T], /) -> None:
     """Combine the totals of two halves in place, if both are known.
 
-    The halves of `start` to `stop` are fixed by these numbers, so that the order of a sum is the
-    same whoever knows what. They are even, so that who holds half of the parts knows one total.
+    The order of sums depends on `start` and `stop` only, not on the holders. Halves are equal, so
+    that a holder of half of the parts has one total.
     """
     if (start, stop) in known or stop - start < 2:
         return
@@ -197,10 +197,10 @@ def add_halves(known: Known[T], start: int, stop: int, combine: Callable[[T, T],
         known[start, stop] = combine(known.pop(left), known.pop(right))
 
 
-def add_part(known: Known[T], part: int, count: int, combine: Callable[[T, T], T], /) -> None:
-    """Add the total of one of `count` parts, and combine completed halves.
+def add_part(known: Totals[T], part: int, count: int, combine: Callable[[T, T], T], /) -> None:
+    """Add the total of one of `count` parts, and combine completed halves, in place.
 
-    In place, and at once: totals may be large.
+    Totals may be large, so they are combined as soon as possible.
     """
     start, stop, halves = 0, count, []
     while stop - start > 1:
@@ -216,14 +216,14 @@ def add_part(known: Known[T], part: int, count: int, combine: Callable[[T, T], T
 
 # ---------------------------------------------------------------------------------- holder
 
-# Who holds parts of the rows: runs programs on them, and keeps what they leave.
+# Holders of parts of the rows, which run programs on them and keep results.
 
 
 Combine = Callable[[Any, Any], Any]
 
 
-class NotHereError(LookupError):
-    """The holder of some rows is gone, with all that it held."""
+class HolderLostError(LookupError):
+    """The holder of some rows is lost, with all its values."""
 
 
 @dataclass(frozen=True)
@@ -233,15 +233,15 @@ class Pass:
     Attributes
     ----------
     made : tuple of (int, bytes)
-        Values to compute, with their keys, in an order in which each finds what it reads.
+        Keys and programs of the values to compute, in order of dependence.
     asked : bytes or None
-        A pair: what gives a tuple of values of a part, and what combines two of such values.
+        A pair of functions: one returns a tuple of values of a part, one combines two values.
     kept : frozenset of int
-        Keys of those values that stay with the parts.
+        Keys of the computed values that the parts keep.
     reads : frozenset of int
-        Keys of what it reads, made before it or in it.
+        Keys of all values that the programs read.
     replaced : frozenset of int
-        Keys of what a part has no use for once its own work is done.
+        Keys of values that a part frees once its own work is done.
     """
 
     made: tuple[tuple[int, bytes], ...]
@@ -262,9 +262,9 @@ class Holder:
     Parameters
     ----------
     place : array
-        An empty array of the place to work on.
+        An empty array of the library and device of the computation.
     n_threads : int
-        Parts that are worked on at once.
+        Number of parts that are processed in parallel.
     """
 
     def __init__(self, place: Array, n_threads: int = 1) -> None:
@@ -295,33 +295,33 @@ class Holder:
         self.let_go(sum(n_bytes(values.pop(key, None)) for key in keys))
 
     def let_go(self, count: int, /) -> None:
-        """React to so many freed bytes."""
+        """Do nothing after `count` bytes were freed; subclasses may."""
 
-    def run(self, work: Pass, parts: Sequence[int], edges: Sequence[int], /) -> Known[Any]:
+    def run(self, work: Pass, parts: Sequence[int], edges: Sequence[int], /) -> Totals[Any]:
         """Run a pass over the local parts, and return totals over them.
 
-        `edges` are the first rows of all parts there are, and the number of rows. What fails
-        leaves values that nobody knows of, until they are freed.
+        `edges` are the first rows of all parts, local or not, and the number of rows. After an
+        error, values of this pass may remain until they are freed.
         """
         from gpukfl._accel.pool import map_in_threads
         from gpukfl._accel.threads import use_one_thread
 
         if missing := [part for part in parts if part not in self.values]:
             msg = f"the parts {missing} are not held here"
-            raise NotHereError(msg)
+            raise HolderLostError(msg)
 
         def one(part: int) -> tuple[dict[int, Any], tuple[Any, ...] | None, Combine]:
             with use_one_thread(), device_context(self.place):
                 return self._run_pass(work, part, edges)
 
-        known: Known[Any] = {}
+        known: Totals[Any] = {}
         results = map_in_threads(self.n_threads, one, parts)
         for part, (made, result, combine) in zip(parts, results, strict=True):
             self.values[part].update(made)
             self._free(part, work.replaced)
             if result is not None:
                 known[part, part + 1] = result
-                add_part(known, part, len(edges) - 1, partial(_combine, combine))
+                add_part(known, part, len(edges) - 1, partial(combine_tuples, combine))
         return known
 
     def _run_pass(
@@ -338,11 +338,7 @@ class Holder:
         return made, result, combine
 
 
-def _combine(combine: Combine, a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, ...]:
-    return combine_tuples(a, b, combine)
-
-
-def combine_tuples(a: tuple[Any, ...], b: tuple[Any, ...], combine: Combine, /) -> tuple[Any, ...]:
+def combine_tuples(combine: Combine, a: tuple[Any, ...], b: tuple[Any, ...], /) -> tuple[Any, ...]:
     """Combine two tuples elementwise."""
     return tuple(combine(x, y) for x, y in zip(a, b, strict=True))
 
@@ -362,7 +358,7 @@ def n_bytes(value: Any, /) -> int:
 
 # --------------------------------------------------------------------------------- threads
 
-# Parts held by this process: on one place, or on several devices, a thread each.
+# Parts in this process, on one device or on several with a thread each.
 
 
 class ThreadHolders:
@@ -371,7 +367,7 @@ class ThreadHolders:
     Parameters
     ----------
     holders : sequence of Holder
-        Each with its place.
+        Holders, each with its place.
     sizes : sequence of int
         Rows of each part; consecutive parts are divided among the holders.
     """
@@ -392,17 +388,17 @@ class ThreadHolders:
         for holder in self.holders:
             holder.values.clear()
 
-    def run(self, work: Pass, freed: frozenset[int], /) -> Known[Any]:
+    def run(self, work: Pass, freed: frozenset[int], /) -> Totals[Any]:
         """Run a pass over all parts, and free values; return totals of consecutive parts."""
         from gpukfl._accel.pool import map_in_threads
 
-        def one(holder: Holder, parts: Sequence[int]) -> Known[Any]:
+        def one(holder: Holder, parts: Sequence[int]) -> Totals[Any]:
             holder.free(freed)
             return holder.run(work, parts, self._edges) if parts else {}
 
         if len(self.holders) == 1:
             return one(self.holders[0], self.parts[0])
-        known: Known[Any] = {}
+        known: Totals[Any] = {}
         for found in map_in_threads(len(self.holders), one, self.holders, self.parts):
             known |= found
         return known

@@ -30,17 +30,17 @@ from gpukfl.partitioned import Combine, PartitionedArray, Partitioning
 
 # ---------------------------------------------------------------------------------- passes
 
-# Passes over rows: over all of them at once, or where the parts lie that they are divided into.
+# Passes over rows, over all of them at once or part by part.
 #
-# Algorithms say what is to be done with rows that lie together, ``part(start, stop)``, and what is
-# made of the results; where the rows lie is known here.
+# Algorithms give a function ``part(start, stop)`` of rows that are together, and a function that
+# combines its results. These functions know whether rows are partitioned.
 
 
 T = TypeVar("T")
 
 
 def get_partitioning(x: object, /) -> Partitioning | None:
-    """Return the partitioning of an array's rows, or None if they are in one place."""
+    """Return the partitioning of an array's rows, or None if they are not partitioned."""
     return getattr(x, "partitioning", None)
 
 
@@ -52,12 +52,12 @@ def reduce_rows(
     Parameters
     ----------
     x : array, shape (n, ...)
-        Whose rows are passed over.
+        An array with the rows.
     part : callable
-        ``part(start, stop)`` gives arrays; it changes nothing, and knows arrays with rows by the
-        numbers that these have in the whole.
+        ``part(start, stop)`` returns arrays, without side effects. It indexes arrays with rows by
+        global row numbers.
     combine : callable
-        Two arrays to one, in the order of their rows.
+        Combines two arrays, in the order of their rows.
     """
     parts = get_partitioning(x)
     return list(part(0, x.shape[0])) if parts is None else parts.reduce(part, combine=combine)
@@ -66,7 +66,7 @@ def reduce_rows(
 def keep_rows(x: Array, part: Callable[[int, int], T], /, *, instead_of: Any = None) -> T:
     """Return the results of `part`, kept with the rows of `x` for other passes.
 
-    `instead_of` what was kept before, which is not asked for again once this is computed.
+    `instead_of` is a kept value that is not needed once this is computed.
     """
     parts = get_partitioning(x)
     if parts is None:
@@ -86,7 +86,7 @@ def map_rows(
 ) -> Array:
     """Return an array ``(n, *columns)`` of the results of `part` on the rows of `x`.
 
-    `instead_of` as of `keep_rows`.
+    `instead_of` is as in `keep_rows`.
     """
     parts = get_partitioning(x)
     if parts is None:
@@ -97,14 +97,14 @@ def map_rows(
 
 
 def recompute(x: Array, /) -> Array:
-    """Return `x`; with rows in parts, each pass that reads it computes it again.
+    """Return `x`; if it is partitioned, each pass that reads it computes it again.
 
-    For what is quickly made of rows that are kept in any case.
+    This saves memory for values that are fast to compute from rows.
     """
     parts = get_partitioning(x)
     if parts is not None:
-        put_off: Any = x
-        parts.make_anew(put_off)
+        lazy: Any = x
+        parts.make_anew(lazy)
     return x
 
 
@@ -115,50 +115,49 @@ def take_together(index: np.ndarray | slice, /, *arrays: Array | None) -> list[A
     if parts is None:
         found = [take_rows(x, index) for x in given]
     else:
-        assert not isinstance(index, slice)  # that memory maps alone are asked for
-        place: Any = array_namespace(parts.reference)
-        on = get_device(parts.reference)
-        found = [place.asarray(x, device=on) for x in parts.gather_together(given, index)]
+        assert not isinstance(index, slice)  # only memory maps are sliced
+        xp, device = array_namespace(parts.reference), get_device(parts.reference)
+        found = [xp.asarray(x, device=device) for x in parts.gather_together(given, index)]
     rest = iter(found)
     return [None if x is None else next(rest) for x in arrays]
 
 
 def elementwise_min(a: Array, b: Array, /) -> Array:
-    """Elementwise minimum: a `combine`."""
+    """Return the elementwise minimum, as a function for `combine`."""
     return array_namespace(a, b).minimum(a, b)
 
 
 def elementwise_max(a: Array, b: Array, /) -> Array:
-    """Elementwise maximum: a `combine`."""
+    """Return the elementwise maximum, as a function for `combine`."""
     return array_namespace(a, b).maximum(a, b)
 
 
 # ------------------------------------------------------------------------------------ rows
 
-# Rows of a data matrix, wherever they are stored, brought to one place block by block.
+# Rows of a data matrix in any storage, copied block by block to one library and device.
 
 
-_SMALL, _SMALL_IN_PARTS = 2**23, 2**27  # elements that are worth keeping
-_RESIDENT_SHARE = 0.5  # of the memory that may be used, for a copy of the data on a GPU
-_BLOCK_ROWS = 2**17  # enough to keep every processor busy
-_BLOCK_ROWS_ON_GPU = 2**21  # each block costs dozens of launches
-_STRIP_ROWS = 2**14  # whose temporaries are small beside a block
+_MAX_SCALED, _MAX_SCALED_IN_PARTS = 2**23, 2**27  # elements of scaled rows that are kept
+_COPY_SHARE = 0.5  # share of available memory for a copy of the data on a GPU
+_BLOCK_ROWS = 2**17  # rows of a block, enough for all processors
+_BLOCK_ROWS_ON_GPU = 2**21  # more, as each block costs dozens of launches
+_STRIP_ROWS = 2**14  # rows whose temporaries are small beside a block
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """The scaled rows of X, computed on the place of `reference` on access.
+    """The scaled rows of X, computed on access with the library and device of `reference`.
 
     The source may be a NumPy memory map longer than memory, or an array of another library or
-    device; an array that is already in place and needs no scaling is sliced, not copied.
+    device. An array that needs no scaling and no copy is sliced.
     """
 
     source: Array  # (n, d), any library
-    reference: Array  # an empty array of the place and dtype to compute on
-    # Of rows in float64, each column by itself; one with several `parts` gives as many of each
+    reference: Array  # an empty array with the library, device and dtype of the computation
+    # Scales the columns of float64 rows; a scaling with several `parts` returns a copy of X of each
     scaling: Callable[[Array], Array] | None = None
-    clip: float | None = None  # largest absolute coordinate of the scaled rows
-    leading_ones: bool = False  # put a column of ones first
+    clip: float | None = None  # largest absolute value of the scaled rows
+    leading_ones: bool = False  # whether rows start with a column of ones
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -169,7 +168,7 @@ class Rows:
 
     @property
     def partitioning(self) -> Partitioning | None:
-        """The partitioning of the rows, or None if they are in one place."""
+        """The partitioning of the rows, or None if they are not partitioned."""
         return get_partitioning(self.source)
 
     def block(self, start: int, stop: int, /) -> Array:
@@ -201,7 +200,7 @@ class Rows:
     def materialize(self) -> Rows:
         """Return the same rows scaled once, unless they are large."""
         n, d = self.shape
-        if n * d > (_SMALL if self.partitioning is None else _SMALL_IN_PARTS):
+        if n * d > (_MAX_SCALED if self.partitioning is None else _MAX_SCALED_IN_PARTS):
             return self
         scaled = map_rows(self.source, self.block, columns=(d,), dtype=self.reference.dtype)
         return Rows(scaled, self.reference)
@@ -212,7 +211,7 @@ class Rows:
 
     def take_with(self, index: np.ndarray, /, *arrays: Array | None) -> tuple[Any, ...]:
         """Return the rows at host indices, and those of other arrays, in one pass."""
-        found, *others = take_together(index, self.source, *arrays)  # of rows in parts, here
+        found, *others = take_together(index, self.source, *arrays)
         return replace(self, source=np.asarray(found) if is_host(found) else found), *others
 
     def gather(self, index: np.ndarray, /) -> Array:
@@ -226,9 +225,9 @@ class Rows:
     def blocks(
         self, width: int = 0, /, *, start: int = 0, stop: int | None = None
     ) -> Iterator[tuple[int, int, Array]]:
-        """Yield (start, stop, rows) in blocks that fit in memory beside `width` more columns.
+        """Yield (first, last, rows) for blocks of the rows from `start` to `stop`.
 
-        Of the rows from `start` to `stop`, which are all of them by default.
+        A block fits in memory together with `width` more columns.
         """
         for first, last in self.ranges(width, start=start, stop=stop):
             yield first, last, self.block(first, last)
@@ -247,7 +246,7 @@ class Rows:
     def ranges(
         self, width: int = 0, /, *, start: int = 0, stop: int | None = None
     ) -> Iterator[tuple[int, int]]:
-        """Yield start and stop of the same blocks."""
+        """Yield first and last of the blocks of `blocks`."""
         last = self.shape[0] if stop is None else stop
         columns = 3 * self.shape[1] + width
         most = _BLOCK_ROWS_ON_GPU if is_on_gpu(self.reference) else _BLOCK_ROWS
@@ -260,9 +259,9 @@ class Rows:
         return _ranges(start, last, size)
 
     def strips(self, start: int, stop: int, /) -> Iterator[tuple[int, int, Array]]:
-        """Yield the rows of a block by a few at a time, for large intermediate results.
+        """Yield a few rows of a block at a time, for large intermediate results.
 
-        On a GPU, where each costs launches, at once.
+        A GPU, where each strip costs launches, gets the whole block.
         """
         size = stop - start if is_on_gpu(self.reference) else _STRIP_ROWS
         for first, last in _ranges(start, stop, size):
@@ -277,7 +276,7 @@ def _ranges(start: int, stop: int, size: int, /) -> Iterator[tuple[int, int]]:
 def move_if_fits(X: Array, reference: Array, /) -> Array:
     """Return `X` (n, d), copied once to the GPU of `reference` if it fits.
 
-    The copy has the precision of `X`. Anything that is not on a GPU's way stays as it is.
+    The copy has the precision of `X`. Without a GPU, or if `X` is on it already, `X` is returned.
     """
     n, d = X.shape
     if lies_in_parts(X) or not is_on_gpu(reference) or library_name(X) == library_name(reference):
@@ -285,7 +284,7 @@ def move_if_fits(X: Array, reference: Array, /) -> Array:
     xp = array_namespace(reference)
     dtype = xp.float32 if X.dtype == array_namespace(X).float32 else xp.float64
     item = 4 if dtype == xp.float32 else 8
-    if n * d > MAX_ELEMENTS or item * n * d > _RESIDENT_SHARE * available_memory(reference):
+    if n * d > MAX_ELEMENTS or item * n * d > _COPY_SHARE * available_memory(reference):
         return X
     copy = xp.empty((n, d), dtype=dtype, device=get_device(reference))
     for start, stop, block in Rows(X, copy[:0, :]).blocks():

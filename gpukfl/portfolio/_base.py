@@ -92,7 +92,7 @@ from gpukfl.tables import IMPUTE, Table
 from gpukfl.tables._monotone import (
     check_classes,
     check_monotone,
-    kinds_beside_monotone,
+    declare_monotone_numeric,
     learn_monotone,
     read_signs,
     read_table_signs,
@@ -465,7 +465,7 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
 
     def _infer_table(self, X: Any, whole: Collections | None) -> Table | None:
         """Return the schema of the columns, or None for complete numbers."""
-        return infer_schema(X, kinds_beside_monotone(self.columns, self.monotone, X), whole)
+        return infer_schema(X, declare_monotone_numeric(self.columns, self.monotone, X), whole)
 
     def _read_rows(self, X: Any, table: Table | None, *, seen: bool) -> Array:
         """Validate rows, or encode a table; `seen` if its schema was learned from them."""

@@ -14,15 +14,15 @@ from gpukfl.estimators._samples import Samples
 from gpukfl.portfolio._folds import MemberFold
 from gpukfl.portfolio._members import Member
 from gpukfl.tables import Encoding, Table
-from gpukfl.tables._encoding import fits
+from gpukfl.tables._encoding import are_consistent
 from gpukfl.tables._fold_encodings import FoldEncodings
 from gpukfl.tables._seen import (
     CODES,
     LEVELS,
-    are_levels,
+    are_level_columns,
     columns_with_gaps,
+    find_level_columns,
     level_outputs,
-    some_levels,
     with_gaps,
     with_levels,
 )
@@ -64,7 +64,7 @@ class Encodings:
         """Learn the encoding without targets from all codes."""
         X, w = to_host(samples.X), samples.weights
         blind, _ = Encoding.learn(X, table.coded, weights=w, impute=impute)
-        some = some_levels(X if w is None else X[w > 0], table.coded)
+        some = find_level_columns(X if w is None else X[w > 0], table.coded)
         return cls(table, FoldEncodings((), some), blind, impute)
 
     def learn_on_folds(
@@ -94,9 +94,9 @@ class Encodings:
         return (
             len(self.table.columns) == n_features
             and len(self.by_fold) == n_models
-            and all(fits(self.table, one) for one in [*self.by_fold, self.blind])
+            and all(are_consistent(self.table, one) for one in [*self.by_fold, self.blind])
             and len({one.n_features for one in self.by_fold}) == 1
-            and are_levels(self.some, self.table.coded)
+            and are_level_columns(self.some, self.table.coded)
         )
 
     def _learn_encoding(self, samples: Samples, seed: int) -> tuple[Encoding, Samples]:

@@ -23,7 +23,7 @@ def member_monotone(monotone: Monotone | None, encodings: Encodings | None, /) -
     """Return the projection for rows as members other than trees see them."""
     if monotone is None or encodings is None:
         return monotone
-    return monotone.at_places(encodings.by_fold[0].number_places)
+    return monotone.with_column_indices(encodings.by_fold[0].number_places)
 
 
 def constrain_trees(
@@ -38,7 +38,7 @@ def constrain_trees(
         return member
     if encodings is not None and member.sees == CODES:
         kept, statistics = columns_with_gaps(encodings.by_fold[0])
-        moved = monotone.at_places({column: place for place, column in enumerate(kept)})
+        moved = monotone.with_column_indices({column: place for place, column in enumerate(kept)})
         d = len(kept) + len(statistics)
     else:
         moved = member_monotone(monotone, encodings) or monotone

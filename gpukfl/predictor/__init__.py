@@ -1,8 +1,8 @@
-"""A fitted model as one frozen value of arrays, `Predictor`, and what evaluates it.
+"""Fitted models as frozen dataclasses of arrays: `Predictor` and its parts.
 
-Estimators evaluate it by blocks of rows, wherever arrays live; the runtime on NumPy, with compiled
-code where there is any; and the export on arrays that only record what is done with them. Models of
-a blend that are of one sort are evaluated together, as stacks.
+Estimators evaluate a predictor by blocks of rows, on any array library. The runtime uses NumPy and,
+if installed, compiled code. ONNX export passes arrays that record operations. A blend evaluates
+models of one kind together, as a stack.
 """
 
 from gpukfl.predictor._blend import Blend, BlendedModels
@@ -14,7 +14,6 @@ from gpukfl.predictor._blending import (
     pool_probabilities,
 )
 from gpukfl.predictor._classes import Calibrated, Classes, proba
-from gpukfl.predictor._finite import check_finite_prediction
 from gpukfl.predictor._foreign import (
     ArrayModel,
     ConstantValues,
@@ -28,7 +27,12 @@ from gpukfl.predictor._forest import Forest
 from gpukfl.predictor._function import Constant, Function, LogLink, Scaling
 from gpukfl.predictor._gaps import weighted_medians
 from gpukfl.predictor._monotone import MOST_COLUMNS, AtKnots, Monotone
-from gpukfl.predictor._predictor import Foreign, Predictor, Valued
+from gpukfl.predictor._predictor import (
+    Foreign,
+    Predictor,
+    ValueFunction,
+    check_finite_prediction,
+)
 from gpukfl.predictor._seen_rows import SeenRows
 from gpukfl.predictor._sums import FeatureSum, HermiteSum, KernelSum, ShapeSum, inside
 from gpukfl.predictor._transforms import (
@@ -67,7 +71,7 @@ __all__ = [
     "SeenRows",
     "ShapeSum",
     "TargetTransform",
-    "Valued",
+    "ValueFunction",
     "apply_temperature",
     "array_model",
     "check_finite_prediction",

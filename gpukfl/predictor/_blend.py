@@ -1,4 +1,4 @@
-"""A blend of models, of which those of one sort are evaluated together."""
+"""A blend of models, which evaluates models of one kind together."""
 
 from __future__ import annotations
 
@@ -18,23 +18,24 @@ from gpukfl.core._array import (
     concat_rows,
     double_reference,
     is_host,
+    to_double,
     to_host,
 )
 from gpukfl.linalg import each_block
-from gpukfl.predictor._blending import Blending, stacked_residuals, weigh_predictions
+from gpukfl.predictor._blending import Blending, stack_residuals, weigh_predictions
 from gpukfl.predictor._predictor import Predictor, Put
 from gpukfl.predictor._seen_rows import SeenRows
-from gpukfl.predictor._stacks import Alone, Stack, stack_models
-from gpukfl.predictor._views import Encoder, Place, View, Views
+from gpukfl.predictor._stacks import SingleModel, Stack, stack_models
+from gpukfl.predictor._views import Encoder, Slot, View, Views
 
-_ENCODED = 2**24  # elements of rows by all folds, that models of other libraries are asked at
+_MAX_ENCODED = 2**24  # elements of rows, encoded by all folds, per call of another library's model
 
 
 @dataclass(frozen=True, eq=False)
 class BlendedModels:
     """A member of a blend: weight, models, and residuals on its transformed scale.
 
-    `sees` says how its models see the rows of a table.
+    `sees` is the name of the view of the table's rows that its models use.
     """
 
     name: str
@@ -51,19 +52,19 @@ class Blend:
     Attributes
     ----------
     members : tuple of BlendedModels
-        All with a weight.
+        Members, all with a weight.
     blending : Blending
-        How they are joined.
+        Combines their predictions.
     n_classes : int
-        0 of a regression.
+        Number of classes; 0 for a regression.
     n_features : int
-        Columns of rows.
+        Number of columns of X.
     encoder : Encoder, optional
-        What makes the models' rows, where these are of a table.
-    recorded : bool
-        Whether rows only record what is done with them: then no models are stacked.
+        Encodes the codes of a table for the models.
+    is_traced : bool
+        Whether X records operations; models are not stacked then.
     seen : SeenRows, optional
-        What is predicted at rows that were in the fit, where there were copies that tell.
+        Predictions at rows of the training set, if these had exact copies.
     """
 
     members: tuple[BlendedModels, ...]
@@ -71,21 +72,19 @@ class Blend:
     n_classes: Annotated[int, Count()]
     n_features: Annotated[int, Count()]
     encoder: Encoder | None = None
-    recorded: bool = field(default=False, metadata=NOT_STORED)
+    is_traced: bool = field(default=False, metadata=NOT_STORED)
     seen: SeenRows | None = None
 
     def check(self) -> None:
-        """Raise ValueError unless there are members, with models."""
+        """Raise ValueError unless there are members and each has models."""
         if not self.members or not all(one.models for one in self.members):
             msg = "expected members with models of a blend"
             raise ValueError(msg)
 
     def __call__(self, X: Array, /) -> Array:
         """Values (n, t), or probabilities, at all rows at once."""
-        found = self._move_seen(
-            X, self._total(self.blending.clip(self._member_outputs(X)), self._shares)
-        )
-        return array_namespace(X).astype(found, X.dtype, copy=False)
+        found = self._total(self.blending.clip(self._model_outputs(X)), self._shares)
+        return array_namespace(X).astype(self._move_seen(X, found), X.dtype, copy=False)
 
     def evaluate_in_blocks(self, X: Array, /) -> Array:
         """Return the same, by blocks of rows that fit in memory."""
@@ -93,7 +92,7 @@ class Blend:
         return array_namespace(found).astype(found, X.dtype, copy=False)
 
     def evaluate_in_double(self, X: Array, /) -> Array:
-        """Values in float64, whatever the rows are, as of new rows."""
+        """Return values in float64, computed as for new rows, also at rows of the training set."""
         (found,) = self._blend_in_blocks(X, [self._shares])
         return found
 
@@ -101,41 +100,39 @@ class Blend:
         return found if self.seen is None else self.seen.move(X, found)
 
     def fold_outputs(self, X: Array, /) -> list[Array]:
-        """Blends (n, t) of each fold's models, and of all of them, in float64."""
-        folds = [self._shares_of_fold(k) for k in range(self.n_folds)]
-        return self._blend_in_blocks(X, [*folds, self._shares])
+        """Return the blends (n, t) of each fold's models, then that of all models, in float64."""
+        return self._blend_in_blocks(X, [*self._fold_shares(self.n_folds), self._shares])
 
     def model_weights(self, n_folds: int, /) -> np.ndarray:
-        """Return the weights (1 + K, m) of models in the sums of the blend and of K folds' models.
+        """Return the weights (1 + K, m) of models in the blend, and in the blends of K folds.
 
         Models are numbered member by member.
         """
-        folds = [self._shares_of_fold(k) for k in range(n_folds)]
-        weights = np.stack([self._weights @ shares for shares in (self._shares, *folds)])
+        all_shares = [self._shares, *self._fold_shares(n_folds)]
+        weights = np.stack([self._weights @ shares for shares in all_shares])
         found = np.empty_like(weights)
         found[:, self._stacks_and_order[1]] = weights
         return found
 
     def remainders(self, X: Array, taken: np.ndarray, n_folds: int, /) -> list[Array]:
-        """Return what the blend, and that of each fold, are beside sums of some of their models.
+        """Return the blend, and the blend of each fold, minus the weighted sum of some models.
 
         Parameters
         ----------
         X : array, shape (n, d)
             Rows.
         taken : host array of bool, shape (m,)
-            The models whose weighted values are subtracted, as they are without limits.
+            Models to subtract, with unclipped values.
         n_folds : int
-            K.
+            Number of folds, K.
 
         Returns
         -------
         list of arrays, shapes (n, t)
-            1 + K of them, in float64.
+            The remainders of the blend and of the K folds, in float64.
         """
-        folds = [self._shares_of_fold(k) for k in range(n_folds)]
         taken = taken[self._stacks_and_order[1]]
-        return self._blend_in_blocks(X, [self._shares, *folds], taken)
+        return self._blend_in_blocks(X, [self._shares, *self._fold_shares(n_folds)], taken)
 
     def prepare(self) -> None:
         """Stack the models."""
@@ -147,11 +144,11 @@ class Blend:
 
     @property
     def n_folds(self) -> int:
-        """How many folds each member has a model of."""
+        """Number of folds that each member has a model for."""
         return min(len(one.models) for one in self.members) - self.blending.whole
 
     def select_fold(self, k: int, /) -> Blend:
-        """Return the blend of one fold's models, as of new rows."""
+        """Return the blend of one fold's models, without `seen`."""
         if k not in self._folds:
             members = tuple(
                 dataclasses.replace(one, models=(one.models[k],)) for one in self.members
@@ -180,7 +177,7 @@ class Blend:
 
     @property
     def steps(self) -> int:
-        """Steps that a row takes, about, where NumPy takes them."""
+        """Approximate number of operations per row in NumPy."""
         return sum(stack.steps for stack in self._stacks)
 
     @cached_property
@@ -189,14 +186,14 @@ class Blend:
 
     @cached_property
     def _stacks_and_order(self) -> tuple[list[Stack], np.ndarray]:
-        """Stacks of all models, and their numbers in the order of what these say."""
+        """Stacks of all models, and the number of the model of each of their outputs."""
         models = [model for one in self.members for model in one.models]
-        places = [Place(k, one.sees) for one in self.members for k in range(len(one.models))]
-        if not self.recorded:
-            return stack_models(models, places, self._views, self.n_classes)
-        pairs = zip(models, places, strict=True)
-        alone: list[Stack] = [Alone(*pair, self.n_classes, recorded=True) for pair in pairs]
-        return alone, np.arange(len(models))
+        slots = [Slot(k, one.sees) for one in self.members for k in range(len(one.models))]
+        if not self.is_traced:
+            return stack_models(models, slots, self._views, self.n_classes)
+        pairs = zip(models, slots, strict=True)
+        single: list[Stack] = [SingleModel(*pair, self.n_classes, is_traced=True) for pair in pairs]
+        return single, np.arange(len(models))
 
     @property
     def _stacks(self) -> list[Stack]:
@@ -207,7 +204,7 @@ class Blend:
         if self.blending.transform is None:
             return None
         known = [one.residuals for one in self.members if one.residuals is not None]
-        return stacked_residuals(known) if len(known) == len(self.members) else None
+        return stack_residuals(known) if len(known) == len(self.members) else None
 
     @cached_property
     def _weights(self) -> np.ndarray:
@@ -215,11 +212,13 @@ class Blend:
 
     @cached_property
     def _shares(self) -> np.ndarray:
-        """Shares (p, m) of the models in the means of members, in the order of the stacks."""
+        """Shares (p, m) of models in the means of members, in the order of the stacks."""
         return self._order_shares([self.blending.shares(len(one.models)) for one in self.members])
 
-    def _shares_of_fold(self, k: int) -> np.ndarray:
-        return self._order_shares([np.eye(len(one.models))[k] for one in self.members])
+    def _fold_shares(self, n_folds: int) -> list[np.ndarray]:
+        """Return the shares (p, m) of each fold's models, in the order of the stacks."""
+        units = [np.eye(len(one.models)) for one in self.members]
+        return [self._order_shares([unit[k] for unit in units]) for k in range(n_folds)]
 
     def _order_shares(self, shares: Sequence[Any]) -> np.ndarray:
         rows = np.zeros((len(shares), sum(map(len, shares))))
@@ -232,27 +231,30 @@ class Blend:
     def _total(self, found: Array, shares: np.ndarray) -> Array:
         return self.blending.total(shares, self._weights, found, self._residuals)
 
-    def _member_outputs(
+    def _model_outputs(
         self, X: Array, known: dict[int, Array] | None = None, rows: Any = None
     ) -> Array:
-        """Predictions (m, n, t), of which some may be known at all rows."""
+        """Return predictions (m, n, t) of all models.
+
+        `known` has predictions of some stacks at more rows, and `rows` the slice of these.
+        """
         view, parts = View(self._views, X), list[Array]()
         for k, stack in enumerate(self._stacks):
             if known is not None and k in known:
                 parts.append(known[k][:, rows, :])
                 continue
             found = stack(view.to_place(stack.reference))
-            parts.append(found if self.recorded else asarray_like_double(found, X))
+            parts.append(found if self.is_traced else asarray_like_double(found, X))
         return concat_rows(parts)
 
     def _blend_in_blocks(
         self, X: Array, all_shares: Sequence[np.ndarray], taken: np.ndarray | None = None
     ) -> list[Array]:
-        """Blends (n, t) by several shares of the models, less sums of those that are `taken`."""
-        known, parts = self._foreign(X), list[list[Array]]()
+        """Return a blend (n, t) for each array of shares, minus the sum of the `taken` models."""
+        known, parts = self._foreign_outputs(X), list[list[Array]]()
 
         def compute(start: int, stop: int) -> list[Array]:
-            found = self._member_outputs(X[start:stop, :], known, slice(start, stop))
+            found = self._model_outputs(X[start:stop, :], known, slice(start, stop))
             clipped = self.blending.clip(found)
             totals = [self._total(clipped, shares) for shares in all_shares]
             if taken is None:
@@ -263,40 +265,44 @@ class Blend:
                 for total, weights in zip(totals, sums, strict=True)
             ]
 
-        def take(_start: int, _stop: int, part: list[Array]) -> None:
-            parts.append(part)
-
-        n = X.shape[0]
-        each_block(double_reference(X), (0, n), self.width, compute, take, fewest=1)
+        each_block(
+            double_reference(X),
+            (0, X.shape[0]),
+            self.width,
+            compute,
+            lambda _start, _stop, part: parts.append(part),
+            fewest=1,
+        )
         return [concat_rows(list(some)) for some in zip(*parts, strict=True)]
 
-    def _foreign(self, X: Array) -> dict[int, Array]:
-        """Predictions (1, n, t) of models of other libraries, which make blocks by themselves."""
-        asked = [
-            k for k, one in enumerate(self._stacks) if isinstance(one, Alone) and one.is_foreign
-        ]
-        if not asked:
+    def _foreign_outputs(self, X: Array) -> dict[int, Array]:
+        """Return predictions (1, n, t) of models of other libraries, by the index of the stack.
+
+        These libraries make blocks themselves.
+        """
+        singles = {k: one for k, one in enumerate(self._stacks) if isinstance(one, SingleModel)}
+        foreign = {k: one for k, one in singles.items() if one.is_foreign}
+        if not foreign:
             return {}
         sizes = [np.prod(self._views.shape(one.sees)) for one in self.members]
-        step = max(_ENCODED // int(max(sizes)), 1)
-        parts: dict[int, list[Array]] = {k: [] for k in asked}
+        step = max(_MAX_ENCODED // int(max(sizes)), 1)
+        parts: dict[int, list[Array]] = {k: [] for k in foreign}
         for start in range(0, X.shape[0], step):
             view = View(self._views, X[start : start + step, :])
-            for k in asked:
-                stack = self._stacks[k]
+            for k, stack in foreign.items():
                 parts[k].append(asarray_like_double(stack(view.to_place(stack.reference)), X))
         xp = array_namespace(X)
         return {k: xp.concat(some, axis=1) for k, some in parts.items()}
 
-    # ------------------------------------------------------------------ other places
+    # ------------------------------------------------------------------ other arrays
 
-    def alone(self) -> Self:
-        """Return the same blend, of new rows, for arrays that record what is done with them."""
+    def to_traceable(self) -> Self:
+        """Return the same blend, without `seen`, for arrays that record operations."""
         members = tuple(
-            dataclasses.replace(one, models=tuple(model.alone() for model in one.models))
+            dataclasses.replace(one, models=tuple(model.to_traceable() for model in one.models))
             for one in self.members
         )
-        return dataclasses.replace(self, members=members, recorded=True, seen=None)
+        return dataclasses.replace(self, members=members, is_traced=True, seen=None)
 
     def map_arrays(self, put: Put, /) -> Self:
         """Return the blend with arrays mapped by `put`."""
@@ -318,10 +324,9 @@ class Blend:
 
 
 def asarray_like_double(found: Array, X: Array, /) -> Array:
-    """Put values beside rows, in float64."""
+    """Convert values to the library and device of X, in float64."""
     if is_host(found) and is_host(X):
         return found.astype(np.float64, copy=False)
     if type(found) is type(X):
-        xp = array_namespace(X)
-        return xp.astype(found, xp.float64, copy=False)
+        return to_double(found)
     return asarray_like(to_host(found), double_reference(X))

@@ -1,4 +1,4 @@
-"""The rule by which a blend joins the predictions of its members."""
+"""The rule that combines the predictions of a blend's members."""
 
 from __future__ import annotations
 
@@ -16,26 +16,27 @@ from gpukfl.predictor._transforms import TargetTransform
 
 @dataclass(frozen=True, eq=False)
 class Blending:
-    """The rule by which predictions of models are joined.
+    """The rule that combines predictions of models.
 
     Attributes
     ----------
     classes : bool
-        Whether they are probabilities.
+        Whether predictions are probabilities.
     floor : float
-        Least probability that is believed.
+        Lower limit of a model's probabilities.
     temperature : float
-        Of the blend of probabilities.
+        Temperature of the blended probabilities.
     reach : array, shape (2, t), optional
-        Least and largest prediction that is believed.
+        Lower and upper limits of a model's predictions.
     transform : TargetTransform, optional
-        What members predict on another scale by.
+        Transform of the targets that members are fitted to.
     whole : bool
-        Whether the last model of each member knows all samples, and others those of a fold.
+        Whether the last model of each member is fitted to all samples, in addition to the folds.
     log_odds : bool
-        Whether members' probabilities are joined by their log-odds; those of a member are averaged.
+        Whether log-odds of members are averaged. Probabilities of a member's models are averaged
+        first.
     shift : array, shape (t,), optional
-        What is added to the blend of values, such that it is a quantile of rows held out.
+        Constant added to the blend, so that it is the quantile of held-out rows.
     """
 
     classes: bool
@@ -48,34 +49,32 @@ class Blending:
     shift: Annotated[Array, Doubles("t")] | None = None
 
     def shares(self, count: int, /) -> list[float]:
-        """Return the shares of a member's models in its mean: half for a model of all rows."""
+        """Return the weights of a member's `count` models; a model of all rows has half."""
         if self.whole and count > 1:
             return [0.5 / (count - 1)] * (count - 1) + [0.5]
         return [1.0 / count] * count
 
     def clip(self, found: Array, /) -> Array:
         """Return the clipped predictions (..., t) of models."""
-        return (
-            floor_probabilities(found, self.floor)
-            if self.classes
-            else clip_predictions(found, self.reach)
-        )
+        if self.classes:
+            return floor_probabilities(found, self.floor)
+        return clip_predictions(found, self.reach)
 
     def total(
         self, shares: np.ndarray, weights: np.ndarray, found: Array, residuals: Array | None, /
     ) -> Array:
-        """Blend predictions of models, in the targets' own units.
+        """Blend predictions of models, in the units of the targets.
 
         Parameters
         ----------
         shares : host array, shape (p, m)
-            Of each of m models in the mean of each of p members.
+            Weight of each of m models in the mean of each of p members.
         weights : host array, shape (p,)
-            Of the members.
+            Weights of the members.
         found : array, shape (m, n, t)
-            What models predict, within its bounds.
+            Clipped predictions of the models.
         residuals : array, shape (p, q, 1, t), or None
-            Quantiles of the members' residuals, where they predict on another scale.
+            Quantiles of the members' residuals, if they predict transformed targets.
 
         Returns
         -------
@@ -98,7 +97,7 @@ def weigh_predictions(weights: np.ndarray, found: Array, /) -> Array:
     if is_host(found):
         return (weights @ found.reshape(m, -1)).reshape(*weights.shape[:-1], -1, t)
     xp = array_namespace(found)
-    if m is None or t is None:  # of arrays that are only described
+    if m is None or t is None:  # unknown sizes of arrays that record operations
         rows = np.atleast_2d(weights)
         parts = [xp.sum(xp.asarray(row[:, None, None]) * found, axis=0) for row in rows]
         return parts[0] if weights.ndim == 1 else xp.stack(parts, axis=0)
@@ -112,14 +111,14 @@ def pool_probabilities(weights: np.ndarray, found: Array, /) -> Array:
     Parameters
     ----------
     weights : host array, shape (m,)
-        Powers of the probabilities; divided by a temperature, the pool is of that.
+        Powers of the probabilities, divided by the temperature of the pool.
     found : array, shape (m, n, k)
-        Positive.
+        Positive probabilities.
 
     Returns
     -------
     array, shape (n, k)
-        :math:`\prod_m p_m^{w_m}` over its sum: with weights of sum 1 the mean of log-odds [1]_.
+        :math:`\prod_m p_m^{w_m}` over its sum. If weights sum to 1, this averages log-odds [1]_.
 
     References
     ----------
@@ -130,9 +129,9 @@ def pool_probabilities(weights: np.ndarray, found: Array, /) -> Array:
 
 
 def _smear_means(transform: TargetTransform, means: Array, residuals: Array) -> Array:
-    """Return means (p, n, t) as `TargetTransform.mean`, by all quantiles at once."""
+    """Return the means (p, n, t) of `TargetTransform.mean`, for all quantiles at once."""
     xp = array_namespace(means)
-    if None in means.shape[::2]:  # of arrays that are only described
+    if None in means.shape[::2]:  # unknown sizes of arrays that record operations
         kept = range(residuals.shape[0])
         parts = [transform.mean(means[k, ...], residuals[k, :, 0, :]) for k in kept]
         return xp.stack(parts, axis=0)
@@ -142,13 +141,13 @@ def _smear_means(transform: TargetTransform, means: Array, residuals: Array) -> 
     return xp.mean(xp.reshape(found, (p, q, -1, t)), axis=1)
 
 
-def stacked_residuals(residuals: Sequence[Array], /) -> Array:
-    """Quantiles (p, q, 1, t) of the residuals (q, t) of members."""
+def stack_residuals(residuals: Sequence[Array], /) -> Array:
+    """Stack the quantiles (q, t) of residuals of p members: (p, q, 1, t)."""
     return array_namespace(*residuals).stack(list(residuals), axis=0)[:, :, None, :]
 
 
 def floor_probabilities(probabilities: Array, floor: float, /) -> Array:
-    """Return probabilities (..., k) of at least `floor`."""
+    """Raise probabilities (..., k) to at least `floor`, and rescale them to sum 1."""
     xp = array_namespace(probabilities)
     raised = xp.clip(probabilities, min=floor)
     return raised / xp.sum(raised, axis=-1, keepdims=True)

@@ -1,4 +1,4 @@
-"""Classes and probabilities from scores, for all libraries."""
+"""Classes and probabilities from scores."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpukfl.core._array import Array, array_namespace
 
 
 class Calibrated(Protocol):
-    """Probabilities from scores: see `gpukfl.estimators._calibration`."""
+    """A calibration of scores: see `gpukfl.estimators._calibration`."""
 
     def log_proba(self, scores: Array, /) -> Array:
         """Logarithms of the probabilities for scores (..., k)."""
@@ -18,18 +18,18 @@ class Calibrated(Protocol):
 
 @dataclass(frozen=True)
 class Classes:
-    """The map from a function's values to classes and probabilities.
+    """The map from scores to classes and probabilities.
 
-    Two classes have one column: the second's.
+    With two classes, scores have one column, for the second class.
 
     Attributes
     ----------
     count : int
         Number of classes.
     calibration : Calibration
-        What makes probabilities of scores.
+        Converts scores to probabilities.
     signs : bool
-        Whether targets are -1 and 1 instead of 0 and 1.
+        Whether the fit coded classes as -1 and 1 instead of 0 and 1.
     """
 
     count: Annotated[int, Count()]
@@ -38,11 +38,11 @@ class Classes:
 
     @property
     def neutral(self) -> float:
-        """The score of the second of two classes at equal probabilities."""
+        """The score at which two classes are equally probable."""
         return 0.0 if self.signs else 0.5
 
     def margins(self, found: Array, /) -> Array:
-        """Return scores (n,) of the second of two classes minus the neutral one, or (n, k)."""
+        """Return scores (n, k); with two classes, scores (n,) minus the neutral score."""
         return found[:, 0] - self.neutral if self.count <= 2 else found
 
     def codes(self, margins: Array, /) -> Array:
@@ -54,8 +54,8 @@ class Classes:
             return xp.astype(margins > 0, xp.int64)
         return xp.argmax(margins, axis=1)
 
-    def all_probabilities(self, found: Array, /) -> Array:
-        """Return the probabilities (..., k) of at least two classes."""
+    def all_scores(self, found: Array, /) -> Array:
+        """Return the scores (..., k) of all classes on the scale of 0 and 1."""
         if self.count <= 2:
             other = 2.0 * self.neutral - found
             found = array_namespace(found).concat([other, found], axis=-1)
@@ -65,13 +65,14 @@ class Classes:
         """Return the logarithms (..., k) of the probabilities."""
         if self.count == 1:
             return array_namespace(found).zeros_like(found)
-        return self.calibration.log_proba(self.all_probabilities(found))
+        return self.calibration.log_proba(self.all_scores(found))
 
 
 def proba(raw: Array, count: int, /) -> Array:
-    """Return probabilities (..., k) from `count` raw scores, or one of the second of two classes.
+    """Return probabilities (..., k) from `count` columns of raw scores.
 
-    Arrays that only record what is done with them need not know how many columns they have.
+    One column is the score of the second of two classes. `count` is an argument because arrays that
+    record operations may not know it.
     """
     xp = array_namespace(raw)
     if count == 1:
@@ -80,7 +81,7 @@ def proba(raw: Array, count: int, /) -> Array:
 
 
 def softmax(logs: Array, /) -> Array:
-    """Return probabilities (..., k) by logarithms, each row up to a constant."""
+    """Return probabilities (..., k) from their logarithms, known up to a constant per row."""
     xp = array_namespace(logs)
     powers = xp.exp(logs - xp.max(logs, axis=-1, keepdims=True))
     return powers / xp.sum(powers, axis=-1, keepdims=True)

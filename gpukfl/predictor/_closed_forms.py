@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from gpukfl._accel.trust import has_compiled_code
-from gpukfl.core._array import Array, array_namespace, to_host
+from gpukfl.core._array import Array, array_namespace, to_double, to_host
 from gpukfl.kernels import Kernel, sum_terms
 from gpukfl.kernels._base import Scaled
 from gpukfl.kernels._terms import ColumnBlock
@@ -21,17 +21,17 @@ from gpukfl.predictor._foreign import LinearValues
 from gpukfl.predictor._forest import FEATURE, LEFT, RIGHT, Forest
 from gpukfl.predictor._predictor import Predictor
 from gpukfl.predictor._sums import KernelSum
-from gpukfl.predictor._views import Place, View
+from gpukfl.predictor._views import Slot, View
 
 
 class ClosedForm(Protocol):
-    """A function of rows whose Shapley values are known without evaluating mixtures of rows."""
+    """A function whose Shapley values need no evaluations at mixtures of rows."""
 
     def __call__(self, X: Array, /) -> np.ndarray:
         """Return host values (n, t) at rows (n, d)."""
 
     def contributions(self, X: Array, B: Array, players: np.ndarray, p: int, /) -> np.ndarray:
-        """Return what players add from each background row to each row: host (n, G, p, t).
+        """Return the players' Shapley values for each pair of row and background row.
 
         Parameters
         ----------
@@ -40,15 +40,19 @@ class ClosedForm(Protocol):
         players : host array of int, shape (d,)
             The player of each column.
         p : int
-            How many there are.
+            Number of players.
+
+        Returns
+        -------
+        host array, shape (n, G, p, t)
         """
 
 
 def find_closed_form(model: Predictor, /) -> tuple[ClosedForm, bool] | None:
-    """Return the closed form of a model's values, and whether limits clip them; None without one.
+    """Return a model's closed form and whether the model clips its values; None without a form.
 
-    Linear functions, sums of product kernels of single columns, and trees have one. Scores of
-    classes and values behind a link have none.
+    Linear functions, sums of product kernels, and trees have a closed form. Classifiers and models
+    with a link have none.
     """
     values = model.values
     if model.monotone is not None or model.labels is not None:
@@ -58,8 +62,8 @@ def find_closed_form(model: Predictor, /) -> tuple[ClosedForm, bool] | None:
     if isinstance(values, Forest) and values.link == "identity":
         return TreeForm(values), False
     if isinstance(values, KernelSum) and values.link is None and _is_product(values):
-        free = dataclasses.replace(values, bound=None, bounds=None)
-        return ProductForm(free), values.bound is not None or values.bounds is not None
+        unclipped = dataclasses.replace(values, bound=None, bounds=None)
+        return ProductForm(unclipped), values.bound is not None or values.bounds is not None
     return None
 
 
@@ -74,7 +78,7 @@ class LinearForm:
         return to_host(self.values(to_host(X).astype(np.float64)))
 
     def contributions(self, X: Array, B: Array, players: np.ndarray, p: int, /) -> np.ndarray:
-        """Return what players add (n, G, p, t)."""
+        """Return the players' Shapley values (n, G, p, t)."""
         x, b = (to_host(one).astype(np.float64) for one in (X, B))
         coef = self.values.coef / self.values.scale[:, None]
         return to_host(linear_contributions(x, b, coef, _indicators(players, p)))
@@ -82,16 +86,16 @@ class LinearForm:
 
 @dataclass(frozen=True, eq=False)
 class ProductForm:
-    """The closed form of a sum of product kernels without limits."""
+    """The closed form of a sum of product kernels, whose values are not clipped."""
 
     values: KernelSum
 
     def __call__(self, X: Array, /) -> np.ndarray:
         """Return host values (n, t)."""
-        return to_host(self.values.evaluate_in_blocks(_widen(X)))
+        return to_host(self.values.evaluate_in_blocks(to_double(X)))
 
     def contributions(self, X: Array, B: Array, players: np.ndarray, p: int, /) -> np.ndarray:
-        """Return what players add (n, G, p, t), in O(n G q p²) for q centres."""
+        """Return the players' Shapley values (n, G, p, t), in O(n G q p²) for q centres."""
         f = self.values
         if f.coef is None:
             return np.zeros((X.shape[0], B.shape[0], p, f.intercept.shape[0]))
@@ -99,9 +103,9 @@ class ProductForm:
         x, b = (self._points(one) for one in (X, B))
         total: Any = 0.0
         for term in sum_terms(f.kernel):
-            factor, (kernel, some) = _unscale(term)
+            factor, (kernel, columns) = _unscale(term)
             at_rows, at_background = (
-                _player_factors(kernel, one[:, some], f.points[:, some], owner[some])
+                _player_factors(kernel, one[:, columns], f.points[:, columns], owner[columns])
                 for one in (x, b)
             )
             total = total + factor * product_contributions(at_rows, at_background, f.coef)
@@ -111,8 +115,8 @@ class ProductForm:
         return found
 
     def _points(self, X: Array) -> Array:
-        """Return rows as the kernel sees them."""
-        U, B = self.values.rows(_widen(X)).whole(), self.values.components
+        """Return the kernel's arguments: scaled rows times the map."""
+        U, B = self.values.rows(to_double(X)).whole(), self.values.components
         return U if B is None else U * B
 
 
@@ -131,7 +135,7 @@ class TreeForm:
         return leaf_shares(len(self.forest._levels_of_nodes()) - 1)
 
     def contributions(self, X: Array, B: Array, players: np.ndarray, p: int, /) -> np.ndarray:
-        """Return what players add (n, G, p, t)."""
+        """Return the players' Shapley values (n, G, p, t)."""
         f = self.forest
         x, b = (np.ascontiguousarray(to_host(one), dtype=np.float64) for one in (X, B))
         out = np.zeros((len(x), len(b), p, len(f.baseline)))
@@ -143,56 +147,58 @@ class TreeForm:
             return out
         sides = f.goes_left(x), f.goes_left(b)
         for root, output in f.trees:
-            self._visit(int(root), {}, sides, players, out[..., output])
+            self._add_leaves(int(root), {}, sides, players, out[..., output])
         return out
 
-    def _visit(
+    def _add_leaves(
         self,
         node: int,
-        met: dict[int, tuple[np.ndarray, np.ndarray]],
+        followers: dict[int, tuple[np.ndarray, np.ndarray]],
         sides: tuple[np.ndarray, np.ndarray],
         players: np.ndarray,
         out: np.ndarray,
     ) -> None:
-        """Add what is paid at the leaves below a node to `out` (n, G, p).
+        """Add the contributions of all leaves below a node to `out` (n, G, p).
 
-        `met` says of each player on the path which rows, and which background rows, follow it.
+        For each player on the path to the node, `followers` has two masks: the rows, and the
+        background rows, that follow the path at all of the player's nodes.
         """
         f = self.forest
         feature = int(f.nodes[node, FEATURE])
         if feature >= 0:
             player = int(players[feature])
-            known = met.get(player, (np.True_, np.True_))
+            before = followers.get(player, (np.True_, np.True_))
             for child, is_left in ((LEFT, True), (RIGHT, False)):
-                follow = [
-                    old & (side[:, node] == is_left) for old, side in zip(known, sides, strict=True)
-                ]
-                below = {**met, player: (follow[0], follow[1])}
-                self._visit(int(f.nodes[node, child]), below, sides, players, out)
+                x, b = (
+                    mask & (side[:, node] == is_left)
+                    for mask, side in zip(before, sides, strict=True)
+                )
+                below = {**followers, player: (x, b)}
+                self._add_leaves(int(f.nodes[node, child]), below, sides, players, out)
             return
-        if not met:
+        if not followers:
             return
-        x = np.stack([one for one, _ in met.values()], axis=-1)[:, None, :]
-        b = np.stack([one for _, one in met.values()], axis=-1)[None, :, :]
-        reached, of_row, of_background = (x | b).all(axis=-1), x & ~b, ~x & b
-        at = of_row.sum(axis=-1), of_background.sum(axis=-1)
-        paid = [f.numbers[node] * reached * share[at] for share in self._shares]
-        for k, player in enumerate(met):
-            out[..., player] += of_row[..., k] * paid[0] - of_background[..., k] * paid[1]
+        x = np.stack([rows for rows, _ in followers.values()], axis=-1)[:, None, :]
+        b = np.stack([rows for _, rows in followers.values()], axis=-1)[None, :, :]
+        reached, only_x, only_b = (x | b).all(axis=-1), x & ~b, ~x & b
+        counts = only_x.sum(axis=-1), only_b.sum(axis=-1)
+        gain, loss = (f.numbers[node] * reached * share[counts] for share in self._shares)
+        for k, player in enumerate(followers):
+            out[..., player] += only_x[..., k] * gain - only_b[..., k] * loss
 
 
 @dataclass(frozen=True, eq=False)
 class ClosedMembers:
-    """The models of a blend that have closed forms, and what they have in its sums.
+    """The models of a blend that have closed forms, and their weights.
 
     Attributes
     ----------
     blend : Blend
-        Which adds up values of its models.
+        A blend that is a weighted sum of its models.
     n_folds : int
-        K, how many folds have a blend of their own.
+        Number of folds that have a blend of their own, K.
     forms : dict of int and ClosedForm
-        Of models, by their numbers.
+        Closed forms by the models' numbers.
     """
 
     blend: Blend
@@ -201,7 +207,7 @@ class ClosedMembers:
 
     @classmethod
     def find(cls, blend: Blend, n_folds: int, /) -> ClosedMembers | None:
-        """Return the closed forms of a blend that adds up values; None without any."""
+        """Return the closed forms of a blend that is a weighted sum; None if there are none."""
         if blend.blending.classes or blend.blending.transform is not None:
             return None
         models = [model for one in blend.members for model in one.models]
@@ -210,52 +216,54 @@ class ClosedMembers:
         return cls(blend, n_folds, forms) if forms else None
 
     @cached_property
-    def _places(self) -> list[Place]:
+    def _slots(self) -> list[Slot]:
         members = self.blend.members
-        return [Place(k, one.sees) for one in members for k in range(len(one.models))]
+        return [Slot(k, one.sees) for one in members for k in range(len(one.models))]
 
     @property
     def has_all(self) -> bool:
         """Whether every model has a closed form."""
-        return len(self.forms) == len(self._places)
+        return len(self.forms) == len(self._slots)
 
     @property
     def views(self) -> set[str]:
-        """How their models see rows."""
-        return {self._places[k].sees for k in self.forms}
-
-    @cached_property
-    def _taken(self) -> np.ndarray:
-        return np.isin(np.arange(len(self._places)), list(self.forms))
+        """The names of the views of rows that these models use."""
+        return {self._slots[k].sees for k in self.forms}
 
     @cached_property
     def _weights(self) -> np.ndarray:
         return self.blend.model_weights(self.n_folds)
 
     def remainders(self, X: Array, /) -> list[Array]:
-        """Return what the blend, and that of each fold, are beside the closed forms: (n, t)."""
-        return self.blend.remainders(X, self._taken, self.n_folds)
+        """Return the blend, and the blend of each fold, minus the closed forms: (n, t) each."""
+        taken = np.isin(np.arange(len(self._slots)), list(self.forms))
+        return self.blend.remainders(X, taken, self.n_folds)
 
     def contributions(
         self, X: Array, B: Array, players: Mapping[str, np.ndarray], p: int, /
     ) -> np.ndarray:
-        """Return what players add to the closed forms: host (n, G, p, (1 + K) t).
+        """Return the players' Shapley values of the closed forms.
 
         Parameters
         ----------
         X, B : arrays, shapes (n, d) and (G, d)
             Rows and background rows of the blend.
         players : mapping of str to host array of int
-            Of the columns of each view of rows.
+            The player of each column, by view of the rows.
         p : int
-            How many players there are.
+            Number of players.
+
+        Returns
+        -------
+        host array, shape (n, G, p, (1 + K) t)
+            For the blend, and for the blends of K folds.
         """
         x, b = View(self.blend._views, X), View(self.blend._views, B)
         total: Any = 0.0
         for k, form in self.forms.items():
-            place = self._places[k]
-            rows = x.model_rows(place), b.model_rows(place)
-            found = form.contributions(*rows, players[place.sees], p)
+            slot = self._slots[k]
+            rows = x.model_rows(slot), b.model_rows(slot)
+            found = form.contributions(*rows, players[slot.sees], p)
             total = total + found[..., None, :] * self._weights[:, k][:, None]
         return np.asarray(total).reshape(*total.shape[:3], -1)
 
@@ -267,7 +275,7 @@ def _is_product(f: KernelSum) -> bool:
 
 
 def _unscale(kernel: Kernel) -> tuple[float, tuple[Kernel, slice]]:
-    """Return the factor of a term, its kernel, and the columns that this sees."""
+    """Return the factor of a term, its kernel, and the columns that the kernel uses."""
     if isinstance(kernel, Scaled):
         factor, rest = _unscale(kernel.kernel)
         return kernel.factor * factor, rest
@@ -277,20 +285,15 @@ def _unscale(kernel: Kernel) -> tuple[float, tuple[Kernel, slice]]:
 
 
 def _player_factors(kernel: Kernel, X: Array, Z: Array, owner: np.ndarray) -> Array:
-    """Return the values (p, n, q) of the kernel of each player's columns."""
+    """Return the kernel's values (p, n, q) on the columns of each player that owns some."""
     xp = array_namespace(X)
     parts = []
     for player in np.unique(owner):
         own = np.flatnonzero(owner == player).tolist()
         columns = [xp.concat([one[:, j : j + 1] for j in own], axis=1) for one in (X, Z)]
-        parts.append(xp.astype(kernel._evaluate(*columns), xp.float64, copy=False))
+        parts.append(to_double(kernel._evaluate(*columns)))
     return xp.stack(parts, axis=0)
 
 
 def _indicators(players: np.ndarray, p: int) -> np.ndarray:
     return (np.arange(p)[:, None] == players).astype(np.float64)
-
-
-def _widen(X: Array) -> Array:
-    xp = array_namespace(X)
-    return xp.astype(X, xp.float64, copy=False)

@@ -1,4 +1,4 @@
-"""Frozen values as JSON and arrays, written and checked by their annotations."""
+"""Conversion of dataclasses to JSON and arrays, and back with checks by their annotations."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from gpukfl.core._annotations import (
 from gpukfl.core._archive import DEEPEST, FAULTS, RefusedError, Stored
 from gpukfl.core._array import Array, is_array, to_host
 
-Sizes = dict[str, Any]  # symbols of shapes and what they stand for; "precision" is a dtype
+Sizes = dict[str, Any]  # sizes by symbols of shapes; the symbol "precision" has a dtype's name
 PLAIN = (str, int, float, bool, type(None))
-_LARGEST = 2**53  # integers below are numbers of JSON
+_MAX_INTEGER = 2**53  # integers of JSON are smaller
 
 
 class MisfitError(ValueError):
-    """A value that is not as annotated; the message follows "got ..., "."""
+    """A value that does not match its annotation; the message continues "got PATH, "."""
 
 
 # --------------------------------------------------------------------------------- writing
@@ -45,14 +45,14 @@ class Encoder:
     Parameters
     ----------
     kinds : mapping of type to sequence of types
-        The classes of abstract ones that may be written.
+        The concrete classes of each abstract class that may be written.
     other : callable, optional
-        Encode a value of another class by its key and this encoder; None where it is not known.
+        Encodes a value, given with its key and this encoder; returns None for unknown values.
 
     Attributes
     ----------
     arrays : dict of host arrays
-        Those of all values so far, by their keys.
+        Arrays of all values encoded so far, by their keys.
     """
 
     def __init__(
@@ -66,16 +66,16 @@ class Encoder:
         self._abstract = {b: some for b, some in abstract.items() if not _is_protocol(b)}
 
     def encode(self, value: Any, key: str, /) -> Any:
-        """Encode a value as JSON; its arrays have keys that begin with `key`.
+        """Encode a value as JSON; keys of its arrays start with `key`.
 
         Raises
         ------
         TypeError
-            If a value is neither plain nor an array, nor a list, a dict or a dataclass of these.
+            If a value is not a number, text, None, array, list, dict or known dataclass.
         ValueError
-            If values are nested too deep.
+            If values are nested too deeply.
         """
-        if key.count("/") > DEEPEST // 3:  # a record is two or three brackets
+        if key.count("/") > DEEPEST // 3:  # a record has two or three brackets
             at_most = DEEPEST // 3
             msg = f"expected values at most {at_most} deep in a model, got more at {key[:60]}..."
             raise ValueError(msg)
@@ -102,7 +102,7 @@ class Encoder:
         raise TypeError(msg)
 
     def _is_known(self, value: Any) -> bool:
-        """Whether a value is of no abstract class, or of one of its known ones."""
+        """Whether a value's class is known, if it derives from an abstract class."""
         owners = [some for base, some in self._abstract.items() if isinstance(value, base)]
         return not isinstance(value, type) and all(type(value) in some for some in owners)
 
@@ -126,16 +126,16 @@ class Decoder:
     Parameters
     ----------
     arrays : mapping of str to array or Stored
-        Arrays by their keys, read or not.
+        Arrays, or headers of unread arrays, by their keys.
     read : callable, optional
-        Read one of these that is not.
+        Reads the array of a header.
     kinds : mapping of type to sequence of types
-        The classes that stand for an abstract one, or for a protocol.
+        The concrete classes of each abstract class or protocol.
 
     Attributes
     ----------
     unused : dict
-        The arrays that nothing was made of yet.
+        The arrays that no decoded value has used.
     """
 
     def __init__(
@@ -155,20 +155,20 @@ class Decoder:
         Parameters
         ----------
         node : object
-            Its JSON.
+            The value's JSON.
         hint : type
             The annotation.
         key : str
-            Its place in the file, with which the keys of its arrays begin.
+            The value's path in the file; keys of its arrays start with it.
         sizes : dict
-            What symbols stand for; new ones are recorded.
+            Sizes by symbols; new symbols are added.
         any_value : bool, default=False
             Whether all numbers may be infinite or NaN.
 
         Raises
         ------
         MisfitError, RefusedError
-            If it is another value.
+            If the value does not match the annotation.
         """
         base, marks = split_hint(hint)
         origin = get_origin(base)
@@ -176,8 +176,8 @@ class Decoder:
             return self._decode_union(node, base, marks, key, sizes, any_value)
         if base in PLAIN or base is None or origin is Literal:
             any_value = any_value or find_mark(AnyValue, marks) is not None
-            if not _is_plain(node, base, marks, sizes, any_value):
-                raise _misfit(key, node, _plain_words(base, marks, sizes))
+            if not _matches_plain(node, base, marks, sizes, any_value):
+                raise _misfit_error(key, node, _plain_words(base, marks, sizes))
             found = node
         elif base in (Any, Array, np.ndarray):
             found = self._decode_array(node, base, marks, key, sizes, any_value)
@@ -190,20 +190,20 @@ class Decoder:
         return found
 
     def finish(self) -> None:
-        """Raise RefusedError where arrays are left that nothing was made of."""
+        """Raise RefusedError if some arrays are unused."""
         if self.unused:
             names = ", ".join(list(self.unused)[:5])
             msg = f"which holds arrays that nothing is made of: {names}"
             raise RefusedError(msg)
 
     def take(self, node: Any, key: str, /) -> Any:
-        """Return the array that is stored at a key, read or not, and use it."""
+        """Return the array, or its header, at a key, and mark it used."""
         if not isinstance(node, str) or node != key or key not in self.unused:
-            raise _neither(key)
+            raise _missing_node_error(key)
         return self.unused.pop(key)
 
     def take_bytes(self, node: Any, key: str, /) -> np.ndarray:
-        """Return the array of bytes that is stored at a key, read, and use it."""
+        """Read the array of bytes at a key, and mark it used."""
         return self._read_stored(self.take(node, key))
 
     def _read_stored(self, stored: Any) -> np.ndarray:
@@ -236,11 +236,13 @@ class Decoder:
     ) -> Any:
         labels, names = find_mark(Labels, marks), find_mark(Texts, marks)
         if isinstance(node, dict) and set(node) == {"objects"} and (labels or names):
-            return _objects(node["objects"], key, labels or names, sizes, text=names is not None)
+            return _decode_objects(
+                node["objects"], key, labels or names, sizes, text=names is not None
+            )
         if base is Any and not (isinstance(node, dict) and set(node) == {"array"}):
             return self._decode_any(node, key)
         if not isinstance(node, dict) or set(node) != {"array"}:
-            raise _neither(key)
+            raise _missing_node_error(key)
         stored, numbers = self.take(node["array"], key), find_mark(Numbers, marks)
         if labels is not None:
             fits = stored.dtype.kind in "biufUS" and match_shape(
@@ -248,21 +250,21 @@ class Decoder:
             )
             words = "labels of one shape"
         elif numbers is not None:
-            fits = _fits(stored, numbers, sizes)
+            fits = _matches_numbers(stored, numbers, sizes)
             words = _array_words(numbers, sizes)
         else:
             fits, words = stored.dtype.kind in "biufU", "an array"
         if not fits:
-            raise _misfit(key, stored, words)
+            raise _misfit_error(key, stored, words)
         found = self._read_stored(stored)
         checked = numbers is not None and not numbers.any_value and not any_value
         if checked and found.dtype.kind == "f" and not np.isfinite(found).all():
-            msg = f"whose {name_of(key)} is not finite"
+            msg = f"whose {node_name(key)} is not finite"
             raise MisfitError(msg)
         return found
 
     def _decode_any(self, node: Any, key: str) -> Any:
-        """Decode what no annotation describes: plain values, lists, dicts and known records."""
+        """Decode a value without an annotation: plain, or a list, dict or known record."""
         if isinstance(node, PLAIN):
             return node
         if isinstance(node, list):
@@ -280,7 +282,9 @@ class Decoder:
         expected = len(node) if one_kind and isinstance(node, list) else len(args)
         fits = isinstance(node, list) and len(node) == expected
         if not fits or (length and not match_shape((length.size,), (len(node),), sizes)):
-            raise _misfit(key, node, "a list" if length is None else f"a list of {length.size}")
+            raise _misfit_error(
+                key, node, "a list" if length is None else f"a list of {length.size}"
+            )
         inner = [args[0]] * len(node) if one_kind else args
         loose = any_value or find_mark(AnyValue, marks) is not None
         found = [
@@ -292,17 +296,13 @@ class Decoder:
     def _decode_dict(
         self, node: Any, base: Any, key: str, sizes: Sizes, any_value: bool
     ) -> dict[str, Any]:
-        if (
-            not isinstance(node, dict)
-            or set(node) != {"dict"}
-            or not isinstance(node["dict"], dict)
-        ):
-            raise _misfit(key, node, "a dict")
-        inside = node["dict"]
+        inside = node["dict"] if isinstance(node, dict) and set(node) == {"dict"} else None
+        if not isinstance(inside, dict):
+            raise _misfit_error(key, node, "a dict")
         if typing.is_typeddict(base):
             hints = typing.get_type_hints(base, include_extras=True)
             if set(inside) != set(hints):
-                raise _misfit(key, inside, f"a dict of {', '.join(hints)}")
+                raise _misfit_error(key, inside, f"a dict of {', '.join(hints)}")
         else:
             hints = dict.fromkeys(inside, get_args(base)[1])
         return {
@@ -317,18 +317,18 @@ class Decoder:
         return {base.__name__: base} if dataclasses.is_dataclass(base) else {}  # type: ignore
 
     def _decode_record(self, node: Any, base: Any, key: str) -> Any:
-        """Decode a dataclass, whose symbols are its own."""
+        """Decode a dataclass; its symbols are separate from those around it."""
         if not isinstance(node, dict) or set(node) != {"record", "fields"}:
-            raise _neither(key)
+            raise _missing_node_error(key)
         name, inside, known = node["record"], node["fields"], self._classes(base)
         kind: Any = known.get(name) if isinstance(name, str) else None
         if kind is None or not isinstance(inside, dict):
-            msg = f"whose {name_of(key)} is no {' or '.join(list(known)[:20])}"
+            msg = f"whose {node_name(key)} is no {' or '.join(list(known)[:20])}"
             raise RefusedError(msg)
         hints, sizes = field_hints(kind), Sizes()
         missing = [f for f in dataclasses.fields(kind) if f.name in hints and f.name not in inside]
         if not set(inside) <= set(hints) or any(not _has_default(f) for f in missing):
-            msg = f"whose {name_of(key)} has not the parts of a {name}: {', '.join(hints)}"
+            msg = f"whose {node_name(key)} has not the parts of a {name}: {', '.join(hints)}"
             raise RefusedError(msg)
         values = {
             field: self.decode(item, hints[field], f"{key}/{field}", sizes)
@@ -342,7 +342,7 @@ class Decoder:
         except (RefusedError, MisfitError):
             raise
         except FAULTS as error:
-            msg = f"whose {name_of(key)} is no {name}: {error}"
+            msg = f"whose {node_name(key)} is no {name}: {error}"
             raise RefusedError(msg) from error
         return found
 
@@ -356,35 +356,35 @@ def _has_default(field: Any) -> bool:
     return field.default is not missing or field.default_factory is not missing
 
 
-def name_of(key: str, /) -> str:
-    """Return what a key says to a user: the place inside its part of the file."""
+def node_name(key: str, /) -> str:
+    """Return a key as messages show it: the path inside its part of the file."""
     return key.split("/", 1)[-1][:80]
 
 
 # ------------------------------------------------------------------------------ plain values
 
 
-def _is_plain(node: Any, base: Any, marks: Any, sizes: Sizes, any_value: bool) -> bool:
-    """Whether JSON is a value of a plain type."""
+def _matches_plain(node: Any, base: Any, marks: Any, sizes: Sizes, any_value: bool) -> bool:
+    """Whether JSON matches a plain type."""
     if get_origin(base) is Literal:
         return any(type(node) is type(word) and node == word for word in get_args(base))
     if base in (int, float):
-        return _is_number(node, base, marks, sizes, any_value)
+        return _matches_number(node, base, marks, sizes, any_value)
     choice = find_mark(Choice, marks)
     return type(node) is (base or type(None)) and (choice is None or node in choice.words)
 
 
-def _is_number(node: Any, base: Any, marks: Any, sizes: Sizes, any_value: bool) -> bool:
+def _matches_number(node: Any, base: Any, marks: Any, sizes: Sizes, any_value: bool) -> bool:
     if isinstance(node, bool) or not isinstance(node, (int, float)):
         return False
     if isinstance(node, int):
-        return abs(node) < _LARGEST and (base is float or _is_count(node, marks, sizes))
+        return abs(node) < _MAX_INTEGER and (base is float or _matches_count(node, marks, sizes))
     if base is float:
         return any_value or math.isfinite(node)
-    return node.is_integer() and abs(node) < _LARGEST and find_mark(Count, marks) is None
+    return node.is_integer() and abs(node) < _MAX_INTEGER and find_mark(Count, marks) is None
 
 
-def _is_count(node: int, marks: Any, sizes: Sizes) -> bool:
+def _matches_count(node: int, marks: Any, sizes: Sizes) -> bool:
     count = find_mark(Count, marks)
     if count is None:
         return True
@@ -407,7 +407,7 @@ def _plain_words(base: Any, marks: Any, sizes: Sizes) -> str:
 # ------------------------------------------------------------------------------------ arrays
 
 
-def _fits(stored: Any, numbers: Numbers, sizes: Sizes) -> bool:
+def _matches_numbers(stored: Any, numbers: Numbers, sizes: Sizes) -> bool:
     dtype, shape = stored.dtype, tuple(stored.shape)
     if numbers.kinds == "precision":
         allowed = dtype.name in ("float32", "float64")
@@ -423,7 +423,7 @@ def _fits(stored: Any, numbers: Numbers, sizes: Sizes) -> bool:
 
 
 def match_shape(wanted: tuple[str | int, ...], shape: tuple[int, ...], sizes: Sizes, /) -> bool:
-    """Whether a shape is as annotated; a new symbol takes the size that it meets."""
+    """Whether a shape matches its annotation; a new symbol gets the size at its axis."""
     if len(wanted) != len(shape):
         return False
     for symbol, extent in zip(wanted, shape, strict=True):
@@ -433,11 +433,11 @@ def match_shape(wanted: tuple[str | int, ...], shape: tuple[int, ...], sizes: Si
     return True
 
 
-def _objects(values: Any, key: str, mark: Any, sizes: Sizes, *, text: bool) -> np.ndarray:
+def _decode_objects(values: Any, key: str, mark: Any, sizes: Sizes, *, text: bool) -> np.ndarray:
     kinds: Any = str if text else (str, bool, int, float)
     fits = isinstance(values, list) and all(isinstance(item, kinds) for item in values)
     if not fits or not match_shape((mark.symbol,), (len(values),), sizes):
-        raise _neither(key)
+        raise _missing_node_error(key)
     return np.array(values, dtype=object)
 
 
@@ -451,8 +451,8 @@ def _array_words(numbers: Numbers, sizes: Sizes) -> str:
     return f"an array ({kinds}) of shape {' or '.join(f'({text})' for text in texts)}"
 
 
-def _misfit(key: str, value: Any, words: str) -> MisfitError:
-    return MisfitError(f"whose {name_of(key)} is {_describe(value)}: expected {words}")
+def _misfit_error(key: str, value: Any, words: str) -> MisfitError:
+    return MisfitError(f"whose {node_name(key)} is {_describe(value)}: expected {words}")
 
 
 def _describe(value: Any) -> str:
@@ -464,5 +464,5 @@ def _describe(value: Any) -> str:
     return text if len(text) <= 80 else f"{text[:80]}..."
 
 
-def _neither(key: str) -> RefusedError:
+def _missing_node_error(key: str) -> RefusedError:
     return RefusedError(f"which says of {key} neither a value nor an array that it holds")

@@ -1,7 +1,6 @@
-"""Linear models, constants and boosted trees of scikit-learn as functions of arrays.
+"""Conversion of scikit-learn's linear models, constants and boosted trees to functions of arrays.
 
-They are members of blends by default. Files hold them so, and nothing of scikit-learn is needed to
-predict.
+Blends contain such models by default. As arrays in a file, they predict without scikit-learn.
 """
 
 from __future__ import annotations
@@ -18,15 +17,16 @@ import numpy as np
 from gpukfl.core._array import Array, array_namespace, as_columns, to_host
 from gpukfl.predictor._classes import proba
 from gpukfl.predictor._forest import Forest, read_forest
-from gpukfl.predictor._predictor import AtOnce, Foreign, Predictor, Put
+from gpukfl.predictor._predictor import DirectFunction, Foreign, Predictor, Put
 
-_MANY = 20_000  # rows from which scikit-learn has all threads
-_LAST = ("RidgeCV", "LogisticRegression")  # steps behind a scaler
+_FEW_ROWS = 20_000  # below this number of rows, scikit-learn uses one thread
+_LINEAR_MODELS = ("RidgeCV", "LogisticRegression")  # each after a scaler in a pipeline
 _BOOSTED = ("HistGradientBoostingRegressor", "HistGradientBoostingClassifier")
+_MULTI_OUTPUT = "MultiOutputRegressor"
 
 
 @dataclass(frozen=True, eq=False)
-class LinearValues(AtOnce):
+class LinearValues(DirectFunction):
     """A linear model of standardised rows: values or probabilities (n, t)."""
 
     mean: Array  # (d,)
@@ -70,7 +70,7 @@ class LinearValues(AtOnce):
 
 
 @dataclass(frozen=True, eq=False)
-class ConstantValues(AtOnce):
+class ConstantValues(DirectFunction):
     """The same values (t,) for every row."""
 
     values: Array
@@ -87,7 +87,7 @@ class ConstantValues(AtOnce):
         return self.values.shape[0]
 
     def check(self) -> None:
-        """Raise ValueError unless it is finite numbers."""
+        """Raise ValueError unless the values are finite."""
         _check_finite(self, {"values": (len(np.asarray(self.values)),)})
 
     def __call__(self, X: Array, /) -> Array:
@@ -114,16 +114,16 @@ def _check_finite(values: Any, shapes: dict[str, tuple[int, ...]]) -> None:
 
 @dataclass(frozen=True, eq=False)
 class ArrayModel:
-    """A fitted model of scikit-learn whose predictions are one function of arrays.
+    """A fitted model of scikit-learn as a function of arrays.
 
     Attributes
     ----------
     values : Forest, LinearValues or ConstantValues
-        Predictions (n, t), or probabilities of the classes.
+        Computes predictions (n, t), or class probabilities.
     classes_ : array, shape (k,), or None
-        Labels; None of a regression.
+        Class labels; None for a regression.
     one_target : bool
-        Whether predictions are (n,).
+        Whether predictions have shape (n,).
     """
 
     values: Forest | LinearValues | ConstantValues
@@ -141,7 +141,7 @@ class ArrayModel:
         return Predictor(self.values, self.n_features_in_, one_target=False, labels=self.classes_)
 
     def check(self) -> None:
-        """Raise ValueError unless the model predicts for all rows."""
+        """Raise ValueError unless values and labels match, and all rows have predictions."""
         self.values.check()
         t, labels = self.values.n_outputs, self.classes_
         if labels is not None and (labels.shape != (t,) or len(np.unique(labels)) < t):
@@ -171,7 +171,7 @@ class ArrayModel:
 
 
 def array_model(model: Any, /) -> ArrayModel | None:
-    """Return a fitted model of scikit-learn as arrays, or None if it is unknown."""
+    """Convert a fitted model of scikit-learn to arrays; return None if that is not supported."""
     if isinstance(model, ArrayModel):
         return model
     values = next((found for read in _READERS if (found := read(model)) is not None), None)
@@ -179,17 +179,17 @@ def array_model(model: Any, /) -> ArrayModel | None:
         return None
     learned = model.steps[-1][1] if _class_name(model) == "Pipeline" else model
     labels = getattr(learned, "classes_", None)
-    one_target = labels is None and values.n_outputs == 1 and _class_name(model) != _SEVERAL
+    one_target = labels is None and values.n_outputs == 1 and _class_name(model) != _MULTI_OUTPUT
     return ArrayModel(values, labels, one_target)
 
 
 def member_predictor(model: Any, /) -> Predictor:
-    """Return the predictor of a fitted member of a blend, whatever library it is of."""
+    """Return the predictor of a fitted model of any library."""
     own = getattr(model, "predictor_", None)
     if isinstance(own, Predictor):
         return own
     found = array_model(model)
-    if found is not None:  # quicker than scikit-learn, which checks rows for every model again
+    if found is not None:  # faster than scikit-learn, where every model checks the rows again
         return found.predictor_
     from sklearn.base import is_classifier
 
@@ -209,10 +209,10 @@ def _ask_on_host(ask: Callable[[np.ndarray], np.ndarray], X: Array) -> Array:
 
 
 def few_threads(n: int, /) -> contextlib.AbstractContextManager[object]:
-    """Allow one thread for few rows, of which several wait for each other more than work."""
+    """Limit scikit-learn to one thread for few rows, where more threads mostly wait."""
     from gpukfl._accel.limits import one_sklearn_openmp_thread
 
-    return one_sklearn_openmp_thread() if n < _MANY else contextlib.nullcontext()
+    return one_sklearn_openmp_thread() if n < _FEW_ROWS else contextlib.nullcontext()
 
 
 def unknown_member(kind: str, /) -> TypeError:
@@ -230,15 +230,15 @@ def _class_name(model: Any) -> str:
     return kind.__name__ if kind.__module__.startswith("sklearn.") else ""
 
 
-def _linear(model: Any) -> LinearValues | None:
+def _read_linear(model: Any) -> LinearValues | None:
     steps = [step for _, step in model.steps] if _class_name(model) == "Pipeline" else []
     kinds = [_class_name(step) for step in steps]
-    if len(kinds) != 2 or kinds[0] != "StandardScaler" or kinds[1] not in _LAST:
+    if len(kinds) != 2 or kinds[0] != "StandardScaler" or kinds[1] not in _LINEAR_MODELS:
         return None
     scaler, last = steps
     if scaler.mean_ is None or scaler.scale_ is None or not hasattr(last, "coef_"):
         return None
-    if hasattr(last, "classes_") and not _are_softmax(last):
+    if hasattr(last, "classes_") and not _uses_softmax(last):
         return None
     coef = np.ascontiguousarray(np.atleast_2d(last.coef_).T, dtype=np.float64)
     intercept = np.broadcast_to(last.intercept_, (coef.shape[1],)).astype(np.float64)
@@ -246,43 +246,39 @@ def _linear(model: Any) -> LinearValues | None:
     return LinearValues(mean, scale, coef, intercept, hasattr(last, "classes_"))
 
 
-def _are_softmax(model: Any) -> bool:
-    """Whether a logistic regression has the probabilities of `proba`."""
+def _uses_softmax(model: Any) -> bool:
+    """Whether the probabilities of a logistic regression are those of `proba`."""
     if getattr(model, "multi_class", "auto") not in ("auto", "deprecated", "warn"):
         return False
     return len(model.coef_) == 1 or model.solver != "liblinear"
 
 
-def _constant(model: Any) -> ConstantValues | None:
-    """Return the constant of a model that knows one class only, or None."""
-    if (
-        _class_name(model) == "DummyClassifier"
-        and model.strategy == "prior"
-        and model.n_outputs_ == 1
-    ):
+def _read_constant(model: Any) -> ConstantValues | None:
+    """Return the values of a dummy model, such as that of a single class, or None."""
+    kind = _class_name(model)
+    if kind == "DummyClassifier" and model.strategy == "prior" and model.n_outputs_ == 1:
         values = model.class_prior_
-    elif _class_name(model) == "DummyRegressor":
+    elif kind == "DummyRegressor":
         values = np.ravel(model.constant_)
     else:
         return None
     return ConstantValues(np.asarray(values, dtype=np.float64), model.n_features_in_)
 
 
-_SEVERAL = "MultiOutputRegressor"
-
-
 def _read_trees(model: Any) -> Forest | None:
     if _class_name(model) in _BOOSTED:
         return read_forest(model)
-    if _class_name(model) != _SEVERAL or {*map(_class_name, model.estimators_)} != {_BOOSTED[0]}:
+    if _class_name(model) != _MULTI_OUTPUT or {*map(_class_name, model.estimators_)} != {
+        _BOOSTED[0]
+    }:
         return None
     parts = [read_forest(one) for one in model.estimators_]
     found = [one for one in parts if one is not None]
     if len(found) < len(parts) or len({one.link for one in found}) > 1:
         return None
-    if any(len(one.levels) for one in found):  # of which each target may know others
+    if any(len(one.levels) for one in found):  # each target's trees may know other levels
         return None
     return Forest.concat(found, [0] * len(found), found[0].n_features)
 
 
-_READERS: tuple[Callable[[Any], Any], ...] = (_linear, _read_trees, _constant)
+_READERS: tuple[Callable[[Any], Any], ...] = (_read_linear, _read_trees, _read_constant)

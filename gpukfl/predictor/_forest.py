@@ -1,4 +1,4 @@
-"""Boosted trees as tables of numbers, with checks and evaluation."""
+"""Boosted trees as arrays, with checks and evaluation."""
 
 from __future__ import annotations
 
@@ -13,41 +13,41 @@ import numpy as np
 from gpukfl._accel.trust import has_compiled_code
 from gpukfl.core._array import Array, array_namespace, is_host
 from gpukfl.predictor._classes import proba
-from gpukfl.predictor._predictor import AtOnce
+from gpukfl.predictor._predictor import DirectFunction
 
 FEATURE, LEFT, RIGHT, MISSING_LEFT, SUBSET = range(5)  # columns of the table of nodes
 LINKS = ("identity", "log", "probabilities")
-MOST_LEVELS = 256  # of a category: a subset of them is so many bits
-_WORDS = MOST_LEVELS // 32  # of a subset
-_DEEPEST = 512  # steps from a root to a leaf
+MAX_LEVELS = 256  # levels of a category, and bits of a subset of levels
+_SUBSET_WORDS = MAX_LEVELS // 32  # 32-bit words of a subset
+_MAX_DEPTH = 512  # steps from a root to a leaf
 
 
 @dataclass(frozen=True, eq=False)
-class Forest(AtOnce):
+class Forest(DirectFunction):
     """A sum of trees, with all nodes in one table.
 
-    A node is a leaf, or splits by a threshold or by a set of categories. Missing values go to the
-    side that each node names, and so do categories that are not known.
+    A node is a leaf, or splits by a threshold or by a set of levels of a category. Each split has a
+    side for missing values and unknown levels.
 
     Attributes
     ----------
     nodes : array of int32, shape (m, 5)
-        Of each node its feature, -1 of a leaf; the nodes to the left and to the right, 0 of a leaf;
-        whether missing values go left; and the row of `subsets` that goes left, -1 of a threshold.
+        Columns: the feature (-1 for leaves); the left and the right child (0 for leaves); whether
+        missing values go left; the row of `subsets` that goes left (-1 for thresholds).
     numbers : array, shape (m,)
-        The largest value that goes left; NaN where a subset does; of a leaf its value.
+        The largest value that goes left, NaN for splits by subsets; for leaves, the value.
     trees : array of int32, shape (T, 2)
-        The first node of each tree, and the output that it adds to.
+        The root of each tree, and the output that the tree adds to.
     baseline : array, shape (t,)
-        What the outputs are without any tree.
+        Constant terms of the outputs.
     subsets : array of uint32, shape (s, 8)
-        Sets of the levels of a category: 256 bits each.
+        Sets of levels of a category, 256 bits each.
     levels : array, shape (c,)
-        Values of the levels of all categories, ascending in each of them.
+        Values of the levels of all categories, ascending for each category.
     starts : array of int32, shape (d + 1,)
-        Where the levels of each feature begin; a number has none.
+        Index of the first level of each feature; numeric features have no levels.
     link : {"identity", "log", "probabilities"}
-        What the sums are: values, their logarithms, or scores of classes.
+        Whether the sums are values, logarithms of values, or class scores.
     """
 
     nodes: np.ndarray
@@ -80,9 +80,9 @@ class Forest(AtOnce):
         return self
 
     def check(self) -> None:
-        """Raise ValueError unless every row reaches a leaf of each tree within the table.
+        """Raise ValueError unless every row reaches a leaf of each tree.
 
-        O(m) times the depth, in a few arrays of the size of the table.
+        This takes O(m) operations times the depth, and memory of a few tables.
         """
         wrong = next((what for what, holds in self._rules() if not holds), None)
         if wrong is not None:
@@ -99,7 +99,7 @@ class Forest(AtOnce):
             "numbers": ("float64", (m,)),
             "trees": ("int32", (len(self.trees), 2)),
             "baseline": ("float64", (t,)),
-            "subsets": ("uint32", (len(self.subsets), _WORDS)),
+            "subsets": ("uint32", (len(self.subsets), _SUBSET_WORDS)),
             "levels": ("float64", (len(self.levels),)),
             "starts": ("int32", (d + 1,)),
         }
@@ -111,12 +111,12 @@ class Forest(AtOnce):
         yield "outputs", t > 0 and bool(np.all((outputs >= 0) & (outputs < t)))
         yield "a tree for each output", len(np.unique(outputs)) == t
         yield "finite baselines", bool(np.isfinite(self.baseline).all())
-        counts = np.diff(self.starts.astype(np.int64))  # which cannot overflow
+        counts = np.diff(self.starts.astype(np.int64))  # int32 could overflow
         yield (
-            f"0 to {MOST_LEVELS} levels of each feature",
+            f"0 to {MAX_LEVELS} levels of each feature",
             self.starts[0] == 0
             and self.starts[-1] == len(self.levels)
-            and bool(np.all((counts >= 0) & (counts <= MOST_LEVELS))),
+            and bool(np.all((counts >= 0) & (counts <= MAX_LEVELS))),
         )
         first = np.isin(np.arange(1, len(self.levels)), self.starts)
         yield (
@@ -192,9 +192,10 @@ class Forest(AtOnce):
 
     @staticmethod
     def _node_inputs(X: Array) -> Any:
-        """Return the nodes' inputs (n, 2 d + 1), with indicators of missing values.
+        """Return the nodes' inputs (n, 2 d + 1): rows, rows for missing values to the left, NaN.
 
-        Where missing values go left, values are read that are the lowest; and leaves read NaN.
+        The second d columns have -infinity for missing values, so that these go left. Leaves
+        compare with the last column, NaN.
         """
         xp: Any = array_namespace(X)
         return xp.concat([X, xp.where(xp.isnan(X), -np.inf, X), X[:, :1] * np.nan], axis=1)
@@ -203,7 +204,7 @@ class Forest(AtOnce):
         """Return the values (n, T) of the leaves that rows (n, 2 d + 1) reach."""
         xp, T, host = array_namespace(X), len(self.trees), is_host(X)
         column, number, right = (_put_beside(one, X) for one in walk[:3])
-        if host:  # `take_along_axis` takes longer than all else of a single row
+        if host:  # for one row, `take_along_axis` takes longer than all other steps
             at: Any = np.broadcast_to(np.arange(T), (len(X), T))
             row, flat = X.shape[1] * np.arange(len(X))[:, None], np.ascontiguousarray(X).ravel()
         else:
@@ -211,9 +212,9 @@ class Forest(AtOnce):
         for _ in range(walk.depth):
             where = _take(column, at, T)
             x = flat.take(row + where) if host else xp.take_along_axis(X, where, axis=1)
-            left = x <= _take(number, at, T)  # never of what is missing
+            left = x <= _take(number, at, T)  # False for NaN
             if codes is not None:
-                left = self._left_of_levels(codes, at, left)
+                left = self._left_by_codes(self.nodes[walk.order[at]], codes, left)
             at = _take(right, at, T) + (left if host else xp.astype(left, xp.int64))
         return _take(number, at, T)
 
@@ -231,12 +232,11 @@ class Forest(AtOnce):
             codes[:, j] = np.where(levels[place] == X[:, j], place, -1)
         return codes
 
-    def _left_of_levels(self, codes: np.ndarray, at: Any, left: Any) -> np.ndarray:
-        """Return which rows go left at nodes (n, T), also by subsets of levels."""
-        return self._left_by_codes(self.nodes[self._walk.order[at]], codes, left)
-
     def _left_by_codes(self, nodes: np.ndarray, codes: np.ndarray, left: Any) -> np.ndarray:
-        """Return which rows go left at nodes (n, k, 5), or (1, k, 5) of all rows."""
+        """Return which rows go left at nodes (n, k, 5), or at (1, k, 5) for all rows.
+
+        `left` has the result for thresholds.
+        """
         feature, _, _, missing_left, subset = nodes.transpose(2, 0, 1)
         code = np.take_along_axis(codes, np.maximum(feature, 0), axis=1)
         bits = self.subsets[np.maximum(subset, 0), np.maximum(code, 0) >> 5]
@@ -262,7 +262,7 @@ class Forest(AtOnce):
         place[order] = own
         right = place[self.nodes[order, RIGHT]]
         feature, missing_left = self.nodes[order, FEATURE], self.nodes[order, MISSING_LEFT]
-        # Missing values of a subset go by its codes
+        # Splits by subsets read missing values from codes instead
         lowest = (missing_left == 1) & (self.nodes[order, SUBSET] < 0)
         leaf = feature == -1
         column = np.where(leaf, 2 * self.n_features, feature + self.n_features * lowest)
@@ -276,15 +276,15 @@ class Forest(AtOnce):
         )
 
     def _levels_of_nodes(self, by: np.ndarray | None = None) -> list[np.ndarray]:
-        """Return the nodes of each level: all roots, then their children, right ones first."""
+        """Return the nodes of each depth: all roots, then their children, right children first."""
         roots = self.trees[:, 0]
         levels = [roots if by is None else roots[by]]
         while True:
             inner = levels[-1][self.nodes[levels[-1], FEATURE] != -1]
             if not len(inner):
                 return levels
-            if len(levels) > _DEEPEST:
-                msg = f"expected trees of at most {_DEEPEST} steps"
+            if len(levels) > _MAX_DEPTH:
+                msg = f"expected trees of at most {_MAX_DEPTH} steps"
                 raise ValueError(msg)
             levels.append(self.nodes[inner][:, [RIGHT, LEFT]].ravel())
 
@@ -297,11 +297,11 @@ class Forest(AtOnce):
         Parameters
         ----------
         forests : sequence of Forest
-            Whose outputs are those of the result, in order.
+            Forests; their outputs become those of the result, in order.
         first : sequence of int
-            The column of rows at which the features of each begin.
+            The column of the first feature of each forest.
         n_features : int
-            Columns of rows.
+            Number of columns of the result's rows.
         """
         nodes, trees, size, t = [], [], 0, 0
         for forest, shift in zip(forests, first, strict=True):
@@ -315,7 +315,7 @@ class Forest(AtOnce):
             numbers=np.concatenate([one.numbers for one in forests]),
             trees=np.concatenate(trees).astype(np.int32, copy=False),
             baseline=np.concatenate([one.baseline for one in forests]),
-            subsets=np.empty((0, _WORDS), dtype=np.uint32),
+            subsets=np.empty((0, _SUBSET_WORDS), dtype=np.uint32),
             levels=np.empty(0),
             starts=np.zeros(n_features + 1, dtype=np.int32),
             link=forests[0].link,
@@ -323,18 +323,18 @@ class Forest(AtOnce):
 
 
 class Walk(NamedTuple):
-    """A forest's nodes in the order of evaluation; roots come first, by outputs."""
+    """A forest's nodes in the order of evaluation: roots first, sorted by outputs."""
 
-    column: np.ndarray  # (m,): see `Forest._node_inputs`
-    number: np.ndarray  # (m,)
-    right: np.ndarray  # (m,): the child to the right, before the one to the left; of leaves itself
+    column: np.ndarray  # (m,): the column of `Forest._node_inputs` that a node compares
+    number: np.ndarray  # (m,): thresholds, and values of leaves
+    right: np.ndarray  # (m,): the right child, which the left child follows; leaves have themselves
     first: np.ndarray  # (t,): the first tree of each output
     depth: int
-    order: np.ndarray  # (m,): where each node is in the table, of trees with subsets
+    order: np.ndarray  # (m,): the node's index in the table; empty for forests without subsets
 
 
 def _put_beside(x: np.ndarray, other: Array) -> Any:
-    """Place a host array beside another one, which may be traced."""
+    """Copy a host array to the library of another one, which may record operations."""
     if is_host(other):
         return x
     return array_namespace(other).asarray(x.astype(np.int64) if x.dtype.kind == "i" else x)
@@ -348,21 +348,20 @@ def _take(x: Any, index: Any, T: int) -> Any:
     return xp.reshape(xp.take(x, xp.reshape(index, (-1,)), axis=0), (-1, T))
 
 
-# ---------------------------------------------------------------------- scikit-learn's
+# ---------------------------------------------------------------------- scikit-learn
 
 
 def read_forest(model: Any, /) -> Forest | None:
-    """Return the trees of a fitted HistGradientBoosting, or None.
+    """Return the trees of a fitted HistGradientBoosting, or None if they are not supported.
 
-    None where they are not as they are known to be: of another version, or with categories that
-    are no numbers.
+    Other versions of scikit-learn may store trees differently, and categories may be text.
     """
     link = _LINKS.get(getattr(model, "loss", ""))
-    grown = getattr(model, "_predictors", None)
-    if link is None or not grown:
+    stages = getattr(model, "_predictors", None)
+    if link is None or not stages:
         return None
     try:
-        found = _read(model, link, grown)
+        found = _read_trees(model, link, stages)
         found.check()
     except (AttributeError, IndexError, KeyError, TypeError, ValueError):
         return None
@@ -379,8 +378,8 @@ _LINKS = {
 }
 
 
-def _read(model: Any, link: str, grown: Sequence[Sequence[Any]]) -> Forest:
-    trees = [tree for stage in grown for tree in stage]
+def _read_trees(model: Any, link: str, stages: Sequence[Sequence[Any]]) -> Forest:
+    trees = [tree for stage in stages for tree in stage]
     sizes = np.array([len(tree.nodes) for tree in trees])
     roots, tables = np.cumsum(sizes) - sizes, np.concatenate([tree.nodes for tree in trees])
     first = np.repeat(roots, sizes)
@@ -400,13 +399,13 @@ def _read(model: Any, link: str, grown: Sequence[Sequence[Any]]) -> Forest:
         ),
     )
     thresholds = np.where(by_levels, np.nan, tables["num_threshold"])
-    columns = np.tile(np.arange(len(grown[0])), len(grown))
+    outputs = np.tile(np.arange(len(stages[0])), len(stages))
     return Forest(
         nodes=np.stack(fields, axis=1).astype(np.int32),
         numbers=np.where(leaf, tables["value"], thresholds).astype(np.float64),
-        trees=np.stack([roots, columns], axis=1).astype(np.int32),
+        trees=np.stack([roots, outputs], axis=1).astype(np.int32),
         baseline=np.asarray(model._baseline_prediction, dtype=np.float64).ravel(),
-        subsets=np.concatenate(subsets).astype(np.uint32).reshape(-1, _WORDS),
+        subsets=np.concatenate(subsets).astype(np.uint32).reshape(-1, _SUBSET_WORDS),
         levels=np.concatenate([np.empty(0), *levels]).astype(np.float64),
         starts=np.cumsum([0, *map(len, levels)]).astype(np.int32),
         link=link,
@@ -416,7 +415,7 @@ def _read(model: Any, link: str, grown: Sequence[Sequence[Any]]) -> Forest:
 def _feature_columns(model: Any) -> tuple[np.ndarray, list[np.ndarray]]:
     """Return the column of each feature of the trees, and the levels of each column.
 
-    Categories come first in the trees, and are encoded by the order of their values.
+    In the trees, categories come first, and their codes follow the order of their values.
     """
     d = model.n_features_in_
     levels = [np.empty(0)] * d

@@ -22,7 +22,7 @@ class Scaling(Protocol):
 
     @property
     def parts(self) -> Sequence[Any]:
-        """What scales each column once, and can `concat` the columns of several."""
+        """Scalings that each scale every column once, and can `concat` several scalings."""
 
     def __call__(self, X: Array, /) -> Array:
         """Scale rows of float64."""
@@ -58,15 +58,15 @@ class Function(ABC):
     Attributes
     ----------
     intercept : array, shape (t,)
-        What is added to everything.
+        Constant, added to all values.
     scaling : callable, optional
-        Of rows in float64.
+        Scales rows in float64.
     clip : float, optional
-        Largest absolute coordinate of the scaled rows.
+        Largest absolute value of the scaled rows.
     leading_ones : bool
-        Whether a column of ones is put first.
+        Whether rows start with a column of ones.
     link : LogLink, optional
-        What makes predictions of the values; they are predictions themselves without it.
+        Converts values to predictions; without it, values are predictions.
     """
 
     intercept: Annotated[Array, Floats("t")]
@@ -74,11 +74,11 @@ class Function(ABC):
     clip: float | None = None
     leading_ones: bool = False
     link: LogLink | None = None
-    _on_host: ClassVar[tuple[str, ...]] = ()  # arrays that say what to do
+    _on_host: ClassVar[tuple[str, ...]] = ()  # names of arrays that `map_arrays` leaves unchanged
 
     @cached_property
     def reference(self) -> Array:
-        """An empty array of the place and the dtype to compute on."""
+        """An empty array with the library, device and dtype of the computation."""
         return reference_like(self.intercept)
 
     @property
@@ -88,12 +88,12 @@ class Function(ABC):
 
     @property
     def steps(self) -> int:
-        """Steps that a row takes, about, where NumPy takes them."""
+        """Approximate number of operations per row in NumPy."""
         return 20 * self.width
 
     @abstractmethod
     def evaluate(self, X: Array, /) -> Array:
-        """Evaluate at prepared rows: (n, t)."""
+        """Return values (n, t) at scaled rows."""
 
     def prepare(self) -> None:  # noqa: B027
         """Compute shared intermediate results once, before threads start."""
@@ -103,16 +103,15 @@ class Function(ABC):
         return Rows(X, self.reference, self.scaling, self.clip, self.leading_ones)
 
     def __call__(self, X: Array, /) -> Array:
-        """Evaluate at all rows (n, d) at once: (n, t), in the dtype of `X`.
+        """Return values (n, t) at all rows (n, d) at once, in the dtype of `X`.
 
-        Array operations only: rows may be such as record what is done with them, and nobody need
-        know how many they are.
+        This uses array operations only. `X` may record operations, with an unknown number of rows.
         """
         found = self._apply_link(self.evaluate(self.rows(X).whole()))
         return array_namespace(X).astype(found, X.dtype)
 
     def evaluate_in_blocks(self, X: Array, /) -> Array:
-        """Evaluate at rows (n, d) by blocks that fit in memory: (n, t), in the dtype of `X`."""
+        """Return values (n, t) at rows (n, d) in the dtype of `X`, by blocks that fit in memory."""
         rows, parts = self.rows(X), list[Array]()
         self.prepare()
         each_block(
@@ -130,8 +129,8 @@ class Function(ABC):
     def _apply_link(self, found: Array) -> Array:
         return found if self.link is None else self.link(found)
 
-    def alone(self) -> Self:
-        """Return itself: it is array operations alone."""
+    def to_traceable(self) -> Self:
+        """Return the function itself: it uses array operations only."""
         return self
 
     def map_arrays(self, put: Callable[[Array], Array], /) -> Self:

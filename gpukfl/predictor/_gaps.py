@@ -1,4 +1,4 @@
-"""Replacements of missing values in new rows."""
+"""Medians that replace missing values of new rows."""
 
 from __future__ import annotations
 

@@ -15,9 +15,9 @@ a monotone truth than f is (Chernozhukov, Fernández-Val and Galichon, "Improvin
 estimators of monotone functions by rearrangement", Biometrika 96, 2009: of operators with these
 properties, ends of intervals for a monotone function cover as often once they are monotonised).
 
-Rounding breaks no order. Rows that differ in the monotone columns alone share one evaluation of the
-grid. Its values are rounded to integers below :math:`2^{30}`, and positions between knots to
-multiples of :math:`2^{-21}`: all sums and products are then exact.
+Rounding errors keep the order. Rows that differ only in monotone columns share one evaluation of
+the grid. Its values are rounded to integers below :math:`2^{30}`, and positions between knots to
+multiples of :math:`2^{-21}`. All sums and products are then exact.
 """
 
 from __future__ import annotations
@@ -33,22 +33,21 @@ import numpy as np
 from gpukfl.core._annotations import Count, Doubles
 from gpukfl.core._array import (
     Array,
-    array_namespace,
     asarray_like,
     double_reference,
-    index_like,
+    take_rows,
     to_host,
     unique_rows,
 )
 
 AtKnots = Callable[[np.ndarray], np.ndarray]
-Ask = Callable[[Array, AtKnots], Array]
-MOST_COLUMNS = 8  # of which a grid of two knots each has 256 points
-_KNOTS = {1: 33, 2: 17, 3: 7, 4: 4, 5: 3}  # of each column, by how many are monotone
-_FEWEST_KNOTS = 2
-_LEVELS = 2.0**30  # of values
-_STEPS = 2.0**21  # between two knots
-_ROWS = 16_384  # of the grids that are evaluated at once
+KnotFunction = Callable[[Array, AtKnots], Array]
+MOST_COLUMNS = 8  # with two knots each, their grid has 256 points
+_N_KNOTS = {1: 33, 2: 17, 3: 7, 4: 4, 5: 3}  # knots per column, by number of monotone columns
+_MIN_KNOTS = 2  # knots per column, if more columns are monotone
+_VALUE_LEVELS = 2.0**30  # values are rounded to integers below this
+_POSITION_STEPS = 2.0**21  # positions between two knots are rounded to this many steps
+_GRID_ROWS = 16_384  # rows of all grids that are evaluated together
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,9 +57,9 @@ class MonotoneColumn:
     Attributes
     ----------
     column : int
-        Of the rows.
+        Index of the column.
     sign : int
-        1 where it rises, -1 where it falls.
+        1 if the function rises, -1 if it falls.
     knots : host array, shape (g,)
         Ascending values of the column.
     """
@@ -70,7 +69,7 @@ class MonotoneColumn:
     knots: Annotated[np.ndarray, Doubles("g")]
 
     def check(self) -> None:
-        """Raise ValueError unless there is a direction, and knots ascend."""
+        """Raise ValueError unless the sign is 1 or -1 and knots ascend."""
         if self.sign not in (-1, 1):
             msg = f"expected a direction of -1 or 1, got {self.sign}"
             raise ValueError(msg)
@@ -80,7 +79,7 @@ class MonotoneColumn:
 
     @classmethod
     def learn(cls, column: int, sign: int, values: np.ndarray, count: int, /) -> Self:
-        """Choose at most `count` knots at quantiles of the values (n,), which may have gaps."""
+        """Choose at most `count` knots at quantiles of the values (n,), some possibly missing."""
         known = values[np.isfinite(values)].astype(np.float64)
         if not len(known):
             known = np.zeros(1)
@@ -99,7 +98,7 @@ class MonotoneColumn:
             return below, np.zeros(len(values))
         start, width = self.knots[below], np.diff(self.knots)[below]
         share = np.clip((values - start) / width, 0.0, 1.0)
-        return below, np.floor(share * _STEPS) / _STEPS
+        return below, np.floor(share * _POSITION_STEPS) / _POSITION_STEPS
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,39 +108,40 @@ class Monotone:
     Attributes
     ----------
     columns : tuple of MonotoneColumn
-        Of different columns.
+        Different columns.
     """
 
     columns: tuple[MonotoneColumn, ...]
 
     def check(self) -> None:
-        """Raise ValueError unless there are columns, which differ, and not too many."""
-        places = [one.column for one in self.columns]
-        if not 0 < len(set(places)) == len(places) <= MOST_COLUMNS:
-            msg = f"expected 1 to {MOST_COLUMNS} different monotone columns, got {places[:20]}"
+        """Raise ValueError unless there are 1 to `MOST_COLUMNS` different columns."""
+        given, most = [one.column for one in self.columns], MOST_COLUMNS
+        if not 0 < len(set(given)) == len(given) <= most:
+            msg = f"expected 1 to {most} different monotone columns, got {given[:20]}"
             raise ValueError(msg)
 
     @classmethod
     def learn(cls, X: np.ndarray, signs: Mapping[int, int], /) -> Self:
         """Choose knots of the columns with a sign by rows (n, d)."""
-        count = _KNOTS.get(len(signs), _FEWEST_KNOTS)
+        count = _N_KNOTS.get(len(signs), _MIN_KNOTS)
         pairs = sorted(signs.items())
         return cls(tuple(MonotoneColumn.learn(j, sign, X[:, j], count) for j, sign in pairs))
 
-    def at_places(self, places: Mapping[int, int], /) -> Self:
-        """Return the same projection of rows where columns have other places."""
-        moved = tuple(replace(one, column=places[one.column]) for one in self.columns)
+    def with_column_indices(self, indices: Mapping[int, int], /) -> Self:
+        """Return the same projection for rows whose columns have other indices."""
+        moved = tuple(replace(one, column=indices[one.column]) for one in self.columns)
         return replace(self, columns=moved)
 
     def __call__(self, evaluate: Callable[[Array], Array], X: Array, /) -> Array:
-        """Evaluate a projected function at rows (n, d), in float64; a row with a gap keeps it.
+        """Evaluate a projected function at rows (n, d), in float64.
 
         Parameters
         ----------
         evaluate : callable
-            Return values (m, ...) of the function at rows (m, d).
+            Returns values (m, ...) of the function at rows (m, d).
         X : array, shape (n, d)
-            A missing value of a monotone column is a place of its own, outside the order.
+            Rows. Missing values are outside the order: rows that lack a monotone column are
+            projected in their other monotone columns.
 
         Returns
         -------
@@ -149,48 +149,41 @@ class Monotone:
 
         Notes
         -----
-        Evaluates the function at all knots for each different row of the other columns.
+        This evaluates the function at all knots for each distinct row of the other columns.
         """
         return self.project(lambda rows, _: evaluate(rows), X)
 
-    def project(self, ask: Ask, X: Array, /) -> Array:
-        """Project as a call does, of a function that looks at its values at the knots itself.
+    def project(self, ask: KnotFunction, X: Array, /) -> Array:
+        """Project a function that makes its own values at the knots monotone.
 
-        ``ask(rows, at_knots)`` returns values; `at_knots` makes values (m, ...) on the host at all
-        of these rows monotone.
+        ``ask(rows, at_knots)`` returns values at rows of a grid. It may call ``at_knots(values)``
+        to make other host values (m, ...) at all of these rows monotone.
         """
         host = to_host(X).astype(np.float64, copy=False)
         parts, rows = list[np.ndarray](), list[np.ndarray]()
-        for columns, some in self._by_gaps(host):
-            here = X if len(some) == len(host) else _take_rows(X, some)
+        for columns, group in self._group_by_missing(host):
+            own = X if len(group) == len(host) else take_rows(X, group)
             if columns:
-                found = _Grid(columns).project(ask, here, host[some])
+                found = _Grid(columns).project(ask, own, host[group])
             else:
-                found = _to_double(ask(here, _unchanged))
+                found = _to_double(ask(own, lambda values: values))
             parts.append(found)
-            rows.append(some)
+            rows.append(group)
         values = np.empty_like(np.concatenate(parts))
         values[np.concatenate(rows)] = np.concatenate(parts)
         return asarray_like(values, double_reference(X))
 
-    def _by_gaps(self, host: np.ndarray) -> Iterator[tuple[tuple[MonotoneColumn, ...], np.ndarray]]:
-        """Yield the monotone columns that rows have, and the rows (m,) that have just these."""
-        gaps = np.isnan(host[:, [one.column for one in self.columns]])
-        if not gaps.any():
+    def _group_by_missing(
+        self, host: np.ndarray
+    ) -> Iterator[tuple[tuple[MonotoneColumn, ...], np.ndarray]]:
+        """Yield monotone columns and the rows (m,) that lack no others."""
+        missing = np.isnan(host[:, [one.column for one in self.columns]])
+        if not missing.any():
             yield self.columns if len(host) else (), np.arange(len(host))
             return
-        for pattern in unique_rows(gaps)[0]:
+        for pattern in unique_rows(missing)[0]:
             known = tuple(itertools.compress(self.columns, ~pattern))
-            yield known, np.flatnonzero((gaps == pattern).all(axis=1))
-
-
-def _take_rows(X: Array, rows: np.ndarray) -> Array:
-    xp = array_namespace(X)
-    return xp.take(X, xp.asarray(rows, **index_like(X)), axis=0)
-
-
-def _unchanged(values: np.ndarray) -> np.ndarray:
-    return values
+            yield known, np.flatnonzero((missing == pattern).all(axis=1))
 
 
 def _to_double(found: Array) -> np.ndarray:
@@ -199,7 +192,7 @@ def _to_double(found: Array) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class _Grid:
-    """The grid of the knots of monotone columns, of which no row lacks one."""
+    """The grid of the knots of monotone columns, for rows without missing values there."""
 
     columns: tuple[MonotoneColumn, ...]
 
@@ -214,37 +207,39 @@ class _Grid:
         axes = np.meshgrid(*(one.knots for one in self.columns), indexing="ij")
         return np.stack([axis.ravel() for axis in axes], axis=1)
 
-    def project(self, ask: Ask, X: Array, host: np.ndarray) -> np.ndarray:
-        """Evaluate the projected function at rows (n, d), which are on the host too."""
-        places = [one.column for one in self.columns]
-        firsts, group = _group_rows(host, places)
-        step = max(_ROWS // len(self.points), 1)
+    def project(self, ask: KnotFunction, X: Array, host: np.ndarray) -> np.ndarray:
+        """Evaluate the projected function at rows (n, d); `host` is a copy of X on the host."""
+        columns = [one.column for one in self.columns]
+        firsts, group = _group_rows(host, columns)
+        step = max(_GRID_ROWS // len(self.points), 1)
         order = np.argsort(group, kind="stable")
         edges = [*range(0, len(firsts), step), len(firsts)]
         ends = np.searchsorted(group[order], edges)
         parts = []
         for k, (start, stop) in enumerate(itertools.pairwise(edges)):
             some = order[ends[k] : ends[k + 1]]
-            levels, unit = self._levels(ask, X, host[firsts[start:stop]], places)
+            levels, unit = self._levels(ask, X, host[firsts[start:stop]], columns)
             own = group[some] - start
-            found = self._interpolate(levels, own, host[some][:, places])
+            found = self._interpolate(levels, own, host[some][:, columns])
             parts.append(found * unit[own])
         values = np.concatenate(parts)
-        back = np.empty_like(values)
-        back[order] = values
-        return back
+        found = np.empty_like(values)
+        found[order] = values
+        return found
 
     def _levels(
-        self, ask: Ask, X: Array, rows: np.ndarray, places: list[int]
+        self, ask: KnotFunction, X: Array, rows: np.ndarray, columns: list[int]
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return monotone integers (b, g, ..., t, k) at the knots, and their units (b, t, 1)."""
         b, points = len(rows), self.points
         grid = np.repeat(rows, len(points), axis=0)
-        grid[:, places] = np.tile(points, (b, 1))
+        grid[:, columns] = np.tile(points, (b, 1))
         found = _to_double(ask(asarray_like(grid, X), partial(self.make_monotone, b)))
         tail = found.shape[1:] if found.ndim > 2 else (*found.shape[1:], 1)
         values = self.make_monotone(b, found).reshape(b, len(points), *tail)
-        unit = np.max(np.abs(values), axis=(1, *range(3, values.ndim)), keepdims=True) / _LEVELS
+        unit = (
+            np.max(np.abs(values), axis=(1, *range(3, values.ndim)), keepdims=True) / _VALUE_LEVELS
+        )
         unit = np.where(unit == 0.0, 1.0, unit)
         levels = np.rint(values / unit).reshape(b, *self.shape, *tail)
         if found.ndim == 2:
@@ -263,9 +258,9 @@ class _Grid:
         return (0.5 * upper + 0.5 * lower).reshape(values.shape)
 
     def _interpolate(self, levels: np.ndarray, own: np.ndarray, at: np.ndarray) -> np.ndarray:
-        """Interpolate integers (b, g, ..., t, k) of grids `own` (n,) at values `at` (n, m).
+        """Interpolate integers (b, g, ..., t, k) at values `at` (n, m); `own` (n,) has the grids.
 
-        The result of each column is rounded again, so that the next one's products are exact.
+        The result of each column is rounded, so that products of the next one are exact.
         """
         found = None
         for k, one in enumerate(self.columns):
@@ -282,9 +277,9 @@ class _Grid:
         return found
 
 
-def _group_rows(host: np.ndarray, places: list[int]) -> tuple[np.ndarray, np.ndarray]:
-    """Return a row (g,) of each sort of the other columns, and the sort (n,) of each row."""
-    rest = np.delete(host, places, axis=1) + 0.0  # of two zeros one
+def _group_rows(host: np.ndarray, columns: list[int]) -> tuple[np.ndarray, np.ndarray]:
+    """Group rows that are equal outside `columns`: a row (g,) per group, and groups (n,)."""
+    rest = np.delete(host, columns, axis=1) + 0.0  # 0 for -0
     if not rest.shape[1]:
         return np.zeros(1, dtype=np.intp), np.zeros(len(host), dtype=np.intp)
     rest = np.ascontiguousarray(np.where(np.isnan(rest), np.nan, rest))

@@ -1,4 +1,4 @@
-"""A fitted model as one frozen value: what it says of rows, by array operations."""
+"""The predictor: a fitted model as one frozen dataclass, which predicts by array operations."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Annotated, Protocol, Self
 import numpy as np
 
 from gpukfl.core._annotations import NOT_STORED, Count, Labels
-from gpukfl.core._array import Array, array_namespace
+from gpukfl.core._array import Array, array_namespace, to_double
 from gpukfl.predictor._classes import Classes
-from gpukfl.predictor._monotone import Ask, Monotone
+from gpukfl.predictor._monotone import KnotFunction, Monotone
 
 Put = Callable[[Array], Array]
 
 
-class Valued(Protocol):
-    """A function of rows: one of a method, of another library's model, or a blend."""
+class ValueFunction(Protocol):
+    """A function of rows: a method's function, a model of another library, or a blend."""
 
     @property
     def width(self) -> int:
@@ -33,15 +33,15 @@ class Valued(Protocol):
     def prepare(self) -> None:
         """Compute shared intermediate results once, before threads start."""
 
-    def alone(self) -> Self:
-        """Return the same function for arrays that record what is done with them."""
+    def to_traceable(self) -> Self:
+        """Return the same function, for arrays that record operations."""
 
     def map_arrays(self, put: Put, /) -> Self:
         """Return the function with arrays mapped by `put`."""
 
 
-class AtOnce:
-    """A function of few numbers a row, or of another library, which makes blocks by itself."""
+class DirectFunction:
+    """A base class of functions that need no blocks: small ones, and those of other libraries."""
 
     @property
     def width(self) -> int:
@@ -50,7 +50,7 @@ class AtOnce:
 
     @property
     def steps(self) -> int:
-        """Steps that a row takes, about, where NumPy takes them."""
+        """Approximate number of operations per row in NumPy."""
         return 20 * self.width
 
     def evaluate_in_blocks(self, X: Array, /) -> Array:
@@ -59,25 +59,26 @@ class AtOnce:
         return found
 
     def prepare(self) -> None:
-        """Compute nothing: there is nothing that all rows need."""
+        """Do nothing: rows share no intermediate results."""
 
-    def alone(self) -> Self:
-        """Return itself: it is one function of arrays already."""
+    def to_traceable(self) -> Self:
+        """Return the function itself: it uses array operations only."""
         return self
 
 
 @dataclass(frozen=True, eq=False)
-class Foreign(AtOnce):
-    """A model of another library, whose predictions are asked for.
+class Foreign(DirectFunction):
+    """A model of another library, which computes its predictions itself.
 
     Attributes
     ----------
     why_not : str
-        What to say where predictions by arrays alone are needed.
+        Error message where only array operations can be used.
     ask : callable
-        Return predictions (n, t), or probabilities, at rows (n, d); None of a file without it.
+        Returns predictions (n, t), or probabilities, at rows (n, d); None if a file was read
+        without the library's model.
     on_host : bool
-        Whether it takes rows of NumPy alone, in float64.
+        Whether `ask` requires NumPy rows in float64.
     """
 
     why_not: str
@@ -90,12 +91,12 @@ class Foreign(AtOnce):
             raise TypeError(self.why_not)
         return self.ask(X)
 
-    def alone(self) -> Self:
-        """Raise TypeError: it is no function of arrays."""
+    def to_traceable(self) -> Self:
+        """Raise TypeError: another library cannot evaluate such arrays."""
         raise TypeError(self.why_not)
 
     def map_arrays(self, put: Put, /) -> Self:
-        """Return itself: it has no arrays of its own."""
+        """Return the function itself: it holds no arrays."""
         del put
         return self
 
@@ -106,21 +107,21 @@ class Predictor:
 
     Attributes
     ----------
-    values : Valued
-        Predictions (n, t), scores of classes, or, of a blend, their probabilities.
+    values : ValueFunction
+        Computes predictions (n, t), class scores, or class probabilities (blends).
     n_features : int
-        Columns of rows; of a blend for tables those of codes.
+        Number of columns of X; for a blend of a table, the columns of its codes.
     one_target : bool
-        Whether predictions are (n,).
+        Whether predictions have shape (n,).
     labels : host array, shape (k,), optional
-        Of the classes; None of a regression.
+        Class labels; None for a regression.
     classes : Classes, optional
-        What makes classes of scores; None where values are probabilities.
+        Converts scores to classes; None if `values` are probabilities.
     monotone : Monotone, optional
-        What makes values rise or fall with columns of rows; of two classes those of the second.
+        Makes values monotone in some columns; with two classes, the second one's values.
     """
 
-    values: Valued
+    values: ValueFunction
     n_features: Annotated[int, Count()]
     one_target: bool = True
     labels: Annotated[np.ndarray, Labels("n_classes")] | None = None
@@ -128,7 +129,7 @@ class Predictor:
     monotone: Monotone | None = None
 
     def check(self) -> None:
-        """Raise ValueError unless labels differ, and classes are of as many."""
+        """Raise ValueError unless labels differ and match the classes."""
         if self.monotone is not None:
             self._check_monotone(self.monotone)
         if self.labels is None:
@@ -157,9 +158,7 @@ class Predictor:
         """Raise ValueError unless a row of zeros has a prediction for each target or class."""
         found = self.values(np.zeros((1, self.n_features)))
         t, count = found.shape[1], 0 if self.labels is None else len(self.labels)
-        columns = count
-        if self.classes is not None:
-            columns = 1 if count <= 2 else count
+        columns = 1 if self.classes is not None and count <= 2 else count
         fits = t == columns if count else t == 1 or not self.one_target
         if found.ndim != 2 or not fits:
             msg = f"expected predictions of {columns or 'one target'}, got shape {found.shape}"
@@ -176,12 +175,15 @@ class Predictor:
     def project(self, evaluate: Callable[[Array], Array], X: Array, /) -> Array:
         """Return monotone values (n, t, ...) of a function at rows (n, d), in float64.
 
-        The function's values are like those of the model; without `monotone` they stay.
+        The function is like `values`. Without `monotone` its values are unchanged.
         """
         return self.project_at_knots(lambda rows, _: evaluate(rows), X)
 
-    def project_at_knots(self, ask: Ask, X: Array, /) -> Array:
-        """Project as `project` does, of a function that takes what `Monotone.project` gives."""
+    def project_at_knots(self, ask: KnotFunction, X: Array, /) -> Array:
+        """Project a function that makes its own values at the knots monotone.
+
+        See `Monotone.project` for the function's arguments.
+        """
         if self.monotone is None:
             return ask(X, lambda values: values)
         if self.labels is None or self.classes is not None:
@@ -200,13 +202,13 @@ class Predictor:
         return self.classes.codes(self.classes.margins(found))
 
     def probabilities(self, found: Array, /) -> Array:
-        """Probabilities (n, k) of the classes of values."""
+        """Return class probabilities (n, k) from values."""
         if self.classes is None:
             return found
         return array_namespace(found).exp(self.classes.log_proba(found))
 
     def outputs(self, X: Array, n_classes: int, /) -> Array:
-        """Return predictions, or all probabilities, (n, t) in float64 for a blend."""
+        """Return predictions (n, t), or probabilities of all classes, in float64 for a blend."""
         return self._expand_classes(self.values(X), n_classes)
 
     def outputs_by_blocks(self, X: Array, n_classes: int, /) -> Array:
@@ -214,33 +216,49 @@ class Predictor:
         return self._expand_classes(self.evaluate(X), n_classes)
 
     def _expand_classes(self, found: Array, n_classes: int) -> Array:
-        xp = array_namespace(found)
         if self.labels is not None:
             found = self.probabilities(found)
-        found = xp.astype(found, xp.float64, copy=False)
+        found = to_double(found)
         if self.labels is None or self.knows(n_classes) or not n_classes:
             return found
-        seen, nothing = self.labels.tolist(), xp.zeros_like(found[:, 0])
-        columns = [found[:, seen.index(k)] if k in seen else nothing for k in range(n_classes)]
+        xp, known = array_namespace(found), self.labels.tolist()
+        zeros = xp.zeros_like(found[:, 0])
+        columns = [found[:, known.index(k)] if k in known else zeros for k in range(n_classes)]
         return xp.stack(columns, axis=1)
 
     def knows(self, n_classes: int, /) -> bool:
-        """Whether it has seen so many classes."""
+        """Whether the model was fitted to all `n_classes` classes."""
         return self.labels is not None and len(self.labels) == n_classes
 
-    def alone(self) -> Self:
-        """Return the same model for arrays that only record what is done with them.
+    def to_traceable(self) -> Self:
+        """Return the same model, for arrays that record operations.
 
         Raises
         ------
         TypeError
-            If predictions are not array operations alone; says what to fit instead.
+            If predictions need more than array operations; the message says what to fit instead.
         """
         if self.monotone is not None:
             msg = "expected a model without monotone columns, which ONNX export does not support"
             raise TypeError(msg)
-        return dataclasses.replace(self, values=self.values.alone())
+        return dataclasses.replace(self, values=self.values.to_traceable())
 
     def map_arrays(self, put: Put, /) -> Self:
         """Return the model with arrays mapped by `put`."""
         return dataclasses.replace(self, values=self.values.map_arrays(put))
+
+
+def check_finite_prediction(predicted: Array, what: str, precision: object, /) -> Array:
+    """Return the predictions; raise ValueError if they overflowed far from the data."""
+    xp = array_namespace(predicted)
+    finite = xp.isfinite(predicted)
+    if not bool(xp.all(finite)):
+        bad = int(xp.sum(xp.astype(~xp.all(finite, axis=1), xp.int64)))
+        msg = (
+            f"the {what} overflows {precision} and is not finite at {bad} of {finite.shape[0]} "
+            "rows: expected rows closer to the training data"
+        )
+        if "32" in str(precision):
+            msg += "; or fit and predict with float64 data"
+        raise ValueError(msg)
+    return predicted

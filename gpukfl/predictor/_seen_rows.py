@@ -1,4 +1,4 @@
-"""Rows that a fit has seen, and what is predicted where they come again."""
+"""Predictions at rows that equal rows of the training set."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from gpukfl.core._annotations import AnyValue, Count, Doubles
 from gpukfl.core._array import Array, array_namespace, asarray_like, to_host
 from gpukfl.core._hashes import hash_rows, row_factors
 
-_AT_ONCE = 2**16  # rows that are looked up at a time
+_BLOCK_ROWS = 2**16  # rows that are looked up together
 
 
 @dataclass(frozen=True, eq=False)
 class SeenRows:
-    """A table of the different rows of a fit, for rows that come again.
+    """A table of the distinct rows of the training set.
 
-    With p what models predict, a row of the table is predicted as ``p + pull * (value - p)``. All
-    arrays are NumPy's, whatever library rows are of.
+    If the models predict p at a row of the table, the blend predicts ``p + pull * (value - p)``.
+    All arrays are NumPy's, for rows of any library.
 
     Attributes
     ----------
     rows : array, shape (m, d)
-        Rows as the blend takes them, in float64; all different.
+        Distinct rows, as the blend takes them, in float64.
     values, pulls : arrays, shape (m, t)
-        What is predicted there, and the share of the way to it, from 0 to 1: 1 where `values` begin
-        from a prediction by models that have not seen the row.
+        Predictions at the rows, and their weights from 0 to 1. The weight is 1 if a value is based
+        on models that were not fitted to the row.
     spreads : array, shape (m, t)
-        Deviation of a new target there, in units of that at a new row; from 0 to 1.
+        Standard deviation of a new target at the row, relative to that at a new row; 0 to 1.
     repeatability : array, shape (t,)
-        Share of the variance of residuals that is alike in all copies of a row.
+        Share of the residuals' variance that all copies of a row have in common.
     n_copies : int
-        Given rows of which there was another one.
+        Number of given rows with an exact copy.
     score : float
-        Of these, each predicted by its copies.
+        Score on the rows with copies, each predicted from its copies.
     """
 
     rows: Annotated[np.ndarray, Doubles("n_seen", "n_columns", any_value=True)]
@@ -48,7 +48,7 @@ class SeenRows:
     score: Annotated[float, AnyValue()]
 
     def check(self) -> None:
-        """Raise ValueError unless shares are from 0 to 1, and there is a row."""
+        """Raise ValueError unless there are rows, and shares are from 0 to 1."""
         shares = (self.pulls, self.spreads, self.repeatability)
         if not len(self.rows) or not all(((one >= 0) & (one <= 1)).all() for one in shares):
             msg = "expected shares from 0 to 1 of rows that a fit has seen"
@@ -60,30 +60,29 @@ class SeenRows:
 
     @cached_property
     def _sorted(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Hashes in ascending order, whose rows they are, and the factors of the columns."""
+        """Hashes in ascending order, the rows' numbers in this order, and columns' factors."""
         factors = row_factors(self.rows.shape[1])
         hashes = hash_rows(self.rows, factors)
         order = np.argsort(hashes, kind="stable")
         return hashes[order], order, factors
 
     def find(self, X: Array, /) -> tuple[np.ndarray, np.ndarray]:
-        """Find rows of the table.
+        """Find rows that are in the table, in O(n (d + log m)).
 
         Parameters
         ----------
         X : array, shape (n, d)
-            Of any library; compared on the host.
+            Rows of any library, which are compared on the host; NaN equals NaN.
 
         Returns
         -------
         tuple of arrays (k,)
-            Which rows of `X` are in the table, ascending, and their numbers there: where all values
-            are equal, and NaN equals NaN. O(n (d + log m)).
+            Ascending numbers of the rows of `X` that are in the table, and their numbers there.
         """
         n = X.shape[0]
         found = [
-            self._find(to_host(X[start : min(start + _AT_ONCE, n), :]).astype(np.float64), start)
-            for start in range(0, n, _AT_ONCE)
+            self._find(to_host(X[start : min(start + _BLOCK_ROWS, n), :]).astype(np.float64), start)
+            for start in range(0, n, _BLOCK_ROWS)
         ]
         index, number = zip(*found, strict=True) if found else ((), ())
         nothing = np.empty(0, dtype=np.int64)
@@ -107,12 +106,12 @@ class SeenRows:
         xp = array_namespace(found)
         values, pulls = np.zeros(found.shape), np.zeros(found.shape)
         values[index], pulls[index] = self.values[number], self.pulls[number]
-        here = asarray_like(pulls, found)
-        moved = found + here * (asarray_like(values, found) - found)
-        return xp.where(here > 0, moved, found)
+        weights = asarray_like(pulls, found)
+        moved = found + weights * (asarray_like(values, found) - found)
+        return xp.where(weights > 0, moved, found)
 
     def narrow(self, X: Array, ends: np.ndarray, centers: np.ndarray, /) -> np.ndarray:
-        """Narrow quantiles (n, t, q) about predictions (n, t) at rows that are in the table."""
+        """Narrow quantiles (n, t, q) towards predictions (n, t) at rows of the table."""
         index, number = self.find(X)
         ends, middle = ends.copy(), centers[index][:, :, None]
         ends[index] = middle + self.spreads[number][:, :, None] * (ends[index] - middle)

@@ -1,6 +1,6 @@
 """Estimators of other libraries in model files, as bytes of skops with trusted types only.
 
-Boosted trees inside them are tables, which are checked when they are read.
+Boosted trees inside them are stored as arrays, which are checked when they are read.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import json
 import types
 import zipfile
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -23,28 +23,21 @@ from gpukfl.core._archive import (
     check_directory,
     check_json,
     check_members,
-    refusals,
+    refuse_unreadable,
 )
 from gpukfl.predictor import ArrayModel, Forest, array_model
 
 _SCHEMA = "schema.json"
-_LARGEST_SCHEMA = 2**21  # bytes: skops makes an object of each of its lists and dicts
-
-
-@dataclass(frozen=True, eq=False)
-class Foreign:
-    """An estimator whose bytes have not been read yet."""
-
-    array: Any
+_MAX_SCHEMA_BYTES = 2**21  # skops makes an object of each list and dict of the schema
 
 
 class _TreesOfTable(BaseEstimator):
-    """Boosted trees of scikit-learn as a checked table; `fit` changes nothing.
+    """Boosted trees of scikit-learn as checked arrays; `fit` changes nothing.
 
     Parameters
     ----------
     model : ArrayModel
-        Of a `Forest`.
+        A model whose values are a `Forest`.
     """
 
     def __init__(self, model: ArrayModel) -> None:
@@ -84,7 +77,7 @@ class _TreesOfTable(BaseEstimator):
         Raises
         ------
         ValueError
-            If some row would not reach a leaf of each tree.
+            If the arrays are not valid trees.
         """
         labels = state["labels"] if is_classifier(self) else None
         self.model = ArrayModel(Forest(**state["table"]), labels, labels is None)
@@ -108,22 +101,24 @@ class TreesOfTableClassifier(ClassifierMixin, _TreesOfTable):
         return self.model.predict_proba(self._rows(X))
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Scores (n, k) of the classes at rows (n, d); of two classes (n,), of the second."""
+        """Scores (n, k) of the classes at rows (n, d); with two classes (n,), of the second."""
         trees: Any = self.model.values
         found = np.asarray(trees.raw(self._rows(X)))
         return found[:, 0] if found.shape[1] == 1 else found
 
 
-_OWN = [f"{__name__}.{kind.__name__}" for kind in (TreesOfTableRegressor, TreesOfTableClassifier)]
+_TRUSTED_TYPES = [
+    f"{__name__}.{kind.__name__}" for kind in (TreesOfTableRegressor, TreesOfTableClassifier)
+]
 
 
 def _replace_trees(estimator: Any) -> Any:
-    """Return a copy of an estimator whose boosted trees are tables, or itself if it has none."""
+    """Return a copy of an estimator with its boosted trees as arrays, or itself without trees."""
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
     kinds = HistGradientBoostingClassifier, HistGradientBoostingRegressor
     made: dict[int, Any] = {}
-    for one in _parts_of(estimator):
+    for one in _iterate_parts(estimator):
         found = array_model(one) if isinstance(one, kinds) else None
         if found is not None:
             of_classes = found.classes_ is not None
@@ -137,12 +132,12 @@ def dump_estimator(estimator: Any, /) -> bytes:
     Raises
     ------
     TypeError
-        If it holds types that are not trusted, names them; or is too large a structure.
+        If it contains types that are not trusted, which the message names, or is too large.
     """
     from skops.io import dumps, get_untrusted_types
 
     data = dumps(_replace_trees(estimator))
-    unknown = [kind for kind in get_untrusted_types(data=data) if kind not in _OWN]
+    unknown = [kind for kind in get_untrusted_types(data=data) if kind not in _TRUSTED_TYPES]
     if unknown:
         msg = (
             f"expected members of types that skops trusts, got {type(estimator).__name__} with "
@@ -165,7 +160,7 @@ def load_estimator(data: np.ndarray, /) -> Any:
     Raises
     ------
     RefusedError
-        If the bytes are of something else, of other types, or would be larger than they are.
+        If the bytes are no estimator, contain other types, or unpack to more than their size.
     """
     from skops.io import load
 
@@ -174,7 +169,7 @@ def load_estimator(data: np.ndarray, /) -> Any:
         raise RefusedError(msg)
     try:
         _check(data.data)
-        found = load(io.BytesIO(data.data), trusted=_OWN)
+        found = load(io.BytesIO(data.data), trusted=_TRUSTED_TYPES)
         _check_indices(found)
     except RefusedError:
         raise
@@ -189,14 +184,16 @@ def _check(data: bytes | memoryview) -> None:
     """Raise RefusedError if an archive of skops unpacks to more than its own size."""
     stream, size = io.BytesIO(data), len(data)
     check_directory(stream, size, 0)
-    with refusals(), zipfile.ZipFile(stream) as archive:
+    with refuse_unreadable(), zipfile.ZipFile(stream) as archive:
         members = check_members(archive, size)
-        if _SCHEMA not in members or members[_SCHEMA].file_size > _LARGEST_SCHEMA:
-            msg = f"which holds an estimator without a {_SCHEMA} of at most {_LARGEST_SCHEMA} bytes"
+        if _SCHEMA not in members or members[_SCHEMA].file_size > _MAX_SCHEMA_BYTES:
+            msg = (
+                f"which holds an estimator without a {_SCHEMA} of at most {_MAX_SCHEMA_BYTES} bytes"
+            )
             raise RefusedError(msg)
         text = archive.read(_SCHEMA)
         check_json(text, size)
-        # An array that is named often would be read as often
+        # skops reads an array once for each reference to it
         named = list(_iterate_file_names(json.loads(text)))
         if sum(members[name].file_size for name in named if name in members) > 2 * size:
             msg = "which holds an estimator that is larger than its bytes"
@@ -242,14 +239,14 @@ def _check_indices(found: Any) -> None:
     from scipy.sparse import issparse
     from sklearn.svm._base import BaseLibSVM
 
-    for one in _parts_of(found):
+    for one in _iterate_parts(found):
         if issparse(one):
             _check_sparse(one)
         elif isinstance(one, BaseLibSVM):
             _check_support(one)
 
 
-def _parts_of(found: Any) -> Iterator[Any]:
+def _iterate_parts(found: Any) -> Iterator[Any]:
     """Yield an object and everything inside it."""
     seen: set[int] = set()
     todo = [found]
@@ -281,7 +278,7 @@ def _check_sparse(matrix: Any) -> None:
 
 def _check_support(machine: Any) -> None:
     """Raise ValueError unless the arrays of a support vector machine have consistent lengths."""
-    vectors, counts = machine.support_vectors_, machine.n_support_  # of a regression the first
+    vectors, counts = machine.support_vectors_, machine.n_support_  # regressions have one count
     n = vectors.shape[0]
     k = len(machine._n_support)
     pairs = k * (k - 1) // 2

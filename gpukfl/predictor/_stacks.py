@@ -1,7 +1,7 @@
 """Stacks of models of one kind, over all folds and members of a blend.
 
-A row of a blend takes dozens of small steps by every model. All that does not depend on the row is
-done when models are stacked, and the rest once for each sort.
+Every model takes dozens of small steps for a row. Steps that do not depend on the row are done when
+models are stacked. A stack does each of the others once, for all of its models.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import operator
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from gpukfl.core._array import (
     get_device,
     is_host,
     library_name,
+    to_double,
     to_host,
 )
 from gpukfl.kernels import (
@@ -48,11 +49,11 @@ from gpukfl.predictor._forest import Forest
 from gpukfl.predictor._function import Function
 from gpukfl.predictor._predictor import Foreign, Predictor
 from gpukfl.predictor._sums import KernelSum, ShapeSum, inside
-from gpukfl.predictor._views import Place, View, Views, scaling_parts, take_places
+from gpukfl.predictor._views import Slot, View, Views, scaling_parts, take_second_axis
 
-_NEAR = 2**16  # elements, of which a few arrays fit in a cache
-_AT_ONCE = 2**18  # elements of a matrix of kernels
-_LEAST, _LARGEST = 1e-100, 1e100  # lengthscales by which points can be divided
+_CACHE_ELEMENTS = 2**16  # a few arrays of so many elements fit in the processor's cache
+_MAX_MATRIX = 2**18  # elements of a kernel matrix
+_MIN_LENGTHSCALE, _MAX_LENGTHSCALE = 1e-100, 1e100  # points can be divided by these
 
 
 class Stack(Protocol):
@@ -60,7 +61,7 @@ class Stack(Protocol):
 
     @property
     def reference(self) -> Array | None:
-        """Of the place to compute on; any place without one."""
+        """An array of the library and device of the computation, or None for any."""
 
     @property
     def width(self) -> int:
@@ -68,41 +69,41 @@ class Stack(Protocol):
 
     @property
     def steps(self) -> int:
-        """Steps that a row takes, about, where NumPy takes them."""
+        """Approximate number of operations per row in NumPy."""
 
     def __call__(self, view: View, /) -> Array:
-        """Predictions (m, n, t) by the models, or probabilities."""
+        """Return predictions (m, n, t) of the models, or probabilities."""
 
 
 # ---------------------------------------------------------------------- one model
 
 
 @dataclass(frozen=True, eq=False)
-class Alone:
+class SingleModel:
     """A model that is not stacked.
 
-    `recorded` says whether its rows are made by operations that may only be recorded.
+    `is_traced` is whether arrays record operations.
     """
 
     model: Predictor
-    place: Place
+    slot: Slot
     n_classes: int
-    recorded: bool = False
+    is_traced: bool = False
 
     def __post_init__(self) -> None:
         self.model.values.prepare()
 
     @property
     def is_foreign(self) -> bool:
-        """Whether it is another library's, which makes blocks of rows by itself."""
+        """Whether another library computes predictions, and makes blocks of rows itself."""
         return isinstance(self.model.values, Foreign)
 
     @cached_property
     def reference(self) -> Array | None:
-        """Of the place to compute on; models of other libraries are on the host."""
+        """An array of the library and device of the computation, or None for any."""
         values = self.model.values
         on_host = not isinstance(values, Function) and getattr(values, "on_host", True)
-        return np.empty(0) if on_host and not self.recorded else None
+        return np.empty(0) if on_host and not self.is_traced else None
 
     @property
     def width(self) -> int:
@@ -111,14 +112,14 @@ class Alone:
 
     @property
     def steps(self) -> int:
-        """Steps that a row takes, about, where NumPy takes them."""
+        """Approximate number of operations per row in NumPy."""
         found: int = getattr(self.model.values, "steps", self.width)
         return found
 
     def __call__(self, view: View, /) -> Array:
         """Evaluate the model."""
-        rows = view.one_by_one(self.place) if self.recorded else view.model_rows(self.place)
-        return self.model.outputs(rows, self.n_classes)[None, ...]
+        make_rows = view.traceable_rows if self.is_traced else view.model_rows
+        return self.model.outputs(make_rows(self.slot), self.n_classes)[None, ...]
 
 
 # ---------------------------------------------------------------------- linear models, trees
@@ -134,32 +135,28 @@ class LinearStack:
     intercept: np.ndarray  # (m, 1, t)
     sees: str
     classes: bool
+    reference: ClassVar[Array] = np.empty(0)  # on the host
 
     @staticmethod
-    def stack_key(model: Predictor, place: Place, /) -> Hashable:
+    def stack_key(model: Predictor, slot: Slot, /) -> Hashable:
         """Return the key of models that can be stacked, or None."""
         values = model.values
         if not isinstance(values, LinearValues):
             return None
-        return place.sees, values.classes, values.coef.shape
+        return slot.sees, values.classes, values.coef.shape
 
     @classmethod
-    def build(cls, models: Sequence[Predictor], places: Sequence[Place], views: Views, /) -> Self:
+    def build(cls, models: Sequence[Predictor], slots: Sequence[Slot], views: Views, /) -> Self:
         """Stack models with one key."""
         parts: Any = [model.values for model in models]
         return cls(
-            folds=np.array([views.fold_index(place) for place in places]),
+            folds=np.array([views.fold_index(slot) for slot in slots]),
             mean=np.stack([one.mean for one in parts]),
             coef=np.stack([one.coef / one.scale[:, None] for one in parts]),
             intercept=np.stack([one.intercept[None] for one in parts]),
-            sees=places[0].sees,
+            sees=slots[0].sees,
             classes=parts[0].classes,
         )
-
-    @property
-    def reference(self) -> Array:
-        """Of the host."""
-        return np.empty(0)
 
     @property
     def width(self) -> int:
@@ -168,49 +165,45 @@ class LinearStack:
 
     @property
     def steps(self) -> int:
-        """Steps that a row takes, about, where NumPy takes them."""
+        """Approximate number of operations per row in NumPy."""
         return self.coef.size
 
     def __call__(self, view: View, /) -> np.ndarray:
         """Evaluate all models."""
-        X: Any = take_places(view.rows(self.sees), self.folds)
+        X: Any = take_second_axis(view.rows(self.sees), self.folds)
         raw = (X - self.mean).transpose(1, 0, 2) @ self.coef + self.intercept
         return np.asarray(proba(raw, self.coef.shape[2])) if self.classes else raw
 
 
 @dataclass(frozen=True, eq=False)
 class ForestStack:
-    """Several forests without categories, joined to one."""
+    """Several forests without categories, concatenated to one."""
 
-    forest: Forest  # of the outputs of all models
-    n_outputs: int  # of each
+    forest: Forest  # has the outputs of all models
+    n_outputs: int  # of each model
     sees: str
     link: str
+    reference: ClassVar[Array] = np.empty(0)  # on the host
 
     @staticmethod
-    def stack_key(model: Predictor, place: Place, /) -> Hashable:
-        """Return the key of models that can be joined, or None."""
+    def stack_key(model: Predictor, slot: Slot, /) -> Hashable:
+        """Return the key of models that can be concatenated, or None."""
         values = model.values
         if not isinstance(values, Forest) or len(values.subsets):
             return None
-        return place.sees, values.link, len(values.baseline)
+        return slot.sees, values.link, len(values.baseline)
 
     @classmethod
-    def build(cls, models: Sequence[Predictor], places: Sequence[Place], views: Views, /) -> Self:
-        """Join models with one key."""
+    def build(cls, models: Sequence[Predictor], slots: Sequence[Slot], views: Views, /) -> Self:
+        """Concatenate models with one key."""
         forests = [model.values for model in models if isinstance(model.values, Forest)]
-        n_folds, d = views.shape(places[0].sees)
+        n_folds, d = views.shape(slots[0].sees)
         if any(one.n_features != d for one in forests):
             msg = f"expected trees of {d} columns, got {[one.n_features for one in forests]}"
             raise ValueError(msg)
-        first = [d * views.fold_index(place) for place in places]
+        first = [d * views.fold_index(slot) for slot in slots]
         whole = Forest.concat(forests, first, n_folds * d)
-        return cls(whole, len(forests[0].baseline), places[0].sees, whole.link)
-
-    @property
-    def reference(self) -> Array:
-        """Of the host."""
-        return np.empty(0)
+        return cls(whole, len(forests[0].baseline), slots[0].sees, whole.link)
 
     @property
     def width(self) -> int:
@@ -219,7 +212,7 @@ class ForestStack:
 
     @property
     def steps(self) -> int:
-        """Steps that a row takes, about, where NumPy takes them."""
+        """Approximate number of operations per row in NumPy."""
         return 50 * len(self.forest.trees)
 
     def __call__(self, view: View, /) -> np.ndarray:
@@ -229,7 +222,7 @@ class ForestStack:
         if has_compiled_code(X):
             sums = self.forest.compiled_sums(X)
         else:
-            blocks = near_blocks(len(X), len(self.forest.trees))
+            blocks = cache_blocks(len(X), len(self.forest.trees))
             sums = np.concatenate([self.forest.sums(X[rows]) for rows in blocks])
         raw = sums.reshape(len(X), -1, self.n_outputs).transpose(1, 0, 2)
         if self.link == "log":
@@ -241,66 +234,66 @@ class ForestStack:
 
 
 @dataclass(frozen=True, eq=False)
-class Prepared:
-    """The common preparation of rows of several functions, and of their values."""
+class RowPreparation:
+    """Scaling of rows for several functions, and conversion of their values to outputs."""
 
-    reference: Array  # of the place and the dtype to compute on
+    reference: Array  # has the library, device and dtype of the computation
     sees: str
-    places: np.ndarray  # (m, c): among the rows by all scalings, of which each has c
+    scalings: np.ndarray  # (m, c): indices of the c scalings of each model
     clip: float | None
     intercept: Array  # (m, 1, t)
     classes: Classes | None
-    limits: Array | None  # (2, m, 1, t), of the logarithms of means
+    limits: Array | None  # (2, m, 1, t): least and largest logarithms of means
 
     @staticmethod
-    def stack_key(model: Predictor, place: Place, /) -> Hashable:
-        """Return the key of functions with a common preparation of rows, or None."""
+    def stack_key(model: Predictor, slot: Slot, /) -> Hashable:
+        """Return the key of functions whose rows can be scaled together, or None."""
         f, classes = model.values, model.classes
         if not isinstance(f, Function) or f.leading_ones:
             return None
         parts = scaling_parts(f.scaling)
         if not all(part is None or hasattr(part, "concat") for part in parts):
             return None
-        told = None
+        class_key = None
         if classes is not None:
-            told = classes.count, classes.signs, type(classes.calibration)
-        there = library_name(f.reference), str(get_device(f.reference)), f.reference.dtype
-        linked = f.link is not None
-        return place.sees, len(parts), f.clip, there, f.intercept.shape, told, linked
+            class_key = classes.count, classes.signs, type(classes.calibration)
+        computation = library_name(f.reference), str(get_device(f.reference)), f.reference.dtype
+        has_link, shape = f.link is not None, f.intercept.shape
+        return slot.sees, len(parts), f.clip, computation, shape, class_key, has_link
 
     @classmethod
-    def build(cls, models: Sequence[Predictor], places: Sequence[Place], views: Views, /) -> Self:
-        """Join the preparations of models with one key."""
+    def build(cls, models: Sequence[Predictor], slots: Sequence[Slot], views: Views, /) -> Self:
+        """Combine models with one key."""
         parts: Any = [model.values for model in models]
-        pairs = zip(parts, places, strict=True)
-        there = parts[0].reference
+        pairs = zip(parts, slots, strict=True)
+        reference = parts[0].reference
         return cls(
-            reference=there,
-            sees=places[0].sees,
-            places=np.array(
+            reference=reference,
+            sees=slots[0].sees,
+            scalings=np.array(
                 [
-                    [views.register_scaling(part, place) for part in scaling_parts(one.scaling)]
-                    for one, place in pairs
+                    [views.register_scaling(part, slot) for part in scaling_parts(one.scaling)]
+                    for one, slot in pairs
                 ]
             ),
             clip=parts[0].clip,
-            intercept=put_on_place(
-                np.stack([to_host(one.intercept)[None] for one in parts]), there
+            intercept=place_like(
+                np.stack([to_host(one.intercept)[None] for one in parts]), reference
             ),
-            classes=_join_classes(models, there),
-            limits=_log_limits(parts, there),
+            classes=_join_classes(models, reference),
+            limits=_stack_log_limits(parts, reference),
         )
 
     def rows(self, view: View, /) -> Array:
-        """Rows (m, n, d)."""
-        X = take_places(view.scale(self.sees), self.places.ravel())
-        if self.places.shape[1] > 1:
-            shape = X.shape[0], len(self.places), self.places.shape[1] * X.shape[2]
+        """Return the scaled rows (m, n, d) of all models."""
+        X = take_second_axis(view.scale(self.sees), self.scalings.ravel())
+        if self.scalings.shape[1] > 1:
+            shape = X.shape[0], len(self.scalings), self.scalings.shape[1] * X.shape[2]
             X = array_namespace(X).reshape(X, shape)
         if self.clip is not None:
             X = clip(X, low=-self.clip, high=self.clip)
         if is_host(X):
-            # Products of matrices whose rows are a power of two apart take thirty times as long
+            # Contiguous: with strides of a power of two, matrix products take 30 times as long
             return np.ascontiguousarray(X.transpose(1, 0, 2), dtype=to_host(self.reference).dtype)
         xp: Any = array_namespace(X)
         X = xp.permute_dims(X, (1, 0, 2))
@@ -318,22 +311,22 @@ class Prepared:
         return xp.exp(self.classes.log_proba(found))
 
 
-def _log_limits(parts: Sequence[Any], there: Array) -> Array | None:
-    """Stack the limits of logarithms of means, where functions have a link."""
+def _stack_log_limits(parts: Sequence[Any], reference: Array) -> Array | None:
+    """Stack the limits of logarithms of means, if functions have a link."""
     if parts[0].link is None:
         return None
     limits = np.array([[one.link.low, one.link.high] for one in parts])  # (m, 2, t)
-    return put_on_place(limits.transpose(1, 0, 2)[:, :, None], there)
+    return place_like(limits.transpose(1, 0, 2)[:, :, None], reference)
 
 
-def _join_classes(models: Sequence[Predictor], there: Array) -> Classes | None:
-    """Join the calibrations of classes."""
+def _join_classes(models: Sequence[Predictor], reference: Array) -> Classes | None:
+    """Combine the calibrations of models; None for regressions."""
     known = [model.classes for model in models if model.classes is not None]
     if not known:
         return None
     numbers: Any = {
-        name: put_on_place(
-            np.array([getattr(one.calibration, name) for one in known])[:, None, None], there
+        name: place_like(
+            np.array([getattr(one.calibration, name) for one in known])[:, None, None], reference
         )
         for name in vars(known[0].calibration)
     }
@@ -342,92 +335,94 @@ def _join_classes(models: Sequence[Predictor], there: Array) -> Classes | None:
     return dataclasses.replace(known[0], calibration=joint)
 
 
-def put_on_place(x: np.ndarray, there: Array) -> Array:
-    """Put a host array on the place of another one, in its own dtype."""
-    return x if is_host(there) else array_namespace(there).asarray(x, device=get_device(there))
+def place_like(x: np.ndarray, reference: Array) -> Array:
+    """Copy a host array to the library and device of `reference`; its dtype stays."""
+    if is_host(reference):
+        return x
+    return array_namespace(reference).asarray(x, device=get_device(reference))
 
 
 @dataclass(frozen=True, eq=False)
 class KernelStack:
     """A stack of sums of one kernel, with lengthscales merged into rows and centres.
 
-    Points of a sum of kernels are those of its terms, side by side.
+    For a sum of kernels, a point has the coordinates of all terms side by side.
     """
 
-    prepared: Prepared
-    components: Array  # (m, d, k), or factors (m, 1, d), or (m, 1, 1) of all features
+    preparation: RowPreparation
+    components: Array  # (m, d, k); or factors of features (m, 1, d), or one for all (m, 1, 1)
     values: Squares | Powers | Terms
-    counts: tuple[int, ...]  # centres of each model; what is beyond is padding
+    counts: tuple[int, ...]  # numbers of centres of each model, without padding
     coef: Array  # (m, q, t)
     bound: Array | None  # (m, 1, t)
     bounds: Array | None  # (2, m, 1, t)
 
     @staticmethod
-    def stack_key(model: Predictor, place: Place, /) -> Hashable:
+    def stack_key(model: Predictor, slot: Slot, /) -> Hashable:
         """Return the key of models that can be stacked, or None."""
-        f, prepared = model.values, Prepared.stack_key(model, place)
-        if prepared is None or not isinstance(f, KernelSum) or _way(f.kernel) is None:
+        f, preparation = model.values, RowPreparation.stack_key(model, slot)
+        if preparation is None or not isinstance(f, KernelSum) or _evaluator(f.kernel) is None:
             return None
         if f.coef is None or f.columns is not None:
             return None
-        if _way(f.kernel) is Terms and f.components is None:
+        if _evaluator(f.kernel) is Terms and f.components is None:
             return None
-        nothing = [one is None for one in (f.bound, f.bounds)]
-        turns = None if f.components is None else f.components.ndim
-        kernel = _unit_kernel(f.kernel)
-        return prepared, kernel, f.points.shape[1], f.coef.dtype, f.coef.shape[1], turns, *nothing
+        clips = f.bound is not None, f.bounds is not None
+        map_ndim = None if f.components is None else f.components.ndim
+        kernel, k, t = _unit_kernel(f.kernel), f.points.shape[1], f.coef.shape[1]
+        return preparation, kernel, k, f.coef.dtype, t, map_ndim, clips
 
     @classmethod
-    def build(cls, models: Sequence[Predictor], places: Sequence[Place], views: Views, /) -> Self:
+    def build(cls, models: Sequence[Predictor], slots: Sequence[Slot], views: Views, /) -> Self:
         """Stack models with one key."""
         parts: Any = [model.values for model in models]
-        kernel, there = parts[0].kernel, parts[0].reference
-        way = _way(kernel)
-        assert way is not None
+        kernel, reference = parts[0].kernel, parts[0].reference
+        evaluator = _evaluator(kernel)
+        assert evaluator is not None
         centers = [_stretch_points(to_host(one.points), one.kernel) for one in parts]
         return cls(
-            prepared=Prepared.build(models, places, views),
-            components=put_on_place(np.stack([_stretch_matrix(one) for one in parts]), there),
-            values=way.from_centers(centers, [one.kernel for one in parts], there),
+            preparation=RowPreparation.build(models, slots, views),
+            components=place_like(np.stack([_stretch_matrix(one) for one in parts]), reference),
+            values=evaluator.from_centers(centers, [one.kernel for one in parts], reference),
             counts=tuple(map(len, centers)),
-            coef=put_on_place(_pad_and_stack([to_host(one.coef) for one in parts]), there),
-            bound=_limits([one.bound for one in parts], 0, there),
-            bounds=_limits([one.bounds for one in parts], 1, there),
+            coef=place_like(_pad_and_stack([to_host(one.coef) for one in parts]), reference),
+            bound=_stack_limits([one.bound for one in parts], 0, reference),
+            bounds=_stack_limits([one.bounds for one in parts], 1, reference),
         )
 
     @property
     def reference(self) -> Array:
-        """Of the place to compute on."""
-        return self.prepared.reference
+        """An array of the library and device of the computation."""
+        return self.preparation.reference
 
     @property
     def width(self) -> int:
-        """Elements that a row needs: of a GPU, where steps are launched, for all models at once."""
+        """Return the temporary elements per row; a GPU evaluates all models at once."""
         (m, q, _), size = self.coef.shape, self.components.shape
         at_once = 1 if is_host(self.reference) or isinstance(self.values, Powers) else m
         return max(at_once * q, m * max(size[1:]))
 
     @property
     def steps(self) -> int:
-        """Steps that a row takes, about, where NumPy takes them."""
+        """Approximate number of operations per row in NumPy."""
         m, q, _ = self.coef.shape
         return m * q * (self.values.n_features if isinstance(self.values, Powers) else 50)
 
     def __call__(self, view: View, /) -> Array:
-        """Evaluate all, as many models at a time as their matrices of kernels are small."""
-        X, (m, q, _) = self.prepared.rows(view), self.coef.shape
+        """Evaluate all models, several at a time if their kernel matrices are small."""
+        X, (m, q, _) = self.preparation.rows(view), self.coef.shape
         at_once = m
         if is_host(X):
-            at_once = max(_AT_ONCE // max(X.shape[1] * q, 1), 1)
+            at_once = max(_MAX_MATRIX // max(X.shape[1] * q, 1), 1)
         elif isinstance(self.values, Powers):
             at_once = 1
         found = concat_rows([self._sums(X, k, min(k + at_once, m)) for k in range(0, m, at_once)])
         if self.bound is not None:
             xp = array_namespace(found)
             found = xp.minimum(xp.maximum(found, -self.bound), self.bound)
-        found = self.prepared.intercept + found
+        found = self.preparation.intercept + found
         found = found if self.bounds is None else inside(found, self.bounds)
-        return self.prepared.outputs(found)
+        return self.preparation.outputs(found)
 
     def _sums(self, X: Array, start: int, stop: int) -> Array:
         """Evaluate the sums (s, n, t) of the models from start to stop."""
@@ -439,16 +434,16 @@ class KernelStack:
 
 
 def _unit_kernel(kernel: Any) -> Any:
-    """Return the kernel at lengthscale 1, or those of the terms of a sum with their columns."""
-    if _way(kernel) is Terms:
-        return tuple((_unit_kernel(one), columns) for _, one, columns in _split(kernel))
+    """Return the kernel with lengthscale 1; for a sum, those of its terms and their columns."""
+    if _evaluator(kernel) is Terms:
+        return tuple((_unit_kernel(one), columns) for _, one, columns in _split_terms(kernel))
     return dataclasses.replace(kernel, lengthscale=1.0)
 
 
-def _split(kernel: Kernel) -> list[tuple[float, Any, tuple[int, int | None]]]:
-    """Return the terms of a sum: factor, kernel, and the columns that it sees from start to stop.
+def _split_terms(kernel: Kernel) -> list[tuple[float, Any, tuple[int, int | None]]]:
+    """Return the terms of a sum: factor, kernel, and its columns as (start, stop).
 
-    The stop of all columns is None.
+    For all columns, stop is None.
     """
     found: list[tuple[float, Any, tuple[int, int | None]]] = []
     for term in sum_terms(kernel):
@@ -461,17 +456,18 @@ def _split(kernel: Kernel) -> list[tuple[float, Any, tuple[int, int | None]]]:
 
 
 def _stretch_points(U: np.ndarray, kernel: Any) -> np.ndarray:
-    """Return points (n, k) in units of the lengthscale; of a sum those of all terms."""
-    if _way(kernel) is not Terms:
+    """Return points (n, k) in units of the lengthscale; for a sum, side by side for all terms."""
+    if _evaluator(kernel) is not Terms:
         return U / kernel.lengthscale
     return np.concatenate(
-        [U[:, slice(*columns)] / one.lengthscale for _, one, columns in _split(kernel)], axis=1
+        [U[:, slice(*columns)] / one.lengthscale for _, one, columns in _split_terms(kernel)],
+        axis=1,
     )
 
 
 def _stretch_matrix(f: Any) -> np.ndarray:
-    """Return the map (d, k), (1, d) or (1, 1) of points in units of the lengthscale."""
-    if _way(f.kernel) is Terms:
+    """Return the map (d, k), (1, d) or (1, 1) from rows to points in units of the lengthscale."""
+    if _evaluator(f.kernel) is Terms:
         return _stretch_points(to_host(diagonal_map(f.components)).T, f.kernel)
     stretch = 1.0 / f.kernel.lengthscale
     if f.components is None:
@@ -479,16 +475,18 @@ def _stretch_matrix(f: Any) -> np.ndarray:
     return np.atleast_2d(to_host(f.components).T) * stretch
 
 
-def _limits(arrays: Sequence[Any], axis: int, there: Array) -> Array | None:
+def _stack_limits(arrays: Sequence[Any], axis: int, reference: Array) -> Array | None:
     """Stack the limits of models: (m, 1, t), or (2, m, 1, t)."""
     if arrays[0] is None:
         return None
-    return put_on_place(np.expand_dims(np.stack(list(map(to_host, arrays)), axis=axis), -2), there)
+    return place_like(
+        np.expand_dims(np.stack(list(map(to_host, arrays)), axis=axis), -2), reference
+    )
 
 
 @dataclass(frozen=True, eq=False)
 class Squares:
-    """Functions of squared distances, by one matrix product as in `squared_distances`."""
+    """Functions of squared distances, from one matrix product as in `squared_distances`."""
 
     center: Array  # (m, 1, k)
     right: Array  # (m, k + 2, q)
@@ -496,7 +494,7 @@ class Squares:
 
     @classmethod
     def from_centers(
-        cls, centers: Sequence[np.ndarray], kernels: Sequence[Radial], there: Array, /
+        cls, centers: Sequence[np.ndarray], kernels: Sequence[Radial], reference: Array, /
     ) -> Self:
         """Stack the centres (q, k) of models, padded by centres with coefficient 0."""
         kernel = _unit_kernel(kernels[0])
@@ -506,7 +504,7 @@ class Squares:
         right = np.concatenate([-2.0 * Z, np.ones_like(squares), squares], axis=2)
         columns = right.transpose(0, 2, 1).copy()
         center = np.stack(middle)[:, None]
-        return cls(put_on_place(center, there), put_on_place(columns, there), kernel.profile)
+        return cls(place_like(center, reference), place_like(columns, reference), kernel.profile)
 
     def evaluate(self, U: Array, start: int, stop: int, q: int, /) -> Array:
         """Values (s, n, q) at points (s, n, k), by q centres of the models from start to stop."""
@@ -514,7 +512,7 @@ class Squares:
         U = U - self.center[start:stop, ...]
         squares = xp.sum(U * U, axis=2, keepdims=True)
         found = xp.concat([U, squares, xp.ones_like(squares)], axis=2) @ right
-        if is_host(found):  # in place, which the standard cannot say
+        if is_host(found):  # NumPy can write to the same array
             return self.profile(np.maximum(found, 0.0, out=found))
         return self.profile(clip(found, low=0.0))
 
@@ -528,13 +526,13 @@ class Powers:
 
     @classmethod
     def from_centers(
-        cls, centers: Sequence[np.ndarray], kernels: Sequence[Any], there: Array, /
+        cls, centers: Sequence[np.ndarray], kernels: Sequence[Any], reference: Array, /
     ) -> Self:
         """Stack the centres (q, k) of models, padded by centres with coefficient 0."""
         kernel = _unit_kernel(kernels[0])
         Z = _pad_and_stack([points.astype(np.float64) for points in centers])
         columns = np.ascontiguousarray(Z.transpose(0, 2, 1))
-        return cls(put_on_place(columns, there), kernel)
+        return cls(place_like(columns, reference), kernel)
 
     @property
     def n_features(self) -> int:
@@ -546,33 +544,33 @@ class Powers:
         Z = self.centers[start:stop, :, :q]
         if not is_host(U) or not is_host(Z):
             xp = array_namespace(U)
-            U = xp.astype(U, xp.float64, copy=False)
+            U = to_double(U)
             pairs = [self.kernel._evaluate(U[k, ...], Z[k, ...].T) for k in range(stop - start)]
             return xp.stack(pairs, axis=0)
         U = U.astype(np.float64, copy=False)
         if has_compiled_code(U):
             from gpukfl._accel.cpu_distances import stacked_sums
 
-            rooted = isinstance(self.kernel, PowerExponential)  # by roots quicker than powers
+            rooted = isinstance(self.kernel, PowerExponential)  # roots are faster than powers
             sums = stacked_sums(U, Z, float(self.kernel.power), rooted=rooted)
             return self.kernel.profile_at_distance(sums) if rooted else self.kernel.profile(sums)
         return self.kernel.profile(self._sum_in_numpy(U, Z))
 
     def _sum_in_numpy(self, U: np.ndarray, Z: np.ndarray) -> np.ndarray:
-        """Add up powers (s, n, q), by blocks that stay near the processor."""
+        """Add up powers (s, n, q) by blocks that fit in the cache."""
         U, Z = U.transpose(2, 0, 1)[..., None], Z.transpose(1, 0, 2)[:, :, None]
         k, m, _, q = Z.shape
         found = np.empty((m, U.shape[2], q))
         with disable_buffering():
-            for models in near_blocks(m, k * q):
+            for models in cache_blocks(m, k * q):
                 near = Z[:, models]
-                for rows in near_blocks(U.shape[2], near.size):
+                for rows in cache_blocks(U.shape[2], near.size):
                     powers = self._powers(U[:, models, rows] - near)
                     np.add.reduce(powers, axis=0, out=found[models, rows])
         return found
 
     def _powers(self, gaps: np.ndarray) -> np.ndarray:
-        """Return the powers of absolute values, mostly in place."""
+        """Return the powers of absolute values, mostly in the same array."""
         power = self.kernel.power
         if power == 2:
             return np.multiply(gaps, gaps, out=gaps)
@@ -585,34 +583,34 @@ class Powers:
 
 @dataclass(frozen=True, eq=False)
 class Terms:
-    """Sums of functions of squared distances, each of its own columns."""
+    """Sums of functions of squared distances, each with its own columns."""
 
     parts: tuple[Squares, ...]
-    ends: tuple[int, ...]  # of the columns of each part
+    ends: tuple[int, ...]  # the last column of each part, plus 1
     factors: Array  # (s, m, 1, 1)
 
     @classmethod
     def from_centers(
-        cls, centers: Sequence[np.ndarray], kernels: Sequence[Any], there: Array, /
+        cls, centers: Sequence[np.ndarray], kernels: Sequence[Any], reference: Array, /
     ) -> Self:
         """Stack the centres (q, k) of models, padded by centres with coefficient 0."""
-        split = [_split(kernel) for kernel in kernels]
+        split = [_split_terms(kernel) for kernel in kernels]
         own = [0 if stop is None else stop - start for _, _, (start, stop) in split[0]]
-        # What is left is that of terms that see all columns
-        whole = (centers[0].shape[1] - sum(own)) // max(own.count(0), 1)
-        widths = [width or whole for width in own]
+        # Terms of all columns share the other coordinates equally
+        n_columns = (centers[0].shape[1] - sum(own)) // max(own.count(0), 1)
+        widths = [width or n_columns for width in own]
         ends = np.cumsum([0, *widths])
         parts = [
             Squares.from_centers(
                 [points[:, ends[k] : ends[k + 1]] for points in centers],
                 [terms[k][1] for terms in split],
-                there,
+                reference,
             )
             for k in range(len(widths))
         ]
         factors = np.asarray([[factor for factor, _, _ in terms] for terms in split]).T
         dtype = centers[0].dtype
-        placed = put_on_place(factors[..., None, None].astype(dtype), there)
+        placed = place_like(factors[..., None, None].astype(dtype), reference)
         return cls(tuple(parts), tuple(ends[1:].tolist()), placed)
 
     def evaluate(self, U: Array, start: int, stop: int, q: int, /) -> Array:
@@ -631,14 +629,14 @@ def _pad_and_stack(arrays: Sequence[np.ndarray]) -> np.ndarray:
     return np.stack([np.pad(one, ((0, q - len(one)), (0, 0))) for one in arrays])
 
 
-def _way(kernel: Any) -> type[Squares] | type[Powers] | type[Terms] | None:
+def _evaluator(kernel: Any) -> type[Squares] | type[Powers] | type[Terms] | None:
     """Return the class that evaluates a kernel, or None."""
     if isinstance(kernel, (Sum, Scaled)):
-        squares = all(_way(one) is Squares for _, one, _ in _split(kernel))
+        squares = all(_evaluator(one) is Squares for _, one, _ in _split_terms(kernel))
         return Terms if squares else None
-    if type(kernel) not in KERNELS.values():  # a user's may be evaluated in another way
+    if type(kernel) not in KERNELS.values():  # a user's subclass may evaluate itself differently
         return None
-    if not _LEAST < getattr(kernel, "lengthscale", 0.0) < _LARGEST:
+    if not _MIN_LENGTHSCALE < getattr(kernel, "lengthscale", 0.0) < _MAX_LENGTHSCALE:
         return None
     if isinstance(kernel, Radial) and kernel.smooth:
         return Squares
@@ -649,24 +647,24 @@ def _way(kernel: Any) -> type[Squares] | type[Powers] | type[Terms] | None:
 class ShapeStack:
     """Means of piecewise-linear functions of projections."""
 
-    prepared: Prepared
+    preparation: RowPreparation
     W: Array  # (m, d, p)
     knots: Array  # (m, p, q)
     values: Array  # (m, p, q, t)
 
     @staticmethod
-    def stack_key(model: Predictor, place: Place, /) -> Hashable:
+    def stack_key(model: Predictor, slot: Slot, /) -> Hashable:
         """Return the key of models that can be stacked, or None."""
-        f, prepared = model.values, Prepared.stack_key(model, place)
-        if prepared is None or not isinstance(f, ShapeSum):
+        f, preparation = model.values, RowPreparation.stack_key(model, slot)
+        if preparation is None or not isinstance(f, ShapeSum):
             return None
-        return prepared, f.W.shape, f.values.dtype
+        return preparation, f.W.shape, f.values.dtype
 
     @classmethod
-    def build(cls, models: Sequence[Predictor], places: Sequence[Place], views: Views, /) -> Self:
-        """Stack models with one key; pad fewer knots by the last one."""
+    def build(cls, models: Sequence[Predictor], slots: Sequence[Slot], views: Views, /) -> Self:
+        """Stack models with one key; repeat the last knot of functions with fewer knots."""
         parts: Any = [model.values for model in models]
-        q, there = max(one.knots.shape[1] for one in parts), parts[0].W
+        q, reference = max(one.knots.shape[1] for one in parts), parts[0].W
         missing = [(0, q - one.knots.shape[1]) for one in parts]
         knots = [
             np.pad(to_host(f.knots), ((0, 0), m), "edge")
@@ -677,16 +675,16 @@ class ShapeStack:
             for f, m in zip(parts, missing, strict=True)
         ]
         return cls(
-            prepared=Prepared.build(models, places, views),
-            W=put_on_place(np.stack([to_host(one.W) for one in parts]), there),
-            knots=put_on_place(np.stack(knots), there),
-            values=put_on_place(np.stack(values), there),
+            preparation=RowPreparation.build(models, slots, views),
+            W=place_like(np.stack([to_host(one.W) for one in parts]), reference),
+            knots=place_like(np.stack(knots), reference),
+            values=place_like(np.stack(values), reference),
         )
 
     @property
     def reference(self) -> Array:
-        """Of the place to compute on."""
-        return self.prepared.reference
+        """An array of the library and device of the computation."""
+        return self.preparation.reference
 
     @property
     def width(self) -> int:
@@ -696,20 +694,20 @@ class ShapeStack:
 
     @property
     def steps(self) -> int:
-        """Steps that a row takes, about, where NumPy takes them."""
+        """Approximate number of operations per row in NumPy."""
         return 50 * self.width
 
     def __call__(self, view: View, /) -> Array:
         """Evaluate all models."""
-        at = self.prepared.rows(view) @ self.W  # (m, n, p)
+        at = self.preparation.rows(view) @ self.W  # (m, n, p)
         means = self._means(at) if is_host(at) else self._means_one_by_one(at)
         xp = array_namespace(at)
-        return self.prepared.outputs(
-            self.prepared.intercept + xp.astype(means, self.W.dtype, copy=False)
+        return self.preparation.outputs(
+            self.preparation.intercept + xp.astype(means, self.W.dtype, copy=False)
         )
 
     def _means(self, at: np.ndarray) -> np.ndarray:
-        """Means (m, n, t), by one search in the knots of all models."""
+        """Return means (m, n, t), with one search in the knots of all models."""
         m, n, p = at.shape
         columns = at.transpose(1, 0, 2).reshape(n, m * p)
         knots, tables = self._tables
@@ -724,7 +722,7 @@ class ShapeStack:
         return columns, np.moveaxis(values.reshape(*columns.shape, -1), 2, 0).copy()
 
     def _means_one_by_one(self, at: Array) -> Array:
-        """Means (m, n, t), by the models' own kernels."""
+        """Return means (m, n, t), model by model."""
         xp, (m, _, p) = array_namespace(at), at.shape
         sums = [
             interpolate_knots(at[k, ...].T, self.knots[k, ...], self.values[k, ...])
@@ -736,40 +734,40 @@ class ShapeStack:
 # ---------------------------------------------------------------------- all models
 
 
-_SORTS: tuple[Any, ...] = (LinearStack, ForestStack, KernelStack, ShapeStack)
+_STACK_CLASSES: tuple[Any, ...] = (LinearStack, ForestStack, KernelStack, ShapeStack)
 
 
 def stack_models(
-    models: Sequence[Predictor], places: Sequence[Place], views: Views, n_classes: int, /
+    models: Sequence[Predictor], slots: Sequence[Slot], views: Views, n_classes: int, /
 ) -> tuple[list[Stack], np.ndarray]:
     """Stack models, and return their numbers in the order of the outputs."""
-    sorts: dict[Hashable, list[int]] = {}
-    for k, (model, place) in enumerate(zip(models, places, strict=True)):
-        sorts.setdefault(_stack_key(model, place, n_classes) or k, []).append(k)
+    groups: dict[Hashable, list[int]] = {}
+    for k, (model, slot) in enumerate(zip(models, slots, strict=True)):
+        groups.setdefault(_stack_key(model, slot, n_classes) or k, []).append(k)
     stacks: list[Stack] = []
-    for sort, some in sorts.items():
-        if isinstance(sort, tuple):
-            own = [models[k] for k in some], [places[k] for k in some]
-            stacks.append(sort[0].build(*own, views))
+    for key, group in groups.items():
+        if isinstance(key, tuple):
+            own = [models[k] for k in group], [slots[k] for k in group]
+            stacks.append(key[0].build(*own, views))
         else:
-            stacks.append(Alone(models[some[0]], places[some[0]], n_classes))
-    return stacks, np.concatenate(list(sorts.values()))
+            stacks.append(SingleModel(models[group[0]], slots[group[0]], n_classes))
+    return stacks, np.concatenate(list(groups.values()))
 
 
-def _stack_key(model: Predictor, place: Place, n_classes: int) -> tuple[Any, Hashable] | None:
+def _stack_key(model: Predictor, slot: Slot, n_classes: int) -> tuple[Any, Hashable] | None:
     """Return the stack class and key of a model, or None if it knows too few classes."""
     if n_classes and (n_classes == 1 or not model.knows(n_classes)):
         return None
-    sorts = ((stack, stack.stack_key(model, place)) for stack in _SORTS)
-    return next((found for found in sorts if found[1] is not None), None)
+    keys = ((stack, stack.stack_key(model, slot)) for stack in _STACK_CLASSES)
+    return next((found for found in keys if found[1] is not None), None)
 
 
-# ---------------------------------------------------------------------- near the processor
+# ---------------------------------------------------------------------- the cache
 
 
-def near_blocks(n: int, width: int, /) -> Iterator[slice]:
-    """Yield blocks of n rows with `width` temporary elements each."""
-    size = max(_NEAR // max(width, 1), 1)
+def cache_blocks(n: int, width: int, /) -> Iterator[slice]:
+    """Yield blocks of n rows that fit in the cache, with `width` temporary elements per row."""
+    size = max(_CACHE_ELEMENTS // max(width, 1), 1)
     return (slice(start, start + size) for start in range(0, n, size))
 
 
@@ -777,10 +775,10 @@ def near_blocks(n: int, width: int, /) -> Iterator[slice]:
 def disable_buffering() -> Iterator[None]:
     """Disable NumPy's buffering of broadcast arrays.
 
-    It copies it into its buffer where that holds two rows of the result, which takes five times as
-    long as the differences of these.
+    NumPy copies them to its buffer if this holds two rows of the result. That takes five times as
+    long as the subtraction itself.
     """
-    before = np.setbufsize(16)  # elements, the fewest there may be
+    before = np.setbufsize(16)  # elements, the minimum
     try:
         yield
     finally:

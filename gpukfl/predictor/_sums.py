@@ -1,4 +1,4 @@
-"""Functions that methods fit: sums of kernels, shapes, polynomials and features."""
+"""Functions that methods fit: sums of kernels, shape functions, polynomials and features."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from gpukfl.operators import FeatureOperator, HermiteOperator, apply_map
 from gpukfl.partitioned._rows import Rows
 from gpukfl.predictor._function import Function
 
-MOST_DEGREES = 400  # that a Hermite polynomial may have
-_UNSEEN = 4e-7  # of a deviation
+MAX_DEGREE = 400  # of a Hermite polynomial
+_MAX_ROUNDING = 4e-7  # share of a function's standard deviation that float32 may change
 
 
 def inside(found: Array, bounds: Array, /) -> Array:
@@ -45,30 +45,31 @@ def inside(found: Array, bounds: Array, /) -> Array:
 class KernelSum(Function):
     r""":math:`c + \sum_j \alpha_j k(B x, B z_j)`.
 
-    In float64, as it was solved: coefficients of small ridges magnify what kernels are rounded by.
+    Computed in float64, as it was solved: with a small ridge, coefficients magnify rounding errors
+    of the kernel.
 
     Attributes
     ----------
     kernel : Kernel
         The function k.
-    centers : array, shape (q, d), or (q, k) where they are mapped
-        z; None of a constant.
+    centers : array, shape (q, d), or (q, k) if mapped
+        The centres z; None for a constant.
     coef : array, shape (q, t)
-        α; None of a constant.
-    B : array, shape (k, d), or (d,) where it is diagonal, optional
-        The identity without one.
+        The coefficients α; None for a constant.
+    B : array, shape (k, d), or (d,) if diagonal, optional
+        The map; without it, the identity.
     is_mapped : bool
-        Whether `centers` are B z already.
+        Whether `centers` are B z instead of z.
     columns : host array of int, shape (d,), optional
-        Those of rows that are looked at.
+        Columns of rows that the function uses; all without it.
     factors : host array, shape (d,), optional
-        What these are multiplied by once they are scaled.
+        Factors of these columns after scaling.
     bound : array, shape (t,), optional
         Largest absolute value of the sum.
     bounds : array, shape (2, t), optional
         Least and largest value of the function.
     in_double : bool
-        False where it is computed in the dtype of the centres.
+        Whether the function is computed in float64 instead of the dtype of the centres.
     """
 
     kernel: Kernel
@@ -85,11 +86,11 @@ class KernelSum(Function):
 
     @cached_property
     def reference(self) -> Array:
-        """An empty array of the place and the dtype to compute on."""
+        """An empty array with the library, device and dtype of the computation."""
         return (double_reference if self.in_double else reference_like)(self.intercept)
 
     def check(self) -> None:
-        """Raise ValueError unless centres, map and columns go together."""
+        """Raise ValueError unless centres, map and columns have matching shapes."""
         if (self.centers is None) != (self.coef is None):
             msg = "expected centres with their coefficients"
             raise ValueError(msg)
@@ -118,7 +119,7 @@ class KernelSum(Function):
 
     @cached_property
     def points(self) -> Array:
-        """Centres as the kernel sees them: (q, k)."""
+        """Mapped centres (q, k), the kernel's second argument."""
         Z, B = self.centers, self.components
         assert Z is not None
         Z = to_double(Z) if self.in_double else Z
@@ -130,7 +131,7 @@ class KernelSum(Function):
         if self.columns is None or self.factors is None:
             return self.scaling
         if self.scaling is None:
-            return _times(self.factors)
+            return _column_multiplier(self.factors)
         return self.scaling.select_columns(self.columns, self.factors)
 
     @property
@@ -175,9 +176,9 @@ class ShapeSum(Function):
     Attributes
     ----------
     W : array, shape (d, m)
-        Particles.
+        The particles w.
     knots, values : arrays, shapes (m, q) and (m, q, t)
-        Of the functions g.
+        Knots of the functions g, and values there.
     """
 
     W: Annotated[Array, Floats("d", "m")]
@@ -185,17 +186,17 @@ class ShapeSum(Function):
     values: Annotated[Array, Rounded("m", "q", "t")]
 
     def __post_init__(self) -> None:
-        for name in ("knots", "values"):  # of a file they may be rounded
+        for name in ("knots", "values"):  # a file may have them in float32
             array = getattr(self, name)
             if array.dtype != self.W.dtype:
                 wide = array_namespace(array).astype(array, self.W.dtype)
                 object.__setattr__(self, name, wide)
 
     def rounded(self) -> dict[str, np.ndarray]:
-        """Return knots and values in float32, unless that is seen in predictions.
+        """Return knots and values in float32, or nothing if predictions would change.
 
-        It is not where the functions change by at most 4e-7 of their mean deviation, on average
-        over the particles: then no prediction changes by more.
+        Changes of functions must be at most 4e-7 of their mean standard deviation, on average over
+        the particles. This bounds the change of predictions.
         """
         knots, values = to_host(self.knots), to_host(self.values)
         found = {"knots": knots.astype(np.float32), "values": values.astype(np.float32)}
@@ -204,11 +205,11 @@ class ShapeSum(Function):
             for one, value, other, rounded in zip(knots, values, *found.values(), strict=True)
         ]
         deviation = values.astype(np.float64).std(axis=1).mean(axis=0)
-        unseen = bool(np.all(np.mean(changed, axis=0) <= _UNSEEN * deviation))
-        return found if unseen else {}
+        is_negligible = bool(np.all(np.mean(changed, axis=0) <= _MAX_ROUNDING * deviation))
+        return found if is_negligible else {}
 
     def check(self) -> None:
-        """Raise ValueError unless there are knots, which ascend."""
+        """Raise ValueError unless there are knots and they ascend."""
         knots = to_host(self.knots)
         if not knots.size or not bool((knots[:, 1:] >= knots[:, :-1]).all()):
             msg = "expected ascending knots of functions"
@@ -216,7 +217,7 @@ class ShapeSum(Function):
 
     @cached_property
     def reference(self) -> Array:
-        """An empty array of the place and the dtype to compute on."""
+        """An empty array with the library, device and dtype of the computation."""
         return reference_like(self.W)
 
     @property
@@ -232,12 +233,9 @@ class ShapeSum(Function):
 
     def evaluate_in_blocks(self, X: Array, /) -> Array:
         """Evaluate by large blocks, which compiled code divides among threads."""
-        blocks = self.rows(X).blocks(self.W.shape[1])
-        xp, parts = (
-            array_namespace(self.reference),
-            [self.evaluate(block) for _, _, block in blocks],
-        )
-        return xp.astype(self._apply_link(xp.concat(parts, axis=0)), X.dtype)
+        xp, blocks = array_namespace(self.reference), self.rows(X).blocks(self.W.shape[1])
+        found = xp.concat([self.evaluate(block) for _, _, block in blocks], axis=0)
+        return xp.astype(self._apply_link(found), X.dtype)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -247,11 +245,11 @@ class HermiteSum(Function):
     Attributes
     ----------
     tuples : array of int, shape (m, d)
-        Degrees α.
+        The degrees α.
     coef : array, shape (m, t)
-        Coefficients.
+        The coefficients.
     R : array, shape (d, d)
-        Rotation, float64.
+        The rotation, in float64.
     bounds : array, shape (2, t)
         Least and largest value of the function.
     """
@@ -264,26 +262,23 @@ class HermiteSum(Function):
 
     @cached_property
     def reference(self) -> Array:
-        """An empty array of the place and the dtype to compute on."""
+        """An empty array with the library, device and dtype of the computation."""
         return reference_like(self.coef)
 
     def check(self) -> None:
-        """Raise ValueError unless degrees are some that a fit may have."""
+        """Raise ValueError unless degrees are from 0 to `MAX_DEGREE`."""
         degrees = to_host(self.tuples)
-        if not bool(np.all((degrees >= 0) & (degrees <= MOST_DEGREES))):
-            msg = f"expected degrees from 0 to {MOST_DEGREES}"
+        if not bool(np.all((degrees >= 0) & (degrees <= MAX_DEGREE))):
+            msg = f"expected degrees from 0 to {MAX_DEGREE}"
             raise ValueError(msg)
 
     @cached_property
     def _operator(self) -> HermiteOperator:
         tuples, R = to_host(self.tuples), to_host(self.R)
         rows = _no_rows(self.reference, tuples.shape[1])
-        turn = (
-            None
-            if np.array_equal(R, np.eye(len(R)))
-            else asarray_like(R, double_reference(self.coef))
-        )
-        return HermiteOperator(rows, tuples, np.ones(len(tuples)), turn)
+        is_identity = np.array_equal(R, np.eye(len(R)))
+        rotation = None if is_identity else asarray_like(R, double_reference(self.coef))
+        return HermiteOperator(rows, tuples, np.ones(len(tuples)), rotation)
 
     @property
     def width(self) -> int:
@@ -307,15 +302,15 @@ class FeatureSum(Function):
     Attributes
     ----------
     instantiation : Instantiation
-        With what depends on the dimension settled.
+        The instantiation, with defaults for the dimension filled in.
     parameters : array, shape (T, e)
-        Of the features.
+        Parameters of the features.
     log_scale : float
-        What the logarithms of the features' constants are less.
+        Constant subtracted from the logarithms of the features' constants.
     coef : array, shape (T, t)
-        a, float64.
+        The coefficients a, in float64.
     n_columns : int
-        Of rows that are prepared.
+        Number of columns of scaled rows.
     """
 
     intercept: Annotated[Array, Doubles("t")]
@@ -326,21 +321,21 @@ class FeatureSum(Function):
     n_columns: Annotated[int, Count()]
 
     def check(self) -> None:
-        """Raise ValueError unless the parameters are some of the instantiation."""
+        """Raise ValueError unless the instantiation could have drawn the parameters."""
         one, W = self.instantiation, to_host(self.parameters)
-        sound = one.draw(1, self.n_columns, np.random.RandomState(0)).shape[1] == W.shape[1]
+        is_valid = one.draw(1, self.n_columns, np.random.RandomState(0)).shape[1] == W.shape[1]
         while isinstance(one, RandomKitchenSinks):
             one = one.of
-        if sound and isinstance(one, Stumps):
+        if is_valid and isinstance(one, Stumps):
             column = W[:, 0]
-            sound = bool(((column >= 0) & (column < self.n_columns) & (column % 1 == 0)).all())
-        if not sound:
+            is_valid = bool(((column >= 0) & (column < self.n_columns) & (column % 1 == 0)).all())
+        if not is_valid:
             msg = "expected parameters of its instantiation"
             raise ValueError(msg)
 
     @cached_property
     def reference(self) -> Array:
-        """An empty array of the place and the dtype to compute on."""
+        """An empty array with the library, device and dtype of the computation."""
         return reference_like(self.parameters)
 
     @cached_property
@@ -369,7 +364,7 @@ class FeatureSum(Function):
 def _largest_changes(
     knots: np.ndarray, values: np.ndarray, others: np.ndarray, others_values: np.ndarray
 ) -> list[float]:
-    """Return how much piecewise-linear functions (q, t) differ from others, at most."""
+    """Return the largest differences between two sets of piecewise-linear functions (q, t)."""
     at = np.concatenate([knots, others])
     return [
         float(np.max(np.abs(np.interp(at, knots, one) - np.interp(at, others, other))))
@@ -384,7 +379,7 @@ def _take_columns(X: Array, columns: np.ndarray) -> Array:
     return xp.take(X, xp.asarray(columns, **index_like(X)), axis=1)
 
 
-def _times(factors: np.ndarray) -> Callable[[Array], Array]:
+def _column_multiplier(factors: np.ndarray) -> Callable[[Array], Array]:
     """Return a function that multiplies columns by factors."""
     return lambda X: X * array_namespace(X).asarray(factors, **double_like(X))
 

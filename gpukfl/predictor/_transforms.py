@@ -13,15 +13,15 @@ import numpy as np
 from gpukfl.core._array import Array, array_namespace, double_like
 from gpukfl.linalg import interpolate_columns
 
-_KNOTS = 200
-_BEYOND = 0.7  # of a logarithm, that is predicted beyond the largest
+_MAX_KNOTS = 200  # of a `RankTransform`
+_LOG_MARGIN = 0.7  # predicted logarithms exceed the largest one of the fit by at most this
 
 
 @dataclass(frozen=True)
 class TargetTransform(ABC):
     """An increasing function of each target, with its inverse."""
 
-    unit: ClassVar[str]  # what it gives
+    unit: ClassVar[str]  # the name of a transformed value
 
     @classmethod
     @abstractmethod
@@ -39,8 +39,8 @@ class TargetTransform(ABC):
     def mean(self, Z: Array, residuals: Array, /) -> Array:
         """Return the mean (n, t) of the targets, given predictions on the transformed scale.
 
-        Duan's smearing: what is predicted is as likely to be off as rows were that models had not
-        seen, of whose residuals (q, t) these are quantiles.
+        This is Duan's smearing: errors of predictions have the same distribution as held-out
+        residuals, whose quantiles (q, t) are given.
         """
         count = residuals.shape[0]
         parts = (self.inverse(Z + residuals[k, :]) for k in range(count))
@@ -49,12 +49,12 @@ class TargetTransform(ABC):
 
 @dataclass(frozen=True)
 class LogTransform(TargetTransform):
-    """Logarithms of 1 + (y - low) / scale, or of -y where the long tail is to the left.
+    """The logarithm of 1 + (sign * y - low) / scale.
 
     Attributes
     ----------
     sign, low, scale, high : list of float
-        Of each target; `high` is the largest logarithm.
+        By target. The sign is -1 for long left tails; `high` is the largest logarithm.
     """
 
     unit: ClassVar[str] = "logarithm"
@@ -65,7 +65,7 @@ class LogTransform(TargetTransform):
 
     @classmethod
     def fit(cls, Y: np.ndarray, weights: np.ndarray | None = None, /) -> Self:
-        """Fit the transform so that the least value is 0, and the median 1."""
+        """Fit the transform: the least value becomes 0, and the median log 2."""
         sign = np.where(skewness(Y, weights) < 0, -1.0, 1.0)
         low = (sign * Y).min(axis=0)
         gaps = sign * Y - low
@@ -75,14 +75,14 @@ class LogTransform(TargetTransform):
         return cls(*(part.tolist() for part in (sign, low, scale, high)))
 
     def forward(self, Y: np.ndarray, /) -> np.ndarray:
-        """Return the logarithms, in which the least value is 0."""
+        """Return the logarithms."""
         sign, low, scale = map(np.asarray, (self.sign, self.low, self.scale))
         return np.log1p((sign * Y - low) / scale)
 
     def inverse(self, Z: Array, /) -> Array:
         xp, on = array_namespace(Z), double_like(Z)
         sign, low, scale = (xp.asarray(part, **on) for part in (self.sign, self.low, self.scale))
-        ends = xp.asarray([high + _BEYOND for high in self.high], **on)
+        ends = xp.asarray([high + _LOG_MARGIN for high in self.high], **on)
         return sign * (low + scale * xp.expm1(xp.minimum(Z, ends)))
 
 
@@ -93,7 +93,7 @@ class RankTransform(TargetTransform):
     Attributes
     ----------
     knots, scores : list of lists of float
-        Of each target: values that grow, and what they become.
+        Ascending values of each target, and their normal scores.
     """
 
     unit: ClassVar[str] = "normal score"
@@ -102,8 +102,8 @@ class RankTransform(TargetTransform):
 
     @classmethod
     def fit(cls, Y: np.ndarray, weights: np.ndarray | None = None, /) -> Self:
-        """Fit the transform with quantiles of the targets as knots."""
-        found = [_knots(column, weights) for column in Y.T]
+        """Fit the transform, with quantiles of the targets as knots."""
+        found = [_score_knots(column, weights) for column in Y.T]
         return cls([knots.tolist() for knots, _ in found], [s.tolist() for _, s in found])
 
     def forward(self, Y: np.ndarray, /) -> np.ndarray:
@@ -126,14 +126,14 @@ def _medians(Y: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
     return np.quantile(Y, 0.5, axis=0, weights=weights, method="inverted_cdf")
 
 
-def _knots(y: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+def _score_knots(y: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
     """Return increasing values, and the normal scores of their midranks."""
     from scipy.special import ndtri
 
     values, inverse = np.unique(y, return_inverse=True)
     counts = np.bincount(inverse, weights)
     scores = ndtri((np.cumsum(counts) - 0.5 * counts) / counts.sum())
-    chosen = np.unique(np.linspace(0, len(values) - 1, min(_KNOTS, len(values))).round())
+    chosen = np.unique(np.linspace(0, len(values) - 1, min(_MAX_KNOTS, len(values))).round())
     chosen = chosen.astype(np.int64)
     return values[chosen], scores[chosen]
 

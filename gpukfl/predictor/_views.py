@@ -1,4 +1,4 @@
-"""Views of rows for the models of a blend: encoded by each fold, and scaled."""
+"""Views of rows for the models of a blend: as encoded by each fold, and scaled."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import numpy as np
 from gpukfl.core._array import Array, array_namespace, index_like, is_host, library_name, to_host
 
 
-class Place(NamedTuple):
-    """The position of a model in a blend."""
+class Slot(NamedTuple):
+    """The fold and the view of rows of a model in a blend."""
 
     fold: int
-    sees: str  # how it sees the rows of a table
+    sees: str  # the view's name
 
 
-class Seen(Protocol):
+class EncodedRows(Protocol):
     """Rows in the views of all models."""
 
     def rows(self, k: int, view: str, /) -> Array:
@@ -30,7 +30,7 @@ class FoldViews(Protocol):
     """Codes of rows, encoded by all folds at once."""
 
     def rows(self, view: str, /) -> np.ndarray:
-        """Return rows (n, F, d) as models of each fold see them; (n, 1, d) where all agree."""
+        """Return rows (n, F, d) of a view, encoded by each fold; (n, 1, d) if folds agree."""
 
 
 class Encoder(Protocol):
@@ -38,20 +38,20 @@ class Encoder(Protocol):
 
     @property
     def shapes(self) -> dict[str, tuple[int, int]]:
-        """Of each view the numbers of folds that differ, and of columns."""
+        """For each view, the numbers of distinct folds and of columns."""
 
-    def view_rows(self, codes: Array, /) -> Seen:
-        """Encode codes by one fold after another, also those that only record it."""
+    def view_rows(self, codes: Array, /) -> EncodedRows:
+        """Encode codes fold by fold; the array may record operations."""
 
     def together(self, codes: np.ndarray, /) -> FoldViews:
-        """Encode codes of NumPy by all folds at once."""
+        """Encode NumPy codes by all folds at once."""
 
     def only(self, fold: int, /) -> Self:
-        """Return what encodes by one of the folds."""
+        """Return the encoder of one fold."""
 
 
 class Scalings:
-    """Scalings of one view of rows, which models register first."""
+    """Scalings of one view of rows, which models register before rows are scaled."""
 
     def __init__(self) -> None:
         self._known: list[tuple[int, Any]] = []
@@ -65,15 +65,16 @@ class Scalings:
         return len(self._known) - 1
 
     def __call__(self, X: Array, /) -> Array:
-        """Apply all scalings (n, s, d) to the rows (n, F, d) of folds."""
+        """Return rows (n, F, d) of folds, scaled by all scalings: (n, s, d)."""
         parts = [
-            _scale_rows(take_places(X, folds), scaling) for folds, scaling in self._class_groups
+            _scale_rows(take_second_axis(X, folds), scaling)
+            for folds, scaling in self._class_groups
         ]
         if len(parts) == 1:
             return parts[0]
         xp = array_namespace(X)
         wide = [xp.astype(part, xp.float64, copy=False) for part in parts]
-        return take_places(xp.concat(wide, axis=1), self._order)
+        return take_second_axis(xp.concat(wide, axis=1), self._order)
 
     @cached_property
     def _classes(self) -> dict[type, list[int]]:
@@ -86,16 +87,17 @@ class Scalings:
     @cached_property
     def _class_groups(self) -> list[tuple[np.ndarray, Any]]:
         """For each class, the folds of its rows and its concatenated scalings."""
-        made = []
-        for some in self._classes.values():
-            parts = [one for _, one in (self._known[k] for k in some) if one is not None]
-            folds = np.array([self._known[k][0] for k in some])
-            made.append((folds, parts[0].concat(parts) if parts else None))
-        return made
+        groups = []
+        for indices in self._classes.values():
+            known = [self._known[k] for k in indices]
+            folds = np.array([fold for fold, _ in known])
+            parts = [scaling for _, scaling in known if scaling is not None]
+            groups.append((folds, parts[0].concat(parts) if parts else None))
+        return groups
 
     @cached_property
     def _order(self) -> np.ndarray:
-        """The position of each scaling in the order by class."""
+        """The index of each scaling in the order by class."""
         return np.argsort(np.concatenate(list(self._classes.values())))
 
 
@@ -110,34 +112,34 @@ class Views:
         """Return the numbers of distinct folds and of columns."""
         return (1, self._n_features) if self.encoder is None else self.encoder.shapes[view]
 
-    def fold_index(self, place: Place, /) -> int:
+    def fold_index(self, slot: Slot, /) -> int:
         """Return the index of a model's fold, 0 if folds do not differ."""
-        return place.fold if self.shape(place.sees)[0] > 1 else 0
+        return slot.fold if self.shape(slot.sees)[0] > 1 else 0
 
-    def register_scaling(self, scaling: Any, place: Place, /) -> int:
-        """Register a scaling of a view, and return the index of its rows."""
-        return self.scalings[place.sees].register(scaling, self.fold_index(place))
+    def register_scaling(self, scaling: Any, slot: Slot, /) -> int:
+        """Register a scaling of a view, and return its index."""
+        return self.scalings[slot.sees].register(scaling, self.fold_index(slot))
 
 
 def scaling_parts(scaling: Any, /) -> Sequence[Any]:
-    """Return the parts of a scaling, which scale each column once; None has itself."""
+    """Return the parts of a scaling, which each scale every column once; (None,) for None."""
     parts: Sequence[Any] = getattr(scaling, "parts", (scaling,))
     return parts
 
 
-def take_places(X: Array, places: np.ndarray, /) -> Array:
-    """Rows (n, s, d) at places along the second axis, which may be one row for all."""
-    if X.shape[1] == len(places) == 1:
+def take_second_axis(X: Array, index: np.ndarray, /) -> Array:
+    """Return X (n, s, d) at indices along the second axis; one row is repeated for all."""
+    if X.shape[1] == len(index) == 1:
         return X
     if is_host(X) and len(X) == 1:
-        return X.take(places if X.shape[1] > 1 else np.zeros(len(places), dtype=np.intp), axis=1)
+        return X.take(index if X.shape[1] > 1 else np.zeros(len(index), dtype=np.intp), axis=1)
     xp: Any = array_namespace(X)
     if X.shape[1] == 1:
-        wide: Array = xp.broadcast_to(X, (X.shape[0], len(places), X.shape[2]))
+        wide: Array = xp.broadcast_to(X, (X.shape[0], len(index), X.shape[2]))
         return wide
     if is_host(X):
-        return X.take(places, axis=1)
-    moved: Array = xp.take(X, xp.asarray(places, **index_like(X)), axis=1)
+        return X.take(index, axis=1)
+    moved: Array = xp.take(X, xp.asarray(index, **index_like(X)), axis=1)
     return moved
 
 
@@ -167,7 +169,7 @@ class View:
         """Return the same rows in the library of a reference; itself without one."""
         if reference is None or type(reference) is type(self.X):
             return self
-        if library_name(reference) == library_name(self.X):  # a memory map is of NumPy too
+        if library_name(reference) == library_name(self.X):  # such as a memory map
             return self
         library = library_name(reference)
         if library not in self._moved:
@@ -178,30 +180,30 @@ class View:
 
     def rows(self, view: str, /) -> Array:
         """Return rows (n, F, d) in the views of each fold's models, or (n, 1, d) if all agree."""
-        return self.X[:, None, :] if self._together is None else self._together.rows(view)
+        return self.X[:, None, :] if self._fold_views is None else self._fold_views.rows(view)
 
     @cached_property
-    def _together(self) -> FoldViews | None:
+    def _fold_views(self) -> FoldViews | None:
         encoder = self._views.encoder
         return None if encoder is None else encoder.together(to_host(self.X))
 
-    def model_rows(self, place: Place, /) -> Array:
-        """Rows (n, d) as one model sees them."""
+    def model_rows(self, slot: Slot, /) -> Array:
+        """Return the rows (n, d) of one model."""
         if self._views.encoder is None:
             return self.X
-        return self.rows(place.sees)[:, self._views.fold_index(place), :]
+        return self.rows(slot.sees)[:, self._views.fold_index(slot), :]
 
-    def one_by_one(self, place: Place, /) -> Array:
-        """Return the same, by operations that may only be recorded."""
-        return self.X if self._viewed_rows is None else self._viewed_rows.rows(*place)
+    def traceable_rows(self, slot: Slot, /) -> Array:
+        """Return the rows of one model, by operations that arrays can record."""
+        return self.X if self._encoded_rows is None else self._encoded_rows.rows(*slot)
 
     @cached_property
-    def _viewed_rows(self) -> Seen | None:
+    def _encoded_rows(self) -> EncodedRows | None:
         encoder = self._views.encoder
         return None if encoder is None else encoder.view_rows(self.X)
 
     def scale(self, view: str, /) -> Array:
-        """Return rows (n, s, d) by all scalings of a view."""
+        """Return rows (n, s, d), scaled by all scalings of a view."""
         if view not in self._scaled:
             self._scaled[view] = self._views.scalings[view](self.rows(view))
         return self._scaled[view]

@@ -1,4 +1,4 @@
-"""Files of several labels a row: one archive, with a model file for each label."""
+"""Files of models with several labels per row: an archive with a model file for each label."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ Model = TypeVar("Model")
 
 
 def read_labels(path: str | Path, read: Callable[[str], Model], /) -> list[Model]:
-    """Read the model of each label by ``read(path)``; return none of any other file.
+    """Read the model of each label by ``read(path)``; return an empty list for other files.
 
     Raises
     ------
     ValueError
-        If it is such a file, and damaged.
+        If the file has several labels and is damaged.
     OSError
-        If it cannot be read.
+        If the file cannot be read.
     """
     count = _count_labels(path)
     if not count:
@@ -40,20 +40,20 @@ def read_labels(path: str | Path, read: Callable[[str], Model], /) -> list[Model
 
 
 def _count_labels(path: str | Path) -> int:
-    """Return how many labels a file holds; 0 of any file that is not of several."""
+    """Return the number of labels of a file; 0 for other files."""
     try:
         with zipfile.ZipFile(path) as archive:
-            every = archive.infolist()
-            first = every[0] if every else None
-            stored = all(one.compress_type == zipfile.ZIP_STORED for one in every)
+            members = archive.infolist()
+            first = members[0] if members else None
+            is_stored = all(one.compress_type == zipfile.ZIP_STORED for one in members)
             if first is None or first.filename != INDEX or first.file_size > _LARGEST_INDEX:
                 return 0
             index = json.loads(archive.read(INDEX))
     except (zipfile.BadZipFile, ValueError, NotImplementedError, EOFError):
         return 0
-    known = isinstance(index, dict) and index.get("format") == FORMAT
-    count = index.get("count") if known else None
-    if not stored or not isinstance(count, int) or not 0 < count < len(every):
+    is_index = isinstance(index, dict) and index.get("format") == FORMAT
+    count = index.get("count") if is_index else None
+    if not is_stored or not isinstance(count, int) or not 0 < count < len(members):
         msg = f"expected a gpukfl model file, got {path}, whose labels cannot be read"
         raise ValueError(msg)
     return count
@@ -99,9 +99,9 @@ class RuntimeLabels:
 
 
 def probability_of_true(model: Any, probabilities: Any, /) -> Any:
-    """Return the column (n,) of probabilities (n, k) of a label's model that is of True.
+    """Return the probabilities (n,) of True from those of a label's classes (n, k).
 
-    A label that all rows of the fit have, or none, is one class.
+    A label that all training rows have, or none of them, is one class.
     """
     labels = np.asarray(model.classes_).tolist()
     return probabilities[:, labels.index(True)] if True in labels else 0.0 * probabilities[:, 0]

@@ -1,6 +1,6 @@
-"""Model files of versions 10 to 12, which hold the attributes of estimators, as if they were new.
+"""Translation of model files of versions 10 to 12, which store attributes of estimators.
 
-Nothing else knows them: once they are no longer read, this module goes.
+This module can be deleted when such files are no longer supported.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from gpukfl.core._archive import FAULTS, VERSION, RefusedError
 from gpukfl.predictor import unknown_member, weighted_medians
 from gpukfl.predictor._codec import PLAIN
 
-_FAR = 6.0  # standard deviations, of RegFeaL's clip="auto"
+_AUTO_CLIP = 6.0  # standard deviations, for RegFeaL's clip="auto"
 _KERNEL_SUM = {"kernel": "kernel_", "centers": "centers_", "coef": "dual_coef_"}
-_FIELDS = {  # of functions, and the attributes that they were
+_FIELDS = {  # by method: the class of its function, and attributes by the function's fields
     "HKRR": ("KernelSum", {**_KERNEL_SUM, "B": "map_", "bound": "bound_"}),
     "KernelRidge": ("KernelSum", {**_KERNEL_SUM, "bounds": "bounds_"}),
     "KernelFeatureSelector": (
@@ -54,17 +54,17 @@ _METHODS = {
 def read_older(
     header: dict[str, Any], arrays: Mapping[str, Any], read: Callable[[Any], np.ndarray], /
 ) -> tuple[dict[str, Any], Mapping[str, Any]]:
-    """Return header and arrays of a file in the form of the newest version.
+    """Return header and arrays of a file in the format of the newest version.
 
     Raises
     ------
     RefusedError
-        If parts of an older one are missing.
+        If parts of an older file are missing.
     """
     if header.get("version") == VERSION:
         return header, arrays
     try:
-        return _Older(arrays, read).translate(header)
+        return _Translation(arrays, read).translate(header)
     except RefusedError:
         raise
     except KeyError as error:
@@ -75,15 +75,15 @@ def read_older(
         raise RefusedError(msg) from error
 
 
-class _Older:
-    """A translation, which moves arrays from the keys of an older file to those of a new one."""
+class _Translation:
+    """A translation of a header, which moves arrays from older keys to new ones."""
 
     def __init__(self, arrays: Mapping[str, Any], read: Callable[[Any], np.ndarray]) -> None:
         self._old, self._read = dict(arrays), read
         self.arrays: dict[str, Any] = {}
 
     def translate(self, header: dict[str, Any]) -> tuple[dict[str, Any], Mapping[str, Any]]:
-        told = {
+        about = {
             name: self._move(node, f"model/{name}", f"model/{name}")
             for name, node in header["model"].items()
             if name != "reader"
@@ -95,7 +95,7 @@ class _Older:
         }
         reading: dict[str, Any] = {}
         predictor, record = self._estimator(
-            _METHODS[told["method"]],
+            _METHODS[about["method"]],
             header["parameters"],
             header["fitted"],
             "fitted",
@@ -107,18 +107,17 @@ class _Older:
             for name in ("table", "encoding"):
                 node = reader["fields"][name]
                 reading[name] = self._move(node, f"model/reader/{name}", f"reading/{name}")
-        known = {name: header[name] for name in ("format", "gpukfl")}
         found = {
-            **known,
+            **{name: header[name] for name in ("format", "gpukfl")},
             "version": VERSION,
-            "model": told,
+            "model": about,
             "parameters": parameters,
             "predictor": predictor,
             "reading": {"record": "RowReading", "fields": reading},
             "record": record,
         }
-        left = {f"older/{key}": stored for key, stored in self._old.items()}
-        return found, self.arrays | left
+        unused = {f"older/{key}": stored for key, stored in self._old.items()}
+        return found, self.arrays | unused
 
     # ------------------------------------------------------------------ nodes
 
@@ -129,8 +128,8 @@ class _Older:
         if isinstance(node, list):
             return [self._move(one, f"{old}/{k}", f"{new}/{k}") for k, one in enumerate(node)]
         if set(node) in ({"array"}, {"skops", "kind"}):
-            which = "array" if "array" in node else "skops"
-            return {**node, which: self._move_array(node[which], old, new)}
+            kind = "array" if "array" in node else "skops"
+            return {**node, kind: self._move_array(node[kind], old, new)}
         if set(node) == {"dict"}:
             return {"dict": self._move_items(node["dict"], old, new)}
         if set(node) == {"record", "fields"}:
@@ -146,7 +145,7 @@ class _Older:
             return {"record": node["record"], "fields": self._move_items(inside, old, new)}
         model = inside.pop("model")
         fields = self._move_items(inside, old, new)
-        fields["model"], _ = self._inner(model, f"{old}/model", f"{new}/model", "dropped")
+        fields["model"], _ = self._inner_model(model, f"{old}/model", f"{new}/model", "dropped")
         self.arrays = {k: one for k, one in self.arrays.items() if not k.startswith("dropped")}
         return {"record": "Imputation", "fields": fields}
 
@@ -159,7 +158,7 @@ class _Older:
 
     # ------------------------------------------------------------------ estimators
 
-    def _inner(self, node: Any, old: str, new: str, record: str) -> tuple[Any, Any]:
+    def _inner_model(self, node: Any, old: str, new: str, record: str) -> tuple[Any, Any]:
         """Return the predictor and the record of a model inside another one."""
         if set(node) == {"skops", "kind"}:
             kept = {**node, "skops": self._move_array(node["skops"], old, record)}
@@ -183,7 +182,7 @@ class _Older:
         return predictor, {"estimator": kind, "parameters": parameters, "record": kept}
 
     def _width(self, values: Any) -> int:
-        """Return the columns of rows of a model of arrays."""
+        """Return the number of columns of rows of a model of arrays."""
         fields = values["fields"]
         if values["record"] == "ConstantValues":
             return int(fields["n_features"])
@@ -193,7 +192,7 @@ class _Older:
     def _estimator(
         self, stem: str, parameters: Any, fitted: Any, old: str, new: str, record: str, reading: Any
     ) -> tuple[Any, dict[str, Any]]:
-        """Return the predictor and the record of an estimator of attributes."""
+        """Return the predictor and the record of an estimator that was stored by attributes."""
         fitted = dict(fitted)
         labels = None
         if "classes_" in fitted:
@@ -247,19 +246,18 @@ class _Older:
     def _regfeal(
         self, parameters: Any, take: _Attributes, record: str
     ) -> tuple[Any, dict[str, Any]]:
-        clip = _FAR if parameters["clip"] == "auto" else parameters["clip"]
-        prepared = {"scaling": take.one("scaling", "scaling_"), "clip": clip}
+        clip = _AUTO_CLIP if parameters["clip"] == "auto" else parameters["clip"]
+        common = {"scaling": take.one("scaling", "scaling_"), "clip": clip}
         for name in ("retrained_", "_y_scale", "_y_mean"):
             take.fitted.pop(name, None)
         if take.fitted["kernel_"] is None:
             for name in (*_KERNEL_SUM.values(), "retrain_components_", "_offset"):
                 take.fitted.pop(name)
-            fields = prepared | take.several(_HERMITE)
+            fields = common | take.several(_HERMITE)
             return {"record": "HermiteSum", "fields": fields}, {"_hermite": None}
         own = {**_KERNEL_SUM, "B": "retrain_components_", "intercept": "_offset"}
-        fields = prepared | {"is_mapped": True} | take.several(own)
-        beside = _Attributes(self, take.fitted, take.old, f"{record}/_hermite")
-        hermite = beside.several(_HERMITE)
+        fields = common | {"is_mapped": True} | take.several(own)
+        hermite = _Attributes(self, take.fitted, take.old, f"{record}/_hermite").several(_HERMITE)
         self.arrays[f"{take.new}/bounds"] = self.arrays[hermite["bounds"]["array"]]
         fields["bounds"] = {"array": f"{take.new}/bounds"}
         kept = {"_hermite": {"record": "HermiteSum", "fields": hermite}}
@@ -305,7 +303,7 @@ class _Older:
         old, new = f"{take.old}/members_/{k}", f"{take.new}/members/{k}"
         for j, model in enumerate(inside["models"]):
             keys = f"{old}/models/{j}", f"{new}/models/{j}", f"{record}/_models/{k}/{j}"
-            pairs.append(self._inner(model, *keys))
+            pairs.append(self._inner_model(model, *keys))
         fields = {
             "name": inside["name"],
             "weight": inside["weight"],
@@ -331,7 +329,7 @@ class _Older:
         return {"record": "Blending", "fields": fields | {"classes": classes}}
 
     def _medians(self, fitted: Any, old: str) -> Any:
-        """Compute the medians of the rows that were held out."""
+        """Compute the medians of the held-out rows."""
         kept = fitted["out_of_fold_"]["fields"]
         rows, weights = (
             self._read(self._old[f"{old}/out_of_fold_/{name}"])
@@ -343,14 +341,16 @@ class _Older:
 
 
 class _Attributes:
-    """Attributes of an older file, which become fields of a value."""
+    """Attributes of an older file, which are moved to fields of a dataclass."""
 
-    def __init__(self, older: _Older, fitted: dict[str, Any], old: str, new: str) -> None:
-        self._older, self.fitted, self.old, self.new = older, fitted, old, new
+    def __init__(
+        self, translation: _Translation, fitted: dict[str, Any], old: str, new: str
+    ) -> None:
+        self._translation, self.fitted, self.old, self.new = translation, fitted, old, new
 
     def one(self, field: str, name: str) -> Any:
         node = self.fitted.pop(name)
-        return self._older._move(node, f"{self.old}/{name}", f"{self.new}/{field}")
+        return self._translation._move(node, f"{self.old}/{name}", f"{self.new}/{field}")
 
     def several(self, names: Mapping[str, str]) -> dict[str, Any]:
         return {field: self.one(field, name) for field, name in names.items()}

@@ -30,11 +30,11 @@ from gpukfl.runtime._reading import KINDS, RowReading, decode_predictor, open_mo
 from gpukfl.tables._frame import Frame, is_named, read_frame, read_numbers
 from gpukfl.tables._seen import fill_with_medians
 
-_AT_ONCE = 2**18  # elements of a block of rows: a few arrays of so many stay in a cache
-_COMPILED = 2**14  # rows that compiled code takes at once, which makes blocks by itself
-_WORTH_IMPORTS = 4 * 10**8  # steps of NumPy, about half a second: imports take no longer
-_WORTH_CALLS = 10**6  # steps of NumPy, where they are imported already
-_COMPILING = ("numba", "scipy", "joblib", "threadpoolctl", "psutil")  # what compiled code takes
+_BLOCK_ELEMENTS = 2**18  # temporary elements of a block of rows; a few such arrays fit in a cache
+_COMPILED_ROWS = 2**14  # rows per call of compiled code, which makes smaller blocks itself
+_MIN_OPERATIONS = 10**6  # of NumPy, from which imported compiled code is faster
+_MIN_OPERATIONS_TO_IMPORT = 4 * 10**8  # about half a second, as long as the imports take
+_COMPILER_LIBRARIES = ("numba", "scipy", "joblib", "threadpoolctl", "psutil")
 _TASKS = ("regression", "classification")
 
 
@@ -130,21 +130,24 @@ class RuntimeModel:
             raise TypeError(msg)
         return self._evaluate_blocks(self._fitted.probabilities, X, "probability")
 
-    def _evaluate_blocks(self, said: Callable[[Array], Array], X: Any, what: str) -> np.ndarray:
+    def _evaluate_blocks(self, convert: Callable[[Array], Array], X: Any, what: str) -> np.ndarray:
         """Evaluate by blocks of rows, and convert the values."""
         parts = []
         with use_numpy_only():
             rows = self._rows(X)
         fitted, width = self._fitted, max(self._fitted.values.width, rows.shape[1])
-        compiled = _is_worth_compiled(len(rows) * getattr(fitted.values, "steps", 0))
-        ask, size = (fitted.evaluate, _COMPILED) if compiled else (fitted.values, _AT_ONCE // width)
-        if fitted.monotone is not None:  # which makes blocks of rows that go together
-            ask, size = fitted.evaluate, len(rows)
-        alone = contextlib.nullcontext() if compiled else use_numpy_only()
-        with alone, np.errstate(over="ignore", invalid="ignore"):  # reported just below
-            for start in range(0, len(rows), max(size, 1)):
-                found = ask(self._encode_rows(rows[start : start + max(size, 1)]))
-                parts.append(np.asarray(said(found)))
+        is_compiled = _compiled_is_faster(len(rows) * getattr(fitted.values, "steps", 0))
+        evaluate: Callable[[Array], Array] = fitted.values
+        size = max(_BLOCK_ELEMENTS // width, 1)
+        if is_compiled:
+            evaluate, size = fitted.evaluate, _COMPILED_ROWS
+        if fitted.monotone is not None:  # the projection makes its own blocks
+            evaluate, size = fitted.evaluate, max(len(rows), 1)
+        limit = contextlib.nullcontext() if is_compiled else use_numpy_only()
+        with limit, np.errstate(over="ignore", invalid="ignore"):  # overflow is checked below
+            for start in range(0, len(rows), size):
+                found = evaluate(self._encode_rows(rows[start : start + size]))
+                parts.append(np.asarray(convert(found)))
         found = parts[0] if len(parts) == 1 else np.concatenate(parts)
         if found.dtype.kind == "f":
             columns = found[:, None] if found.ndim == 1 else found
@@ -155,7 +158,7 @@ class RuntimeModel:
         """Return numeric rows, or the codes of a table."""
         if self._table is None:
             return self._numbers(X)
-        if not (isinstance(X, list) and len(X) == 1):  # a dict a row has a quick way
+        if not (isinstance(X, list) and len(X) == 1):  # `codes` reads one dict faster
             names = [column.name for column in self._table.columns]
             X = read_frame(X, besides=self.target_name, known=names)
         codes = self._table.codes(X, besides=self.target_name)
@@ -168,14 +171,14 @@ class RuntimeModel:
     def _numbers(self, X: Any) -> np.ndarray:
         if is_named(X):
             X = self._stack_columns(X)
-        names = getattr(X, "column_names", getattr(X, "columns", None))  # pyarrow's, or others'
+        names = getattr(X, "column_names", getattr(X, "columns", None))  # pyarrow, or others
         if names is not None and [str(name) for name in names] != self.feature_names:
             given = ", ".join(map(str, names))[:200]
             msg = f"expected columns {', '.join(self.feature_names)[:200]} in order, got {given}"
             raise ValueError(msg)
         rows = np.asarray(X if names is not None else self._read_rows(X))
         categories = "category" in map(str, getattr(X, "dtypes", ()))
-        # Such as gaps of their own sort
+        # Object columns may have missing values of other libraries
         if names is not None and (categories or rows.dtype.kind not in "biuf"):
             rows = self._stack_columns(X)
         if rows.dtype.kind not in "biuf":
@@ -210,8 +213,8 @@ class RuntimeModel:
         if lacking:
             msg = f"expected columns {listed(lacking)}, which are not in X"
             raise ValueError(msg)
-        places = [frame.names.index(name) for name in self.feature_names]
-        return np.column_stack([_read_column(frame, k) for k in places])
+        indices = [frame.names.index(name) for name in self.feature_names]
+        return np.column_stack([_read_column(frame, k) for k in indices])
 
     def __repr__(self) -> str:
         return f"RuntimeModel({self.method}, {self.task}, {len(self.feature_names)} features)"
@@ -251,37 +254,37 @@ def load(path: str | Path, /) -> RuntimeModel | RuntimeLabels:
 def _load_one(path: str | Path) -> RuntimeModel:
     with Path(path).open("rb") as file:
         try:
-            return _assemble(Archive(file))
+            return _make_model(Archive(file))
         except (RefusedError, MisfitError) as error:
             msg = f"expected a gpukfl model file, got {path}, {error}"
             raise ValueError(msg) from error
 
 
-def _is_worth_compiled(steps: int) -> bool:
-    """Whether compiled code is there, and quicker than so many steps of NumPy with its imports."""
-    if all(name in sys.modules for name in _COMPILING):
-        return steps > _WORTH_CALLS
-    return steps > _WORTH_IMPORTS and _has_compiler()
+def _compiled_is_faster(n_operations: int) -> bool:
+    """Whether compiled code, with its imports, is faster than so many operations of NumPy."""
+    if all(name in sys.modules for name in _COMPILER_LIBRARIES):
+        return n_operations > _MIN_OPERATIONS
+    return n_operations > _MIN_OPERATIONS_TO_IMPORT and _has_compiler()
 
 
 @functools.cache
 def _has_compiler() -> bool:
-    """Whether all libraries are installed that compiled code takes."""
+    """Whether all libraries of compiled code are installed."""
     try:
-        return all(importlib.util.find_spec(name) is not None for name in _COMPILING)
+        return all(importlib.util.find_spec(name) is not None for name in _COMPILER_LIBRARIES)
     except (ImportError, ValueError):
         return False
 
 
-def _assemble(archive: Archive) -> RuntimeModel:
+def _make_model(archive: Archive) -> RuntimeModel:
     header, arrays = open_model(archive)
     about = header.get("model")
     if not isinstance(about, dict) or about.get("task") not in _TASKS:
         msg = f"whose model is not of a task among {', '.join(_TASKS)}"
         raise RefusedError(msg)
-    told = [about.get(name) for name in ("method", "target_name")]
+    texts = [about.get(name) for name in ("method", "target_name")]
     names = about.get("feature_names")
-    if not isinstance(names, list) or not all(isinstance(n, str) for n in [*told, *names]):
+    if not isinstance(names, list) or not all(isinstance(n, str) for n in [*texts, *names]):
         msg = "whose names are not text"
         raise RefusedError(msg)
     try:

@@ -1,4 +1,4 @@
-"""What predicts in a model file, and what makes its rows, by NumPy alone."""
+"""Reading of predictors from model files, and of the tables that they need, with NumPy alone."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ from gpukfl.predictor import (
     Scaling,
     ShapeSum,
     TargetTransform,
-    Valued,
+    ValueFunction,
 )
 from gpukfl.predictor._codec import Decoder
 from gpukfl.runtime._older_files import read_older
 from gpukfl.tables import Encoding, Table
-from gpukfl.tables._encoding import fits
+from gpukfl.tables._encoding import are_consistent
 from gpukfl.tables._fold_encodings import FoldEncodings
-from gpukfl.tables._seen import are_levels
+from gpukfl.tables._seen import are_level_columns
 
-KINDS: dict[Any, tuple[type, ...]] = {  # the classes of abstract ones that a file may hold
+KINDS: dict[Any, tuple[type, ...]] = {  # concrete classes in files, by abstract class
     Kernel: (*KERNELS.values(), Sum, Product, Scaled, ColumnBlock),
     Instantiation: (*INSTANTIATIONS.values(), RandomKitchenSinks),
     Scaling: (*SCALINGS.values(), ScalingPerTerm),
@@ -48,7 +48,7 @@ KINDS: dict[Any, tuple[type, ...]] = {  # the classes of abstract ones that a fi
     Calibrated: (Calibration, SoftmaxCalibration),
     TargetTransform: (LogTransform, RankTransform),
     Encoder: (FoldEncodings,),
-    Valued: (
+    ValueFunction: (
         *(KernelSum, ShapeSum, HermiteSum, FeatureSum, Blend),
         *(Forest, LinearValues, ConstantValues, Foreign),
     ),
@@ -57,16 +57,16 @@ KINDS: dict[Any, tuple[type, ...]] = {  # the classes of abstract ones that a fi
 
 @dataclass(frozen=True, eq=False)
 class RowReading:
-    """What makes rows of numbers of what is given to predict for.
+    """Conversion of a user's X to rows of numbers for a predictor.
 
     Attributes
     ----------
     table : Table, optional
-        What the columns are; None of numbers.
+        The schema of a table; None for arrays of numbers.
     encoding : Encoding, optional
-        Of the codes of a table, for a single method; blends have their own.
+        Encodes the codes of a table for a single method; blends have their own encoder.
     medians : array, shape (d,), optional
-        What stands for missing numbers, of a blend.
+        Replacements of missing numbers for a blend.
     """
 
     table: Table | None = None
@@ -74,15 +74,15 @@ class RowReading:
     medians: Annotated[np.ndarray, Doubles("d")] | None = None
 
     def check(self) -> None:
-        """Raise ValueError unless the encoding is one of the table."""
+        """Raise ValueError unless the encoding belongs to the table."""
         if self.encoding is None:
             return
-        if self.table is None or not fits(self.table, self.encoding):
+        if self.table is None or not are_consistent(self.table, self.encoding):
             msg = "expected an encoding of its table"
             raise ValueError(msg)
 
     def check_predictor(self, predictor: Predictor, /) -> None:
-        """Raise RefusedError unless rows are those that a predictor takes."""
+        """Raise RefusedError unless a predictor takes these rows."""
         n_features, encoder = predictor.n_features, getattr(predictor.values, "encoder", None)
         widths = [] if self.medians is None else [len(self.medians)]
         if self.encoding is not None:
@@ -95,8 +95,8 @@ class RowReading:
             sound = (
                 sound
                 and table is not None
-                and are_levels(encoder.some, table.coded)
-                and all(fits(table, one) for one in encoder.by_fold)
+                and are_level_columns(encoder.some, table.coded)
+                and all(are_consistent(table, one) for one in encoder.by_fold)
             )
         if not sound or (encoder is None) != (self.table is None or self.encoding is not None):
             msg = "whose encoding is not one of its table, or makes no rows for its predictor"
@@ -109,7 +109,7 @@ def open_model(archive: Archive, /) -> tuple[dict[str, Any], Mapping[str, Any]]:
     Raises
     ------
     RefusedError
-        If it is of a version that is not read.
+        If the version is not readable.
     """
     check_version(archive.header)
     return read_older(archive.header, archive.arrays, archive.read)
@@ -118,12 +118,12 @@ def open_model(archive: Archive, /) -> tuple[dict[str, Any], Mapping[str, Any]]:
 def decode_predictor(
     header: Mapping[str, Any], decoder: Decoder, /
 ) -> tuple[Predictor, RowReading]:
-    """Decode what predicts, and what makes its rows.
+    """Decode a predictor, and the conversion of its rows.
 
     Raises
     ------
     RefusedError, MisfitError
-        If they are not whole, or do not fit each other.
+        If parts are missing or do not match.
     """
     predictor = decoder.decode(header.get("predictor"), Predictor, "predictor", {})
     reading = decoder.decode(header.get("reading"), RowReading, "reading", {})

@@ -9,7 +9,7 @@ import numpy as np
 
 
 def join_groups(parts: Sequence[np.ndarray | None], /) -> np.ndarray | None:
-    """Return the groups of all rows of several parts; None where one does not know them."""
+    """Return the groups of all rows of several parts; None unless all parts have groups."""
     known = [part for part in parts if part is not None]
     return np.concatenate(known) if known and len(known) == len(parts) else None
 
@@ -29,9 +29,9 @@ def group_sums(values: np.ndarray, groups: np.ndarray, /) -> np.ndarray:
 
 
 def deviation_of_sum(values: np.ndarray, groups: np.ndarray | None = None, /) -> float:
-    r"""Return the standard deviation of a sum of values (n,), as their rows are a sample.
+    r"""Return the sampling standard deviation of a sum of values (n,).
 
-    Rows are independent, or with groups (n,) these are (Liang and Zeger, "Longitudinal data
+    Rows are independent, or groups (n,) of rows (Liang and Zeger, "Longitudinal data
     analysis using generalized linear models", Biometrika, 1986):
 
     .. math:: \frac{G}{G - 1} \sum_g \Big(\sum_{i \in g} (v_i - \bar v)\Big)^2 .

@@ -22,15 +22,15 @@ KINDS = (
     "empty",
     "duplicate",
 )
-LEFT_OUT = ("identifier", "constant", "empty", "duplicate")
-LEVELLED = ("category", "code")  # kinds that later rows may have new levels of
-TOLD = KINDS[:9]  # kinds that somebody may say a column is of
-TOLD_SO = "as told"  # the reason of such a column
-WRITTEN = ", written as text"  # in the reason of numbers and dates in text
+DROPPED_KINDS = ("identifier", "constant", "empty", "duplicate")
+LEVEL_KINDS = ("category", "code")  # later rows may have new levels
+DECLARABLE_KINDS = KINDS[:9]  # kinds that `columns` may give
+DECLARED = "as told"  # reason of a column whose kind `columns` gives; saved in files
+AS_TEXT = ", written as text"  # in the reason of numbers and dates read from text
 
 
 @dataclass(frozen=True)
-class Listed:
+class TupleFields:
     """A frozen value that converts lists to tuples."""
 
     def __post_init__(self) -> None:
@@ -41,7 +41,7 @@ class Listed:
 
 
 @dataclass(frozen=True)
-class Column(Listed):
+class Column(TupleFields):
     """A column of a table: its kind, and what was learned about it.
 
     Attributes
@@ -102,13 +102,13 @@ class Column(Listed):
     @property
     def is_used(self) -> bool:
         """Whether the column is used."""
-        return self.kind not in LEFT_OUT
+        return self.kind not in DROPPED_KINDS
 
     used = OldName("is_used")
 
 
 @dataclass(frozen=True)
-class Coded(Listed):
+class Coded(TupleFields):
     """A column of codes, made of a column of the table.
 
     Attributes

@@ -12,14 +12,14 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import numpy as np
 
 from gpukfl._accel.trust import is_numpy_only
-from gpukfl.tables._numerals import is_gap
+from gpukfl.tables._numerals import PROBE, is_gap
 
 MOMENT = "datetime64[us]"
 _FINE, _FINER = "datetime64[ns]", ("ns", "ps", "fs", "as")
-_NANOSECONDS = 1000  # of a microsecond
+_NANOSECONDS = 1000  # in a microsecond
 _FIRST, _LAST = np.datetime64("1678-01-01", "us"), np.datetime64("2262-01-01", "us")
 _OFFSET = re.compile(r"(:\d\d(?:\.\d+)?) ?(Z|(?:UTC|GMT)?[-+]\d{1,2}(?::?\d\d)?|UTC|GMT)$")
-_BEYOND = re.compile(r":\d\d\.\d{6}(\d{1,3})\d*$")  # nanoseconds
+_EXTRA_DIGITS = re.compile(r":\d\d\.\d{6}(\d{1,3})\d*$")  # digits of nanoseconds
 _MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 _NAMED_MONTH = (
     r"(?P<month>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?"
@@ -29,7 +29,7 @@ _CLOCK = (
     r"(?:[T ]+(?P<hour>\d{1,2}):(?P<minute>\d\d)(?::(?P<second>\d\d)(?:\.(?P<part>\d+))?)?"
     r"(?: ?(?P<half>[ap])m)?)?"
 )
-_FORMS = tuple(
+_DATE_FORMS = tuple(
     re.compile(form + _CLOCK, re.IGNORECASE | re.ASCII)
     for form in (
         r"(?P<year>\d{4})(?P<sep>[-/.])(?P<month>\d{1,2})(?:(?P=sep)(?P<day>\d{1,2}))?",
@@ -42,13 +42,13 @@ _FORMS = tuple(
     )
 )
 GREENWICH = "UTC"
-_FIXED = re.compile(r"(?:UTC|GMT)?([-+])(\d{1,2})(?::?(\d\d))?", re.IGNORECASE)
+_FIXED_OFFSET = re.compile(r"(?:UTC|GMT)?([-+])(\d{1,2})(?::?(\d\d))?", re.IGNORECASE)
 _MINUTE = timedelta(minutes=1)
-_QUARTER = np.timedelta64(15, "m")  # clocks are changed at such times
-# Offsets before and after are those of these days; Python's dates end not far beyond
+_QUARTER_HOUR = np.timedelta64(15, "m")  # clocks change at multiples of it
+# Days outside get the offsets of these; Python's dates end soon after the last
 _FIRST_DAY, _LAST_DAY = np.datetime64("1000-01-01", "D"), np.datetime64("9000-01-01", "D")
 PERIODS = {"month": 12.0, "day": 31.0, "weekday": 7.0, "hour": 24.0}
-_DAY = 86_400_000_000  # microseconds
+_DAY_US = 86_400_000_000  # microseconds
 _MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
 _DATE = re.compile(
     r"(?:(?:19|20)\d{6}(?=T|$)|\d{4}[-/.]\d{1,2}(?:[-/.]\d{1,2})?|\d{1,2}[-/.]\d{1,2}[-/.](?:\d{4}|\d\d)"
@@ -60,9 +60,8 @@ _DATE = re.compile(
 _TWO_FIRST = re.compile(r"\s*(\d{1,2})([-/.])(\d{1,2})[-/.]")
 _YEAR_AND_MONTH = re.compile(r"(\d{4})[-/](\d\d?)")
 _SIX_DIGITS = re.compile(r"(\d{4})(\d\d)(?:\.0*)?", re.ASCII)
-_SEASONS = 2  # different values from which a year and the next one are no month by chance
-_ROWS = 2**15  # dates that numbers are made of at once
-_SEEN = 1000  # labels that are looked at before all are
+_MIN_SEASONS = 2  # different seasons; a single 2003/04 may be a month
+_BLOCK_ROWS = 2**15  # dates converted at once
 
 
 def as_moments(times: np.ndarray, /) -> np.ndarray:
@@ -79,12 +78,12 @@ def add_nanoseconds(moments: np.ndarray, beyond: np.ndarray, /) -> np.ndarray:
     if not beyond.any():
         return moments
     known = moments[~np.isnat(moments)]
-    if not ((known >= _FIRST) & (known <= _LAST)).all():  # those that nanoseconds do not reach
+    if not ((known >= _FIRST) & (known <= _LAST)).all():  # beyond the range of nanoseconds
         return moments
     return moments.astype(_FINE) + beyond.astype("timedelta64[ns]")
 
 
-def local(label: str, /) -> str:
+def strip_offset(label: str, /) -> str:
     """Return a date in text without its UTC offset."""
     return _OFFSET.sub(r"\1", label.strip())
 
@@ -98,17 +97,17 @@ def parse_zone(label: str, /) -> str:
 def parse_moments(labels: np.ndarray, day_first: bool, /) -> np.ndarray:
     """Parse labels (k,) as local dates, NaT for missing ones.
 
-    Raises ValueError if one is neither.
+    Raises ValueError for other labels.
     """
     found = [None if is_gap(label) else _parse_moment(label, day_first) for label in labels]
-    parts = (_BEYOND.search(local(label)) for label in labels)
+    parts = (_EXTRA_DIGITS.search(strip_offset(label)) for label in labels)
     beyond = np.array([int(f"{part[1]:0<3}") if part else 0 for part in parts], dtype=np.int64)
     return add_nanoseconds(np.array(found, dtype=MOMENT), beyond)
 
 
 def _parse_moment(label: str, day_first: bool) -> datetime:
-    text = local(label)
-    for form in _FORMS:
+    text = strip_offset(label)
+    for form in _DATE_FORMS:
         match = form.fullmatch(text)
         if match is not None:
             try:
@@ -123,7 +122,7 @@ def _make_date(parts: dict[str, str | None], day_first: bool) -> datetime:
     if parts.get("first"):
         month, day = _order_day_month(int(parts["first"] or 0), int(parts["then"] or 0), day_first)
     else:
-        month, day = _month(parts["month"] or ""), int(parts.get("day") or 1)
+        month, day = _month_number(parts["month"] or ""), int(parts.get("day") or 1)
     hour, minute, second = (int(parts[name] or 0) for name in ("hour", "minute", "second"))
     if parts["half"]:
         if not 1 <= hour <= 12:
@@ -142,7 +141,7 @@ def _order_day_month(first: int, then: int, day_first: bool) -> tuple[int, int]:
     return (month, day) if month <= 12 else (day, month)
 
 
-def _month(text: str) -> int:
+def _month_number(text: str) -> int:
     return int(text) if text.isdigit() else 1 + _MONTHS.index(text[:3].lower())
 
 
@@ -151,7 +150,7 @@ def zone_offset(zone: str, /) -> np.timedelta64 | None:
     """Return the offset of a zone such as UTC or +09:30, or None for a named zone."""
     if zone.upper() in ("Z", "UTC", "GMT"):
         return np.timedelta64(0, "us")
-    found = _FIXED.fullmatch(zone)
+    found = _FIXED_OFFSET.fullmatch(zone)
     if found is None:
         return None
     minutes = int(found[2]) * 60 + int(found[3] or 0)
@@ -174,7 +173,7 @@ def known_zone(zone: str | tzinfo, /) -> str:
     name = str(zone)
     try:
         return name if zone_offset(name) is not None or ZoneInfo(name) else ""
-    except (ZoneInfoNotFoundError, ValueError):  # of what cannot be a name
+    except (ZoneInfoNotFoundError, ValueError):  # not a valid name
         return ""
 
 
@@ -195,44 +194,40 @@ def to_local_time(moments: np.ndarray, zone: str, /) -> np.ndarray:
     known = ~np.isnat(moments)
     kept = moments[known]
     days, place = np.unique(kept.astype("datetime64[D]"), return_inverse=True)
-    ahead = _ahead(days, zone)
-    changes = (ahead != _ahead(days + 1, zone))[place]
+    ahead = _zone_offsets(days, zone)
+    changes = (ahead != _zone_offsets(days + 1, zone))[place]
     ahead = ahead[place]
     quarters = kept[changes].astype("datetime64[m]")
     quarters, place = np.unique(
-        quarters - (quarters - np.datetime64(0, "m")) % _QUARTER, return_inverse=True
+        quarters - (quarters - np.datetime64(0, "m")) % _QUARTER_HOUR, return_inverse=True
     )
-    ahead[changes] = _ahead(quarters, zone)[place]
+    ahead[changes] = _zone_offsets(quarters, zone)[place]
     found = moments.copy()
     found[known] = kept + ahead
     return found
 
 
-def _ahead(times: np.ndarray, zone: str) -> np.ndarray:
+def _zone_offsets(times: np.ndarray, zone: str) -> np.ndarray:
     """Return the offsets (n,) of a zone at UTC times."""
     info, listed = ZoneInfo(zone), np.clip(times, _FIRST_DAY, _LAST_DAY).astype(MOMENT).tolist()
-    offsets = [_offset(time.replace(tzinfo=UTC), info) for time in listed]
+    offsets: Any = [time.replace(tzinfo=UTC).astimezone(info).utcoffset() for time in listed]
     return np.array(offsets, dtype="timedelta64[us]")
 
 
-def _offset(time: datetime, zone: ZoneInfo) -> object:
-    return time.astimezone(zone).utcoffset()
-
-
-def read_as_dates(labels: np.ndarray, /) -> bool:
+def are_dates_text(labels: np.ndarray, /) -> bool:
     """Whether all nonmissing labels are dates."""
-    return _all_dates(labels[:_SEEN]) and _all_dates(labels)
+    return _all_look_like_dates(labels[:PROBE]) and _all_look_like_dates(labels)
 
 
-def seasons(labels: np.ndarray, /) -> bool:
+def are_seasons(labels: np.ndarray, /) -> bool:
     """Whether all labels are seasons such as 2023/24."""
     found = [_YEAR_AND_MONTH.fullmatch(label.strip()) for label in labels]
     pairs = [(int(one[1]), int(one[2])) for one in found if one]
     following = all((first + 1) % 100 == then for first, then in pairs)
-    return len(labels) >= _SEASONS and len(pairs) == len(labels) and following
+    return len(labels) >= _MIN_SEASONS and len(pairs) == len(labels) and following
 
 
-def _all_dates(labels: np.ndarray) -> bool:
+def _all_look_like_dates(labels: np.ndarray) -> bool:
     kept = [label for label in labels if not is_gap(label)]
     return bool(kept) and all(map(looks_like_date, kept))
 
@@ -247,7 +242,8 @@ def detect_day_order(
 ) -> tuple[bool | None, str]:
     """Return whether days come before months, and a remark if that is ambiguous.
 
-    By what exceeds 12, else wherever no slashes are; None where no label begins with either.
+    Numbers above 12 decide; otherwise days come first unless dates have slashes. `day_first` is
+    returned if no label begins with a day or a month.
     """
     found = [match for label in labels if (match := _TWO_FIRST.match(label))]
     if not found:
@@ -257,15 +253,15 @@ def detect_day_order(
         large, slashes = [first.max() > 12, then.max() > 12], found[0][2] == "/"
         if slashes and not any(large):
             said = "may begin with the day or the month: they are read with the month first"
-            return False, _doubt(found, first != then, said)
+            return False, _doubt_text(found, first != then, said)
         day_first = bool(large[0]) if large[0] != large[1] else not slashes
     day, month = (first, then) if day_first else (then, first)
     taken, other = ("day", "month") if day_first else ("month", "day")
     said = f"begin with the {other}, but the column is read with the {taken} first"
-    return day_first, _doubt(found, (month > 12) & (day <= 12), said)
+    return day_first, _doubt_text(found, (month > 12) & (day <= 12), said)
 
 
-def _doubt(found: list[re.Match[str]], odd: np.ndarray, said: str) -> str:
+def _doubt_text(found: list[re.Match[str]], odd: np.ndarray, said: str) -> str:
     """Return a remark on odd dates, or ""."""
     if not odd.any():
         return ""
@@ -282,20 +278,16 @@ def find_zones(labels: np.ndarray, /) -> tuple[str, ...]:
 def parse_dates(labels: np.ndarray, day_first: bool, zone: str = "", /) -> np.ndarray:
     """Parse labels (k,) as local dates, of a zone if it is known; NaT for others.
 
-    Six digits are years and months, where those of all labels are; else they are no dates.
-
-    Raises
-    ------
-    ValueError
-        With NumPy alone, of what is neither a date that it reads nor stands for no value.
+    Labels of six digits are years and months if all of them can be; else they are no dates. With
+    NumPy alone, raises ValueError for labels that are neither dates nor missing.
     """
     found = _parse_iso_dates(_write_months(labels), day_first)
     if not zone:
         return found
     offsets = [zone_offset(parse_zone(label)) for label in labels]
-    told = np.array([offset is not None for offset in offsets], dtype=bool)
+    has_offset = np.array([offset is not None for offset in offsets], dtype=bool)
     ahead = np.array([one for one in offsets if one is not None], dtype="timedelta64[us]")
-    found[told] = to_local_time(found[told] - ahead, zone)
+    found[has_offset] = to_local_time(found[has_offset] - ahead, zone)
     return found
 
 
@@ -322,8 +314,8 @@ def _parse_iso_dates(labels: np.ndarray, day_first: bool) -> np.ndarray:
         return parse_moments(labels, day_first)
     import pandas as pd
 
-    # Of six digits pandas would make days, months and years of two digits each
-    kept = [None if _SIX_DIGITS.fullmatch(label.strip()) else local(label) for label in labels]
+    # pandas would read six digits as a day, a month and a year of two digits
+    kept = [None if _SIX_DIGITS.fullmatch(one.strip()) else strip_offset(one) for one in labels]
     texts = pd.Series(kept, dtype=object)
     found = pd.to_datetime(texts, errors="coerce", utc=True, format="ISO8601")
     left = found.isna()
@@ -339,7 +331,7 @@ def _parse_iso_dates(labels: np.ndarray, day_first: bool) -> np.ndarray:
 def days_since(moments: np.ndarray, start: float = 0.0, /) -> np.ndarray:
     """Return the days (n,) since 1970 and a start, NaN for missing dates."""
     day = _units_per_day(moments)
-    first = round(start * _DAY) * (day // _DAY)  # a start has whole microseconds
+    first = round(start * _DAY_US) * (day // _DAY_US)  # `start` is in whole microseconds
     return _map_in_blocks(lambda block: (block.astype(np.int64) - first) / day, moments)
 
 
@@ -351,7 +343,7 @@ def _units_per_day(moments: np.ndarray) -> int:
 
 def date_part(moments: np.ndarray, part: str, /) -> np.ndarray:
     """Return a part (n,) of dates (n,) as numbers, NaN for missing ones."""
-    return _map_in_blocks(_PARTS[part], moments)
+    return _map_in_blocks(_PART_NUMBERS[part], moments)
 
 
 def _map_in_blocks(
@@ -359,13 +351,13 @@ def _map_in_blocks(
 ) -> np.ndarray:
     """Convert dates to numbers (n,) by blocks, to save memory; NaN for missing ones."""
     found = np.empty(len(moments))
-    for start in range(0, len(moments), _ROWS):
-        block = moments[start : start + _ROWS]
-        found[start : start + _ROWS] = np.where(np.isnat(block), np.nan, numbers_of(block))
+    for start in range(0, len(moments), _BLOCK_ROWS):
+        block = moments[start : start + _BLOCK_ROWS]
+        found[start : start + _BLOCK_ROWS] = np.where(np.isnat(block), np.nan, numbers_of(block))
     return found
 
 
-def _units(moments: np.ndarray, unit: str) -> np.ndarray:
+def _whole_units(moments: np.ndarray, unit: str) -> np.ndarray:
     """Return whole years, months or days since 1970."""
     return moments.astype(f"datetime64[{unit}]").astype(np.int64)
 
@@ -375,17 +367,17 @@ def _day_of_month(moments: np.ndarray) -> np.ndarray:
     return 1 + days.astype(np.int64)
 
 
-_PARTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    "year": lambda moments: 1970 + _units(moments, "Y"),
-    "month": lambda moments: 1 + _units(moments, "M") % 12,
+_PART_NUMBERS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "year": lambda moments: 1970 + _whole_units(moments, "Y"),
+    "month": lambda moments: 1 + _whole_units(moments, "M") % 12,
     "day": _day_of_month,
-    "weekday": lambda moments: (_units(moments, "D") + 3) % 7,  # 1970 began on a Thursday
+    "weekday": lambda moments: (_whole_units(moments, "D") + 3) % 7,  # 1970 began on a Thursday
     "hour": lambda moments: (
         moments.astype(np.int64) % _units_per_day(moments) / _units_per_day(moments) * 24.0
     ),
 }
 
 
-def varying(moments: np.ndarray, /) -> tuple[str, ...]:
+def varying_parts(moments: np.ndarray, /) -> tuple[str, ...]:
     """Return the parts that vary among nonmissing dates."""
-    return tuple(part for part in _PARTS if np.ptp(date_part(moments, part)) > 0)
+    return tuple(part for part in _PART_NUMBERS if np.ptp(date_part(moments, part)) > 0)

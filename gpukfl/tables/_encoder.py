@@ -15,7 +15,7 @@ from gpukfl.tables._encoding import Encoding
 from gpukfl.tables._table import Table
 from gpukfl.tables._target import read_target
 
-_MANY = 500_000  # rows above which the result is of float32, unless somebody says otherwise
+_MANY = 500_000  # with more rows, the default dtype is float32
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):
@@ -222,7 +222,7 @@ def _coded_targets(y: Any) -> tuple[np.ndarray | None, int]:
     """Return targets as numbers, or as class codes with the number of classes."""
     if y is None:
         return None, 0
-    with collect_warnings():  # in doubt they are numbers, whose means say much the same
+    with collect_warnings():  # ambiguous targets are numbers, whose means serve as well
         target = read_target(y)
     if target.task == "regression":
         return _to_host(target.y), 0

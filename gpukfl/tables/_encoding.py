@@ -15,7 +15,7 @@ from gpukfl.core._array import Array, array_namespace, asarray_like, is_host
 from gpukfl.core._checks import check_choice
 from gpukfl.core._warnings import collect_warnings, warn
 from gpukfl.predictor import Predictor
-from gpukfl.tables._column import Coded, Listed
+from gpukfl.tables._column import Coded, TupleFields
 from gpukfl.tables._lookups import Lookup, learn_lookup, lookup_width, select_columns
 from gpukfl.tables._table import Table
 
@@ -29,8 +29,8 @@ class Groups(NamedTuple):
     """The indices of columns of codes by kind."""
 
     numbers: list[int]
-    rounds: list[int]  # numbers that go round
-    gaps: list[int]  # numbers with an indicator
+    cyclic: list[int]  # cyclic numbers, such as hours
+    gaps: list[int]  # numbers with an indicator of missing values
     levels: list[int]
 
 
@@ -38,25 +38,25 @@ class Output(NamedTuple):
     """An encoded column."""
 
     name: str
-    column: int  # of codes
-    weighed: bool
-    told: bool  # by targets
+    column: int  # the column of codes
+    weighed: bool  # whether it keeps its scale
+    has_targets: bool  # whether it holds target means
 
 
 def waves(angles: Any, /) -> tuple[Any, Any]:
     """Return sines and cosines rounded to 2⁻⁴⁰, so that equal angles are equal.
 
-    Ranks would tell apart the cosines of 30 and of 330 degrees, of which libraries and processors
-    have other last bits.
+    Without rounding, ranks would depend on last bits: those of the cosines of 30 and 330 degrees
+    differ between libraries and processors.
     """
     xp = array_namespace(angles)
-    # Graphs for ONNX runtimes have the cosine in float32, and the sine in float64
+    # In ONNX runtimes the cosine is float32 and the sine is float64
     cosine = xp.cos(angles) if is_host(angles) else xp.sin(angles + 0.5 * np.pi)
     sine, cosine = (xp.floor(wave * _STEPS + 0.5) / _STEPS for wave in (xp.sin(angles), cosine))
     return sine, cosine
 
 
-def group_by_sort(coded: Sequence[Coded], /) -> Groups:
+def group_by_kind(coded: Sequence[Coded], /) -> Groups:
     """Group columns of codes by kind."""
     every = list(enumerate(coded))
     return Groups(
@@ -67,26 +67,26 @@ def group_by_sort(coded: Sequence[Coded], /) -> Groups:
     )
 
 
-def output_places(coded: Sequence[Coded], widths: Sequence[int], /) -> list[list[int]]:
+def output_columns(coded: Sequence[Coded], widths: Sequence[int], /) -> list[list[int]]:
     """Return the encoded columns of each column of codes; `widths` are those of levels.
 
     A number comes before its indicator, a sine before its cosine.
     """
-    groups = group_by_sort(coded)
+    groups = group_by_kind(coded)
     levels = [j for j, width in zip(groups.levels, widths, strict=True) for _ in range(width)]
     places: list[list[int]] = [[] for _ in coded]
-    order = (*groups.numbers, *groups.rounds, *groups.rounds, *groups.gaps, *levels)
+    order = (*groups.numbers, *groups.cyclic, *groups.cyclic, *groups.gaps, *levels)
     for k, j in enumerate(order):
         places[j].append(k)
     return places
 
 
-def one_by_one(
+def iterate_columns(
     columns: Iterable[np.ndarray], coded: Sequence[Coded]
 ) -> Iterator[tuple[int, np.ndarray, Coded]]:
-    """Yield columns with their numbers, holding one at a time.
+    """Yield the index, codes and description of each column, with one column in memory.
 
-    Raises ValueError if there are more or fewer than are coded.
+    Raises ValueError if there are more or fewer columns than descriptions.
     """
     given, nothing = iter(columns), np.empty(0)
     for j, one in enumerate(coded):
@@ -104,11 +104,11 @@ def one_by_one(
 # ---------------------------------------------------------------------- missing numbers
 
 
-_FEWEST, _MOST = 10, 2000  # rows that a model is fitted to
+_FEWEST, _MOST = 10, 2000  # rows that an imputation model is fitted to
 
 
 @dataclass(frozen=True, eq=False)
-class Imputation(Listed):
+class Imputation(TupleFields):
     """An imputation model of one numeric column.
 
     Attributes
@@ -116,9 +116,9 @@ class Imputation(Listed):
     column : int
         The column of codes.
     inputs : tuple of int
-        Columns of numbers that it is told from, missing ones by their medians.
+        Encoded columns that it is predicted from, with medians for missing values.
     model : Predictor
-        Of kernel ridge regression.
+        A kernel ridge regression.
     """
 
     column: int
@@ -146,7 +146,7 @@ def learn_imputation(
 ) -> Imputation | None:
     """Learn the imputation of numbers (n,), some NaN, from encoded rows (n, d).
 
-    Returns None where rows are too few or nothing varies. Of many rows 2000 are drawn.
+    At most 2000 rows are drawn. Returns None if rows are too few or nothing varies.
     """
     rows = np.flatnonzero(~np.isnan(truth))
     if len(rows) > _MOST:
@@ -154,7 +154,7 @@ def learn_imputation(
     if len(rows) < _FEWEST or not np.ptp(truth[rows]) or not np.ptp(X[rows], axis=0)[inputs].any():
         return None
     model = estimators.KernelRidgeRegressor(random_state=int(rng.integers(2**31)))
-    with collect_warnings():  # of a fit that is a part of another one
+    with collect_warnings():  # an inner fit does not warn
         w = None if weights is None else weights[rows]
         model.fit(X[rows][:, inputs], truth[rows], sample_weight=w)
     return Imputation(column, tuple(inputs), model.to_host().predictor_)
@@ -164,24 +164,24 @@ def learn_imputation(
 
 
 IMPUTE = ("median", "model")
-_ROWS = 2**15  # encoded at a time
-_COARSE = 1e-4  # of the extent of numbers, which rounding should not exceed
+_BLOCK_ROWS = 2**15  # rows encoded at once
+_MAX_ROUNDING = 1e-4  # share of a column's range; coarser float32 steps are warned of
 
 
 @dataclass(frozen=True, eq=False)
 class Category:
-    """A category of few levels with a column each.
+    """A category of few levels with an encoded column for each.
 
     Attributes
     ----------
     name : str
-        Of the table's column.
+        The table's column.
     columns : tuple of int
-        All columns of numbers that are made of it.
+        All its encoded columns.
     marks : tuple of int
-        Those of the levels.
+        The indicators of levels among these.
     levels : tuple of str
-        What each of these marks.
+        The level of each indicator.
     """
 
     name: str
@@ -194,10 +194,10 @@ class Category:
         marks = X[:, self.marks]
         level = np.where(marks.any(axis=1), marks.argmax(axis=1), len(self.marks))
         present = np.unique(level)
-        names = [(*self.levels, "another")[k] for k in present]  # that the fit has not seen
-        # All rows of a level are alike, but for numbers that stand for missing ones
+        names = [(*self.levels, "another")[k] for k in present]  # another: new since the fit
+        # Rows of a level are equal, except for imputed numbers
         found = np.stack([np.median(X[level == k][:, self.columns], axis=0) for k in present])
-        if len(self.columns) > len(self.marks):  # led by the number, which missing ones have not
+        if len(self.columns) > len(self.marks):  # a code: sort by its number, missing last
             order = np.lexsort([found[:, 0], np.array(names) == "missing"])
             found, names = found[order], [names[k] for k in order]
         return found, tuple(names)
@@ -212,7 +212,7 @@ def find_categories(encoding: Encoding, /) -> tuple[Category, ...]:
         marks = np.flatnonzero(codes == j)
         if not coded.levels or not all(outputs[k].weighed for k in marks):
             continue
-        # A number that is a category too has a column of numbers beside, which goes with the level
+        # A code also has a column of numbers
         columns = np.flatnonzero(sources == coded.source)
         levels = [*coded.labels, *["missing"] * coded.gaps]
         found.append(
@@ -221,7 +221,7 @@ def find_categories(encoding: Encoding, /) -> tuple[Category, ...]:
     return tuple(found)
 
 
-def fits(table: Table, encoding: Encoding, /) -> bool:
+def are_consistent(table: Table, encoding: Encoding, /) -> bool:
     """Whether an encoding from a file fits the codes of a table."""
     try:
         if not (_is_finite(table) and _is_finite(encoding)):
@@ -246,7 +246,7 @@ def _is_finite(value: Any) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class Encoding(Listed):
+class Encoding(TupleFields):
     """An encoding of codes as finite numbers.
 
     Columns of numbers are, in this order: numbers, sines and cosines of those that go round,
@@ -376,13 +376,13 @@ class Encoding(Listed):
             If there are no rows, more or fewer columns, or the arrays do not fit each other.
         """
         check_choice("impute", impute, IMPUTE)
-        Y = _targets(y, n_classes, n)
+        Y = _target_matrix(y, n_classes, n)
         t = 0 if Y is None else Y.shape[1]
-        places = output_places(coded, [lookup_width(one, t) for one in coded if one.levels])
+        places = output_columns(coded, [lookup_width(one, t) for one in coded if one.levels])
         encoded = np.empty((n, sum(map(len, places))), dtype=dtype)
         known: list[float | Lookup] = []
         gappy: dict[int, np.ndarray] = {}
-        for j, codes, one in one_by_one(columns, coded):
+        for j, codes, one in iterate_columns(columns, coded):
             own = None
             if one.levels:
                 learned, own = learn_lookup(codes, one, Y, weights, random_state, blocks)
@@ -390,16 +390,16 @@ class Encoding(Listed):
             else:
                 known.append(_median(codes, one))
                 if encoded.dtype == np.float32:
-                    _warn_of_rounding(codes, one)
+                    _warn_rounding(codes, one)
             if one.gaps and not one.levels and impute == "model":
                 gappy[j] = codes
-            _write(encoded, places[j], codes, one, known[j], own)
+            _write_encoding(encoded, places[j], codes, one, known[j], own)
             del codes, own  # before the next are made
         lookups = tuple(one for one in known if isinstance(one, Lookup))
         medians = [0.0 if isinstance(one, Lookup) else one for one in known]
         encoding = cls(tuple(coded), np.array(medians), lookups)
         if impute == "model":
-            encoding = encoding._imputing(gappy, encoded, weights, random_state)
+            encoding = encoding._learn_imputations(gappy, encoded, weights, random_state)
             encoding._impute(gappy, encoded)
         return encoding, encoded
 
@@ -417,8 +417,8 @@ class Encoding(Listed):
         if not is_host(codes):
             return self._encode_symbolically(codes)
         encoded = np.empty((len(codes), self.n_features))
-        for start in range(0, len(codes), _ROWS):  # copies of all rows would take too much memory
-            rows, at = slice(start, start + _ROWS), 0
+        for start in range(0, len(codes), _BLOCK_ROWS):  # to limit memory
+            rows, at = slice(start, start + _BLOCK_ROWS), 0
             for block in self._blocks(codes[rows]):
                 encoded[rows, at : at + block.shape[1]] = block
                 at += block.shape[1]
@@ -429,7 +429,7 @@ class Encoding(Listed):
         """Encode traced arrays, by all steps for all rows."""
         xp = array_namespace(codes)
         encoded = xp.concat(list(self._blocks(codes)), axis=1)
-        encoded = xp.reshape(encoded, (-1, self.n_features))  # which is not known else
+        encoded = xp.reshape(encoded, (-1, self.n_features))  # tracing loses the width
         if not self.imputations:
             return encoded
         columns = [encoded[:, k : k + 1] for k in range(self.n_features)]
@@ -464,25 +464,25 @@ class Encoding(Listed):
             If there are more or fewer columns.
         """
         encoded, lookups, gappy = np.empty((n, self.n_features), dtype), iter(self.lookups), {}
-        told = {one.column for one in self.imputations}
-        places = output_places(self.coded, [len(lookup.names) for lookup in self.lookups])
-        for j, codes, one in one_by_one(columns, self.coded):
+        imputed = {one.column for one in self.imputations}
+        places = output_columns(self.coded, [len(lookup.names) for lookup in self.lookups])
+        for j, codes, one in iterate_columns(columns, self.coded):
             known = next(lookups) if one.levels else float(self.medians[j])
-            _write(encoded, places[j], codes, one, known)
-            if j in told:
+            _write_encoding(encoded, places[j], codes, one, known)
+            if j in imputed:
                 gappy[j] = codes
             del codes  # before the next are made
         self._impute(gappy, encoded)
         return encoded
 
     def _blocks(self, codes: Array) -> Iterator[Array]:
-        """Yield encoded blocks of columns of one kind, with medians for missing numbers."""
+        """Yield the encoded columns of each kind, with medians for missing numbers."""
         xp, groups = array_namespace(codes), self._groups
         if groups.numbers:
             X = select_columns(codes, groups.numbers)
             yield xp.where(xp.isnan(X), asarray_like(self.medians[groups.numbers], codes), X)
-        if groups.rounds:
-            angles = select_columns(codes, groups.rounds) * asarray_like(self._turns, codes)
+        if groups.cyclic:
+            angles = select_columns(codes, groups.cyclic) * asarray_like(self._radians, codes)
             for wave in waves(angles):
                 yield xp.where(xp.isnan(angles), asarray_like(np.zeros(()), codes), wave)
         if groups.gaps:
@@ -490,7 +490,7 @@ class Encoding(Listed):
         for j, lookup in zip(groups.levels, self.lookups, strict=True):
             yield lookup(codes[:, j])
 
-    def _imputing(
+    def _learn_imputations(
         self,
         codes: Mapping[int, np.ndarray],
         encoded: np.ndarray,
@@ -504,29 +504,29 @@ class Encoding(Listed):
             others = [
                 k
                 for k, one in enumerate(self.outputs)
-                if self.coded[one.column].source != source and not one.told
+                if self.coded[one.column].source != source and not one.has_targets
             ]
             learned.append(learn_imputation(j, codes[j], encoded, others, weights, rng))
         return replace(self, imputations=tuple(one for one in learned if one is not None))
 
     def _impute(self, codes: Mapping[int, np.ndarray] | np.ndarray, encoded: np.ndarray) -> None:
-        """Write imputed values into encoded rows; all models see medians."""
-        told = []
+        """Write imputed values into encoded rows; the models' inputs have medians."""
+        imputed = []
         for one in self.imputations:
             rows = np.flatnonzero(np.isnan(codes[one.column]))
             if len(rows):
-                told.append((rows, self._groups.numbers.index(one.column), one(encoded[rows])))
-        for rows, place, values in told:
+                imputed.append((rows, self._groups.numbers.index(one.column), one(encoded[rows])))
+        for rows, place, values in imputed:
             encoded[rows, place] = values
 
     @cached_property
     def _groups(self) -> Groups:
-        return group_by_sort(self.coded)
+        return group_by_kind(self.coded)
 
     @cached_property
-    def _turns(self) -> np.ndarray:
+    def _radians(self) -> np.ndarray:
         """The radians per unit of each cyclic number."""
-        return 2.0 * np.pi / np.array([self.coded[j].period for j in self._groups.rounds])
+        return 2.0 * np.pi / np.array([self.coded[j].period for j in self._groups.cyclic])
 
     @cached_property
     def outputs(self) -> tuple[Output, ...]:
@@ -534,11 +534,11 @@ class Encoding(Listed):
         groups, name = self._groups, [one.name for one in self.coded]
         found = [Output(name[j], j, False, False) for j in groups.numbers]
         for wave in ("sine", "cosine"):
-            found += [Output(f"{name[j]} {wave}", j, True, False) for j in groups.rounds]
+            found += [Output(f"{name[j]} {wave}", j, True, False) for j in groups.cyclic]
         found += [Output(f"{name[j]} missing", j, True, False) for j in groups.gaps]
         for j, lookup in zip(groups.levels, self.lookups, strict=True):
-            told = not lookup.weighed
-            found += [Output(f"{name[j]}{one}", j, lookup.weighed, told) for one in lookup.names]
+            weighed = lookup.weighed
+            found += [Output(f"{name[j]}{one}", j, weighed, not weighed) for one in lookup.names]
         return tuple(found)
 
     @property
@@ -582,7 +582,7 @@ def _check_columns(codes: Array, coded: Sequence[Coded]) -> None:
         raise ValueError(msg)
 
 
-def _targets(y: Any, n_classes: int, n: int) -> np.ndarray | None:
+def _target_matrix(y: Any, n_classes: int, n: int) -> np.ndarray | None:
     """Return targets (n, t) in float64, or indicators of the classes."""
     if not n:
         msg = "expected rows to learn from, got none"
@@ -607,19 +607,19 @@ def _median(codes: np.ndarray, coded: Coded) -> float:
     kept = codes[~np.isnan(codes)]
     if not len(kept) or coded.period:
         return 0.0
-    return float(np.median(kept, overwrite_input=True))  # which is a copy
+    return float(np.median(kept, overwrite_input=True))  # `kept` is a copy
 
 
-def _warn_of_rounding(codes: np.ndarray, coded: Coded) -> None:
+def _warn_rounding(codes: np.ndarray, coded: Coded) -> None:
     """Warn of numbers (n,) whose differences float32 would round."""
     low, high = np.fmin.reduce(codes), np.fmax.reduce(codes)
     step = max(-low, high) * np.finfo(np.float32).eps
-    if not coded.period and step > _COARSE * (high - low) > 0:
+    if not coded.period and step > _MAX_ROUNDING * (high - low) > 0:
         msg = f"column {coded.name!r}: numbers from {low:.9g} to {high:.9g} become multiples of"
         warn(f"{msg} {step:.1g} in float32; dtype=numpy.float64 keeps them")
 
 
-def _write(
+def _write_encoding(
     encoded: np.ndarray,
     places: list[int],
     codes: np.ndarray,
@@ -628,15 +628,15 @@ def _write(
     own: np.ndarray | None = None,
 ) -> None:
     """Write the encoding of codes (n,), with cross-fitted means (n, t) for training rows."""
-    for start in range(0, len(codes), _ROWS):
-        rows = slice(start, start + _ROWS)
-        made = _make_numbers(codes[rows], coded, known)
-        if own is not None:  # behind frequencies
+    for start in range(0, len(codes), _BLOCK_ROWS):
+        rows = slice(start, start + _BLOCK_ROWS)
+        made = _encode_column(codes[rows], coded, known)
+        if own is not None:  # the first column is the frequency
             made[:, 1:] = own[rows]
         encoded[rows, places] = made
 
 
-def _make_numbers(codes: np.ndarray, coded: Coded, known: float | Lookup) -> np.ndarray:
+def _encode_column(codes: np.ndarray, coded: Coded, known: float | Lookup) -> np.ndarray:
     """Encode codes (n,) as numbers (n, width), by lookup or median."""
     if isinstance(known, Lookup):
         return known(codes)

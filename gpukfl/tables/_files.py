@@ -1,7 +1,7 @@
 """Tables in files of any format, and bundled sets, as pandas frames.
 
-`load_frame` reads every column, and `load_table` takes the target out. Words of text files and
-workbooks become numbers here; what holds the rows of a text file is in `_text_files`.
+`load_frame` reads every column, and `load_table` splits the target off. Text in files and workbooks
+becomes numbers here. `_text_files` finds the rows of a text file.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ import numpy as np
 from gpukfl.core._checks import suggest
 from gpukfl.core._frames import GAPS, WHOLE, listed, reads_as_date
 from gpukfl.core._warnings import warn
-from gpukfl.tables._numerals import VERSIONS, doubtful_numbers
+from gpukfl.tables._numerals import VERSIONS, doubtful_number_text
 from gpukfl.tables._text_files import Source, TextTable, warn_titles
 
 # --------------------------------------------------------------------------------- load
 
 
 BUNDLED = ("breast_cancer", "diabetes", "digits", "iris", "wine")
-_UNREADABLE = (ValueError, OSError, KeyError, EOFError, BadZipFile, LZMAError, zlib.error)
+_READ_ERRORS = (ValueError, OSError, KeyError, EOFError, BadZipFile, LZMAError, zlib.error)
 _WORKBOOKS = (".xlsx", ".xlsm")
-NaValues = Sequence[str] | Mapping[str, Sequence[str]] | None  # of all columns, or of some
+NaValues = Sequence[str] | Mapping[str, Sequence[str]] | None  # for all columns, or by column
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,7 +195,7 @@ def load_frame(
             f"or one of {names}"
         )
         raise ValueError(msg) from error
-    except _UNREADABLE as error:
+    except _READ_ERRORS as error:
         formats = "CSV, Parquet, Feather, Excel or .npz"
         msg = f"expected a {formats} table, got {source!r}: {error}"
         raise ValueError(msg) from error
@@ -243,14 +243,13 @@ def _load_bundled_set(name: str) -> Any:
 def _read_text(
     source: Source, kinds: Mapping[str, str], decimal: str | None, na_values: NaValues
 ) -> Any:
-    """Read a text; raises ValueError if its rows are no table, which says in which line.
+    """Read a text; raise ValueError with the line if its rows are no table.
 
-    Columns that `kinds` calls categories are read as they are written, so that codes keep their
-    leading zeros.
+    Columns that `kinds` declares as categories are read as text, so that codes keep leading zeros.
     """
     text = TextTable.of(source)
     names = make_column_names(text.names)
-    reading = Reading(
+    options = FileOptions(
         place=lambda row: f"line {text.find_line(row)}",
         kinds=kinds,
         decimal=decimal,
@@ -258,20 +257,20 @@ def _read_text(
         commas_separate=text.separator == ",",
         written=lambda some: text.read(names, some, [""], usecols=some),
     )
-    # "?" is left to what warns of it
-    missing = {n: list({"", *MISSING, *reading.missing_words(n)} - {"?"}) for n in names}
-    frame = text.read(names, [name for name in names if kinds.get(name) in _AS_TEXT], missing)
-    if frame.iloc[:, -1].isna().any():  # as in a short row, and below a long first one
+    # "?" stays until `_warn_missing_words`
+    missing = {n: list({"", *MISSING, *options.missing_words(n)} - {"?"}) for n in names}
+    frame = text.read(names, [name for name in names if kinds.get(name) in _TEXT_KINDS], missing)
+    if frame.iloc[:, -1].isna().any():  # perhaps a short row, or a long first row
         text.check_field_counts()
     codes = [name for name in names if name not in kinds] if text.has_padded_digits() else []
-    return _drop_unnamed_columns(_parse_numbers(_restore_text(frame, reading, codes), reading))
+    return _drop_unnamed_columns(_parse_numbers(_restore_text(frame, options, codes), options))
 
 
-def _restore_text(frame: Any, reading: Reading, codes: Sequence[str]) -> Any:
+def _restore_text(frame: Any, options: FileOptions, codes: Sequence[str]) -> Any:
     """Restore the text of columns in which pandas lost leading zeros or marks.
 
-    Text with missing values has words for these. Large integers beside missing values were rounded,
-    and `codes` may have lost zeros.
+    Missing values get back their words. Large integers beside missing values were rounded, and
+    `codes` may have lost zeros.
     """
     kinds = {name: frame[name].dtype.kind for name in frame.columns}
     texts = [name for name in kinds if kinds[name] in "OU" and frame[name].hasnans]
@@ -280,9 +279,9 @@ def _restore_text(frame: Any, reading: Reading, codes: Sequence[str]) -> Any:
     large = [n for n in whole if kinds[n] == "f" and (frame[n].abs() >= WHOLE).any()]
     codes = [name for name in whole if name in codes]
     some = list(dict.fromkeys([*texts, *large, *codes]))
-    if not some or reading.written is None:
+    if not some or options.written is None:
         return frame
-    again = reading.written(some)
+    again = options.written(some)
     kept = {*texts, *large, *(name for name in codes if _is_zero_padded(again[name]))}
     return _replace_columns(frame, {name: again[name] for name in kept})
 
@@ -315,7 +314,7 @@ def _read_npz(source: Source) -> Any:
 
 
 def _index_to_columns(frame: Any) -> Any:
-    """Make a column of an index that has a name."""
+    """Convert named index levels to columns."""
     named = [name for name in frame.index.names if name is not None]
     frame = frame.reset_index(level=named) if named else frame
     return frame.reset_index(drop=True).set_axis(make_column_names(frame.columns), axis=1)
@@ -326,7 +325,7 @@ def _read_workbook(
 ) -> Any:
     """Read the first sheet of a workbook that is not empty.
 
-    Rows above the first one that has as many cells as most are titles.
+    Rows above the header are titles: they have fewer cells than most rows.
     """
     import pandas as pd
 
@@ -351,8 +350,10 @@ def _read_workbook(
     if not len(frame):
         msg = f"its sheet {name} has a header and no rows below it"
         raise ValueError(msg)
-    reading = Reading(lambda row: f"row {rows[row] + 1} of sheet {name}", kinds, decimal, na_values)
-    return _drop_unnamed_columns(_parse_numbers(frame, reading))
+    options = FileOptions(
+        lambda row: f"row {rows[row] + 1} of sheet {name}", kinds, decimal, na_values
+    )
+    return _drop_unnamed_columns(_parse_numbers(frame, options))
 
 
 def _split_header(sheet: Any, name: str) -> tuple[Any, np.ndarray]:
@@ -388,24 +389,24 @@ def _cells_to_text(column: Any) -> Any:
 # ------------------------------------------------------------------------------ numbers
 
 
-_NUMBERS = ("numeric", "code", "boolean", "date", "duration")
-_AS_TEXT = ("category", "ordered", "text", "identifier")  # kinds that are read as written
+_NUMBER_KINDS = ("numeric", "code", "boolean", "date", "duration")
+_TEXT_KINDS = ("category", "ordered", "text", "identifier")  # kinds that are read as written
 
 
 @dataclass(frozen=True)
-class Reading:
+class FileOptions:
     """Options and findings on a file's columns.
 
     Attributes
     ----------
     place : callable
-        Says where a row is, by its index.
+        Returns the place of a row in words, from its index.
     kinds, decimal, na_values
         As for `load_frame`.
     commas_separate : bool
-        Whether commas stand between columns, so that they are seldom decimal.
+        Whether commas separate columns, so that they are seldom decimal.
     written : callable, optional
-        Returns columns as they were written, of a text.
+        Returns columns of a text file as text, without conversion.
     """
 
     place: Callable[[int], str]
@@ -416,41 +417,40 @@ class Reading:
     written: Callable[[list[str]], Any] | None = None
 
     def missing_words(self, name: str, /) -> Collection[str]:
-        """Return the words that stand for missing values in a column, also of text."""
+        """Return the words that are missing values in a column, even among text."""
         if isinstance(self.na_values, Mapping):
             return self.na_values.get(name, MISSING)
         return MISSING if self.na_values is None else self.na_values
 
 
-def _parse_numbers(frame: Any, reading: Reading) -> Any:
-    """Parse columns of text that are numbers, and the words for missing values.
+def _parse_numbers(frame: Any, options: FileOptions) -> Any:
+    """Parse text columns that hold numbers, and their words for missing values.
 
-    What the decimal mark is, numbers tell that can be read in one way only. Where none does,
-    "1,234" has a decimal comma if every number of the column has one and commas do not separate
-    columns; a warning says what was taken. Raises ValueError if a column that is told to be numeric
-    has other words, which says where the first is.
+    Unambiguous numbers show the file's decimal mark. Without any, commas are decimal in a column
+    whose numbers all have one, unless commas separate columns; a warning shows the result. Raises
+    ValueError with the first other word of a column that is declared numeric.
     """
-    texts = _text_columns(frame, reading)
-    numbers = {name: words for name, words in texts.items() if _is_number(name, words, reading)}
+    texts = _text_columns(frame, options)
+    numbers = {name: words for name, words in texts.items() if _is_number(name, words, options)}
     for name, words in texts.items():
-        if name not in numbers and reading.kinds.get(name) in ("numeric", "code"):
-            numbers[name] = _treat_words_as_missing(name, words, reading)
-    mark = reading.decimal or _file_decimal_mark(frame, numbers)
-    if mark == "," and reading.written is not None and not reading.commas_separate:
-        numbers |= _reread_as_text(frame, reading)
+        if name not in numbers and options.kinds.get(name) in ("numeric", "code"):
+            numbers[name] = _treat_words_as_missing(name, words, options)
+    mark = options.decimal or _file_decimal_mark(frame, numbers)
+    if mark == "," and options.written is not None and not options.commas_separate:
+        numbers |= _reread_as_text(frame, options)
     changed = {
         name: words.as_truth(frame[name]) if words.are_truth else words.as_text(frame[name])
         for name, words in texts.items()
         if name not in numbers
     }
     for name, words in numbers.items():
-        changed[name] = words.as_numbers(frame[name], _decimal_mark(words, mark, reading))
+        changed[name] = words.as_numbers(frame[name], _decimal_mark(words, mark, options))
     if not mark:
-        # Where commas separate columns, points are seldom between groups of digits
-        _warn_ambiguous_numbers(numbers, changed, "," if reading.commas_separate else ",.")
-    _warn_of_versions(frame, reading)
-    _warn_zero_padded({n: words for n, words in texts.items() if n not in numbers}, reading)
-    _warn_missing_words(texts | numbers, reading)
+        # Beside comma separators, points seldom separate groups of digits
+        _warn_ambiguous_numbers(numbers, changed, "," if options.commas_separate else ",.")
+    _warn_versions(frame, options)
+    _warn_zero_padded({n: words for n, words in texts.items() if n not in numbers}, options)
+    _warn_missing_words(texts | numbers, options)
     found = _replace_columns(frame, changed)
     found.attrs["missing_words"] = {
         name: sorted(words.gaps - {""}) for name, words in texts.items() if words.gaps - {""}
@@ -458,17 +458,17 @@ def _parse_numbers(frame: Any, reading: Reading) -> Any:
     return found
 
 
-def _is_number(name: str, words: Words, reading: Reading) -> bool:
+def _is_number(name: str, words: Words, options: FileOptions) -> bool:
     """Whether a text column is read as numbers; codes such as 020 only if `kinds` says so."""
-    kind = reading.kinds.get(name)
+    kind = options.kinds.get(name)
     return bool(words.decimals) and (
-        kind in _NUMBERS if words.zero_padded_value else kind not in _AS_TEXT
+        kind in _NUMBER_KINDS if words.zero_padded_value else kind not in _TEXT_KINDS
     )
 
 
-def _warn_zero_padded(texts: dict[str, Words], reading: Reading) -> None:
+def _warn_zero_padded(texts: dict[str, Words], options: FileOptions) -> None:
     """Warn of codes with leading zeros, which stay text."""
-    some = [n for n, words in texts.items() if words.decimals and n not in reading.kinds]
+    some = [n for n, words in texts.items() if words.decimals and n not in options.kinds]
     if some:
         shown = join_names(f"{texts[name].zero_padded_value!r} in {name}" for name in some)
         warn(
@@ -478,13 +478,14 @@ def _warn_zero_padded(texts: dict[str, Words], reading: Reading) -> None:
         )
 
 
-def _warn_of_versions(frame: Any, reading: Reading) -> None:
-    """Warn of floats of few values that a file writes as versions, such as 1.10 beside 1.9."""
-    few = [name for name in frame.columns if name not in reading.kinds and _has_few(frame[name])]
-    again = reading.written(few) if few and reading.written else {}
-    for name in few if len(again) else ():
+def _warn_versions(frame: Any, options: FileOptions) -> None:
+    """Warn of floats that the file may write as versions, such as 1.10 beside 1.9."""
+    some = [name for name in frame.columns if name not in options.kinds]
+    some = [name for name in some if _like_versions(frame[name])]
+    again = options.written(some) if some and options.written else {}
+    for name in some if len(again) else ():
         words = Words.from_column(again[name])
-        doubt = doubtful_numbers(words.values) if words else ""
+        doubt = doubtful_number_text(words.values) if words else ""
         if doubt:
             warn(
                 f"column {name!r}: {doubt}. To keep the text, use load_frame(..., "
@@ -493,31 +494,31 @@ def _warn_of_versions(frame: Any, reading: Reading) -> None:
             )
 
 
-def _has_few(column: Any) -> bool:
+def _like_versions(column: Any) -> bool:
     """Whether numbers are few, with one to three decimals, as versions have."""
-    if not _has_points(column):
+    if not _has_fractions(column):
         return False
     values = 1000.0 * column.dropna().unique()
     return len(values) <= VERSIONS and np.allclose(values, np.rint(values), rtol=0.0, atol=1e-6)
 
 
-def _text_columns(frame: Any, reading: Reading) -> dict[str, Words]:
+def _text_columns(frame: Any, options: FileOptions) -> dict[str, Words]:
     """Return the text columns by name."""
     columns = {name: frame[name] for name in frame.columns if frame[name].dtype.kind in "OU"}
     found = {
-        n: Words.from_column(column, reading.missing_words(n)) for n, column in columns.items()
+        n: Words.from_column(column, options.missing_words(n)) for n, column in columns.items()
     }
     return {name: words for name, words in found.items() if words is not None}
 
 
-def _reread_as_text(frame: Any, reading: Reading) -> dict[str, Words]:
-    """Return as text the columns whose points pandas took for decimal marks."""
+def _reread_as_text(frame: Any, options: FileOptions) -> dict[str, Words]:
+    """Return as text the float columns whose points may separate groups of digits."""
     floats = [name for name in frame.columns if frame[name].dtype.kind == "f"]
-    again = _text_columns(reading.written(floats), reading) if floats and reading.written else {}
+    again = _text_columns(options.written(floats), options) if floats and options.written else {}
     return {name: words for name, words in again.items() if words.decimals}
 
 
-def _has_points(column: Any) -> bool:
+def _has_fractions(column: Any) -> bool:
     if column.dtype.kind != "f":
         return False
     values = column.to_numpy()
@@ -525,35 +526,35 @@ def _has_points(column: Any) -> bool:
 
 
 def _file_decimal_mark(frame: Any, numbers: dict[str, Words]) -> str | None:
-    """Return the decimal mark that columns show for certain, or None."""
+    """Return the decimal mark of unambiguous columns, or None."""
     sure = {words.decimals for words in numbers.values()} & {".", ","}
     if sure == {","}:
         return ","
     if sure:
         return "." if sure == {"."} else None
-    points = numbers and any(_has_points(frame[name]) for name in frame.columns)
+    points = numbers and any(_has_fractions(frame[name]) for name in frame.columns)
     return "." if points else None
 
 
-def _decimal_mark(words: Words, mark: str | None, reading: Reading) -> str:
+def _decimal_mark(words: Words, mark: str | None, options: FileOptions) -> str:
     """Return the decimal mark of a column of numbers."""
     if len(words.decimals) == 1:
         return words.decimals
     if mark is not None:
         return mark
     commas = all("," in value for value in words.values)
-    return "," if commas and not reading.commas_separate else "."
+    return "," if commas and not options.commas_separate else "."
 
 
-def _treat_words_as_missing(name: str, words: Words, reading: Reading) -> Words:
+def _treat_words_as_missing(name: str, words: Words, options: FileOptions) -> Words:
     """Treat the words of a column that is declared numeric as missing values; raise for others."""
-    missing = {*MISSING, *reading.missing_words(name)}
+    missing = {*MISSING, *options.missing_words(name)}
     others = [
         word for word in words.words if word and word not in missing and word.casefold() not in GAPS
     ]
     if others:
         first = min(others, key=lambda word: bool(Words([0], [word]).decimals))
-        where = reading.place(int(np.argmax(words.codes == words.words.index(first))))
+        where = options.place(int(np.argmax(words.codes == words.words.index(first))))
         msg = f"expected numbers of one unit in column {name}, got {first!r} in {where}"
         raise ValueError(msg)
     return replace(words, gaps=frozenset(words.words))
@@ -575,20 +576,20 @@ def _warn_ambiguous_numbers(numbers: dict[str, Words], changed: dict[str, Any], 
         )
 
 
-def _warn_missing_words(texts: dict[str, Words], reading: Reading) -> None:
-    """Warn of words that are taken for missing values, though not every reader takes them so."""
+def _warn_missing_words(texts: dict[str, Words], options: FileOptions) -> None:
+    """Warn of words read as missing values that other readers may keep."""
     said: dict[str, list[str]] = {}
     for name, words in texts.items():
-        usual = MISSING - {"?"} if reading.na_values is None else reading.missing_words(name)
+        usual = MISSING - {"?"} if options.na_values is None else options.missing_words(name)
         for word in sorted(words.gaps.difference([""], usual)):
             said.setdefault(word, []).append(name)
     if said:
-        told = "; ".join(f"{word!r} in {join_names(names)}" for word, names in said.items())
-        warn(f"words are read as missing values: {told}")
+        shown = "; ".join(f"{word!r} in {join_names(names)}" for word, names in said.items())
+        warn(f"words are read as missing values: {shown}")
 
 
 def _replace_columns(frame: Any, changed: dict[str, Any]) -> Any:
-    """Return a frame with other columns in place of some."""
+    """Return a frame with some columns replaced."""
     import pandas as pd
 
     if not changed:
@@ -599,29 +600,29 @@ def _replace_columns(frame: Any, changed: dict[str, Any]) -> Any:
 # -------------------------------------------------------------------------------- words
 
 
-# What stands for a missing value in any column: what pandas takes for one, but for the word None
+# Missing values in any column: those of pandas without the word None
 MISSING = frozenset(
     {
         *("#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"),
         *("<NA>", "N/A", "NA", "NULL", "NaN", "n/a", "nan", "null", "?"),
     }
 )
-_TRUTH = {"true": True, "false": False}
+_TRUTH_WORDS = {"true": True, "false": False}
 _PADDED = re.compile(r"[-+]?0\d+", re.ASCII)
 _UNIT = "[$€£¥₹%]"
-_SPACE = "[ '\u2019\u00a0\u202f]"  # what else may stand between groups of three digits
-_WHOLE = rf"\d+|[1-9]\d{{0,2}}(?:{_SPACE}\d{{3}})+"
-_POINTS = rf"(?:{_WHOLE}|[1-9]\d{{0,2}}(?:,\d{{2,3}})*,\d{{3}})(?:\.\d*)?|\.\d+"
-_COMMAS = rf"(?:{_WHOLE}|[1-9]\d{{0,2}}(?:\.\d{{3}})+)(?:,\d*)?|,\d+"
+_SPACE = "[ '\u2019\u00a0\u202f]"  # separates groups of three digits, as a comma or a point does
+_DIGITS = rf"\d+|[1-9]\d{{0,2}}(?:{_SPACE}\d{{3}})+"
+_POINT_NUMBER = rf"(?:{_DIGITS}|[1-9]\d{{0,2}}(?:,\d{{2,3}})*,\d{{3}})(?:\.\d*)?|\.\d+"
+_COMMA_NUMBER = rf"(?:{_DIGITS}|[1-9]\d{{0,2}}(?:\.\d{{3}})+)(?:,\d*)?|,\d+"
 _NUMBER = {
     mark: re.compile(
         rf"(?P<sign>[-+\u2212]?)\s*(?P<before>{_UNIT}?)\s*(?P<minus>[-\u2212]?)"
         rf"(?P<digits>{digits})(?P<power>(?:[eE][-+]?\d+)?)\s*(?P<after>{_UNIT}?)"
     )
-    for mark, digits in ((".", _POINTS), (",", _COMMAS))
+    for mark, digits in ((".", _POINT_NUMBER), (",", _COMMA_NUMBER))
 }
-_INTEGER, _LONGEST = re.compile(r"[-+]?\d+", re.ASCII), 2**63
-_GROUPS = {mark: re.compile(rf"{_SPACE}|[{other}]") for mark, other in ((".", ","), (",", "."))}
+_INTEGER, _LARGEST_INT64 = re.compile(r"[-+]?\d+", re.ASCII), 2**63
+_MARKS = {mark: re.compile(rf"{_SPACE}|[{other}]") for mark, other in ((".", ","), (",", "."))}
 
 
 @dataclass(frozen=True, eq=False)
@@ -631,11 +632,11 @@ class Words:
     Attributes
     ----------
     codes : array (n,)
-        Positions in `words`, -1 for a gap.
+        Indices in `words`, -1 for a missing value.
     words : list of str
-        Values, without blanks at their ends.
+        Distinct values, without blanks at their ends.
     gaps : frozenset of str
-        Those of them that stand for a gap.
+        The words that are missing values.
     """
 
     codes: Any
@@ -646,8 +647,8 @@ class Words:
     def from_column(cls, column: Any, missing: Collection[str] = MISSING, /) -> Words | None:
         """Read a pandas column; return None if it holds anything but text.
 
-        Words in `missing` are gaps. Other words, such as "-" and "None", are gaps where all else
-        is numbers, dates, or true and false.
+        Words in `missing` are missing values. So are others, such as "-" and "None", if all other
+        values are numbers, or dates, or true and false.
         """
         import pandas as pd
 
@@ -676,7 +677,7 @@ class Words:
     @cached_property
     def are_truth(self) -> bool:
         """Whether all values are true or false."""
-        return bool(self.values) and all(value.casefold() in _TRUTH for value in self.values)
+        return bool(self.values) and all(value.casefold() in _TRUTH_WORDS for value in self.values)
 
     @cached_property
     def zero_padded_value(self) -> str:
@@ -685,7 +686,7 @@ class Words:
 
     def as_truth(self, column: Any) -> Any:
         """Convert the column to booleans."""
-        values = [_TRUTH.get(word.casefold()) for word in self.words]
+        values = [_TRUTH_WORDS.get(word.casefold()) for word in self.words]
         return self._map_words(column, values, object)
 
     def as_text(self, column: Any, /) -> Any:
@@ -704,8 +705,8 @@ class Words:
         whole = [int(text) if text and _INTEGER.fullmatch(text) else None for text in plain]
         if all(number is not None for number, text in zip(whole, plain, strict=True) if text):
             sizes = [abs(number) for number in whole if number is not None]
-            if max(sizes, default=0) >= WHOLE:  # which would be rounded beside missing values
-                dtype = "Int64" if max(sizes) < _LONGEST else object
+            if max(sizes, default=0) >= WHOLE:  # float64 would round them beside missing values
+                dtype = "Int64" if max(sizes) < _LARGEST_INT64 else object
                 return self._map_words(column, whole, dtype)
         return self._map_words(column, pd.to_numeric(pd.Series(plain, dtype=object)), None)
 
@@ -730,7 +731,7 @@ def _normalize_number(value: str, mark: str) -> str:
     """Return a number in Python's notation."""
     match = _NUMBER[mark].fullmatch(value)
     assert match is not None
-    digits = _GROUPS[mark].sub("", match["digits"]).replace(mark, ".")
+    digits = _MARKS[mark].sub("", match["digits"]).replace(mark, ".")
     minus = "-" if {match["sign"], match["minus"]} & {"-", "\u2212"} else ""
     return minus + digits + match["power"]
 
@@ -738,14 +739,14 @@ def _normalize_number(value: str, mark: str) -> str:
 # -------------------------------------------------------------------------------- names
 
 
-_NAMELESS = "Unnamed: "
-_SHOWN = 20  # columns that a message names
+_UNNAMED = "Unnamed: "
+_MOST_SHOWN = 20  # columns that a message names
 
 
 def make_column_names(names: Iterable[Any], /) -> list[str]:
     """Return unique names from a header; warn if two columns share one."""
     names = [str(name) for name in names]
-    named = [name or f"{_NAMELESS}{k}" for k, name in enumerate(names)]
+    named = [name or f"{_UNNAMED}{k}" for k, name in enumerate(names)]
     taken, unique = set(named), []
     repeats: Counter[str] = Counter()
     for name in named:
@@ -765,12 +766,12 @@ def make_column_names(names: Iterable[Any], /) -> list[str]:
 
 def _drop_unnamed_columns(frame: Any) -> Any:
     """Drop unnamed columns that are empty, or that number the rows."""
-    nameless = [name for name in frame.columns if name.startswith(_NAMELESS)]
+    nameless = [name for name in frame.columns if name.startswith(_UNNAMED)]
     empty = [name for name in nameless if frame[name].isna().all()]
     numbers = [
         name
         for name in nameless
-        if name == f"{_NAMELESS}0" and frame[name].dtype.kind == "i" and frame[name].is_unique
+        if name == f"{_UNNAMED}0" and frame[name].dtype.kind == "i" and frame[name].is_unique
     ]
     if numbers and len(frame) > 1:
         warn("the first column has no name and a different number in every row: it is dropped")
@@ -790,5 +791,5 @@ def check_columns(names: Iterable[str], known: Iterable[str], expected: str, /) 
 
 
 def join_names(names: Iterable[str], /) -> str:
-    """Join names, and count those that are left out."""
-    return listed(names, _SHOWN)
+    """Join names; after the first ones, give the number of others."""
+    return listed(names, _MOST_SHOWN)

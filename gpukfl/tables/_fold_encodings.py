@@ -1,4 +1,4 @@
-"""Encodings of several folds with the same columns, applied at once."""
+"""Encodings of several folds with the same columns, applied together."""
 
 from __future__ import annotations
 
@@ -9,69 +9,69 @@ from functools import cached_property
 import numpy as np
 
 from gpukfl.core._array import Array
-from gpukfl.tables._column import Listed
-from gpukfl.tables._encoding import Encoding, group_by_sort, waves
+from gpukfl.tables._column import TupleFields
+from gpukfl.tables._encoding import Encoding, group_by_kind, waves
 from gpukfl.tables._seen import CODES, LEVELS, NUMBERS, Seen, columns_with_gaps, with_levels
 
 
 @dataclass(frozen=True, eq=False)
-class FoldEncodings(Listed):
+class FoldEncodings(TupleFields):
     """The encodings of all folds, applied to codes.
 
     Attributes
     ----------
     by_fold : tuple of Encoding
-        One for each model of a member: of the folds, and of all rows.
+        One for each model of a blend's member: the folds' and that of all rows.
     some : tuple of int
-        Columns of codes of which some members see the levels.
+        Columns of codes whose levels get indicators in the view `LEVELS`.
     """
 
     by_fold: tuple[Encoding, ...]
     some: tuple[int, ...] = ()
 
     @cached_property
-    def _at_once(self) -> EncodingsAtOnce:
-        return EncodingsAtOnce(self.by_fold, self.some)
+    def _joint(self) -> JointEncodings:
+        return JointEncodings(self.by_fold, self.some)
 
     @property
     def shapes(self) -> dict[str, tuple[int, int]]:
-        """Of each view the numbers of folds that differ, and of columns."""
-        return self._at_once.shapes
+        """For each view, the numbers of different folds and of columns."""
+        return self._joint.shapes
 
     def view_rows(self, codes: Array, /) -> Seen:
-        """Encode codes by one fold after another, also those that only record it."""
+        """Encode codes, also traced ones, by one fold after another."""
         return Seen(codes, self.by_fold, self.some)
 
     def together(self, codes: np.ndarray, /) -> FoldViews:
-        """Encode codes by all folds at once, when they are asked for."""
-        return FoldViews(self._at_once, codes)
+        """Encode codes by all folds together, on first use."""
+        return FoldViews(self._joint, codes)
 
     def only(self, fold: int, /) -> FoldEncodings:
-        """Return what encodes by one of the folds."""
+        """Return the encoding of one fold."""
         return FoldEncodings(self.by_fold[fold : fold + 1], self.some)
 
 
-class EncodingsAtOnce:
-    """Tables of the encodings of all folds, which are looked up together."""
+class JointEncodings:
+    """The encodings of all folds, in joint arrays."""
 
     def __init__(self, by_fold: Sequence[Encoding], some: Sequence[int], /) -> None:
         first = by_fold[0]
         self._some = some
         self._by_fold = by_fold
-        self._numbers, self._rounds, self._gaps, self._levels = map(
-            _places, group_by_sort(first.coded)
+        self._numbers, self._cyclic, self._gaps, self._levels = map(
+            _as_indices, group_by_kind(first.coded)
         )
         self._medians = np.stack([one.medians[self._numbers] for one in by_fold])
-        self._turns = first._turns
+        self._radians = first._radians
         shapes = [lookup.values.shape for lookup in first.lookups]
-        self._last = np.array([size - 1 for size, _ in shapes])
+        self._missing_rows = np.array([size - 1 for size, _ in shapes])
         self._columns = np.repeat(np.arange(len(shapes)), [width for _, width in shapes])
-        sizes = self._last[self._columns] + 1
+        sizes = self._missing_rows[self._columns] + 1
         self._starts = np.cumsum(sizes) - sizes
-        self._tables = np.stack([_side_by_side(one) for one in by_fold])
-        self._told = _places({one.column for each in by_fold for one in each.imputations})
+        self._tables = np.stack([_join_lookups(one) for one in by_fold])
+        self._imputed = _as_indices({one.column for each in by_fold for one in each.imputations})
         kept, statistics = columns_with_gaps(first)
-        self._kept, self._statistics = _places(kept), _places(statistics)
+        self._kept, self._statistics = _as_indices(kept), _as_indices(statistics)
         self.shape = len(by_fold), first.n_features
         self.shapes = {
             NUMBERS: self.shape,
@@ -87,7 +87,7 @@ class EncodingsAtOnce:
         for block in self._blocks(codes):
             found[:, :, at : at + block.shape[-1]] = block
             at += block.shape[-1]
-        if len(self._told) and np.isnan(codes.take(self._told, axis=1)).any():
+        if len(self._imputed) and np.isnan(codes.take(self._imputed, axis=1)).any():
             for k, one in enumerate(self._by_fold):
                 one._impute(codes.T, found[:, k])
         return found
@@ -95,15 +95,15 @@ class EncodingsAtOnce:
     def _blocks(self, codes: np.ndarray) -> list[np.ndarray]:
         """Return the encoded blocks: (n, 1, w) where folds agree, else (n, F, w)."""
         blocks = list[np.ndarray]()
-        if len(self._rounds):
-            angles = codes.take(self._rounds, axis=1)[:, None] * self._turns
+        if len(self._cyclic):
+            angles = codes.take(self._cyclic, axis=1)[:, None] * self._radians
             missing = np.isnan(angles)
             blocks += [np.where(missing, 0.0, wave) for wave in waves(angles)]
         if len(self._gaps):
             blocks.append(np.isnan(codes.take(self._gaps, axis=1))[:, None])
         if len(self._levels):
             levels = codes.take(self._levels, axis=1)
-            rows = np.where(np.isnan(levels), self._last, levels).astype(np.intp)
+            rows = np.where(np.isnan(levels), self._missing_rows, levels).astype(np.intp)
             at = rows.take(self._columns, axis=1) + self._starts
             blocks.append(self._tables.take(at, axis=1).transpose(1, 0, 2))
         return blocks
@@ -128,7 +128,7 @@ class EncodingsAtOnce:
 class FoldViews:
     """Codes (n, c) encoded by all folds, each view once."""
 
-    def __init__(self, encodings: EncodingsAtOnce, codes: np.ndarray, /) -> None:
+    def __init__(self, encodings: JointEncodings, codes: np.ndarray, /) -> None:
         self._encodings, self._codes = encodings, codes
 
     def rows(self, view: str, /) -> np.ndarray:
@@ -150,11 +150,11 @@ class FoldViews:
         return self._encodings.with_levels(self._codes, self._encoded_rows)
 
 
-def _places(columns: Iterable[int]) -> np.ndarray:
+def _as_indices(columns: Iterable[int]) -> np.ndarray:
     """Return indices as an array, which saves a conversion at each call."""
     return np.array(sorted(columns), dtype=np.intp)
 
 
-def _side_by_side(encoding: Encoding) -> np.ndarray:
+def _join_lookups(encoding: Encoding) -> np.ndarray:
     """Concatenate the columns of all lookups."""
     return np.concatenate([np.empty(0), *(one.values.T.ravel() for one in encoding.lookups)])

@@ -1,6 +1,6 @@
-"""Whatever holds a table as columns with names, and whatever holds a column as values.
+"""Tables of any library read as named columns, and columns read as values.
 
-Where pandas may not be asked, columns are read with NumPy and their own library alone.
+In the NumPy-only runtime, columns are read with NumPy and their own library, without pandas.
 """
 
 from __future__ import annotations
@@ -64,13 +64,13 @@ class Frame:
     Attributes
     ----------
     names : tuple of str
-        All different.
+        Distinct names.
     named : bool
-        Whether the data say so, or the names only count.
+        Whether the data have these names; else they are x0, x1, ...
     n_rows : int
-        Rows.
+        Number of rows.
     column : callable
-        Returns the column at an index as the data hold it.
+        Returns the column at an index in the library of the data.
     """
 
     names: tuple[str, ...]
@@ -80,11 +80,10 @@ class Frame:
 
 
 def read_frame(X: Any, /, *, besides: str = "", known: Iterable[str] = ()) -> Frame:
-    """Take a frame, an array, rows, dicts, a dict of columns or a structured array apart.
+    """Read a frame, an array, rows, dicts, a dict of columns or a structured array.
 
-    The column of the target `besides`, or those of several, are left out unless they are `known`.
-    Raises TypeError or ValueError if it is none of these, is not in memory, or has two columns of
-    one name, or rows or columns of different lengths.
+    Columns named by the target `besides` are left out unless they are `known`. Raises TypeError or
+    ValueError for other data, data not in memory, duplicate names, or unequal lengths.
     """
     check_in_memory(X)
     check_no_series(X)
@@ -125,7 +124,7 @@ def is_named(X: Any, /) -> bool:
 
 
 def _columns_of_dicts(X: Any) -> dict[Any, Any]:
-    """Return the columns of a list of dicts by name."""
+    """Return the columns of dicts or of a structured array by name."""
     if isinstance(X, Mapping):
         return dict(X)
     if isinstance(X, np.ndarray):
@@ -212,21 +211,21 @@ def name_column_in_errors(name: str, /) -> Iterator[None]:
 # ------------------------------------------------------------------------------ columns
 
 
-_ROWS = 2**14  # of text that are read at once
-# Names of types of text: of pandas, polars and Arrow
-_TEXT = re.compile(r"(large_)?(str|string|string_view)(\[.*\])?", re.IGNORECASE)
-_CATEGORIES = ("Categorical", "Enum", "dictionary<")  # of polars and Arrow
-_SORTS: tuple[tuple[str, tuple[type, ...]], ...] = (
+_BLOCK_ROWS = 2**14  # texts read at once
+# Names of text types in pandas, polars and Arrow
+_TEXT_TYPE = re.compile(r"(large_)?(str|string|string_view)(\[.*\])?", re.IGNORECASE)
+_CATEGORY_TYPES = ("Categorical", "Enum", "dictionary<")  # in polars and Arrow
+_TYPES_OF_SORT: tuple[tuple[str, tuple[type, ...]], ...] = (
     ("text", (str,)),
     ("boolean", (bool, np.bool_)),
-    ("duration", (timedelta, np.timedelta64)),  # which NumPy counts among integers
+    ("duration", (timedelta, np.timedelta64)),  # before integers, of which it is a subclass
     ("number", (int, float, np.integer, np.floating)),
     ("decimal", (Decimal,)),
     ("date", (datetime, date, np.datetime64)),
     ("time", (time,)),
     ("complex", (complex, np.complexfloating)),
 )
-_NEVER_GAPS = {str, int, bool, type(None)}  # but for None itself
+_NEVER_MISSING = {str, int, bool, type(None)}  # types without a missing value, and None
 
 
 def read_values(column: Any, /) -> Values:
@@ -242,9 +241,9 @@ def read_values(column: Any, /) -> Values:
     name, read = _type_name(column), _read_others
     if name == "category":
         read = _read_categories_of_pandas
-    elif name.startswith(_CATEGORIES):
+    elif name.startswith(_CATEGORY_TYPES):
         read = _read_categories
-    elif _TEXT.fullmatch(name):
+    elif _TEXT_TYPE.fullmatch(name):
         read = _read_text
     elif _zone_name(column):
         read = _read_moments
@@ -254,23 +253,17 @@ def read_values(column: Any, /) -> Values:
 
 
 def read_in_blocks(column: Any, /) -> Iterator[Values]:
-    """Read text in parts, to limit memory; other values at once.
-
-    Objects say what they are only together.
-    """
-    if not _TEXT.fullmatch(_type_name(column)):
+    """Read text in parts, to limit memory; other values at once."""
+    if not _TEXT_TYPE.fullmatch(_type_name(column)):
         yield read_values(column)
         return
-    for part in _parts(column):
+    for part in _row_blocks(column):
         yield read_values(part)
 
 
 def release_text(n_rows: int, /) -> None:
-    """Let pyarrow release its memory after many texts.
-
-    It keeps what it has had for what may come, here as much as the texts take.
-    """
-    if n_rows >= _ROWS:
+    """Let pyarrow return its unused memory after many texts."""
+    if n_rows >= _BLOCK_ROWS:
         release_arrow()
 
 
@@ -306,10 +299,10 @@ def _zone_name(column: Any) -> str:
     return str(getattr(dtype, "tz", None) or getattr(dtype, "time_zone", None) or of_arrow or "")
 
 
-def _parts(column: Any) -> Iterator[Any]:
+def _row_blocks(column: Any) -> Iterator[Any]:
     rows = getattr(column, "iloc", column)
-    for start in range(0, max(len(column), 1), _ROWS):
-        yield rows[start : start + _ROWS]
+    for start in range(0, max(len(column), 1), _BLOCK_ROWS):
+        yield rows[start : start + _BLOCK_ROWS]
 
 
 def _read_array(array: np.ndarray) -> Values:
@@ -323,14 +316,14 @@ def _read_array(array: np.ndarray) -> Values:
 
 
 def _read_text(column: Any) -> Values:
-    """Read text, by Arrow where it is there: objects of all rows would take time and memory."""
+    """Read text, with Arrow if installed, which needs no Python object for each row."""
     if hasattr(column, "iloc") and not is_numpy_only():
         return labels(column)
     if hasattr(column, "to_arrow"):  # of polars
         with contextlib.suppress(ModuleNotFoundError):
             column = column.to_arrow()
     if not hasattr(column, "dictionary_encode"):
-        return labels_of_parts(map(np.asarray, _parts(column)), len(column))
+        return labels_of_parts(map(np.asarray, _row_blocks(column)), len(column))
     found = column.dictionary_encode()
     found = found.combine_chunks() if hasattr(found, "combine_chunks") else found
     index = found.indices.fill_null(-1).to_numpy().astype(np.int64)
@@ -363,7 +356,7 @@ def _read_moments(column: Any) -> Values:
         there = column.dt.tz_convert("UTC") if known else column
         array = there.dt.tz_localize(None).to_numpy()
     elif known:
-        array = np.asarray(column)  # of polars and Arrow, which give times of Greenwich
+        array = np.asarray(column)  # polars and Arrow give UTC
     elif hasattr(column, "dt"):
         array = column.dt.replace_time_zone(None).to_numpy()
     else:
@@ -382,7 +375,7 @@ def _read_masked_numbers(column: Any) -> Values:
 
 
 def _read_others(column: Any) -> Values:
-    """Read values by NumPy, with integers that it would round as objects."""
+    """Read values with NumPy; integers that it would round are read as objects."""
     array = column_values(column)
     if array.dtype.kind == "f" and (np.abs(array) >= WHOLE).any():
         return read_objects(column.to_pylist() if hasattr(column, "to_pylist") else list(column))
@@ -399,55 +392,55 @@ def read_objects(values: Sequence[Any] | np.ndarray, /) -> Values:
     """
     kept = values.tolist() if isinstance(values, np.ndarray) else list(values)
     kinds = set(map(type, kept))
-    if not kinds <= _NEVER_GAPS:
+    if not kinds <= _NEVER_MISSING:
         kept = [None if is_gap(value) else value for value in kept]
         kinds = set(map(type, kept))
-    sorts = set(map(_object_sort, kinds - {type(None)}))
+    sorts = set(map(_sort_of_type, kinds - {type(None)}))
     sort = sorts.pop() if len(sorts) == 1 else ("other" if sorts else "text")
     return _BY_SORT[sort](kept)
 
 
-def _object_sort(kind: type) -> str:
-    found = (sort for sort, kinds in _SORTS if issubclass(kind, kinds))
+def _sort_of_type(kind: type) -> str:
+    found = (sort for sort, kinds in _TYPES_OF_SORT if issubclass(kind, kinds))
     of_pandas = "period" if hasattr(kind, "to_timestamp") else "interval"
     return next(found, of_pandas if kind.__name__ in ("Period", "Interval") else "other")
 
 
-def _booleans(kept: list[Any]) -> Values:
+def _from_booleans(kept: list[Any]) -> Values:
     if set(map(type, kept)) <= {bool, type(None)}:
         return numbers(np.array(kept, dtype=np.float64), BOOLEANS)
     return numbers_of_objects(kept, BOOLEANS)
 
 
-def _text(kept: list[Any]) -> Values:
+def _from_texts(kept: list[Any]) -> Values:
     return labels_of_parts([kept], len(kept))
 
 
-def _dates(kept: list[Any]) -> Values:
+def _from_dates(kept: list[Any]) -> Values:
     times, zones = moments_and_zones(kept)
     return Values(DATES, moments_of_objects(times), zones=zones)
 
 
-def _periods(kept: list[Any]) -> Values:
-    return _dates([None if value is None else value.to_timestamp() for value in kept])
+def _from_periods(kept: list[Any]) -> Values:
+    return _from_dates([None if value is None else value.to_timestamp() for value in kept])
 
 
-def _times(kept: list[Any]) -> Values:
+def _from_times(kept: list[Any]) -> Values:
     seconds = [np.nan if value is None else time_seconds(value) for value in kept]
     return Values(DURATIONS, np.array(seconds, dtype=np.float64))
 
 
-def _complex(_: list[Any]) -> Values:
+def _refuse_complex(_: list[Any]) -> Values:
     raise ValueError(_NO_REAL_NUMBERS)
 
 
-def _as_text(kept: list[Any]) -> Values:
+def _from_objects_as_text(kept: list[Any]) -> Values:
     """Read objects as their text."""
-    return _text([None if value is None else format_number(value) for value in kept])
+    return _from_texts([None if value is None else format_number(value) for value in kept])
 
 
-def _other(kept: list[Any]) -> Values:
-    found = _as_text(kept)
+def _from_other_objects(kept: list[Any]) -> Values:
+    found = _from_objects_as_text(kept)
     kinds = {type(value).__name__ for value in kept if value is not None}
     return replace(found, note=mixed_note(found.labels, kinds))
 
@@ -460,15 +453,15 @@ _BY_DTYPE: dict[str, Callable[[np.ndarray], Values]] = {
     "m": durations,
 }
 _BY_SORT: dict[str, Callable[[list[Any]], Values]] = {
-    "text": _text,
-    "boolean": _booleans,
+    "text": _from_texts,
+    "boolean": _from_booleans,
     "number": numbers_of_objects,
     "decimal": numbers_of_objects,
-    "date": _dates,
-    "time": _times,
+    "date": _from_dates,
+    "time": _from_times,
     "duration": durations_of_objects,
-    "period": _periods,
-    "interval": _as_text,
-    "complex": _complex,
-    "other": _other,
+    "period": _from_periods,
+    "interval": _from_objects_as_text,
+    "complex": _refuse_complex,
+    "other": _from_other_objects,
 }

@@ -1,4 +1,4 @@
-"""Predictions as series and frames, with the index of the rows and the names of what is told."""
+"""Predictions as series and frames, with the index of the rows and the names of targets."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ OUTPUTS = (AUTO, DEFAULT, PANDAS, POLARS)
 
 
 def frame_library(X: Any, output: str, /) -> str:
-    """Return the library of what is told of rows `X`; "" where that is an array, as ever."""
+    """Return the library of predictions for rows `X`; "" for plain arrays."""
     if output == DEFAULT or is_dask(X):
         return ""
     if output in (PANDAS, POLARS):
         return output
-    # Functions of NumPy take no series of polars, so that these come where they are asked for
+    # NumPy functions do not take polars series, so these need an explicit `output`
     is_pandas = type(X).__module__.split(".")[0] == PANDAS
     return PANDAS if is_pandas and is_frame(X) else ""
 
@@ -36,13 +36,13 @@ def label_rows(
     found : array of shape (n,), (n, c), or (n, t, c)
         Values.
     X : object
-        The rows, whose index they get where they have one.
+        The rows, whose index the result gets if they have one.
     library : {"pandas", "polars"}
-        Of the result.
+        Library of the result.
     names : sequence
-        Of a series, one name; of a frame those of its columns, or of the t targets.
+        The name of a series, or those of a frame's columns, or those of t targets.
     parts : sequence
-        Names of the c values of each target; none where there are no such.
+        Names of the c values of each target; empty for one value.
     """
     values = to_host(found) if is_array(found) else np.asarray(found)
     if library == POLARS:
@@ -66,8 +66,8 @@ def _label_in_polars(values: np.ndarray, names: Sequence[Any], parts: Sequence[A
     values = values if values.dtype.kind != "O" else np.array(values.tolist())
     if values.ndim == 1:
         return pl.Series(str(names[0]), values)
-    told = [str(one) for one in (parts or names)]
+    labels = [str(one) for one in (parts or names)]
     if values.ndim == 3:
-        told = [f"{name} {part}" for name in names for part in parts]
+        labels = [f"{name} {part}" for name in names for part in parts]
     flat = values.reshape(len(values), -1)
-    return pl.DataFrame({name: flat[:, k] for k, name in enumerate(told)})
+    return pl.DataFrame({name: flat[:, k] for k, name in enumerate(labels)})

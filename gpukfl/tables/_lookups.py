@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from gpukfl.core._array import Array, array_namespace, asarray_like, index_like, is_host
-from gpukfl.tables._column import Coded, Listed
+from gpukfl.tables._column import Coded, TupleFields
 
-_SMOOTH = 10.0  # rows that the mean of all counts for
-FEW = 8  # levels up to which each has a column
+_PRIOR_ROWS = 10.0  # weight of the overall mean in a level's mean, in rows
+FEW = 8  # at most so many levels have an indicator each
 FOLDS = 5
-_LEAST = 1e-300  # that is divided by, where all weights are 0
+_TINY = 1e-300  # divisor in place of a sum of weights that is 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,11 +23,11 @@ class LevelSums:
     Attributes
     ----------
     rows : array, shape (folds,)
-        How many there are.
+        Numbers of rows.
     mass : array, shape (folds, size)
-        Sums of their weights.
+        Sums of weights.
     targets : array, shape (folds, size, t)
-        Sums of their targets times weights.
+        Sums of targets times weights.
     """
 
     rows: np.ndarray
@@ -62,9 +62,9 @@ class LevelSums:
 
     @property
     def total(self) -> np.ndarray:
-        """The weights (size,) of the levels over all folds."""
+        """The weights (size,) of the levels over all folds, scaled to sum to the rows."""
         mass = self.mass.sum(axis=0)
-        return mass * (self.rows.sum() / max(mass.sum(), _LEAST))
+        return mass * (self.rows.sum() / max(mass.sum(), _TINY))
 
     def means(self, without: int | None = None, /) -> np.ndarray:
         r"""Return the target means (size, t) by level, over all folds or all but one.
@@ -76,22 +76,22 @@ class LevelSums:
         chosen = np.arange(len(self.rows)) != (-1 if without is None else without)
         n = max(self.rows[chosen].sum(), 1)
         mass, targets = self.mass[chosen].sum(axis=0), self.targets[chosen].sum(axis=0)
-        top = targets + _SMOOTH / n * targets.sum(axis=0)
-        return top / np.maximum(mass + _SMOOTH / n * mass.sum(), _LEAST)[:, None]
+        top = targets + _PRIOR_ROWS / n * targets.sum(axis=0)
+        return top / np.maximum(mass + _PRIOR_ROWS / n * mass.sum(), _TINY)[:, None]
 
 
 @dataclass(frozen=True, eq=False)
-class Lookup(Listed):
+class Lookup(TupleFields):
     """Numbers for each level.
 
     Attributes
     ----------
     values : array, shape (levels + 2, width)
-        For each level, for another one, and for none.
+        Numbers for each level, for a new level, and for a missing value.
     names : tuple of str
-        Of its columns, to be put behind the name of what is looked up.
+        Suffixes of the encoded columns' names.
     weighed : bool
-        Whether the columns are scaled so that together they weigh like one of unit variance.
+        Whether the columns are scaled to a total variance of 1.
     """
 
     values: np.ndarray
@@ -133,10 +133,10 @@ def learn_lookup(
     blocks: np.ndarray | None = None,
     /,
 ) -> tuple[Lookup, np.ndarray | None]:
-    """Learn the lookup of a column's levels, and cross-fitted means (n, t) of training rows.
+    """Learn the lookup of a column's levels, and cross-fitted target means (n, t) of the rows.
 
-    These are means by rows of other folds, of levels that are told by them. Folds are `blocks` (n,)
-    of rows that hang together, or drawn.
+    A row's means are learned on other folds; None if levels have indicators. Folds are `blocks`
+    (n,), or drawn at random.
     """
     n = len(codes)
     cross = coded.levels > FEW and Y is not None
@@ -144,7 +144,7 @@ def learn_lookup(
     if cross and blocks is not None:
         fold, n_folds = blocks, int(blocks.max()) + 1
     elif cross:
-        fold, n_folds = _folds(n, random_state), min(FOLDS, n)
+        fold, n_folds = _draw_folds(n, random_state), min(FOLDS, n)
     levels = look_up_rows(codes, coded.levels + 2)
     sums = LevelSums.from_rows(
         levels, coded.levels + 2, Y if cross else None, weights, fold, n_folds
@@ -170,15 +170,15 @@ def make_lookup(coded: Coded, sums: LevelSums, /, *, without: int | None = None)
 
 def _one_hot(coded: Coded, mass: np.ndarray) -> Lookup:
     """Return the one-hot lookup, scaled to unit total variance."""
-    told = [*range(coded.levels), *[coded.levels + 1] * coded.gaps]  # and not that it is another
-    values = np.eye(coded.levels + 2)[:, told]
-    shares = mass @ values / max(mass.sum(), _LEAST)
+    columns = [*range(coded.levels), *[coded.levels + 1] * coded.gaps]  # no column for new levels
+    values = np.eye(coded.levels + 2)[:, columns]
+    shares = mass @ values / max(mass.sum(), _TINY)
     spread = float(np.sum(shares * (1.0 - shares)))
     names = [*(f"={' '.join(label.split())}" for label in coded.labels), *[" missing"] * coded.gaps]
     return Lookup(values / np.sqrt(spread) if spread > 0 else values, tuple(names), True)
 
 
-def _folds(n: int, random_state: int) -> np.ndarray:
+def _draw_folds(n: int, random_state: int) -> np.ndarray:
     """Return the fold (n,) of each row, as `KFold` draws it."""
     from sklearn.utils import check_random_state
 

@@ -19,14 +19,14 @@ MONOTONE = """    monotone : dict of str or int to int, sequence of int, or None
         sign of -1, 0 or 1 for each column. It holds exactly, for all values of the other columns:
         see `gpukfl.fit`. For two classes, the probability of the second rises or falls.
 """  # of the docstrings' parameters
-# Kinds whose values have an order, also where they are left out
+# Kinds whose values have an order, dropped columns included
 _NUMBERS = ("numeric", "boolean", "ordered", "duration", "constant", "empty", "duplicate")
 _SIGNS = (-1, 0, 1)
 _WANT = "expected monotone to map columns to -1, 0 or 1, or to be a sequence of these"
 
 
 def check_monotone(given: Any, /) -> None:
-    """Raise TypeError or ValueError unless `monotone` may be of some columns."""
+    """Raise TypeError or ValueError unless `monotone` is valid for some columns."""
     if given is None:
         return
     is_sequence = isinstance(given, (Sequence, np.ndarray)) and not isinstance(given, str)
@@ -46,12 +46,9 @@ def check_monotone(given: Any, /) -> None:
 def read_signs(
     given: Any, names: Sequence[str], numeric: Sequence[bool] | None = None, /
 ) -> dict[int, int]:
-    """Return the columns with a sign of -1 or 1, by the names of all.
+    """Return the signs -1 or 1 by column index, from the names of all columns.
 
-    Raises
-    ------
-    ValueError
-        If a column is not among them, is named twice, or is not of numbers.
+    Raises ValueError if a column is unknown, is named twice, or is not numeric.
     """
     check_monotone(given)
     if given is None:
@@ -78,9 +75,9 @@ def read_signs(
 
 
 def read_table_signs(given: Any, table: Table, /) -> dict[int, int]:
-    """Return the columns of codes with a sign of -1 or 1, by the parameter `monotone`.
+    """Return the signs -1 or 1 by column of codes, from the parameter `monotone`.
 
-    Raises TypeError, ValueError as `read_signs`; columns that are left out have no codes.
+    Raises TypeError, ValueError as `read_signs`. Dropped columns have no codes.
     """
     if given is None:
         return {}
@@ -94,12 +91,12 @@ def read_table_signs(given: Any, table: Table, /) -> dict[int, int]:
     return {k: signs[one.source] for k, one in enumerate(table.coded) if one.source in signs}
 
 
-def kinds_beside_monotone(
+def declare_monotone_numeric(
     columns: Mapping[str, str] | None, given: Any, X: Any, /
 ) -> Mapping[str, str] | None:
-    """Return what columns of a frame are to be taken for: monotone ones that hold numbers, these.
+    """Return `columns`, with monotone columns of numbers declared numeric.
 
-    Integers of few values are else taken for codes, whose levels have no order.
+    Otherwise integers of few values would be codes, whose levels have no order.
     """
     if given is None or not is_frame(X) or is_numeric(X):
         return columns
@@ -122,7 +119,7 @@ def _find_column(name: Any, names: Sequence[str]) -> int:
 
 
 def check_classes(count: int, signs: Mapping[int, int], /) -> None:
-    """Raise ValueError where many classes have no order in which one may rise."""
+    """Raise ValueError for monotone columns with more than two classes."""
     if signs and count > 2:
         msg = f"expected at most two classes with monotone columns, got {count}"
         raise ValueError(msg)
@@ -131,9 +128,9 @@ def check_classes(count: int, signs: Mapping[int, int], /) -> None:
 def learn_monotone(
     X: Array, weights: np.ndarray | None, signs: Mapping[int, int], /
 ) -> Monotone | None:
-    """Return the projection of rows like X (n, d); None where no column has a sign.
+    """Return the monotone projection for rows like X (n, d); None if no column has a sign.
 
-    Raises ValueError where rows lie in parts.
+    Raises ValueError if the rows are partitioned.
     """
     if not signs:
         return None

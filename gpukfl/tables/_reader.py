@@ -26,15 +26,15 @@ from gpukfl.core._warnings import warn
 from gpukfl.estimators._validation import validate_weights
 from gpukfl.inspection import Description, Importances
 from gpukfl.partitioned import Collections, Read, name_partition_in_errors
-from gpukfl.tables._encoding import Encoding, fits
+from gpukfl.tables._encoding import Encoding, are_consistent
 from gpukfl.tables._lookups import FOLDS, LevelSums, look_up_rows, make_lookup
-from gpukfl.tables._monotone import kinds_beside_monotone, read_table_signs
+from gpukfl.tables._monotone import declare_monotone_numeric, read_table_signs
 from gpukfl.tables._relations import Relations, drop_columns
 from gpukfl.tables._schema import columns_text, infer_schema, sum_partitions
 from gpukfl.tables._table import Table
 from gpukfl.tables._training import SAMPLE, Dataset
 
-_NAMED = 10  # columns that a message names
+_MOST_NAMED = 10  # columns in a message
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,9 +44,9 @@ class Reader:
     Attributes
     ----------
     table : Table
-        What the columns are.
+        The schema.
     encoding : Encoding
-        Learned on the rows of the fit.
+        The encoding of its codes, learned on the rows of the fit.
     """
 
     table: Table
@@ -88,7 +88,7 @@ class Reader:
     def __call__(self, X: Any, besides: str = "", /) -> np.ndarray:
         """Return the rows (m, d) of a frame, or of an array with the same columns.
 
-        The target's column may be `besides`.
+        The frame may also have the columns of the target `besides`.
         """
         return self.encoding.transform(self.table.codes(X, besides=besides))
 
@@ -111,7 +111,7 @@ class Reader:
         )
 
     def _join_importances(self, panel: Importances) -> Importances:
-        """Return the importances of columns, with those of their parts."""
+        """Return the importances of columns, with those of their encoded columns as parts."""
         parts: list[dict[str, float]] = [{} for _ in self.names]
         made = zip(self.encoding.sources, panel.features, panel.values.tolist(), strict=True)
         for source, name, value in made:
@@ -120,8 +120,8 @@ class Reader:
         return Importances(tuple(self.names), values, panel.unit, parts=tuple(parts))
 
     def is_sound(self, n_features: int, /) -> bool:
-        """Whether it is valid for an estimator of so many features."""
-        return fits(self.table, self.encoding) and self.encoding.n_features == n_features
+        """Whether it is valid for an estimator with that number of features."""
+        return are_consistent(self.table, self.encoding) and self.encoding.n_features == n_features
 
     @property
     def names(self) -> list[str]:
@@ -133,19 +133,19 @@ class Reader:
 
 
 @dataclass(frozen=True, eq=False)
-class Encoded:
+class EncodedRows:
     """Encoded rows for an estimator.
 
     Attributes
     ----------
     X : array or frame
-        What to fit to.
+        Rows to fit to.
     names : list of str or None
-        Names of the columns of a frame.
+        Names of a frame's columns.
     reader : Reader or None
-        What makes rows of new data; None where the estimator takes them as they are.
+        Encodes new rows; None if the estimator reads them itself.
     of_partition : callable or None
-        What makes rows of a partition, for the fit.
+        Encodes the rows of a partition for the fit.
     """
 
     X: Any
@@ -156,7 +156,7 @@ class Encoded:
 
 def encode_training_data(
     estimator: Any, data: Dataset, columns: Mapping[str, str] | None, impute: str, /
-) -> Encoded:
+) -> EncodedRows:
     """Encode the training rows of an estimator that does not read tables.
 
     Raises TypeError, ValueError as `infer_schema`.
@@ -167,13 +167,13 @@ def encode_training_data(
     parameters = estimator.get_params(deep=False)
     if "columns" in parameters:
         if columns or (is_frame(X) and not is_numeric(X)):
-            return Encoded(X)
+            return EncodedRows(X)
         many = None
-    columns = kinds_beside_monotone(columns, parameters.get("monotone"), X)
+    columns = declare_monotone_numeric(columns, parameters.get("monotone"), X)
     table = infer_schema(X, columns, many)
     if table is None:
         X = numeric_frame(X)
-        return Encoded(X, [str(c) for c in X.columns] if hasattr(X, "columns") else None)
+        return EncodedRows(X, [str(c) for c in X.columns] if hasattr(X, "columns") else None)
     rng = check_random_state(parameters["random_state"])
     y, classes = to_host(data.y), data.task == "classification"
     if read_table_signs(parameters["monotone"], table) and impute == "model":
@@ -189,17 +189,17 @@ def encode_training_data(
         seed=int(rng.randint(2**31 - 1)),
         relations=data.relations,
     )
-    tell_monotone_columns(estimator, reader)
+    pass_monotone_columns(estimator, reader)
     if many is None:
-        return Encoded(rows, reader.names, reader, reader)
+        return EncodedRows(rows, reader.names, reader, reader)
     reader, of_partition = fit_level_statistics(reader, many, np.unique(y) if classes else None)
-    return Encoded(rows, reader.names, reader, of_partition)
+    return EncodedRows(rows, reader.names, reader, of_partition)
 
 
 def encode_again(
     estimator: Any, reader: Reader | None, data: Dataset, impute: str, target: str, /
-) -> Encoded:
-    """Encode other training rows by the schema of a fitted estimator, and learn levels anew.
+) -> EncodedRows:
+    """Encode other training rows by the schema of a fitted estimator, and learn the encoding anew.
 
     Raises ValueError if columns are missing or too many, as `read_new_rows`.
     """
@@ -211,7 +211,7 @@ def encode_again(
         elif getattr(X, "ndim", 0) == 2 and X.shape[1] != count:
             msg = f"expected X with the {count} columns of the fit, got {X.shape[1]} columns"
             raise ValueError(msg)
-        return Encoded(X, names)
+        return EncodedRows(X, names)
     rng = check_random_state(estimator.random_state)
     frame = _drop_target(data.X, target, reader.names) if is_frame(data.X) else data.X
     reader, rows = Reader.learn(
@@ -221,11 +221,11 @@ def encode_again(
         seed=int(rng.randint(2**31 - 1)),
         relations=data.relations,
     )
-    return Encoded(rows, reader.names, reader)
+    return EncodedRows(rows, reader.names, reader)
 
 
-def tell_monotone_columns(estimator: Any, reader: Reader, /) -> None:
-    """Say to the next fit of an estimator in which encoded columns it is monotone."""
+def pass_monotone_columns(estimator: Any, reader: Reader, /) -> None:
+    """Set the signs of encoded columns for the next fit of a monotone estimator."""
     if estimator.monotone is not None:
         signs, places = read_table_signs(estimator.monotone, reader.table), reader.encoding
         found = {places.number_places[code]: sign for code, sign in signs.items()}
@@ -239,9 +239,9 @@ class PartsReader:
     Attributes
     ----------
     table : Table
-        What the columns are.
+        The schema.
     by_fold : tuple of Encoding
-        One for each fold, with means of targets by the rows of the others.
+        One for each fold, with target means of the other folds' rows.
     """
 
     table: Table
@@ -250,7 +250,7 @@ class PartsReader:
     def __call__(self, X: Any, /) -> np.ndarray:
         """Return the rows (m, d) of a frame."""
         codes = self.table.codes(X, seen=True)
-        rows, fold = np.empty((len(codes), self.by_fold[0].n_features)), _folds(len(codes))
+        rows, fold = np.empty((len(codes), self.by_fold[0].n_features)), _deal_folds(len(codes))
         for k, encoding in enumerate(self.by_fold):
             rows[fold == k] = encoding.transform(codes[fold == k])
         return rows
@@ -261,15 +261,15 @@ def fit_level_statistics(
 ) -> tuple[Reader, PartsReader]:
     """Compute statistics of levels over all rows; return encodings of new and training rows.
 
-    The reader was learned on some of the rows: what the columns and their levels are, and medians.
-    Targets are labels of `classes`, or numbers where there are none.
+    The reader's schema and medians were learned on a sample. Targets are labels of `classes`, or
+    numbers without these.
     """
     table, encoding = reader.table, reader.encoding
     levelled = [one for one in encoding.coded if one.levels]
     if not levelled:
         return reader, PartsReader(table, (encoding,) * FOLDS)
     weights = given.weights or [None] * len(given.lengths)
-    sums = sum_partitions(given, partial(_partition_sums, table, classes), given.y, weights)
+    sums = sum_partitions(given, partial(_sum_partition, table, classes), given.y, weights)
     both = list(zip(levelled, sums, strict=True))
 
     def learn_encoding(without: int | None) -> Encoding:
@@ -280,14 +280,14 @@ def fit_level_statistics(
     return replace(reader, encoding=learn_encoding(None)), PartsReader(table, by_fold)
 
 
-def _partition_sums(
+def _sum_partition(
     table: Table, classes: np.ndarray | None, number: int, X: Any, y: Any, weights: Any
 ) -> list[LevelSums]:
     """Return the sums of a partition for each column of levels."""
     with name_partition_in_errors(number):
-        codes, Y = table.codes(X, seen=True), _targets(y, classes)
+        codes, Y = table.codes(X, seen=True), _target_matrix(y, classes)
     w = None if weights is None else np.asarray(weights, dtype=np.float64)
-    fold, found = _folds(len(codes)), []
+    fold, found = _deal_folds(len(codes)), []
     for j, one in enumerate(table.coded):
         if one.levels:
             size = one.levels + 2
@@ -297,12 +297,12 @@ def _partition_sums(
     return found
 
 
-def _folds(n: int) -> np.ndarray:
+def _deal_folds(n: int) -> np.ndarray:
     """Return the folds (n,) of the rows of a partition."""
     return np.arange(n) % FOLDS
 
 
-def _targets(y: Any, classes: np.ndarray | None) -> np.ndarray:
+def _target_matrix(y: Any, classes: np.ndarray | None) -> np.ndarray:
     """Return targets, or indicators of classes, (n, t)."""
     host = np.asarray(to_host(y) if is_array(y) else y)
     if classes is None:
@@ -317,7 +317,7 @@ def _targets(y: Any, classes: np.ndarray | None) -> np.ndarray:
 def read_new_rows(estimator: Any, reader: Reader | None, X: Any, target: str, /) -> Any:
     """Encode new rows of a fitted estimator; the target may be among the columns.
 
-    Raises ValueError if columns are missing, or hold what those of the fit did not.
+    Raises ValueError if columns are missing, or hold values of another kind than in the fit.
     """
     check_rows(X)
     X = drop_columns(X, getattr(estimator, "beside_", ()))
@@ -325,7 +325,7 @@ def read_new_rows(estimator: Any, reader: Reader | None, X: Any, target: str, /)
         return reader(X, target)
     check_no_series(X)
     encodings = getattr(estimator, "encodings_", None)
-    # A row as services ask for it is read without pandas
+    # A single row, as a service sends it, is read without pandas
     if encodings is not None and isinstance(X, list) and len(X) == 1 and isinstance(X[0], dict):
         beside = getattr(estimator, "beside_", ())
         left_out = (parts_of_name(target) | {*beside}).difference(estimator.feature_names_in_)
@@ -338,13 +338,13 @@ def read_new_rows(estimator: Any, reader: Reader | None, X: Any, target: str, /)
     X = X if known is None else _drop_target(X, target, list(known))
     if encodings is not None:
         return X
-    return numeric_frame(_order_columns(X, known), gaps=takes_gaps(estimator))
+    return numeric_frame(_order_columns(X, known), gaps=allows_missing(estimator))
 
 
 def order_numbers(X: Any, names: Sequence[str], /, *, gaps: bool = False) -> Any:
-    """Return the columns of a frame of numbers in the order of names; other rows as they are.
+    """Return the columns of a frame of numbers in the order of names; other rows unchanged.
 
-    Raises ValueError if columns are missing, or values are where there may be no `gaps`.
+    Raises ValueError if columns are missing, or if values are missing and `gaps` is False.
     """
     X = frame_from_dicts(X)
     if not is_frame(X):
@@ -352,7 +352,7 @@ def order_numbers(X: Any, names: Sequence[str], /, *, gaps: bool = False) -> Any
     return numeric_frame(_order_columns(stringify_names(X), names), gaps=gaps).to_numpy()
 
 
-def takes_gaps(estimator: Any, /) -> bool:
+def allows_missing(estimator: Any, /) -> bool:
     """Whether new rows may have missing values, as in blends."""
     return hasattr(estimator, "encodings_")
 
@@ -375,11 +375,11 @@ def _order_columns(X: Any, names: Sequence[str] | None) -> Any:
         return X
     lacking = [name for name in names if name not in given]
     if lacking:
-        msg = f"expected columns {', '.join(lacking[:_NAMED])}, which are not in X"
+        msg = f"expected columns {', '.join(lacking[:_MOST_NAMED])}, which are not in X"
         raise ValueError(msg)
     new = [name for name in given if name not in names]
     if new:
-        warn(f"columns that were not in the fit are ignored: {', '.join(new[:_NAMED])}")
+        warn(f"columns that were not in the fit are ignored: {', '.join(new[:_MOST_NAMED])}")
     import narwhals as nw
 
     return nw.from_native(X, eager_only=True).select(*names).to_native()

@@ -1,4 +1,4 @@
-"""A sample of the rows of a fit, column by column, with which later rows are compared."""
+"""A sample of the rows of a fit, by column, for comparison with later rows."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from gpukfl.tables._column import Column
 from gpukfl.tables._dates import days_since
 from gpukfl.tables._frame import name_column_in_errors, read_column, read_frame
 from gpukfl.tables._table import Table
-from gpukfl.tables._training import take_rows
+from gpukfl.tables._training import count_rows, take_rows
 from gpukfl.tables._values import BOOLEANS, DATES, DURATIONS, LABELS, NUMBERS, Values
 
 NUMBER, DATE, LEVEL = "number", "date", "level"
-_ROWS, _FEWEST, _NUMBERS = 1_000, 100, 200_000  # of a sample, and values of all its columns
-_LONGEST = 60  # letters of a level
-_SORTS = {
+_MOST_ROWS, _LEAST_ROWS, _MOST_VALUES = 1_000, 100, 200_000  # of a sample
+_LETTERS = 60  # longer levels are cut
+_SORT_OF_KIND = {
     "numeric": NUMBER,
     "boolean": NUMBER,
     "duration": NUMBER,
@@ -31,7 +31,7 @@ _SORTS = {
     "ordered": LEVEL,
     "text": LEVEL,
 }
-_FORMS = {NUMBERS: NUMBER, BOOLEANS: NUMBER, DURATIONS: NUMBER, DATES: DATE, LABELS: LEVEL}
+_SORT_OF_FORM = {NUMBERS: NUMBER, BOOLEANS: NUMBER, DURATIONS: NUMBER, DATES: DATE, LABELS: LEVEL}
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,9 +45,9 @@ class ColumnSample:
     sort : str
         "number", "date" or "level".
     values : host array, shape (n,)
-        Numbers, days since 1970, or indices of levels; NaN where a value is missing.
+        Numbers, days since 1970, or indices of levels; NaN if missing.
     levels : tuple of str
-        What indices stand for.
+        The levels of the indices.
     """
 
     name: str
@@ -56,7 +56,7 @@ class ColumnSample:
     levels: tuple[str, ...] = ()
 
     def check(self) -> None:
-        """Raise ValueError unless indices are those of levels."""
+        """Raise ValueError for an unknown sort or indices out of range."""
         known = self.values[np.isfinite(self.values)]
         if self.sort not in (NUMBER, DATE, LEVEL):
             msg = f"expected a sample of numbers, dates or levels, got {self.sort}"
@@ -79,7 +79,7 @@ class Reference:
     columns : tuple of ColumnSample
         One for each column of the fit.
     n_rows : int
-        Of which the sample was drawn.
+        Number of rows from which the sample was drawn.
     """
 
     columns: tuple[ColumnSample, ...]
@@ -87,24 +87,24 @@ class Reference:
 
     @classmethod
     def draw(cls, X: Any, table: Table | None, names: Sequence[str], /) -> Self:
-        """Draw at most 1000 rows, fewer where columns are very many.
+        """Draw at most 1000 rows, fewer of very many columns.
 
         Parameters
         ----------
         X : array, frame or list
             Rows.
         table : Table or None
-            What their columns are; None of numbers.
+            Their schema; None for numbers.
         names : sequence of str
-            Of the columns.
+            Names of the columns.
         """
-        n = len(X) if not hasattr(X, "shape") else int(X.shape[0])
-        rows = draw_rows(n, max(min(_ROWS, _NUMBERS // max(len(names), 1)), _FEWEST))
+        n = count_rows(X)
+        rows = draw_rows(n, max(min(_MOST_ROWS, _MOST_VALUES // max(len(names), 1)), _LEAST_ROWS))
         return cls(tuple(read_samples(take_some(X, rows), table, names)), n)
 
 
 def draw_rows(n: int, at_most: int, /) -> np.ndarray:
-    """Return the numbers of some of n rows, ascending; always the same ones."""
+    """Return indices of at most so many of n rows, ascending and the same at each call."""
     if n <= at_most:
         return np.arange(n)
     return np.sort(np.random.RandomState(0).choice(n, at_most, replace=False))
@@ -133,7 +133,7 @@ def read_samples(
     """
     sorts = [None] * len(names) if known is None else [one.sort for one in known.columns]
     if table is None:
-        for name, values in zip(names, _numbers(X, names).T, strict=True):
+        for name, values in zip(names, _read_numbers(X, names).T, strict=True):
             yield ColumnSample(str(name), NUMBER, np.where(np.isfinite(values), values, np.nan))
         return
     frame = read_frame(X, besides=target, known=[column.name for column in table.columns])
@@ -143,7 +143,7 @@ def read_samples(
             yield _read_sample(column, read_column(frame, places[k]), sort)
 
 
-def _numbers(X: Any, names: Sequence[str]) -> np.ndarray:
+def _read_numbers(X: Any, names: Sequence[str]) -> np.ndarray:
     if is_frame(X):
         X = as_frame(X)
         X = X if all(name in names for name in map(str, X.columns)) else X[list(names)]
@@ -156,7 +156,7 @@ def _numbers(X: Any, names: Sequence[str]) -> np.ndarray:
 
 
 def _read_sample(column: Column, values: Values, sort: str | None) -> ColumnSample:
-    sort = sort or _SORTS.get(column.kind) or _FORMS[values.form]
+    sort = sort or _SORT_OF_KIND.get(column.kind) or _SORT_OF_FORM[values.form]
     if sort == NUMBER:
         return ColumnSample(column.name, sort, values.as_numbers(column.unit, column.decimal))
     if sort == DATE:
@@ -169,6 +169,5 @@ def _read_sample(column: Column, values: Values, sort: str | None) -> ColumnSamp
     used, places = np.unique(index[index >= 0], return_inverse=True)
     found = np.full(len(index), np.nan)
     found[index >= 0] = places
-    return ColumnSample(
-        column.name, sort, found, tuple(str(named.labels[k])[:_LONGEST] for k in used.tolist())
-    )
+    levels = tuple(str(named.labels[k])[:_LETTERS] for k in used.tolist())
+    return ColumnSample(column.name, sort, found, levels)

@@ -1,7 +1,7 @@
-"""How rows hang together: groups, times and given splits, and the folds that respect them.
+"""Relations between rows: groups, times and given splits, and the folds that respect them.
 
-A fit for new groups is judged by groups that it has not seen, and one for the future by rows that
-come after those of the fit. What is fitted last, is fitted to all rows.
+With groups, fits are scored on groups that they have not seen; with times, on rows later than
+theirs. The final fit has all rows.
 """
 
 from __future__ import annotations
@@ -28,52 +28,49 @@ from gpukfl.core._frames import (
 )
 from gpukfl.core._warnings import warn
 from gpukfl.partitioned import is_dask
-from gpukfl.tables._dates import detect_day_order, find_zones, parse_dates, read_as_dates
+from gpukfl.tables._dates import are_dates_text, detect_day_order, find_zones, parse_dates
 from gpukfl.tables._frame import read_values
 from gpukfl.tables._values import DATES, LABELS, Values
 
 _TRAINING, _HELD_OUT = 1, 2  # sides of a given split; 0 is neither
-_FEWEST = 2  # rows of a fit
-_FIRST = 0.5  # share of the rows, the earliest, that no fold of times holds out
-_LATEST = 0.2  # share of the rows, the last ones, that are held out once
-_NAMED = ("groups", "time")  # what may be the name of a column
-_CROSS_FIT = 5  # blocks
+_FEWEST = 2  # training rows, groups or different times
+_NEVER_HELD_OUT = 0.5  # share of the rows, the earliest, that folds in time never hold out
+_HELD_OUT_SHARE = 0.2  # share of the rows, the latest, held out when `check` looks for a split
+_COLUMN_PARTS = ("groups", "time")  # arguments that may be a column's name
+_CROSS_FIT_BLOCKS = 5
 _MICROSECOND = np.timedelta64(1, "us")
 
 # ----------------------------------------------------------------------------------- given
 
 
 class GivenRelations(NamedTuple):
-    """What a user says of how rows hang together: see `gpukfl.fit`."""
+    """The user's arguments on relations between rows: see `gpukfl.fit`."""
 
     groups: Any = None
     time: Any = None
     gap: Any = None
     cv: Any = None
-    n_training: int | None = None  # first rows, which are fitted; those after them are validation
+    n_training: int | None = None  # the first rows, to fit; the others are validation
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was said."""
+        """Whether no argument was given."""
         return all(one is None for one in self)
 
     def or_else(self, words: Mapping[str, str], X: Any, /) -> GivenRelations:
-        """Return this, or where nothing was said the columns and the gap that `words` name.
-
-        `words` are those of another fit.
+        """Return this, or if it is empty the columns and the gap in `words` of an earlier fit.
 
         Warns
         -----
         UserWarning
-            Of arrays and splitters of that fit, which are not known any more, and of columns that
-            `X` does not have.
+            If that fit had arrays or a splitter, which are not kept, or columns that `X` lacks.
         """
         if not self.is_empty or not words:
             return self
         known = {part: word for part, word in words.items() if word != part}
         found = {part: ast.literal_eval(word) for part, word in known.items()}
         columns = column_names(X) if is_frame(X) else []
-        named = [name for part, name in found.items() if part in _NAMED]
+        named = [name for part, name in found.items() if part in _COLUMN_PARTS]
         if len(known) == len(words) and all(name in columns for name in named):
             return GivenRelations(**found)
         given = ", ".join(words)
@@ -85,7 +82,7 @@ class GivenRelations(NamedTuple):
 
     @property
     def words(self) -> dict[str, str]:
-        """How a call names what was given, of arrays and splitters by the parameter's own name."""
+        """The arguments as text of a call; arrays and splitters as their parameter's name."""
         return {
             part: repr(value) if part == "gap" or isinstance(value, str) else part
             for part, value in self._asdict().items()
@@ -101,19 +98,19 @@ def split_relation_columns(
 ) -> tuple[Any, GivenRelations, tuple[str, ...]]:
     """Split the columns that groups and time name off a frame.
 
-    Return features, what was given with columns in the place of names, and the names.
+    Return features, the relations with columns in place of names, and the names.
 
     Raises
     ------
     TypeError
-        If there is a name, and `X` is no frame.
+        If there is a name and `X` is no frame.
     ValueError
-        If no column, or more than one, has it, or if no other column is left.
+        If no column or several have that name, or no other column is left.
     """
     named = {
         part: name
         for part, name in given._asdict().items()
-        if isinstance(name, str) and part in _NAMED
+        if isinstance(name, str) and part in _COLUMN_PARTS
     }
     if not named:
         return X, given, ()
@@ -159,20 +156,20 @@ def drop_columns(X: Any, names: Iterable[str], /) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Relations:
-    """How the rows of a fit hang together.
+    """Relations between the rows of a fit.
 
     Attributes
     ----------
     groups : host array of int, shape (n,), or None
-        Codes of groups, of which all rows are on one side of a fold.
+        Codes of groups. All rows of a group are on one side of a split.
     times : host array, shape (n,), or None
-        When each row is from: folds are fitted to what came before. Dates are microseconds.
+        Times; dates are microseconds. Training rows are earlier than held-out rows.
     gap : float
-        How long before the rows that are held out no row is fitted.
+        Time before the held-out rows in which no row is fitted.
     sides : host array of int8, shape (n, K), or None
-        On which side of each given split a row is: 1 is fitted, 2 is held out, 0 is neither.
+        The side of each row in K given splits: 1 training, 2 held out, 0 neither.
     is_validation : bool
-        Whether what is held out is never fitted, also not in the end.
+        Whether held-out rows are left out of the final fit too.
     """
 
     groups: np.ndarray | None = None
@@ -183,12 +180,12 @@ class Relations:
 
     @classmethod
     def read(cls, given: GivenRelations, X: Any, y: Any, n: int, /) -> Relations | None:
-        """Read what the user gave for n rows; None where that is nothing.
+        """Read the user's arguments for n rows; None if there are none.
 
         Raises
         ------
         TypeError, ValueError
-            If it is not as described in `gpukfl.fit`.
+            If they are not as described in `gpukfl.fit`.
         """
         if given.is_empty:
             return None
@@ -221,7 +218,7 @@ class Relations:
 
     @property
     def keys(self) -> np.ndarray:
-        """Codes (n, k) that are equal for rows that hang together in the same way."""
+        """Codes (n, k), equal for rows with equal groups, times and sides."""
         parts = [one for one in (self.groups, self.times) if one is not None]
         if self.sides is not None:
             parts.append(unique_rows(self.sides)[1])
@@ -229,29 +226,23 @@ class Relations:
 
     @property
     def n_groups(self) -> int:
-        """How many groups there are; 0 where they are not known."""
+        """The number of groups; 0 without groups."""
         return 0 if self.groups is None else len(np.unique(self.groups))
 
     @property
     def n_given(self) -> int:
-        """How many splits were given."""
+        """The number of given splits."""
         return 0 if self.sides is None else self.sides.shape[1]
 
     @property
     def training_rows(self) -> np.ndarray:
-        """The rows that may be fitted: all but those of a validation."""
+        """The rows that may be fitted: all but validation rows."""
         if not self.is_validation or self.sides is None:
             return np.arange(len(self))
         return np.flatnonzero(self.sides[:, 0] == _TRAINING)
 
     def check(self) -> None:
-        """Check that rows can be held out.
-
-        Raises
-        ------
-        ValueError
-            If there is one group alone, one time, or a gap that leaves nothing to fit.
-        """
+        """Raise ValueError if there is only one group or time, or no usable split."""
         if self.groups is not None and self.n_groups < _FEWEST:
             msg = (
                 f"expected at least {_FEWEST} groups, to fit to some and score on others, got 1 of "
@@ -261,10 +252,10 @@ class Relations:
         if self.times is not None and len(np.unique(self.times)) < _FEWEST:
             msg = f"expected at least {_FEWEST} different times, to score on the last, got 1"
             raise ValueError(msg)
-        if not self._own_splits(np.random.RandomState(0), 1, _LATEST, None):
-            raise ValueError(self._nothing_left())
+        if not self._make_splits(np.random.RandomState(0), 1, _HELD_OUT_SHARE, None):
+            raise ValueError(self._no_split_text())
 
-    def _nothing_left(self) -> str:
+    def _no_split_text(self) -> str:
         if self.is_validation:
             return f"expected {_FEWEST} training rows and one validation row with target and weight"
         if self.times is None:
@@ -274,7 +265,7 @@ class Relations:
                 "expected earlier rows of groups that are not held out, got none: "
                 "pass groups or time alone, or a smaller gap"
             )
-        span = float(np.quantile(self.times, 1.0 - _LATEST) - self.times.min())
+        span = float(np.quantile(self.times, 1.0 - _HELD_OUT_SHARE) - self.times.min())
         return (
             f"expected a gap that leaves {_FEWEST} training rows: the held-out times begin "
             f"{span:g} after the first time, got a gap of {self.gap:g}"
@@ -296,31 +287,31 @@ class Relations:
         rng : RandomState
             Deals groups to folds.
         n_folds : int
-            Folds, as far as there are groups or times for them; all splits that were given.
+            Number of folds, if there are as many groups or times. Given splits are all used.
         share : float or None
-            Of the rows, that one part holds out; None for folds.
+            Share of the rows in a single held-out part; None for folds.
         classes : host array of int, shape (n,), or None
-            Each class has its share of each fold, as far as groups allow.
+            Classes, whose rows are spread evenly over folds as far as groups allow.
 
         Returns
         -------
         list of pairs of host arrays
-            Empty where no such split is left, as of one group: then ordinary folds do.
+            Empty if no split is usable, as with one group: callers then use ordinary folds.
         """
-        found = self._own_splits(rng, n_folds, share, classes)
+        found = self._make_splits(rng, n_folds, share, classes)
         if found or self.sides is None or self.groups is None:
             return found
-        return replace(self, sides=None)._own_splits(rng, n_folds, share, classes)
+        return replace(self, sides=None)._make_splits(rng, n_folds, share, classes)
 
     def cross_fit_blocks(self, seed: int, /) -> np.ndarray | None:
-        """Return blocks (n,) by which means of targets are learned from the others."""
-        return self.blocks(np.random.RandomState(seed), _CROSS_FIT)
+        """Return blocks (n,) for cross-fitted target means, or None as `blocks`."""
+        return self.blocks(np.random.RandomState(seed), _CROSS_FIT_BLOCKS)
 
     def blocks(self, rng: np.random.RandomState, count: int, /) -> np.ndarray | None:
-        """Return blocks (n,) of rows of which each is left out of a fit to all others.
+        """Return blocks (n,) of rows, each to be left out of a fit to all others.
 
-        Whole groups, or rows that follow each other in time: for choices that are made by sums over
-        rows, where no order can be kept. None where there are not two.
+        Blocks are whole groups, or successive in time; later rows are then fitted too. None if
+        there are less than two blocks.
         """
         if self.groups is not None:
             count = min(count, self.n_groups)
@@ -332,7 +323,7 @@ class Relations:
         found = np.searchsorted(begins, self.times, side="right") - 1
         return found if len(begins) >= _FEWEST else None
 
-    def _own_splits(
+    def _make_splits(
         self,
         rng: np.random.RandomState,
         n_folds: int,
@@ -348,7 +339,7 @@ class Relations:
             found = self._split_times(n_folds, share)
         else:
             found = self._split_groups(rng, n_folds, share, classes)
-        return [(inside, outside) for inside, outside in found if _is_split(inside, outside)]
+        return [(inside, outside) for inside, outside in found if _is_usable(inside, outside)]
 
     def _split_groups(
         self,
@@ -369,10 +360,10 @@ class Relations:
     def _split_times(
         self, n_folds: int, share: float | None
     ) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Return windows that expand: the first rows are never held out."""
+        """Return expanding windows: the earliest rows are never held out."""
         assert self.times is not None
         times = np.sort(self.times)
-        n, first = len(times), _FIRST if share is None else 1.0 - share
+        n, first = len(times), _NEVER_HELD_OUT if share is None else 1.0 - share
         count = n_folds if share is None else 1
         places = (n * (first + (1.0 - first) * np.arange(count) / count)).astype(np.int64)
         begins = np.unique(times[np.minimum(places, n - 1)])
@@ -390,7 +381,7 @@ class Relations:
         return found
 
 
-def _is_split(inside: np.ndarray, outside: np.ndarray) -> bool:
+def _is_usable(inside: np.ndarray, outside: np.ndarray) -> bool:
     return len(inside) >= _FEWEST and len(outside) > 0
 
 
@@ -403,9 +394,9 @@ def deal_groups(
 ) -> np.ndarray:
     """Deal groups to folds of about equal sizes, and return the fold (n,) of each row.
 
-    The largest group first, each to the fold with the fewest rows; of classes, each group counts
-    as one of its most frequent class, and folds have about as many rows of each. No fold is empty
-    where there are as many groups. O(n log n).
+    Groups go, the largest first, to the fold with the fewest rows. With classes, this is done for
+    each class in turn, with the groups in which it is the most frequent. No fold is empty if there
+    are as many groups. O(n log n).
     """
     _, codes = np.unique(groups, return_inverse=True)
     codes = codes.reshape(-1)
@@ -435,7 +426,7 @@ def deal_groups(
 
 
 def _read_column(name: str, given: Any, X: Any, n: int) -> Values:
-    """Read a value for each of n rows, none of which is missing."""
+    """Read a column of n values; raise ValueError if one is missing."""
     if is_dask(given):
         msg = f"expected {name} in memory, got a Dask collection"
         raise TypeError(msg)
@@ -469,7 +460,7 @@ def _shape_text(given: Any, shape: tuple[int, ...]) -> str:
 
 
 def _read_groups(given: Any, X: Any, n: int) -> np.ndarray:
-    """Return codes (n,) of groups by their first rows, so that their names change nothing."""
+    """Return codes (n,) of groups, numbered by their first rows, whatever their names."""
     values = _read_column("groups", given, X, n)
     found = values.as_labels().data if values.form == LABELS else values.identities
     _, first, codes = np.unique(found, return_index=True, return_inverse=True)
@@ -482,7 +473,7 @@ def _read_times(given: Any, X: Any, n: int) -> tuple[np.ndarray, bool]:
     values = _read_column("time", given, X, n)
     if values.form == LABELS:
         labels = values.labels
-        if read_as_dates(labels):
+        if are_dates_text(labels):
             zone = "UTC" if find_zones(labels) else ""
             found = parse_dates(labels, bool(detect_day_order(labels)[0]), zone)[values.data]
         else:
@@ -561,7 +552,7 @@ def _read_split(k: int, pair: Any, n: int) -> np.ndarray:
         msg = f"expected no row in both parts of a split of cv, got {both} in split {k}"
         raise ValueError(msg)
     side[outside] = _HELD_OUT
-    if not _is_split(inside, outside):
+    if not _is_usable(inside, outside):
         msg = (
             f"expected at least {_FEWEST} training rows and 1 test row in each split of cv, got "
             f"{len(inside)} and {len(outside)} in split {k}"
@@ -571,7 +562,7 @@ def _read_split(k: int, pair: Any, n: int) -> np.ndarray:
 
 
 def _indices(part: Any, n: int) -> np.ndarray:
-    """Return the different indices of rows, or those that are true."""
+    """Return the distinct indices of rows, from indices or a mask."""
     found = np.asarray(part)
     if found.dtype == bool and found.shape == (n,):
         return np.flatnonzero(found)

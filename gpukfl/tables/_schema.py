@@ -1,4 +1,4 @@
-"""What the columns of data are, by counts of all rows, and what reports say of them."""
+"""The schema of data by counts over all rows, and the facts that reports show of it."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from gpukfl.inspection import ColumnFacts, DataFacts
 from gpukfl.inspection._description import count_text
 from gpukfl.partitioned import Collections, compute_values, name_partition_in_errors
 from gpukfl.tables import _values
-from gpukfl.tables._codes import share_of_single
-from gpukfl.tables._column import LEFT_OUT, LEVELLED, TOLD_SO, Column
+from gpukfl.tables._codes import singleton_share
+from gpukfl.tables._column import DECLARED, DROPPED_KINDS, LEVEL_KINDS, Column
 from gpukfl.tables._frame import name_column_in_errors, read_column, read_frame
 from gpukfl.tables._guess import CONSTANT, MOST_LEVELS, ONE_VALUE, sort_levels
 from gpukfl.tables._table import Table
@@ -27,18 +27,18 @@ from gpukfl.tables._values import Values
 # ------------------------------------------------------------------------------- schema
 
 
-_KEPT = 4 * MOST_LEVELS  # of a column; up to so many are counted exactly
-_NUMBERS = ("numeric", "code", "boolean", "duration")  # kinds whose gaps are what is no number
-_COUNTED = (*LEVELLED, "ordered", "constant", "empty")
+_MOST_COUNTED = 4 * MOST_LEVELS  # levels of a column; counts are exact up to so many
+_NUMBER_KINDS = ("numeric", "code", "boolean", "duration")  # a value that is no number is missing
+_COUNTED_KINDS = (*LEVEL_KINDS, "ordered", "constant", "empty")
 _RARE = "other values are rare"
-_VARIED = {  # what a column is whose value in the rows that were looked at is not the only one
+_KIND_OF_FORM = {  # new kind of a column that was constant in the sample, and is not in all rows
     _values.NUMBERS: "numeric",
     _values.BOOLEANS: "boolean",
     _values.DATES: "date",
     _values.DURATIONS: "duration",
     _values.LABELS: "category",
 }
-_FEWEST = 2  # rows of a fit
+_MIN_ROWS = 2  # of a fit
 
 
 @dataclass(frozen=True)
@@ -48,11 +48,11 @@ class ColumnCounts:
     Attributes
     ----------
     rows, missing : int
-        How many there are, and how many have no value.
+        Number of rows, and of rows without a value.
     levels : dict of str to int
-        How many have each level, of the most frequent ones where these are very many.
+        Number of rows of each level; only the most frequent levels where there are very many.
     form : str
-        Of the first values, as of `Values`; empty where there are none.
+        `Values.form` of the first values; "" if all are missing.
     """
 
     rows: int
@@ -63,20 +63,20 @@ class ColumnCounts:
     @classmethod
     def count(cls, column: Column, values: Values, /) -> ColumnCounts:
         """Count the rows of a column."""
-        missing, levels = _gaps(column, values), dict[str, int]()
-        if column.kind in _COUNTED:
+        missing, levels = _find_missing(column, values), dict[str, int]()
+        if column.kind in _COUNTED_KINDS:
             if column.kind == "code":
                 values = values.as_numerals(column.unit, column.decimal)
             levels = values.counts()
         form = "" if missing.all() else values.form
-        return cls(len(missing), int(np.count_nonzero(missing)), _few(levels), form)
+        return cls(len(missing), int(np.count_nonzero(missing)), _keep_frequent(levels), form)
 
     def __add__(self, other: ColumnCounts, /) -> ColumnCounts:
         levels = dict(Counter(self.levels) + Counter(other.levels))
         return ColumnCounts(
             self.rows + other.rows,
             self.missing + other.missing,
-            _few(levels),
+            _keep_frequent(levels),
             self.form or other.form,
         )
 
@@ -85,17 +85,17 @@ class ColumnCounts:
         column = replace(column, missing=self.missing / self.rows)
         if column.kind in ("constant", "empty") or column.reason == ONE_VALUE:
             column = self._update_constant(column)
-        if column.kind in LEVELLED:
-            rare = share_of_single(self.levels.values())
-            return replace(column, levels=_most(self.levels, MOST_LEVELS), rare=rare)
+        if column.kind in LEVEL_KINDS:
+            rare = singleton_share(self.levels.values())
+            return replace(column, levels=_most_frequent(self.levels, MOST_LEVELS), rare=rare)
         if column.kind == "ordered" and not self.levels.keys() <= set(column.levels):
-            return replace(column, levels=sort_levels(_most(self.levels, MOST_LEVELS)))
+            return replace(column, levels=sort_levels(_most_frequent(self.levels, MOST_LEVELS)))
         return column
 
     def _update_constant(self, column: Column) -> Column:
         """Return the kind of a column that was constant or empty in the sample."""
         if len(self.levels) > 1:
-            return replace(column, kind=_VARIED[self.form], reason=_RARE, levels=())
+            return replace(column, kind=_KIND_OF_FORM[self.form], reason=_RARE, levels=())
         if not self.levels:
             return column
         if self.missing:
@@ -113,21 +113,23 @@ def count_columns(table: Table, frame: Any, /) -> list[ColumnCounts]:
     return found
 
 
-def _gaps(column: Column, values: Values) -> np.ndarray:
+def _find_missing(column: Column, values: Values) -> np.ndarray:
     """Return which rows (n,) are missing or cannot be read."""
-    if column.kind in _NUMBERS:
+    if column.kind in _NUMBER_KINDS:
         return np.isnan(values.as_numbers(column.unit, column.decimal))
     if column.kind == "date":
         return np.isnat(values.as_dates(column.day_first, column.zone))
     return values.missing
 
 
-def _few(levels: dict[str, int]) -> dict[str, int]:
+def _keep_frequent(levels: dict[str, int]) -> dict[str, int]:
     """Return the counts of the most frequent levels."""
-    return levels if len(levels) <= _KEPT else {k: levels[k] for k in _most(levels, _KEPT)}
+    if len(levels) <= _MOST_COUNTED:
+        return levels
+    return {level: levels[level] for level in _most_frequent(levels, _MOST_COUNTED)}
 
 
-def _most(levels: dict[str, int], at_most: int) -> tuple[str, ...]:
+def _most_frequent(levels: dict[str, int], at_most: int) -> tuple[str, ...]:
     """Return the levels, the most frequent first, ties by name."""
     chosen = heapq.nsmallest(at_most, levels.items(), key=lambda one: (-one[1], one[0]))
     return tuple(level for level, _ in chosen)
@@ -141,25 +143,24 @@ def infer_schema(
     Parameters
     ----------
     X : frame, array or list of rows
-        All rows, or some of `everything`, which say of what kind columns are. Arrays of NumPy are
-        tables where `columns` names some of theirs, x0, x1, ...
+        All rows, or a sample of `everything` from which kinds are guessed. A NumPy array is a table
+        if `columns` names some of its columns x0, x1, ...
     columns : mapping of str to str, optional
-        Kinds of columns, by name, where they are not to be guessed.
+        Kinds of columns by name; others are guessed.
     everything : Collections, optional
-        All rows, by which gaps and levels are counted.
+        All rows, in which missing values and levels are counted.
 
     Raises
     ------
     TypeError, ValueError
-        As `Table.learn`, if `columns` says something of an array of another library, or no column
-        is of use; where a whole frame has no column, or less than two rows; and if a partition does
-        not hold what it should.
+        As `Table.learn`; if `columns` is given with an array of another library; if no column is
+        usable; if a frame has no column or less than two rows; or if a partition is invalid.
     """
     if everything is not None:
         return _infer_from_partitions(everything, X, columns)
     if not is_frame(X):
         return _infer_from_rows(X, columns) if columns else None
-    check_size(X.shape, _FEWEST)
+    check_size(X.shape, _MIN_ROWS)
     if not columns and is_numeric(X):
         return None
     return check_usable(Table.learn(X, columns=columns))
@@ -170,7 +171,7 @@ def _infer_from_rows(X: Any, columns: Mapping[str, str]) -> Table:
     if not isinstance(X, (np.ndarray, list, tuple)):
         _refuse_columns(type(X).__name__)
     table = replace(Table.learn(X, columns=columns), named=True)
-    check_size((len(X), len(table.columns)), _FEWEST)
+    check_size((len(X), len(table.columns)), _MIN_ROWS)
     return check_usable(table)
 
 
@@ -190,11 +191,11 @@ def _infer_from_partitions(
     if not columns and is_numeric(X) and _are_complete(everything):
         return None
     table = Table.learn(X, columns=columns, whole=False)
-    counts = sum_partitions(everything, partial(_partition_counts, table))
-    told = tuple(
+    counts = sum_partitions(everything, partial(_count_partition, table))
+    learned = tuple(
         one.update_column(column) for one, column in zip(counts, table.columns, strict=True)
     )
-    table = check_usable(replace(table, columns=told))
+    table = check_usable(replace(table, columns=learned))
     table.tell_of_empty()
     return table
 
@@ -206,7 +207,7 @@ def _are_complete(given: Collections) -> bool:
     return all(compute_values(*(delayed(is_numeric, pure=False)(X) for X in given.X)))
 
 
-def _partition_counts(table: Table, number: int, X: Any) -> list[ColumnCounts]:
+def _count_partition(table: Table, number: int, X: Any) -> list[ColumnCounts]:
     with name_partition_in_errors(number):
         return count_columns(table, X)
 
@@ -215,7 +216,7 @@ def sum_partitions(given: Collections, of: Any, /, *beside: Sequence[Any]) -> li
     """Return the pairwise sums of lists ``of(number, X, *beside)`` over partitions."""
     from dask import delayed
 
-    # One object of the graph: arguments would be looked through for collections in every task
+    # `delayed` once: Dask would search the function's arguments for collections in every task
     work, numbered = delayed(of, pure=False), range(len(given.lengths))
     found = [
         work(*partition)
@@ -241,14 +242,14 @@ def check_usable(table: Table, /) -> Table:
 
 
 def columns_text(table: Table, /) -> str:
-    """Return in words how many columns have each kind, and why those of doubtful kinds have it."""
+    """Return in words the number of columns of each kind, with reasons for doubtful kinds."""
     used = {one.source for one in table.coded}
     taken = [column for k, column in enumerate(table.columns) if k in used]
     kinds, said = Counter(column.kind for column in taken), []
     for kind, count in kinds.most_common():
-        some = [_name_with_reason(one) for one in taken if one.kind == kind and _reason(one)]
-        named = f": {listed(some, _LEVELS)}" if some else ""
-        said.append(f"{count} {_KINDS[kind][count > 1]}{named}")
+        some = [_name_with_reason(one) for one in taken if one.kind == kind and _reason_text(one)]
+        named = f": {listed(some, _MOST_NAMED)}" if some else ""
+        said.append(f"{count} {_KIND_TEXTS[kind][count > 1]}{named}")
     left = [_name_with_reason(one) for k, one in enumerate(table.columns) if k not in used]
     if left:
         said.append(f"dropped: {listed(left)}")
@@ -256,23 +257,23 @@ def columns_text(table: Table, /) -> str:
 
 
 def _name_with_reason(column: Column) -> str:
-    return f"{column.name} ({_reason(column) or column.reason})"
+    return f"{column.name} ({_reason_text(column) or column.reason})"
 
 
-def _reason(column: Column) -> str:
-    """Return why a column has its kind, where somebody may disagree, or ""."""
-    if column.reason == TOLD_SO:
+def _reason_text(column: Column) -> str:
+    """Return why a column has its kind, or "" where the kind is certain."""
+    if column.reason == DECLARED:
         return "as you asked"
-    doubtful = column.kind in _DOUBTFUL or "," in column.reason
-    return column.reason if doubtful and column.reason not in _PLAIN else ""
+    doubtful = column.kind in _DOUBTFUL_KINDS or "," in column.reason
+    return column.reason if doubtful and column.reason not in _PLAIN_REASONS else ""
 
 
 # -------------------------------------------------------------------------------- facts
 
 
-_SHOWN = 60  # columns that a report lists
-_LEVELS = 3  # of a category, or columns of a kind, that are named
-_KINDS = {
+_MOST_COLUMNS = 60  # listed in a report
+_MOST_NAMED = 3  # levels of a category, or columns of a kind, that a text names
+_KIND_TEXTS = {
     "numeric": ("number", "numbers"),
     "code": ("category of integers", "categories of integers"),
     "ordered": ("ordered category", "ordered categories"),
@@ -281,10 +282,10 @@ _KINDS = {
     "date": ("date", "dates"),
     "duration": ("duration", "durations"),
     "text": ("text", "texts"),
-}  # one column and several in words
-_DOUBTFUL = ("code", "text", "date", *LEFT_OUT)  # kinds that are often guesses
-_PLAIN = ("dates",)  # reasons that say no more than the kind
-_WITH_ENDS = ("numeric", "code", "ordered")  # kinds of which ends and middles say something
+}  # for one column and for several
+_DOUBTFUL_KINDS = ("code", "text", "date", *DROPPED_KINDS)  # kinds that are often guesses
+_PLAIN_REASONS = ("dates",)  # reasons that only repeat the kind
+_RANGE_KINDS = ("numeric", "code", "ordered")  # kinds whose range and median are shown
 
 
 def data_facts(
@@ -298,18 +299,18 @@ def data_facts(
     targets: Sequence[str] = (),
     rows_are: str = "",
 ) -> DataFacts:
-    """Return what is known of the data of a fit, of the first columns in detail.
+    """Return facts about the data of a fit, in detail for the first columns.
 
-    There is no table of complete numbers. Rows (n, c) are numbers, or the codes of the table, if
-    they are kept. Targets (n, t) are numbers, or indicators of `classes`. `rows_are` says which
-    rows of the fit these are, where they are not all.
+    `table` is None for complete numbers. `rows` (n, c) are these numbers or the table's codes; None
+    if they are not kept. `target` (n, t) holds numbers, or indicators of `classes`. `rows_are`
+    describes the rows if they are a part of the fit's.
     """
-    ranges = {} if rows is None else _ranges(table, rows)
+    ranges = {} if rows is None else _range_texts(table, rows)
     columns = tuple(
         ColumnFacts(name, "number", 0.0, ranges.get(k, ""))
         if table is None
         else _describe_column(table.columns[k], ranges.get(k, ""))
-        for k, name in enumerate(names[:_SHOWN])
+        for k, name in enumerate(names[:_MOST_COLUMNS])
     )
     said = "" if target is None else _describe_target(target, classes, targets)
     return DataFacts(columns, len(names), said + (f" ({rows_are})" if said and rows_are else ""))
@@ -317,27 +318,27 @@ def data_facts(
 
 def _describe_column(column: Column, ends: str) -> ColumnFacts:
     if not column.is_used:
-        why = _reason(column)
+        why = _reason_text(column)
         return ColumnFacts(column.name, "dropped", column.missing, reason=why, is_used=False)
-    kind, said = _KINDS[column.kind][0], ends if column.kind in _WITH_ENDS else ""
+    kind, said = _KIND_TEXTS[column.kind][0], ends if column.kind in _RANGE_KINDS else ""
     if column.levels:
         kind = f"{kind}, {count_text(len(column.levels), 'level')}"
-        said = listed(column.levels, _LEVELS)
-    return ColumnFacts(column.name, kind, column.missing, said, _reason(column))
+        said = listed(column.levels, _MOST_NAMED)
+    return ColumnFacts(column.name, kind, column.missing, said, _reason_text(column))
 
 
-def _ranges(table: Table | None, rows: np.ndarray) -> dict[int, str]:
+def _range_texts(table: Table | None, rows: np.ndarray) -> dict[int, str]:
     """Return the ranges and medians of numeric columns in words, by index."""
     if table is None:
-        return {k: _range(rows[:, k]) for k in range(min(rows.shape[1], _SHOWN))}
+        return {k: _range_text(rows[:, k]) for k in range(min(rows.shape[1], _MOST_COLUMNS))}
     first: dict[int, int] = {}
     for at, one in enumerate(table.coded):
-        if not one.levels and one.source < _SHOWN:
+        if not one.levels and one.source < _MOST_COLUMNS:
             first.setdefault(one.source, at)
-    return {source: _range(rows[:, at]) for source, at in first.items()}
+    return {source: _range_text(rows[:, at]) for source, at in first.items()}
 
 
-def _range(values: np.ndarray) -> str:
+def _range_text(values: np.ndarray) -> str:
     known = values[np.isfinite(values)]
     if not len(known):
         return ""
@@ -348,9 +349,10 @@ def _describe_target(target: np.ndarray, classes: Sequence[str], targets: Sequen
     """Return shares of classes, or range, mean and deviation of numbers, in words."""
     if classes:
         pairs = zip(classes, target.mean(axis=0), strict=True)
-        return listed((f"{name} {share:.1%}" for name, share in pairs), 2 * _LEVELS)
-    said = [f"{_range(y)}, mean {y.mean():.4g}, sd {y.std():.4g}" for y in target.T[:_LEVELS]]
+        return listed((f"{name} {share:.1%}" for name, share in pairs), 2 * _MOST_NAMED)
+    some = target.T[:_MOST_NAMED]
+    said = [f"{_range_text(y)}, mean {y.mean():.4g}, sd {y.std():.4g}" for y in some]
     if len(targets) > 1:
         said = [f"{name}: {ends}" for name, ends in zip(targets, said, strict=False)]
-    left = target.shape[1] - _LEVELS
+    left = target.shape[1] - _MOST_NAMED
     return "; ".join(said) + (f"; and {left} more targets" if left > 0 else "")

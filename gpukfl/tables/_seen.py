@@ -1,4 +1,4 @@
-"""New rows as models see them: encoded, as codes, with levels, and without missing values."""
+"""Views of new rows for models: encoded, as codes, with levels, and without missing values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gpukfl.core._array import (
 )
 from gpukfl.core._frames import holds_float32, is_frame, listed, numeric_frame
 from gpukfl.core._warnings import warn
-from gpukfl.tables._codes import tell_of_infinite
+from gpukfl.tables._codes import warn_infinite
 from gpukfl.tables._column import Coded
 from gpukfl.tables._encoding import Encoding
 from gpukfl.tables._lookups import FEW, Lookup, select_columns
@@ -26,17 +26,16 @@ from gpukfl.tables._lookups import FEW, Lookup, select_columns
 
 
 NUMBERS, CODES, LEVELS = VIEWS = "numbers", "codes", "levels"
-_SOME, _ROWS = 32, 20  # levels that are seen, at most, and rows for each on average, at least
-_MOST = 64  # columns for levels
-_BINS = 255  # of trees: codes of more levels would share them
+_MOST_LEVELS, _ROWS_PER_LEVEL = 32, 20  # limits of a column whose levels get indicators
+_MOST_COLUMNS = 64  # indicators of levels in all
+_BINS = 255  # bins of a tree's column; more levels would share bins
 
 
 def with_gaps(encoding: Encoding, codes: Array, encoded: Array, /) -> Any:
     """Return rows for trees: codes, and statistics of columns with many levels.
 
-    Codes are plain numbers to them: on the training rows of seventeen tables with categories of
-    nine levels and more trees that knew which were categories were no better, and take three times
-    as long for a single row.
+    Trees treat codes as numbers. On seventeen tables with categories of at least nine levels, trees
+    with categorical splits were no better, and three times slower for a single row.
     """
     kept, statistics = columns_with_gaps(encoding)
     parts = [select_columns(codes, kept)] if kept else []
@@ -58,14 +57,14 @@ def columns_with_gaps(encoding: Encoding) -> tuple[list[int], list[int]]:
     return [j for j in range(len(encoding.coded)) if j not in left], statistics
 
 
-def some_levels(codes: np.ndarray, coded: Sequence[Coded], /) -> tuple[int, ...]:
-    """Return the columns of codes (n, c) with one-hot levels, those with few first."""
+def find_level_columns(codes: np.ndarray, coded: Sequence[Coded], /) -> tuple[int, ...]:
+    """Return the columns of codes (n, c) whose levels get indicators, fewest levels first."""
     known = len(codes) - np.count_nonzero(np.isnan(codes), axis=0)
-    found = [j for j, one in enumerate(coded) if FEW < one.levels <= _SOME]
-    found = [j for j in found if known[j] >= _ROWS * coded[j].levels]
+    found = [j for j, one in enumerate(coded) if FEW < one.levels <= _MOST_LEVELS]
+    found = [j for j in found if known[j] >= _ROWS_PER_LEVEL * coded[j].levels]
     found.sort(key=lambda j: coded[j].levels)
     counts = np.cumsum([coded[j].levels for j in found])
-    return tuple(j for j, count in zip(found, counts, strict=True) if count <= _MOST)
+    return tuple(j for j, count in zip(found, counts, strict=True) if count <= _MOST_COLUMNS)
 
 
 def with_levels(encoding: Encoding, some: Sequence[int], codes: Array, encoded: Array, /) -> Any:
@@ -78,7 +77,7 @@ def with_levels(encoding: Encoding, some: Sequence[int], codes: Array, encoded: 
     return xp.concat(parts, axis=1)
 
 
-def are_levels(some: Sequence[int], coded: Sequence[Coded], /) -> bool:
+def are_level_columns(some: Sequence[int], coded: Sequence[Coded], /) -> bool:
     """Whether these are distinct columns of codes with levels."""
     known = [j for j in some if 0 <= j < len(coded) and coded[j].levels]
     return len(set(known)) == len(some)
@@ -96,25 +95,25 @@ def level_outputs(encoding: Encoding, some: Sequence[int], /) -> list[tuple[str,
 class Seen:
     """The views of new rows, computed on first use.
 
-    Of a table they are codes, and `by_fold` has an encoding for each model of a member; without
-    encodings every model sees the rows as they are. `some` are columns of which levels are seen.
+    Rows of a table are codes, and `by_fold` has an encoding for each model. Without encodings every
+    model sees the rows unchanged. `some` are the columns whose levels get indicators.
     """
 
     def __init__(
         self, X: Any, by_fold: Sequence[Encoding] | None = None, some: Sequence[int] = (), /
     ) -> None:
         self._X, self._by_fold, self._some = X, by_fold, some
-        self._made: dict[tuple[int, str], Any] = {}
+        self._views: dict[tuple[int, str], Any] = {}
 
     def rows(self, k: int, view: str, /) -> Any:
-        """Return the rows in the view of a model of fold k: encoded, for trees, or with levels."""
+        """Return the rows in a view of `VIEWS`, for the model of fold k."""
         if self._by_fold is None:
             return self._X
-        if (k, view) not in self._made:
-            self._made[k, view] = self._view(self._by_fold[k], k, view)
-        return self._made[k, view]
+        if (k, view) not in self._views:
+            self._views[k, view] = self._make_view(self._by_fold[k], k, view)
+        return self._views[k, view]
 
-    def _view(self, encoding: Encoding, k: int, view: str) -> Any:
+    def _make_view(self, encoding: Encoding, k: int, view: str) -> Any:
         if view == NUMBERS:
             return encoding.transform(self._X)
         encoded = self.rows(k, NUMBERS)
@@ -134,7 +133,7 @@ def fill_with_medians(X: Array, medians: np.ndarray, names: Sequence[str], /) ->
     if not len(lacking):
         return X
     infinite = to_host(xp.sum(xp.astype(~known & ~xp.isnan(X), xp.int64), axis=0)).tolist()
-    tell_of_infinite(dict(zip(names, infinite, strict=True)), X.shape[0])
+    warn_infinite(dict(zip(names, infinite, strict=True)), X.shape[0])
     where = listed([names[j] for j in lacking.tolist()])
     warn(f"missing values in {where}, which had none in the fit, are replaced by its medians")
     return xp.where(known, X, asarray_like(medians, X)[None, :])
@@ -143,8 +142,8 @@ def fill_with_medians(X: Array, medians: np.ndarray, names: Sequence[str], /) ->
 def replace_gaps(X: Any, medians: Callable[[], np.ndarray], names: Sequence[str], /) -> Any:
     """Replace missing values in rows (m, d) by medians of the fit, with a warning.
 
-    What medians cannot mend, and what is too large to be copied, stays what it is. Raises
-    ValueError if columns of a frame hold anything but numbers; names them.
+    Other data do not change: rows of another width, memory maps, partitioned rows and integers.
+    Raises ValueError if columns of a frame hold anything but numbers; names them.
     """
     if is_frame(X):
         frame = numeric_frame(X, gaps=True)

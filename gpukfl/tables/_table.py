@@ -17,11 +17,11 @@ from gpukfl.tables._codes import (
     Coder,
     RowCoder,
     add_time_differences,
-    make_coded,
-    share_of_single,
-    tell_of_infinite,
+    describe_codes,
+    singleton_share,
+    warn_infinite,
 )
-from gpukfl.tables._column import KINDS, LEVELLED, TOLD, Coded, Column, Listed
+from gpukfl.tables._column import DECLARABLE_KINDS, KINDS, LEVEL_KINDS, Coded, Column, TupleFields
 from gpukfl.tables._frame import (
     Frame,
     check_any,
@@ -35,7 +35,7 @@ from gpukfl.tables._values import Values
 
 
 @dataclass(frozen=True)
-class Table(Listed):
+class Table(TupleFields):
     """The schema of a table: its columns and their kinds.
 
     Attributes
@@ -78,8 +78,8 @@ class Table(Listed):
         from gpukfl.tables._guess import Duplicates, guess, make_column
 
         _check_container(frame)
-        given, told = read_frame(frame), dict(columns or {})
-        _check_kinds(told, given)
+        given, declared = read_frame(frame), dict(columns or {})
+        _check_kinds(declared, given)
         check_any(given)
         learned, seen, infinite = [], Duplicates(), Counter[str]()
         for k, name in enumerate(given.names):
@@ -87,19 +87,19 @@ class Table(Listed):
             if values.note:
                 warn(f"column {name!r} has {values.note}")
             infinite[name] = values.infinite
-            if name in told:
-                column = make_column(name, values, told[name])
+            if name in declared:
+                column = make_column(name, values, declared[name])
             else:
                 column = guess(name, values, given.named)
                 first = seen.find_first(column, values) if column.is_used else name
                 if first != name:
                     column = Column(name, "duplicate", f"the same values as {first}")
-            if column.kind in LEVELLED:
-                column = replace(column, rare=share_of_single(values.counts().values()))
+            if column.kind in LEVEL_KINDS:
+                column = replace(column, rare=singleton_share(values.counts().values()))
             learned.append(column)
         del values
         release_text(given.n_rows)
-        tell_of_infinite(infinite, given.n_rows)
+        warn_infinite(infinite, given.n_rows)
         found = cls(tuple(add_time_differences(learned)), given.named)
         if whole:
             found.tell_of_empty()
@@ -114,7 +114,7 @@ class Table(Listed):
     @cached_property
     def coded(self) -> tuple[Coded, ...]:
         """The columns of codes."""
-        return tuple(one for k, column in enumerate(self.columns) for one in make_coded(column, k))
+        return tuple(one for k, c in enumerate(self.columns) for one in describe_codes(c, k))
 
     @property
     def plain(self) -> bool:
@@ -126,11 +126,11 @@ class Table(Listed):
         return read_frame(X, besides=besides, known=[column.name for column in self.columns])
 
     @cached_property
-    def _coder_of_rows(self) -> RowCoder:
+    def _row_coder(self) -> RowCoder:
         return RowCoder(self.columns, self.named, self.with_times)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {one.name: getattr(self, one.name) for one in fields(self)}  # nothing that is kept
+        return {one.name: getattr(self, one.name) for one in fields(self)}  # no cached properties
 
     @cached_property
     def _coders(self) -> list[tuple[int, Coder]]:
@@ -159,8 +159,8 @@ class Table(Listed):
         TypeError, ValueError
             If the frame cannot be read, or columns are missing; names them.
         """
-        if self._coder_of_rows.takes(frame, besides):
-            return self._coder_of_rows(frame[0])
+        if self._row_coder.takes(frame, besides):
+            return self._row_coder(frame[0])
         if not isinstance(frame, Frame):
             frame = self._read_frame(frame, besides)
         n, columns = self.code_columns(frame, seen=seen)
@@ -208,7 +208,7 @@ class Table(Listed):
 
         yield from self.with_times(lambda k, coder: coder(read(k, coder), given.n_rows))
         if not seen:
-            tell_of_infinite(infinite, given.n_rows)
+            warn_infinite(infinite, given.n_rows)
 
     def with_times(self, coded: Callable[[int, Coder], Iterable[Any]], /) -> Iterator[Any]:
         """Return codes of all columns, and the times between dates.
@@ -292,9 +292,9 @@ class Table(Listed):
         """Return lines on the kinds of columns, and on dropped ones."""
         kinds = [column.kind for column in self.columns]
         counts = {kind: kinds.count(kind) for kind in KINDS if kind in kinds}
-        told = [", ".join(f"{count} {kind}" for kind, count in counts.items())]
+        lines = [", ".join(f"{count} {kind}" for kind, count in counts.items())]
         left = [c for c in self.columns if not c.is_used]
-        return told + [f"{c.name} is dropped: {c.reason}" for c in left]
+        return lines + [f"{c.name} is dropped: {c.reason}" for c in left]
 
     of = OldName("learn")
     described = OldName("describe")
@@ -307,13 +307,13 @@ def _check_container(X: Any) -> None:
     check_container("X", X)
 
 
-def _check_kinds(told: dict[str, str], given: Frame) -> None:
-    unknown = [name for name in told if name not in given.names]
+def _check_kinds(declared: dict[str, str], given: Frame) -> None:
+    unknown = [name for name in declared if name not in given.names]
     if unknown:
         known = listed(given.names)
         msg = f"expected columns= to name columns of the table, got {unknown[0]!r}: it has {known}"
         raise ValueError(msg)
-    for name, kind in told.items():
-        if kind not in TOLD:
-            msg = f"expected a kind among {', '.join(TOLD)} for {name!r}, got {kind!r}"
+    for name, kind in declared.items():
+        if kind not in DECLARABLE_KINDS:
+            msg = f"expected a kind among {', '.join(DECLARABLE_KINDS)} for {name!r}, got {kind!r}"
             raise ValueError(msg)

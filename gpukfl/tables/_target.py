@@ -26,13 +26,13 @@ from gpukfl.core._frames import (
 from gpukfl.core._warnings import warn
 from gpukfl.tables._numerals import parse_integer
 
-_DOUBTFUL = 20  # different integers up to which they may be classes or counts
-_FEW = 10  # classes that integers make without a doubt, if they count up from 0 ...
-_FEWEST = 3  # ... and each has so many rows ...
-_FILLED = 0.25  # ... and this part of an equal share
+_MOST_DOUBTFUL = 20  # at most so many different integers may be classes or counts: a warning
+_MOST_CLASSES = 10  # at most so many are classes, if they are 0, 1, 2, ...
+_CLASS_ROWS = 3  # ... and each has so many rows ...
+_SHARE = 0.25  # ... and this part of an equal share of the rows
 
 _SYMBOLS = re.compile(r"[\s$€£¥%,'()]")
-_KINDS = {
+_KIND_OF_DTYPE = {
     "f": "floats",
     "i": "integers",
     "u": "integers",
@@ -43,7 +43,7 @@ _KINDS = {
     "U": "text",
     "S": "text",
 }
-_SAY = "pass task='regression' to confirm, or task='classification' if they are classes"
+_CONFIRM = "pass task='regression' to confirm, or task='classification' if they are classes"
 _ONE_EACH = (
     "for several labels a row, use gpukfl.fit(..., task='classification'), which fits a model to "
     "each column; for one-hot encoded classes, pass y.argmax(axis=1)"
@@ -61,7 +61,7 @@ class Target:
     task : str
         "regression" or "classification".
     kind : str
-        What the values are: floats, integers, booleans, categories or text.
+        Kind of the values: floats, integers, booleans, categories or text.
     """
 
     y: Any
@@ -77,15 +77,15 @@ def read_target(y: Any, task: str = "auto", /, *, name: str = "y") -> Target:
     y : array, series or frame of shape (n,) or (n, t)
         The target.
     task : {"auto", "regression", "classification"}, default="auto"
-        What to take it for, whatever it looks like.
+        The task; "auto" infers it.
     name : str
-        What messages call it.
+        Name of the target in messages.
 
     Raises
     ------
     ValueError
-        If values are missing, are dates, are no numbers where numbers are asked for, or are text
-        that makes no sensible classes.
+        If values are missing or dates, if a regression has other values than numbers, or if text
+        makes no sensible classes.
     """
     values, kind = _host_values(y, tell=True)
     y = y if is_array(y) and not is_host(y) else values
@@ -93,7 +93,7 @@ def read_target(y: Any, task: str = "auto", /, *, name: str = "y") -> Target:
         raise ValueError(_refusal_text(kind, values))
     one = values.ndim == 1 or values.shape[1:] == (1,)
     if task == "classification" and not one:
-        raise ValueError(_several_labels(kind, values))
+        raise ValueError(_several_labels_text(kind, values))
     if task == "auto":
         task = _GUESSES[kind](values.ravel()) if one else _guess_many(values, kind)
     if task == "classification" and one and values.ndim > 1:
@@ -101,19 +101,17 @@ def read_target(y: Any, task: str = "auto", /, *, name: str = "y") -> Target:
     if task == "classification" and kind == "integers":
         check_labels(values)
     if task == "regression" and kind in ("text", "categories"):
-        y = values = _as_numbers(values, kind)
+        y = values = _parse_numbers(values, kind)
     if task == "regression" and values.dtype.kind in "iuO":
-        y = _rounded(y, values, name)
+        y = _convert_integers(y, values, name)
     return Target(y, task, kind)
 
 
 def class_order(y: Any, /) -> tuple[str, ...]:
-    """Return the labels of ordered categories of pandas in their order, as text; else nothing."""
+    """Return the labels of ordered pandas categories in their order, as text; else ()."""
     if is_array(y):
         return ()
-    frame = as_frame(y)
-    if hasattr(frame, "columns") and frame.shape[1] == 1:
-        frame = frame.iloc[:, 0]
+    frame = _squeeze_frame(y)
     kind: Any = getattr(frame, "dtype", None)
     if type(kind).__name__ != "CategoricalDtype" or not kind.ordered:
         return ()
@@ -122,13 +120,13 @@ def class_order(y: Any, /) -> tuple[str, ...]:
     listed = [one for one in kind.categories if one in known]
     present = np.empty(len(listed), dtype=object)
     present[:] = listed
-    return tuple(map(str, _categories(present, False).tolist()))
+    return tuple(map(str, _as_labels(present, False).tolist()))
 
 
 def order_labels(labels: np.ndarray, order: tuple[str, ...], /) -> np.ndarray:
-    """Return the places (k,) that put sorted labels in the order of their texts.
+    """Return the permutation (k,) that puts sorted labels in the order of their texts.
 
-    They stay sorted where the order does not know one of them.
+    Labels stay sorted if one of them is not in the order.
     """
     place = {text: k for k, text in enumerate(order)}
     named = [str(label) for label in labels.tolist()]
@@ -138,37 +136,37 @@ def order_labels(labels: np.ndarray, order: tuple[str, ...], /) -> np.ndarray:
 
 
 def label_places(labels: np.ndarray, y: np.ndarray, /) -> np.ndarray:
-    """Return the places (n,) of known values among labels in any order."""
+    """Return the indices (n,) of known values among labels in any order."""
     order = np.argsort(labels, kind="stable")
     found: np.ndarray = order[np.searchsorted(labels, y, sorter=order)]
     return found
 
 
 def warn_rounded_targets(y: Any, name: str = "y", /) -> None:
-    """Warn of integers in numeric targets that float64 rounds; nothing else is said of them."""
+    """Warn of integers in numeric targets that float64 rounds."""
     try:
         values, kind = _host_values(y)
-    except (NotImplementedError, TypeError, ValueError):  # the checks of a fit tell
+    except (NotImplementedError, TypeError, ValueError):  # reported by the checks of a fit
         return
     if kind == "integers" and values.dtype != object:
-        _warn_of_rounding(values, name)
+        _warn_rounding(values, name)
 
 
-def _rounded(y: Any, values: np.ndarray, name: str) -> Any:
-    """Return integers as numbers of a regression, with a warning of those that are rounded."""
+def _convert_integers(y: Any, values: np.ndarray, name: str) -> Any:
+    """Return the integers of a regression, long ones as floats; warn of rounded ones."""
     if values.dtype != object:
-        _warn_of_rounding(values, name)
+        _warn_rounding(values, name)
         return y
     try:
         floats = values.astype(np.float64)
     except OverflowError:
         msg = f"{name}: {TOO_LONG}"
         raise ValueError(msg) from None
-    _warn_of_rounding(values, name)
+    _warn_rounding(values, name)
     return floats
 
 
-def _warn_of_rounding(values: np.ndarray, name: str) -> None:
+def _warn_rounding(values: np.ndarray, name: str) -> None:
     """Warn of integers (n,) or (n, t) that float64 rounds."""
     flat = values.ravel()
     changed = rounded_integers(flat)
@@ -254,11 +252,9 @@ def _host_values(y: Any, *, tell: bool = False) -> tuple[np.ndarray, str]:
     if is_array(y):
         values = to_host(y)
     else:
-        frame = as_frame(y)
-        if hasattr(frame, "columns") and frame.shape[1] == 1:
-            frame = frame.iloc[:, 0]
+        frame = _squeeze_frame(y)
         if type(getattr(frame, "dtype", None)).__name__ == "CategoricalDtype":
-            return _categories(_complete(np.asarray(frame, dtype=object)), tell), "categories"
+            return _as_labels(_complete(np.asarray(frame, dtype=object)), tell), "categories"
         values = column_array(frame)
     if values.dtype.kind in "OT":
         values = _complete(values.astype(object))
@@ -266,11 +262,18 @@ def _host_values(y: Any, *, tell: bool = False) -> tuple[np.ndarray, str]:
         if kind != "numbers":
             return values, "text" if kind.endswith("text") else kind
         values = plain_numbers(values)
-        return values, _KINDS.get(values.dtype.kind, "integers")  # integers of any length
-    return values, _KINDS.get(values.dtype.kind, "other objects")
+        return values, _KIND_OF_DTYPE.get(values.dtype.kind, "integers")  # integers of any length
+    return values, _KIND_OF_DTYPE.get(values.dtype.kind, "other objects")
+
+
+def _squeeze_frame(y: Any) -> Any:
+    """Return a frame of one column as a series; other frames, series and lists by `as_frame`."""
+    frame = as_frame(y)
+    return frame.iloc[:, 0] if hasattr(frame, "columns") and frame.shape[1] == 1 else frame
 
 
 def _complete(values: np.ndarray) -> np.ndarray:
+    """Return the values; raise ValueError if one is missing."""
     from pandas import isna
 
     missing = int(np.count_nonzero(isna(values)))
@@ -280,7 +283,7 @@ def _complete(values: np.ndarray) -> np.ndarray:
     return values
 
 
-def _categories(values: np.ndarray, tell: bool) -> np.ndarray:
+def _as_labels(values: np.ndarray, tell: bool) -> np.ndarray:
     """Return categories as sortable labels: integers, or else text."""
     if all(isinstance(v, (int, np.integer, np.bool_)) or _is_whole(v) for v in values):
         whole = plain_numbers(values)
@@ -310,7 +313,7 @@ def _refusal_text(kind: str, values: np.ndarray) -> str:
     return f"expected y to hold numbers or labels, got {kind} such as {first}: {ways[kind]}"
 
 
-def _as_numbers(values: np.ndarray, kind: str) -> np.ndarray:
+def _parse_numbers(values: np.ndarray, kind: str) -> np.ndarray:
     """Return numbers from text or categories."""
     bad = sorted({str(v) for v in values.ravel() if not reads_as_number(str(v))})
     if bad:
@@ -318,7 +321,7 @@ def _as_numbers(values: np.ndarray, kind: str) -> np.ndarray:
             f"expected numbers for task='regression', got {kind} such as {bad[0]!r} "
             f"({len(bad)} different values that are not numbers)"
         )
-        raise ValueError(msg + _conversion(bad))
+        raise ValueError(msg + _advice(bad))
     if kind == "categories" and values.dtype.kind != "U":
         return values
     written = [parse_integer(str(v)) for v in values.ravel()]
@@ -333,7 +336,7 @@ def _guess_floats(values: np.ndarray) -> str:
     different = np.unique(values[np.isfinite(values)])
     if len(different) == 2 and len(values) >= 4:
         low, high = different
-        warn(f"y holds two different floats, {low:g} and {high:g}, treated as numbers: {_SAY}")
+        warn(f"y holds two different floats, {low:g} and {high:g}, treated as numbers: {_CONFIRM}")
     return "regression"
 
 
@@ -342,12 +345,12 @@ def _guess_integers(values: np.ndarray) -> str:
     k, n = len(different), len(values)
     if k == 2:
         return "classification"
-    if not 2 < k <= min(_DOUBTFUL, n // 2):
+    if not 2 < k <= min(_MOST_DOUBTFUL, n // 2):
         return "regression"
     low, high = different[0], different[-1]
-    filled = counts.min() >= max(_FEWEST, _FILLED * n / k)
-    if k > _FEW or (low, high) != (0, k - 1) or not filled:
-        warn(f"y holds {k} different integers from {low} to {high}, treated as numbers: {_SAY}")
+    filled = counts.min() >= max(_CLASS_ROWS, _SHARE * n / k)
+    if k > _MOST_CLASSES or (low, high) != (0, k - 1) or not filled:
+        warn(f"y holds {k} different integers from {low} to {high}, treated as numbers: {_CONFIRM}")
         return "regression"
     return "classification"
 
@@ -369,11 +372,11 @@ def _guess_text(values: np.ndarray) -> str:
             f"y holds {k} different texts in {n} rows, too few rows for classes. They look like "
             f"{like}, such as {example!r}"
         )
-        raise ValueError(msg + _conversion(words) + "; or pass task='classification'")
+        raise ValueError(msg + _advice(words) + "; or pass task='classification'")
     if _share(words, _is_number) > 0.5 and not all(map(reads_as_number, words)):
         warn(
             f"y holds {k} different texts that look like numbers, such as {example!r}, treated "
-            f"as classes{_conversion(words)}"
+            f"as classes{_advice(words)}"
         )
     return "classification"
 
@@ -381,7 +384,7 @@ def _guess_text(values: np.ndarray) -> str:
 def _guess_many(values: np.ndarray, kind: str) -> str:
     """Return the kind of several targets, which must be numbers."""
     if kind in ("text", "categories"):
-        raise ValueError(_several_labels(kind, values))
+        raise ValueError(_several_labels_text(kind, values))
     if kind == "booleans" or (kind == "integers" and set(np.unique(values)) <= {0, 1}):
         what = kind if kind == "booleans" else "the integers 0 and 1"
         count = values.shape[1]
@@ -392,7 +395,7 @@ def _guess_many(values: np.ndarray, kind: str) -> str:
     return "regression"
 
 
-def _several_labels(kind: str, values: np.ndarray) -> str:
+def _several_labels_text(kind: str, values: np.ndarray) -> str:
     said = (
         f"expected one column of classes or several of numbers, got {kind} of shape {values.shape}"
     )
@@ -409,7 +412,7 @@ _GUESSES: dict[str, Callable[[np.ndarray], str]] = {
 }
 
 
-def _conversion(words: list[str]) -> str:
+def _advice(words: list[str]) -> str:
     """Return advice on how to convert text to numbers."""
     if all(map(reads_as_number, words)):
         return ": for numbers, use pandas.to_numeric(y)"

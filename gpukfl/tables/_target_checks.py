@@ -1,4 +1,4 @@
-"""What is odd about a target: gross outliers, and columns that give it away."""
+"""Checks of a target: gross outliers, and columns that leak it."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ from gpukfl.core._warnings import warn
 # ----------------------------------------------------------------------------- outliers
 
 
-_FEWEST = 20  # rows from which a target has a bulk
-_SHARE = 0.1  # of the rows that may be outliers
-_FAR = 1_000.0  # times the robust scale, that outliers are from the median by their own median
-_DECADES = 4.0  # that the outliers are beyond the bulk, summed over them; each at least 1
-_LIGHT, _LIGHT_DECADES = 20.0, 2.5  # of a bulk whose last row is within so many times the scale
-_BEYOND = 0.8  # share of the outliers that are so far from the bulk
-_ROUNDING = 1e-9  # share of the median that is no distance from it
-_NAMED = 5  # rows that a warning names
+# See the notes of `find_outliers`
+_MIN_ROWS = 20  # fewer rows are not tested
+_OUTLIER_SHARE = 0.1  # largest share of outliers
+_FAR = 1_000.0  # least median distance of outliers from the median, in robust scales
+_GAP_DECADES = 4.0  # the gap's decades times the number of outliers; each gap has at least one
+_LIGHT_TAIL, _LIGHT_DECADES = 20.0, 2.5  # the same if the bulk is within 20 robust scales
+_BEYOND_SHARE = 0.8  # least share of outliers beyond the gap
+_ROUNDING = 1e-9  # distances below this share of the median are rounding
+_MOST_NAMED = 5  # rows in a warning
 
 
 def find_outliers(y: np.ndarray, /) -> np.ndarray:
-    """Return rows whose target is orders of magnitude from all others.
+    """Return rows whose target is orders of magnitude farther out than all others.
 
     Parameters
     ----------
@@ -53,16 +54,16 @@ def find_outliers(y: np.ndarray, /) -> np.ndarray:
     for column in np.asarray(y, dtype=np.float64).reshape(len(y), -1).T:
         rest = np.arange(len(column))
         while len(rest):
-            far = _farthest(column[rest])
+            far = _find_farthest(column[rest])
             found[rest[far]] = True
             rest = rest[~far] if far.any() else rest[:0]
     return found
 
 
-def _farthest(y: np.ndarray) -> np.ndarray:
-    """Return the rows (n,) that one step of `find_outliers` finds."""
+def _find_farthest(y: np.ndarray) -> np.ndarray:
+    """Return the outliers (n,) of one step of `find_outliers`."""
     n, none = len(y), np.zeros(len(y), dtype=bool)
-    if n < _FEWEST:
+    if n < _MIN_ROWS:
         return none
     center = float(np.median(y))
     distances = np.abs(y - center)
@@ -73,13 +74,13 @@ def _farthest(y: np.ndarray) -> np.ndarray:
     ordered = np.sort(distances)
     if ordered[-1] < _FAR * scale:
         return none
-    count = np.arange(1, int(_SHARE * n) + 1)  # of outliers
+    count = np.arange(1, int(_OUTLIER_SHARE * n) + 1)  # of outliers
     edge = np.maximum(ordered[n - count - 1], scale)  # of the bulk
-    decades = np.where(edge <= _LIGHT * scale, _LIGHT_DECADES, _DECADES)
+    decades = np.where(edge <= _LIGHT_TAIL * scale, _LIGHT_DECADES, _GAP_DECADES)
     gap = 10.0 ** np.maximum(decades / count, 1.0)
     beyond = (n - np.searchsorted(ordered, gap * edge, side="right")) / count
     middle = ordered[n - 1 - count // 2]
-    fit = (beyond >= _BEYOND) & (middle >= _FAR * scale)
+    fit = (beyond >= _BEYOND_SHARE) & (middle >= _FAR * scale)
     if not fit.any():
         return none
     best = np.flatnonzero(fit & (beyond == beyond[fit].max()))[-1]
@@ -115,8 +116,8 @@ class Range:
 
 def outliers_text(values: np.ndarray, rows: np.ndarray, kept: np.ndarray, labels: Any, /) -> str:
     """Return in words which targets (n, t) are dropped, by row labels."""
-    names = [str(row if labels is None else labels[row]) for row in rows[:_NAMED]]
-    names += ["..."] if len(rows) > _NAMED else []
+    names = [str(row if labels is None else labels[row]) for row in rows[:_MOST_NAMED]]
+    names += ["..."] if len(rows) > _MOST_NAMED else []
     column = int(np.argmax([find_outliers(one[np.r_[kept, rows]]).sum() for one in values.T]))
     y = values[:, column]
     low, high = np.quantile(y[kept], [0.05, 0.95])
@@ -133,11 +134,11 @@ def outliers_text(values: np.ndarray, rows: np.ndarray, kept: np.ndarray, labels
 # ------------------------------------------------------------------------------ leakage
 
 
-_LOOKED_AT, _SOME = 64, 2_000  # rows by which a column is looked at, before all are
-_CHANCE = -20.0  # logarithm of the probability that is no accident, of one column
-_FEW = 20  # different values of a column or a target that may be levels
-_LEFT = 0.01  # share of the variance of ranks that rounding may take of a column or a target
-_KNOWN = 0.5  # share of the rows in which a column must have a value
+_PROBE, _SAMPLE = 64, 2_000  # rows tested before all rows are
+_LOG_CHANCE = -20.0  # log probability of agreement by chance, below which a column is a leak
+_FEW_LEVELS = 20  # at most so many groups of rows with one class each, or as many as classes
+_ROUNDED_SHARE = 0.01  # largest share of the ranks' variance that rounding may remove
+_KNOWN_SHARE = 0.5  # least share of rows in which a column has a value
 
 
 def warn_target_leakage(X: Any, y: Any, /, *, classes: bool) -> None:
@@ -146,35 +147,34 @@ def warn_target_leakage(X: Any, y: Any, /, *, classes: bool) -> None:
     Parameters
     ----------
     X : frame or other data
-        Nothing is said of what is no frame.
+        Only frames are checked.
     y : array, shape (n,) or (n, t)
         Targets, or labels of `classes`.
 
     Notes
     -----
-    A column tells numbers where it has the order of the target, or the reverse, and both are equal
-    in the same rows but for rounding. It tells classes where each level, or range, has one class.
-    Rows in random order would agree so with a probability below 1e-8. All rows are looked at only
-    in columns that agree in some.
+    A column leaks numbers if it has the target's order or the reverse, with the same ties except
+    for rounding. It leaks classes if each level or range has one class. Rows in random order agree
+    so with a probability below 1e-8. All rows are tested only if a sample agrees.
     """
     if not is_frame(X) or not is_host(y) or np.ndim(y) not in (1, 2):
         return
     frame, targets = as_frame(X), np.asarray(as_columns(y)).T
     if not classes and not (targets.dtype.kind in "biuf" and np.isfinite(targets).all()):
-        return  # which the fit refuses
-    chance = _chance_of_classes if classes else _chance_of_order
+        return  # the fit refuses these
+    chance = _log_chance_of_classes if classes else _log_chance_of_order
     same, found = set[int](), set[int]()
     for target in targets:
         for k in _candidates(frame, target, classes):
             column = frame.iloc[:, k]
             few = [
-                _spread_rows(len(frame), size) for size in (_LOOKED_AT, _SOME) if size < len(frame)
+                _spread_rows(len(frame), size) for size in (_PROBE, _SAMPLE) if size < len(frame)
             ]
-            if all(_is_same(column.iloc[rows], target[rows]) for rows in [*few, slice(None)]):
+            if all(_equals_target(column.iloc[rows], target[rows]) for rows in [*few, slice(None)]):
                 same.add(k)
                 continue
             agrees = all(np.isfinite(chance(column.iloc[rows], target[rows])) for rows in few)
-            if agrees and chance(column, target) < _CHANCE:
+            if agrees and chance(column, target) < _LOG_CHANCE:
                 found.add(k)
     columns = list(map(str, frame.columns))
     names = [columns[k] for k in sorted(same)]
@@ -184,7 +184,7 @@ def warn_target_leakage(X: Any, y: Any, /, *, classes: bool) -> None:
         several = "s" * (len(names) > 1)
         warn(f"column{several} {', '.join(names)} of X {those}: {ways}")
     names = [columns[k] for k in sorted(found - same)]
-    if names and len(columns) > 1:  # of a single column there is nothing to leave out
+    if names and len(columns) > 1:  # a single column cannot be dropped
         how = "each value has one class" if classes else "it has the order of the target"
         warn(
             f"{', '.join(names)} may give the target away (leakage): {how} in every row. "
@@ -199,7 +199,7 @@ def _spread_rows(n: int, size: int) -> np.ndarray:
 def _candidates(frame: Any, y: np.ndarray, classes: bool) -> list[int]:
     """Return columns that may determine the target, by a sample of rows."""
     n, d = frame.shape
-    rows = _spread_rows(n, _LOOKED_AT)
+    rows = _spread_rows(n, _PROBE)
     few, y = frame.iloc[rows], y[rows]
     plain = [
         k for k, one in enumerate(few.dtypes) if isinstance(one, np.dtype) and one.kind in "iuf"
@@ -207,11 +207,11 @@ def _candidates(frame: Any, y: np.ndarray, classes: bool) -> list[int]:
     values = few.iloc[:, plain].to_numpy(dtype=np.float64)
     known = np.isfinite(values).all(axis=0)
     if classes:
-        order, (codes, k) = np.argsort(values, axis=0), _codes(y)
+        order, (codes, k) = np.argsort(values, axis=0), _class_codes(y)
         changes = np.diff(codes[order], axis=0) != 0
         ties = np.diff(np.take_along_axis(values, order, axis=0), axis=0) == 0
         n_groups = 1 + np.minimum((~ties).sum(axis=0), changes.sum(axis=0))
-        may = ~(changes & ties).any(axis=0) & (n_groups <= max(_FEW, k))
+        may = ~(changes & ties).any(axis=0) & (n_groups <= max(_FEW_LEVELS, k))
     else:
         order = np.argsort(y)
         steps = np.diff(values[order], axis=0)[np.diff(y[order]) > 0]
@@ -220,7 +220,7 @@ def _candidates(frame: Any, y: np.ndarray, classes: bool) -> list[int]:
     return [k for k in range(d) if k not in ruled_out]
 
 
-def _is_same(column: Any, y: np.ndarray) -> bool:
+def _equals_target(column: Any, y: np.ndarray) -> bool:
     values = np.asarray(column)
     kinds = values.dtype.kind in "biuf", y.dtype.kind in "biuf"
     if kinds == (True, True):
@@ -228,17 +228,17 @@ def _is_same(column: Any, y: np.ndarray) -> bool:
     return kinds == (False, False) and values.astype(str).tolist() == y.astype(str).tolist()
 
 
-def _chance_of_order(column: Any, y: np.ndarray) -> float:
+def _log_chance_of_order(column: Any, y: np.ndarray) -> float:
     """Return the log probability that numbers have the targets' order; infinite otherwise."""
-    c, known = _numbers(column)
+    c, known = _read_numbers(column)
     c, y = c[known], y[known].astype(np.float64)
-    if np.count_nonzero(known) < _KNOWN * len(known) or not (_ascends(c, y) or _ascends(c, -y)):
+    if known.sum() < _KNOWN_SHARE * len(known) or not (_ascends(c, y) or _ascends(c, -y)):
         return np.inf
-    if max(_remaining_variance(y, c), _remaining_variance(c, y)) > _LEFT:
+    if max(_remaining_variance(y, c), _remaining_variance(c, y)) > _ROUNDED_SHARE:
         return np.inf
     in_c, in_y = (np.unique(one, return_counts=True)[1] for one in (c, y))
     in_both = np.unique(np.stack([c, y]), axis=1, return_counts=True)[1]
-    # So many orders of the targets have the order of the column
+    # Log of the number of permutations of the targets with the column's order
     orders = _log_orders(in_c) + _log_orders(in_y) - _log_orders(in_both)
     return orders - _log_orders(np.array([len(c)]))
 
@@ -261,27 +261,27 @@ def _log_orders(counts: np.ndarray) -> float:
     return float(gammaln(counts + 1.0).sum())
 
 
-def _chance_of_classes(column: Any, y: np.ndarray) -> float:
+def _log_chance_of_classes(column: Any, y: np.ndarray) -> float:
     """Return the log probability that levels, or ranges, have one class each; or infinity."""
     import pandas as pd
 
-    c, known = _numbers(column)
+    c, known = _read_numbers(column)
     if not known.any():
         c, _ = pd.factorize(column)
         known = c >= 0
-    c, (codes, k) = c[known], _codes(y[known])
+    c, (codes, k) = c[known], _class_codes(y[known])
     order = np.lexsort((codes, c))
     changes, ties = np.diff(codes[order]) != 0, np.diff(c[order]) == 0
     n_groups = min(len(c) - np.count_nonzero(ties), 1 + np.count_nonzero(changes))
-    is_mixed = (changes & ties).any() or n_groups > max(_FEW, k)
-    if np.count_nonzero(known) < _KNOWN * len(known) or is_mixed:
+    is_mixed = (changes & ties).any() or n_groups > max(_FEW_LEVELS, k)
+    if known.sum() < _KNOWN_SHARE * len(known) or is_mixed:
         return np.inf
-    # Of so many orders of the labels at most so many leave each group one class
+    # Log of a bound on the permutations of labels that leave one class in each group
     orders = n_groups * np.log(max(k, 1)) + _log_orders(np.bincount(codes))
     return float(orders - _log_orders(np.array([len(c)])))
 
 
-def _codes(y: np.ndarray) -> tuple[np.ndarray, int]:
+def _class_codes(y: np.ndarray) -> tuple[np.ndarray, int]:
     """Return class codes (n,), and the number of classes."""
     import pandas as pd
 
@@ -289,7 +289,7 @@ def _codes(y: np.ndarray) -> tuple[np.ndarray, int]:
     return codes, len(labels)
 
 
-def _numbers(column: Any) -> tuple[np.ndarray, np.ndarray]:
+def _read_numbers(column: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return numbers (n,), also from text, and which are known."""
     import pandas as pd
 
@@ -300,7 +300,7 @@ def _numbers(column: Any) -> tuple[np.ndarray, np.ndarray]:
     else:
         try:
             found = pd.to_numeric(column, errors="coerce")
-        except OverflowError:  # of an integer that the fit refuses
+        except OverflowError:  # the fit refuses such integers
             found = pd.Series(np.nan, column.index)
         found = found.to_numpy(dtype=np.float64, na_value=np.nan)
     return found, np.isfinite(found)

@@ -1,7 +1,7 @@
 """Text files that hold a table: bytes, encoding, separator, header, rows.
 
-pandas parses the rows. What it is told, such as the encoding and the separator, is found here, and
-so is the line of what it cannot read.
+pandas parses the rows. This module detects the encoding, the separator and the header, and finds
+the line of an error.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from gpukfl.core._warnings import warn
 
 
 STANDARD_INPUT = "-"
-_Place = Callable[[], Path | io.BytesIO]
+_GetFile = Callable[[], Path | io.BytesIO]
 
 
 @dataclass(frozen=True)
@@ -39,11 +39,11 @@ class Source:
     Attributes
     ----------
     name : str
-        What messages call it.
+        Name in messages.
     suffix : str
-        Of the table's format, such as ".csv"; "" where there is none.
+        Suffix of the table's format, such as ".csv", or "".
     open : callable
-        Opens the bytes, no longer compressed.
+        Opens the decompressed bytes.
     """
 
     name: str
@@ -54,8 +54,8 @@ class Source:
     def from_path(cls, path: str, /) -> Source:
         """Open the file `path`; read a pipe, or standard input for ``"-"``, to its end.
 
-        Names say what a file is. Where they do not, as on standard input, its first bytes do.
-        Raises FileNotFoundError if there is none.
+        The format is that of the name's suffix, or else of the first bytes, as on standard input.
+        Raises FileNotFoundError if there is no such file.
         """
         if path == STANDARD_INPUT:
             return _read_once("standard input", sys.stdin.buffer)
@@ -74,18 +74,18 @@ def _read_once(name: str, stream: IO[bytes]) -> Source:
     return _open_source(name, [], lambda: io.BytesIO(raw))
 
 
-def _open_source(name: str, suffixes: list[str], place: _Place) -> Source:
+def _open_source(name: str, suffixes: list[str], place: _GetFile) -> Source:
     *rest, last = ["", *suffixes]
-    if last in _PACKED:
-        return Source(name, rest[-1] if rest else "", lambda: _PACKED[last](place()))
-    if last in _BINARY:
+    if last in _DECOMPRESSORS:
+        return Source(name, rest[-1] if rest else "", lambda: _DECOMPRESSORS[last](place()))
+    if last in _BINARY_SUFFIXES:
         return Source(name, last, lambda: _open_binary(place()))
     with _open_binary(place()) as file:
         begin = file.read(8)
     kind = next((kind for magic, kind in _MAGIC.items() if begin.startswith(magic)), "")
     kind = _zip_suffix(place()) if kind == ".zip" else kind
-    if kind in _PACKED:
-        return Source(name, last, lambda: _PACKED[kind](place()))
+    if kind in _DECOMPRESSORS:
+        return Source(name, last, lambda: _DECOMPRESSORS[kind](place()))
     return Source(name, kind or last, lambda: _open_binary(place()))
 
 
@@ -111,8 +111,8 @@ def _open_zip_member(place: Path | io.BytesIO) -> IO[bytes]:
         return archive.open(names[0])
 
 
-_BINARY = (".npz", ".xlsx", ".xlsm", ".parquet", ".pq", ".feather")
-_PACKED: dict[str, Callable[[Any], Any]] = {
+_BINARY_SUFFIXES = (".npz", ".xlsx", ".xlsm", ".parquet", ".pq", ".feather")
+_DECOMPRESSORS: dict[str, Callable[[Any], Any]] = {
     ".gz": gzip.open,
     ".bz2": bz2.open,
     ".xz": lzma.open,
@@ -134,25 +134,25 @@ _MAGIC = {
 
 _CHUNK = 1 << 20  # bytes at a time
 _MARKS = {
-    codecs.BOM_UTF32_LE: "utf-32",  # before that of UTF-16, which it begins with
+    codecs.BOM_UTF32_LE: "utf-32",  # before UTF-16, whose mark it begins with
     codecs.BOM_UTF32_BE: "utf-32",
     codecs.BOM_UTF8: "utf-8-sig",
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
-_NAMES = {
+_CODEC_NAMES = {
     "cp1252": "Windows-1252",
     "latin-1": "Latin-1",
     "utf-16-le": "UTF-16",
     "utf-16-be": "UTF-16",
 }
-_MOSTLY = 0.4  # of every other byte that is 0 where each letter has two
+_ZERO_SHARE = 0.4  # least share of upper bytes that are 0 in UTF-16
 
 
 def _detect_encoding(source: Source) -> str:
-    """Name the codec of a text: by its mark, UTF-8 where that fits, and else with a warning.
+    """Return the codec of a text: of its byte-order mark, UTF-8, or another with a warning.
 
-    Raises ValueError if it holds bytes that are no text.
+    Raises ValueError if its bytes are no text.
     """
     head = next(_chunks(source), b"")
     marked = next((codec for mark, codec in _MARKS.items() if head.startswith(mark)), None)
@@ -161,23 +161,23 @@ def _detect_encoding(source: Source) -> str:
             return marked
         msg = f"it begins with the byte-order mark of {marked.upper()}, but is not {marked.upper()}"
         raise ValueError(msg)
-    wide = [codec for codec in ("utf-16-le", "utf-16-be") if _is_wide(head, codec)]
+    wide = [codec for codec in ("utf-16-le", "utf-16-be") if _is_utf16(head, codec)]
     found = next(
         codec for codec in [*wide, "utf-8", "cp1252", "latin-1"] if _can_decode(source, codec)
     )
     if not wide:
-        _check_text(source)
-    if found in _NAMES:
-        warn(f"{source.name} is not UTF-8: it is read as {_NAMES[found]}")
+        _refuse_nul(source)
+    if found in _CODEC_NAMES:
+        warn(f"{source.name} is not UTF-8: it is read as {_CODEC_NAMES[found]}")
     return found
 
 
-def _is_wide(head: bytes, codec: str) -> bool:
+def _is_utf16(head: bytes, codec: str) -> bool:
     """Whether the upper bytes of most letters are 0, as in UTF-16."""
     upper, lower = head[1::2], head[::2]
     if codec == "utf-16-be":
         upper, lower = lower, upper
-    return upper.count(0) > _MOSTLY * len(upper) and lower.count(0) == 0
+    return upper.count(0) > _ZERO_SHARE * len(upper) and lower.count(0) == 0
 
 
 def _can_decode(source: Source, codec: str) -> bool:
@@ -191,7 +191,7 @@ def _can_decode(source: Source, codec: str) -> bool:
     return True
 
 
-def _check_text(source: Source) -> None:
+def _refuse_nul(source: Source) -> None:
     line = 1
     for chunk in _chunks(source):
         place = chunk.find(b"\0")
@@ -210,32 +210,31 @@ def _chunks(source: Source) -> Iterator[bytes]:
 # ------------------------------------------------------------------------ separator, header
 
 
-BLANKS = " "  # the separator of columns that any number of blanks keep apart
-_HEAD = 1 << 20  # letters that the layout is read from ...
-_ROWS = 200  # ... and rows
-_REGULAR = 0.9  # share of the rows that blanks split into equally many fields
+BLANKS = " "  # the separator of columns with any number of blanks between them
+_HEAD_LETTERS = 1 << 20  # letters from which the layout is detected ...
+_HEAD_ROWS = 200  # ... and rows
+_REGULAR = 0.9  # least share of rows with equally many fields, for blanks as separators
 _SEPARATORS = (",", ";", "\t", "|")
-_STATED = re.compile(r"sep=([^\r\n])\r?\n")  # a first line that Excel reads
+_SEPARATOR_LINE = re.compile(r"sep=([^\r\n])\r?\n")  # first line of a file for Excel
 _NUMBER = re.compile(r"[-+]?(?:\d+[.,]?\d*|[.,]\d+)(?:[eE][-+]?\d+)?")
-_TABBED = (".tsv", ".tab")
+_TAB_SUFFIXES = (".tsv", ".tab")
 
 _Row = list[str]
 _Layout = tuple[str, int, tuple[str, ...]]  # separator, rows above the values, names of columns
 
 
 def _detect_layout(head: str, source: Source) -> _Layout:
-    """Find the separator and the header by the first lines of a text.
+    """Find the separator and the header in the first lines of a text.
 
-    The separator is the mark that splits most rows into equally many fields, outside quotes.
-    Where commas and something else do, the commas are decimal. Rows above the header that have
-    fewer fields are titles, also where separators make them as long. Raises ValueError if there are
-    no rows of values.
+    The separator splits most rows into equally many fields, outside quotes. Commas lose ties, as
+    they may be decimal. Rows above the header with fewer nonempty fields are titles. Raises
+    ValueError if there are no rows of values.
     """
     if not head.strip():
         msg = "the file is empty"
         raise ValueError(msg)
-    stated = _STATED.match(head)
-    tabbed = source.suffix in _TABBED
+    stated = _SEPARATOR_LINE.match(head)
+    tabbed = source.suffix in _TAB_SUFFIXES
     separator = stated[1] if stated else _detect_separator(head, tabbed=tabbed)
     rows, begin = _split_head(head, separator), int(stated is not None)
     return _find_header(source.name, separator, rows, begin)
@@ -243,7 +242,7 @@ def _detect_layout(head: str, source: Source) -> _Layout:
 
 def _split_head(head: str, separator: str) -> list[_Row]:
     lines = io.StringIO(head, newline="")
-    return [fields for _, fields in islice(_iterate_rows(lines, separator), _ROWS)]
+    return [fields for _, fields in islice(_iterate_rows(lines, separator), _HEAD_ROWS)]
 
 
 def _detect_separator(head: str, *, tabbed: bool) -> str:
@@ -251,18 +250,18 @@ def _detect_separator(head: str, *, tabbed: bool) -> str:
     first = next(line for line in head.splitlines() if line.strip())
     found = {}
     for mark in _SEPARATORS:
-        width, share = _regularity(_split_head(head, mark))
+        width, share = _common_width(_split_head(head, mark))
         if width > 1:
             found[mark] = share, tabbed and mark == "\t", mark != ",", width
     header, *values = [fields for fields in _split_head(head, BLANKS) if fields]
-    width, share = _regularity(values or [header])
-    named = width - len(header) in (0, 1)  # the column of the rows' names may have none
+    width, share = _common_width(values or [header])
+    named = width - len(header) in (0, 1)  # an index column may have no name
     if width > 1 and named and share > _REGULAR and not set(found) & set(first):
         return BLANKS
     return max(found, key=lambda mark: found[mark], default=",")
 
 
-def _regularity(rows: list[_Row]) -> tuple[int, float]:
+def _common_width(rows: list[_Row]) -> tuple[int, float]:
     """Return the most common number of fields, and the share of rows with it."""
     counts = Counter(len(fields) for fields in rows if fields)
     width = max(counts, key=lambda count: (counts[count], count), default=0)
@@ -271,10 +270,10 @@ def _regularity(rows: list[_Row]) -> tuple[int, float]:
 
 def _find_header(name: str, separator: str, rows: list[_Row], begin: int) -> _Layout:
     """Find the header, below any titles, and its names."""
-    width, _ = _regularity(rows[begin:])
+    width, _ = _common_width(rows[begin:])
     filled = median_low([len(_strip_empty_fields(fields)) or 1 for fields in rows[begin:]])
     places = (k for k in range(begin, len(rows)) if _may_be_header(rows, k, width, filled))
-    place = next(places, begin)  # where no row holds anything
+    place = next(places, begin)  # if all rows are empty
     titles = [separator.join(_strip_empty_fields(row)) for row in rows[begin:place]]
     first = next(filter(None, titles), None)
     if first is not None:
@@ -295,7 +294,7 @@ def warn_titles(name: str, first: str, /) -> None:
 
 
 def _strip_empty_fields(fields: _Row) -> _Row:
-    """Drop empty fields at the end, with which spreadsheets pad rows."""
+    """Drop empty fields at the end, which spreadsheets add."""
     count = max((k + 1 for k, field in enumerate(fields) if field.strip()), default=0)
     return fields[:count]
 
@@ -303,7 +302,7 @@ def _strip_empty_fields(fields: _Row) -> _Row:
 def _may_be_header(rows: list[_Row], place: int, width: int, filled: int) -> bool:
     """Whether a row has a name for each column, perhaps without the index.
 
-    Columns at the end may have none, up to half of those that hold something in a middling row.
+    Columns at the end may lack names, up to half of the median row's nonempty fields.
     """
     if len(rows[place]) >= width:
         return 2 * len(_strip_empty_fields(rows[place])) >= filled
@@ -313,7 +312,7 @@ def _may_be_header(rows: list[_Row], place: int, width: int, filled: int) -> boo
 
 
 def _header_names(header: _Row, values: list[_Row], width: int) -> tuple[str, ...]:
-    """Return the names of the columns, with an index and a trailing separator handled."""
+    """Return the names of the columns; "" for an index or a trailing empty column."""
     names = [name.strip() for name in header]
     if len(names) == width - 1:
         ended = all(not fields[-1] for fields in values if len(fields) == width)
@@ -324,10 +323,7 @@ def _header_names(header: _Row, values: list[_Row], width: int) -> tuple[str, ..
 
 
 def _is_headless(rows: list[_Row]) -> bool:
-    """Whether the first row holds values instead of names.
-
-    0, 1, 2, ... are names.
-    """
+    """Whether the first row holds values; 0, 1, 2, ... are names."""
     first, *below = ([field.strip() for field in fields] for fields in rows)
     numbers = [bool(_NUMBER.fullmatch(field)) for field in first]
     if first == [str(k) for k in range(len(first))] or not any(numbers):
@@ -344,7 +340,7 @@ def _is_headless(rows: list[_Row]) -> bool:
 # ------------------------------------------------------------------------------------ rows
 
 
-_SHOWN = 60  # letters of a row that a message shows
+_MOST_LETTERS = 60  # of a row in a message
 
 
 def _iterate_rows(lines: Iterable[str], separator: str) -> Iterator[tuple[int, _Row]]:
@@ -369,7 +365,7 @@ def _next_row(reader: Iterator[_Row]) -> _Row | None:
 
 @dataclass(frozen=True)
 class TextTable:
-    """A text that holds a table, and how.
+    """A text that holds a table, and its layout.
 
     Attributes
     ----------
@@ -378,11 +374,11 @@ class TextTable:
     encoding : str
         Its codec.
     separator : str
-        Between the fields of a row.
+        The separator of fields.
     above : int
-        Rows above the first one of values, blank ones included.
+        Rows above the first row of values, with blank rows.
     names : tuple of str
-        One for each column, as the header has them; "" where it has none.
+        The column names in the header; "" for a column without one.
     """
 
     source: Source
@@ -408,18 +404,17 @@ class TextTable:
     def _read_head(self) -> str:
         """Read whole lines from the beginning, at least three."""
         with self._open() as file:
-            head = more = file.read(_HEAD)
+            head = more = file.read(_HEAD_LETTERS)
             while more and head.count("\n") < 3:
-                more = file.read(_HEAD)
+                more = file.read(_HEAD_LETTERS)
                 head += more
             cut = bool(file.read(1))
         return head[: head.rindex("\n") + 1] if cut else head
 
     def read(self, names: list[str], as_text: Iterable[str], na_values: Any, **options: Any) -> Any:
-        """Read rows under other names into a pandas frame, `as_text` ones as they are written.
+        """Read rows into a pandas frame with these names, columns in `as_text` as text.
 
-        Raises ValueError if rows have other numbers of fields, or a quote has no end; says in which
-        line.
+        Raises ValueError with the line if a row has another number of fields or a quote no end.
         """
         import pandas as pd
 
@@ -449,14 +444,14 @@ class TextTable:
             raise
 
     def _value_rows(self) -> Iterator[tuple[int, _Row]]:
-        """Yield the line of each row of values that is not blank, and its fields."""
+        """Yield the line and the fields of each row of values that is not blank."""
         with self._open() as lines:
             for k, (line, fields) in enumerate(_iterate_rows(lines, self.separator)):
                 if k >= self.above and fields:
                     yield line, fields
 
     def find_line(self, row: int, /) -> int:
-        """Return the line that a row of values begins at; the first is row 0."""
+        """Return the line where a row of values begins; rows count from 0."""
         return next(line for k, (line, _) in enumerate(self._value_rows()) if k == row)
 
     def check_field_counts(self) -> None:
@@ -469,12 +464,12 @@ class TextTable:
         for line, fields in self._value_rows():
             if not least <= len(fields) <= most:
                 shown = self.separator.join(fields)
-                shown = shown if len(shown) <= _SHOWN else shown[:_SHOWN] + "..."
+                shown = shown if len(shown) <= _MOST_LETTERS else shown[:_MOST_LETTERS] + "..."
                 msg = f"expected {most} fields, got {len(fields)} in line {line}: {shown!r}"
                 raise ValueError(msg)
 
     def has_padded_digits(self) -> bool:
-        """Whether some field has digits that begin with a zero, as codes have."""
+        """Whether some field has digits with a leading zero, as codes have."""
         mark = r"[ \t]" if self.separator == BLANKS else re.escape(self.separator)
         field = re.compile(rf'(?:^|{mark})[ "]*[-+]?0\d+[ "]*(?:{mark}|$)')
         with self._open() as lines:

@@ -45,12 +45,14 @@ from gpukfl.tables._target import (
 )
 from gpukfl.tables._target_checks import Range, find_outliers, outliers_text
 
-SAMPLE = 50_000  # rows of collections that come here, at most: so many are fitted here
-FEWEST = 1_000  # rows by which columns are looked at
-_FEWEST = 2  # rows of a fit
-_NAMED = 20  # columns that a message names
-_REFUSED = (NotImplementedError, OverflowError, TypeError, ValueError)  # that checks of a fit tell
-_WEIGHTLESS, _TARGETLESS, _OUTLYING = "of weight 0", "without a target", "with a gross outlier"
+SAMPLE = 50_000  # most rows of Dask collections that are copied to this process
+FEWEST = 1_000  # least rows of that sample
+_MIN_ROWS = 2  # of a fit
+_MOST_NAMED = 20  # columns in a message
+# Errors of unreadable values; ignored here, as the checks of the fit report them
+_CHECK_ERRORS = (NotImplementedError, OverflowError, TypeError, ValueError)
+# Reasons for dropping rows, the keys of `Dataset.n_dropped`
+_NO_WEIGHT, _NO_TARGET, _OUTLIER = "of weight 0", "without a target", "with a gross outlier"
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,21 +68,21 @@ class Dataset:
     sample_weight : array or None
         Weights (n,).
     target_name : str or None
-        Name of the target, where the data say it; of several "height, width".
+        Name of the target if the data have one; several are joined, as in "height, width".
     task : str
-        "regression" or "classification"; "" where nobody asked.
+        "regression" or "classification"; "" if unknown.
     kind : str
-        What the targets are: floats, integers, booleans, categories or text.
+        Kind of the targets: floats, integers, booleans, categories or text.
     n_dropped : dict of str to int
-        How many rows were left out, by the reason.
+        Number of dropped rows by reason.
     everything : Collections or None
-        All rows, where these are some of those of Dask collections.
+        All rows, if these are a sample of Dask collections.
     relations : Relations or None
-        How the rows hang together.
+        Groups, times or given splits of the rows.
     beside : tuple of str
-        Columns of the frame that were named for that, and are no features.
+        Columns of the frame that hold groups or times, and are no features.
     class_order : tuple of str
-        Labels of ordered categories, in their order; empty of others, which are sorted.
+        Labels of ordered categories in their order; empty if classes are sorted.
     """
 
     X: Any
@@ -96,10 +98,10 @@ class Dataset:
     class_order: tuple[str, ...] = ()
 
     def __len__(self) -> int:
-        return n_rows_of(self.X)
+        return count_rows(self.X)
 
     def take(self, rows: np.ndarray, n: int, why: str, /) -> Dataset:
-        """Return the data set of some of the n rows."""
+        """Return the data set of some of the n rows; `why` is the reason for dropping others."""
         weights = self.sample_weight
         if weights is not None and not np.isscalar(weights):
             weights = take_rows(weights, rows)
@@ -110,24 +112,21 @@ class Dataset:
             self, X=X, y=y, sample_weight=weights, n_dropped=dropped, relations=relations
         )
 
-    def with_splits(self) -> Dataset:
-        """Return the data set, of which rows can be held out as they hang together."""
+    def check_splits(self) -> Dataset:
+        """Return the data set; raise ValueError if its relations leave no rows to hold out."""
         if self.relations is not None:
             self.relations.check()
         return self
 
-    def checked(self) -> Dataset:
-        """Return the data set, of which rows can be held out as they hang together.
-
-        Where nothing is known of that, it warns of clusters of nearly equal rows.
-        """
+    def check(self) -> Dataset:
+        """Return the data set as `check_splits`; without relations, warn of near copies."""
         if self.relations is None and self.everything is None:
             warn_near_copies(self.X)
-        return self.with_splits()
+        return self.check_splits()
 
 
 def check_not_related(given: GivenRelations | Relations | None, where: str, /) -> None:
-    """Raise TypeError if rows that are not together shall hang together."""
+    """Raise TypeError if groups, time or cv are given for rows that are not in memory."""
     if given is not None and not (isinstance(given, GivenRelations) and given.is_empty):
         msg = f"expected no groups, time or cv with data {where}: they need all rows in memory"
         raise TypeError(msg)
@@ -152,13 +151,13 @@ def read_training_data(
     y : str, list of str, array, series or frame
         Targets, or names of their columns in `X`.
     sample_weight : array, optional
-        Weights. Rows of weight 0 decide nothing: neither kinds of columns nor classes.
+        Weights. Rows of weight 0 are dropped before kinds of columns and classes are inferred.
     given : GivenRelations
-        How the rows hang together.
+        Groups, times or splits of the rows.
     task : {"auto", "regression", "classification"}, default="auto"
-        What to take the target for.
+        Task of the target.
     random_state : int, RandomState or None
-        Draws the rows of collections that are brought here.
+        Draws the sample of Dask collections.
 
     Returns
     -------
@@ -173,18 +172,19 @@ def read_training_data(
     Warns
     -----
     UserWarning
-        Of targets or weights in another order than the rows, of rows that are left out, and of
-        targets that may be something else.
+        Of targets or weights in another order than the rows, of dropped rows, and of ambiguous
+        targets.
     """
     X, y, name = split_target(X, y)
     if any(map(is_dask, (X, y, sample_weight))):
         check_not_related(given, "in Dask collections")
         everything = Collections.from_inputs(X, y, sample_weight)
         some = everything.sample(check_random_state(random_state), max(SAMPLE, FEWEST))
-        data = Dataset(*some, everything=everything)  # which say what the columns are
+        data = Dataset(*some, everything=everything)
     else:
         _check_lengths(X, y, sample_weight)
-        data = drop_missing_targets(pair_rows(_relate(X, y, sample_weight, given)), named=True)
+        data = pair_rows(_add_relations(X, y, sample_weight, given))
+        data = drop_missing_targets(data, named=True)
     if data.everything is None and not is_frame(data.X):
         warn_rounded_columns(data.X)
     name = name or target_name(data.y)
@@ -193,19 +193,19 @@ def read_training_data(
     data = replace(data, y=target.y, target_name=name, task=target.task, kind=target.kind)
     data = replace(data, class_order=order)
     if target.task == "classification":
-        return data.checked()
-    data = drop_outliers(data, labels).checked()
+        return data.check()
+    data = drop_outliers(data, labels).check()
     if data.everything is not None and len(data.y) < len(target.y):
         return replace(data, everything=data.everything.only(Range.from_targets(data.y)))
     return data
 
 
-def _relate(X: Any, y: Any, sample_weight: Any, given: GivenRelations) -> Dataset:
-    """Return the data as given, with how their rows hang together."""
+def _add_relations(X: Any, y: Any, sample_weight: Any, given: GivenRelations) -> Dataset:
+    """Return the data with their relations, without the columns that name these."""
     if given.is_empty:
         return Dataset(X, y, sample_weight)
     X, given, beside = split_relation_columns(X, given)
-    relations = Relations.read(given, X, y, n_rows_of(X))
+    relations = Relations.read(given, X, y, count_rows(X))
     return Dataset(X, y, sample_weight, relations=relations, beside=beside)
 
 
@@ -221,19 +221,18 @@ def read_arrays(
 ) -> Dataset:
     """Read the training data of an estimator: numbers X, and targets or labels.
 
-    Rows of weight 0 and gross outliers of targets that are no `classes` are left out. What is no
-    number is left to the checks of the estimator. Rows with gaps or text become a frame where
-    columns are to be `named`, as of `name_columns`.
+    Rows of weight 0 are dropped, and so are gross outliers of targets unless these are `classes`.
+    The estimator checks other values. With `named`, see `name_columns`.
     """
     if not given.is_empty:
         _check_lengths(X, y, sample_weight)
-    data = pair_rows(_relate(X, y, sample_weight, given))
-    if not (named and is_frame(data.X)):  # of which the table tells
+    data = pair_rows(_add_relations(X, y, sample_weight, given))
+    if not (named and is_frame(data.X)):  # the table warns of frames
         warn_rounded_columns(data.X)
     if not classes:
         warn_rounded_targets(data.y)
         data = drop_outliers(data)
-    return replace(data.checked(), X=name_columns(data.X)) if named else data.checked()
+    return replace(data.check(), X=name_columns(data.X)) if named else data.check()
 
 
 def read_test_data(
@@ -246,14 +245,13 @@ def read_test_data(
     target: str,
     named: bool = True,
 ) -> Dataset:
-    """Read rows with targets by which a fitted model is judged, as `read_training_data` does.
+    """Read rows and targets for the scores of a fitted model.
 
-    Rows of weight 0 and rows without a target are left out. `target` is the name of the model's
-    target; of several targets with these names `y` gets their order. Rows with gaps or text become
-    a frame where columns are to be `named`.
+    Rows of weight 0 and rows without a target are dropped. `target` is the name of the model's
+    target; several targets get the order of its names. With `named`, see `name_columns`.
     """
     X, y, name = split_target(X, y)
-    related = _relate(X, order_targets(y, name or target), sample_weight, given)
+    related = _add_relations(X, order_targets(y, name or target), sample_weight, given)
     data = pair_rows(replace(related, target_name=name))
     return drop_missing_targets(data, named=named)
 
@@ -265,9 +263,9 @@ def _check_lengths(X: Any, y: Any, sample_weight: Any) -> None:
     if X is None or y is None:
         msg = f"expected X and y, got None for the {'data X' if X is None else 'target y'}"
         raise ValueError(msg)
-    sizes = [n_rows_of(X), n_rows_of(y)]
+    sizes = [count_rows(X), count_rows(y)]
     if sample_weight is not None and not np.isscalar(sample_weight):
-        sizes.append(n_rows_of(sample_weight))
+        sizes.append(count_rows(sample_weight))
     if len(set(sizes)) > 1:
         msg = (
             "Found input variables with inconsistent numbers of samples: expected as many targets "
@@ -275,10 +273,10 @@ def _check_lengths(X: Any, y: Any, sample_weight: Any) -> None:
         )
         raise ValueError(msg)
     if not sizes[0]:
-        check_size(tuple(getattr(X, "shape", (0,))), _FEWEST)
+        check_size(tuple(getattr(X, "shape", (0,))), _MIN_ROWS)
 
 
-def n_rows_of(x: Any, /) -> int:
+def count_rows(x: Any, /) -> int:
     """Count the rows of an array, a frame or a list."""
     return int(x.shape[0]) if hasattr(x, "shape") and x.shape else len(x)
 
@@ -286,19 +284,19 @@ def n_rows_of(x: Any, /) -> int:
 def split_target(X: Any, y: Any, /) -> tuple[Any, Any, str | None]:
     """Split the columns named by `y` off a frame; return features, target and name.
 
-    One name gives a series, and a list of them a frame, which has its names itself. What is no
-    name is the target itself.
+    One name gives a series. A list of names gives a frame, and None for the name. Other values of
+    `y` are the target itself.
 
     Raises
     ------
     TypeError
-        If there is a name, and `X` is no frame, or if a frame is not in memory.
+        If `y` is a name and `X` is no frame.
     ValueError
-        If no column, or more than one, has it, or if no other column is left.
+        If no column or several have that name, or no other column is left.
     """
     X, lazy = frame_from_dicts(X), is_dask(X)
     in_memory = not lazy and is_frame(X)
-    y = _as_text(y, column_names(X))
+    y = _stringify_target_names(y, column_names(X))
     X = stringify_names(X) if in_memory else X
     columns = column_names(X)
     wanted = _target_names(y, set(map(str, columns)), len(X) if in_memory else None)
@@ -309,7 +307,7 @@ def split_target(X: Any, y: Any, /) -> tuple[Any, Any, str | None]:
         if isinstance(X, (str, PathLike)):
             msg += ": to read a file, use pandas.read_csv"
         raise TypeError(msg)
-    _check_once(wanted, [str(column) for column in columns])
+    _check_found_once(wanted, [str(column) for column in columns])
     if len(wanted) == len(columns):
         msg = f"expected at least one feature beside the target {listed(wanted)}, got none"
         raise ValueError(msg)
@@ -324,8 +322,8 @@ def split_target(X: Any, y: Any, /) -> tuple[Any, Any, str | None]:
     return frame.drop(chosen).to_native(), frame[chosen].to_native(), name
 
 
-def _as_text(y: Any, columns: Iterable[Any]) -> Any:
-    """Convert column names that are no text, such as tuples, to text."""
+def _stringify_target_names(y: Any, columns: Iterable[Any]) -> Any:
+    """Return `y` with column names that are no text, such as tuples, as text."""
     odd = [name for name in columns if not isinstance(name, str)]
 
     def text(name: Any) -> Any:
@@ -350,11 +348,11 @@ def _target_names(y: Any, known: set[str], n_rows: int | None) -> list[str]:
     return names if is_each and not known.isdisjoint(names) else []
 
 
-def _check_once(wanted: list[str], names: list[str]) -> None:
+def _check_found_once(wanted: list[str], names: list[str]) -> None:
     for name in wanted:
         count = names.count(name)
         if count != 1:
-            shown = ", ".join(names[:_NAMED]) + (", ..." if len(names) > _NAMED else "")
+            shown = ", ".join(names[:_MOST_NAMED]) + (", ..." if len(names) > _MOST_NAMED else "")
             hint = "" if count else suggest(name, names)
             msg = f"expected y to name one column of X, got {name!r}: {count} of {shown}{hint}"
             raise ValueError(msg)
@@ -363,12 +361,12 @@ def _check_once(wanted: list[str], names: list[str]) -> None:
 def name_columns(X: Any, /) -> Any:
     """Convert host rows with missing values or text to a frame with names x0, x1, ...
 
-    Infinity is a gap. Of a list of dicts it makes a frame with their names.
+    Infinite numbers count as missing. A list of dicts becomes a frame with their names.
     """
     X = frame_from_dicts(X)
     if isinstance(X, np.memmap) or np.ma.isMaskedArray(X):
         return X
-    rows = _objects(X) if isinstance(X, (list, tuple)) else X
+    rows = _to_object_array(X) if isinstance(X, (list, tuple)) else X
     if not isinstance(rows, np.ndarray) or rows.ndim != 2 or _are_complete_numbers(rows):
         return X
     import pandas as pd
@@ -387,7 +385,7 @@ def _are_complete_numbers(rows: np.ndarray) -> bool:
     return bool(np.isfinite(numbers).all())
 
 
-def _objects(rows: Any) -> np.ndarray:
+def _to_object_array(rows: Any) -> np.ndarray:
     """Convert rows of one length to an object array (n, d)."""
     try:
         return np.asarray(rows, dtype=object)
@@ -396,7 +394,7 @@ def _objects(rows: Any) -> np.ndarray:
 
 
 def warn_rounded_columns(X: Any, /) -> None:
-    """Warn of columns of integers on the host of which float64 makes different ones equal."""
+    """Warn of host columns with different integers that are equal in float64."""
     if is_array(X) and (not is_host(X) or X.dtype.kind not in "iuO" or X.ndim != 2):
         return
     if isinstance(X, np.memmap) or lies_in_parts(X):
@@ -415,7 +413,7 @@ def warn_rounded_columns(X: Any, /) -> None:
 def _integer_columns(X: Any) -> Iterator[tuple[str, np.ndarray]]:
     """Yield the names and values (n,) of columns of complete integers."""
     if is_host(X) or not is_frame(X):
-        rows = np.asarray(X) if is_host(X) else _objects(X)
+        rows = np.asarray(X) if is_host(X) else _to_object_array(X)
         columns = enumerate(rows.T) if rows.ndim == 2 else ()
         named = ((f"x{k}", column) for k, column in columns)
     else:
@@ -432,8 +430,7 @@ def _integer_columns(X: Any) -> Iterator[tuple[str, np.ndarray]]:
 def pair_rows(data: Dataset, /) -> Dataset:
     """Pair rows with targets and weights by position, and drop rows of weight 0.
 
-    So these decide nothing: neither kinds of columns nor classes. Memory maps are left as they are,
-    and so is what the checks of a fit will refuse.
+    Memory maps do not change, nor do values that the checks of a fit refuse.
 
     Warns
     -----
@@ -446,7 +443,8 @@ def pair_rows(data: Dataset, /) -> Dataset:
     difference = index_difference(data.X, data.sample_weight, "sample_weight")
     if difference:
         warn(difference)
-        data = replace(data, sample_weight=data.sample_weight.to_numpy())  # nobody warns again
+        # Without its index, so that nothing warns again
+        data = replace(data, sample_weight=data.sample_weight.to_numpy())
     if data.sample_weight is None or isinstance(data.X, np.memmap) or lies_in_parts(data.X):
         return data
     weights = weights_on_host(data.sample_weight)
@@ -455,7 +453,7 @@ def pair_rows(data: Dataset, /) -> Dataset:
     _warn_rounded_weights(data.sample_weight)
     rows, n, beside = np.flatnonzero(weights), weights.size, (data.X, data.y)
     is_each = weights.ndim == 1 and all(hasattr(x, "__len__") and len(x) == n for x in beside)
-    return data.take(rows, n, _WEIGHTLESS) if is_each and 2 <= len(rows) < n else data
+    return data.take(rows, n, _NO_WEIGHT) if is_each and 2 <= len(rows) < n else data
 
 
 def weights_on_host(sample_weight: Any, /) -> np.ndarray | None:
@@ -463,7 +461,7 @@ def weights_on_host(sample_weight: Any, /) -> np.ndarray | None:
     try:
         given = to_host(sample_weight) if is_array(sample_weight) else column_array(sample_weight)
         return np.array(given, dtype=np.float64)
-    except _REFUSED:
+    except _CHECK_ERRORS:
         return None
 
 
@@ -477,8 +475,8 @@ def _warn_rounded_weights(sample_weight: Any) -> None:
 def drop_missing_targets(data: Dataset, /, *, named: bool = False) -> Dataset:
     """Drop rows with a missing target, with a warning.
 
-    Memory maps, and targets on a device, are left as they are. Rows with gaps or text become a
-    frame where columns are to be `named`. Raises ValueError if no row has a target.
+    Memory maps and targets on a device do not change. With `named`, see `name_columns`. Raises
+    ValueError if no row has a target.
     """
     X = name_columns(data.X) if named else data.X
     data = replace(data, X=X, y=data.y if is_frame(data.y) else as_frame(data.y))
@@ -490,7 +488,7 @@ def drop_missing_targets(data: Dataset, /, *, named: bool = False) -> Dataset:
         msg = f"expected targets, got NaN or None in all {n} rows"
         raise ValueError(msg)
     warn(f"y is missing in {count} of {n} rows, which are dropped", UserWarning)
-    return data.take(np.flatnonzero(~missing), n, _TARGETLESS)
+    return data.take(np.flatnonzero(~missing), n, _NO_TARGET)
 
 
 def missing_targets(y: Any) -> np.ndarray | None:
@@ -515,7 +513,7 @@ def take_rows(x: Any, rows: np.ndarray, /) -> Any:
     from pandas.api.extensions import ExtensionArray
     from sklearn.utils import _safe_indexing
 
-    if isinstance(x, ExtensionArray):  # such as the values of a series, which indices take too
+    if isinstance(x, ExtensionArray):  # such as the values of a series
         return x.take(rows)
     return take(x, rows) if is_array(x) else _safe_indexing(x, rows)
 
@@ -526,9 +524,9 @@ def take_rows(x: Any, rows: np.ndarray, /) -> Any:
 def drop_outliers(data: Dataset, labels: Any = None, /) -> Dataset:
     """Drop rows with gross outliers in numeric targets, with a warning.
 
-    The warning has `labels` of the rows, by default those of the index of `y` or `X`, or positions.
-    Rows of a memory map get weight 0. Targets that lie in parts, and what the checks of a fit will
-    refuse, are left as they are.
+    The warning names rows by `labels`: by default the index of `y` or `X`, or positions. In a
+    memory map, outliers get weight 0. Partitioned rows do not change, nor do values that the checks
+    of a fit refuse.
 
     Warns
     -----
@@ -536,7 +534,8 @@ def drop_outliers(data: Dataset, labels: Any = None, /) -> Dataset:
         Of rows that `find_outliers` finds among those of positive weight.
     """
     values = numbers_of_targets(data.y)
-    if values is None or lies_in_parts(data.X) or len(values) != _count_rows(data.X):
+    has_rows = bool(getattr(data.X, "shape", None)) or isinstance(data.X, (list, tuple))
+    if values is None or lies_in_parts(data.X) or not has_rows or len(values) != len(data):
         return data
     n = len(values)
     weights = np.ones(n) if data.sample_weight is None else weights_on_host(data.sample_weight)
@@ -553,18 +552,18 @@ def drop_outliers(data: Dataset, labels: Any = None, /) -> Dataset:
     if isinstance(data.X, np.memmap):
         weights[rows] = 0.0
         return replace(
-            data, sample_weight=weights, n_dropped={**data.n_dropped, _OUTLYING: len(rows)}
+            data, sample_weight=weights, n_dropped={**data.n_dropped, _OUTLIER: len(rows)}
         )
-    return data.take(kept, n, _OUTLYING)
+    return data.take(kept, n, _OUTLIER)
 
 
 def drop_outliers_of_parts(everything: Collections, /) -> Collections:
-    """Drop gross outliers in numeric targets from partitions, by a sample of targets.
+    """Drop gross outliers in numeric targets from partitions, found in a sample of targets.
 
     Warns
     -----
     UserWarning
-        As `drop_outliers`, of these rows.
+        As `drop_outliers`, of the sample's rows.
     """
     targets = replace(everything, X=everything.y, weights=None)
     X, y, _ = targets.sample(np.random.RandomState(0), max(SAMPLE, FEWEST))
@@ -579,16 +578,9 @@ def numbers_of_targets(y: Any, /) -> np.ndarray | None:
         if values.dtype.kind == "c" or values.ndim not in (1, 2) or not values.size:
             return None
         values = np.asarray(as_columns(values.astype(np.float64)))
-    except (*_REFUSED, AttributeError):  # checks of a fit tell
+    except (*_CHECK_ERRORS, AttributeError):
         return None
     return values if np.isfinite(values).all() else None
-
-
-def _count_rows(X: Any) -> int:
-    """Return the number of rows, or -1."""
-    if getattr(X, "shape", None):
-        return int(X.shape[0])
-    return len(X) if isinstance(X, (list, tuple)) else -1
 
 
 def find_index(*given: Any) -> Any:

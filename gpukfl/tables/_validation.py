@@ -1,4 +1,4 @@
-"""Rows of validation, in place of folds: joined to the rows of a fit, which never fits them."""
+"""Validation rows in place of folds, joined to the rows of a fit and never fitted."""
 
 from __future__ import annotations
 
@@ -27,17 +27,15 @@ from gpukfl.core._warnings import warn
 from gpukfl.partitioned import is_dask
 from gpukfl.tables._relations import GivenRelations, Relations
 from gpukfl.tables._training import (
+    count_rows,
     missing_targets,
-    n_rows_of,
     split_target,
     take_rows,
     weights_on_host,
 )
 
-_PARTS = (2, 3)  # of a pair, with weights or without
 
-
-class Joined(NamedTuple):
+class JoinedRows(NamedTuple):
     """Rows of a fit, followed by those of its validation."""
 
     X: Any
@@ -48,7 +46,7 @@ class Joined(NamedTuple):
 
 def join_validation(
     X: Any, y: Any, sample_weight: Any, given: GivenRelations, validation: Any, /
-) -> Joined:
+) -> JoinedRows:
     """Join rows of validation to those of a fit.
 
     Parameters
@@ -56,16 +54,16 @@ def join_validation(
     X, y, sample_weight : as of a fit
         Rows, targets, and weights or None. `y` may name columns of `X`.
     given : GivenRelations
-        Nothing: validation takes the place of it.
+        Must be empty, as validation replaces it.
     validation : tuple (X, y) or (X, y, sample_weight), or frame
         A frame holds the columns that `y` names.
 
     Raises
     ------
     TypeError
-        If it is not such, or rows are not in memory, or groups, time or cv are given beside it.
+        If validation is of another type, rows are not in memory, or `given` is not empty.
     ValueError
-        If it has no rows, other columns, or numbers of targets or weights that differ from it.
+        If validation has no rows, other columns, or other numbers of targets or weights than rows.
     """
     if not given.is_empty:
         one = "each defines the held-out rows"
@@ -78,11 +76,11 @@ def join_validation(
         if is_dask(one) or isinstance(one, np.memmap) or lies_in_parts(one):
             msg = f"expected {name} in memory with validation, got {type(one).__name__}"
             raise TypeError(msg)
-    n = n_rows_of(X)
+    n = count_rows(X)
     _check_counts("y and sample_weight", n, y_values, sample_weight)
-    _check_counts("validation", n_rows_of(Xv), yv, wv)
-    Xv, yv, wv = _drop_targetless(Xv, yv, wv)
-    m = n_rows_of(Xv)
+    _check_counts("validation", count_rows(Xv), yv, wv)
+    Xv, yv, wv = _drop_missing_targets(Xv, yv, wv)
+    m = count_rows(Xv)
     if not m:
         msg = "expected validation with at least one row, got none"
         raise ValueError(msg)
@@ -91,14 +89,11 @@ def join_validation(
         if difference:
             warn(difference)
     X, y = _join_rows(X, Xv), _join_targets(y_values, yv)
-    return Joined(X, y, _join_weights(sample_weight, wv, n, m), GivenRelations(n_training=n))
+    return JoinedRows(X, y, _join_weights(sample_weight, wv, n, m), GivenRelations(n_training=n))
 
 
 def check_validation_classes(labels: Any, relations: Relations | None, /) -> None:
-    """Raise ValueError if rows of validation cannot judge classes.
-
-    They have classes that no row of the fit has, or one class where the fit has several.
-    """
+    """Raise ValueError if validation rows have an unknown class, or one class of several."""
     if relations is None or not relations.is_validation:
         return
     values = np.asarray(to_host(labels) if is_array(labels) else labels).reshape(-1)
@@ -123,7 +118,8 @@ def read_validation(validation: Any, named: Any) -> tuple[Any, Any, Any]:
     if is_dask(frame):
         msg = "expected validation in memory, got a Dask collection"
         raise TypeError(msg)
-    if isinstance(validation, (tuple, list)) and len(validation) in _PARTS and frame is validation:
+    is_tuple = isinstance(validation, (tuple, list)) and frame is validation
+    if is_tuple and len(validation) in (2, 3):  # without or with weights
         X, y, *rest = validation
         X, y, _ = split_target(X, y)
         return X, y, rest[0] if rest else None
@@ -140,7 +136,7 @@ def read_validation(validation: Any, named: Any) -> tuple[Any, Any, Any]:
     raise TypeError(msg)
 
 
-def _drop_targetless(Xv: Any, yv: Any, wv: Any) -> tuple[Any, Any, Any]:
+def _drop_missing_targets(Xv: Any, yv: Any, wv: Any) -> tuple[Any, Any, Any]:
     """Drop rows of validation without a target, with a warning."""
     missing = missing_targets(yv)
     if missing is None or not missing.any():
@@ -152,7 +148,7 @@ def _drop_targetless(Xv: Any, yv: Any, wv: Any) -> tuple[Any, Any, Any]:
 
 
 def _check_counts(name: str, n: int, *others: Any) -> None:
-    sizes = [n_rows_of(one) for one in others if one is not None and not np.isscalar(one)]
+    sizes = [count_rows(one) for one in others if one is not None and not np.isscalar(one)]
     if any(size != n for size in sizes):
         msg = f"expected {name} with as many targets and weights as rows, got {[n, *sizes]}"
         raise ValueError(msg)
@@ -221,7 +217,7 @@ def _concatenate(x: Any, other: Any) -> Any:
 
 
 def _join_weights(w: Any, wv: Any, n: int, m: int) -> Any:
-    """Return the weights (n + m,), or None; each part has its own unit."""
+    """Return the weights (n + m,), each part scaled to mean 1, or None."""
     if w is None and wv is None:
         return None
     known = [

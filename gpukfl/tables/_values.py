@@ -34,23 +34,23 @@ class Values:
     form : str
         numbers, booleans, dates, durations or labels.
     data : array, shape (n,)
-        float64 with NaN; of dates datetime64[us] with NaT, local times, or times of Greenwich where
-        there are `zones`; of labels their indices, -1 for none.
+        Numbers in float64, NaN if missing; dates in datetime64[us], NaT if missing, in UTC if there
+        are `zones`, else in local time; or indices of `labels`, -1 if missing.
     labels : array of str
-        Different labels.
+        The distinct labels.
     declared : bool
-        Whether the frame itself says that the labels are categories.
+        Whether the frame declares the labels as categories.
     ordered : bool
-        Whether it says that they are in an order that means something.
+        Whether the frame declares an order of the labels.
     note : str
-        What is odd about the values, for a warning.
+        A remark on the values, for a warning.
     infinite : int
-        How many numbers are missing because they were infinite.
+        Number of values that are missing because they were infinite.
     zones : tuple of str
-        Of dates whose form is not text: their time zones.
+        Time zones of dates, unless these are text.
     exact : array, shape (n,), or None
-        The same numbers without rounding, where some are whole and beyond 2⁵³: they decide which
-        values are equal. Rows without a value hold any number.
+        The numbers without rounding, if there are integers beyond 2⁵³. They decide which values are
+        equal. Missing rows hold any number.
     """
 
     form: str
@@ -95,7 +95,7 @@ class Values:
     def as_dates(self, day_first: bool | None, zone: str = "", /) -> np.ndarray:
         """Return dates (n,), NaT for missing ones, by the order of days and months.
 
-        In local time: that of a zone where one is given and theirs are known, else their own.
+        They are in the local time of `zone` if their zones are known, else in their own.
         """
         if self.form == DATES:
             own = common_zone(self.zones)
@@ -117,7 +117,7 @@ class Values:
         if self.form == BOOLEANS:
             found = found.astype(bool)
         if self.form == DATES:
-            return Values(LABELS, np.asarray(index), texts(map(_text_of_moment, found)))
+            return Values(LABELS, np.asarray(index), texts(map(_format_moment, found)))
         return Values(LABELS, np.asarray(index), texts(map(format_number, found.tolist())))
 
     def levels(self, at_most: int, /) -> tuple[str, ...]:
@@ -137,7 +137,7 @@ class Values:
         return named.labels, np.bincount(named.data[named.data >= 0], minlength=len(named.labels))
 
 
-def _text_of_moment(moment: np.datetime64) -> str:
+def _format_moment(moment: np.datetime64) -> str:
     """Return a date as Python writes it, with nanoseconds if there are any."""
     whole = moment.astype(MOMENT)
     if whole == moment:
@@ -149,7 +149,7 @@ def numbers(array: np.ndarray, form: str = NUMBERS, /) -> Values:
     """Make numeric values; infinite ones are missing."""
     array = np.asarray(array)
     data = array.astype(np.float64, copy=False)
-    exact = array if array.dtype.kind in "iu" and _exceed_exact_integers(data) else None
+    exact = array if array.dtype.kind in "iu" and _has_inexact_integers(data) else None
     infinite = np.isinf(data)
     if not infinite.any():
         return Values(form, data, exact=exact)
@@ -170,7 +170,7 @@ def numbers_of_objects(values: Sequence[Any], form: str = NUMBERS, /) -> Values:
     # A float is exact already
     if not any(v is not None and not isinstance(v, (float, np.floating)) for v in values):
         return found
-    if not _exceed_exact_integers(data):
+    if not _has_inexact_integers(data):
         return found
     exact = np.zeros(len(data), dtype=object)
     for k in np.flatnonzero(np.isfinite(data)).tolist():
@@ -179,7 +179,7 @@ def numbers_of_objects(values: Sequence[Any], form: str = NUMBERS, /) -> Values:
     return replace(found, exact=exact)
 
 
-def _exceed_exact_integers(data: np.ndarray) -> bool:
+def _has_inexact_integers(data: np.ndarray) -> bool:
     """Whether some numbers are beyond the integers that float64 holds exactly."""
     return bool((np.abs(data) >= WHOLE).any())
 
@@ -210,11 +210,11 @@ def _extra_nanoseconds(time: Any) -> int:
 
 def durations_of_objects(spans: Sequence[Any], /) -> Values:
     """Make values of durations of Python, NumPy or pandas, with None for missing ones."""
-    seconds = [np.nan if span is None else _span_seconds(span) for span in spans]
+    seconds = [np.nan if span is None else _duration_seconds(span) for span in spans]
     return Values(DURATIONS, np.array(seconds, dtype=np.float64))
 
 
-def _span_seconds(span: Any) -> float:
+def _duration_seconds(span: Any) -> float:
     second = np.timedelta64(1, "s") if isinstance(span, np.timedelta64) else timedelta(seconds=1)
     return float(span / second)
 
@@ -222,20 +222,20 @@ def _span_seconds(span: Any) -> float:
 def moments_and_zones(times: Iterable[Any], /) -> tuple[list[Any], tuple[str, ...]]:
     """Return Python dates without zones, and the sorted zones.
 
-    Of Greenwich if all zones are known, else local ones, as of those that have none.
+    Dates are in UTC if all zones are known, else in local time.
     """
     kept = list(times)
     aware = {id(z): z for v in kept if (z := getattr(v, "tzinfo", None)) is not None}
     names = {known_zone(zone) for zone in aware.values()}
     if not names or "" in names:
         return [_drop_zone(time, None) for time in kept], ()
-    taken = UTC if len(names) > 1 else next(iter(aware.values()))  # of those that have no zone
+    taken = UTC if len(names) > 1 else next(iter(aware.values()))  # zone of dates without one
     return [_drop_zone(time, taken) for time in kept], tuple(sorted(names))
 
 
 def _drop_zone(time: Any, zone: Any) -> Any:
     """Return a time without its zone, converted to UTC if a zone is given."""
-    if not isinstance(time, datetime) or time != time:  # days, and gaps  # noqa: PLR0124
+    if not isinstance(time, datetime) or time != time:  # days and missing values  # noqa: PLR0124
         return time
     if zone is not None:
         time = (time.replace(tzinfo=zone) if time.tzinfo is None else time).astimezone(UTC)

@@ -296,7 +296,7 @@ def test_torch_has_one_thread_for_few_samples(given, torch, data, monkeypatch):
     X, y = map(torch.asarray, data) if given == "torch" else data
     Spy(ridge=0.1, backend="torch").fit(X, y)
     assert torch.get_num_threads() == SEVERAL
-    monkeypatch.setattr(_threads, "_FEW", len(X))
+    monkeypatch.setattr(_threads, "_FEW_ROWS", len(X))
     Spy(ridge=0.1, backend="torch").fit(X, y)
     assert seen == [1, SEVERAL]
 
@@ -323,6 +323,6 @@ def test_the_limit_does_not_change_what_torch_finds(torch, data, monkeypatch):
     X, y = map(torch.asarray, data)
     found = []
     for few in (0, len(X) + 1):
-        monkeypatch.setattr(_threads, "_FEW", few)
+        monkeypatch.setattr(_threads, "_FEW_ROWS", few)
         found.append(KernelRidgeRegressor(ridge=1e-6, random_state=0).fit(X, y).predict(X).numpy())
     np.testing.assert_allclose(found[0], found[1], rtol=1e-9)

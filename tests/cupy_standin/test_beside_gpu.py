@@ -36,7 +36,7 @@ def _few_steps():
     end_processes()
 
 
-class _Busy(_workers._Processes):
+class _Busy(_workers._Pool):
     """Calls are made in threads of this process, from when they are let go."""
 
     begins = threading.Event()
@@ -62,7 +62,7 @@ class _Busy(_workers._Processes):
 def processes(monkeypatch):
     """Other processes that begin when a test says so."""
     monkeypatch.setattr(_Busy, "begins", threading.Event())
-    monkeypatch.setattr(_workers, "_start", _Busy)
+    monkeypatch.setattr(_workers, "_get_pool", _Busy)
     monkeypatch.setattr("gpukfl.portfolio._fold_fits.affordable_processes", lambda count, *_: count)
     return _Busy
 

@@ -492,7 +492,7 @@ def test_points_far_behind_see_fewer_rows(monkeypatch, retrain):
         return fold.held_out.Y + np.sqrt(error * fold.held_out.spread / len(fold.held_out.Y))
 
     monkeypatch.setattr(RegFeaLMethod, "predict_fold", predict)
-    monkeypatch.setattr(RegFeaLTuner, "_ways", lambda *_: [])
+    monkeypatch.setattr(RegFeaLTuner, "_list_coordinates", lambda *_: [])
     regressor(retrain=retrain, degrees="auto", strength="auto").fit(X, Y)
     first, second, *others = counts.values()
     assert (first, second) == (5, 5)

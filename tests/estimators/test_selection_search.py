@@ -192,7 +192,7 @@ def test_many_samples_are_factored_and_the_last_fit_takes_some(monkeypatch):
         make(self, *args, n_centers=n_centers, rng=rng)
 
     monkeypatch.setattr(FactoredSelection, "__init__", counting)
-    monkeypatch.setattr(_selection_problem, "_DENSE_UP_TO", 50)
+    monkeypatch.setattr(_selection_problem, "_MOST_DENSE", 50)
     monkeypatch.setattr(_selection_problem, "_CENTERS", 35)
     monkeypatch.setattr(_selection_problem, "_REFINE_ROWS", 60)
     monkeypatch.setattr(_selection_problem, "_FIT_ROWS", 40)
@@ -246,7 +246,7 @@ def test_thresholds_of_the_last_selection_are_drawn_more_often(monkeypatch, chea
         return thresholds(*args, repeats=repeats, **kwargs)
 
     monkeypatch.setattr(_selection_problem, "permutation_threshold", noted)
-    monkeypatch.setattr(_selection_problem, "_CHEAP", cheap)
+    monkeypatch.setattr(_selection_problem, "_FEW_DIFFERENCES", cheap)
     model = selector(ridge="auto", n_permutations=5).fit(X, Y)
     last = len(model.rounds_)
     assert set(drawn[:-last]) == {1}  # of the search, which compares many fits

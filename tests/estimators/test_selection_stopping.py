@@ -70,7 +70,7 @@ def test_variables_are_selected_on_the_samples_there_is_time_for(monkeypatch, co
         return run(self, *args, **kwargs)
 
     monkeypatch.setattr(SelectionProblem, "affordable_rows", lambda *_: count)
-    monkeypatch.setattr(_selection_search, "_FEWEST_ROWS", 50)
+    monkeypatch.setattr(_selection_search, "_LEAST_ROWS", 50)
     monkeypatch.setattr(SelectionProblem, "run", noting)
     model = selector(max_time=100.0).fit(X, Y)
     assert (model.status_, seen) == (kept, rows)

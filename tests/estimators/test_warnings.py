@@ -110,7 +110,7 @@ def test_warnings_in_worker_threads_are_not_lost():
 
 
 def test_a_warning_without_any_caller_is_given(monkeypatch):
-    monkeypatch.setattr(_warnings, "_package_name", lambda _: _warnings._OURS)
+    monkeypatch.setattr(_warnings, "_package_name", lambda _: _warnings._PACKAGE)
     with pytest.warns(RuntimeWarning, match="alone") as caught:
         _warnings.warn("alone", RuntimeWarning)
     assert len(caught) == 1

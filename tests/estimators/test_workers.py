@@ -198,7 +198,7 @@ def test_the_calls_of_a_process_that_dies_are_made_here():
 
 
 def test_all_is_made_here_until_others_have_begun(monkeypatch):
-    monkeypatch.setattr(_workers, "_start", lambda _: _Never())
+    monkeypatch.setattr(_workers, "_get_pool", lambda _: _Never())
     with Workers(3) as workers:
         assert workers.n_at_once(limited=True) == 1
         assert workers.n_at_once(limited=False) == 3

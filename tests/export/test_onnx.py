@@ -265,7 +265,7 @@ def test_a_regressor_of_another_library_is_refused(tmp_path):
     with pytest.raises(TypeError, match="got those of Lasso"):
         found.to_onnx(tmp_path / "model.onnx")
     with pytest.raises(TypeError, match="got Lasso: fit with members='kernels'"):
-        member_predictor(Lasso().fit(X, Y)).alone()
+        member_predictor(Lasso().fit(X, Y)).to_traceable()
 
 
 def test_a_folder_that_is_not_there_is_said(tmp_path):

@@ -210,8 +210,8 @@ def test_a_large_fit_judges_its_trials_on_a_sample_first(monkeypatch):
     settings = bkernn(n_particles=5, max_iter=5, random_state=0)
     plain = BKerNNRegressor(**settings).fit(X, y, sample_weight=w)
     monkeypatch.setattr(_bkernn_problem, "_SAMPLE_FROM", 500)
-    monkeypatch.setattr(_bkernn_problem, "_SAMPLE_SHARE", 3)
-    monkeypatch.setattr(_bkernn_problem, "_FIRST_SHARE", 2)
+    monkeypatch.setattr(_bkernn_problem, "_SAMPLE_DIVISOR", 3)
+    monkeypatch.setattr(_bkernn_problem, "_FIRST_DIVISOR", 2)
     seen = []
     sampled = _bkernn_problem.BKerNNProblem._sample_system
     monkeypatch.setattr(
@@ -220,7 +220,7 @@ def test_a_large_fit_judges_its_trials_on_a_sample_first(monkeypatch):
         lambda self, *given: seen.append(sampled(self, *given)) or seen[-1],
     )
     monkeypatch.setattr(_bkernn_problem, "_COLD_FROM", 500)
-    monkeypatch.setattr(_bkernn_problem, "_FEWEST_FIRST", 100)
+    monkeypatch.setattr(_bkernn_problem, "_LEAST_FIRST", 100)
     model = BKerNNRegressor(**settings).fit(X, y, sample_weight=w)
     judges, first = seen[0][1], seen[1][1]
     assert judges.Y.shape == judges.root_weights.shape == (200, 1)
@@ -239,8 +239,8 @@ def test_a_fit_that_ends_among_its_first_steps_is_solved_on_all_rows(monkeypatch
     from gpukfl.estimators.bkernn import _fit as _bkernn_problem
 
     monkeypatch.setattr(_bkernn_problem, "_COLD_FROM", 500)
-    monkeypatch.setattr(_bkernn_problem, "_FEWEST_FIRST", 100)
-    monkeypatch.setattr(_bkernn_problem, "_FIRST_SHARE", 2)
+    monkeypatch.setattr(_bkernn_problem, "_LEAST_FIRST", 100)
+    monkeypatch.setattr(_bkernn_problem, "_FIRST_DIVISOR", 2)
     rng = np.random.default_rng(1)
     X = rng.standard_normal((600, 3))
     y = np.abs(X[:, 0])

@@ -156,7 +156,7 @@ def test_a_worker_that_is_lost_late_changes_nothing(
     def watched(self, *args):
         calls.append(None)
         if len(calls) == 60:
-            held = self.holders._held[0]
+            held = self.holders._proxies[0]
             address.append(held.address)
             os.kill(mortal.run(os.getpid, workers=address)[held.address], signal.SIGKILL)
             while is_known and held._future.status == "finished":
@@ -171,8 +171,8 @@ def test_a_worker_that_is_lost_late_changes_nothing(
 
 
 def test_a_cluster_without_workers_is_an_error_once_and_later(data, monkeypatch):
-    monkeypatch.setattr("gpukfl.partitioned._dask._ASKED_EVERY", 0.1)
-    monkeypatch.setattr("gpukfl.partitioned._dask._PATIENCE", 0.5)
+    monkeypatch.setattr("gpukfl.partitioned._dask._CHECK_SECONDS", 0.1)
+    monkeypatch.setattr("gpukfl.partitioned._dask._WORKER_TIMEOUT", 0.5)
     X, y = data
     lazy = da.from_array(X, chunks=(300, 4)), da.from_array(y, chunks=300)
     with (
@@ -220,12 +220,12 @@ def test_a_worker_that_dies_while_rows_are_loaded_changes_nothing(
 
 @pytest.mark.slow
 def test_a_worker_that_comes_takes_its_share(cluster, client, data, lazy, expected, monkeypatch):
-    monkeypatch.setattr("gpukfl.partitioned._dask._LOOKED_EVERY", 0.0)
+    monkeypatch.setattr("gpukfl.partitioned._dask._REBALANCE_SECONDS", 0.0)
     scaled(cluster, client, 1)
     held, run = [], Partitioning._pass
 
     def watched(self, *args):
-        held.append([list(one.parts) for one in self.holders._held])
+        held.append([list(one.parts) for one in self.holders._proxies])
         if len(held) == 20:
             scaled(cluster, client, 2)
         return run(self, *args)
@@ -241,16 +241,16 @@ def test_a_worker_that_comes_takes_its_share(cluster, client, data, lazy, expect
 
 def test_nothing_is_left_on_the_workers(client, lazy):
     def held():
-        from gpukfl.partitioned._dask import _HERE
+        from gpukfl.partitioned._dask import _LOCAL_HOLDERS
 
-        return len(_HERE)
+        return len(_LOCAL_HOLDERS)
 
     model(client).fit(*lazy)
     assert set(client.run(held).values()) == {0}
 
 
 def test_rows_are_let_go_at_once_after_a_long_pass(client, lazy, monkeypatch):
-    monkeypatch.setattr("gpukfl.partitioned._dask._ASKED_EVERY", 0.02)
+    monkeypatch.setattr("gpukfl.partitioned._dask._CHECK_SECONDS", 0.02)
 
     def kept_for_a_long_pass(rows):
         kept = rows.keep(lambda start, stop: [start + stop])

@@ -299,7 +299,7 @@ def test_long_solves_without_an_own_preconditioner_stay_plain(data, monkeypatch)
 
 
 def test_samples_of_bkernn_that_come_here_are_small(data, monkeypatch):
-    monkeypatch.setattr("gpukfl.estimators.bkernn._fit._BROUGHT", 30)
+    monkeypatch.setattr("gpukfl.estimators.bkernn._fit._MOST_MOVED", 30)
     monkeypatch.setattr("gpukfl.estimators.bkernn._fit._COLD_FROM", 100)
     monkeypatch.setattr("gpukfl.estimators.bkernn._fit._SAMPLE_FROM", 100)
     X, y = in_parts(data[:2], SIZES)
@@ -315,8 +315,8 @@ def test_samples_of_bkernn_that_come_here_are_small(data, monkeypatch):
 
 
 def test_selection_brings_few_rows_here_and_has_few_centres(data, monkeypatch):
-    monkeypatch.setattr("gpukfl.estimators.selection._fit._MOST_BROUGHT", 30)
-    monkeypatch.setattr("gpukfl.estimators.selection._fit._FEWEST_ROWS", 10)
+    monkeypatch.setattr("gpukfl.estimators.selection._fit._MOST_MOVED_ROWS", 30)
+    monkeypatch.setattr("gpukfl.estimators.selection._fit._LEAST_ROWS", 10)
     monkeypatch.setattr("gpukfl.estimators.selection._data._CENTERS_IN_PARTS", 20)
     seen, gram = [], NystromSystem.from_rows
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gpukfl.partitioned import ClusterLostError, Holder, PartitionedArray, Partitioning, _dask
 from gpukfl.partitioned import _dask as _cluster
-from gpukfl.partitioned._program import NotHereError
+from gpukfl.partitioned._program import HolderLostError
 
 dask = pytest.importorskip("dask")
 
@@ -45,7 +45,7 @@ class Session:
         (address,), found = loaded
         if address not in self.addresses:
             msg = "no holder is here"  # where Dask tries it then
-            raise NotHereError(msg)
+            raise HolderLostError(msg)
         return found
 
 
@@ -57,13 +57,13 @@ class Held:
     def __init__(self, client, address, make_place):
         if address in client.dying:
             client.addresses.remove(address)
-            raise NotHereError(address)
+            raise HolderLostError(address)
         self.client, self.address, self.name, self.parts = client, address, next(self.names), []
         self.holder = object.__new__(_dask.WorkerHolder)  # a worker would make it
         Holder.__init__(self.holder, make_place())
-        _dask._HERE[self.name] = self.holder
+        _dask._LOCAL_HOLDERS[self.name] = self.holder
 
-    def ask(self, what, *args):
+    def submit(self, what, *args):
         """Do at once what is asked; answer later."""
         return getattr(self, what)(*args)
 
@@ -84,7 +84,7 @@ class Held:
 
     def check(self):
         if not self.is_here():
-            raise NotHereError(self.address)
+            raise HolderLostError(self.address)
 
     def drop(self, parts):
         return SimpleNamespace(result=lambda **_: self.holder.drop(parts))
@@ -95,8 +95,8 @@ class Held:
 
 @pytest.fixture
 def session(monkeypatch):
-    monkeypatch.setattr(_dask, "_Held", Held)
-    monkeypatch.setattr(_dask, "_HERE", {})
+    monkeypatch.setattr(_dask, "_HolderProxy", Held)
+    monkeypatch.setattr(_dask, "_LOCAL_HOLDERS", {})
     monkeypatch.setattr(_dask, "gather_values", lambda client, loaded: client.gather(loaded))
     return Session(3)
 
@@ -200,7 +200,7 @@ def drawn_moves(session, steps):
 @given(
     steps=st.lists(STEPS, max_size=6),
     loads=st.lists(STEPS, max_size=3),
-    error=st.sampled_from([OSError, NotHereError, RuntimeError]),
+    error=st.sampled_from([OSError, HolderLostError, RuntimeError]),
 )
 def test_whoever_goes_and_comes_nothing_changes(session, steps, loads, error):
     with holders_of(Session(1)) as holders:
@@ -220,7 +220,7 @@ def test_parts_that_are_made_again_have_only_what_is_asked_for(session):
         total_of(kept)  # the last to read what it is made of
         leave(session, "4")
         total_of(kept)
-        values = [held.holder.values[part] for held in holders._held for part in held.parts]
+        values = [held.holder.values[part] for held in holders._proxies for part in held.parts]
         assert [set(one) for one in values] == [{X.key, kept.key}] * len(SIZES)
 
 
@@ -244,8 +244,8 @@ def test_workers_that_go_while_parts_are_loaded_change_nothing(name, session):
     LOADS[name](session)
     with holders_of(session) as holders:
         found = seen(*fitted(holders))
-        values = [set(held.holder.values) for held in holders._held]
-        assert values == [set(held.parts) for held in holders._held]
+        values = [set(held.holder.values) for held in holders._proxies]
+        assert values == [set(held.parts) for held in holders._proxies]
     assert not session.events
     assert not session.loading
     for x, y in zip(found, expected, strict=True):
@@ -277,6 +277,6 @@ def test_a_worker_that_comes_late_is_waited_for(session, monkeypatch):
 
 
 def test_no_worker_is_an_error(monkeypatch):
-    monkeypatch.setattr(_cluster, "_PATIENCE", 0.2)
+    monkeypatch.setattr(_cluster, "_WORKER_TIMEOUT", 0.2)
     with pytest.raises(ClusterLostError, match=r"expected one within 0\.2 s, got none"):
         holders_of(Session(0))

@@ -112,8 +112,8 @@ def test_what_is_forgotten_is_counted_however_deep_it_lies(holder, monkeypatch):
 def test_free_pages_are_given_back_once_much_was_forgotten_and_now_and_then(holder, monkeypatch):
     trimmed, now = [], [100.0]
     monkeypatch.setattr("gpukfl.partitioned._dask.trim_memory", lambda: trimmed.append(now[0]))
-    monkeypatch.setattr("gpukfl.partitioned._dask._MUCH", 800)
-    monkeypatch.setattr("gpukfl.partitioned._dask._TRIMMED_EVERY", 2.0)
+    monkeypatch.setattr("gpukfl.partitioned._dask._TRIM_BYTES", 800)
+    monkeypatch.setattr("gpukfl.partitioned._dask._TRIM_SECONDS", 2.0)
     monkeypatch.setattr("time.monotonic", lambda: now[0])
     for moment, length in ((100.0, 0), (101.0, 60), (101.5, 39), (101.6, 1), (103.0, 9)):
         now[0] = moment
@@ -127,8 +127,8 @@ def test_free_pages_are_given_back_once_much_was_forgotten_and_now_and_then(hold
 
 def test_free_pages_are_given_back_while_parts_are_worked_on(holder, monkeypatch):
     held = []
-    monkeypatch.setattr("gpukfl.partitioned._dask._MUCH", 800)
-    holder._trimmed = np.inf
+    monkeypatch.setattr("gpukfl.partitioned._dask._TRIM_BYTES", 800)
+    holder._trim_time = np.inf
     monkeypatch.setattr(
         "gpukfl.partitioned._dask.trim_memory",
         lambda: held.append([1 in values for values in holder.values.values()]),
@@ -143,7 +143,7 @@ def test_pyarrow_gives_back_what_it_keeps_where_a_part_was_read(monkeypatch):
     released = []
     pool = SimpleNamespace(release_unused=lambda: released.append(threading.get_ident()))
     arrow = SimpleNamespace(default_memory_pool=lambda: pool)
-    monkeypatch.setattr("gpukfl.partitioned._dask._HERE", {"one": Holder(np.empty(0))})
+    monkeypatch.setattr("gpukfl.partitioned._dask._LOCAL_HOLDERS", {"one": Holder(np.empty(0))})
     monkeypatch.setitem(sys.modules, "pyarrow", arrow)
     put_values("one", 0, {0: np.ones(3)})
     assert released == [threading.get_ident()]

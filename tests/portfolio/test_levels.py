@@ -16,7 +16,7 @@ from gpukfl.inspection import Directions, get_description
 from gpukfl.portfolio import Encodings
 from gpukfl.portfolio._members import Task, make_members
 from gpukfl.tables import Encoding, Table
-from gpukfl.tables._seen import LEVELS, NUMBERS, level_outputs, some_levels, with_levels
+from gpukfl.tables._seen import LEVELS, NUMBERS, find_level_columns, level_outputs, with_levels
 
 N, SHOPS = 450, 16
 RNG = np.random.default_rng(5)
@@ -68,14 +68,14 @@ def codes_of(levels, n, gaps=0):
     ],
 )
 def test_levels_are_seen_where_they_are_some_and_have_rows(levels, n, gaps, seen):
-    assert some_levels(*codes_of(levels, n, gaps)) == ((1,) if seen else ())
+    assert find_level_columns(*codes_of(levels, n, gaps)) == ((1,) if seen else ())
 
 
 def test_of_many_categories_those_of_few_levels_are_seen():
     parts = [codes_of(levels, 900) for levels in (30, 9, 20, 12)]
     codes = np.column_stack([codes[:, 1] for codes, _ in parts])
     coded = [coded[1] for _, coded in parts]
-    assert some_levels(codes, coded) == (1, 3, 2)
+    assert find_level_columns(codes, coded) == (1, 3, 2)
 
 
 def test_rows_with_levels_are_as_by_scikit_learn():

@@ -23,8 +23,8 @@ from gpukfl.kernels import (
 )
 from gpukfl.partitioned._rows import Rows
 from gpukfl.predictor import Forest, Predictor
-from gpukfl.predictor._stacks import Alone, ForestStack, Powers, Terms, disable_buffering
-from gpukfl.predictor._views import Place, View, Views
+from gpukfl.predictor._stacks import ForestStack, Powers, SingleModel, Terms, disable_buffering
+from gpukfl.predictor._views import Slot, View, Views
 
 MEMBERS = ("linear", "trees", "manhattan_laplace", "laplace", "matern52", "agop", "bkernn")
 
@@ -57,7 +57,7 @@ def agree(found, light):
     np.testing.assert_allclose(ask(NEW), expected, **of_file)
     np.testing.assert_allclose(ask(NEW[:1]), expected[:1], **of_file)
     blend = found.estimator.predictor_
-    alone = dataclasses.replace(blend.values, recorded=True)(NEW)
+    alone = dataclasses.replace(blend.values, is_traced=True)(NEW)
     np.testing.assert_allclose(alone.reshape(expected.shape), expected, **near)
     by_fold = [
         blend.values.select_fold(k).evaluate_in_double(NEW) for k in range(blend.values.n_folds)
@@ -105,16 +105,16 @@ def test_sums_of_kernels_are_as_alone(kind, tmp_path):
 def test_what_is_not_stacked_is_evaluated_alone(tmp_path):
     found = blend(members=("linear", "rkhs_weighting"))
     light = light_of(found, tmp_path)
-    assert any(isinstance(stack, Alone) for stack in stacks_of(found))
+    assert any(isinstance(stack, SingleModel) for stack in stacks_of(found))
     agree(found, light)
 
 
 def test_blocks_of_rows_are_one(tmp_path, monkeypatch):
     light = light_of(blend(), tmp_path)
     whole = light.predict(NEW)
-    monkeypatch.setattr("gpukfl.predictor._stacks._NEAR", 300)
+    monkeypatch.setattr("gpukfl.predictor._stacks._CACHE_ELEMENTS", 300)
     np.testing.assert_allclose(light.predict(NEW), whole, rtol=0, atol=1e-10)
-    monkeypatch.setattr("gpukfl.runtime._predictor._AT_ONCE", 300)
+    monkeypatch.setattr("gpukfl.runtime._predictor._BLOCK_ELEMENTS", 300)
     np.testing.assert_allclose(light.predict(NEW), whole, rtol=0, atol=1e-10)
 
 
@@ -142,7 +142,7 @@ def test_a_row_takes_few_calls(tmp_path):
 def test_a_quick_blend_is_stacked(tmp_path):
     found = model("auto, three classes")
     light = light_of(found, tmp_path)
-    assert not any(isinstance(stack, Alone) for stack in stacks_of(found))
+    assert not any(isinstance(stack, SingleModel) for stack in stacks_of(found))
     agree(found, light)
 
 
@@ -159,7 +159,7 @@ def test_models_of_fewer_centres_take_no_longer_for_those_of_more(tmp_path, monk
             return evaluate(values, U, start, stop, q)
 
         monkeypatch.setattr(type(stack.values), "evaluate", note)
-    monkeypatch.setattr("gpukfl.predictor._stacks._AT_ONCE", 1)
+    monkeypatch.setattr("gpukfl.predictor._stacks._MAX_MATRIX", 1)
     found.predict(NEW)
     assert sorted(taken) == sorted(2 * [len(X) // 2, len(X) // 2, len(X)])
     agree(found, light_of(found, tmp_path))
@@ -172,9 +172,9 @@ def test_scalings_of_all_classes_are_one_array():
     rows = Rows(X, np.empty(0))
     scalings = [kind.fit(rows, None) for kind in (RobustScaling, StandardScaling, RobustScaling)]
     views, given = Views(X.shape[1], None), [scalings[0], None, *scalings[1:], None]
-    places = [views.register_scaling(scaling, Place(0, "numbers")) for scaling in given]
+    places = [views.register_scaling(scaling, Slot(0, "numbers")) for scaling in given]
     assert places == [0, 1, 2, 0, 1]
-    assert views.register_scaling(scalings[2], Place(0, "levels")) == 0  # rows of another view
+    assert views.register_scaling(scalings[2], Slot(0, "levels")) == 0  # rows of another view
     found = View(views, X).scale("numbers")
     for place, scaling in zip(places, given, strict=True):
         np.testing.assert_array_equal(found[:, place], X if scaling is None else scaling(X))
@@ -198,7 +198,7 @@ def test_powers_of_differences_are_those_of_the_kernel(kernel, monkeypatch):
     np.testing.assert_allclose(whole[1:, :, :15], part)
     expected = [kernel._evaluate(U, Z) for U, Z in zip(rows, centers, strict=True)]
     for near in (2**16, 3 * centers[0].size, 1):
-        monkeypatch.setattr("gpukfl.predictor._stacks._NEAR", near)
+        monkeypatch.setattr("gpukfl.predictor._stacks._CACHE_ELEMENTS", near)
         with use_numpy_only():
             np.testing.assert_allclose(values.evaluate(rows, *given), expected, rtol=1e-13)
     np.testing.assert_allclose(values.evaluate(rows, *given), expected, rtol=1e-13)
@@ -238,7 +238,7 @@ def trees(right, left):
 def test_missing_values_go_where_each_tree_says():
     tree, views = trees(4, 3), Views(2, None)
     tree.check()
-    model, place = Predictor(tree, 2, one_target=False), Place(0, "numbers")
+    model, place = Predictor(tree, 2, one_target=False), Slot(0, "numbers")
     stack = ForestStack.build([model, model], [place, place], views)
     rows = np.array([[-1.0, 0.0], [np.nan, 0.0], [1.0, 7.0], [1.0, np.nan]])
     found = stack(View(views, rows))
@@ -248,6 +248,6 @@ def test_missing_values_go_where_each_tree_says():
 
 
 def test_trees_of_other_columns_are_refused():
-    model, place = Predictor(trees(4, 3), 2, one_target=False), Place(0, "numbers")
+    model, place = Predictor(trees(4, 3), 2, one_target=False), Slot(0, "numbers")
     with pytest.raises(ValueError, match=r"trees of 3 columns, got \[2\]"):
         ForestStack.build([model], [place], Views(3, None))

@@ -95,7 +95,7 @@ def test_importing_it_imports_nothing_else():
 def test_blocks_of_rows_are_one(tmp_path, monkeypatch):
     light = saved(model("hkrr, one target"), tmp_path / "model.gpukfl")
     whole = light.predict(NEW)
-    monkeypatch.setattr("gpukfl.runtime._predictor._AT_ONCE", 200)
+    monkeypatch.setattr("gpukfl.runtime._predictor._BLOCK_ELEMENTS", 200)
     np.testing.assert_allclose(light.predict(NEW), whole, rtol=0, atol=1e-10)
 
 

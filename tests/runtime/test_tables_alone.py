@@ -25,7 +25,7 @@ from gpukfl import runtime
 from gpukfl._accel.trust import use_numpy_only
 from gpukfl.core._warnings import collect_warnings
 from gpukfl.tables import Table
-from gpukfl.tables._codes import direction_shares, murmur3
+from gpukfl.tables._codes import murmur3, project_texts
 from gpukfl.tables._dates import parse_dates
 from gpukfl.tables._frame import read_frame, read_values
 
@@ -224,13 +224,13 @@ def test_rows_that_are_not_plain_are_read_as_tables(light):
 
 
 def test_few_values_are_kept(light, monkeypatch):
-    monkeypatch.setattr("gpukfl.tables._codes._MOST", 30)
-    light._table._coder_of_rows._seen.clear()
+    monkeypatch.setattr("gpukfl.tables._codes._CACHE_SIZE", 30)
+    light._table._row_coder._cache.clear()
     rows = OTHERS.to_dict("records")
     for k, row in enumerate([*rows, {**rows[0], "note": "x" * 1000}]):
         np.testing.assert_array_equal(light._rows([row]), as_a_table(light, [row])[0], str(k))
-        assert 0 < len(light._table._coder_of_rows._seen) <= 30
-    assert not any(len(str(key)) > 999 for key in light._table._coder_of_rows._seen)
+        assert 0 < len(light._table._row_coder._cache) <= 30
+    assert not any(len(str(key)) > 999 for key in light._table._row_coder._cache)
 
 
 def test_a_known_row_takes_few_calls(light):
@@ -248,7 +248,7 @@ def test_a_known_row_takes_few_calls(light):
 
 
 def test_threads_read_rows_together(light, monkeypatch):
-    monkeypatch.setattr("gpukfl.tables._codes._MOST", 5)
+    monkeypatch.setattr("gpukfl.tables._codes._CACHE_SIZE", 5)
     rows = [[row] for row in OTHERS.to_dict("records")] * 5
     expected = [light.predict(row) for row in rows]
     with ThreadPoolExecutor(4) as pool:
@@ -316,7 +316,7 @@ def test_words_of_text_are_those_of_scikit_learn(texts):
     texts = np.array([*texts, "the quick brown fox and the Lazy dog", ""], dtype=object)
     components = np.random.default_rng(0).normal(size=(3, 64))
     expected = HashingVectorizer(n_features=64).transform(texts) @ components.T
-    np.testing.assert_allclose(direction_shares(texts, components), expected, rtol=0, atol=1e-15)
+    np.testing.assert_allclose(project_texts(texts, components), expected, rtol=0, atol=1e-15)
 
 
 WRITTEN = [

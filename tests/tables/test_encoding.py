@@ -14,7 +14,7 @@ from sklearn.preprocessing import OneHotEncoder, TargetEncoder
 from table_cases import COLUMNS, N, Y
 
 from gpukfl.tables import Coded, Encoding, Table
-from gpukfl.tables._lookups import _folds
+from gpukfl.tables._lookups import _draw_folds
 
 NUMBER = Coded("x", 0, gaps=True)
 FEW = Coded("g", 1, 3, gaps=True, labels=("u", "v", "w"))
@@ -91,7 +91,7 @@ def test_folds_are_those_of_scikit_learn(n):
     expected = np.empty(n)
     for k, (_, held_out) in enumerate(splitter.split(np.zeros(n))):
         expected[held_out] = k
-    np.testing.assert_array_equal(_folds(n, 7), expected)
+    np.testing.assert_array_equal(_draw_folds(n, 7), expected)
 
 
 def test_weighted_means_are_those_of_the_formula():

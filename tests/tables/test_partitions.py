@@ -217,7 +217,7 @@ def test_a_level_that_no_first_row_has_is_told_by_its_own_rows(frame):
 
 
 def test_of_very_many_levels_the_most_frequent_are_kept(monkeypatch):
-    monkeypatch.setattr("gpukfl.tables._schema._KEPT", 20)
+    monkeypatch.setattr("gpukfl.tables._schema._MOST_COUNTED", 20)
     names = [f"n{k:04}" for k in range(500)]
     rng = np.random.default_rng(5)
     blocks = [["often"] * 9 + ["also"] * 5 + rng.choice(names, 60).tolist() for _ in range(8)]

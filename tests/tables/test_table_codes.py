@@ -402,7 +402,7 @@ def test_text_read_in_parts_is_what_it_is_at_once(monkeypatch, dtype):
     frame = pd.DataFrame({"a": column, "b": np.arange(53.0)})
     table = Table.learn(frame, columns={"a": "text"})
     expected = table.codes(frame)
-    monkeypatch.setattr("gpukfl.tables._frame._ROWS", 7)
+    monkeypatch.setattr("gpukfl.tables._frame._BLOCK_ROWS", 7)
     np.testing.assert_allclose(table.codes(frame), expected, rtol=1e-12)
     assert np.isnan(expected[50:52, 0]).all()
 

@@ -55,7 +55,7 @@ class BKerNNTried(Tried):
 
 # ----------------------------------------------------------------------------- description
 
-_DIRECTIONS = 5  # functions that can be told apart
+_DIRECTIONS = 5  # curves in one picture
 _POINTS = 200
 
 
@@ -143,7 +143,7 @@ def _sum_along(
 
 _FIRST_PENALTY = "concave_feature"
 _OPTIMIZER = ProximalGradient("auto", 200, 3e-4)
-_EARLY = 0.1  # of the samples, held out by early stopping
+_EARLY = 0.1  # share of the samples that early stopping holds out by default
 _QUIET = (Status.CONVERGED, Status.EARLY_STOPPED)
 
 
@@ -246,7 +246,7 @@ class BKerNNBase(LinearFeatures, SteppedLearner):
         intercept = back(problem.to_target_units(fit.intercept, mean=True))
         values = back(problem.to_target_units(shapes.values))
         dual_coef = None
-        if problem.rows.partitioning is None:  # else they stay with their rows
+        if problem.rows.partitioning is None:  # else they are partitioned
             dual_coef = back(problem.to_target_units(fit.alpha))
         check_finite_result(intercept, values, *([] if dual_coef is None else [dual_coef]))
         W, self.dual_coef_ = back(fit.W), dual_coef

@@ -46,20 +46,20 @@ from gpukfl.penalties import PENALTIES, ConcaveFeature, ConcaveVariable, Feature
 FACTOR = 3.0  # between neighbouring ridges
 _PATIENCE = 5  # iterations without a better validation score before early stopping
 _AUTO_KNOTS = 4096
-# Per projection: two operators sorted at once, and a preconditioner; at the end one of them, and
-# the shape functions of each target
-_EXACT_BYTES, _SHAPE_BYTES = 40, 8
-_EXACT_UP_TO = 200_000_000  # projections; beyond, the binned form saves the sorts
-_SAMPLE_FROM, _SAMPLE_SHARE = 300_000, 40  # rows from which one in so many judges trials first
-_FIRST_SHARE, _FIRST_ROWS = 10, 200_000  # one in so many, at most so many, sees the first steps
-_COLD_FROM, _FEWEST_FIRST = 4_000, 1_000  # from random particles; and the fewest that see them
-_PROBE_ROWS = 100_000  # sample on which the binned form's error is estimated
-_BROUGHT = 20_000  # rows of those in parts that any of these samples has at most: they come here
-_THIN_FROM = 2_000_000  # knots in all from which shape functions are thinned by default
-_WATCHED = 20_000  # rows in parts that early stopping watches, at most
-_LOOKED_AT = 1_000  # rows that say whether all are on a line
-_ROUNDING = 1e-6  # of the samples, that is no second direction
-_THIN_TO = 1e-4  # standard deviations of the fit
+# Bytes of a projection: for two sorted operators and a preconditioner, and for each target's shape
+_SORT_BYTES, _SHAPE_BYTES = 40, 8
+_MOST_EXACT = 200_000_000  # projections without knots; with more, binning saves the sorts
+_SAMPLE_FROM, _SAMPLE_DIVISOR = 300_000, 40  # n from which trial steps are first tested on n / 40
+# First steps use n / 10 rows, within these limits; from random particles, if n is at least 4000
+_FIRST_DIVISOR, _LEAST_FIRST, _FIRST_ROWS = 10, 1_000, 200_000
+_COLD_FROM = 4_000
+_PROBE_ROWS = 100_000  # sample for the error of the binned form
+_MOST_MOVED = 20_000  # partitioned rows in any of these samples, which are moved here
+_MOST_KNOTS = 2_000_000  # in all; with more, shape functions are thinned by default ...
+_THIN_ERROR = 1e-4  # ... to this error, in standard deviations of the fit
+_MOST_WATCHED = 20_000  # partitioned rows that early stopping holds out
+_LINE_ROWS = 1_000  # sample for `is_on_a_line`
+_ROUNDING = 1e-6  # relative size of a second direction that is only rounding
 
 
 class BKerNNProblem(Data):
@@ -67,7 +67,7 @@ class BKerNNProblem(Data):
 
     settings: BKerNNSettings
     m: int  # particles
-    watched: Samples | None  # held out from the fit: early stopping watches them
+    watched: Samples | None  # held out for early stopping
 
     def __init__(self, settings: BKerNNSettings, samples: Samples, place: Place, run: Run) -> None:
         inside, self.watched = _hold_out(samples, settings.held_out_share, run)
@@ -79,7 +79,7 @@ class BKerNNProblem(Data):
     @cached_property
     def is_on_a_line(self) -> bool:
         """Whether all samples lie on a line, or are equal."""
-        index = draw_rows(self.n, np.random.RandomState(0), min(_LOOKED_AT, _BROUGHT))
+        index = draw_rows(self.n, np.random.RandomState(0), min(_LINE_ROWS, _MOST_MOVED))
         S = to_host(self.rows.gather(index)).astype(np.float64)
         S -= S.mean(axis=0)
         lead = S[:, np.argmax(np.linalg.norm(S, axis=0))]
@@ -87,14 +87,14 @@ class BKerNNProblem(Data):
         return bool(np.linalg.norm(S - np.outer(u, u @ S)) <= _ROUNDING * np.linalg.norm(S))
 
     @cached_property
-    def _formula(self) -> float:
+    def _paper_ridge(self) -> float:
         return paper_ridge(self.rows, self.n_effective)
 
     def ridge(self, setting: BKerNNSetting, /) -> float:
-        """Return λ; it is arbitrary if all rows are at the origin, where the model is constant."""
+        """Return λ, which is arbitrary if all rows are at the origin."""
         if setting.ridge is not None:
             return setting.ridge or 1.0 / self.n_effective
-        return FACTOR**setting.power * self._formula or 1.0 / self.n_effective
+        return FACTOR**setting.power * self._paper_ridge or 1.0 / self.n_effective
 
     def _sample_system(
         self,
@@ -116,22 +116,21 @@ class BKerNNProblem(Data):
 
     def _sample_size(self, count: int) -> int:
         """Return the size of a sample of `count` rows, smaller if the rows must be moved."""
-        return count if self.rows.partitioning is None else min(count, _BROUGHT)
+        return count if self.rows.partitioning is None else min(count, _MOST_MOVED)
 
-    def _few_system(
+    def _first_system(
         self, system: RidgeSystem, rng: np.random.RandomState, above: int
     ) -> tuple[Callable[[Array], BrownianKernel], RidgeSystem] | None:
-        """Return kernel and system of the rows that the first steps use."""
+        """Return kernel and system of the rows for the first steps, or None for all rows."""
         n = self.n
-        few = self._sample_size(min(max(n // _FIRST_SHARE, _FEWEST_FIRST), _FIRST_ROWS))
-        # The formula's ridge goes with 1/n: fewer rows need a larger one
+        few = self._sample_size(min(max(n // _FIRST_DIVISOR, _LEAST_FIRST), _FIRST_ROWS))
+        # The paper's ridge is proportional to 1 / n
         return self._sample_system(system, rng, few, above, n / few)
 
     def _right_hand_sides(self) -> tuple[Array, Array | None]:
         """Return targets and root weights of the linear systems.
 
-        In float64 with knots: systems of tens of millions of rows are too ill-conditioned for
-        float32, and these vectors are small beside the positions.
+        They are float64 with knots, as large systems are too ill-conditioned for float32.
         """
         s = self.root_weights
         if self.n_knots is None:
@@ -142,14 +141,14 @@ class BKerNNProblem(Data):
 
     def _choose_knots(self, X: Array, run: Run) -> int | None:
         wanted = self.settings.knots.number
-        if self.rows.partitioning is not None:  # what is sorted lies in one place
+        if self.rows.partitioning is not None:  # sorting needs rows in one place
             return _AUTO_KNOTS if wanted in ("auto", None) else int(wanted)
         if not isinstance(wanted, str):
             return wanted
         size = X.shape[0] * self.m
-        each = _EXACT_BYTES + _SHAPE_BYTES * self.Y.shape[1]
+        each = _SORT_BYTES + _SHAPE_BYTES * self.Y.shape[1]
         needed = each * size + 8 * X.shape[0] * X.shape[1]
-        if needed < available_memory(self.reference) and size <= _EXACT_UP_TO:
+        if needed < available_memory(self.reference) and size <= _MOST_EXACT:
             return None
         run.note(f"knots='auto' chose {_AUTO_KNOTS} knots a particle")
         return _AUTO_KNOTS
@@ -189,9 +188,9 @@ class BKerNNProblem(Data):
         mixed = mix_targets(system.Y)
         by = system if mixed is system.Y else replace(system, Y=mixed)
         W = self._first_particles(start, rng)
-        # Different rows: those that particles were fitted to judge every trial worse
-        sample = self._sample_system(by, rng, self.n // _SAMPLE_SHARE, _SAMPLE_FROM)
-        few = self._few_system(by, rng, _COLD_FROM if start is None else _SAMPLE_FROM)
+        # Rows that the first steps have not seen
+        sample = self._sample_system(by, rng, self.n // _SAMPLE_DIVISOR, _SAMPLE_FROM)
+        few = self._first_system(by, rng, _COLD_FROM if start is None else _SAMPLE_FROM)
         if self.constant:
             W, steps = array_namespace(W).zeros_like(W), 0
 
@@ -204,7 +203,7 @@ class BKerNNProblem(Data):
         first = None
         with np.errstate(over="ignore"):  # reported as an error
             if few is not None and self.watched is None and not self.constant:
-                # Steps from a random start are coarse: the first half of them sees a sample
+                # The first half of the steps is coarse, and uses a sample
                 half, progress = replace(optimizer, max_iter=steps // 2), Watcher(self, None, tell)
                 first = learn(*few, W, optimizer=half, watch=progress, learned=start is not None)
                 W = W if first.status is Status.COLLAPSED else first.W
@@ -231,7 +230,7 @@ class BKerNNProblem(Data):
         tolerance = self.settings.knots.tolerance
         knots, values = fit.kernel.curves(fit.alpha)
         if tolerance == "auto":
-            tolerance = _THIN_TO if knots.shape[0] * knots.shape[1] > _THIN_FROM else 0.0
+            tolerance = _THIN_ERROR if knots.shape[0] * knots.shape[1] > _MOST_KNOTS else 0.0
         if tolerance == 0:
             return ShapeFunctions(knots, values)
         return ShapeFunctions.simplify(knots, values, float(tolerance))
@@ -257,10 +256,7 @@ class BKerNNProblem(Data):
 
 
 def _hold_out(samples: Samples, share: float, run: Run) -> tuple[Samples, Samples | None]:
-    """Hold out a share of the samples: random ones, or the last ones of a memory map.
-
-    As they hang together, where they do.
-    """
+    """Hold out a share of the samples by relations, at random, or the end of a memory map."""
     if not share:
         return samples, None
     n = len(samples)
@@ -273,7 +269,7 @@ def _hold_out(samples: Samples, share: float, run: Run) -> tuple[Samples, Sample
         raise ValueError(msg)
     if lies_in_parts(samples.X):
         return _hold_out_in_parts(samples, n_out, run)
-    if isinstance(samples.X, np.memmap):  # a shuffled split would copy them
+    if isinstance(samples.X, np.memmap):  # a random split would copy it
         return samples.take(slice(n - n_out)), samples.take(slice(n - n_out, None))
     if samples.relations is not None:
         found = samples.relations.split(run.again(), 1, share, samples.classes)
@@ -285,8 +281,8 @@ def _hold_out(samples: Samples, share: float, run: Run) -> tuple[Samples, Sample
 
 
 def _hold_out_in_parts(samples: Samples, n_out: int, run: Run) -> tuple[Samples, Samples]:
-    """Hold out some of the rows in parts, by weights of zero."""
-    index = np.sort(draw_indices(run.again(), len(samples), min(n_out, _WATCHED)))
+    """Hold out some partitioned rows, which get weight 0."""
+    index = np.sort(draw_indices(run.again(), len(samples), min(n_out, _MOST_WATCHED)))
     given, X = samples.weights, samples.X
 
     def part(start: int, stop: int) -> Array:
@@ -300,7 +296,7 @@ def _hold_out_in_parts(samples: Samples, n_out: int, run: Run) -> tuple[Samples,
 
 
 def _join_fits(first: BKerNNFit, last: BKerNNFit) -> BKerNNFit:
-    """Return the last fit with both histories, and the first status if that stopped the fit."""
+    """Return the last fit with both histories, and the first status if that ended the fit."""
     history, before = History(), first.history
     for name in ("objective", "step", "residual"):
         setattr(history, name, getattr(before, name) + getattr(last.history, name))
@@ -332,7 +328,7 @@ class Watcher:
         self.tell(k, history)
         if self.held_out is None:
             return None
-        history.validation_score.append(math.nan)  # as long as the other lists, come what may
+        history.validation_score.append(math.nan)  # as long as the other lists, even after an error
         fit = finish()
         score = history.validation_score[-1] = self._score(fit, *self.held_out)
         if score > self.best_score:
@@ -345,7 +341,7 @@ class Watcher:
         xp = array_namespace(Y)
         left = Y - xp.astype(self.problem.predict(fit, X), xp.float64)
         around = xp.sum((Y - xp.mean(Y, axis=0)) ** 2)
-        if float(around) == 0.0:  # nothing to explain, but errors still count
+        if float(around) == 0.0:  # constant targets
             return -float(xp.sum(left**2))
         return 1.0 - float(xp.sum(left**2)) / float(around)
 
@@ -359,37 +355,37 @@ class Watcher:
 
 # ---------------------------------------------------------------------------------- search
 
-SHARE = 0.5  # of max_time after which the search has ended
-_FIT_SHARE = 0.9  # after which the steps have ended
+SHARE = 0.5  # of max_time, at which the search ends
+_FIT_SHARE = 0.9  # of max_time, at which the steps end
 _CONVEX: dict[type, type[Penalty]] = {ConcaveFeature: Feature, ConcaveVariable: Variable}
-_REACH = 5  # neighbours to each side of the paper's ridge
-_ROWS = 10_000  # that settings are chosen on, at most
-_FOLDS_BELOW = 2_000  # rows below which one hold-out set is too small to choose by
-_LOOSE = 3.0  # times `tol`, where trials end, and a fit of more rows that goes on from them
-_LOOSE_FROM = 200  # rows of a fold: fewer cost no time, and each one's score says much
-_FEW = 2_000  # rows whose steps part by the rounding of float32
-_JUDGES = 600  # held-out rows that are enough: no more folds than these take
+_REACH = 5  # ridges to each side of the paper's
+_ROWS = 10_000  # most rows for the search
+_FOLDS_BELOW = 2_000  # fewer rows are split into folds
+_LOOSE_FACTOR = 3.0  # of `tol`, for trials and for a fit to more rows that continues one
+_LOOSE_FROM = 200  # rows of a fold from which trials use that factor
+_FEW = 2_000  # fewer rows use float64, as rounding to float32 changes the steps
+_ENOUGH = 600  # held-out rows after which no more folds are used
 
 
 @dataclass(frozen=True, eq=False)
-class BKerNNLearned:
+class BKerNNFoldFit:
     """The result of a fold: particles and held-out predictions."""
 
     W: Array
-    predicted: Array  # made at once, for the kernel's sorted positions are not kept
+    predicted: Array  # computed with the fit, whose sorted positions are not kept
 
 
-Trials = Sequence[Trial[BKerNNSetting, BKerNNLearned]]
+Trials = Sequence[Trial[BKerNNSetting, BKerNNFoldFit]]
 
 
 @dataclass(frozen=True, eq=False)
-class BKerNNTuner(Tuner[BKerNNSetting, BKerNNLearned]):
-    """A tuner that varies the ridge of every penalty from the paper's while the score improves."""
+class BKerNNTuner(Tuner[BKerNNSetting, BKerNNFoldFit]):
+    """A tuner that moves each penalty's ridge away from the paper's while scores improve."""
 
     penalties: Sequence[Penalty]
-    ridge: float | None  # a number that was given
-    climbs: bool  # or the formula's alone
-    problem: BKerNNProblem  # of a fold, whose ridges are told
+    ridge: float | None  # a given number
+    climbs: bool  # whether other ridges than the paper's are tried
+    problem: BKerNNProblem  # of a fold, for the ridges of trials
 
     def propose(self, trials: Trials, /) -> BKerNNSetting | None:
         """Return the next ridge to try."""
@@ -400,13 +396,13 @@ class BKerNNTuner(Tuner[BKerNNSetting, BKerNNLearned]):
                 return BKerNNSetting(penalty, self.ridge, power)
         return None
 
-    def starts(self, setting: BKerNNSetting, trials: Trials, /) -> Sequence[BKerNNLearned | None]:
+    def starts(self, setting: BKerNNSetting, trials: Trials, /) -> Sequence[BKerNNFoldFit | None]:
         """Return the particles of the last fits with the same penalty."""
         same = trials and trials[-1].setting.penalty == setting.penalty
         return trials[-1].learned if same else ()
 
-    def describe_trial(self, trial: Trial[BKerNNSetting, BKerNNLearned], /) -> dict[str, Any]:
-        """Return penalty and ridge by names, the ridge also as a multiple of the formula's."""
+    def describe_trial(self, trial: Trial[BKerNNSetting, BKerNNFoldFit], /) -> dict[str, Any]:
+        """Return penalty and ridge by names, the ridge also as a multiple of the paper's."""
         setting = trial.setting
         return {
             "penalty": penalty_name(setting.penalty),
@@ -434,7 +430,7 @@ class BKerNN(BKerNNSettings):
     """BKerNN with its settings."""
 
     splits: ClassVar[Splits] = Splits(
-        _ROWS, _FOLDS_BELOW, fewest=5, judges=_JUDGES, double_below=_FEW
+        _ROWS, _FOLDS_BELOW, fewest=5, enough=_ENOUGH, double_below=_FEW
     )
 
     def work(self, n: int, d: int, /) -> int:
@@ -446,7 +442,7 @@ class BKerNN(BKerNNSettings):
         return BKerNNProblem(self, samples, place, run)
 
     def default_setting(self, problem: BKerNNProblem, /) -> BKerNNSetting:
-        """Return the only or default penalty, with the given ridge or the formula's."""
+        """Return the only or default penalty, with the given ridge or the paper's."""
         penalty = self.penalties[0] if len(self.penalties) == 1 else ConcaveFeature()
         return BKerNNSetting(_convexify_on_line([penalty], problem)[0], self.ridge)
 
@@ -454,27 +450,27 @@ class BKerNN(BKerNNSettings):
         self,
         fold: Fold[BKerNNProblem],
         setting: BKerNNSetting,
-        start: BKerNNLearned | None,
+        start: BKerNNFoldFit | None,
         run: Run,
         /,
-    ) -> BKerNNLearned:
-        """Fit, with draws that are the same for every setting; the fold keeps its particles."""
+    ) -> BKerNNFoldFit:
+        """Fit, with equal draws for every setting; `fold.reached` keeps the particles."""
         problem = fold.problem
         fit = problem.fit(
             setting,
             run.again(),
             run,
             start=None if start is None else start.W,
-            times_tol=_LOOSE if problem.n >= _LOOSE_FROM else 1.0,
+            times_tol=_LOOSE_FACTOR if problem.n >= _LOOSE_FROM else 1.0,
             share=SHARE,
             stage=f"tune {penalty_name(setting.penalty)} x{FACTOR**setting.power:.3g}",
         )
         fold.reached = fit.W
         if fit.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
-        return BKerNNLearned(fit.W, problem.predict(fit, fold.held_out.X))
+        return BKerNNFoldFit(fit.W, problem.predict(fit, fold.held_out.X))
 
-    def predict_fold(self, fold: Fold[BKerNNProblem], learned: BKerNNLearned, /) -> Array:  # noqa: ARG002
+    def predict_fold(self, fold: Fold[BKerNNProblem], learned: BKerNNFoldFit, /) -> Array:  # noqa: ARG002
         """Return the predictions that the fit made."""
         return learned.predicted
 
@@ -484,7 +480,7 @@ class BKerNN(BKerNNSettings):
         problem: BKerNNProblem,
         run: Run,
         /,
-    ) -> Search[BKerNNSetting, BKerNNLearned] | None:
+    ) -> Search[BKerNNSetting, BKerNNFoldFit] | None:
         """Return a search if penalty or ridge are to be chosen."""
         if not self.climbs and len(self.penalties) == 1:
             return None
@@ -495,12 +491,12 @@ class BKerNN(BKerNNSettings):
     def learn(
         self,
         problem: BKerNNProblem,
-        choice: SearchResult[BKerNNSetting, BKerNNLearned],
+        choice: SearchResult[BKerNNSetting, BKerNNFoldFit],
         run: Run,
         /,
     ) -> BKerNNFit:
         """Fit all rows, without steps after an interruption."""
-        _warn_at_edge(choice.setting.power)
+        _warn_edge_ridge(choice.setting.power)
         goes_on = choice.trial is not None and problem.n > _ROWS
         fit = problem.fit(
             choice.setting,
@@ -509,11 +505,11 @@ class BKerNN(BKerNNSettings):
             start=self._start(choice),
             share=_FIT_SHARE,
             max_iter=0 if choice.stopped else None,
-            times_tol=_LOOSE if goes_on else 1.0,
+            times_tol=_LOOSE_FACTOR if goes_on else 1.0,
         )
         return replace(fit, status=Status.INTERRUPTED) if choice.stopped else fit
 
-    def _start(self, choice: SearchResult[BKerNNSetting, BKerNNLearned]) -> Array | None:
+    def _start(self, choice: SearchResult[BKerNNSetting, BKerNNFoldFit]) -> Array | None:
         """Return the particles to start from: those of the best trial, or of an interrupted fit."""
         if choice.trial is not None and choice.trial.learned:
             return choice.trial.learned[-1].W
@@ -524,8 +520,8 @@ class BKerNN(BKerNNSettings):
 def _convexify_on_line(penalties: Sequence[Penalty], problem: BKerNNProblem) -> list[Penalty]:
     """Return distinct penalties, replaced by convex ones if samples lie on a line.
 
-    There the others grow as the logarithm of the only direction's length, with which the objective
-    falls without end: what is fitted would be the noise.
+    On a line the others grow only with the logarithm of the direction's length, so that the
+    objective has no minimum, and noise would be fitted.
     """
     if not (any(type(one) in _CONVEX for one in penalties) and problem.is_on_a_line):
         return list(penalties)
@@ -534,12 +530,12 @@ def _convexify_on_line(penalties: Sequence[Penalty], problem: BKerNNProblem) -> 
 
 
 def penalty_name(penalty: Penalty, /) -> str:
-    """Name by which estimators take a penalty."""
+    """Return the name of a penalty as a parameter, or its class's name."""
     names = (name for name, kind in PENALTIES.items() if kind is type(penalty))
-    return next(names, type(penalty).__name__)  # a penalty of the user's own has no other name
+    return next(names, type(penalty).__name__)  # a user's own penalty
 
 
-def _warn_at_edge(power: int) -> None:
+def _warn_edge_ridge(power: int) -> None:
     if abs(power) == _REACH:
         msg = (
             f"the best ridge is at the edge of those tried, {FACTOR**power:.3g} times the "

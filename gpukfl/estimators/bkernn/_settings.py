@@ -39,7 +39,7 @@ class Knots:
 
 @dataclass(frozen=True)
 class BKerNNSetting:
-    """A penalty, and a ridge: a number, or the formula's times a power of three."""
+    """A penalty, and a ridge: a number, or the paper's times a power of three."""
 
     penalty: Penalty
     ridge: float | None = None
@@ -50,13 +50,13 @@ class BKerNNSetting:
 class BKerNNSettings:
     """The parameters of the estimators."""
 
-    n_particles: int | None  # None goes with the number of features
+    n_particles: int | None  # None depends on the number of features
     penalties: Sequence[Penalty]  # to choose among
-    ridge: float | None  # λ; None is the paper's, or what the search finds from there
-    climbs: bool  # whether it searches
+    ridge: float | None  # λ; None is the paper's, from which a search starts
+    climbs: bool  # whether there is a search of the ridge
     penalty_strength: float
     optimizer: ProximalGradient
-    held_out_share: float  # of the samples, watched by early stopping; 0 for none
+    held_out_share: float  # of the samples, for early stopping; 0 for none
     knots: Knots
-    start: Array | None  # particles to begin with
+    start: Array | None  # starting particles
     scaling: str | None

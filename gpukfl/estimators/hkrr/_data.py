@@ -62,40 +62,38 @@ from gpukfl.solvers import ConjugateGradient
 
 # --------------------------------------------------------------------------------- problem
 
-RIDGES = np.geomspace(1e-9, 1.0, 10).tolist()  # one to a decade: the last fit is tuned more finely
+RIDGES = np.geomspace(1e-9, 1.0, 10).tolist()  # one in each decade; the last fit uses the fine ones
 FINE_RIDGES = np.geomspace(1e-9, 10.0, 31).tolist()
-_STRETCHES = (0.5, 0.7, 1.0, 1.4)
-_WEAK = 0.03  # share of the first one that the last average gradients keep
-_LONGER = 1e-3  # share by which the first of some axes is longer than the last would be
-_TYPICAL = 500  # centres whose distances say what is far
-# Lengthscales in that: a tenth of a root of float32's rounding, in float64 too, so that they agree
-_SHARPEST = 0.1 / math.sqrt(np.finfo(np.float32).eps)
+_STRETCHES = (0.5, 0.7, 1.0, 1.4)  # lengthscales of the last fit, in units of the learned one
+_LEAST_ROOT = 0.03  # least length of a starting map's direction, relative to the first
+_AXIS_STEP = 1e-3  # relative range of the lengths of a start's axes
+_DISTANCE_CENTERS = 500  # centres whose median distance bounds lengthscales
+# Most lengthscales within that distance: limited by float32's rounding, also in float64
+_MOST_LENGTHSCALES = 0.1 / math.sqrt(np.finfo(np.float32).eps)
 TUNE_CENTERS = 200
-_GRADIENTS = 1000  # rows at which gradients show what matters
-_MOST_GRADIENTS = 1000  # of many features, at all targets: their directions take its third power
-# Of the last fit. With all of 6000 samples for centres it takes n³/3 operations, no more than with
-# 3000 of them; within training samples of four sets errors fell by up to 4 %
+_GRADIENT_ROWS = 1000  # rows at which gradients are computed
+_MANY_COLUMNS = 1000  # with more, rows times targets are limited to it, for a cubic cost
+# Centres of the last fit: all of 6000 rows take n³/3 operations, as many as 3000 centres do. On
+# four data sets errors fell by up to 4 %
 ALL_CENTERS, REFIT_CENTERS = 6_000, 2_000
-# Rows up to which they are all centres in the end, on a host and on a GPU: a product with the
-# kernel of 20 000 rows in float32 takes .2 s of a core, and some 30 are needed; by a model one of
-# 200 000 rows takes 1 s of an H100, and of a million 26 s: these must be asked for
+# Most rows that are all centres by default. Some 30 products are needed. One takes 0.2 s on a core
+# for 20 000 rows in float32, and 1 s on an H100 for 200 000 rows (26 s for a million)
 _ALL_ROWS, _ALL_ROWS_OF_GPU = 20_000, 200_000
-# Up to which their system is solved; of more, until the error on rows held out stops falling
+# Most rows whose system is solved; for more, iterations stop early, by the held-out error
 _SOLVED_ROWS, _SOLVED_ROWS_OF_GPU = 20_000, 100_000
-_HELD_OUT, _HELD_OUT_SHARE = 2_000, 0.05
-_BYTES_OF_PAIRS = 32  # for a pair of rows, so that a kernel of float32 is kept on a host
-# For a pair of rows, of a factor in float32 and what it is made of: block columns of a GPU are made
-# one at a time, so that 100 000 rows fit on one of 80 GB, of which half is planned for
-_BYTES_OF_FACTOR, _BYTES_OF_FACTOR_OF_GPU = 8, 3
-# Of what the fit leaves of the targets, that the solver may leave too: so errors on other rows
-# changed by 2e-4 of themselves (13 760 rows)
-_SOLVER_SHARE = 0.02
+_HELD_OUT, _HELD_OUT_SHARE = 2_000, 0.05  # rows held out for that
+_PAIR_BYTES = 32  # for each pair of rows, so that a float32 kernel fits in a host's memory
+# For each pair of rows, with a factor in float32. A GPU forms block columns one at a time, so that
+# 100 000 rows fit into half of 80 GB
+_FACTOR_BYTES, _FACTOR_BYTES_OF_GPU = 8, 3
+# Residual of the solver, as a share of the fit's own: errors on new rows changed by 2e-4 of
+# themselves (13 760 rows)
+_RESIDUAL_SHARE = 0.02
 _FEW_PRODUCTS = ConjugateGradient(1e-3, max_iter=12, check_every=1)  # in float64, with a factor
-_ALL_WORKS = 4.0  # times as long as by centres alone takes a last fit that goes on to all rows
-_MOST_LOG_ODDS = 50.0  # that functions of classes add to those of all samples
-PATH_CENTERS, _STRETCH_CENTERS = 1_000, 400  # that the last ridge and lengthscale are chosen on
-# A lengthscale needs no more rows; nor does the ridge, though it falls with them: its best on so
-# many of 400 000 rows is within .05 % of the best on all
+_ALL_ROWS_FACTOR = 4.0  # time of a last fit with all rows, relative to one with some centres
+_MOST_LOG_ODDS = 50.0  # bound of a class's function, beside the prior log odds
+PATH_CENTERS, _STRETCH_CENTERS = 1_000, 400  # centres for the choice of last ridge and lengthscale
+# Rows for that choice. The best ridge on 100 000 of 400 000 rows is within 0.05 % of that on all
 _STRETCH_ROWS, _PATH_ROWS = 50_000, 100_000
 
 
@@ -104,7 +102,7 @@ class Jitter:
     """The jitter of the centres' kernel, in units of its mean diagonal."""
 
     size: float
-    raised: bool  # more was needed than the precision and the ridge ask for
+    raised: bool  # whether it is more than precision and ridge would need
 
     @classmethod
     def from_factor(cls, factor: NystromFactor | None, /) -> Self:
@@ -123,10 +121,10 @@ class SolvedModel:
     alpha: Array  # (q, t), float64
     ridge: float
     jitter: Jitter
-    tuned: TunedRefit | None = None  # by which the ridge of the last fit was chosen
-    kernel: Kernel | None = None  # at lengthscale 1, where it was learned; else the problem's
-    offsets: Array | None = None  # (t,), what is added beside the mean of the targets
-    solution: AllRowsSolution | None = None  # of a last fit that went on from centres to all rows
+    tuned: TunedRefit | None = None  # how ridge and lengthscale of the last fit were tuned
+    kernel: Kernel | None = None  # a learned one, at lengthscale 1; else the problem's
+    offsets: Array | None = None  # (t,), added beside the mean of the targets
+    solution: AllRowsSolution | None = None  # of a last fit with all rows
 
     def with_all_rows(self, found: AllRows, /) -> Self:
         """Return the model whose centres are all rows, without a jitter."""
@@ -141,7 +139,7 @@ class AllRows:
 
     Z: Array  # (n, d), in the precision of the problem
     solution: AllRowsSolution
-    squares: Array  # (t,), of the amplitudes of the functions in units of the shift
+    squares: Array  # (t,), squared amplitudes of the functions in units of the shift
 
     @classmethod
     def from_solution(cls, Z: Array, Y: Array, solution: AllRowsSolution, /) -> Self:
@@ -155,9 +153,9 @@ class GPPosterior:
     """The posterior of a Gaussian process besides its mean, on the scale of the problem."""
 
     evidence: float  # log marginal likelihood, in nats
-    ratio: float  # variance of the noise, in units of that of the function
+    ratio: float  # variance of the noise over that of the function
     squares: Array  # (t,), variances of the functions
-    factors: tuple[Array, Array | None]  # (q, q) each, that `variances` takes
+    factors: tuple[Array, Array | None]  # (q, q) each, for `variances`
 
 
 class HyperKernelProblem(Data):
@@ -176,13 +174,13 @@ class HyperKernelProblem(Data):
         self.weight = total_weight(self.Y, self.weights)
         xp = array_namespace(self.Y)
         self.varies = xp.max(self.Y, axis=0) > xp.min(self.Y, axis=0)  # (t,)
-        self.Y = self.Y * xp.astype(self.varies, self.Y.dtype)  # no rounding of what does not
+        self.Y = self.Y * xp.astype(self.varies, self.Y.dtype)  # exactly 0 for constant targets
         self.n_varying = int(xp.sum(xp.astype(self.varies, xp.int64)))
-        # M of the truncated predictions, (t,)
+        # (t,), M in the paper
         self.bound = xp.max(abs(self.Y), axis=0)
         if settings.is_logistic:
             self.bound = xp.full_like(self.bound, _MOST_LOG_ODDS)
-        self._typical: float | None = None  # distance of the centres that a map is learned with
+        self._typical: float | None = None  # median distance of centres
 
     # ------------------------------------------------------------------ pieces
 
@@ -191,7 +189,7 @@ class HyperKernelProblem(Data):
         return self.rows.gather(self.center_index(n_centers, B))
 
     def center_index(self, n_centers: int, B: Array | None = None) -> np.ndarray:
-        """Return which rows are chosen as centres, ascending."""
+        """Return the ascending indices of rows chosen as centres."""
         return choose_centers(
             self.settings.centers.selection,
             self.kernel,
@@ -210,14 +208,11 @@ class HyperKernelProblem(Data):
 
     @property
     def n_scalings(self) -> int:
-        """How many scalings each feature has, side by side: one, or one for each term."""
+        """The number of scalings of each feature: one, or one for each term of the kernel."""
         return 1 if self.scaling is None else len(self.scaling.parts)
 
     def part(self, at_most: int) -> HyperKernelProblem:
-        """Return a random sample of the rows on the same scale, or all of them.
-
-        Without those of weight 0, of which memory maps alone may have some. In one place.
-        """
+        """Return a random sample of the rows of positive weight, or all, in one place."""
         index = draw_weighted_rows(self.weights, self.n, at_most, self.rng)
         if self.rows.partitioning is None and len(index) == self.n:
             return self
@@ -231,13 +226,13 @@ class HyperKernelProblem(Data):
         other.kernel = kernel
         return other
 
-    def kernel_of(self, model: SolvedModel) -> Kernel:
+    def model_kernel(self, model: SolvedModel) -> Kernel:
         """Return the kernel of a model, at lengthscale 1."""
         return self.kernel if model.kernel is None else model.kernel
 
     def operator(self, model: SolvedModel, X: Rows, B: Array, Z: Array) -> KernelOperator:
         """Return the kernel operator of a model's mapped points, in the precision of its arrays."""
-        return KernelOperator(self.kernel_of(model), X, Z, B / model.lengthscale, keep=True)
+        return KernelOperator(self.model_kernel(model), X, Z, B / model.lengthscale, keep=True)
 
     def system(self, kernel: Kernel, Z: Array, B: Array | None = None) -> NystromSystem:
         """Return the normal equations in float64, which small ridges need."""
@@ -263,12 +258,12 @@ class HyperKernelProblem(Data):
         return fitted + xp.astype(model.offsets, fitted.dtype)
 
     def gradients(self, model: SolvedModel) -> np.ndarray:
-        """Return orthogonal rows (r, d), longest first: the average gradient outer product's root.
+        """Return a root (r, d) of the average gradient outer product, longest rows first.
 
-        They say in which directions the function varies. The map alone says too much of features
-        along which it is smooth, or of which hardly a row tells: a lengthscale costs little there.
+        They show the directions in which the function varies. The map itself overrates features
+        along which the function is smooth, or that few rows determine.
         """
-        count = min(_GRADIENTS, self._gradient_rows())
+        count = min(_GRADIENT_ROWS, self._gradient_rows())
         index = draw_weighted_rows(self.root_weights, self.n, count, self.rng)
         rows, s = self.rows.take_with(index, self.root_weights)
         X, B = to_double(rows.whole()), to_double(model.B)
@@ -279,8 +274,8 @@ class HyperKernelProblem(Data):
         return np.sqrt(squares)[:, None] * directions
 
     def _gradient_rows(self) -> int:
-        """Return how many rows gradients are computed at; all if features are few."""
-        return self.n if self.d <= _MOST_GRADIENTS else max(_MOST_GRADIENTS // self.Y.shape[1], 1)
+        """Return the number of rows at which gradients are computed; all if features are few."""
+        return self.n if self.d <= _MANY_COLUMNS else max(_MANY_COLUMNS // self.Y.shape[1], 1)
 
     # ------------------------------------------------------------------ starting maps
 
@@ -299,17 +294,17 @@ class HyperKernelProblem(Data):
     def axes(self, sample: Array, k: int, along: Array | None = None) -> Array:
         """Return all features, or the leading principal axes of a sample: (k, d).
 
-        All features in the basis of a map `along` (k, d), where the kernel is the same in every
-        basis, and its leading directions a little longer: which a map of fewer rows keeps would
-        hang on the order of the columns, and on rounding.
+        For a rotation-invariant kernel, all features are in the basis of a map `along` (k, d), with
+        leading directions slightly longer. Otherwise the columns' order and rounding would decide
+        which directions a smaller map keeps.
         """
         if k < self.d:
-            some = sample if self.d <= _MOST_GRADIENTS else _take_evenly(sample, _MOST_GRADIENTS)
+            some = sample if self.d <= _MANY_COLUMNS else _take_evenly(sample, _MANY_COLUMNS)
             return asarray_like(_principal_axes(to_host(some), k), self.reference)
         if along is None or self.kernel.norm != "euclidean":
             return asarray_like(np.eye(k), self.reference)
         basis = np.linalg.svd(to_host(along).astype(np.float64))[2]
-        lengths = 1.0 - _LONGER * np.arange(k) / k
+        lengths = 1.0 - _AXIS_STEP * np.arange(k) / k
         return asarray_like(lengths[:, None] * basis, self.reference)
 
     def _average_gradients(self, sample: Array, weights: np.ndarray | None, k: int) -> Array:
@@ -324,9 +319,9 @@ class HyperKernelProblem(Data):
         values, rows = map(to_host, principal_gradients(operator, alpha))
         if not values[0] > 0:
             return asarray_like(np.eye(k, self.d), self.reference)
-        # Directions without a gradient stay in, weakly: the objective may want them
-        roots = np.full(k, _WEAK)
-        strong = np.maximum((values[:k] / values[0]) ** 0.25, _WEAK)
+        # Directions without a gradient stay with a small length, as the objective may need them
+        roots = np.full(k, _LEAST_ROOT)
+        strong = np.maximum((values[:k] / values[0]) ** 0.25, _LEAST_ROOT)
         roots[: len(strong)] = strong
         return asarray_like(roots[:, None] * _complete_basis(rows, k), self.reference)
 
@@ -352,7 +347,7 @@ class HyperKernelProblem(Data):
     ) -> tuple[HKRRFit, SolvedModel]:
         """Optimise the map."""
         optimizer = self.settings.optimizer
-        assert not isinstance(optimizer, AverageGradientOuterProduct)  # which minimises nothing
+        assert not isinstance(optimizer, AverageGradientOuterProduct)  # it has no objective
         limits = [limit for limit in (optimizer.max_time, max_time) if limit is not None]
         Z = self.centers(n_centers, B / lengthscale)
         objective, free = self.objective(Z, ridge), self.settings.lengthscale is None
@@ -371,10 +366,10 @@ class HyperKernelProblem(Data):
 
     def _shortest(self, Z: Array) -> float:
         """Return the shortest lengthscale at which rounding of distances does not matter."""
-        if self._typical is None:  # once: a GPU is waited for
-            some = Z[: min(Z.shape[0], _TYPICAL), :]
+        if self._typical is None:  # computed once, as it waits for a GPU
+            some = Z[: min(Z.shape[0], _DISTANCE_CENTERS), :]
             self._typical = median_distance(some, norm=self.kernel.norm)
-        return self._typical / _SHARPEST
+        return self._typical / _MOST_LENGTHSCALES
 
     def solve_all_rows(self, model: SolvedModel) -> SolvedModel:
         """Solve with all rows of this problem at the map and the centres of a model."""
@@ -391,25 +386,25 @@ class HyperKernelProblem(Data):
     ) -> SolvedModel:
         """Solve with more centres at the learned map, and tune ridge and lengthscale again.
 
-        As rows held out ask for that have `tuned` them (Appendix D.1). Without, rows are left out
-        with fewer centres, although the map has seen them.
+        They are `tuned` on held-out rows (Appendix D.1), or else here by leaving out rows, with
+        fewer centres, although the map was learned on these rows.
         """
         parts = self._parts_left_out()
         if tuned is None:
-            few, judging = self._few(_STRETCH_ROWS, parts)
+            few, judging = self._draw_part(_STRETCH_ROWS, parts)
             at_most = min(n_centers, _STRETCH_CENTERS)
             stretch, _ = few._tune(model, self.stretches, at_most, judging)
-            few, judging = self._few(_PATH_ROWS, parts)
+            few, judging = self._draw_part(_PATH_ROWS, parts)
             _, path = few._tune(model, (stretch,), min(n_centers, PATH_CENTERS), judging)
             tuned = TunedRefit(stretch, path, self.n)
-        # The largest that is about as good: left-out samples say little of points outside them
+        # The largest of about the same error, for points outside the data
         ridge, lengthscale = tuned.path.largest_good(), tuned.stretch * model.lengthscale
         found = SolvedModel(model.B, lengthscale, model.Z, model.alpha, ridge, model.jitter, tuned)
         if n_centers >= self.n and self.rows.partitioning is None:
             return self._solve_with_all(found, left)
-        # Where there is no time for as many as are wanted, there is none for all
+        # With fewer centres than usual for lack of time, there is no time for all rows
         if self.takes_all_rows and n_centers >= min(self.n_refit_centers(), REFIT_CENTERS):
-            return self._solve_on(found, n_centers, left)
+            return self._solve_with_some_then_all(found, n_centers, left)
         return self._solve_with_some(found, self.center_index(n_centers, model.B))[0]
 
     def _solve_with_some(
@@ -422,9 +417,9 @@ class HyperKernelProblem(Data):
         return replace(model, Z=Z, alpha=alpha, jitter=Jitter.from_factor(factor)), system
 
     def _solve_with_all(self, model: SolvedModel, left: Callable[[], float | None]) -> SolvedModel:
-        """Solve with all rows as centres: few by a factor of float64, many from some of them."""
+        """Solve with all rows as centres: few with a float64 factor, many from some centres."""
         if self.n > ALL_CENTERS:
-            found = self._solve_on(model, REFIT_CENTERS, left)
+            found = self._solve_with_some_then_all(model, REFIT_CENTERS, left)
             if found.solution is not None or self.n > self.n_dense_rows:
                 return found
         Y, weights = self._wide_targets()
@@ -435,23 +430,23 @@ class HyperKernelProblem(Data):
         jitter = Jitter(size, size > 0)
         return replace(model, Z=self.rows.whole(), alpha=alpha, jitter=jitter)
 
-    def _solve_on(
+    def _solve_with_some_then_all(
         self, model: SolvedModel, n_centers: int, left: Callable[[], float | None]
     ) -> SolvedModel:
-        """Solve with some rows as centres, and from there with all, where that can be done."""
+        """Solve with some rows as centres, and then with all rows if possible."""
         begun, index = time.perf_counter(), self.center_index(n_centers, model.B)
         some, system = self._solve_with_some(model, index)
         if is_late(left(), time.perf_counter() - begun):
             return some
         B = to_double(model.B) / model.lengthscale
-        with contextlib.suppress(np.linalg.LinAlgError):  # of rounding
+        with contextlib.suppress(np.linalg.LinAlgError):  # caused by rounding
             factors, shift = system.factors(model.ridge), self.weight * model.ridge
             found = self.solve_from_centers(index, B, factors, shift, left())
             if found is not None:
                 return some.with_all_rows(found)
         return some
 
-    def _few(
+    def _draw_part(
         self, at_most: int, parts: Sequence[np.ndarray]
     ) -> tuple[HyperKernelProblem, Sequence[np.ndarray]]:
         """Return a sample of rows with folds to leave out, or the problem itself with `parts`."""
@@ -459,7 +454,7 @@ class HyperKernelProblem(Data):
         return few, parts if few is self else few._parts_left_out()
 
     def _parts_left_out(self) -> Sequence[np.ndarray]:
-        """Return folds of rows, as these hang together."""
+        """Return folds of rows that respect relations."""
         return self.blocks_left_out() or folds(self.n, self.rng)
 
     def _system_at_stretch(self, model: SolvedModel, stretch: float, Z: Array) -> NystromSystem:
@@ -494,7 +489,7 @@ class HyperKernelProblem(Data):
         return _STRETCHES if self.settings.lengthscale is None else (1.0,)
 
     def errors_outside(self, model: SolvedModel, stretch: float, held_out: HeldOut) -> list[float]:
-        """Return errors along the ridges on other rows, with more centres at a map."""
+        """Return held-out errors along the ridges, at a model's map with more centres."""
         xp = array_namespace(self.reference)
         B = xp.astype(model.B, xp.float64) / (stretch * model.lengthscale)
         system = self.system(self.kernel, self.centers(_STRETCH_CENTERS, B), B)
@@ -516,18 +511,18 @@ class HyperKernelProblem(Data):
 
     @property
     def n_dense_rows(self) -> int:
-        """Rows whose kernel matrix in float64, with what is made of it, fits in memory."""
+        """The number of rows whose kernel matrix and factor in float64 fit in memory."""
         return max(int(math.sqrt(available_memory(self.reference) / 64)), 100)
 
     @property
     def takes_all_rows(self) -> bool:
-        """Whether the last fit goes on from some centres to all rows, as asked or by memory."""
+        """Whether the last fit goes on from some centres to all rows, by settings and memory."""
         wanted, gpu = self.settings.centers.refit, is_on_gpu(self.reference)
         if wanted != "auto" or self.rows.partitioning is not None:
             return wanted == "all" and self.rows.partitioning is None
         if self.n > (_ALL_ROWS_OF_GPU if gpu else _ALL_ROWS):
             return False
-        return gpu or _BYTES_OF_PAIRS * self.n**2 <= available_memory(self.reference)
+        return gpu or _PAIR_BYTES * self.n**2 <= available_memory(self.reference)
 
     def solve_from_centers(
         self,
@@ -537,31 +532,31 @@ class HyperKernelProblem(Data):
         shift: float,
         left: float | None = None,
     ) -> AllRows | None:
-        """Solve with all rows as centres, the rows at `index` first, which are those of `factors`.
+        """Solve with all rows as centres, in an order that begins with the centres at `index`.
 
         Parameters
         ----------
         index : host array of int, shape (q,)
-            Rows whose kernel approximates that of all.
+            The centres, whose kernel preconditions that of all rows.
         B : array
             The map at which the kernel has its lengthscale.
         factors : tuple of CholeskyFactor
-            As of `NystromSystem.factors`.
+            `NystromSystem.factors` of the centres.
         shift : float
-            Of the weighted kernel matrix.
+            Shift of the weighted kernel matrix's diagonal.
         left : float, optional
-            Seconds, for very many rows.
+            Seconds, used for very many rows.
 
         Returns
         -------
         AllRows or None
-            None where nothing solves the system, or of very many rows, where all are not asked for,
-            the error on rows that are held out is no lower than by the centres.
+            None if the system cannot be solved. With very many rows also if the held-out error is
+            not lower than with the centres, unless the settings ask for all rows.
 
         Raises
         ------
         KeyboardInterrupt
-            If Ctrl-C ends it before it is better than the centres.
+            If Ctrl-C ends it before it is better than with the centres.
         """
         others = remaining_indices(index, self.n)
         gpu = is_on_gpu(self.reference)
@@ -576,7 +571,7 @@ class HyperKernelProblem(Data):
             return None
         held = np.sort(draw_indices(self.rng, len(others), count))
         order = np.concatenate([index, np.delete(others, held), others[held]])
-        Z, X, Y, weights, operator = self._ordered(order, len(index), B)
+        Z, X, Y, weights, operator = self._order_rows(order, len(index), B)
         solution = solve_by_early_stopping(
             self.kernel,
             X,
@@ -595,10 +590,10 @@ class HyperKernelProblem(Data):
             raise KeyboardInterrupt
         return None
 
-    def _ordered(
+    def _order_rows(
         self, order: np.ndarray, q: int, B: Array
     ) -> tuple[Array, Array, Array, Array | None, KernelOperator]:
-        """Return rows in an order, mapped ones, targets, weights, and the kernel of the first q."""
+        """Return ordered rows, mapped rows, targets, weights, and the kernel with the first q."""
         rows, Y, weights = self.rows.take_with(order, *self._wide_targets())
         Z = rows.whole()
         X = apply_map(to_double(Z), to_double(B))
@@ -613,15 +608,15 @@ class HyperKernelProblem(Data):
         factors: tuple[CholeskyFactor, CholeskyFactor],
         shift: float,
     ) -> AllRows | None:
-        """Solve by products, or by a factor where these do not suffice, to the tolerance."""
-        Z, X, Y, weights, operator = self._ordered(order, q, B)
+        """Solve by iterations, or by a factor if these do not converge; None if neither works."""
+        Z, X, Y, weights, operator = self._order_rows(order, q, B)
         precondition = centers_preconditioner(operator, *factors, weights, shift=shift)
         given = self.kernel, X, Y, weights
         found = solve_by_products(
-            *given, shift=shift, precondition=precondition, share=_SOLVER_SHARE
+            *given, shift=shift, precondition=precondition, share=_RESIDUAL_SHARE
         )
         if found.status is not Status.CONVERGED:
-            bytes_each = _BYTES_OF_FACTOR_OF_GPU if is_on_gpu(X) else _BYTES_OF_FACTOR
+            bytes_each = _FACTOR_BYTES_OF_GPU if is_on_gpu(X) else _FACTOR_BYTES
             if bytes_each * self.n**2 > available_memory(X):
                 return None
             found = solve_by_factor(*given, shift=shift, solver=_FEW_PRODUCTS)
@@ -644,7 +639,7 @@ def _principal_axes(sample: np.ndarray, k: int) -> np.ndarray:
 
 
 def _complete_basis(rows: np.ndarray, k: int) -> np.ndarray:
-    """Return k orthonormal rows: some of the given ones, or these and others."""
+    """Return k orthonormal rows: the first of the given ones, or all of these and others."""
     if k <= len(rows):
         return rows[:k]
     basis = np.linalg.qr(np.concatenate([rows, np.eye(k, rows.shape[1])]).T)[0].T
@@ -652,5 +647,5 @@ def _complete_basis(rows: np.ndarray, k: int) -> np.ndarray:
 
 
 def is_late(left: float | None, took: float, /) -> bool:
-    """Return whether there is no time to go on from centres, which took so long, to all rows."""
-    return left is not None and left < _ALL_WORKS * took
+    """Whether there is no time for all rows, after a solve with centres `took` some seconds."""
+    return left is not None and left < _ALL_ROWS_FACTOR * took

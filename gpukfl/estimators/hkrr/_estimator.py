@@ -37,7 +37,7 @@ from gpukfl.estimators._learner import SearchResult, SteppedLearner
 from gpukfl.estimators._reweighting import LOSS
 from gpukfl.estimators._validation import check_finite_result, validate_samples
 from gpukfl.estimators.hkrr._data import HyperKernelProblem, SolvedModel
-from gpukfl.estimators.hkrr._fit import HKRR, EvidenceHKRR, GradientHKRR, HKRRFitted
+from gpukfl.estimators.hkrr._fit import HKRR, EvidenceHKRR, GradientHKRR, HKRRResult
 from gpukfl.estimators.hkrr._metric import KEPT_ROWS
 from gpukfl.estimators.hkrr._settings import (
     LOGISTIC,
@@ -106,7 +106,7 @@ def describe_last_fit(model: SolvedModel, n: int, /) -> LastFit:
 
 # ----------------------------------------------------------------------------- description
 
-_FEW = 3  # targets whose noise is said
+_FEW = 3  # targets whose noise is shown
 _MAPS = {
     "evidence": "of the highest evidence",
     "loo": "of the lowest leave-one-out error",
@@ -153,20 +153,20 @@ def describe(e: Any, names: Names, /) -> Description:
 
 
 def _last_fit_facts(e: Any) -> dict[str, str]:
-    """Return how a last fit with all rows as centres ended; files of older fits do not say."""
+    """Return how a last fit with all rows as centres ended; {} for models from older files."""
     found: LastFit | None = getattr(e, "last_fit_", None)
     if found is None or found["residual"] is None:
         return {}
-    told = (
+    text = (
         f"all {found['rows']} rows by {'a factor and ' * (found['way'] == 'factor')}"
         f"{found['products']} products to a residual of {found['residual']:.1e}"
     )
     if found["error"] is not None and found["centers_error"] is not None:
-        told += (
+        text += (
             f" (error on rows held out {found['error']:.3g}, by centres "
             f"{found['centers_error']:.3g})"
         )
-    return {"last fit": told}
+    return {"last fit": text}
 
 
 def _posterior_facts(e: Any) -> dict[str, str]:
@@ -210,8 +210,8 @@ def map_text(e: Any, /) -> str:
 STRUCTURES = ("full", "low_rank", "diagonal", "diagonals")
 OPTIMIZERS = {"lbfgs": LBFGS, "varpro": VariableProjection, "agd": AlternatingGradient}
 _ALL_OPTIMIZERS = {**OPTIMIZERS, "agop": AverageGradientOuterProduct}
-_STEPS, _TOL = 100, 1e-4  # of an optimiser that is given by name
-# No further progress is where a fit may well end, and so are as many maps as were asked for
+_STEPS, _TOL = 100, 1e-4  # of an optimiser given by name
+# Statuses without a warning
 _QUIET = (Status.CONVERGED, Status.STALLED, Status.EARLY_STOPPED, Status.DECIDED)
 
 
@@ -234,7 +234,7 @@ class HKRRBase(LinearFeatures, SteppedLearner):
     factor_: Annotated[Array, Doubles("n_known", "n_known")] | None
     inner_factor_: Annotated[Array, Doubles("n_known", "n_known")] | None
     tuning_: list[HKRRTried]
-    last_fit_: Annotated[LastFit, Sometimes()]  # files of older fits have none
+    last_fit_: Annotated[LastFit, Sometimes()]  # not in older files
     _for_inference = ("factor_", "inner_factor_")
     _values = (
         *(Centers, HoldOut, ArmijoSearch, *_ALL_OPTIMIZERS.values()),
@@ -322,7 +322,7 @@ class HKRRBase(LinearFeatures, SteppedLearner):
 
     @property
     def _scalings(self) -> tuple[str, ...]:
-        """The scalings of the terms of the kernel; empty where all have one."""
+        """The scalings of the kernel's terms; empty if all have the same."""
         several = isinstance(self.scaling, (list, tuple))
         return tuple(self.scaling) if several else ()
 
@@ -374,7 +374,7 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         return chosen
 
     def _check_terms(self, structure: str) -> None:
-        """Check that structure and scalings go with the terms of the kernel."""
+        """Check that structure and scalings are valid for the kernel's terms."""
         count = len(sum_terms(make_kernel(self._mother_kernel)))
         if self._scalings and structure != "diagonals":
             msg = (
@@ -412,12 +412,12 @@ class HKRRBase(LinearFeatures, SteppedLearner):
     def _keep(
         self,
         problem: HyperKernelProblem,
-        fitted: HKRRFitted,
+        fitted: HKRRResult,
         choice: SearchResult[Any, Any],  # noqa: ARG002
         back: Callable[[Array], Array],
     ) -> KernelSum:
         model = fitted.model
-        # What does not vary plays no part, whatever the map says
+        # Constant features have no influence
         model = replace(model, B=model.B * asarray_like(problem.rows.varying() * 1.0, model.B))
         offsets = 0.0 if model.offsets is None else model.offsets
         intercept, B = back(problem.y_mean + offsets), back(model.B)
@@ -436,7 +436,7 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         return KernelSum(
             intercept=intercept,
             scaling=problem.scaling,
-            kernel=problem.kernel_of(model).stretched(model.lengthscale),
+            kernel=problem.model_kernel(model).stretched(model.lengthscale),
             centers=back(model.Z),
             coef=coef,
             B=B,
@@ -444,19 +444,19 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         )
 
     def _warm_setting(
-        self, choice: SearchResult[Any, Any], fitted: HKRRFitted, *, alike: bool = False
+        self, choice: SearchResult[Any, Any], fitted: HKRRResult, *, alike: bool = False
     ) -> Any:
         if fitted.metric is not None:
             return fitted.metric
         found, few = choice.setting, self._n_samples < KEPT_ROWS and not alike
-        if isinstance(found, GradientSetting):  # of gradients, not of the grid
+        if isinstance(found, GradientSetting):
             found = replace(found, ridges=fitted.ridges, map=None if few else fitted.model.B)
         elif few:
             return found
         return replace(found, tuned=fitted.model.tuned)
 
     def _stored_setting(self, setting: Any, /) -> Any:
-        if isinstance(setting, HyperKernelSetting):  # the map is what predicts
+        if isinstance(setting, HyperKernelSetting):  # `map_` is saved already
             return replace(setting, map=None)
         return KnownMetric.from_fit(setting) if isinstance(setting, MetricFit) else setting
 
@@ -469,7 +469,7 @@ class HKRRBase(LinearFeatures, SteppedLearner):
     def _keep_belief(
         self,
         problem: HyperKernelProblem,
-        fitted: HKRRFitted,
+        fitted: HKRRResult,
         back: Callable[[Array], Array],
     ) -> None:
         """Set the attributes for variances, in the units of the targets."""
@@ -487,12 +487,12 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         scales = float(xp.sum(xp.log(problem.y_scale)))
         self.evidence_ = belief.evidence - problem.n * scales
 
-    def _keep_deviations(self, fitted: HKRRFitted, back: Callable[[Array], Array], /) -> None:  # noqa: ARG002
+    def _keep_deviations(self, fitted: HKRRResult, back: Callable[[Array], Array], /) -> None:  # noqa: ARG002
         """Set the large matrices for variances, in float64."""
         if fitted.belief is None:
             return
         there = double_reference(self.map_)
-        # In the order of a file's, so that what is loaded gives the same to the last bit
+        # Contiguous as in files, for bitwise equal results after loading
         self.factor_, self.inner_factor_ = (
             None if L is None else asarray_like(np.ascontiguousarray(to_host(L)), there)
             for L in fitted.belief.factors
@@ -505,7 +505,7 @@ class HKRRBase(LinearFeatures, SteppedLearner):
 
     @property
     def _map_of_features(self) -> Array:
-        """The map, or the diagonals (s, 1, n_features) of terms that have their own scalings."""
+        """The map, or the diagonals (s, 1, n_features) of terms with their own scalings."""
         B, count = self.map_, self._n_scalings
         return B if count == 1 else array_namespace(B).reshape(B, (count, 1, -1))
 
@@ -515,7 +515,7 @@ class HKRRBase(LinearFeatures, SteppedLearner):
 
     @property
     def _projection(self) -> Array:
-        """What projects scaled rows: of several scalings of a feature on their mean."""
+        """The projection of scaled rows; several scalings of a feature are averaged."""
         count = self._n_scalings
         if count == 1:
             return self.components_
@@ -533,15 +533,15 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         """Smallest eigenvalue of the centres' kernel matrix in float64, computed on access."""
         return _smallest_eigenvalue(self.kernel_, self.centers_, self.map_)
 
-    def _warn(self, problem: HyperKernelProblem, fitted: HKRRFitted) -> None:
+    def _warn(self, problem: HyperKernelProblem, fitted: HKRRResult) -> None:
         model, asked = fitted.model, self._centers.fit
         if not isinstance(asked, str) and asked > problem.n:
             warn(
                 f"n_centers={asked} is more than the {problem.n} rows: all rows are used as centres"
             )
-        if model.jitter.raised:  # of what predicts: steps on the way only lead to a map
+        if model.jitter.raised:  # in the final solve, not in steps before it
             kernel = problem.kernel.stretched(model.lengthscale)
-            lowest = _smallest_eigenvalue(kernel, model.Z, model.B)  # where the fit was
+            lowest = _smallest_eigenvalue(kernel, model.Z, model.B)  # on the place of the fit
             fewer = "n_centers" if self._centers.refit is None else "refit_centers"
             msg = (
                 "the kernel matrix of the centres is singular in this precision (smallest "
@@ -597,7 +597,7 @@ class HKRRBase(LinearFeatures, SteppedLearner):
     def _deviations(self, X: Any) -> Array:
         """Return the predictive standard deviations (n, t) of new targets at `X`.
 
-        These are cut off: how much of the mean is lost by that counts beside the variance.
+        The part of the mean that clipping removes is added to the variance.
         """
         if self.factor_ is None:
             msg = (
@@ -617,7 +617,7 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         def compute(start: int, stop: int) -> Array:
             U = operator.project(operator.rows.block(start, stop))
             K = operator.values(start, stop, U)
-            known = K[:, : factor.shape[0]]  # of the centres that variances go through
+            known = K[:, : factor.shape[0]]  # of the centres of the variances
             variance = variances(self.kernel_.diagonal(U), known, factor, inner)[:, None]
             mean = K @ alpha
             lost = mean - truncate(mean, bound)
@@ -857,11 +857,11 @@ class HKRRClassifier(OneHotClassifier, HKRRBase):
     """
 
     @property
-    def _signs(self) -> bool:  # type: ignore[override]
+    def _has_signs(self) -> bool:  # type: ignore[override]
         """Whether scores are log odds, 0 where two classes are as likely."""
         return isinstance(self.criterion, str) and self.criterion == LOGISTIC
 
     @property
     def _calibration_class(self) -> type[Calibration | SoftmaxCalibration]:  # type: ignore[override]
-        """What makes probabilities of scores."""
-        return SoftmaxCalibration if self._signs else Calibration
+        """The class of the map from scores to probabilities."""
+        return SoftmaxCalibration if self._has_signs else Calibration

@@ -79,34 +79,34 @@ from gpukfl.methods import (
 
 # ---------------------------------------------------------------------------------- search
 
-TUNE_SHARE, FIT_SHARE = 0.4, 0.6  # of max_time spent by then
-LEARN_ROWS = 20_000  # that the map is learned on: it has few numbers
+TUNE_SHARE, FIT_SHARE = 0.4, 0.6  # of max_time, at which the search and the optimisation end
+LEARN_ROWS = 20_000  # most rows on which the map is learned
 _FEW_CENTERS = 200  # after an interruption
-_TUNE_ROWS = 10_000  # rows that dimension and ridge are chosen on, at most
-_FIRST_STEPS = 10  # of the map, before it is judged by rows held out; then twice as many
-_ENOUGH = 1.05  # times the lowest error, with which the learned lengthscale is kept
-_GAIN = 5e-3  # share of the unexplained variance that is worth another setting
-_NO_RIDGE = 1e-5  # where there are too few samples to choose one
-_STEP_WORKS = 30  # of a first step of the map, with its line search
-_FEWEST_CENTERS = 100  # that there is time for in any case
-# In normal equations: passes of leave-one-out that choose ridge and lengthscale, and the last solve
-_TUNE_WORKS, _LAST_WORKS = 8, 2
-_SUMS_OF_ALL = 2.0  # a solve with all rows takes as long as two such works with half of them
+_TUNE_ROWS = 10_000  # most rows on which dimension and ridge are chosen
+_FIRST_STEPS = 10  # of the map before its held-out error is computed; then twice as many
+_ENOUGH = 1.05  # the learned lengthscale is kept up to this multiple of the lowest error
+_GAIN = 5e-3  # least gain of another setting, as a share of the unexplained variance
+_NO_RIDGE = 1e-5  # ridge for too few samples to choose one
+_FEWEST_CENTERS = 100  # used under any time limit
+# Work in units of forming the normal equations: a first step of the map with its line search, the
+# choice of ridge and lengthscale by leave-one-out, and the last solve
+_STEP_WORK, _TUNING_WORK, _LAST_WORK = 30, 8, 2
+_ALL_ROWS_WORK = 2.0  # a solve with all n rows takes as long as two works with n / 2 centres
 
 
-HyperKernelFold = Fold[HyperKernelProblem]  # which keeps the maps that its fits begin from
+HyperKernelFold = Fold[HyperKernelProblem]  # `reached` holds its starting maps
 
 
 def best_starts(fold: HyperKernelFold, run: Run, /) -> tuple[LearnedMap, ...]:
-    """Return the map by evidence, and the best other start on the held-out rows.
+    """Return the map by evidence, and the best other start on the held-out rows, with models.
 
-    With their ridges in their models. Only the better where no search is to compare them.
+    Only the better one if components and ridge are given, so that there is no search.
     """
     problem, settings = fold.problem, fold.problem.settings
     (sample, weights), Z = problem.sample(), problem.centers(TUNE_CENTERS)
     maps = problem.starts(settings.n_components or start_n_components(problem.d))
     others = [LearnedMap(B, problem.lengthscale(B, sample, weights)) for B in reversed(maps)]
-    # Gradients first: another map is taken where it is better beyond chance, as it says less
+    # Gradients come first: another map must be significantly better
     best = _best_start(fold, others, Z, run)
     given = settings.lengthscale is not None or settings.start is not None
     if given or run.is_over(TUNE_SHARE):
@@ -152,9 +152,9 @@ Trials = Sequence[Trial[HyperKernelSetting, LearnedMap]]
 class HyperKernelTuner(Tuner[HyperKernelSetting, LearnedMap]):
     """A tuner that climbs from the best start to better neighbours on the grid.
 
-    Each fit begins from the best so far, so that the same setting with more steps goes on from
-    there: rows held out say when to stop. The start itself, without learning, is the first setting
-    tried: on small noisy data learning a map may gain nothing, or no more than chance does.
+    Each fit begins from the best map so far, so that more steps continue it until the held-out
+    error stops falling. The starts without any steps are tried first: on small noisy data, learning
+    a map may gain nothing.
     """
 
     settings: HKRRSettings
@@ -215,21 +215,21 @@ class HyperKernelTuner(Tuner[HyperKernelSetting, LearnedMap]):
 
 
 @dataclass(frozen=True, eq=False)
-class HKRRFitted:
+class HKRRResult:
     """The final fit: the optimised map and its model."""
 
     steps: HKRRFit
     model: SolvedModel
     status: Status
-    learned: bool  # whether the map is an optimised one
+    learned: bool  # whether the map was optimised
     belief: GPPosterior | None = None
-    metric: MetricFit | None = None  # where the evidence gave the map
-    ridges: tuple[float, ...] = ()  # of the fits whose gradients gave it
-    latent: LogisticFit | None = None  # of classes, by their log odds
+    metric: MetricFit | None = None  # if the map maximises the evidence
+    ridges: tuple[float, ...] = ()  # of successive fits, if the map comes from gradients
+    latent: LogisticFit | None = None  # the log odds of classes
 
 
 class HKRRMethod(HKRRSettings):
-    """What the ways to learn the map share."""
+    """The base of HKRR's methods, one for each way to learn the map."""
 
     splits: ClassVar[Splits] = Splits(at_most=_TUNE_ROWS)
 
@@ -243,7 +243,7 @@ class HKRRMethod(HKRRSettings):
 
 
 class HKRR(HKRRMethod):
-    """HKRR whose map descends the objective, and is judged by rows held out."""
+    """HKRR whose map minimises the objective, with a search on held-out rows."""
 
     def default_setting(self, problem: HyperKernelProblem, /) -> HyperKernelSetting:
         """Return the given setting; the default has few components and a small ridge."""
@@ -265,7 +265,7 @@ class HKRR(HKRRMethod):
         if start is None:
             start = known_start(problem, setting)
         if start is None:
-            start, share = best_starts(fold, run)[0], 1.0  # of no search: whatever time is left
+            start, share = best_starts(fold, run)[0], 1.0  # without a search, all time is left
         name = f"tune {setting.components} components, ridge {setting.ridge:.0e}"
         B = resized_map(start.B, setting.components, rng=problem.rng)
         fit, model = problem.learn(
@@ -297,7 +297,7 @@ class HKRR(HKRRMethod):
         """Return a search for start, components and ridge."""
         found = folds()
         starts = found[0].reached = best_starts(found[0], run)
-        for fold in found[1:]:  # the same, with the evidence of its own rows
+        for fold in found[1:]:  # the same starts, with the fold's own evidence
             fold.reached = tuple(
                 start
                 if start.metric is None
@@ -315,7 +315,7 @@ class HKRR(HKRRMethod):
         choice: SearchResult[HyperKernelSetting, LearnedMap],
         run: Run,
         /,
-    ) -> HKRRFitted:
+    ) -> HKRRResult:
         """Optimise the map on some rows, and solve with all rows."""
         setting, start = self._starting_point(problem, choice)
         stopped, learned = choice.stopped, setting.steps > 0
@@ -324,7 +324,7 @@ class HKRR(HKRRMethod):
             if start.metric is not None and not learned and not stopped:
                 start = learn_map_by_evidence(part, start.metric, run.remaining_seconds(FIT_SHARE))
             fit, model = self._optimize(part, setting, start, run, stopped=stopped)
-        except KeyboardInterrupt:  # before the first step: the start is there
+        except KeyboardInterrupt:  # before the first step: the start is used
             stopped, learned = True, False
             fit, model = self._optimize(part, setting, start, run, stopped=True, quick=True)
         refit = self.centers.refit
@@ -333,7 +333,7 @@ class HKRR(HKRRMethod):
         elif refit is not None and not problem.constant:
             try:
                 n_centers = problem.n_refit_centers()
-                if stopped:  # nobody waits for more
+                if stopped:  # quickly
                     n_centers = min(n_centers, _FEW_CENTERS)
                 elif refit == "auto":
                     n_centers = affordable_refit_centers(problem, model, run, n_centers)
@@ -341,9 +341,9 @@ class HKRR(HKRRMethod):
                 model = problem.refit(model, n_centers, tuned, run.remaining_seconds)
                 note_all_rows(model, run)
                 stopped = stopped or is_interrupted(model)
-            except KeyboardInterrupt:  # the model of the optimisation is there
+            except KeyboardInterrupt:  # the optimisation's model is used
                 stopped = True
-        return HKRRFitted(fit, model, self._final_status(setting, fit, stopped=stopped), learned)
+        return HKRRResult(fit, model, self._final_status(setting, fit, stopped=stopped), learned)
 
     def _starting_point(
         self, problem: HyperKernelProblem, choice: SearchResult[HyperKernelSetting, LearnedMap]
@@ -353,7 +353,7 @@ class HKRR(HKRRMethod):
         known = [fold.reached for fold in choice.folds if fold.reached]
         if trial is not None and trial.learned:
             learned = trial.learned[0]
-            # On all rows as many steps from the same map as were best
+            # All rows take the best number of steps from the same map
             begun = learned if choice.stopped else learned.start or learned
             start = replace(begun, metric=learned.metric)
         elif known:
@@ -368,7 +368,7 @@ class HKRR(HKRRMethod):
         if choice.stopped:
             return replace(setting, steps=0 if trial is None else setting.steps), start
         if trial is not None and not any(one.setting.steps for one in choice.trials):
-            # Nothing says that this gains nothing
+            # The search had no time for steps, which may help
             setting = replace(setting, steps=self.optimizer.max_iter)
         return setting, start
 
@@ -385,7 +385,7 @@ class HKRR(HKRRMethod):
         """Optimise from the start, with as many centres as there is time for."""
         n_centers = _FEW_CENTERS if quick else self.centers.n_while_learning
         if self.centers.fit == "auto" and not stopped:
-            n_centers = affordable_centers(problem, start, run, n_centers, _STEP_WORKS)
+            n_centers = affordable_centers(problem, start, run, n_centers, _STEP_WORK)
         return problem.learn(
             start.B,
             start.lengthscale,
@@ -405,7 +405,7 @@ class HKRR(HKRRMethod):
 
 
 def known_start(problem: HyperKernelProblem, setting: HyperKernelSetting, /) -> LearnedMap | None:
-    """Return the map of an earlier fit to other rows, where a setting has one."""
+    """Return the map of an earlier fit to other rows, if the setting has one."""
     if setting.map is None:
         return None
     return LearnedMap(place_map(setting.map, problem), setting.lengthscale)
@@ -440,10 +440,10 @@ def affordable_refit_centers(
 ) -> int:
     """Return how many of the wanted centres there is time for in the final fit.
 
-    All rows where there is time for a solve with them; else as many as of more rows, at most.
+    All rows if there is time for a solve with them; else at most `REFIT_CENTERS`.
     """
     if wanted == problem.n:
-        alike = max(min(wanted, PATH_CENTERS), math.ceil(wanted / _SUMS_OF_ALL))
+        alike = max(min(wanted, PATH_CENTERS), math.ceil(wanted / _ALL_ROWS_WORK))
         if affordable_centers(problem, at, run, alike, _n_refit_works) == alike:
             return wanted
         wanted = min(wanted, REFIT_CENTERS)
@@ -452,7 +452,7 @@ def affordable_refit_centers(
 
 def _n_refit_works(q: int) -> float:
     """Return the work of a final fit with q centres."""
-    return _LAST_WORKS + _TUNE_WORKS * (min(q, PATH_CENTERS) / q) ** 2
+    return _LAST_WORK + _TUNING_WORK * (min(q, PATH_CENTERS) / q) ** 2
 
 
 def tuned_settings(
@@ -460,8 +460,8 @@ def tuned_settings(
 ) -> TunedRefit | None:
     """Return lengthscale and ridges of the final fit, as tuned on the folds.
 
-    Or those of another fit to about n samples. None where the folds have learned no maps: rows that
-    are left out one by one are then as good, and more.
+    Or those of another fit to about n samples. None if the folds have learned no maps: then
+    leave-one-out on all rows is as good.
     """
     known = choice.setting.tuned
     if known is not None and known.serves(n):
@@ -481,18 +481,18 @@ def tuned_settings(
 
 
 def note_all_rows(model: SolvedModel, run: Run, /) -> None:
-    """Say how a last fit with all rows as centres ended."""
+    """Report how a last fit with all rows as centres ended."""
     found = model.solution
     if found is None:
         return
-    told = (
+    text = (
         f"all {model.Z.shape[0]} rows as centres: {found.status.value}, residual "
         f"{found.residual:.1e} after {found.n_iter} products"
     )
     if found.errors and found.centers_error:
         ratio = math.sqrt(min(found.errors) / found.centers_error)
-        told += f", errors on rows held out {ratio:.3f} times those by centres"
-    run.note(told)
+        text += f", errors on rows held out {ratio:.3f} times those by centres"
+    run.note(text)
 
 
 def is_interrupted(model: SolvedModel, /) -> bool:
@@ -504,7 +504,7 @@ def is_interrupted(model: SolvedModel, /) -> bool:
 
 _STOPPED = (Status.INTERRUPTED, Status.TIME_LIMIT)
 _DIAGONAL = ("diagonal", "diagonals")  # structures of maps
-_FEW_STEPS = 3  # from the mean of the metrics of folds
+_FEW_STEPS = 3  # from the mean metric of folds
 
 
 class EvidenceHKRR(HKRRMethod):
@@ -538,7 +538,7 @@ class EvidenceHKRR(HKRRMethod):
         return fold.problem.predict(learned.model, fold.held_out.X)
 
     def search(self, *_: Any) -> None:
-        """Search nothing."""
+        """Return None: there is no search."""
 
     def learn(
         self,
@@ -546,12 +546,12 @@ class EvidenceHKRR(HKRRMethod):
         choice: SearchResult[MetricFit | None, EvidenceModel],
         run: Run,
         /,
-    ) -> HKRRFitted:
+    ) -> HKRRResult:
         """Learn the map on some rows, and solve with all rows."""
         found = self.fit(problem, run, choice.setting)
         metric, model = found.metric, found.model
         steps = HKRRFit(model.B, model.lengthscale, metric.status, metric.value, metric.history)
-        return HKRRFitted(
+        return HKRRResult(
             steps,
             model,
             metric.status,
@@ -590,16 +590,16 @@ class EvidenceHKRR(HKRRMethod):
     ) -> MetricFit:
         """Learn a metric on some rows, and refine it with more.
 
-        From one of about the same rows, where it is `known`: of many rows a diagonal one is kept,
-        and a map goes on from there.
+        `known` is a metric of about the same rows. With many rows a diagonal one is kept, and a map
+        is refined.
         """
-        # The bound takes what its centres do not tell apart for noise: some rows say more, unless
-        # somebody asks for centres. The error of leaving out has no bound
+        # The bound treats unresolved variation as noise, so all pairs of some rows are better. It
+        # is used for the evidence if the user gave a number of centres
         by_centers = self.criterion == "evidence" and self.centers.are_given
         most = LEARN_ROWS if by_centers else EXACT_ROWS
         most = LOGISTIC_ROWS if self.is_logistic else most
-        # The mean of folds' metrics is that of more rows than any of them; to go on until nothing
-        # changes takes three times as long, and errs by as much
+        # The mean of folds' metrics is better than any of them. Iterating it to convergence takes
+        # three times as long, for the same error
         is_mean = known is not None and known.n_fits > 1 and problem.n > FIRST_ROWS
         is_settled = is_mean and self.criterion == "evidence" and self.structure in _DIAGONAL
         search = MetricSearch(
@@ -616,13 +616,13 @@ class EvidenceHKRR(HKRRMethod):
             return MetricFit(C, ratio, 0.0, Status.CONVERGED, History(), terms)
         if known is not None and not known.is_diagonal and problem.n >= KEPT_ROWS:
             return search.again(problem, most, known)
-        found = self._diagonal(search, problem, most, known)
+        found = self._learn_diagonal(search, problem, most, known)
         if self.structure in _DIAGONAL or found.status in _STOPPED:
             return found
         k = problem.d if self.structure == "full" else self.n_components
         return search.learn_map(problem, most, k, found)
 
-    def _diagonal(
+    def _learn_diagonal(
         self, search: MetricSearch, problem: HyperKernelProblem, most: int, known: MetricFit | None
     ) -> MetricFit:
         found = None
@@ -639,13 +639,13 @@ class EvidenceHKRR(HKRRMethod):
 
 # --------------------------------------------------------------------- by average gradients
 
-_KERNELS = {  # of the structures: one whose coordinates have a meaning, and one that turns
+_KERNELS = {  # by structure: for the given coordinates, and rotation invariant
     "diagonal": PowerExponential(order=1.5),
     "full": PowerExponential(order=2.0, exponent=1.4),
 }
-_STRETCH = 8.0  # median distances: with a kink, kernels are best nearly without a scale
-_ALL_GRADIENT_CENTERS = 1_000  # rows up to which all are centres: the fit is then exact
-_FIT_WORKS = 4  # normal equations, passes of leave-one-out and gradients at a map
+_STRETCH = 8.0  # lengthscale in median distances; long ones are best for these kernels with a kink
+_ALL_GRADIENT_CENTERS = 1_000  # at most so many rows are all centres, for an exact fit
+_MAP_WORK = 4  # work at a map in normal equations: these, leave-one-out and gradients
 
 GradientTrials = Sequence[Trial[GradientSetting, GradientFit]]
 
@@ -685,7 +685,7 @@ class GradientTuner(Tuner[GradientSetting, GradientFit]):
 class GradientHKRR(HKRRMethod):
     """HKRR with a map from the gradients of its fits."""
 
-    stretches: tuple[float, ...] = STRETCHES  # to try, of the median distance of the mapped rows
+    stretches: tuple[float, ...] = STRETCHES  # to try, in median distances of the mapped rows
 
     @classmethod
     def from_settings(cls, settings: HKRR, /, *, any_kernel: bool) -> Self:
@@ -713,7 +713,7 @@ class GradientHKRR(HKRRMethod):
         return self.maps(fold.problem, setting, run)
 
     def predict_fold(self, fold: HyperKernelFold, learned: GradientFit, /) -> Array:
-        """Predict every row that is fitted by the others, at the best map."""
+        """Return leave-one-out predictions of all rows at the best map."""
         bound = fold.problem.bound
         xp = array_namespace(bound)
         return truncate(learned.best.left_out(), xp.astype(bound, xp.float64))
@@ -725,7 +725,7 @@ class GradientHKRR(HKRRMethod):
         run: Run,
         /,
     ) -> Search[GradientSetting, GradientFit]:
-        """Return a search over lengthscales by leave-one-out on all rows, or many."""
+        """Return a search over lengthscales by leave-one-out on at most `LEARN_ROWS` rows."""
         part = problem.part(LEARN_ROWS)
         xp = array_namespace(part.reference)
         weights = xp.ones_like(part.Y[:, :1]) if part.weights is None else part.weights
@@ -794,7 +794,7 @@ class GradientHKRR(HKRRMethod):
         if isinstance(wanted, str):
             identity = array_namespace(sample[0]).ones(problem.d, **like(sample[0]))
             begin = LearnedMap(identity, problem.lengthscale(identity, *sample))
-            works = _FIT_WORKS * self.optimizer.max_iter
+            works = _MAP_WORK * self.optimizer.max_iter
             q = affordable_centers(problem, begin, run, q, works)
         return problem.centers(q)
 
@@ -804,7 +804,7 @@ class GradientHKRR(HKRRMethod):
         choice: SearchResult[GradientSetting, GradientFit],
         run: Run,
         /,
-    ) -> HKRRFitted:
+    ) -> HKRRResult:
         """Solve at the best map, with all rows and more centres."""
         stopped, trial = choice.stopped, choice.trial
         if trial is not None and trial.learned:
@@ -817,14 +817,14 @@ class GradientHKRR(HKRRMethod):
         try:
             model = self._refit(problem, part, model, choice.setting.tuned, run, stopped=stopped)
             stopped = stopped or is_interrupted(model)
-        except KeyboardInterrupt:  # the model of the best map is there
+        except KeyboardInterrupt:  # the best map's model is used
             stopped = True
         steps = HKRRFit(model.B, model.lengthscale, fit.status, fit.best.score, fit.history)
         learned = fit.n_steps > 0 or choice.setting.map is not None
         ended = Status.INTERRUPTED if stopped else fit.status
-        if ended is Status.MAX_ITER:  # as many maps as are asked for
+        if ended is Status.MAX_ITER:  # the number of maps was given
             ended = Status.DECIDED
-        return HKRRFitted(steps, model, ended, learned, ridges=fit.ridges)
+        return HKRRResult(steps, model, ended, learned, ridges=fit.ridges)
 
     def _refit(
         self,
@@ -843,7 +843,7 @@ class GradientHKRR(HKRRMethod):
         wanted = problem.n_refit_centers()
         if problem.constant or (used == part.n == problem.n and refit in ("auto", "all")):
             return model
-        if stopped:  # nobody waits for more
+        if stopped:  # quickly
             return problem.refit(model, min(wanted, _FEW_CENTERS), model.tuned)
         if refit == "auto":
             wanted = affordable_refit_centers(problem, model, run, wanted)

@@ -1,4 +1,4 @@
-"""Metrics of HKRR by evidence, by leaving rows out or by average gradients, and their models."""
+"""Metrics of HKRR by evidence, leave-one-out or average gradients, and their models."""
 
 from __future__ import annotations
 
@@ -52,15 +52,16 @@ from gpukfl.operators import KernelOperator, apply_map, diagonal_map
 from gpukfl.partitioned._rows import Rows
 from gpukfl.solvers import LBFGS
 
-FIRST_ROWS = 500  # that a metric is learned on to begin with
-KEPT_ROWS = 2_000  # from which a map says nothing of single rows: that of another fit is as good
-EXACT_ROWS = 2_500  # up to which all pairs of rows are taken
-LOGISTIC_ROWS = 1_000  # the same of classes, whose evidence takes ten times as long
+FIRST_ROWS = 500  # on which a metric is learned first
+KEPT_ROWS = 2_000  # from so many rows on, another fit's map reveals no held-out row
+EXACT_ROWS = 2_500  # most rows of which all pairs are used
+LOGISTIC_ROWS = 1_000  # the same for classes, whose evidence takes ten times as long
 LOGISTIC_CENTERS = 1_000
-_METRIC_STRETCHES = (1.0, 3.0)  # of the typical distance, to begin with
-_RATIO = 0.1  # of the noise, to begin with
-_STEPS = 100
-_MOST_DIRECTIONS, _SHARE = 20, 0.99  # of the average gradients, that a map of few rows begins with
+_METRIC_STRETCHES = (1.0, 3.0)  # first lengthscales, in typical distances
+_FIRST_RATIO = 0.1  # first noise ratio
+_MAX_STEPS = 100
+# Starting directions of a low-rank map: at most so many, or with this share of squared lengths
+_MOST_DIRECTIONS, _DIRECTION_SHARE = 20, 0.99
 
 Watch = Callable[[int, Array, History], Status | None]
 
@@ -72,20 +73,20 @@ class LearnedMap:
     B: Array  # (k, d)
     lengthscale: float
     model: SolvedModel | None = None
-    start: LearnedMap | None = None  # what it went on from
-    metric: MetricFit | None = None  # whose map it is, where the evidence gave it
+    start: LearnedMap | None = None  # where it started
+    metric: MetricFit | None = None  # if the map maximises the evidence
 
 
 @dataclass(frozen=True)
 class MetricSearch:
-    """The settings by which a metric is learned."""
+    """The settings of the optimisation of a metric."""
 
-    criterion: str = "evidence"  # what is maximised, or "loo"
-    ratio: float | None = None  # noise ratio that is kept; None is learned
-    n_centers: int = 500  # of the bound, where rows are too many for all pairs
-    left: Callable[[], float | None] = lambda: None  # seconds, None without a limit
-    watch: Watch = lambda *_: None  # of `fit_metric`
-    n_steps: int = _STEPS  # at most
+    criterion: str = "evidence"  # or "loo" or "logistic"
+    ratio: float | None = None  # a given noise ratio; None is learned
+    n_centers: int = 500  # of the bound, for too many rows for all pairs
+    left: Callable[[], float | None] = lambda: None  # remaining seconds; None without a limit
+    watch: Watch = lambda *_: None  # for `fit_metric`
+    n_steps: int = _MAX_STEPS  # at most
 
     def diagonal(
         self, problem: HyperKernelProblem, at_most: int, at: MetricFit | None = None, /
@@ -97,11 +98,10 @@ class MetricSearch:
         return self._fit(part, [(at.C, at.ratio)], at.terms)
 
     def start_metric(self, known: MetricFit, problem: HyperKernelProblem, /) -> MetricFit:
-        """Return the starting metric, by the diagonal one of a fit to similar rows.
+        """Return a starting metric from the diagonal one of a fit to similar rows.
 
-        Which features matter would tell of samples that were among those rows and are held out now:
-        of few rows only the mean lengthscale, the noise, and what is known of the terms of a kernel
-        are taken.
+        With few rows it has only the mean lengthscale, the noise and the kernel's terms. More would
+        reveal rows of that fit that are held out now.
         """
         xp, C = array_namespace(problem.reference), place_map(known.C, problem)
         if problem.n <= FIRST_ROWS:
@@ -114,7 +114,7 @@ class MetricSearch:
     def again(self, problem: HyperKernelProblem, at_most: int, known: MetricFit, /) -> MetricFit:
         """Learn a map that starts from the map of a fit to similar rows.
 
-        Kept as it is, a map of many numbers would tell of samples that are held out now.
+        That map itself would reveal rows that are held out now.
         """
         start = place_map(known.C, problem)
         return self._fit(problem.part(at_most), [(start, self._noise_ratio(known))], known.terms)
@@ -128,7 +128,7 @@ class MetricSearch:
             shape = len(terms), 1, part.d // part.n_scalings
         typical = xp.asarray(make_metric_prior(part).lengthscale, **there)
         ones = xp.ones(shape, **there)
-        ratio = _RATIO if self.ratio is None else self.ratio
+        ratio = _FIRST_RATIO if self.ratio is None else self.ratio
         return [(ones / (stretch * typical), ratio) for stretch in _METRIC_STRETCHES]
 
     def _fit(
@@ -172,7 +172,7 @@ class MetricSearch:
 
 
 def initial_terms(part: HyperKernelProblem, /) -> KernelTerms | None:
-    """Return the terms of a kernel of which the evidence learns; None of one that is kept."""
+    """Return the terms of a kernel whose shares are learned; None if there are none."""
     if part.settings.criterion == "hold_out":
         return None
     terms = KernelTerms.from_kernel(part.kernel)
@@ -180,7 +180,7 @@ def initial_terms(part: HyperKernelProblem, /) -> KernelTerms | None:
 
 
 def place_map(C: Array, problem: HyperKernelProblem) -> Array:
-    """Put a map of another fit beside a problem, in float64."""
+    """Return the map of another fit on the place of a problem, in float64."""
     there = double_reference(problem.reference)
     return asarray_like(to_host(C), there)
 
@@ -206,7 +206,7 @@ def bound_criterion(part: HyperKernelProblem, Z: Array, /) -> BoundCriterion:
 
 
 def make_metric_prior(problem: HyperKernelProblem, /) -> MetricPrior:
-    """Return the prior in which distances between rows are about their typical ones."""
+    """Return the prior of metrics, centred at the typical distances between rows."""
     sample, weights = problem.sample()
     norm, count = problem.kernel.norm, problem.n_scalings
     if count == 1:
@@ -230,7 +230,7 @@ def average_gradient_map(part: HyperKernelProblem, at: MetricFit, /) -> Array:
     w = None if part.weights is None else xp.astype(part.weights, xp.float64)
     values, rows = map(to_host, principal_gradients(operator, coef, w))
     start = np.sqrt(values)[:, None] * rows
-    # As far apart as they are at the diagonal one, which knows the lengthscale
+    # With the lengthscale of the diagonal map
     sample = X[: min(part.n, FIRST_ROWS), :]
     norm = part.kernel.norm
     known = median_distance(apply_map(sample, C), norm=norm)
@@ -239,19 +239,19 @@ def average_gradient_map(part: HyperKernelProblem, at: MetricFit, /) -> Array:
 
 
 def n_leading_directions(C: np.ndarray, /) -> int:
-    """Return how many directions hold nearly all of a map's squared singular values."""
+    """Return the number of directions with nearly all of a map's squared singular values."""
     squares = np.linalg.svd(C, compute_uv=False) ** 2
     share = np.cumsum(squares) / max(float(squares.sum()), 1e-300)
-    return min(int(np.searchsorted(share, _SHARE)) + 1, _MOST_DIRECTIONS, len(squares))
+    return min(int(np.searchsorted(share, _DIRECTION_SHARE)) + 1, _MOST_DIRECTIONS, len(squares))
 
 
 def normalise_metric(
     problem: HyperKernelProblem, metric: MetricFit, k: int, /
 ) -> tuple[Array, float]:
-    """Return a map of norm 1, and its lengthscale.
+    """Return a metric as a map of norm 1 with a lengthscale.
 
-    Of at most k rows; or a diagonal one; or those of all terms of a kernel, one below the other.
-    Where each term has columns of its own, these are a diagonal one of all columns.
+    The map has at most k rows, or is diagonal. The maps of a kernel's terms are stacked; if terms
+    have their own scaled columns, they are one diagonal of all columns.
     """
     apart = metric.C.ndim == 3
     if problem.n_scalings > 1:
@@ -269,7 +269,7 @@ def learn_map_by_evidence(
 ) -> LearnedMap:
     """Learn the map of highest evidence on some rows, perhaps from another map.
 
-    KeyboardInterrupt where the user stops it.
+    Raises KeyboardInterrupt on Ctrl-C.
     """
     metric = MetricSearch(left=lambda: max_time).diagonal(problem, FIRST_ROWS, at)
     if metric.status is Status.INTERRUPTED:
@@ -286,7 +286,7 @@ class EvidenceModel:
     metric: MetricFit
     model: SolvedModel
     belief: GPPosterior | None = None
-    latent: LogisticFit | None = None  # of classes, by their log odds
+    latent: LogisticFit | None = None  # the log odds of classes
 
 
 def solve_exactly(problem: HyperKernelProblem, metric: MetricFit, /) -> EvidenceModel:
@@ -306,9 +306,9 @@ def solve_exactly(problem: HyperKernelProblem, metric: MetricFit, /) -> Evidence
 def solve_by_centers(
     problem: HyperKernelProblem, metric: MetricFit, count: int, left: Callable[[], float | None], /
 ) -> EvidenceModel:
-    """Solve with all rows, through some of them, and with all of them where there is time.
+    """Solve with some rows as centres, and with all rows if there is time.
 
-    Variances stay those through some.
+    Variances are those with the centres.
     """
     problem = problem.with_kernel(metric.kernel(problem.kernel))
     begun = time.perf_counter()
@@ -323,7 +323,7 @@ def solve_by_centers(
     factors = posterior.factor.L, posterior.inner
     try:
         found = problem.solve_from_centers(index, metric.C, factors, taken.ratio, left())
-    except KeyboardInterrupt:  # the model of the centres is there
+    except KeyboardInterrupt:  # the centres' model is used
         return EvidenceModel(replace(metric, status=Status.INTERRUPTED), model, belief)
     if found is None:
         return EvidenceModel(metric, model, belief)

@@ -19,10 +19,8 @@ Optimizer = LBFGS | VariableProjection | AlternatingGradient | AverageGradientOu
 _CENTERS = 500
 _START_COMPONENTS = 20  # the paper's choice for larger data
 _MOST_COMPONENTS = 64
-_ALIKE = 1.5  # times the samples that a ridge was chosen on, up to which it serves
-
-
-LOGISTIC = "logistic"  # the criterion of classes: the evidence of their log odds
+_ALIKE = 1.5  # a tuned ridge is used for up to so many times its samples
+LOGISTIC = "logistic"  # criterion for classes: the evidence of their log odds
 
 
 @dataclass(frozen=True)
@@ -91,27 +89,27 @@ class HoldOut:
 class HKRRSettings:
     """The parameters of the estimators."""
 
-    n_components: int | None  # None is chosen
+    n_components: int | None  # None: to be chosen
     kernel: Kernel
-    ridge: float | None  # None is chosen
-    lengthscale: float | None  # kept as it is; None starts at the median distance, and is learned
+    ridge: float | None  # None: to be chosen
+    lengthscale: float | None  # None: learned, from the median distance
     centers: Centers
     optimizer: Optimizer
-    n_starts: int  # random maps among those to start from
-    start: Array | None  # the only map to start from, if it is of as many features
-    start_lengthscale: float | None  # of that
-    scaling: str | tuple[str, ...] | None  # several are of the terms of the kernel
-    criterion: str = "hold_out"  # by which the map is learned, or "evidence", "loo", "logistic"
-    structure: str = "full"  # of the map, or "low_rank", "diagonal", "diagonals"
+    n_starts: int  # random starting maps
+    start: Array | None  # the only starting map, if it has the right number of features
+    start_lengthscale: float | None  # of `start`
+    scaling: str | tuple[str, ...] | None  # several: one for each term of the kernel
+    criterion: str = "hold_out"  # or "evidence", "loo", "logistic"
+    structure: str = "full"  # of the map; or "low_rank", "diagonal", "diagonals"
 
     @property
     def is_logistic(self) -> bool:
-        """Whether log odds of classes are fitted, and not their indicators."""
+        """Whether log odds of classes are fitted instead of indicators."""
         return self.criterion == LOGISTIC
 
     @property
     def is_given(self) -> bool:
-        """Whether only a start is to be chosen."""
+        """Whether components and ridge are given, so that only a start is chosen."""
         return self.n_components is not None and self.ridge is not None
 
 
@@ -119,7 +117,7 @@ class HKRRSettings:
 class TunedRefit:
     """The lengthscale and ridges of a final fit, and how they were tuned."""
 
-    stretch: float  # of the learned lengthscale
+    stretch: float  # factor of the learned lengthscale
     path: RidgePath
     n_samples: int
 
@@ -135,10 +133,10 @@ class HyperKernelSetting:
     components: int
     ridge: float
     steps: int = 0
-    start: int = 0  # which of the starts it goes on from
-    tuned: TunedRefit | None = field(default=None, compare=False)  # of a fit to about the same rows
-    map: Array | None = field(default=None, compare=False)  # of an earlier fit, to start from
-    lengthscale: float = field(default=1.0, compare=False)  # of that
+    start: int = 0  # index of the starting map
+    tuned: TunedRefit | None = field(default=None, compare=False)  # of a fit to similar rows
+    map: Array | None = field(default=None, compare=False)  # an earlier fit's, to start from
+    lengthscale: float = field(default=1.0, compare=False)  # of `map`
 
 
 def largest_n_components(d: int, /) -> int:
@@ -158,20 +156,17 @@ def n_components_grid(d: int) -> list[int]:
 
 @dataclass(frozen=True)
 class GradientSetting:
-    """A lengthscale, in units of the median distance of the mapped rows, and known results.
-
-    From another fit to about the same rows.
-    """
+    """A lengthscale, in median distances of the mapped rows, and results of a similar fit."""
 
     stretch: float
-    ridges: tuple[float, ...] | None = None  # of the fits on the way to the best map
+    ridges: tuple[float, ...] | None = None  # of successive fits up to the best map
     map: Array | None = None
     tuned: TunedRefit | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, eq=False)
 class KnownMetric:
-    """A metric that the evidence gave, as files hold it: without the record of its fit."""
+    """A learned metric in the form of files, without the record of its fit."""
 
     C: Array
     ratio: float

@@ -95,9 +95,9 @@ def describe_brownian(e: Any, names: Names, /) -> Description:
 
 # ------------------------------------------------------------------------------------ base
 
-_CHOSEN = ("auto", "median")  # lengthscales that the samples say
-_KEPT_FROM = 500  # samples from which a ridge serves other fits to about the same ones
-_ROUNDING = 0.02  # of a standard deviation of y, by which predictions are moved without a word
+_CHOSEN = ("auto", "median")  # lengthscales learned from the rows
+_KEPT_FROM = 500  # samples from which the ridge is used by fits to similar rows
+_ROUNDING = 0.02  # change of predictions by rounding, in deviations of y, without a warning
 
 
 class KernelRidgeBase(BoundedPredictions, Learner):
@@ -117,7 +117,7 @@ class KernelRidgeBase(BoundedPredictions, Learner):
     dual_coef_: Array = held("values.coef")
     kernel_: Kernel = held("values.kernel")
     _describe = describe
-    _unit_free = True  # the lengthscale takes it up
+    _unit_free = True  # the lengthscale is scaled with the features
     _finds_nothing = "has nothing to fit"
 
     def __init__(
@@ -202,14 +202,14 @@ class KernelRidgeBase(BoundedPredictions, Learner):
         *,
         alike: bool = False,
     ) -> KernelRidgeSetting:
-        # One number of a coarse grid tells nothing of single samples, as a ridge of few may
+        # A lengthscale of a coarse grid reveals no single row; a ridge of few rows may
         found = replace(choice.setting, lengthscale=self.lengthscale_)
         kept = alike or self._n_samples >= _KEPT_FROM
         return replace(found, ridge=fitted.ridge) if kept else found
 
     def _warn(self, problem: KernelRidgeProblem, fit: KernelRidgeFit) -> None:
         n = problem.rows.shape[0]
-        # More centres than a linear function has directions change nothing
+        # A linear kernel needs no more centres than columns
         is_linear = isinstance(fit.kernel, Linear)
         if not isinstance(self.n_centers, str) and self.n_centers > n and not is_linear:
             warn(
@@ -224,7 +224,7 @@ class KernelRidgeBase(BoundedPredictions, Learner):
 def warn_bad_solution(fit: KernelRidgeFit, data: Data, /) -> None:
     """Warn if the kernel matrix is singular, or the solver has not converged.
 
-    That of a linear kernel has the rank of the columns: nothing is lost where it is singular.
+    A linear kernel's matrix is singular with more rows than columns, without harm.
     """
     if fit.raised and not isinstance(fit.kernel, Linear):
         msg = (
@@ -433,7 +433,7 @@ class BrownianKernelRidge(ArrayRegressor, Learner):
     X_fit_: Array = held("values.centers")
     dual_coef_: Array = held("values.coef")
     _describe = describe_brownian
-    _unit_free = True  # the ridge takes it up
+    _unit_free = True  # the ridge is scaled with the features
 
     def __init__(
         self,

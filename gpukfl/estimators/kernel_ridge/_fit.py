@@ -34,7 +34,7 @@ from gpukfl.partitioned._rows import Rows
 
 @dataclass(frozen=True)
 class KernelRidgeSetting:
-    """The known settings of a fit; None is to be chosen."""
+    """The known settings of a fit; None means to be chosen."""
 
     ridge: float | None
     lengthscale: float | None = None
@@ -56,7 +56,7 @@ class KernelRidgeProblem(Data):
         settings, kernel, given = self.settings, self.kernel, self.settings.lengthscale
         if not isinstance(given, str):
             return given
-        # A kernel given as a value has the lengthscale that its maker gave it
+        # A kernel object has its own lengthscale
         if isinstance(settings.kernel, Kernel):
             return 1.0
         index = draw_rows(self.n, self.rng)
@@ -79,7 +79,7 @@ class KernelRidgeSettings:
 
     kernel: str | Kernel
     lengthscale: float | str
-    method: KernelRidge  # but for its kernel
+    method: KernelRidge  # its kernel is replaced
     scaling: str | None
     splits: ClassVar[Splits] = Splits()
 
@@ -135,14 +135,14 @@ class KernelRidgeSettings:
 
 # -------------------------------------------------------------------------------- brownian
 
-_CENTERS = 1_000  # of rows that lie in parts
+_CENTERS = 1_000  # for partitioned rows
 
 
 @dataclass(frozen=True, eq=False)
 class BrownianFit:
     """Coefficients in the units of the problem, and the solver's status."""
 
-    Z: Array  # (q, d): all samples where these lie together
+    Z: Array  # (q, d), all rows unless these are partitioned
     alpha: Array  # (q, t)
     intercept: Array  # (t,)
     ridge: float
@@ -177,10 +177,7 @@ class BrownianSettings:
         """Return None: there is no search."""
 
     def learn(self, problem: Data, choice: SearchResult[float, Any], run: Run, /) -> BrownianFit:
-        """Fit all rows by conjugate gradients.
-
-        Rows that lie in parts never meet all others: they meet centres.
-        """
+        """Fit all rows by conjugate gradients, or partitioned rows with centres."""
         if choice.stopped:
             raise KeyboardInterrupt
         if problem.rows.partitioning is not None:

@@ -38,10 +38,10 @@ from gpukfl.estimators._learner import SearchResult, SteppedLearner
 from gpukfl.estimators._reweighting import LOSS
 from gpukfl.estimators._validation import check_finite_result
 from gpukfl.estimators.regfeal._fit import (
-    RegFeaLFitted,
     RegFeaLMethod,
     RegFeaLProblem,
-    Retrained,
+    RegFeaLResult,
+    RetrainedModel,
     leading_columns,
 )
 from gpukfl.estimators.regfeal._settings import (
@@ -132,7 +132,7 @@ SELECTIONS = ("features", "variables")
 MAX_DEGREE = 40
 
 _RIDGE = 1e-8  # the paper's λ, in units of d^(-(2-r)/r)
-_RANGE_ROWS = 500  # over the range of which profiles are drawn
+_RANGE_ROWS = 500  # sample for the range of profiles
 _QUIET = (Status.CONVERGED,)
 
 
@@ -166,7 +166,7 @@ class RegressorOfDirections(Function):
         found = np.asarray(self.regressor.predict(Z)).reshape(len(Z), -1)
         return asarray_like(found * self.scale, self.intercept) + self.intercept
 
-    def alone(self) -> Self:
+    def to_traceable(self) -> Self:
         """Raise TypeError: it is no function of arrays."""
         msg = (
             "expected predictions of gpukfl, got those of "
@@ -180,7 +180,7 @@ class RegFeaLBase(DirectionProfiles, BoundedPredictions, SteppedLearner):
 
     _describe = describe
     _values = (DegreeLaw, Reweighting, RegFeaLSetting, Coordinates)
-    # Of a fit of which another function predicts
+    # The Hermite features of a fit whose retrained model predicts
     _hermite: Annotated[HermiteSum | None, Recorded()]
     R_: Annotated[Array, Floats("n_features", "n_features")]
     eta_: Annotated[Array, Doubles("n_features")]
@@ -291,7 +291,7 @@ class RegFeaLBase(DirectionProfiles, BoundedPredictions, SteppedLearner):
     def _keep(
         self,
         problem: RegFeaLProblem,
-        fitted: RegFeaLFitted,
+        fitted: RegFeaLResult,
         choice: SearchResult[RegFeaLSetting, Any],
         back: Callable[[Array], Array],
     ) -> Function:
@@ -310,7 +310,7 @@ class RegFeaLBase(DirectionProfiles, BoundedPredictions, SteppedLearner):
             R=asarray_like(fit.R, there),
             bounds=prediction_bounds(problem, back),
         )
-        # What the last regression says of the directions, beside those it was made with
+        # Directions by the last regression, and those it was computed with
         R, eta = fitted.directions
         self.R_, self.eta_ = asarray_like(R, coef), asarray_like(eta, there)
         self.importances_ = asarray_like(eta_shares(eta, exponent), there)
@@ -318,7 +318,7 @@ class RegFeaLBase(DirectionProfiles, BoundedPredictions, SteppedLearner):
         in_units = fit.f_hat * to_host(problem.y_scale)[None, :]
         M = derivative_products(fit.indices.tuples, in_units)
         self.feature_matrix_ = asarray_like(fit.to_feature_coordinates(M), coef)
-        # Where no feature was learned, or none varies, all directions weigh alike and none is one
+        # If no feature was learned or all are constant, there is no direction
         found = bool(M.any()) and bool(problem.rows.varying().any())
         roots = derivative_weights(eta, exponent, 0.5) * float(found)
         self._keep_directions(leading_columns(R, roots), coef)
@@ -337,7 +337,7 @@ class RegFeaLBase(DirectionProfiles, BoundedPredictions, SteppedLearner):
 
     def _retrained_function(
         self,
-        found: Retrained | None,
+        found: RetrainedModel | None,
         data: Data,
         hermite: HermiteSum,
         back: Callable[[Array], Array],

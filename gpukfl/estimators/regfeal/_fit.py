@@ -66,14 +66,14 @@ from gpukfl.partitioned._rows import Rows, map_rows, reduce_rows
 
 # --------------------------------------------------------------------------------- problem
 
-_TERMS = 10  # of the kernel for each random feature, from which these tell little
+_TERMS = 10  # of the kernel for each random feature; more are warned of
 
 
 class RegFeaLProblem(Data):
     """One data set of RegFeaL."""
 
     settings: RegFeaLSettings
-    given_weights: Array | None  # (n,), of the host; where rows lie in parts, theirs are
+    given_weights: Array | None  # (n,), on the host, or partitioned as the rows
 
     def __init__(self, settings: RegFeaLSettings, samples: Samples, place: Place, run: Run) -> None:
         super().__init__(settings, samples, place, run, clip=farthest(settings.clip))
@@ -89,8 +89,8 @@ class RegFeaLProblem(Data):
         return project_rows(rows, xp.asarray(directions, **double_like(self.reference)))
 
     @cached_property
-    def _far(self) -> tuple[float, np.ndarray]:
-        """Largest absolute value, and the share (d,) of values beyond the clipping limit."""
+    def _far_values(self) -> tuple[float, np.ndarray]:
+        """The largest absolute value, and the share (d,) of values beyond the clipping limit."""
         xp = array_namespace(self.reference)
         rows, edge = replace(self.rows, clip=None), farthest(self.settings.clip) or FAR
 
@@ -114,12 +114,12 @@ class RegFeaLProblem(Data):
 
     def check_scale(self) -> None:
         """Raise ValueError if most values of a feature are far from 0."""
-        if self._is_scaled or not (self._far[1] > 0.5).any():
+        if self._is_scaled or not (self._far_values[1] > 0.5).any():
             return
         edge = farthest(self.settings.clip) or FAR
         msg = (
             "expected features around 0 of about unit variance, got most values of feature "
-            f"{np.argmax(self._far[1])} beyond {edge:g}: scaling='standard' scales "
+            f"{np.argmax(self._far_values[1])} beyond {edge:g}: scaling='standard' scales "
             "them"
         )
         raise ValueError(msg)
@@ -127,11 +127,11 @@ class RegFeaLProblem(Data):
     def warn_of_scale(self) -> None:
         """Warn if some values of a feature are far from 0."""
         settings = self.settings
-        if self._is_scaled or settings.clip not in ("auto", None) or self._far[0] <= FAR:
+        if self._is_scaled or settings.clip not in ("auto", None) or self._far_values[0] <= FAR:
             return
         advice = "scaling='standard' scales features, " if settings.scaling is None else ""
         msg = (
-            f"a feature is {self._far[0]:.3g} standard deviations from 0, where Hermite "
+            f"a feature is {self._far_values[0]:.3g} standard deviations from 0, where Hermite "
             f"polynomials are huge: {advice}clip={FAR:g} bounds the values"
         )
         warn(msg)
@@ -155,22 +155,22 @@ class RegFeaLProblem(Data):
 
 # ------------------------------------------------------------------------------ retraining
 
-_EXACT, _MANY = 5_000, 100_000  # rows up to which all, or many, are centres
+_EXACT_ROWS, _MANY_ROWS = 5_000, 100_000  # up to these rows, all or `_CENTERS` are centres
 _CENTERS, _FEW_CENTERS = 2_000, 1_000
-_WORKS = 2  # as long as the last regression may take
-_SHORT = 0.1  # of the longest column: half of what makes a direction
+_RETRAIN_WORK = 2  # times that a regression must fit into the remaining time
+_SHORT = 0.1  # of the longest column's length; shorter columns are left out
 
 
 @dataclass(frozen=True, eq=False)
-class Retrained:
+class RetrainedModel:
     """A model that predicts from coordinates: kernel ridge regression, or another regressor."""
 
-    directions: np.ndarray  # (s, d), on which data are projected
+    directions: np.ndarray  # (s, d), the projection of the data
     fit: KernelRidgeFit | None = None
     regressor: Any = None
 
 
-def retrain(problem: RegFeaLProblem, directions: np.ndarray, run: Run, /) -> Retrained:
+def retrain(problem: RegFeaLProblem, directions: np.ndarray, run: Run, /) -> RetrainedModel:
     """Fit kernel ridge regression, or a clone of the regressor, to coordinates."""
     rows, regressor = problem.coordinates(problem.rows, directions), problem.settings.retrain
     weights, n = problem.given_weights, problem.n
@@ -180,13 +180,13 @@ def retrain(problem: RegFeaLProblem, directions: np.ndarray, run: Run, /) -> Ret
         def solve(q: int) -> KernelRidgeFit:
             return fit_kernel_ridge(rows, Y, weights, centers=q)
 
-        wanted = _EXACT if n <= _EXACT else _CENTERS if n <= _MANY else _FEW_CENTERS
-        return Retrained(directions, solve(run.affordable(wanted, solve, times=_WORKS)))
+        wanted = _EXACT_ROWS if n <= _EXACT_ROWS else _CENTERS if n <= _MANY_ROWS else _FEW_CENTERS
+        return RetrainedModel(directions, solve(run.affordable(wanted, solve, times=_RETRAIN_WORK)))
     Y = to_host(problem.Y).astype(np.float64)
     given = {} if weights is None else {"sample_weight": weights}
     y = Y[:, 0] if Y.shape[1] == 1 else Y
     fitted = clone(regressor).fit(to_host(rows.whole()), y, **given)
-    return Retrained(directions, regressor=fitted)
+    return RetrainedModel(directions, regressor=fitted)
 
 
 def fit_kernel_ridge(
@@ -200,7 +200,7 @@ def fit_kernel_ridge(
 ) -> KernelRidgeFit:
     """Fit kernel ridge regression with `centers` Nyström centres, or exactly to few rows.
 
-    The ridge is chosen with `few` centres, where rows are more than twice as many.
+    The ridge is chosen with `few` centres if rows are more than twice as many.
     """
     rng = np.random.RandomState(0)
     index = draw_rows(Y.shape[0], rng)
@@ -229,10 +229,10 @@ def project_rows(rows: Rows, components: Array, /) -> Rows:
 
 
 def leading_columns(R: np.ndarray, lengths: np.ndarray, /) -> np.ndarray:
-    """Return the columns of orthogonal host R (d, d), of some lengths, among the longest.
+    """Return the longest columns of orthogonal host R (d, d), scaled to their lengths.
 
-    The directions are among these. Where features are many, a decomposition of all columns takes
-    longer than all of the fit.
+    They contain the directions. With many features, decomposing all columns takes longer than the
+    fit.
     """
     long = lengths >= _SHORT * lengths.max() if lengths.any() else np.arange(len(lengths)) == 0
     return R[:, long] * lengths[long]
@@ -240,21 +240,21 @@ def leading_columns(R: np.ndarray, lengths: np.ndarray, /) -> np.ndarray:
 
 # ------------------------------------------------------------------------------------ fold
 
-SHARE = 0.5  # of max_time after which the search has ended
-_FEATURES = 5_000  # that settings are chosen with, at most: with fewer, other settings are best
-_ITERATIONS = 4
-_COMPARING_CENTERS = 600  # of kernel ridge regressions that only compare directions
-_PATH_CENTERS = 300  # on which their ridge is chosen, where there are more rows
+SHARE = 0.5  # of max_time, at which the search ends
+_FEATURES = 5_000  # most random features in the search; with fewer, other settings are best
+_ITERATIONS = 4  # in the search
+_TRIAL_CENTERS = 600  # of kernel ridge regressions that compare directions
+_RIDGE_CENTERS = 300  # for the choice of their ridge
 
 
 @dataclass(eq=False)
-class RegFeaLLearned:
+class RegFeaLFoldFit:
     """The result of a fold."""
 
     method: RegFeaL
     fit: RegFeaLFit
-    first: FirstTurn | None  # of fits that differ in μ only; None where it was let go: it is large
-    retrained: Retrained | None = None
+    first: FirstTurn | None  # shared by fits that differ only in μ; None once released
+    retrained: RetrainedModel | None = None
 
     @functools.cached_property
     def directions(self) -> tuple[np.ndarray, np.ndarray]:
@@ -264,8 +264,8 @@ class RegFeaLLearned:
 
 def fit_few_features(
     problem: RegFeaLProblem, setting: RegFeaLSetting, first: FirstTurn, run: Run, /
-) -> RegFeaLLearned:
-    """Fit with few features and iterations, which compare settings, and draws that are the same."""
+) -> RegFeaLFoldFit:
+    """Fit with few features and iterations, and equal draws, to compare settings."""
     method, rng = problem.settings.make_method(setting), np.random.RandomState(0)
     few = min(method.n_random_features, _FEATURES), min(method.n_iter, _ITERATIONS)
     method = replace(method.with_effort(*few), max_time=run.remaining_seconds(SHARE))
@@ -274,38 +274,39 @@ def fit_few_features(
         raise KeyboardInterrupt
     name = f"tune {setting.law.text}, strength {setting.strength:g}"
     run.tell(name, len(fit.history) - 1, fit.history)
-    return RegFeaLLearned(method, fit, first)
+    return RegFeaLFoldFit(method, fit, first)
 
 
 # ---------------------------------------------------------------------------------- search
 
-MEAN_DEGREES = (0.5, 1.0, 2.0, 4.0, 8.0)  # of the tuples that the decays of the grid give
+MEAN_DEGREES = (0.5, 1.0, 2.0, 4.0, 8.0)  # of the laws in the grid
 STRENGTHS = (1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0, 1000.0)
 START = (4.0, 0.1)  # mean degree and strength
-SCOUTS = (START, (8.0, 0.01), (2.0, 0.01), (1.0, 1.0))  # from the best of which the search climbs
-SQUARES, SQUARES_STRENGTH = DegreeLaw(largest=2), 0.01  # another scout, of many variables
+SCOUTS = (START, (8.0, 0.01), (2.0, 0.01), (1.0, 1.0))  # first settings; the best one is refined
+SQUARES, SQUARES_STRENGTH = DegreeLaw(largest=2), 0.01  # another first setting for many variables
 
-_COVERED = 4  # random features for each tuple of degree up to 2 below which these are many
-_ROWS = 5_000  # that settings are chosen on
-_GAIN = 1e-3  # share of the variance that is worth another step
-_FINALISTS = 3  # points whose directions are retrained on
-_NUMBERS = (1, 2, 3, 4, 6, 8, 12, 16)  # of leading directions to retrain on
+_FEATURES_PER_TUPLE = 4  # with fewer for each tuple of degree up to 2, variables are many
+_ROWS = 5_000  # most rows for the search
+_GAIN = 1e-3  # least gain in R² of another step
+_FINALISTS = 3  # settings on whose directions models are retrained
+_DIRECTION_COUNTS = (1, 2, 3, 4, 6, 8, 12, 16)  # leading directions to retrain on
 _POWERS = (0.25, 0.5)  # of the squared derivatives, as weights of all directions
-_WORTH = 0.01  # share of the error that is worth more directions
-_MUCH = 1.5  # times the error of the best point so far, with which another one is left
-_FIT_WORKS = 3  # iterations for which there should be time
-_FIT_SHARE = 0.8  # of max_time after which the fit has ended
-_QUICK_FEATURES, _QUICK_ITERATIONS = 300, 2  # after an interruption, with nothing to go on
+_WORTH = 0.01  # least relative decrease of the error by more directions
+_BEHIND_FACTOR = 1.5  # a setting is dropped if its error is this multiple of the best one's
+_FIT_WORK = 3  # iterations for which there should be time
+_FIT_SHARE = 0.8  # of max_time, at which the fit ends
+_QUICK_FEATURES, _QUICK_ITERATIONS = 300, 2  # after an early interruption
 
-OneTrial = Trial[RegFeaLSetting, RegFeaLLearned]
+OneTrial = Trial[RegFeaLSetting, RegFeaLFoldFit]
 Trials = Sequence[OneTrial]
 
 
 @dataclass(frozen=True, eq=False)
-class RegFeaLTuner(Tuner[RegFeaLSetting, RegFeaLLearned]):
+class RegFeaLTuner(Tuner[RegFeaLSetting, RegFeaLFoldFit]):
     """A tuner that climbs the grid of laws and μ from the best of some first settings.
 
-    Then the directions of the best points are retrained on, in several ways.
+    Then models are retrained on the directions of the best settings, called points, with several
+    choices of coordinates.
     """
 
     scouts: list[RegFeaLSetting]
@@ -316,7 +317,7 @@ class RegFeaLTuner(Tuner[RegFeaLSetting, RegFeaLLearned]):
 
     def propose(self, trials: Trials, /) -> RegFeaLSetting | None:
         """Return the next first setting, neighbour of the best one, or way to retrain."""
-        points = _points(trials)
+        points = _select_points(trials)
         _release_models(points)
         scout = first_untried_setting(self.scouts, points)
         if scout is not None:
@@ -327,12 +328,12 @@ class RegFeaLTuner(Tuner[RegFeaLSetting, RegFeaLLearned]):
             return near
         finalists = rank_trials(points)[:_FINALISTS]
         return first_untried_setting(
-            (one for point in finalists for one in self._ways(point)), trials
+            (one for point in finalists for one in self._list_coordinates(point)), trials
         )
 
-    def starts(self, setting: RegFeaLSetting, trials: Trials, /) -> Sequence[RegFeaLLearned | None]:
+    def starts(self, setting: RegFeaLSetting, trials: Trials, /) -> Sequence[RegFeaLFoldFit | None]:
         """Return fits to retrain, or first regressions with the same law."""
-        points = _points(trials)
+        points = _select_points(trials)
         if setting.way is not None:
             base = replace(setting, way=None)
             return next(trial.learned for trial in points if trial.setting == base)
@@ -343,11 +344,11 @@ class RegFeaLTuner(Tuner[RegFeaLSetting, RegFeaLLearned]):
         return ()
 
     def choose(self, trials: Trials, /) -> OneTrial:
-        """Return the best trial by its final predictions, with the fewest directions.
+        """Return the best complete trial by its final predictions.
 
-        Of those that were not left on the way, and with which the error is about as small.
+        Among trials with about the same error, it has the fewest directions.
         """
-        points = _points(trials)
+        points = _select_points(trials)
         looked: list[tuple[float, OneTrial]] = []
         for point in points:
             ways = [
@@ -373,23 +374,22 @@ class RegFeaLTuner(Tuner[RegFeaLSetting, RegFeaLLearned]):
             "prediction": "Hermite features" if way is None else way.text,
         }
 
-    def _ways(self, point: OneTrial) -> list[RegFeaLSetting]:
-        """Return the ways to retrain on a point's directions."""
+    def _list_coordinates(self, point: OneTrial) -> list[RegFeaLSetting]:
+        """Return the settings that retrain on a point's directions."""
         if not point.learned:
             return []
         etas = [learned.directions[1] for learned in point.learned]
         ways = _candidate_coordinates(etas, point.learned[0].method.exponent)
         if self.retrain == "kernel_ridge":  # other regressors may not see weights
-            # First, for they are seldom far from the best, so that what is worse is left early
+            # First, as they are seldom far from the best: worse ones are dropped early
             ways = [*(Coordinates(power=power) for power in _POWERS), *ways]
         return [replace(point.setting, way=way) for way in ways]
 
 
-class RegFeaLSearch(Search[RegFeaLSetting, RegFeaLLearned]):
-    """A search that stops ways to retrain that are clearly worse.
+class RegFeaLSearch(Search[RegFeaLSetting, RegFeaLFoldFit]):
+    """A search that drops retrained models that are clearly worse, and points that are much worse.
 
-    And points once they are much worse than another; directions that are a little worse for
-    Hermite features may be the best to retrain on.
+    Directions that are a little worse for Hermite features may be the best to retrain on.
     """
 
     def _is_behind(self, trial: OneTrial) -> bool:
@@ -399,16 +399,16 @@ class RegFeaLSearch(Search[RegFeaLSetting, RegFeaLLearned]):
         if not rivals:
             return False
         best = max(rivals, key=lambda one: one.score).losses[: len(trial.losses)]
-        rival = (_MUCH if is_point else 1.0 + _WORTH) * best
+        rival = (_BEHIND_FACTOR if is_point else 1.0 + _WORTH) * best
         return is_clearly_worse(trial.losses, rival, trial.groups)
 
 
 def rank_trials(trials: Trials, /) -> list[OneTrial]:
-    """Return the points that were tried, best first."""
+    """Return the trials, best first."""
     return sorted(trials, key=lambda trial: -trial.score)
 
 
-def _points(trials: Trials) -> list[OneTrial]:
+def _select_points(trials: Trials) -> list[OneTrial]:
     return [trial for trial in trials if trial.setting.way is None]
 
 
@@ -433,7 +433,7 @@ def _release_models(points: Trials) -> None:
 def _candidate_coordinates(etas: list[np.ndarray], exponent: float) -> list[Coordinates]:
     """Return candidate numbers of directions, up to twice those with a share of 1/d.
 
-    Not those along which the function is all but constant, of which rounding chooses the basis.
+    Directions along which the function is constant up to rounding are left out.
     """
     most = 1
     for eta in etas:
@@ -441,7 +441,7 @@ def _candidate_coordinates(etas: list[np.ndarray], exponent: float) -> list[Coor
         important, half = (int(np.sum(shares >= c / len(eta))) for c in (1.0, 0.5))
         seen = int(np.sum(derivative_weights(eta, exponent, 0.5) >= LEAST))
         most = max(most, min(max(2 * important, half), seen))
-    return [Coordinates(k) for k in _NUMBERS if k <= most]
+    return [Coordinates(k) for k in _DIRECTION_COUNTS if k <= most]
 
 
 def _neighbours(at: RegFeaLSetting, laws: Any, strengths: Any) -> list[RegFeaLSetting]:
@@ -461,19 +461,19 @@ def _neighbours(at: RegFeaLSetting, laws: Any, strengths: Any) -> list[RegFeaLSe
 def degree_law(mean_degree: float, d: int, /) -> DegreeLaw:
     """Return the law whose kernel's terms have this degree on average.
 
-    There are as many of degree k as terms of (1 - ρ)^-d, so that k is negative binomial.
+    The degree of the kernel's terms is negative binomial.
     """
     return DegreeLaw(mean_degree / (mean_degree + d))
 
 
 @dataclass(frozen=True, eq=False)
-class RegFeaLFitted:
+class RegFeaLResult:
     """The final fit, and the model retrained on its directions."""
 
     method: RegFeaL
     fit: RegFeaLFit
-    directions: tuple[np.ndarray, np.ndarray]  # R and η that the last regression asks for
-    retrained: Retrained | None
+    directions: tuple[np.ndarray, np.ndarray]  # R and η by the last regression
+    retrained: RetrainedModel | None
     status: Status
 
 
@@ -500,11 +500,11 @@ class RegFeaLMethod(RegFeaLSettings):
         self,
         fold: Fold[RegFeaLProblem],
         setting: RegFeaLSetting,
-        start: RegFeaLLearned | None,
+        start: RegFeaLFoldFit | None,
         run: Run,
         /,
-    ) -> RegFeaLLearned:
-        """Fit the rows; or retrain on the directions of a fit, to coordinates along them."""
+    ) -> RegFeaLFoldFit:
+        """Fit Hermite features, or kernel ridge regression on the directions of such a fit."""
         problem = fold.problem
         if setting.way is None or start is None:
             first = (start and start.first) or FirstTurn()
@@ -515,10 +515,10 @@ class RegFeaLMethod(RegFeaLSettings):
         directions = setting.way.directions(R, eta, start.method.exponent)
         rows, Y = problem.coordinates(problem.kept_rows, directions), to_double(problem.Y)
         weights = problem.given_weights
-        fit = fit_kernel_ridge(rows, Y, weights, centers=_COMPARING_CENTERS, few=_PATH_CENTERS)
-        return replace(start, first=None, retrained=Retrained(directions, fit))
+        fit = fit_kernel_ridge(rows, Y, weights, centers=_TRIAL_CENTERS, few=_RIDGE_CENTERS)
+        return replace(start, first=None, retrained=RetrainedModel(directions, fit))
 
-    def predict_fold(self, fold: Fold[RegFeaLProblem], learned: RegFeaLLearned, /) -> Array:
+    def predict_fold(self, fold: Fold[RegFeaLProblem], learned: RegFeaLFoldFit, /) -> Array:
         """Predict the held-out rows, by Hermite features or the retrained model."""
         problem, again = fold.problem, learned.retrained
         rows = Rows(fold.held_out.X, problem.reference)
@@ -532,7 +532,7 @@ class RegFeaLMethod(RegFeaLSettings):
         problem: RegFeaLProblem,
         run: Run,
         /,
-    ) -> Search[RegFeaLSetting, RegFeaLLearned] | None:
+    ) -> Search[RegFeaLSetting, RegFeaLFoldFit] | None:
         """Return a search if law, μ or a retrained model are to be chosen, and there is time."""
         start = self.default_setting(problem)
         if not self.is_open and (self.retrain is None or run.is_over(SHARE)):
@@ -544,8 +544,8 @@ class RegFeaLMethod(RegFeaLSettings):
             scouts = [
                 RegFeaLSetting(degree_law(degree, d), strength) for degree, strength in SCOUTS
             ]
-        # Random tuples hardly cover those of degree 2, which ρ^2 makes rare besides
-        if laws and self.n_random_features < _COVERED * math.comb(d + 2, 2):
+        # Random tuples hardly cover degree 2, which is rare under a decaying law
+        if laws and self.n_random_features < _FEATURES_PER_TUPLE * math.comb(d + 2, 2):
             laws.insert(0, SQUARES)
             scouts.append(
                 RegFeaLSetting(SQUARES, SQUARES_STRENGTH if strengths else start.strength)
@@ -557,36 +557,36 @@ class RegFeaLMethod(RegFeaLSettings):
     def learn(
         self,
         problem: RegFeaLProblem,
-        choice: SearchResult[RegFeaLSetting, RegFeaLLearned],
+        choice: SearchResult[RegFeaLSetting, RegFeaLFoldFit],
         run: Run,
         /,
-    ) -> RegFeaLFitted:
+    ) -> RegFeaLResult:
         """Fit all rows and retrain; use few features after an early interruption."""
         problem.warn_of_scale()
         problem.warn_of_many_terms()
         method, stopped = self.make_method(choice.setting), choice.stopped
-        if stopped and choice.trial is None:  # next to nothing is known
+        if stopped and choice.trial is None:  # nothing was tried
             method = quick_method(method)
         try:
             method, fit = fit_in_time(method, problem, run)
-        except KeyboardInterrupt:  # before the first iteration was done
+        except KeyboardInterrupt:  # before the end of the first iteration
             stopped = True
             method, fit = fit_in_time(quick_method(method), problem, run)
         stopped = stopped or fit.status is Status.INTERRUPTED
         R, eta = method.directions(fit)
         again = None
         if self.retrain is not None and not (problem.constant or stopped):
-            way = self._way(choice, R, eta)
+            way = self._choose_coordinates(choice, R, eta)
             try:
                 if way is not None:
                     again = retrain(problem, way.directions(R, eta, method.exponent), run)
             except KeyboardInterrupt:  # the Hermite features predict
                 stopped = True
         status = Status.INTERRUPTED if stopped else fit.status
-        return RegFeaLFitted(method, fit, (R, eta), again, status)
+        return RegFeaLResult(method, fit, (R, eta), again, status)
 
-    def _way(
-        self, choice: SearchResult[RegFeaLSetting, RegFeaLLearned], R: np.ndarray, eta: np.ndarray
+    def _choose_coordinates(
+        self, choice: SearchResult[RegFeaLSetting, RegFeaLFoldFit], R: np.ndarray, eta: np.ndarray
     ) -> Coordinates | None:
         """Return the coordinates to retrain on; by default the important directions."""
         way, trial = choice.setting.way, choice.trial
@@ -631,7 +631,7 @@ def affordable_method(method: RegFeaL, problem: RegFeaLProblem, run: Run, /) -> 
         if fit.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
 
-    count = run.affordable(asked, iterate, times=_FIT_WORKS)
+    count = run.affordable(asked, iterate, times=_FIT_WORK)
     if count < asked:
         msg = f"max_time leaves time for {count} of {asked} random features"
         warn(msg, ConvergenceWarning)

@@ -11,8 +11,8 @@ from sklearn.utils.validation import has_fit_parameter
 
 from gpukfl.methods import DegreeLaw, RegFeaL, Reweighting, derivative_weights
 
-LEAST = 1e-3  # weight of a direction that a kernel still sees
-FAR = 6.0  # standard deviations beyond which Hermite polynomials explode
+LEAST = 1e-3  # least weight of a direction that is kept
+FAR = 6.0  # limit of features in standard deviations, as Hermite polynomials grow fast
 
 
 def farthest(clip: Any, /) -> float | None:
@@ -24,7 +24,7 @@ def farthest(clip: Any, /) -> float | None:
 class Coordinates:
     """The coordinates to retrain on: leading directions, or all with weights.
 
-    Weights let a kernel see little of directions that matter little, where there are many.
+    Weights reduce the influence of unimportant directions.
     """
 
     number: int | None = None  # of leading directions, at least 1; None: all
@@ -47,7 +47,7 @@ class Coordinates:
 
 @dataclass(frozen=True)
 class RegFeaLSetting:
-    """Law of the degrees, μ, and coordinates to retrain on; None without retraining."""
+    """Law of the degrees, μ, and coordinates to retrain on, or None."""
 
     law: DegreeLaw
     strength: float
@@ -60,12 +60,12 @@ class RegFeaLSettings:
 
     n_random_features: int  # tuples of degrees in each iteration
     rotate: bool  # whether directions are learned, not variables selected
-    law: DegreeLaw | None  # None is chosen
-    strength: float | None  # μ; None is chosen
+    law: DegreeLaw | None  # None: to be chosen
+    strength: float | None  # μ; None: to be chosen
     ridge: float
     reweighting: Reweighting
-    retrain: Any  # what is fitted on the directions: "kernel_ridge", None or a regressor
-    clip: float | str | None  # where features end
+    retrain: Any  # model on the directions: "kernel_ridge", None or a regressor
+    clip: float | str | None  # limit of features
     scaling: str | None
 
     @property

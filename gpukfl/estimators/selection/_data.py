@@ -61,39 +61,38 @@ SELECTION_KERNELS: dict[str, Radial | Manhattan] = {
 }
 RIDGES = tuple(10.0**-k for k in range(1, 15))  # of the last fit
 
-_DENSE_UP_TO = 3_000  # samples with which the exact form is the quicker one
+_MOST_DENSE = 3_000  # samples up to which the exact form is quicker
 _CENTERS = 256
-_CHECKED_ROWS = 4_000  # on which the error of a gradient through centres is estimated
-_CENTERS_SHARE = 0.25  # of the memory that may be used, for the factors of the kernel
-_REFINE_ROWS = 1_000  # samples on which the weights of the last fit are learned
-_FIT_ROWS = 500  # samples on which they, and its kernel, are chosen
+_CHECKED_ROWS = 4_000  # sample for the error of a gradient with centres
+_CENTERS_SHARE = 0.25  # of the available memory, for the kernel's factors
+_REFINE_ROWS = 1_000  # samples on which the last fit's weights are learned
+_FIT_ROWS = 500  # samples on which its weights and kernel are chosen
 _RIDGE_SHARES = (1.0, 0.1, 0.01)
-_REFINE_SHARE = 0.75  # of max_time after which they are not learned any further
-_CHOICE_WORKS = 4  # judgements for each kernel it is chosen among, and as much for the last fit
-_LAST_WORKS = 5  # normal equations of the last fit, and passes of leave-one-out
-_MOST_CENTERS = 2_000  # of the last fit where there is no time for all
-_CENTERS_IN_PARTS = 1_000  # of it where rows lie in parts: what travels goes with their square
-_HASTY_ROWS, _HASTY_CENTERS = 5_000, 500  # of one that is to end at once
+_REFINE_SHARE = 0.75  # of max_time, at which learning these weights ends
+_CHOICE_WORK = 4  # work for each candidate kernel, in evaluations
+_LAST_WORK = 5  # work of the last fit, in normal equations
+_MOST_CENTERS = 2_000  # of the last fit, without time for all rows
+_CENTERS_IN_PARTS = 1_000  # the same for partitioned rows: traffic grows with the square
+_HASTY_ROWS, _HASTY_CENTERS = 5_000, 500  # of a hasty fit
 _HASTY_FIT_ROWS = 250  # samples on which its kernel is chosen
-_TIMED_ROWS = 2_000  # samples on which works are timed
-_RUN_WORKS = 40  # values and gradients of a selection, and of its thresholds
-_REPEATS = 5  # of the permutations behind the thresholds that decide what is selected
-_CHEAP = 5e7  # differences of pairs of samples up to which a gradient takes moments
+_TIMED_ROWS = 2_000  # samples on which work is timed
+_RUN_WORK = 40  # work of a selection with its thresholds, in values and gradients
+_REPEATS = 5  # of the permutations for thresholds
+_FEW_DIFFERENCES = 5e7  # of pairs of samples, up to which a gradient is cheap
 _STRETCHES = (0.5, 1.0, 2.0, 4.0)
-# Share of the leave-one-out error below which a gain says nothing: the samples cannot tell so small
-# a difference, and rounding to float32 makes one of half the size
-_ALIKE = 0.02
-_MEAN_ALONE = 1e6  # a ridge with which nothing but the mean is left
-_LEAST = 1e-100  # mean of a typical pair's differences
+# Leave-one-out errors within this share count as equal; float32 changes them by half of it
+_EQUAL_ERROR = 0.02
+_MEAN_RIDGE = 1e6  # leaves only the mean
+_MIN_GAP = 1e-100  # mean difference of two samples
 
-Some = tuple[Array, Array, Array | None]  # samples, targets and weights
-Candidate = tuple[np.ndarray, Kernel]  # weights (p,), and a kernel of the variables they stretch
+Drawn = tuple[Array, Array, Array | None]  # samples, targets and weights
+Candidate = tuple[np.ndarray, Kernel]  # weights (p,), and a kernel of the weighted variables
 
 
 def make_selection_kernel(kernel: str | Kernel, /) -> Radial | Manhattan:
-    """Return a kernel that can weigh variables, by its name or as given.
+    """Return a kernel by its name, or as given.
 
-    It is a function of a sum over the variables, with a slope at 0; else there is a TypeError.
+    Raises TypeError unless it is a function of a sum over the variables with a finite slope at 0.
     """
     if isinstance(kernel, str):
         if kernel not in SELECTION_KERNELS:
@@ -128,12 +127,12 @@ class SelectionProblem(Data):
     ) -> None:
         super().__init__(settings, samples, place, run)
         self.kernel, self.p = settings.kernel, self.d
-        self._made_of = samples, place, run
-        self.anchor = self._anchor()
+        self._inputs = samples, place, run
+        self.anchor = self._typical_anchor()
 
     def part(self, rows: np.ndarray, /) -> SelectionProblem:
         """Return the problem of some samples, scaled again."""
-        samples, place, run = self._made_of
+        samples, place, run = self._inputs
         return SelectionProblem(self.settings, samples.take(rows), place, run)
 
     @cached_property
@@ -146,7 +145,7 @@ class SelectionProblem(Data):
         """All variables at τ (p,)."""
         return np.full(self.p, self.anchor)
 
-    def _anchor(self) -> float:
+    def _typical_anchor(self) -> float:
         r"""Return τ, at which a typical pair of samples differs by 1 in one variable."""
         given = self.settings.weights.anchor
         if not isinstance(given, str):
@@ -159,10 +158,10 @@ class SelectionProblem(Data):
         typical = typical[typical > 0] * self.kernel.lengthscale ** -float(power)
         if not len(typical):
             return 1.0
-        if typical.mean() < _LEAST:  # the weights that undo it would overflow
+        if typical.mean() < _MIN_GAP:  # its reciprocal would overflow
             msg = (
                 "X underflows: expected features of two rows to differ by at least "
-                f"{_LEAST:.0e} on average, in units of the kernel, got {typical.mean():.1e}; use "
+                f"{_MIN_GAP:.0e} on average, in units of the kernel, got {typical.mean():.1e}; use "
                 "scaling='standard'"
             )
             raise ValueError(msg)
@@ -172,7 +171,7 @@ class SelectionProblem(Data):
         """Return J in the form chosen by n_centers, perhaps of other columns X (n, q)."""
         wanted, n = self.settings.n_centers, self.n
         given = self.kernel, self.X if X is None else X, self.Y, ridge, self.weights
-        if wanted == "all" or (wanted == "auto" and n <= _DENSE_UP_TO):
+        if wanted == "all" or (wanted == "auto" and n <= _MOST_DENSE):
             return DenseSelection(*given)
         return FactoredSelection(*given, n_centers=self._n_centers(n), rng=self.rng)
 
@@ -186,12 +185,12 @@ class SelectionProblem(Data):
     def gradient_error(self, objective: SelectionObjective, beta: np.ndarray, /) -> float:
         """Estimate the relative error of an objective's gradient at `beta`, on some samples.
 
-        0 of an objective that sees all pairs of samples.
+        The error of an objective of all pairs of samples is 0.
         """
         if not isinstance(objective, FactoredSelection):
             return 0.0
         with preserve_rng_state(self.rng):
-            X, Y, D = self._some(_CHECKED_ROWS)
+            X, Y, D = self._draw_samples(_CHECKED_ROWS)
             given = self.kernel, X, Y, objective.ridge, D
             coarse = FactoredSelection(*given, n_centers=objective.n_centers, rng=self.rng)
             coarse.focus(beta)
@@ -210,8 +209,8 @@ class SelectionProblem(Data):
     ) -> Selection:
         """Run the algorithm of the settings with its threshold.
 
-        Algorithm 1' may begin from the weights `start` of a larger γ. Thresholds of permutations
-        are drawn with so many `repeats`.
+        Algorithm 1' may start from the weights `start` of a larger γ. Thresholds of permutations
+        use `repeats` times as many.
         """
 
         def threshold(point: Point, columns: np.ndarray) -> float:
@@ -234,29 +233,28 @@ class SelectionProblem(Data):
         return algorithm.select(objective, gamma, start, watch=watch)
 
     def affordable_rows(self, ridge: float, max_time: float | None, /) -> int:
-        """Return on how many samples a selection takes some seconds."""
+        """Return the number of samples on which a selection takes some seconds."""
         if max_time is None or self.n <= _TIMED_ROWS:
             return self.n
         with preserve_rng_state(self.rng):
-            X, Y, D = self._some(_TIMED_ROWS)
+            X, Y, D = self._draw_samples(_TIMED_ROWS)
             given = self.kernel, X, Y, ridge, D
             few = FactoredSelection(*given, n_centers=self._n_centers(X.shape[0]), rng=self.rng)
         begun = time.perf_counter()
         few.gradient(few.evaluate(np.full(self.p, self.anchor / self.p)))
         took = max(time.perf_counter() - begun, 1e-9)
-        return min(self.n, int(_TIMED_ROWS * max_time / (_RUN_WORKS * took)))
+        return min(self.n, int(_TIMED_ROWS * max_time / (_RUN_WORK * took)))
 
     @property
     def repeats(self) -> int:
         """The number of repeated permutations, if they are cheap."""
-        return _REPEATS if self.n * self.n * self.p <= _CHEAP else 1
+        return _REPEATS if self.n * self.n * self.p <= _FEW_DIFFERENCES else 1
 
     @property
     def algorithm(self) -> FeatureSelection:
         """The selection algorithms with the settings."""
         settings = self.settings
-        # Variables may be of any scale, and weights then are of another; too short a step gains
-        # nothing but rounding
+        # Weights have the scale of the anchor; much shorter steps would gain only rounding
         move = float(np.clip(settings.optimizer.first_move, 0.01 * self.anchor, self.anchor))
         solver = replace(settings.optimizer, first_move=move)
         return FeatureSelection(float(settings.weights.radius), self.anchor, solver)
@@ -282,14 +280,13 @@ class SelectionProblem(Data):
     ) -> Predictor | None:
         """Fit kernel ridge regression to the selected variables.
 
-        Weights, kernel and lengthscale are those of the lowest leave-one-out error on some of
-        the samples: the λ that selects well smooths more than the one that predicts well. A hasty
-        fit has all weights at τ, few centres and not too many samples. None where nothing was
-        selected.
+        Weights, kernel and lengthscale minimise the leave-one-out error on some samples, as the λ
+        of the selection smooths too much for predictions. A hasty fit has all weights at τ, and
+        few centres and samples. None if nothing was selected.
         """
         if not selection.support.any():
             return None
-        some, few = self._some(_REFINE_ROWS), self._some(_FIT_ROWS)
+        some, few = self._draw_samples(_REFINE_ROWS), self._draw_samples(_FIT_ROWS)
         weights, start = [np.where(selection.support, self.anchor, 0.0)], selection.beta
         for share in () if hasty else _RIDGE_SHARES:
             if run.is_over(_REFINE_SHARE):
@@ -300,12 +297,12 @@ class SelectionProblem(Data):
             weights.append(start)
         count = _HASTY_FIT_ROWS if hasty else self._affordable_choice(weights, run)
         beta, kernel = self._best_kernel(
-            weights, *(few if count == _FIT_ROWS else self._some(count))
+            weights, *(few if count == _FIT_ROWS else self._draw_samples(count))
         )
         n_centers = _HASTY_CENTERS if hasty else self._affordable_centers(beta, kernel, run)
-        rows, Y, D = self._everyone, self.Y, self.weights
+        rows, Y, D = self._all_rows, self.Y, self.weights
         if n_centers <= _HASTY_CENTERS < self.n:
-            X, Y, D = self._some(_HASTY_ROWS)
+            X, Y, D = self._draw_samples(_HASTY_ROWS)
             rows, n_centers = Rows(X, self.reference), _HASTY_CENTERS
         method = KernelRidge(kernel, n_centers=None if n_centers >= rows.shape[0] else n_centers)
         fit = method.fit(self._stretched_rows(rows, beta), Y, D, self.rng)
@@ -314,11 +311,11 @@ class SelectionProblem(Data):
     def explained_by_all(self) -> float:
         """Return the leave-one-out R² of all variables at τ on some samples.
 
-        What acts together with others alone has no derivative at β = 0, and is not selected.
+        Variables that only act together have no derivative at β = 0, and are not selected.
         """
-        X, Y, D = self._some(_FIT_ROWS)
+        X, Y, D = self._draw_samples(_FIT_ROWS)
         best = self._best_kernel([np.full(self.p, self.anchor)], X, Y, D)
-        scores = self._system(best, X, Y, D).leave_one_out([*RIDGES, _MEAN_ALONE]).scores
+        scores = self._system(best, X, Y, D).leave_one_out([*RIDGES, _MEAN_RIDGE]).scores
         return 1.0 - min(scores) / scores[-1]
 
     def predict(self, last: Predictor | None, X: Array, /) -> Array:
@@ -328,10 +325,10 @@ class SelectionProblem(Data):
         found = last.fit.predict(Rows(self._weigh_columns(X, last.beta), self.reference))
         return truncate(found, self.bound)
 
-    def glance(self, support: np.ndarray, held_out: HeldOut, /) -> np.ndarray:
-        """Return losses (m,) of other samples by a quick fit with some variables at τ."""
+    def quick_losses(self, support: np.ndarray, held_out: HeldOut, /) -> np.ndarray:
+        """Return held-out losses (m,) of a quick fit with some variables at τ."""
         beta = np.where(support, self.anchor, 0.0)
-        X, Y, D = self._some(_FIT_ROWS)
+        X, Y, D = self._draw_samples(_FIT_ROWS)
         Z, w = self._weigh_columns(X, beta), None if D is None else to_host(D)[:, 0]
         kernel = Gaussian(median_distance(Z, norm="euclidean", weights=w))
         fit = KernelRidge(kernel).fit(Rows(Z, self.reference), Y, D, self.rng)
@@ -340,20 +337,20 @@ class SelectionProblem(Data):
         )
 
     def _affordable_choice(self, weights: Sequence[np.ndarray], run: Run) -> int:
-        """Return on how many samples there is time to choose the kernel."""
+        """Return the number of samples on which there is time to choose the kernel."""
 
         def judge(q: int) -> None:
-            self._system((weights[0], self.kernel), *self._some(q)).leave_one_out(RIDGES)
+            self._system((weights[0], self.kernel), *self._draw_samples(q)).leave_one_out(RIDGES)
 
-        times = _CHOICE_WORKS * len(weights) * len(_STRETCHES)
+        times = _CHOICE_WORK * len(weights) * len(_STRETCHES)
         return run.affordable(_FIT_ROWS, judge, times=times, few=_HASTY_FIT_ROWS)
 
     def _affordable_centers(self, beta: np.ndarray, kernel: Kernel, run: Run) -> int:
-        """Return how many centres the final fit has time for; n without a limit.
+        """Return the number of centres the final fit has time for; n without a limit.
 
-        Of rows in parts a fixed number at most.
+        Partitioned rows have at most a fixed number.
         """
-        X, Y, D = self._some(_HASTY_ROWS)
+        X, Y, D = self._draw_samples(_HASTY_ROWS)
         rows = Rows(self._weigh_columns(X, beta), self.reference)
 
         def form(q: int) -> None:
@@ -361,7 +358,7 @@ class SelectionProblem(Data):
             operator = KernelOperator(kernel, rows, centers, keep=True)
             NystromSystem.from_rows(operator, Y, D)
 
-        count = run.affordable(self.n, form, times=_LAST_WORKS * self.n / X.shape[0])
+        count = run.affordable(self.n, form, times=_LAST_WORK * self.n / X.shape[0])
         if self.rows.partitioning is not None:
             return min(count, _CENTERS_IN_PARTS)
         return count if count == self.n else min(count, _MOST_CENTERS)
@@ -385,26 +382,26 @@ class SelectionProblem(Data):
             rises[variable] = max(error(xp.concat(moved, axis=1)) - base, 0.0)
         return rises / rises.sum() if rises.sum() > 0 else beta / beta.sum()
 
-    def _some(self, count: int) -> Some:
+    def _draw_samples(self, count: int) -> Drawn:
         """Draw samples, targets and weights of at most `count` samples."""
         index = draw_rows(self.n, self.rng, count)
-        rows, Y, weights = self._everyone.take_with(index, self.Y, self.weights)
+        rows, Y, weights = self._all_rows.take_with(index, self.Y, self.weights)
         return rows.whole(), Y, weights
 
     @property
-    def _everyone(self) -> Rows:
+    def _all_rows(self) -> Rows:
         """All samples, already scaled if they are in one place."""
         return self.rows if self.rows.partitioning is not None else Rows(self.X, self.reference)
 
     def _weigh_columns(self, X: Array, beta: np.ndarray) -> Array:
-        return _stretch(X, beta, self.kernel.power)
+        return _stretch_columns(X, beta, self.kernel.power)
 
     def _stretched_rows(self, rows: Rows, beta: np.ndarray) -> Rows:
         """Return rows of the weighted variables, times the roots of their weights."""
         power = self.kernel.power
         Z = map_rows(
             rows.source,
-            lambda start, stop: _stretch(rows.block(start, stop), beta, power),
+            lambda start, stop: _stretch_columns(rows.block(start, stop), beta, power),
             columns=(int(np.count_nonzero(beta)),),
             dtype=self.reference.dtype,
         )
@@ -415,7 +412,7 @@ class SelectionProblem(Data):
     ) -> Candidate:
         """Return weights, kernel and lengthscale with the lowest leave-one-out error.
 
-        Where others are hardly better the first are taken: all weights at τ, the kernel itself.
+        Earlier candidates, such as all weights at τ, win unless others are clearly better.
         """
         parts = folds(X.shape[0], self.rng)
         candidates = [(beta, kernel) for beta in weights for kernel in self._kernels(beta, X, D)]
@@ -428,7 +425,7 @@ class SelectionProblem(Data):
             lambda candidate: system(candidate).leave_one_out(RIDGES),
             lambda candidate: system(candidate).held_out(parts[:1], RIDGES),
             lambda candidate: system(candidate).held_out(parts, RIDGES),
-            alike=_ALIKE,
+            alike=_EQUAL_ERROR,
         )
         return best
 
@@ -447,7 +444,7 @@ class SelectionProblem(Data):
         return [kernel.stretched(factor) for kernel in both for factor in _STRETCHES]
 
 
-def _stretch(X: Array, beta: np.ndarray, power: int) -> Array:
+def _stretch_columns(X: Array, beta: np.ndarray, power: int) -> Array:
     """Return the variables with weight, times the roots of their weights."""
     xp = array_namespace(X)
     used = np.flatnonzero(beta)

@@ -44,8 +44,8 @@ from gpukfl.estimators.selection._data import SelectionProblem, make_selection_k
 from gpukfl.estimators.selection._fit import (
     QUIET,
     KernelSelection,
-    SelectionFitted,
-    SelectionLearned,
+    SelectionFoldFit,
+    SelectionResult,
     SelectionSetting,
 )
 from gpukfl.estimators.selection._settings import (
@@ -92,16 +92,16 @@ class Round(TypedDict):
     highest_left: float
 
 
-class PathFound(TypedDict):
-    """What a path over the sparsities came to."""
+class PathRecord(TypedDict):
+    """The result of a path over the sparsities."""
 
     sparsity: Annotated[np.ndarray, Doubles("n_path")]
     beta: Annotated[np.ndarray, Doubles("n_path", "n_features")]
     score: Annotated[np.ndarray, Doubles("n_path")]
 
 
-class KnockoffsUsed(TypedDict):
-    """Knockoffs as they were used."""
+class KnockoffRecord(TypedDict):
+    """The settings of the knockoffs that were used."""
 
     level: float
     draws: Annotated[int, Count()]
@@ -185,8 +185,8 @@ def _panels(e: Any, names: Names) -> tuple[Panel, ...]:
 
 _CONTROLS = {"fdr": Knockoffs()}
 _SPARSITIES: dict[str, Permutations | Path] = {"auto": Permutations(), "tune": Path()}
-_AVERAGED = 30  # centres over whose other variables a profile is a mean
-_MUCH = 0.1  # R² of what is not selected that is worth saying, beside its error
+_PROFILE_CENTERS = 30  # centres over which a profile is averaged
+_NOTABLE_R2 = 0.1  # R² of all variables, beyond its error, that is shown if none was selected
 
 
 class SelectionBase(DescribedMethod, SelectorMixin, BoundedPredictions, SteppedLearner):
@@ -209,12 +209,12 @@ class SelectionBase(DescribedMethod, SelectorMixin, BoundedPredictions, SteppedL
     sparsity_: float
     anchor_: float
     rounds_: list[Round]
-    path_: PathFound | None
+    path_: PathRecord | None
     selection_frequencies_: Annotated[Array, Doubles("n_features")] | None
     stability_threshold_: float | None
     e_values_: Annotated[Array, Doubles("n_features")] | None
     fdr_: float | None
-    knockoffs_: KnockoffsUsed | None
+    knockoffs_: KnockoffRecord | None
     tuning_: list[SelectionTried]
     _values = (
         Permutations,
@@ -228,7 +228,7 @@ class SelectionBase(DescribedMethod, SelectorMixin, BoundedPredictions, SteppedL
         ArmijoSearch,
         SelectionSetting,
     )
-    _unit_free = True  # the anchor takes it up
+    _unit_free = True  # the anchor is scaled with the features
     _finds_nothing = "selects no variable"
     _renamed: ClassVar[dict[str, str]] = {
         "radius": "pass anchor=Weights(radius=...)",
@@ -303,7 +303,7 @@ class SelectionBase(DescribedMethod, SelectorMixin, BoundedPredictions, SteppedL
             n_centers=self.n_centers,
             error_control=self._error_control(),
             optimizer=self.optimizer or ProjectedGradient(),
-            # By cross-validation on 18 sets with heavy tails: "robust" lost in the mean
+            # "robust" was worse on average, on 18 data sets with heavy tails
             scaling="standard" if self.scaling == "auto" else self.scaling,
         )
 
@@ -340,8 +340,8 @@ class SelectionBase(DescribedMethod, SelectorMixin, BoundedPredictions, SteppedL
     def _keep(
         self,
         problem: SelectionProblem,
-        fitted: SelectionFitted,
-        choice: SearchResult[SelectionSetting, SelectionLearned],
+        fitted: SelectionResult,
+        choice: SearchResult[SelectionSetting, SelectionFoldFit],
         back: Callable[[Array], Array],
     ) -> KernelSum:
         selection, last = fitted.selection, fitted.last
@@ -372,7 +372,7 @@ class SelectionBase(DescribedMethod, SelectorMixin, BoundedPredictions, SteppedL
         self.n_effective_features_ = int(selection.support.sum())
         self.sparsity_ = selection.rounds[-1].sparsity if selection.rounds else 0.0
         self.anchor_, self.ridge_ = problem.anchor, choice.setting.ridge
-        self.path_ = cast("PathFound | None", fitted.path)
+        self.path_ = cast("PathRecord | None", fitted.path)
         self._keep_steps(selection.history, selection.status, QUIET)
         if not self.n_effective_features_ and not problem.constant:
             warn(_nothing_selected_text(fitted.missed, problem.n, is_classifier(self)))
@@ -387,7 +387,7 @@ class SelectionBase(DescribedMethod, SelectorMixin, BoundedPredictions, SteppedL
             bounds=prediction_bounds(problem, back),
         )
 
-    def _keep_discoveries(self, fitted: SelectionFitted, there: Array) -> None:
+    def _keep_discoveries(self, fitted: SelectionResult, there: Array) -> None:
         """Set the attributes of knockoffs, which are None without them."""
         found = fitted.discoveries
         self.e_values_, self.fdr_, self.knockoffs_ = None, None, None
@@ -421,7 +421,7 @@ class SelectionBase(DescribedMethod, SelectorMixin, BoundedPredictions, SteppedL
                     "highest_left": float(np.delete(one.scores, one.entered).max(initial=0.0)),
                 }
             )
-        # What bounds errors may leave out what entered, and keep what no round found
+        # Error control may drop variables that entered, and keep others
         levels[~selection.support] = 0
         levels[selection.support & (levels == 0)] = len(selection.rounds) + 1
         self.levels_, self.scores_ = (
@@ -554,7 +554,7 @@ class SelectionBase(DescribedMethod, SelectorMixin, BoundedPredictions, SteppedL
         importances = to_host(self.feature_importances_)[to_host(self._used)]
         order = np.argsort(-importances, kind="stable")[:count]
         steps = np.linspace(centers.min(axis=0), centers.max(axis=0), points, axis=1)[order]
-        some = np.linspace(0, len(centers) - 1, min(_AVERAGED, len(centers))).astype(int)
+        some = np.linspace(0, len(centers) - 1, min(_PROFILE_CENTERS, len(centers))).astype(int)
         coef = to_host(self.dual_coef_)
         values = np.empty((len(order), points, coef.shape[1]))
         for row, variable in enumerate(order):
@@ -579,7 +579,7 @@ def _nothing_selected_text(missed: float | None, n: int, classes: bool) -> str:
     """Return a warning that nothing was selected, with R² of all variables."""
     what = "the frequencies of the classes" if classes else "the mean of y"
     said = f"no variable was selected: the model predicts {what}"
-    if missed is None or missed < _MUCH + 2.0 / n**0.5:
+    if missed is None or missed < _NOTABLE_R2 + 2.0 / n**0.5:
         return said
     return (
         f"{said}, though all variables together predict well (R² {missed:.2f}). Variables that "

@@ -1,4 +1,4 @@
-"""Kernel feature selection as a method: γ and λ by hold-out, and what bounds errors."""
+"""Kernel feature selection as a method: γ and λ by hold-out, and error control."""
 
 from __future__ import annotations
 
@@ -47,16 +47,16 @@ from gpukfl.methods import (
 
 RIDGES = (0.1, 0.01, 0.001, 0.0001)
 
-_FEWEST_ROWS = 1_000  # that another selection is worth its time on
-_ROWS = 1_250  # rows that settings are chosen on, at most: the exact form is quick there
-_SHARE = 0.5  # of max_time after which the choice has ended
-_MOST_ERROR = 0.25  # of the gradient, before a fit warns that centres are few
+_LEAST_ROWS = 1_000  # with time for fewer, the search's selection is kept
+_ROWS = 1_250  # most rows for the search, where the exact form is quick
+_SHARE = 0.5  # of max_time, at which the search ends
+_MOST_ERROR = 0.25  # relative error of the gradient above which few centres are warned of
 _LOWEST = 1e-3  # smallest γ of a path, relative to the largest
 _STOPPED = (Status.INTERRUPTED, Status.TIME_LIMIT)
-_MOST_JUDGED_ROWS = 100_000  # that variables are selected on, unless a number of centres is given
-_MOST_BROUGHT = 10_000  # the same of rows in parts, which come to one place
-SELECT_SHARE = 0.7  # of max_time after which the selection has ended
-QUIET = (Status.CONVERGED, Status.STALLED)  # no further progress is where a fit may well end
+_MOST_SELECTION_ROWS = 100_000  # for the selection, unless a number of centres is given
+_MOST_MOVED_ROWS = 10_000  # the same for partitioned rows, which are moved to one place
+SELECT_SHARE = 0.7  # of max_time, at which the selection ends
+QUIET = (Status.CONVERGED, Status.STALLED)  # statuses without a warning
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class SelectionSetting:
 
     ridge: float
     sparsity: float | str
-    number: int = 1  # on the path of this λ
+    number: int = 1  # place on the path of this λ
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,18 +73,16 @@ class Discoveries:
     """The discoveries of knockoffs among the variables."""
 
     e_values: np.ndarray  # (p,), means over the draws
-    level: float  # α, at which they are used
-    draws: int  # that were done
+    level: float  # α
+    draws: int  # completed
     copies: int  # κ
-    # Share of their distance from one for all pairs, as far as it may be noise, by which the
-    # correlations were moved that copies were drawn with
-    shrinkage: float
+    shrinkage: float  # of the correlations that copies were drawn with
     n_samples: int  # rows that were used
-    status: Status | None = None  # how the draws ended, where it was before the last
+    status: Status | None = None  # why the draws ended early
 
 
 @dataclass(frozen=True, eq=False)
-class SelectionFitted:
+class SelectionResult:
     """The result of a fit: selection, final model, error control and path."""
 
     selection: Selection
@@ -93,44 +91,44 @@ class SelectionFitted:
     threshold: float | None = None
     path: dict[str, np.ndarray] | None = None
     discoveries: Discoveries | None = None
-    missed: float | None = None  # R² of all variables together, where none was selected
+    missed: float | None = None  # R² of all variables together, if none was selected
 
 
 # ---------------------------------------------------------------------------------- search
 
 
 @dataclass(frozen=True, eq=False)
-class SelectionLearned:
+class SelectionFoldFit:
     """The result of a fold: variables, and held-out predictions."""
 
     selection: Selection
     predicted: Array
 
 
-Trials = Sequence[Trial[SelectionSetting, SelectionLearned]]
+Trials = Sequence[Trial[SelectionSetting, SelectionFoldFit]]
 
 
 @dataclass(eq=False)
-class JudgedObjective:
-    """J(β) of a fold at one λ, and what its f predicts of the rows held out."""
+class FoldObjective:
+    """J(β) of a fold at one λ, and the predictions of its f for held-out rows."""
 
     ridge: float
     objective: DenseSelection
-    predicted: dict[bytes, Array] = field(default_factory=dict)  # by the variables selected
+    predicted: dict[bytes, Array] = field(default_factory=dict)  # by selected variables
 
 
-def judged_objective(fold: Fold[SelectionProblem], ridge: float, /) -> JudgedObjective:
+def fold_objective(fold: Fold[SelectionProblem], ridge: float, /) -> FoldObjective:
     """Return J of a fold at λ; the fold keeps the last one."""
     known, problem = fold.reached, fold.problem
     if known is None or known.ridge != ridge:
         given = problem.kernel, problem.X, problem.Y, ridge, problem.weights
-        fold.reached = known = JudgedObjective(ridge, DenseSelection(*given))
+        fold.reached = known = FoldObjective(ridge, DenseSelection(*given))
     return known
 
 
 @dataclass(frozen=True)
 class ObjectiveFits:
-    """Fits to few rows, on which many settings are tried and judged by the f of J(β)."""
+    """Fits to few rows for the search; held-out rows are predicted by the f of J(β)."""
 
     count: int  # settings with one λ
 
@@ -138,12 +136,12 @@ class ObjectiveFits:
         self,
         fold: Fold[SelectionProblem],
         setting: SelectionSetting,
-        start: SelectionLearned | None,
+        start: SelectionFoldFit | None,
         run: Run,
         /,
-    ) -> SelectionLearned:
+    ) -> SelectionFoldFit:
         """Select variables, and refit their weights."""
-        judged, problem = judged_objective(fold, setting.ridge), fold.problem
+        judged, problem = fold_objective(fold, setting.ridge), fold.problem
         stage = f"λ = {setting.ridge:g}, {setting.number} of {self.count}"
         selection = problem.run(
             judged.objective,
@@ -155,22 +153,22 @@ class ObjectiveFits:
         if selection.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
         key, objective = selection.support.tobytes(), judged.objective
-        if key not in judged.predicted:  # a set of variables is judged once
+        if key not in judged.predicted:  # each set of variables once
             given, left = (
                 (objective, selection.support, selection.beta),
                 run.remaining_seconds(_SHARE),
             )
             beta = problem.refine_weights(*given, max_time=left)
             judged.predicted[key] = _predict_objective(objective, beta, fold.held_out.X)
-        return SelectionLearned(selection, judged.predicted[key])
+        return SelectionFoldFit(selection, judged.predicted[key])
 
-    def predict_fold(self, fold: Fold[SelectionProblem], learned: SelectionLearned, /) -> Array:  # noqa: ARG002
+    def predict_fold(self, fold: Fold[SelectionProblem], learned: SelectionFoldFit, /) -> Array:  # noqa: ARG002
         """Return the predictions of the held-out rows."""
         return learned.predicted
 
 
 @dataclass(frozen=True, eq=False)
-class SelectionTuner(Tuner[SelectionSetting, SelectionLearned]):
+class SelectionTuner(Tuner[SelectionSetting, SelectionFoldFit]):
     """A tuner over λ, with thresholds by permutations or a path over γ."""
 
     ridges: Sequence[float]
@@ -192,21 +190,21 @@ class SelectionTuner(Tuner[SelectionSetting, SelectionLearned]):
 
     def starts(
         self, setting: SelectionSetting, trials: Trials, /
-    ) -> Sequence[SelectionLearned | None]:
+    ) -> Sequence[SelectionFoldFit | None]:
         """Return the weights at the previous, larger γ."""
         same = trials and trials[-1].setting.ridge == setting.ridge
         return trials[-1].learned if same else ()
 
-    def choose(self, trials: Trials, /) -> Trial[SelectionSetting, SelectionLearned]:
+    def choose(self, trials: Trials, /) -> Trial[SelectionSetting, SelectionFoldFit]:
         """Return the trial with fewest variables within one standard error of the lowest loss.
 
-        The lowest loss itself where there is more to try: the search has been stopped.
+        After an interrupted search, it is the trial of the lowest loss.
         """
         lowest = min(trials, key=_total_loss)
         if self.propose(trials) is not None:
             return lowest
 
-        def close(trial: Trial[SelectionSetting, SelectionLearned]) -> bool:
+        def close(trial: Trial[SelectionSetting, SelectionFoldFit]) -> bool:
             excess = trial.losses - lowest.losses
             return bool(excess.sum() <= len(excess) ** 0.5 * excess.std())
 
@@ -216,7 +214,7 @@ class SelectionTuner(Tuner[SelectionSetting, SelectionLearned]):
             (trial for trial in good if mean_selection_size(trial) == fewest), key=_total_loss
         )
 
-    def describe_trial(self, trial: Trial[SelectionSetting, SelectionLearned], /) -> dict[str, Any]:
+    def describe_trial(self, trial: Trial[SelectionSetting, SelectionFoldFit], /) -> dict[str, Any]:
         """Return λ, γ and the number of selected variables by names."""
         setting = trial.setting
         return {
@@ -239,7 +237,7 @@ class KernelSelection(SelectionSettings):
         return n * d
 
     def problem(self, samples: Samples, place: Place, run: Run, /) -> SelectionProblem:
-        """Place samples, and measure τ; of few variables knockoffs can find nothing."""
+        """Place samples, and measure τ; raise ValueError if knockoffs are not possible."""
         check_knockoffs(self, samples.X)
         return SelectionProblem(self, samples, place, run)
 
@@ -252,11 +250,11 @@ class KernelSelection(SelectionSettings):
         self,
         fold: Fold[SelectionProblem],
         setting: SelectionSetting,
-        start: SelectionLearned | None,  # noqa: ARG002
+        start: SelectionFoldFit | None,  # noqa: ARG002
         run: Run,
         /,
-    ) -> SelectionLearned:
-        """Select, and fit kernel ridge regression on what was selected, as for all rows."""
+    ) -> SelectionFoldFit:
+        """Select variables, and fit kernel ridge regression on them, as for all rows."""
         problem, left = fold.problem, run.remaining_seconds()
         objective = problem.objective(setting.ridge)
         selection = problem.run(objective, setting.sparsity, max_time=left)
@@ -264,9 +262,9 @@ class KernelSelection(SelectionSettings):
             raise KeyboardInterrupt
         hasty = run.is_over(SELECT_SHARE)
         last = problem.fit_predictor(selection, setting.ridge, run, hasty=hasty)
-        return SelectionLearned(selection, problem.predict(last, fold.held_out.X))
+        return SelectionFoldFit(selection, problem.predict(last, fold.held_out.X))
 
-    def predict_fold(self, fold: Fold[SelectionProblem], learned: SelectionLearned, /) -> Array:  # noqa: ARG002
+    def predict_fold(self, fold: Fold[SelectionProblem], learned: SelectionFoldFit, /) -> Array:  # noqa: ARG002
         """Return the predictions of the held-out rows."""
         return learned.predicted
 
@@ -276,7 +274,7 @@ class KernelSelection(SelectionSettings):
         problem: SelectionProblem,
         run: Run,
         /,
-    ) -> Search[SelectionSetting, SelectionLearned] | None:
+    ) -> Search[SelectionSetting, SelectionFoldFit] | None:
         """Return a search if λ, or γ along a path, are to be chosen."""
         path = self.sparsity if isinstance(self.sparsity, Path) else None
         if self.ridge is not None and path is None:
@@ -288,7 +286,7 @@ class KernelSelection(SelectionSettings):
         def sparsities(ridge: float) -> Sequence[float | str]:
             if path is None:
                 return [given]
-            top = max(largest_sparsity(judged_objective(fold, ridge).objective) for fold in found)
+            top = max(largest_sparsity(fold_objective(fold, ridge).objective) for fold in found)
             return [float(g) for g in top * np.geomspace(1.0, _LOWEST, count)]
 
         tuner = SelectionTuner(RIDGES if self.ridge is None else (self.ridge,), sparsities)
@@ -298,10 +296,10 @@ class KernelSelection(SelectionSettings):
     def learn(
         self,
         problem: SelectionProblem,
-        choice: SearchResult[SelectionSetting, SelectionLearned],
+        choice: SearchResult[SelectionSetting, SelectionFoldFit],
         run: Run,
         /,
-    ) -> SelectionFitted:
+    ) -> SelectionResult:
         """Select on all samples and fit, with less effort if time is short."""
         ridge = choice.setting.ridge
         if choice.stopped:
@@ -316,7 +314,7 @@ class KernelSelection(SelectionSettings):
             last = problem.fit_predictor(found.selection, ridge, run, hasty=hasty)
             if last is None and not (problem.constant or hasty):
                 found = replace(found, missed=problem.explained_by_all())
-        except KeyboardInterrupt:  # the quickest fit, which another one ends
+        except KeyboardInterrupt:  # one quick fit, which a second Ctrl-C ends
             found = replace(found, selection=replace(found.selection, status=Status.INTERRUPTED))
             last = problem.fit_predictor(found.selection, ridge, run, hasty=True)
         return replace(found, last=last, path=self._path(choice))
@@ -324,12 +322,12 @@ class KernelSelection(SelectionSettings):
     def _select(
         self,
         problem: SelectionProblem,
-        choice: SearchResult[SelectionSetting, SelectionLearned],
+        choice: SearchResult[SelectionSetting, SelectionFoldFit],
         run: Run,
     ) -> Selection:
         """Select on all samples, or on as many as there is time for.
 
-        What is stopped before it has found enough leaves what the search has selected.
+        If it is stopped, `_fallback_selection` chooses the result.
         """
         ridge = choice.setting.ridge
         try:
@@ -342,7 +340,7 @@ class KernelSelection(SelectionSettings):
                 else min(problem.n, max_selection_rows(problem))
             )
             count = min(problem.affordable_rows(ridge, left), wanted)
-            if count < min(problem.n, _FEWEST_ROWS):  # the search has seen as many
+            if count < min(problem.n, _LEAST_ROWS):  # the search has seen as many
                 return self._fallback_selection(problem, choice, Status.TIME_LIMIT)
             if count < problem.n:
                 some = problem.part(np.sort(draw_indices(run.rng, problem.n, count)))
@@ -361,7 +359,7 @@ class KernelSelection(SelectionSettings):
         if found.status in _STOPPED:
             return self._fallback_selection(problem, choice, found.status, found)
         if not run.is_over(SELECT_SHARE):
-            _warn_of_centers(some, objective, found)
+            _warn_few_centers(some, objective, found)
         if count < wanted and found.status in QUIET:
             return replace(found, status=Status.TIME_LIMIT)
         return found
@@ -369,13 +367,13 @@ class KernelSelection(SelectionSettings):
     def _fallback_selection(
         self,
         problem: SelectionProblem,
-        choice: SearchResult[SelectionSetting, SelectionLearned],
+        choice: SearchResult[SelectionSetting, SelectionFoldFit],
         status: Status,
         reached: Selection | None = None,
     ) -> Selection:
         """Return the selection of an interrupted run, of the search, or all variables.
 
-        The first of these that no later one predicts clearly better than, in quick fits to a fold.
+        It is the first of these that no later one clearly beats, in quick fits to a fold.
         """
         trial = min(choice.trials, key=_total_loss, default=None)
         searched = trial.learned[0].selection if trial is not None and trial.learned else None
@@ -383,14 +381,14 @@ class KernelSelection(SelectionSettings):
         options.append(Selection(problem.everything, status))
         if len(options) > 1 and choice.folds:
             fold: Fold[SelectionProblem] = choice.folds[0]
-            losses = [fold.problem.glance(one.support, fold.held_out) for one in options]
+            losses = [fold.problem.quick_losses(one.support, fold.held_out) for one in options]
             groups = fold.held_out.groups
             while any(is_clearly_worse(losses[0], other, groups) for other in losses[1:]):
                 options, losses = options[1:], losses[1:]
         return replace(options[0], status=status)
 
     def _path(
-        self, choice: SearchResult[SelectionSetting, SelectionLearned], /
+        self, choice: SearchResult[SelectionSetting, SelectionFoldFit], /
     ) -> dict[str, np.ndarray] | None:
         """Return the path of the first fold at the chosen λ, if there was one."""
         ridge = choice.setting.ridge
@@ -406,10 +404,10 @@ class KernelSelection(SelectionSettings):
 
 def max_selection_rows(problem: SelectionProblem, /) -> int:
     """Return the maximal number of rows for the selection."""
-    return _MOST_JUDGED_ROWS if problem.rows.partitioning is None else _MOST_BROUGHT
+    return _MOST_SELECTION_ROWS if problem.rows.partitioning is None else _MOST_MOVED_ROWS
 
 
-def _warn_of_centers(
+def _warn_few_centers(
     problem: SelectionProblem, objective: SelectionObjective, found: Selection
 ) -> None:
     """Warn if the kernel approximation by centres is too coarse for the gradient."""
@@ -423,13 +421,13 @@ def _warn_of_centers(
         )
 
 
-def mean_selection_size(trial: Trial[SelectionSetting, SelectionLearned], /) -> float:
+def mean_selection_size(trial: Trial[SelectionSetting, SelectionFoldFit], /) -> float:
     """Return the mean number of variables over the folds; 0 for a failed trial."""
     counts = [learned.selection.support.sum() for learned in trial.learned]
     return float(np.mean(counts)) if counts else 0.0
 
 
-def _total_loss(trial: Trial[SelectionSetting, SelectionLearned]) -> float:
+def _total_loss(trial: Trial[SelectionSetting, SelectionFoldFit]) -> float:
     """Return the sum of the held-out losses; infinite for a failed trial."""
     return float(trial.losses.sum()) if trial.learned else np.inf
 
@@ -473,13 +471,13 @@ def check_knockoffs(settings: SelectionSettings, X: Array, /) -> None:
 
 def control_errors(
     problem: SelectionProblem, setting: SelectionSetting, selection: Selection, run: Run, /
-) -> SelectionFitted:
+) -> SelectionResult:
     """Apply the error control of the settings to a selection."""
     control = problem.settings.error_control
     if isinstance(control, Knockoffs):
         return _select_by_knockoffs(problem, selection, control, run)
     if control is None or problem.constant:
-        return SelectionFitted(selection, None)
+        return SelectionResult(selection, None)
     if selection.status not in QUIET:
         return _keep_without_bound(selection)
     return _select_by_stability(problem, setting, selection, control, run)
@@ -490,11 +488,11 @@ def _select_by_knockoffs(
     selection: Selection,
     control: Knockoffs,
     run: Run,
-) -> SelectionFitted:
+) -> SelectionResult:
     """Keep the variables that beat their copies."""
     found = None
     if problem.constant or selection.status in QUIET:
-        # A λ that these data chose could tell variables from their copies
+        # A λ chosen on these data could favour variables over their copies
         ridge = problem.settings.ridge or DEFAULT_RIDGE
         found = run_knockoffs(problem, ridge, control, run, SELECT_SHARE)
     if found is None:
@@ -503,7 +501,7 @@ def _select_by_knockoffs(
             "those selected has no bound"
         )
         warn(msg, UserWarning)
-        return SelectionFitted(
+        return SelectionResult(
             selection
             if selection.status not in QUIET
             else replace(selection, status=Status.INTERRUPTED),
@@ -511,11 +509,11 @@ def _select_by_knockoffs(
         )
     kept = _keep_variables(selection, select_by_e_values(found.e_values, control.level))
     kept = kept if found.status is None else replace(kept, status=found.status)
-    return SelectionFitted(kept, None, discoveries=found)
+    return SelectionResult(kept, None, discoveries=found)
 
 
 def _keep_variables(selection: Selection, kept: np.ndarray) -> Selection:
-    """Set the weights of the kept variables; those without get a typical weight."""
+    """Set the weights of the kept variables; those without one get the mean weight."""
     weights = selection.beta[selection.support]
     typical = float(weights.mean()) if len(weights) else 1.0
     beta = np.where(selection.support, selection.beta, typical)
@@ -528,7 +526,7 @@ def _select_by_stability(
     selection: Selection,
     control: Stability,
     run: Run,
-) -> SelectionFitted:
+) -> SelectionResult:
     """Keep the variables that are selected on enough halves of the samples."""
     n, index = problem.n, None
     if problem.rows.partitioning is not None and n > max_selection_rows(problem):
@@ -555,17 +553,17 @@ def _select_by_stability(
     threshold = _check_threshold(mean, problem.p, control.max_false)
     kept = _keep_variables(selection, shares >= threshold)
     status = selection.status if whole else Status.TIME_LIMIT
-    return SelectionFitted(replace(kept, status=status), None, shares, threshold)
+    return SelectionResult(replace(kept, status=status), None, shares, threshold)
 
 
-def _keep_without_bound(selection: Selection) -> SelectionFitted:
+def _keep_without_bound(selection: Selection) -> SelectionResult:
     """Keep the selection, and warn that the number of false variables is not bounded."""
     msg = (
         "the fit ended before halves of the samples were compared: the number of false variables "
         "among those selected has no bound"
     )
     warn(msg, UserWarning)
-    return SelectionFitted(selection, None)
+    return SelectionResult(selection, None)
 
 
 def _check_threshold(mean: float, p: int, most: float) -> float:
@@ -595,9 +593,9 @@ def selection_frequencies(
 ) -> tuple[np.ndarray, float, bool]:
     """Return selection frequencies on complementary halves of the samples.
 
-    An odd number of them is one half of a last pair; `late` is asked after every pair whether to
-    end there. Return the share of the halves on which each variable was selected (p,), the mean
-    number q of variables selected on a half, and whether there were as many halves as asked for.
+    `late` is called after every pair, and ends the loop if it returns True. Return the share of
+    halves on which each variable was selected (p,), the mean number q of selected variables on a
+    half, and whether all halves were completed.
 
     References
     ----------
@@ -620,19 +618,19 @@ def selection_frequencies(
 def stability_threshold(mean_selected: float, p: int, max_false: float, /) -> float:
     r"""Return the frequency π above which at most `max_false` false variables are expected.
 
-    From the bound :math:`E[V] \le q^2 / ((2\pi - 1) p)` (Meinshausen and Bühlmann, Theorem 1), at
-    least just above one half. More than 1 means that so few cannot be promised.
+    From the bound :math:`E[V] \le q^2 / ((2\pi - 1) p)` (Meinshausen and Bühlmann, Theorem 1), and
+    above one half. A value above 1 means that `max_false` cannot be guaranteed.
     """
     return max(0.5 * (1.0 + mean_selected**2 / (p * max_false)), math.nextafter(0.5, 1.0))
 
 
 # ------------------------------------------------------------------------------- knockoffs
 
-_MOST_ROWS = 3_000  # where a number of centres is not given: as for the exact form
-_MEMORY_SHARE = 0.5  # of what may be used
-_BYTES = 48  # of an element of the columns: itself, sorted, its order, drawn and moved
+_MOST_ROWS = 3_000  # unless a number of centres is given, as for the exact form
+_MEMORY_SHARE = 0.5  # of the available memory
+_BYTES_EACH = 48  # for each element of variables and copies, with sorted and drawn values
 _ROUNDS = 20
-_NAMED = 5  # pairs of equal columns that a warning names
+_MOST_NAMED = 5  # pairs of equal columns in a warning
 
 
 def run_knockoffs(
@@ -645,14 +643,14 @@ def run_knockoffs(
 ) -> Discoveries | None:
     """Compare variables with knockoff copies; return None if no draw was completed.
 
-    A share of the time ends the draws, after the first; so does an interruption.
+    Draws end at a share of the time, after the first, or by an interruption.
     """
     level, copies = control.level, control.n_copies
     found: list[np.ndarray] = []
     none = Discoveries(np.zeros(problem.p), level, 0, copies, 0.0, problem.n)
     if problem.constant:
         return none
-    # A generator of its own: data drawn from the same seed must not be their copies
+    # A separate generator: the user may have drawn the data from the same seed
     rng = np.random.RandomState(run.rng.randint(0, 2**32, size=8, dtype=np.uint32))
     status, sampled = None, none
     try:
@@ -680,7 +678,7 @@ def _limit_to_memory(
 ) -> SelectionProblem:
     """Return as many rows as fit in memory with all copies."""
     fitting = int(
-        _MEMORY_SHARE * available_memory(problem.X) // (_BYTES * (copies + 1) * problem.p)
+        _MEMORY_SHARE * available_memory(problem.X) // (_BYTES_EACH * (copies + 1) * problem.p)
     )
     if problem.settings.n_centers == "auto":
         fitting = min(fitting, _MOST_ROWS)
@@ -703,7 +701,7 @@ def _run_contest(
     )
     if status is Status.INTERRUPTED:
         raise KeyboardInterrupt
-    # Of equal columns a fit may weigh the first alone, which is the variable
+    # Among equal columns a fit may prefer the first, which is the variable
     untold = _has_equal_copy(problem.X, copies)
     untold[[column for pair in sampler.correlation.equal for column in pair]] = True
     return np.where(untold, 0.0, contest(combine_weights(*fits)))
@@ -734,8 +732,8 @@ def _warn_weak_knockoffs(sampler: Copies, problem: SelectionProblem) -> None:
         )
         warn(msg, UserWarning)
     if correlation.equal:
-        pairs = ", ".join(f"{j} like {i}" for i, j in correlation.equal[:_NAMED])
-        more = ", ..." if len(correlation.equal) > _NAMED else ""
+        pairs = ", ".join(f"{j} like {i}" for i, j in correlation.equal[:_MOST_NAMED])
+        more = ", ..." if len(correlation.equal) > _MOST_NAMED else ""
         msg = (
             f"columns differ only in their units ({pairs}{more}): knockoffs cannot tell which "
             "matters, and select neither"

@@ -15,7 +15,7 @@ from gpukfl.solvers import ProjectedGradient
 SAMPLERS: dict[str, KnockoffSampler] = {"ranks": RankKnockoffs(), "gaussian": GaussianKnockoffs()}
 
 DEFAULT_RIDGE = 0.01  # the paper's
-_MOST_COPIES = 10  # of every column, where their number is not given
+_MOST_COPIES = 10  # of every column, for copies="auto"
 
 
 @dataclass(frozen=True)
@@ -151,8 +151,8 @@ class SelectionSettings:
     """The parameters of the estimators."""
 
     kernel: Radial | Manhattan
-    ridge: float | None  # λ of the selection; None is chosen
-    sparsity: float | Permutations | Path  # γ, or how it is found
+    ridge: float | None  # λ of the selection; None: to be chosen
+    sparsity: float | Permutations | Path  # γ, or how it is chosen
     hierarchical: bool
     weights: Weights
     n_centers: int | str  # rank of the kernel matrix's factor, "all" for the matrix, or "auto"
@@ -162,6 +162,6 @@ class SelectionSettings:
 
     @property
     def n_permutations(self) -> int:
-        """Random orders behind a threshold."""
+        """The number of random orders for a threshold."""
         known = isinstance(self.sparsity, Permutations)
         return (self.sparsity if known else Permutations()).number  # type: ignore[union-attr]

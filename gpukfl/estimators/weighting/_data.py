@@ -49,7 +49,7 @@ from gpukfl.solvers import Lasso, largest_penalty
 
 # --------------------------------------------------------------------------------- on sums
 
-_HARMLESS = 1e-10  # jitter that only rounding asks for: nearby parameters have nearly one feature
+_SMALL_JITTER = 1e-10  # without a warning: similar parameters have nearly equal features
 
 
 class LeastSquares:
@@ -63,7 +63,7 @@ class LeastSquares:
     def __call__(self, some: Sums, ridges: Sequence[float]) -> list[Array]:
         """Return the coefficients for each ridge."""
         solved, factor = least_squares(self.sums, some, ridges)
-        self.jitter, self.raised = factor.jitter, factor.jitter > _HARMLESS
+        self.jitter, self.raised = factor.jitter, factor.jitter > _SMALL_JITTER
         return solved
 
     def last(self, whole: Sums, ridges: Sequence[float], chosen: float) -> Array:  # noqa: ARG002
@@ -89,7 +89,7 @@ class LassoOnSums:
     def last(self, whole: Sums, ridges: Sequence[float], chosen: float) -> Array:
         """Return the coefficients for the chosen ridge, by a path from larger ones.
 
-        Ctrl-C keeps what was found.
+        Ctrl-C keeps the coefficients so far.
         """
         path = [ridge for ridge in ridges if ridge >= chosen]
         k = path.index(chosen)
@@ -109,34 +109,34 @@ LearnerOnSums = LeastSquares | LassoOnSums
 # --------------------------------------------------------------------------------- problem
 
 N_FOLDS = 5
-_DEALT = 2**22  # rows up to which folds are dealt out, and not drawn for each row by itself
+_MOST_DEALT = 2**22  # rows up to which folds have equal sizes; for more, each row's fold is drawn
 
-_RIDGES = np.geomspace(1e-9, 1.0, 10).tolist()  # in units of the mean square of the features
-_PENALTIES = np.geomspace(1e-5, 1.0, 16).tolist()  # of the one that leaves nothing
-_STEP_RIDGES = np.geomspace(1e-5, 1e-1, 5).tolist()  # in units of the mean square of the features
-_LARGEST_LOG = 600.0  # beyond this a ridge leaves nothing anyway
-_CERTAIN = 1e-6  # rounding of a sum of squared errors, relative, above which rows are predicted
+_RIDGES = np.geomspace(1e-9, 1.0, 10).tolist()  # in mean squares of the features
+_PENALTIES = np.geomspace(1e-5, 1.0, 16).tolist()  # relative to the least with coefficients 0
+_STEP_RIDGES = np.geomspace(1e-5, 1e-1, 5).tolist()  # in mean squares of the features
+_LARGEST_LOG = 600.0  # larger ridges give coefficients 0
+_MOST_ROUNDING = 1e-6  # relative rounding of errors from sums; with more, rows are predicted
 
 
 @dataclass(frozen=True, eq=False)
-class WeightingLearned:
+class WeightingFit:
     """Coefficients, and the record of their fit."""
 
     operator: FeatureOperator
     A: Array  # (T, t), float64, of the scaled features
-    log_ridge: float  # of λ as the paper has it
+    log_ridge: float  # of the paper's λ
     status: Status
     history: History
     jitter: float = 0.0
     raised: bool = False
     gap: float = 0.0  # of the Lasso, relative
-    n_seen: int = 0  # rows that the fit has seen
-    sums: Sums | None = None  # over them
-    validated: Validated | None = None  # with λ as the paper has it
+    n_seen: int = 0  # rows of the fit
+    sums: Sums | None = None  # over these rows
+    validated: Validated | None = None  # with the paper's λ
 
     @property
-    def likely(self) -> float | None:
-        """The logarithm of the chosen λ, from which other fits may start."""
+    def log_start(self) -> float | None:
+        """The logarithm of the chosen relative λ, near which other fits search, or None."""
         if self.validated is None:
             return None
         return log_relative_ridge(self.log_ridge, self.operator)
@@ -161,7 +161,7 @@ class WeightingProblem(Data):
         self.d = self.rows.shape[1]  # with the column of ones
 
     def scale_samples(self, samples: Samples, /) -> tuple[Array, Array]:
-        """Other samples, without the column of ones, and their targets, scaled like these."""
+        """Return other samples, without the column of ones, and targets, scaled like these."""
         return super().scale_samples(_encode_signs(samples))
 
     def part(self, index: np.ndarray) -> WeightingProblem:
@@ -182,30 +182,29 @@ class WeightingProblem(Data):
         scale = common_scale(instantiation, placed, self.d)
         return FeatureOperator(instantiation, self.rows, placed, scale)
 
-    def fitted_operator(self, learned: WeightingLearned, X: Array, /) -> FeatureOperator:
+    def fitted_operator(self, learned: WeightingFit, X: Array, /) -> FeatureOperator:
         """Return the features of a fit at other scaled rows (m, d), without the column of ones."""
         rows = Rows(X, self.reference, leading_ones=self.settings.bias)
         return replace(learned.operator, rows=rows)
 
     @cached_property
     def drawn_folds(self) -> Array:
-        """Fold of each row (n,), on the host or where the rows lie; every class spread evenly.
+        """The fold of each row (n,), on the host or partitioned like the rows; drawn once.
 
-        As rows hang together, where they do. Drawn once: what is compared is scored on the same
-        ones.
+        Folds respect relations, or else are stratified by class.
         """
         blocks = None if self.relations is None else self.relations.blocks(self.rng, N_FOLDS)
         if blocks is not None:
             dealt = blocks.astype(np.int8)
             return self._map_folds(lambda start, stop: dealt[start:stop])
-        if self.n > _DEALT:
+        if self.n > _MOST_DEALT:
             seed = self.rng.randint(2**31)
             return self._map_folds(lambda start, stop: hash_folds(start, stop, N_FOLDS, seed))
         order, classes = self.rng.permutation(self.n), self._samples.classes
         if classes is not None:
             order = order[np.argsort(classes[order], kind="stable")]
         if self.weights is not None and self.rows.partitioning is None:
-            # So that no fold has all the weight; in parts no row is without
+            # Rows of weight 0 are spread evenly too; partitioned rows have none
             order = order[np.argsort(to_host(self.weights)[order, 0] == 0, kind="stable")]
         folds = np.empty(self.n, dtype=np.int8)
         folds[order] = np.arange(self.n) % min(N_FOLDS, self.n)
@@ -252,13 +251,12 @@ class WeightingProblem(Data):
         tell: Callable[[str, int, History], None] = lambda *_: None,
         validate: bool = False,
         near: float | None = None,
-    ) -> WeightingLearned:
+    ) -> WeightingFit:
         """Learn the coefficients, and choose the ridge if it is open.
 
-        `late` says whether time is up, `left` how many seconds there are for one descent. With
-        `validate` ridges are scored on folds, also one that is given; without, one in the middle is
-        taken where none is. That of least squares is looked for around one whose
-        `log_relative_ridge` is `near`.
+        `late` returns whether the time is spent, `left` the seconds for one descent. With
+        `validate`, ridges are scored on folds, even a given one; else the middle one is taken.
+        Least squares searches near the ridge whose `log_relative_ridge` is `near`.
         """
         learner = self.settings.learner
         if isinstance(learner, Descent):
@@ -272,7 +270,7 @@ class WeightingProblem(Data):
         tell: Callable[..., None],
         validate: bool,
         near: float | None,
-    ) -> WeightingLearned:
+    ) -> WeightingFit:
         begun, history = time.perf_counter(), History()
 
         def watch(seen: int) -> bool:
@@ -282,7 +280,7 @@ class WeightingProblem(Data):
 
         if validate:
             folds, count = self.drawn_folds, min(N_FOLDS, self.n)
-        else:  # one for all rows
+        else:  # a single fold
             folds, count = self._map_folds(lambda a, b: np.zeros(b - a, np.int8)), 1
         sums = fold_sums(operator, self.Y, self.weights, folds, n_folds=count, watch=watch)
         status, whole = sums.status, sums.whole
@@ -297,12 +295,12 @@ class WeightingProblem(Data):
             except KeyboardInterrupt:
                 status = Status.INTERRUPTED
         A = solve.last(whole, ridges, chosen)
-        if validated is not None:  # λ of the true features
+        if validated is not None:  # the paper's λ, of unscaled features
             logs = [min(math.log(ridge) + unit, _LARGEST_LOG) for ridge in validated.ridges]
             validated = replace(validated, ridges=[math.exp(log) for log in logs])
         history = History()
         history.append(self._objective(operator, whole, A, chosen), 1.0, 0.0, begun)
-        return WeightingLearned(
+        return WeightingFit(
             operator,
             A,
             math.log(chosen) + unit,
@@ -345,7 +343,7 @@ class WeightingProblem(Data):
             return risk + ridge * float(xp.sum(xp.abs(A)))
         return risk + 0.5 * ridge * float(xp.sum(A * (operator.core @ A)))
 
-    def training_risk(self, learned: WeightingLearned, A: Array) -> tuple[float, int]:
+    def training_risk(self, learned: WeightingFit, A: Array) -> tuple[float, int]:
         """Return the mean training loss of coefficients `A`, and the number of rows."""
         return self._risk(learned.operator, learned.sums, A)
 
@@ -353,7 +351,7 @@ class WeightingProblem(Data):
         xp = array_namespace(A)
         if sums is not None:
             error = float(xp.sum(sums.squared_error(A)))
-            if float(xp.sum(sums.rounding(A))) <= _CERTAIN * error:
+            if float(xp.sum(sums.rounding(A))) <= _MOST_ROUNDING * error:
                 return error / (2.0 * sums.weight), sums.count
         rows = scored_rows(self.n if sums is None else sums.count)
         some, Y, w = self.rows.take_with(rows, self.Y, self.weights)
@@ -371,7 +369,7 @@ class WeightingProblem(Data):
         left: Callable[[], float | None],
         tell: Callable[..., None],
         validate: bool,
-    ) -> WeightingLearned:
+    ) -> WeightingFit:
         """Run Algorithms 1 and 2 for all ridges together, on each fold and on all rows."""
         unit = 2.0 * operator.log_scale
         if self.settings.ridge is None:
@@ -381,7 +379,7 @@ class WeightingProblem(Data):
             logs = [math.log(self.settings.ridge)]
 
         def walk(rows: np.ndarray, log_ridges: list[float]) -> DescentFit:
-            return self._walk(operator, descent, rows, log_ridges, left(), tell)
+            return self._run_descent(operator, descent, rows, log_ridges, left(), tell)
 
         validated, status = None, Status.CONVERGED
         if validate:
@@ -392,11 +390,11 @@ class WeightingProblem(Data):
         k = len(logs) // 2 if validated is None else validated.best
         fit = walk(np.arange(self.n), [logs[k]])
         ended = fit.status if status is Status.CONVERGED else status
-        return WeightingLearned(
+        return WeightingFit(
             operator, fit.A, logs[k], ended, fit.history, n_seen=self.n, validated=validated
         )
 
-    def _walk(
+    def _run_descent(
         self,
         operator: FeatureOperator,
         descent: Descent,
@@ -446,7 +444,7 @@ class WeightingProblem(Data):
             for r in each:
                 coefs[r].append(fit.A[:, r * t : (r + 1) * t])
                 predicted[r].append(F[:, r * t : (r + 1) * t])
-        spread = self._loss_of_a_constant(held)
+        spread = self._constant_loss(held)
         scores = [explained_share(self._loss(held, one), spread) for one in predicted]
         return Validated([math.exp(log) for log in log_ridges], scores, coefs, predicted, spread)
 
@@ -454,7 +452,7 @@ class WeightingProblem(Data):
         pairs = zip(held, predicted, strict=True)
         return float(sum(self.losses(one, F).sum() for one, F in pairs))
 
-    def _loss_of_a_constant(self, held: Sequence[HeldOut]) -> float:
+    def _constant_loss(self, held: Sequence[HeldOut]) -> float:
         """Return the loss of f = 0, or the squared error of the held-out mean."""
         Y = np.concatenate([to_host(one.Y) for one in held])
         w = np.concatenate([to_host(one.weights) for one in held])
@@ -472,13 +470,12 @@ def _encode_signs(samples: Samples) -> Samples:
 
 # ------------------------------------------------------------------------------- gradients
 
-_GRADIENTS = 500  # rows at which gradients show what matters
-_DIFFERENCES = 50  # rows, where these are differences of features in every column
-_SPAN_ROWS = 20_000  # rows whose span is looked at, and no more than
-_SPAN_CELLS = 2**22  # values of these: for as many columns as below four times as many rows
-_SPAN_COLUMNS = 1_000  # eigenvectors of more take longer than a fit
-_ALIKE = 1e-10  # variance, of columns with 1, below which a direction's is rounding, of float32 too
-_STILL = 1e-6  # deviation of a scaled column, of the largest, that is rounding of a constant
+_GRADIENT_ROWS = 500  # rows at which gradients are computed ...
+_DIFFERENCE_ROWS = 50  # ... or, for each column, differences of features that have no gradient
+_SPAN_ROWS, _SPAN_CELLS = 20_000, 2**22  # most rows and values of the sample for the data's span
+_SPAN_COLUMNS = 1_000  # with more, eigenvectors take longer than a fit
+_LEAST_VARIANCE = 1e-10  # of a direction, for columns of variance 1; less is rounding
+_LEAST_DEVIATION = 1e-6  # of a scaled column, relative to the largest; less is rounding
 
 
 def feature_principal_gradients(
@@ -486,16 +483,14 @@ def feature_principal_gradients(
 ) -> tuple[np.ndarray, float, np.ndarray]:
     """Return the average gradient outer product within the span of the rows.
 
-    The parameters of a weighting are drawn without a look at the data, so that its functions also
-    vary where no row differs from another: along a constant column, or from one to another way of
-    saying the same. No row tells how they should, and no prediction for such rows shows it. A
-    kernel's gradients are sums of differences of rows, and have no such part; here it is taken out.
+    Parameters are drawn independently of the data, so functions also vary outside the span of the
+    rows, such as along a constant column. The data do not determine that part, and predictions do
+    not show it; it is projected out. A kernel's gradients have no such part.
 
-    For coefficients `A` (T, t) of features, return orthogonal rows R (r, d), longest first, and a
-    unit with which RᵀR is the average outer product over its square; and the rows, drawn, at which
-    gradients were taken.
+    For coefficients `A` (T, t), return orthogonal rows R (r, d), longest first; a unit, whose
+    square times RᵀR is the average outer product; and the rows of the gradients.
     """
-    at_most = _GRADIENTS if operator.features.differentiable else _DIFFERENCES
+    at_most = _GRADIENT_ROWS if operator.features.differentiable else _DIFFERENCE_ROWS
     rows = draw_weighted_rows(problem.root_weights, problem.n, at_most, problem.rng)
     X, w = problem.rows.gather(rows), np.ones(len(rows))
     xp = array_namespace(X)
@@ -503,7 +498,7 @@ def feature_principal_gradients(
         w = to_host(take_rows(problem.root_weights, rows))[:, 0].astype(np.float64) ** 2
     first = 1 if problem.settings.bias else 0
     parts, scales = [], to_host(problem.y_scale)
-    unit = float(scales.max())  # whose square may be beyond numbers
+    unit = float(scales.max())  # its square may overflow
     for j in range(A.shape[1]):
         b = xp.astype(A[:, j], X.dtype) * operator.factors
         P = xp.ones((len(rows), 1), **like(X)) * b[None, :]
@@ -516,7 +511,7 @@ def feature_principal_gradients(
 def _project_on_data(problem: WeightingProblem, G: np.ndarray, first: int) -> np.ndarray:
     """Project rows of `G` (m, d) on the span of the centred data, by a sample of its rows.
 
-    Of more than 1000 columns only those that do not vary are left out.
+    With more than 1000 columns, only constant ones are projected out.
     """
     d = G.shape[1]
     at_most = min(_SPAN_ROWS, max(_SPAN_CELLS // d, 2))
@@ -524,10 +519,10 @@ def _project_on_data(problem: WeightingProblem, G: np.ndarray, first: int) -> np
     rows = draw_weighted_rows(problem.root_weights, problem.n, at_most, rng)
     X = to_double(problem.rows.gather(rows))[:, first:]
     xp = array_namespace(X)
-    X = X - X[:1, :]  # equal values have a mean of just that
+    X = X - X[:1, :]  # so that constant columns are exactly 0
     X = X - xp.mean(X, axis=0)
     deviations = to_host(xp.mean(X * X, axis=0)) ** 0.5
-    least = 0.0 if problem.settings.scaling is None else _STILL * deviations.max()
+    least = 0.0 if problem.settings.scaling is None else _LEAST_DEVIATION * deviations.max()
     varies = deviations > least
     G = np.where(varies, G, 0.0)
     if d > _SPAN_COLUMNS or not varies.any():
@@ -535,7 +530,7 @@ def _project_on_data(problem: WeightingProblem, G: np.ndarray, first: int) -> np
     sizes = deviations[varies]
     C = to_host(X.T @ X)[np.ix_(varies, varies)] / (len(rows) * np.outer(sizes, sizes))
     values, vectors = host_eigh(C)
-    kept = values > _ALIKE
+    kept = values > _LEAST_VARIANCE
     if not kept.all():
         Q, _ = np.linalg.qr(sizes[:, None] * vectors[:, kept])
         G[:, varies] = G[:, varies] @ Q @ Q.T
@@ -544,7 +539,7 @@ def _project_on_data(problem: WeightingProblem, G: np.ndarray, first: int) -> np
 
 def _principal_rows(G: np.ndarray) -> np.ndarray:
     """Return orthogonal rows R, longest first and at most d, with RᵀR = GᵀG."""
-    used = G.any(axis=0)  # what is 0 in all rows stays just that
+    used = G.any(axis=0)  # columns of zeros stay exactly 0
     H = G[:, used]
     if len(H) < H.shape[1]:
         _, sizes, rows = np.linalg.svd(H, full_matrices=False)

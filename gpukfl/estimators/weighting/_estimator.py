@@ -41,12 +41,13 @@ from gpukfl.estimators._validation import (
 )
 from gpukfl.estimators.scaling import SCALING_ATTRIBUTE, STANDARD_SCALING
 from gpukfl.estimators.weighting._data import (
-    WeightingLearned,
+    WeightingFit,
     WeightingProblem,
     feature_principal_gradients,
 )
 from gpukfl.estimators.weighting._fit import (
     CHOICES,
+    QUIET,
     PrunedWeighting,
     RKHSWeighting,
     WeightingSetting,
@@ -95,7 +96,7 @@ class PruningStep(TypedDict):
 
 
 class Validation(TypedDict):
-    """Risks of a classification on held-out folds, and what they are compared with."""
+    """Risks of a classification on held-out folds and on training rows."""
 
     risk: float
     error: float
@@ -106,8 +107,8 @@ class Validation(TypedDict):
 
 # ----------------------------------------------------------------------------- description
 
-_FEATURES = 6  # whose stumps can be told apart
-_REACH = 3.0  # standard deviations of a feature that are drawn
+_FEATURES = 6  # curves of stumps in one picture
+_REACH = 3.0  # range of these curves in standard deviations
 _DELTA = 0.05
 
 
@@ -230,8 +231,7 @@ def _has_theta(e: Any) -> bool:
 
 # ------------------------------------------------------------------------------------ base
 
-_QUIET = (Status.CONVERGED, Status.STALLED)  # no further progress is where a fit may well end
-_LARGEST_LOG = 300.0  # beyond this a bound says nothing anyway
+_LARGEST_LOG = 300.0  # larger bounds are vacuous
 
 
 class WeightingBase(DirectionProfiles, SteppedLearner):
@@ -313,13 +313,13 @@ class WeightingBase(DirectionProfiles, SteppedLearner):
             ridge=None if isinstance(self.ridge, str) else float(self.ridge),
             prune=self._pruning(),
             bias=bool(self.bias),
-            # By cross-validation on 18 sets with heavy tails: "robust" lost in the mean
+            # "robust" was worse on average, on 18 data sets with heavy tails
             scaling="standard" if self.scaling == "auto" else self.scaling,
         )
 
     @property
     def _own_loss(self) -> str:
-        """The loss of the algorithms; others of a regression are least squares with weights."""
+        """The algorithms' loss; a regression reweights least squares for other losses."""
         return str(self.loss) if is_classifier(self) else "squared"
 
     def _learner(self) -> str | Descent:
@@ -343,7 +343,7 @@ class WeightingBase(DirectionProfiles, SteppedLearner):
         self,
         problem: WeightingProblem,
         fitted: PrunedWeighting,
-        choice: SearchResult[WeightingSetting, WeightingLearned],
+        choice: SearchResult[WeightingSetting, WeightingFit],
         back: Callable[[Array], Array],
     ) -> FeatureSum:
         learned, A, operator = fitted.learned, fitted.A, fitted.learned.operator
@@ -352,7 +352,7 @@ class WeightingBase(DirectionProfiles, SteppedLearner):
         was_double = operator.W.dtype == double_like(operator.W)["dtype"]
         W = exact(operator.W) if was_double else there
         kept = np.flatnonzero(np.any(to_host(A) != 0, axis=1))
-        # Large coefficients cancel in predictions: they are rounded only after that
+        # Large coefficients cancel in predictions, so they stay float64
         coef = exact(problem.to_target_units(A))
         intercept = exact(problem.y_mean)
         check_finite_result(coef, intercept)
@@ -383,7 +383,7 @@ class WeightingBase(DirectionProfiles, SteppedLearner):
     ) -> None:
         """Set the norm of each target's weighting and its logarithm."""
         A, operator, xp = fitted.A, fitted.learned.operator, array_namespace(fitted.A)
-        largest = xp.max(xp.abs(A), axis=0)  # squares of small coefficients would be 0
+        largest = xp.max(xp.abs(A), axis=0)  # so that squares do not underflow
         unit = xp.where(largest > 0, largest, xp.ones_like(largest))
         squares = to_host(xp.sum(A / unit * (operator.core @ (A / unit)), axis=0))
         unit = to_host(unit) * to_host(problem.y_scale)
@@ -398,14 +398,14 @@ class WeightingBase(DirectionProfiles, SteppedLearner):
         self,
         problem: WeightingProblem,
         fitted: PrunedWeighting,
-        choice: SearchResult[WeightingSetting, WeightingLearned],
+        choice: SearchResult[WeightingSetting, WeightingFit],
     ) -> None:
-        """Set the attributes of validation that depend on the task."""
+        """Set the held-out risks of a classification."""
 
     def _keep_gradients(
         self, problem: WeightingProblem, operator: FeatureOperator, A: Array, there: Array
     ) -> None:
-        """Set the average gradient outer product and its directions, beside `there`."""
+        """Set the average gradient outer product and its directions, on the place of `there`."""
         root, unit, reach = feature_principal_gradients(problem, operator, A)
         with np.errstate(over="ignore"):
             self._gradients = asarray_like(root * unit, there)
@@ -417,8 +417,8 @@ class WeightingBase(DirectionProfiles, SteppedLearner):
         """The average gradient outer product (n_features, n_features), computed on access."""
         return self._gradients.T @ self._gradients
 
-    def _warn(self, problem: WeightingProblem, learned: WeightingLearned) -> None:
-        if learned.status not in _QUIET:
+    def _warn(self, problem: WeightingProblem, learned: WeightingFit) -> None:
+        if learned.status not in QUIET:
             seen = self._n_samples
             part = "" if seen == problem.n else f" (fitted on {seen} of {problem.n} rows)"
             msg = f"{type(self).__name__}: {learned.status.value}{part}"
@@ -663,16 +663,16 @@ class RKHSWeightingClassifier(OneHotClassifier, WeightingBase):
     True
     """
 
-    _signs = True
+    _has_signs = True
     validation_: Validation | None
 
     def _keep_validation(
         self,
         problem: WeightingProblem,
         fitted: PrunedWeighting,
-        choice: SearchResult[WeightingSetting, WeightingLearned],
+        choice: SearchResult[WeightingSetting, WeightingFit],
     ) -> None:
-        """Set the held-out risks, with which bounds are compared."""
+        """Set the held-out risks."""
         self.validation_ = None
         if choice.trial is None or not choice.trial.predicted:
             return

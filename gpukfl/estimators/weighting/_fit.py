@@ -19,7 +19,7 @@ from gpukfl.estimators._learner import SearchResult
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples, Splits
 from gpukfl.estimators._search import Fold, Search, Trial, Tuner, standard_error
-from gpukfl.estimators.weighting._data import WeightingLearned, WeightingProblem, log_relative_ridge
+from gpukfl.estimators.weighting._data import WeightingFit, WeightingProblem, log_relative_ridge
 from gpukfl.estimators.weighting._settings import WeightingSettings
 from gpukfl.instantiations import INSTANTIATIONS, GaussianSign, Instantiation, Stumps
 from gpukfl.methods import (
@@ -34,19 +34,18 @@ from gpukfl.tables._clusters import join_groups
 
 # --------------------------------------------------------------------------------- pruning
 
-_DELTA = 0.05  # with which Theorem 8 may fail
-_LARGEST_LOG = 300.0  # beyond this a bound says nothing anyway
+_DELTA = 0.05  # probability with which Theorem 8 may fail
+_LARGEST_LOG = 300.0  # larger bounds are vacuous
 
 
 def candidate_degradations(
-    problem: WeightingProblem, learned: WeightingLearned, found: list[Candidate], rule: str, /
+    problem: WeightingProblem, learned: WeightingFit, found: list[Candidate], rule: str, /
 ) -> list[float]:
     """Return how much worse each candidate is than the whole model, by bound or measurement.
 
     "norm" is Lemma 7, "bound" Theorem 8, "risk" the difference of the training risks and "error"
-    that of the shares of wrong labels. The last three take one pass over the rows. The risk is
-    that of a loss which is at least the 0-1 loss, or the squared error in units of the targets'
-    variance.
+    that of the error rates. The last three take one pass over the rows. The risk is that of a loss
+    above the 0-1 loss, or the squared error in units of the targets' variance.
     """
     unit = problem.loss.unit
     pairs = []
@@ -68,7 +67,7 @@ def candidate_degradations(
 
 
 def _capacities(
-    problem: WeightingProblem, learned: WeightingLearned, found: list[Candidate]
+    problem: WeightingProblem, learned: WeightingFit, found: list[Candidate]
 ) -> tuple[list[float], list[float]]:
     """Return θ times the distance of each candidate, and the slope of the loss."""
     operator, xp = learned.operator, array_namespace(problem.Y)
@@ -84,7 +83,7 @@ def _capacities(
 
 
 def _evaluate_candidates(
-    problem: WeightingProblem, learned: WeightingLearned, found: list[Candidate]
+    problem: WeightingProblem, learned: WeightingFit, found: list[Candidate]
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return mean loss and error rate of the whole model and each candidate, in one pass."""
     operator, t = learned.operator, problem.Y.shape[1]
@@ -115,16 +114,16 @@ def _evaluate_candidates(
 
 # ---------------------------------------------------------------------------------- search
 
-_PARAMETERS = 300  # with which an instantiation is chosen
-_SHARE = 0.2  # of max_time after which no more instantiations are tried
-_FIT_SHARE = 0.5  # after which the last pass has ended
-_LAST_SHARE = 0.9  # that the last fit may take, with what follows its pass
-_GROWTH = 2.5  # power of the parameters that a fit takes: sums take their square, factors the cube
-_FEW = 2_000  # rows whose features are all but dependent, so that rounding chooses their ridge
-_HASTY_ROWS, _HASTY_PARAMETERS = 2_000, 100  # of a fit that is to end at once
-_LARGEST_LOG_SCALE = 700.0  # of a ridge
+_SEARCH_PARAMETERS = 300  # for the choice of an instantiation
+_SHARE = 0.2  # of max_time, at which the search ends
+_FIT_SHARE = 0.5  # of max_time, at which the last pass over the rows ends
+_LAST_SHARE = 0.9  # of max_time, at which the last fit ends
+_COST_POWER = 2.5  # a fit takes time ~ parameters^2.5: sums take their square, factors their cube
+_FEW_ROWS = 2_000  # fewer rows use float64: their features are nearly dependent
+_HASTY_ROWS, _HASTY_PARAMETERS = 2_000, 100  # of a fit after an interruption
+_LARGEST_LOG_SCALE = 700.0  # of a ridge, without overflow
 
-_WELL = (Status.CONVERGED, Status.STALLED)
+QUIET = (Status.CONVERGED, Status.STALLED)  # statuses without a warning
 
 CANDIDATES: dict[str, list[Instantiation]] = {
     "gaussian_sign": [GaussianSign(constant=c) for c in (0.9, 0.5, 0.1, 0.01)],
@@ -137,7 +136,7 @@ CHOICES = ("auto", *INSTANTIATIONS)
 class WeightingSetting:
     """The instantiation, number of parameters, rows and λ of a fit.
 
-    Where λ is None all ridges are tried, or the one that was given.
+    If λ is None, all ridges are tried, or the given one.
     """
 
     instantiation: Instantiation
@@ -146,23 +145,23 @@ class WeightingSetting:
     ridge: float | None = None
 
 
-Trials = Sequence[Trial[WeightingSetting, WeightingLearned]]
+Trials = Sequence[Trial[WeightingSetting, WeightingFit]]
 
 
 @dataclass(frozen=True)
-class WeightingTuner(Tuner[WeightingSetting, WeightingLearned]):
+class WeightingTuner(Tuner[WeightingSetting, WeightingFit]):
     """A tuner that tries every instantiation, and then fits the best one with all parameters."""
 
     candidates: Sequence[Instantiation]
-    n_parameters: int  # in all
-    n: int  # rows in all
-    on_all_rows: bool  # whether instantiations are tried on all
+    n_parameters: int  # of the final fit
+    n: int  # number of all rows
+    on_all_rows: bool  # whether instantiations are tried on all rows
 
     def propose(self, trials: Trials, /) -> WeightingSetting | None:
         """Return the next instantiation, if there is a choice."""
         if len(self.candidates) == 1:
             return None
-        few = min(self.n_parameters, _PARAMETERS)
+        few = min(self.n_parameters, _SEARCH_PARAMETERS)
         tried = [trial.setting.instantiation for trial in trials]
         untried = (one for one in self.candidates if one not in tried)
         return next((WeightingSetting(one, few, self.on_all_rows) for one in untried), None)
@@ -174,21 +173,19 @@ class WeightingTuner(Tuner[WeightingSetting, WeightingLearned]):
         tried = [replace(trial.setting, ridge=None) for trial in trials]
         return None if setting in tried else setting
 
-    def starts(
-        self, setting: WeightingSetting, trials: Trials, /
-    ) -> Sequence[WeightingLearned | None]:
-        """Return a fit with a likely ridge: of the same instantiation, or the last one."""
+    def starts(self, setting: WeightingSetting, trials: Trials, /) -> Sequence[WeightingFit | None]:
+        """Return the last fit of the same instantiation, or of any, for its ridge."""
         if not trials:
             return [None]
         same = [one for one in trials if one.setting.instantiation == setting.instantiation]
         return [(same or trials)[-1].learned[0]]
 
-    def choose(self, trials: Trials, /) -> Trial[WeightingSetting, WeightingLearned]:
+    def choose(self, trials: Trials, /) -> Trial[WeightingSetting, WeightingFit]:
         """Return the best trial among those on all rows, or among all."""
         whole = [trial for trial in trials if trial.learned[0].n_seen == self.n]
         return max(whole or trials, key=lambda trial: (trial.score, trial.setting.ridge))
 
-    def describe_trial(self, trial: Trial[WeightingSetting, WeightingLearned], /) -> dict[str, Any]:
+    def describe_trial(self, trial: Trial[WeightingSetting, WeightingFit], /) -> dict[str, Any]:
         """Return instantiation, ridge and size of the fit by names."""
         setting = trial.setting
         return {
@@ -200,7 +197,7 @@ class WeightingTuner(Tuner[WeightingSetting, WeightingLearned]):
 
 
 @dataclass
-class WeightingSearch(Search[WeightingSetting, WeightingLearned]):
+class WeightingSearch(Search[WeightingSetting, WeightingFit]):
     """A search whose fits score all ridges at once, with the same folds throughout."""
 
     problem: WeightingProblem = field(kw_only=True)
@@ -212,42 +209,42 @@ class WeightingSearch(Search[WeightingSetting, WeightingLearned]):
         last = self.tuner.last(self.trials)
         if last is None:
             return
-        count = self._affordable(last.n_parameters)
+        count = self._affordable_parameters(last.n_parameters)
         if count < last.n_parameters:
             self.is_cut_short, last = True, replace(last, n_parameters=count)
             if last in [replace(trial.setting, ridge=None) for trial in self.trials]:
                 return
-        self._judge(last, self._last)
+        self._score_fits(last, self._finish)
 
-    def _affordable(self, wanted: int) -> int:
-        """Return how many parameters there is time for, by the last fit's time."""
+    def _affordable_parameters(self, wanted: int) -> int:
+        """Return the number of parameters there is time for, by the last fit's time."""
         left = self.run.remaining_seconds(_LAST_SHARE)
         if left is None or not self.trials:
             return wanted
         setting = replace(self.trials[-1].setting, ridge=None)
         same = [one for one in self.trials if replace(one.setting, ridge=None) == setting]
-        took = sum(trial.seconds for trial in same) * self.problem.n / self._part.n
+        took = sum(trial.seconds for trial in same) * self.problem.n / self._search_problem.n
         few = setting.n_parameters
-        return min(wanted, max(few, int(few * (left / max(took, 1e-9)) ** (1.0 / _GROWTH))))
+        return min(wanted, max(few, int(few * (left / max(took, 1e-9)) ** (1.0 / _COST_POWER))))
 
-    def evaluate(self, setting: WeightingSetting, /) -> Trial[WeightingSetting, WeightingLearned]:
+    def evaluate(self, setting: WeightingSetting, /) -> Trial[WeightingSetting, WeightingFit]:
         """Fit without each fold and with all rows; add a trial for every ridge."""
-        return self._judge(setting, self._first)
+        return self._score_fits(setting, self._scout)
 
-    def _judge(
+    def _score_fits(
         self,
         setting: WeightingSetting,
-        fit: Callable[[WeightingSetting, WeightingLearned | None], WeightingLearned],
-    ) -> Trial[WeightingSetting, WeightingLearned]:
+        fit: Callable[[WeightingSetting, WeightingFit | None], WeightingFit],
+    ) -> Trial[WeightingSetting, WeightingFit]:
         begun = time.perf_counter()
         (near,) = self.tuner.starts(setting, self.trials)
         learned = fit(setting, near)
         if not self.folds:
             held = self.problem.held_out_folds()
             self.folds = [Fold(self.problem, one) for one in held]
-        if setting.on_all_rows:  # kept however the search ends
+        if setting.on_all_rows:  # kept after an interruption too
             self.folds[0].reached = learned
-        found = self._trials(setting, learned)
+        found = self._make_trials(setting, learned)
         for trial in found:
             trial.seconds = (time.perf_counter() - begun) / len(found)
         self.trials.extend(found)
@@ -255,19 +252,19 @@ class WeightingSearch(Search[WeightingSetting, WeightingLearned]):
             raise KeyboardInterrupt
         return self.tuner.choose(found)
 
-    def _first(self, setting: WeightingSetting, near: WeightingLearned | None) -> WeightingLearned:
-        """Fit some parameters, shared by all candidates of one kind."""
-        problem = self._part
+    def _scout(self, setting: WeightingSetting, near: WeightingFit | None) -> WeightingFit:
+        """Fit the search's parameters, with equal draws for all candidates of one kind."""
+        problem = self._search_problem
         W = setting.instantiation.draw(
-            setting.n_parameters, problem.d, np.random.RandomState(self._seed)
+            setting.n_parameters, problem.d, np.random.RandomState(self._search_seed)
         )
         operator = problem.operator(setting.instantiation, W)
-        learned = problem.learn(operator, validate=True, near=near.likely if near else None)
+        learned = problem.learn(operator, validate=True, near=near.log_start if near else None)
         tried = len({trial.setting.instantiation for trial in self.trials})
         self.run.tell(f"tune {instantiation_text(setting.instantiation)}", tried, learned.history)
         return learned
 
-    def _last(self, setting: WeightingSetting, near: WeightingLearned | None) -> WeightingLearned:
+    def _finish(self, setting: WeightingSetting, near: WeightingFit | None) -> WeightingFit:
         """Fit all parameters, including the best trial's, until the time is spent."""
         problem, run = self.problem, self.run
         first = [] if near is None else [to_host(near.operator.W)]
@@ -280,13 +277,13 @@ class WeightingSearch(Search[WeightingSetting, WeightingLearned]):
             left=lambda: run.remaining_seconds(_FIT_SHARE),
             tell=run.tell,
             validate=True,
-            near=near.likely if near else None,
+            near=near.log_start if near else None,
         )
 
-    def _trials(
-        self, setting: WeightingSetting, learned: WeightingLearned
-    ) -> list[Trial[WeightingSetting, WeightingLearned]]:
-        """Return a trial for every ridge, or one without a score if too few rows were seen."""
+    def _make_trials(
+        self, setting: WeightingSetting, learned: WeightingFit
+    ) -> list[Trial[WeightingSetting, WeightingFit]]:
+        """Return a trial for every ridge, or one without a score if there were too few rows."""
         known = learned.validated
         if known is None:
             ridge = math.exp(min(learned.log_ridge, _LARGEST_LOG_SCALE))
@@ -306,13 +303,13 @@ class WeightingSearch(Search[WeightingSetting, WeightingLearned]):
         return found
 
     @cached_property
-    def _part(self) -> WeightingProblem:
+    def _search_problem(self) -> WeightingProblem:
         """The problem of the rows on which instantiations are tried."""
         problem = self.problem
         return problem if self.tuner.on_all_rows else problem.part(scored_rows(problem.n))
 
     @cached_property
-    def _seed(self) -> int:
+    def _search_seed(self) -> int:
         return self.run.rng.randint(2**31 - 1)
 
 
@@ -320,15 +317,15 @@ class WeightingSearch(Search[WeightingSetting, WeightingLearned]):
 class PrunedWeighting:
     """The result of a fit: coefficients, perhaps pruned, and the record of pruning."""
 
-    learned: WeightingLearned
-    A: Array  # (T, t), 0 for parameters that are left out
+    learned: WeightingFit
+    A: Array  # (T, t), 0 for pruned parameters
     pruning: list[dict[str, Any]] | None = None
 
 
 class RKHSWeighting(WeightingSettings):
     """RKHS weightings with their settings."""
 
-    splits: ClassVar[Splits] = Splits(fewest=2, double_below=_FEW)
+    splits: ClassVar[Splits] = Splits(fewest=2, double_below=_FEW_ROWS)
 
     def work(self, n: int, d: int, /) -> int:  # noqa: ARG002
         """Return the number of features."""
@@ -347,16 +344,16 @@ class RKHSWeighting(WeightingSettings):
         self,
         fold: Fold[WeightingProblem],
         setting: WeightingSetting,
-        start: WeightingLearned | None,  # noqa: ARG002
+        start: WeightingFit | None,  # noqa: ARG002
         run: Run,
         /,
-    ) -> WeightingLearned:
+    ) -> WeightingFit:
         """Fit the training rows."""
         problem = fold.problem
         W = setting.instantiation.draw(setting.n_parameters, problem.d, run.again())
         return problem.learn(problem.operator(setting.instantiation, W))
 
-    def predict_fold(self, fold: Fold[WeightingProblem], learned: WeightingLearned, /) -> Array:
+    def predict_fold(self, fold: Fold[WeightingProblem], learned: WeightingFit, /) -> Array:
         """Predict the held-out rows."""
         return fold.problem.fitted_operator(learned, fold.held_out.X) @ learned.A
 
@@ -369,7 +366,7 @@ class RKHSWeighting(WeightingSettings):
     ) -> WeightingSearch | None:
         """Return a search if there is a choice, or classes need held-out scores.
 
-        In folds of its own: one pass over all rows gives the fit and those without each fold.
+        It has its own folds: one pass over the rows gives the fits with and without each fold.
         """
         if len(self.candidates) == 1 and self.ridge is not None and not problem.labels:
             return None
@@ -381,24 +378,24 @@ class RKHSWeighting(WeightingSettings):
     def learn(
         self,
         problem: WeightingProblem,
-        choice: SearchResult[WeightingSetting, WeightingLearned],
+        choice: SearchResult[WeightingSetting, WeightingFit],
         run: Run,
         /,
     ) -> PrunedWeighting:
         """Prune the chosen fit."""
-        learned = self._learn(problem, choice, run)
+        learned = self._final_fit(problem, choice, run)
         tried = [trial.setting.n_parameters for trial in choice.trials]
-        too_few = bool(tried) and max(tried) < self.n_parameters  # there was no time for all
+        too_few = bool(tried) and max(tried) < self.n_parameters  # for lack of time
         if choice.stopped:
             learned = replace(learned, status=Status.INTERRUPTED)
-        elif learned.status in _WELL and (learned.n_seen < problem.n or too_few):
+        elif learned.status in QUIET and (learned.n_seen < problem.n or too_few):
             learned = replace(learned, status=Status.TIME_LIMIT)
         if self.prune is None:
             return PrunedWeighting(learned, learned.A)
         try:
             found = pruning_candidates(to_host(learned.operator.core), to_host(learned.A))
             worse = candidate_degradations(problem, learned, found, self.prune.rule)
-        except KeyboardInterrupt:  # the whole model is there
+        except KeyboardInterrupt:  # without pruning
             return PrunedWeighting(replace(learned, status=Status.INTERRUPTED), learned.A)
         steps = [
             {"n_parameters": one.n_kept, "degradation": more, "penalty": one.penalty}
@@ -410,12 +407,12 @@ class RKHSWeighting(WeightingSettings):
             learned, learned.A if chosen is None else asarray_like(chosen.B, learned.A), steps
         )
 
-    def _learn(
+    def _final_fit(
         self,
         problem: WeightingProblem,
-        choice: SearchResult[WeightingSetting, WeightingLearned],
+        choice: SearchResult[WeightingSetting, WeightingFit],
         run: Run,
-    ) -> WeightingLearned:
+    ) -> WeightingFit:
         if choice.trial is not None:
             return choice.trial.learned[0]
         if choice.folds and choice.folds[0].reached is not None:
@@ -427,7 +424,7 @@ class RKHSWeighting(WeightingSettings):
             count = min(count, _HASTY_PARAMETERS)
         W = setting.instantiation.draw(count, problem.d, run.rng)
         operator = problem.operator(setting.instantiation, W)
-        known = setting.ridge  # of about the same samples
+        known = setting.ridge  # of a fit to similar rows
         return problem.learn(
             operator,
             late=lambda: run.is_over(_FIT_SHARE),
@@ -439,7 +436,7 @@ class RKHSWeighting(WeightingSettings):
 
 
 def instantiation_candidates(instantiation: str | Instantiation, /) -> list[Instantiation]:
-    """Return the instantiations that a parameter leaves to choose from."""
+    """Return the candidates for a value of the parameter `instantiation`."""
     if isinstance(instantiation, Instantiation):
         return [instantiation]
     if instantiation == "auto":
@@ -448,7 +445,7 @@ def instantiation_candidates(instantiation: str | Instantiation, /) -> list[Inst
 
 
 def instantiation_text(instantiation: Instantiation, /) -> str:
-    """Name and widths of an instantiation, in words."""
+    """Return the name and widths of an instantiation, in words."""
     shown = [
         f"{name} {value:.3g}"
         for name in ("sigma", "gamma")

@@ -10,7 +10,7 @@ from gpukfl.core._checks import check_bool, check_choice, check_number
 from gpukfl.instantiations import Instantiation
 from gpukfl.methods import PRUNING_RULES, Loss
 
-ON_SUMS = ("least_squares", "lasso")  # learners that need one pass over the rows
+ON_SUMS = ("least_squares", "lasso")  # learners with one pass over the rows
 
 
 @dataclass(frozen=True)
@@ -73,9 +73,9 @@ class WeightingSettings:
 
     n_parameters: int
     learner: str | Descent  # one of `ON_SUMS`, or a descent
-    candidates: Sequence[Instantiation]  # to choose among
+    candidates: Sequence[Instantiation]  # to choose from
     loss: Loss
-    ridge: float | None  # λ; None is chosen
+    ridge: float | None  # λ; None: to be chosen
     prune: Pruning | None
     bias: bool
     scaling: str | None
