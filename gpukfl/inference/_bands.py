@@ -303,6 +303,7 @@ _LENGTH_SHARE = 0.5  # of the learned lengthscale
 _WITHOUT_LENGTH = 0.5  # of the ridge, for kernels that have no lengthscale to shorten
 _MIXES = (0.0, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)  # of the additive kernel, in units of the learned
 _FREE_SHARE = 5  # one in so many rows may be spent on what is not penalised
+_MOST_FREE = 10  # features of which something is not penalised
 _LEAST = 1e-3  # probability of which noise of classes is made at least
 _FIT_SHARE = 0.6  # of the time, for fits
 
@@ -438,14 +439,15 @@ class _Free:
     def build(cls, kernel: LearnedKernel, X: np.ndarray, n_outputs: int) -> _Free:
         """Choose the most important features, as many as the rows (n, d) allow.
 
-        None that is the same in nearly all rows: the others would not tell its functions apart.
+        At most ten, and none that is the same in nearly all rows: functions of more features go
+        far beyond the targets where curves combine values as no row does.
         """
         each = 1 + len(kernel.directions)  # functions of a feature
         count = (len(X) // _FREE_SHARE - 1) // each
         others = len(X) - np.array([_most_common(column) for column in X.T])
         order = np.argsort(-kernel.importances, kind="stable")
         order = order[others[order] >= _FREE_SHARE * each]
-        return cls(kernel, order[: max(count, 0)], n_outputs)
+        return cls(kernel, order[: min(max(count, 0), _MOST_FREE)], n_outputs)
 
     def evaluate(self, X: np.ndarray) -> np.ndarray:
         r"""Return the unpenalised functions of each output (t, m, p) at rows.

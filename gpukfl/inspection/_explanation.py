@@ -353,6 +353,7 @@ class Waterfall(_Contributions):
         text = {"ha": "left", "va": "center", "fontsize": 8, "xycoords": ("axes fraction", "data")}
         for at, step, color in zip(y, steps, colors, strict=True):
             ax.annotate(_signed(step), (1.0, at), color=color, **text)
+        ax.use_sticky_edges = False  # room before the first bar, too
         ax.margins(x=0.05)
         ax.set_ylim(-0.6, max(len(steps), _FEWEST) - 0.4)
         name_rows(ax, names, _LETTERS)
