@@ -214,7 +214,7 @@ class OneHotClassifier(LabelClassifier):
         if found is not None and len(self.classes_) > 1:
             F, Y, weights = found
             codes = Y.argmax(axis=1) if Y.shape[1] > 1 else (Y[:, 0] > 0.5).astype(np.int64)
-            scores = to_host(self._make_classes(self.classes_).all_scores(F))
+            scores = to_host(self._make_classes(self.classes_).all_probabilities(F))
             self.calibration_ = self._calibration_class.fit(scores, codes, weights)
 
     def _make_classes(self, labels: np.ndarray) -> Classes:
