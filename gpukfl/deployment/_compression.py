@@ -98,15 +98,15 @@ def _smaller_estimators(e: Any) -> tuple[str, int, Iterator[tuple[int, Any]]]:
     """Return the name and number of the parts to remove, and smaller estimators by size."""
     if hasattr(e, "members_"):
         e._complete_record()  # computes importances, which stay those of all members
-        return "members", len(e.members_), _fewer_members(e)
+        return "members", len(e.members_), _remove_members(e)
     if hasattr(e, "shape_functions_"):
-        return "knots", _n_knots(e.shape_functions_), _fewer_knots(e)
+        return "knots", _n_knots(e.shape_functions_), _remove_knots(e)
     if getattr(e, "dual_coef_", None) is not None and hasattr(e, "centers_"):
-        return "centres", e.centers_.shape[0], _fewer_centers(e)
+        return "centres", e.centers_.shape[0], _remove_centers(e)
     if hasattr(e, "parameters_"):
-        return "features", e.n_parameters_, _fewer_parameters(e)
+        return "features", e.n_parameters_, _remove_parameters(e)
     if hasattr(e, "multi_indices_") and e.retrained_ is None:
-        return "features", e.coef_.shape[0], _fewer_tuples(e)
+        return "features", e.coef_.shape[0], _remove_tuples(e)
     msg = (
         "expected a model with knots, centres, features or members to remove, got "
         f"{type(e).__name__}, which has none"
@@ -124,7 +124,7 @@ def _replace_attributes(e: Any, /, **attributes: Any) -> Any:
     return found
 
 
-def _sizes(n: int) -> Iterator[int]:
+def _growing_sizes(n: int) -> Iterator[int]:
     """Yield growing sizes below n."""
     size = _MIN_SIZE
     while size < n:
@@ -141,7 +141,7 @@ def _n_knots(shapes: ShapeFunctions) -> int:
     return int(np.sum(knots[:, 1:] != knots[:, :-1]) + len(knots))
 
 
-def _fewer_knots(e: Any) -> Iterator[tuple[int, Any]]:
+def _remove_knots(e: Any) -> Iterator[tuple[int, Any]]:
     shapes = e.shape_functions_
     values = to_host(shapes.values)
     span = float(np.ptp(values, axis=1).max(initial=0.0))
@@ -153,16 +153,16 @@ def _fewer_knots(e: Any) -> Iterator[tuple[int, Any]]:
 # ---------------------------------------------------------------------- centres
 
 
-def _fewer_centers(e: Any) -> Iterator[tuple[int, Any]]:
-    Z = _wide(e.centers_)
+def _remove_centers(e: Any) -> Iterator[tuple[int, Any]]:
+    Z = _to_host_double(e.centers_)
     B = getattr(e, "map_", None)
-    U = Z if B is None else to_host(apply_map(Z, _wide(B)))
-    coef = _wide(e.dual_coef_)
+    U = Z if B is None else to_host(apply_map(Z, _to_host_double(B)))
+    coef = _to_host_double(e.dual_coef_)
     sizes = np.linalg.norm(coef, axis=1)
-    order = _pivots(lambda some: e.kernel_._evaluate(U[some], U[some]), sizes)
+    order = _pivot_order(lambda some: e.kernel_._evaluate(U[some], U[some]), sizes)
     values = np.concatenate([e.kernel_._evaluate(rows, U) @ coef for rows in _blocks(U)])
     unset = {"factor_", "inner_factor_", "amplitude_", "noise_", "evidence_"} & set(vars(e))
-    for size in _sizes(len(Z)):
+    for size in _growing_sizes(len(Z)):
         kept = np.sort(order[:size])
         K = np.concatenate([e.kernel_._evaluate(rows, U[kept]) for rows in _blocks(U)])
         fewer = np.linalg.lstsq(K, values, rcond=_CUTOFF)[0]
@@ -184,7 +184,7 @@ def _blocks(U: np.ndarray) -> Iterator[np.ndarray]:
     return (U[start : start + size] for start in range(0, len(U), size))
 
 
-def _pivots(
+def _pivot_order(
     kernel: Callable[[np.ndarray], np.ndarray], sizes: np.ndarray, /, *, weighted: bool = False
 ) -> np.ndarray:
     """Order points by their contributions to the kernel matrix, with a pivoted Cholesky factor.
@@ -199,20 +199,20 @@ def _pivots(
     return candidates[pivots[:rank] - 1]
 
 
-def _wide(x: Array) -> np.ndarray:
+def _to_host_double(x: Array) -> np.ndarray:
     return to_host(x).astype(np.float64)
 
 
 # ---------------------------------------------------------------------- features
 
 
-def _fewer_parameters(e: Any) -> Iterator[tuple[int, Any]]:
+def _remove_parameters(e: Any) -> Iterator[tuple[int, Any]]:
     """Yield estimators whose weightings are projected on fewer parameters, in their RKHS."""
-    W, coef = _wide(e.parameters_), _wide(e.coef_)
+    W, coef = _to_host_double(e.parameters_), _to_host_double(e.coef_)
     kernel = e.instantiation_.kernel
     sizes = np.linalg.norm(coef, axis=1)
-    order = _pivots(lambda some: kernel(W[some], W[some]), sizes, weighted=True)
-    for size in _sizes(len(W)):
+    order = _pivot_order(lambda some: kernel(W[some], W[some]), sizes, weighted=True)
+    for size in _growing_sizes(len(W)):
         kept = np.sort(order[:size])
         values = kernel(W[kept], W) @ coef
         fewer = np.linalg.lstsq(kernel(W[kept], W[kept]), values, rcond=_CUTOFF)[0]
@@ -225,10 +225,10 @@ def _fewer_parameters(e: Any) -> Iterator[tuple[int, Any]]:
             return
 
 
-def _fewer_tuples(e: Any) -> Iterator[tuple[int, Any]]:
+def _remove_tuples(e: Any) -> Iterator[tuple[int, Any]]:
     """Yield models without the smallest coefficients of the orthonormal polynomials."""
-    order = np.argsort(-np.linalg.norm(_wide(e.coef_), axis=1), kind="stable")
-    for size in _sizes(len(order)):
+    order = np.argsort(-np.linalg.norm(_to_host_double(e.coef_), axis=1), kind="stable")
+    for size in _growing_sizes(len(order)):
         kept = np.sort(order[:size])
         found = {name: take_rows(getattr(e, name), kept) for name in ("coef_", "multi_indices_")}
         yield size, _replace_attributes(e, **found)
@@ -237,7 +237,7 @@ def _fewer_tuples(e: Any) -> Iterator[tuple[int, Any]]:
 # ---------------------------------------------------------------------- members
 
 
-def _fewer_members(e: Any) -> Iterator[tuple[int, Any]]:
+def _remove_members(e: Any) -> Iterator[tuple[int, Any]]:
     """Yield blends without the members of least weight."""
     members = sorted(e.members_, key=lambda member: -member.weight)
     for count in range(1, len(members)):

@@ -213,7 +213,7 @@ class OneHotClassifier(LabelClassifier):
             return
         if found is not None and len(self.classes_) > 1:
             F, Y, weights = found
-            scores = to_host(self._make_classes(self.classes_).all_scores(F))
+            scores = to_host(self._make_classes(self.classes_).all_probabilities(F))
             self.calibration_ = self._calibration_class.fit(scores, decode_classes(Y), weights)
 
     def _make_classes(self, labels: np.ndarray) -> Classes:

@@ -217,7 +217,7 @@ def await_result(client: Any, call: Any, /, check: Callable[[], object] = lambda
         try:
             return call.result(timeout=_CHECK_SECONDS)
         except TimeoutError as late:
-            late.__traceback__ = None  # a circle, whose frames would keep rows in memory
+            late.__traceback__ = None  # breaks a cycle, whose frames keep rows in memory
             if call.done():
                 return call.result()
             watch.check()

@@ -54,7 +54,7 @@ class Classes:
             return xp.astype(margins > 0, xp.int64)
         return xp.argmax(margins, axis=1)
 
-    def all_scores(self, found: Array, /) -> Array:
+    def all_probabilities(self, found: Array, /) -> Array:
         """Return the scores (..., k) of all classes on the scale of 0 and 1."""
         if self.count <= 2:
             other = 2.0 * self.neutral - found
@@ -65,7 +65,7 @@ class Classes:
         """Return the logarithms (..., k) of the probabilities."""
         if self.count == 1:
             return array_namespace(found).zeros_like(found)
-        return self.calibration.log_proba(self.all_scores(found))
+        return self.calibration.log_proba(self.all_probabilities(found))
 
 
 def proba(raw: Array, count: int, /) -> Array:

@@ -160,8 +160,8 @@ class TreeForm:
     ) -> None:
         """Add the contributions of all leaves below a node to `out` (n, G, p).
 
-        For each player on the path to the node, `followers` has two masks: the rows, and the
-        background rows, that follow the path at all of the player's nodes.
+        By player on the path, `followers` has masks of the rows and of the background rows that
+        follow the path at all nodes of the player.
         """
         f = self.forest
         feature = int(f.nodes[node, FEATURE])

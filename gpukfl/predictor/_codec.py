@@ -250,7 +250,7 @@ class Decoder:
             )
             words = "labels of one shape"
         elif numbers is not None:
-            fits = _matches_numbers(stored, numbers, sizes)
+            fits = _matches_array(stored, numbers, sizes)
             words = _array_words(numbers, sizes)
         else:
             fits, words = stored.dtype.kind in "biufU", "an array"
@@ -407,7 +407,7 @@ def _plain_words(base: Any, marks: Any, sizes: Sizes) -> str:
 # ------------------------------------------------------------------------------------ arrays
 
 
-def _matches_numbers(stored: Any, numbers: Numbers, sizes: Sizes) -> bool:
+def _matches_array(stored: Any, numbers: Numbers, sizes: Sizes) -> bool:
     dtype, shape = stored.dtype, tuple(stored.shape)
     if numbers.kinds == "precision":
         allowed = dtype.name in ("float32", "float64")

@@ -27,8 +27,8 @@ class SeenRows:
     rows : array, shape (m, d)
         Distinct rows, as the blend takes them, in float64.
     values, pulls : arrays, shape (m, t)
-        Predictions at the rows, and their weights from 0 to 1. The weight is 1 if a value is based
-        on models that were not fitted to the row.
+        Predictions at the rows, and their weights from 0 to 1. A weight is 1 if the value includes
+        a prediction by models that were not fitted to the row.
     spreads : array, shape (m, t)
         Standard deviation of a new target at the row, relative to that at a new row; 0 to 1.
     repeatability : array, shape (t,)

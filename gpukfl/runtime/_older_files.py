@@ -83,18 +83,12 @@ class _Translation:
         self.arrays: dict[str, Any] = {}
 
     def translate(self, header: dict[str, Any]) -> tuple[dict[str, Any], Mapping[str, Any]]:
-        about = {
-            name: self._move(node, f"model/{name}", f"model/{name}")
-            for name, node in header["model"].items()
-            if name != "reader"
-        }
-        reader = header["model"].get("reader")
-        parameters = {
-            name: self._move(node, f"parameters/{name}", f"parameters/{name}")
-            for name, node in header["parameters"].items()
-        }
+        about = dict(header["model"])
+        reader = about.pop("reader", None)
+        about = self._move_items(about, "model", "model")
+        parameters = self._move_items(header["parameters"], "parameters", "parameters")
         reading: dict[str, Any] = {}
-        predictor, record = self._estimator(
+        predictor, record = self._translate_estimator(
             _METHODS[about["method"]],
             header["parameters"],
             header["fitted"],
@@ -145,7 +139,7 @@ class _Translation:
             return {"record": node["record"], "fields": self._move_items(inside, old, new)}
         model = inside.pop("model")
         fields = self._move_items(inside, old, new)
-        fields["model"], _ = self._inner_model(model, f"{old}/model", f"{new}/model", "dropped")
+        fields["model"], _ = self._translate_model(model, f"{old}/model", f"{new}/model", "dropped")
         self.arrays = {k: one for k, one in self.arrays.items() if not k.startswith("dropped")}
         return {"record": "Imputation", "fields": fields}
 
@@ -158,7 +152,7 @@ class _Translation:
 
     # ------------------------------------------------------------------ estimators
 
-    def _inner_model(self, node: Any, old: str, new: str, record: str) -> tuple[Any, Any]:
+    def _translate_model(self, node: Any, old: str, new: str, record: str) -> tuple[Any, Any]:
         """Return the predictor and the record of a model inside another one."""
         if set(node) == {"skops", "kind"}:
             kept = {**node, "skops": self._move_array(node["skops"], old, record)}
@@ -169,11 +163,11 @@ class _Translation:
             inside = node["fields"]
             values = self._move(inside["values"], f"{old}/values", f"{new}/values")
             labels = self._move(inside["classes_"], f"{old}/classes_", f"{new}/labels")
-            width = self._width(values)
+            width = self._n_columns(values)
             return _predictor(values, width, False, labels, None), {"arrays": inside["one_target"]}
         kind = str(node["estimator"])
         stem = kind.removesuffix("Regressor").removesuffix("Classifier")
-        predictor, kept = self._estimator(
+        predictor, kept = self._translate_estimator(
             stem, node["parameters"], node["fitted"], f"{old}/fitted", new, f"{record}/record", {}
         )
         parameters = self._move_items(
@@ -181,7 +175,7 @@ class _Translation:
         )
         return predictor, {"estimator": kind, "parameters": parameters, "record": kept}
 
-    def _width(self, values: Any) -> int:
+    def _n_columns(self, values: Any) -> int:
         """Return the number of columns of rows of a model of arrays."""
         fields = values["fields"]
         if values["record"] == "ConstantValues":
@@ -189,7 +183,7 @@ class _Translation:
         name = "starts" if values["record"] == "Forest" else "coef"
         return int(self.arrays[fields[name]["array"]].shape[0]) - (name == "starts")
 
-    def _estimator(
+    def _translate_estimator(
         self, stem: str, parameters: Any, fitted: Any, old: str, new: str, record: str, reading: Any
     ) -> tuple[Any, dict[str, Any]]:
         """Return the predictor and the record of an estimator that was stored by attributes."""
@@ -197,87 +191,84 @@ class _Translation:
         labels = None
         if "classes_" in fitted:
             labels = self._move(fitted.pop("classes_"), f"{old}/classes_", f"{new}/labels")
-        take = _Attributes(self, fitted, old, f"{new}/values")
+        attrs = _Attributes(self, fitted, old, f"{new}/values")
         one_target = bool(fitted.pop("_one_target", True))
         n_features, classes = fitted["n_features_in_"], None
         if stem == "Auto":
-            values, kept, n_features = self._blend(take, labels, record, reading)
+            values, kept, n_features = self._translate_blend(attrs, labels, record, reading)
         else:
-            values, kept = self._function(stem, parameters, take, record, n_features)
+            values, kept = self._translate_function(stem, parameters, attrs, record, n_features)
             if labels is not None:
                 calibration = self._move(
                     fitted.pop("calibration_"), f"{old}/calibration_", f"{new}/classes/calibration"
                 )
-                signs = stem == "RKHSWeighting"
-                inside = {
-                    "count": self._count(labels),
-                    "calibration": calibration,
-                    "signs": signs,
-                }
-                classes = {"record": "Classes", "fields": inside}
+                fields = {"count": self._n_labels(labels), "calibration": calibration}
+                fields["signs"] = stem == "RKHSWeighting"
+                classes = {"record": "Classes", "fields": fields}
         kept |= self._move_items(fitted, old, record)
         return _predictor(values, n_features, one_target, labels, classes), kept
 
-    def _count(self, labels: Any) -> int:
+    def _n_labels(self, labels: Any) -> int:
         if "objects" in labels:
             return len(labels["objects"])
         return int(self.arrays[labels["array"]].shape[0])
 
-    def _function(
-        self, stem: str, parameters: Any, take: _Attributes, record: str, n_features: int
+    def _translate_function(
+        self, stem: str, parameters: Any, attrs: _Attributes, record: str, n_features: int
     ) -> tuple[Any, dict[str, Any]]:
         if stem == "RegFeaL":
-            return self._regfeal(parameters, take, record)
+            return self._translate_regfeal(parameters, attrs, record)
         common = {"intercept": "intercept_", "scaling": "scaling_"}
         if stem == "BKerNN":
-            fields = take.several({**common, "W": "W_"})
-            shapes = take.fitted.pop("shape_functions_")["fields"]
+            fields = attrs.move_all({**common, "W": "W_"})
+            shapes = attrs.fitted.pop("shape_functions_")["fields"]
             for name in ("knots", "values"):
-                old, new = f"{take.old}/shape_functions_/{name}", f"{take.new}/{name}"
+                old, new = f"{attrs.old}/shape_functions_/{name}", f"{attrs.new}/{name}"
                 fields[name] = self._move(shapes[name], old, new)
             return {"record": "ShapeSum", "fields": fields}, {}
         kind, names = _FIELDS[stem]
-        fields = take.several(common | names)
+        fields = attrs.move_all(common | names)
         if stem == "RKHSWeighting":
             bias = bool(parameters["bias"])
             fields |= {"leading_ones": bias, "n_columns": n_features + bias}
         return {"record": kind, "fields": fields}, {}
 
-    def _regfeal(
-        self, parameters: Any, take: _Attributes, record: str
+    def _translate_regfeal(
+        self, parameters: Any, attrs: _Attributes, record: str
     ) -> tuple[Any, dict[str, Any]]:
         clip = _AUTO_CLIP if parameters["clip"] == "auto" else parameters["clip"]
-        common = {"scaling": take.one("scaling", "scaling_"), "clip": clip}
+        common = {"scaling": attrs.move("scaling", "scaling_"), "clip": clip}
         for name in ("retrained_", "_y_scale", "_y_mean"):
-            take.fitted.pop(name, None)
-        if take.fitted["kernel_"] is None:
+            attrs.fitted.pop(name, None)
+        if attrs.fitted["kernel_"] is None:
             for name in (*_KERNEL_SUM.values(), "retrain_components_", "_offset"):
-                take.fitted.pop(name)
-            fields = common | take.several(_HERMITE)
+                attrs.fitted.pop(name)
+            fields = common | attrs.move_all(_HERMITE)
             return {"record": "HermiteSum", "fields": fields}, {"_hermite": None}
         own = {**_KERNEL_SUM, "B": "retrain_components_", "intercept": "_offset"}
-        fields = common | {"is_mapped": True} | take.several(own)
-        hermite = _Attributes(self, take.fitted, take.old, f"{record}/_hermite").several(_HERMITE)
-        self.arrays[f"{take.new}/bounds"] = self.arrays[hermite["bounds"]["array"]]
-        fields["bounds"] = {"array": f"{take.new}/bounds"}
+        fields = common | {"is_mapped": True} | attrs.move_all(own)
+        inner = _Attributes(self, attrs.fitted, attrs.old, f"{record}/_hermite")
+        hermite = inner.move_all(_HERMITE)
+        self.arrays[f"{attrs.new}/bounds"] = self.arrays[hermite["bounds"]["array"]]
+        fields["bounds"] = {"array": f"{attrs.new}/bounds"}
         kept = {"_hermite": {"record": "HermiteSum", "fields": hermite}}
         return {"record": "KernelSum", "fields": fields}, kept
 
     # ------------------------------------------------------------------ blends
 
-    def _blend(
-        self, take: _Attributes, labels: Any, record: str, reading: Any
+    def _translate_blend(
+        self, attrs: _Attributes, labels: Any, record: str, reading: Any
     ) -> tuple[Any, dict[str, Any], int]:
-        fitted, n_features = take.fitted, take.fitted["n_features_in_"]
+        fitted, n_features = attrs.fitted, attrs.fitted["n_features_in_"]
         encodings, kept = fitted.pop("encodings_"), dict[str, Any]()
         encoder = kept["_blind"] = None
         if encodings is None:
-            reading["medians"] = self._medians(fitted, take.old)
+            reading["medians"] = self._compute_medians(fitted, attrs.old)
         else:
-            inside, own = encodings["fields"], f"{take.old}/encodings_"
+            inside, own = encodings["fields"], f"{attrs.old}/encodings_"
             reading["table"] = self._move(inside["table"], f"{own}/table", "reading/table")
             kept["_blind"] = self._move(inside["blind"], f"{own}/blind", f"{record}/_blind")
-            by_fold = f"{take.new}/encoder/by_fold"
+            by_fold = f"{attrs.new}/encoder/by_fold"
             parts = {
                 "by_fold": self._move(inside["by_fold"], f"{own}/by_fold", by_fold),
                 "some": inside.get("some", []),
@@ -286,24 +277,26 @@ class _Translation:
             n_features = len(parts["by_fold"][0]["fields"]["coded"])
         members, kept["_models"] = [], list[Any]()
         for k, node in enumerate(fitted.pop("members_")):
-            member, models = self._member(node, k, take, record)
+            member, models = self._translate_member(node, k, attrs, record)
             members.append(member)
             kept["_models"].append(models)
         fields = {
             "members": members,
-            "blending": self._blending(take, labels is not None),
-            "n_classes": 0 if labels is None else self._count(labels),
+            "blending": self._translate_blending(attrs, labels is not None),
+            "n_classes": 0 if labels is None else self._n_labels(labels),
             "n_features": n_features,
             "encoder": encoder,
         }
         return {"record": "Blend", "fields": fields}, kept, n_features
 
-    def _member(self, node: Any, k: int, take: _Attributes, record: str) -> tuple[Any, list[Any]]:
+    def _translate_member(
+        self, node: Any, k: int, attrs: _Attributes, record: str
+    ) -> tuple[Any, list[Any]]:
         inside, pairs = node["fields"], []
-        old, new = f"{take.old}/members_/{k}", f"{take.new}/members/{k}"
+        old, new = f"{attrs.old}/members_/{k}", f"{attrs.new}/members/{k}"
         for j, model in enumerate(inside["models"]):
             keys = f"{old}/models/{j}", f"{new}/models/{j}", f"{record}/_models/{k}/{j}"
-            pairs.append(self._inner_model(model, *keys))
+            pairs.append(self._translate_model(model, *keys))
         fields = {
             "name": inside["name"],
             "weight": inside["weight"],
@@ -315,9 +308,9 @@ class _Translation:
         }
         return {"record": "BlendedModels", "fields": fields}, [kept for _, kept in pairs]
 
-    def _blending(self, take: _Attributes, classes: bool) -> Any:
-        part = _Attributes(self, take.fitted, take.old, f"{take.new}/blending")
-        fields = part.several(
+    def _translate_blending(self, attrs: _Attributes, classes: bool) -> Any:
+        attrs = _Attributes(self, attrs.fitted, attrs.old, f"{attrs.new}/blending")
+        fields = attrs.move_all(
             {
                 "floor": "floor_",
                 "temperature": "temperature_",
@@ -328,7 +321,7 @@ class _Translation:
         )
         return {"record": "Blending", "fields": fields | {"classes": classes}}
 
-    def _medians(self, fitted: Any, old: str) -> Any:
+    def _compute_medians(self, fitted: Any, old: str) -> Any:
         """Compute the medians of the held-out rows."""
         kept = fitted["out_of_fold_"]["fields"]
         rows, weights = (
@@ -348,12 +341,12 @@ class _Attributes:
     ) -> None:
         self._translation, self.fitted, self.old, self.new = translation, fitted, old, new
 
-    def one(self, field: str, name: str) -> Any:
+    def move(self, field: str, name: str) -> Any:
         node = self.fitted.pop(name)
         return self._translation._move(node, f"{self.old}/{name}", f"{self.new}/{field}")
 
-    def several(self, names: Mapping[str, str]) -> dict[str, Any]:
-        return {field: self.one(field, name) for field, name in names.items()}
+    def move_all(self, names: Mapping[str, str]) -> dict[str, Any]:
+        return {field: self.move(field, name) for field, name in names.items()}
 
 
 def _predictor(values: Any, n_features: int, one_target: bool, labels: Any, classes: Any) -> Any:

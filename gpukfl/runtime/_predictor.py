@@ -70,11 +70,8 @@ class RuntimeModel:
         self, predictor: Predictor, about: dict[str, Any], reading: RowReading | None = None
     ) -> None:
         self._fitted, reading = predictor, reading or RowReading()
-        self._table, self._encoding, self._medians = (
-            reading.table,
-            reading.encoding,
-            reading.medians,
-        )
+        self._table, self._encoding = reading.table, reading.encoding
+        self._medians = reading.medians
         self.method: str = about["method"]
         self.task: str = about["task"]
         self.feature_names: list[str] = about["feature_names"]
@@ -146,8 +143,9 @@ class RuntimeModel:
         limit = contextlib.nullcontext() if is_compiled else use_numpy_only()
         with limit, np.errstate(over="ignore", invalid="ignore"):  # overflow is checked below
             for start in range(0, len(rows), size):
-                found = evaluate(self._encode_rows(rows[start : start + size]))
-                parts.append(np.asarray(convert(found)))
+                block = rows[start : start + size]
+                block = block if self._encoding is None else self._encoding.transform(block)
+                parts.append(np.asarray(convert(evaluate(block))))
         found = parts[0] if len(parts) == 1 else np.concatenate(parts)
         if found.dtype.kind == "f":
             columns = found[:, None] if found.ndim == 1 else found
@@ -164,9 +162,6 @@ class RuntimeModel:
         codes = self._table.codes(X, besides=self.target_name)
         check_size(codes.shape, 1)
         return codes
-
-    def _encode_rows(self, rows: np.ndarray) -> np.ndarray:
-        return rows if self._encoding is None else self._encoding.transform(rows)
 
     def _numbers(self, X: Any) -> np.ndarray:
         if is_named(X):

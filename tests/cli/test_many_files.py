@@ -83,7 +83,7 @@ def test_rows_that_memory_does_not_hold_are_read_from_disk(monkeypatch, folder):
     moved, on_disk, found = [], _collections._move_to_disk, []
     monkeypatch.setattr(_collections, "_move_to_disk", lambda x: moved.append(x) or on_disk(x))
     for share in (0.25, 0.0):
-        monkeypatch.setattr(_collections, "_SHARE", share)
+        monkeypatch.setattr(_collections, "_MEMORY_SHARE", share)
         model = gpukfl.KernelRidgeRegressor(n_centers=20, ridge=1e-3, lengthscale=1.0)
         model.set_params(random_state=0).fit(frame[["a", "b"]], frame["y"])
         found.append(model.predict(pd.DataFrame({"a": [0.0], "b": [1.0]})))
