@@ -43,7 +43,6 @@ def run_explain(options: argparse.Namespace) -> int:
         output=options.output,
         max_time=options.max_time,
         random_state=options.random_state,
-        progress=False,
     )
     table = _contribution_frame(found)
     failed, said = try_to_write("contributions", options.out, lambda _: write(table))
