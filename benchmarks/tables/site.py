@@ -159,7 +159,7 @@ def first_look(read: Read) -> str:
         for model in means
     ]
     head = [f"error, {len(ours)} tables", f"error, {len(means)} TabArena sets"]
-    return table(["model", *head, "CPU seconds", "ms to predict a row"], rows)
+    return table(["model", *head, "CPU seconds", "ms to predict one row"], rows)
 
 
 def _cost(x: float) -> str:
@@ -209,7 +209,7 @@ def _on_tables(record: dict[str, Any]) -> str:
                 number(of["one_row_ms"].mean(), ".1f"),
             ]
         )
-    return table(["", "R²", "accuracy (log loss)", "seconds", "ms to predict a row"], rows)
+    return table(["", "R²", "accuracy (log loss)", "seconds", "ms to predict one row"], rows)
 
 
 def _on_other_tables(record: dict[str, Any]) -> str:
@@ -356,7 +356,7 @@ def served(read: Read) -> str:
         for row in record["rows"]
         if not row["model"].endswith("compressed")
     ]
-    shown = table(["", "ms to predict a row", "rows a second", "MB of the file"], rows)
+    shown = table(["", "ms to predict one row", "rows a second", "MB of the file"], rows)
     return f"{shown}\n\n{_settings(record)}"
 
 

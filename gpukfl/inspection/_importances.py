@@ -46,6 +46,8 @@ class Shuffled:
         Names of columns that were shuffled together.
     by_groups : bool
         Whether errors are those of groups of rows.
+    kind : str
+        Which rows they are, in words: "held-out rows", or "cross-validated rows".
     """
 
     score: str
@@ -54,12 +56,13 @@ class Shuffled:
     n_held_out: int
     groups: tuple[tuple[str, ...], ...] = ()
     by_groups: bool = False
+    kind: str = "held-out rows"
 
     @property
     def rows_text(self) -> str:
         """Return in words which rows importances are of."""
         some = f"{whole_text(self.n_rows)} of " if self.n_rows < self.n_held_out else ""
-        return f"{some}{whole_text(self.n_held_out)} held-out rows"
+        return f"{some}{whole_text(self.n_held_out)} {self.kind}"
 
     @property
     def remark(self) -> str:
@@ -108,7 +111,10 @@ def importances_frame(panel: Any, n_samples: int | None, /) -> pd.DataFrame:
             "rows": pd.array([n_rows] * d, dtype="Int64"),
         }
     )
-    frame = frame.sort_values("importance", ascending=False, kind="stable", ignore_index=True)
+    unit = frame["group"].where(frame["group"] != "", frame["column"])  # shuffled as one
+    totals = frame.groupby(unit, sort=False)["importance"].transform("sum")
+    frame = frame.iloc[np.lexsort((np.arange(d), -frame["importance"], unit, -totals))]
+    frame = frame.reset_index(drop=True)
     frame.attrs["question"] = importance_question(panel)
     if known is not None:
         frame.attrs |= {"score": known.score, "rows": known.rows_text}

@@ -105,6 +105,8 @@ def agreement_text(first: Scored, second: Scored, /) -> str:
     gap, error = other.value - one.value, math.hypot(one.error or 0.0, other.error or 0.0)
     known = f"{share_text(other.value)}, the {first.of} one {share_text(one.value)}"
     what = f"The {second.of} {one.name} is {known}."
+    if gap == 0:
+        return what
     if not math.isfinite(error):
         return f"{what} There are too few rows to tell whether they differ."
     size = f"Their difference is {share_text(abs(gap), error)}"

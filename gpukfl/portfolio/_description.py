@@ -257,6 +257,7 @@ def _make_importances(e: Any, names: Names) -> Importances:
             *(_score_name(e), basis.total, basis.n_rows, basis.n_held_out),
             groups=tuple(one for one in groups if len(one) > 1),
             by_groups=basis.by_groups,
+            kind="held-out rows" if e.out_of_fold_.n_folds == 1 else "rows, by cross-validation",
         )
     remark = "± one standard error" if known is None else known.remark
     return Importances(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import inspect
 import math
+import threading
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -14,6 +16,7 @@ from sklearn import config_context
 from sklearn.base import clone, is_classifier
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, RidgeCV
 from sklearn.multioutput import MultiOutputRegressor
 from sklearn.pipeline import Pipeline, make_pipeline
@@ -168,6 +171,7 @@ class Member:
             few_threads(len(X)),
             config_context(enable_metadata_routing=False),
             _use_related_splits(model, samples),
+            _hide_convergence_warnings(model) if self.name == LINEAR else contextlib.nullcontext(),
         ):
             if not _fit_with_early_stopping(model, X, y, samples):
                 _fit_with_weights(model, X, y, samples.weights, may_repeat=not self.weighted)
@@ -176,6 +180,17 @@ class Member:
     @property
     def _takes_weights(self) -> bool:
         return self.takes_any_library or any(_find_weight_support(_last_step(self.estimator)))
+
+
+@contextlib.contextmanager
+def _hide_convergence_warnings(model: Any) -> Iterator[None]:
+    """Hide scikit-learn's warnings of a logistic regression with fewer steps than the default."""
+    if n_steps(model) >= _LOGISTIC_STEPS or not isinstance(_last_step(model), LogisticRegression):
+        yield
+        return
+    with _WARNING_FILTERS, warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        yield
 
 
 def _fill_scarce_columns(X: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
@@ -290,8 +305,11 @@ def prediction_limits(targets: np.ndarray, /) -> np.ndarray:
 
 # ------------------------------------------------------------------------------ candidates
 
+_LOGISTIC_STEPS = 300
+_WARNING_FILTERS = threading.Lock()  # those of Python are of the whole process
 EFFORTS = ("quick", "normal", "thorough")
 CONSTANT = "constant"  # name of the member for a target that does not vary
+LINEAR = "linear"
 BOOSTED = TREES, SHALLOW_TREES, DEEP_TREES = "trees", "shallow_trees", "deep_trees"
 BOOSTED_CLASSES = HistGradientBoostingClassifier, HistGradientBoostingRegressor
 _EXACT_UP_TO = 3_000  # rows up to which kernel ridge regression has all of them as centres
@@ -465,7 +483,7 @@ def _has_few_classes(task: Task) -> bool:
 
 
 def _linear(task: Task) -> Any:
-    last = LogisticRegression(max_iter=300) if task.classes else RidgeCV(_RIDGES)
+    last = LogisticRegression(max_iter=_LOGISTIC_STEPS) if task.classes else RidgeCV(_RIDGES)
     return make_pipeline(StandardScaler(), last)
 
 
@@ -543,7 +561,7 @@ def _normal_unless_two_scales(task: Task) -> str:
 # Cheapest first. A new row is all that a new member needs. Members were chosen by the gains of
 # blends of out-of-fold predictions on training rows of 25 data sets
 CANDIDATES = (
-    MemberCandidate("linear", _linear, _quick),
+    MemberCandidate(LINEAR, _linear, _quick),
     MemberCandidate(TREES, _trees, _quick, sees=CODES),
     MemberCandidate(
         SHALLOW_TREES, _shallow_trees, _quick, suits=lambda task: task.of_table, sees=CODES

@@ -188,7 +188,8 @@ def warn_target_leakage(X: Any, y: Any, /, *, classes: bool) -> None:
         how = "each value has one class" if classes else "it has the order of the target"
         warn(
             f"{', '.join(names)} may give the target away (leakage): {how} in every row. "
-            f"Drop columns that are not known before the target: X.drop(columns={names})"
+            f"Drop columns that are not known before the target: X.drop(columns={names}) "
+            "(--drop NAME of the command line)"
         )
 
 

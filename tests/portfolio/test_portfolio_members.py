@@ -2,6 +2,7 @@
 
 import time
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -586,3 +587,14 @@ def test_members_have_their_weights_where_a_user_routes_metadata():
             model = AutoRegressor(members=["linear"], n_folds=2, random_state=0)
             fits.append(model.fit(X, Y, sample_weight=weights).predict(X))
     np.testing.assert_array_equal(*fits)
+
+
+def test_a_linear_model_of_few_steps_brings_no_warning_of_scikit_learn(recwarn):
+    y = np.where(np.median(Y) < Y, "up", "down")
+    samples = Samples(X, (Y > np.median(Y)).astype(float).reshape(-1, 1), None, labels=True)
+    task = _candidates.Task.from_samples(samples, D, "numpy", 0)
+    member = next(one for one in _candidates.make_members(["linear"], "quick", task))
+    short = replace(member, estimator=_candidates.clone_with_steps(member.estimator, 1))
+    fitted, _ = short.fit_clone(samples, None, None)
+    assert fitted[-1].n_iter_ == [1]
+    assert not [one for one in recwarn if "lbfgs" in str(one.message)]
