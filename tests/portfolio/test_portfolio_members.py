@@ -590,8 +590,8 @@ def test_members_have_their_weights_where_a_user_routes_metadata():
 
 
 def test_a_linear_model_of_few_steps_brings_no_warning_of_scikit_learn(recwarn):
-    y = np.where(np.median(Y) < Y, "up", "down")
-    samples = Samples(X, (Y > np.median(Y)).astype(float).reshape(-1, 1), None, labels=True)
+    above = (np.median(Y) < Y).astype(float).reshape(-1, 1)
+    samples = Samples(X, above, None, labels=True)
     task = _candidates.Task.from_samples(samples, D, "numpy", 0)
     member = next(one for one in _candidates.make_members(["linear"], "quick", task))
     short = replace(member, estimator=_candidates.clone_with_steps(member.estimator, 1))
