@@ -260,7 +260,7 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         Notes
         -----
         The time of a fit is the sum over all models and folds. `max_time` limits it, and
-        `effort="quick"` takes about a third of it.
+        `effort="quick"` takes a fifth to four fifths of it.
 
         Examples
         --------
