@@ -354,7 +354,7 @@ def test_the_report_shows_errors_and_what_they_are(single, tmp_path):
 
 def test_a_blend_says_what_is_shuffled_together(tmp_path):
     blend = gpukfl.fit(TWINS[:INSIDE], Y[:INSIDE], members=["linear"], n_folds=2, progress=False)
-    remark = f"± one standard error of {INSIDE} held-out rows"
+    remark = f"± one standard error of {INSIDE} rows, by cross-validation"
     assert blend.describe().importances.remark == remark
     joined = "x1 + x3"
     assert joined in [label.get_text() for label in blend.plot("importances").get_yticklabels()]
